@@ -1,0 +1,25 @@
+"""The contract: models, the turns by which they learn, the batches they eat, and how they are written down."""
+
+from deepcanon.core.batch import Batch, GraphBatch, Labelled, Sequences
+from deepcanon.core.draw import draw, drawing_from
+from deepcanon.core.errors import (
+    CheckpointError,
+    DataError,
+    DeepcanonError,
+    DivergenceError,
+    DownloadError,
+    UsageError,
+)
+from deepcanon.core.graph import Graph
+from deepcanon.core.model import Evidence, Model, Support
+from deepcanon.core.recipe import Recipe
+from deepcanon.core.roles import VERBS, How, verbs
+from deepcanon.core.spec import SIZES, TRAINER_WORDS, arguments_of, build, describe, with_sizes
+from deepcanon.core.turn import Absorb, Descend, Terms, Turn
+
+__all__ = [
+    "SIZES", "TRAINER_WORDS", "VERBS", "Absorb", "Batch", "CheckpointError", "DataError", "DeepcanonError", "Descend",
+    "DivergenceError", "DownloadError", "Evidence", "Graph", "GraphBatch", "How", "Labelled", "Model", "Recipe",
+    "Sequences", "Support", "Terms", "Turn", "UsageError", "arguments_of", "build", "describe", "draw", "drawing_from",
+    "verbs", "with_sizes",
+]  # fmt: skip

@@ -1,0 +1,45 @@
+"""Drawing from a given generator: torch's distributions and many layers only know the global one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Generator, Tensor
+from torch.distributions import Distribution
+
+
+def draw(distribution: Distribution, generator: Generator | None = None, shape: tuple[int, ...] = ()) -> Tensor:
+    """A sample of ``distribution`` with its random numbers taken from ``generator``.
+
+    >>> coin = torch.distributions.Bernoulli(torch.full((8,), 0.5))
+    >>> a, b = (draw(coin, torch.Generator().manual_seed(1)) for _ in range(2))
+    >>> bool((a == b).all())
+    True
+    """
+    with drawing_from(generator):
+        return distribution.sample(torch.Size(shape))
+
+
+@contextmanager
+def drawing_from(generator: Generator | None) -> Iterator[None]:
+    """Inside, whatever draws from the global generator draws from this one; the global one stays untouched."""
+    if generator is None:
+        yield
+        return
+    cuda = generator.device.type == "cuda"
+    outer = torch.cuda.get_rng_state(generator.device) if cuda else torch.get_rng_state()
+    try:
+        _set_global(generator, generator.get_state())
+        yield
+        generator.set_state(torch.cuda.get_rng_state(generator.device) if cuda else torch.get_rng_state())
+    finally:
+        _set_global(generator, outer)
+
+
+def _set_global(generator: Generator, state: Tensor) -> None:
+    if generator.device.type == "cuda":
+        torch.cuda.set_rng_state(state, generator.device)
+    else:
+        torch.set_rng_state(state)

@@ -1,0 +1,22 @@
+"""Training settings that are known to work for a model."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Defaults that a model brings along; whatever the caller gives overrides them.
+
+    ``optimizer`` and ``schedule`` are names with options, written as on the command line:
+    ``"sgd:momentum=0.9,nesterov=true"``, ``"cosine:warmup=100"``. ``clip`` is ``"norm:1.0"`` or ``"value:0.5"``.
+
+    >>> Recipe(lr=0.1).optimizer
+    'adam'
+    """
+
+    optimizer: str = "adam"
+    lr: float = 1e-3
+    schedule: str = "constant"
+    batch_size: int = 128
+    epochs: int = 20
+    clip: str | None = None

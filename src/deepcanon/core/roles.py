@@ -1,0 +1,98 @@
+"""The verbs a model may have, always with these signatures. A missing verb is absent, never a stub that raises."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, runtime_checkable
+
+from torch import Generator, Tensor
+from torch.distributions import Distribution
+
+How = Literal["mode", "mean", "sample"]
+
+VERBS = ("predict", "sample", "log_prob", "energy", "score", "encode", "decode", "reconstruct", "generate")
+
+
+def verbs(model: object) -> tuple[str, ...]:
+    """Which verbs a model, or a class of models, has.
+
+    >>> from deepcanon.core.toy import Toy
+    >>> verbs(Toy)
+    ('sample', 'log_prob')
+    """
+    return tuple(verb for verb in VERBS if callable(getattr(model, verb, None)))
+
+
+@runtime_checkable
+class Predicts(Protocol):
+    """``mode``: the most probable answer; ``mean``: its expectation, which for classes is their probabilities."""
+
+    def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor: ...
+
+
+@runtime_checkable
+class Samples(Protocol):
+    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor: ...
+
+
+@runtime_checkable
+class HasLogProb(Protocol):
+    """``log_prob`` in nats, (B,); ``samples`` sharpens an estimate, ``evidence`` says what the number is."""
+
+    @property
+    def evidence(self) -> str: ...
+
+    def log_prob(
+        self,
+        x: Tensor,
+        *,
+        context: Tensor | None = None,
+        samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor: ...
+
+
+@runtime_checkable
+class HasEnergy(Protocol):
+    def energy(self, x: Tensor) -> Tensor: ...
+
+
+@runtime_checkable
+class HasScore(Protocol):
+    def score(self, x: Tensor) -> Tensor: ...
+
+
+@runtime_checkable
+class Encodes(Protocol):
+    def encode(self, x: Tensor) -> Distribution | Tensor: ...
+
+
+@runtime_checkable
+class Decodes(Protocol):
+    def decode(self, z: Tensor) -> Distribution | Tensor: ...
+
+
+@runtime_checkable
+class Reconstructs(Protocol):
+    def reconstruct(self, x: Tensor) -> Tensor: ...
+
+
+@runtime_checkable
+class Generates(Protocol):
+    def generate(
+        self,
+        prompt: Tensor,
+        steps: int,
+        *,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        stop: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor: ...
+
+
+@runtime_checkable
+class Shows(Protocol):
+    """Rows of examples worth seeing one above the other, by name (stored, damaged, retrieved ...)."""
+
+    def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]: ...

@@ -1,0 +1,90 @@
+"""A data set in memory: its splits, its sizes, and what must be remembered to treat new rows alike."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Generic, Literal, Self
+
+import torch
+from torch import Tensor
+
+from deepcanon.core import Batch, Graph, UsageError
+from deepcanon.core.turn import B
+
+Kind = Literal["images", "points", "table", "text", "graph"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset(Generic[B]):
+    """Each split is one batch that holds all its examples; a training batch is an index select of it.
+
+    ``sizes`` are the constructor arguments that follow from the data. ``shape`` is that of one example. ``source`` says
+    where the data come from, ``folder`` in which sub-folder of the data folder they are looked for. ``preprocessing``
+    is what was fitted on the training part, as JSON, so that new rows are treated alike.
+    """
+
+    name: str
+    kind: Kind
+    train: B
+    valid: B | None = None
+    test: B | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    shape: tuple[int, ...] = ()
+    labels: tuple[str, ...] = ()
+    """The names of the classes."""
+    symbols: tuple[str, ...] = ()
+    """The alphabet of a text."""
+    source: str = ""
+    folder: str | None = None
+    target: str | None = None
+    preprocessing: Mapping[str, Any] = field(default_factory=dict)
+
+    def split(self, name: str) -> B:
+        """The split of this name, or an error that says which there are."""
+        batch: B | None = getattr(self, name, None) if name in ("train", "valid", "test") else None
+        if batch is None:
+            there = [split for split in ("train", "valid", "test") if getattr(self, split) is not None]
+            raise UsageError(f"{self.name} has no {name!r} part; it has {', '.join(there)}")
+        return batch
+
+    def to(self, device: torch.device | str) -> Self:
+        moved = {name: getattr(self, name) for name in ("train", "valid", "test")}
+        return replace(self, **{name: None if batch is None else batch.to(device) for name, batch in moved.items()})
+
+    def carved(self, seed: int, share: float = 0.1) -> Self:
+        """The same data with a validation part, taken from the training part by ``seed`` where there is none."""
+        if self.valid is not None or len(self.train) < 2:
+            return self
+        order = torch.randperm(len(self.train), generator=torch.Generator().manual_seed(seed)).to(self.train.x.device)
+        held = max(1, round(share * len(self.train)))
+        valid, train = order[:held].sort().values, order[held:].sort().values
+        return replace(self, train=self.train.select(train), valid=self.train.select(valid))
+
+    def fingerprint(self) -> str:
+        """SHA-256 over the training data, by which a run knows them again."""
+        digest = hashlib.sha256()
+        for tensor in _tensors(self.train):
+            digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+
+def batches(split: B, size: int) -> Iterator[B]:
+    """The split in consecutive batches.
+
+    >>> [len(batch) for batch in batches(Batch(torch.zeros(5, 1)), 2)]
+    [2, 2, 1]
+    """
+    for index in torch.arange(len(split), device=split.x.device).split(size):
+        yield split.select(index)
+
+
+def _tensors(batch: Batch) -> Iterator[Tensor]:
+    for name in (field.name for field in fields(batch)):
+        value = getattr(batch, name)
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, Graph):
+            yield value.edge_index

@@ -1,0 +1,1 @@
+"""Methods that wrap a model."""

@@ -1,0 +1,1 @@
+"""The models of the canon, one per file, by family."""

@@ -1,0 +1,1 @@
+"""Models given by an energy."""

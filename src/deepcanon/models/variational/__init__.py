@@ -1,0 +1,1 @@
+"""Latent-variable models with a variational bound."""
