@@ -50,8 +50,8 @@ class Dataset(Generic[B]):
         return batch
 
     def to(self, device: torch.device | str) -> Self:
-        moved = {name: getattr(self, name) for name in ("train", "valid", "test")}
-        return replace(self, **{name: None if batch is None else batch.to(device) for name, batch in moved.items()})
+        valid, test = (None if part is None else part.to(device) for part in (self.valid, self.test))
+        return replace(self, train=self.train.to(device), valid=valid, test=test)
 
     def carved(self, seed: int, share: float = 0.1) -> Self:
         """The same data with a validation part, taken from the training part by ``seed`` where there is none."""
@@ -77,13 +77,12 @@ def batches(split: B, size: int) -> Iterator[B]:
     >>> [len(batch) for batch in batches(Batch(torch.zeros(5, 1)), 2)]
     [2, 2, 1]
     """
-    for index in torch.arange(len(split), device=split.x.device).split(size):
-        yield split.select(index)
+    for start in range(0, len(split), size):
+        yield split.select(torch.arange(start, min(start + size, len(split)), device=split.x.device))
 
 
 def _tensors(batch: Batch) -> Iterator[Tensor]:
-    for name in (field.name for field in fields(batch)):
-        value = getattr(batch, name)
+    for value in (getattr(batch, part.name) for part in fields(batch)):
         if isinstance(value, Tensor):
             yield value
         elif isinstance(value, Graph):
