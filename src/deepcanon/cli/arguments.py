@@ -1,0 +1,222 @@
+"""Constructor arguments on the command line: ``--hidden 64,64 --model vae --model.latent 8``.
+
+Options a command does not know itself are matched against the constructor of the model, and their values are checked
+by its annotations. An argument that is itself a model takes a name, and its own arguments follow after a dot.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import TypeAdapter
+
+from deepcanon.catalogue import find
+from deepcanon.core import SIZES, Model, UsageError, arguments_of, with_sizes
+
+Options = Mapping[str, Sequence[str]]
+"""What stood on the command line: the words that followed each option, none for a flag."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A model that is asked for but not built yet, since its sizes come from the data."""
+
+    cls: type[Model[Any]]
+    arguments: Mapping[str, Any]
+
+    @property
+    def parts(self) -> tuple[Wanted, ...]:
+        """The models among the arguments."""
+        return tuple(value for value in self.arguments.values() if isinstance(value, Wanted))
+
+    def build(self, sizes: Mapping[str, int], data: str) -> Model[Any]:
+        """The model, with the sizes it needs filled from the data."""
+        given = {
+            name: value.build(sizes, data) if isinstance(value, Wanted) else value
+            for name, value in self.arguments.items()
+        }
+        return self.cls(**with_sizes(self.cls, sizes, given, data))
+
+
+def read_options(words: Iterable[str]) -> dict[str, list[str]]:
+    """The words after each option.
+
+    >>> read_options(["--hidden", "64", "64", "--model.no-bias", "--rate=-0.5"])
+    {'hidden': ['64', '64'], 'model.no_bias': [], 'rate': ['-0.5']}
+    """
+    options: dict[str, list[str]] = {}
+    values: list[str] | None = None
+    for word in words:
+        if word.startswith("-") and not _is_number(word):
+            name, equals, value = word.lstrip("-").partition("=")
+            name = name.replace("-", "_")
+            if name in options:
+                raise UsageError(f"{_option('--', name)} is given twice")
+            values = options[name] = [value] if equals else []
+        elif values is None:
+            raise UsageError(f"what is {word!r}? The name of the model comes first, everything else follows an option")
+        else:
+            values.append(word)
+    return options
+
+
+def wanted(cls: type[Model[Any]], options: Options, others: Sequence[str] = (), prefix: str = "--") -> Wanted:
+    """The model that the options ask for; ``others`` are the command's own options, for advice on a misspelling."""
+    parameters = arguments_of(cls)
+    arguments: dict[str, Any] = {}
+    for option, words in options.items():
+        name, dot, _ = option.partition(".")
+        if _switches_off(name, words, parameters):
+            arguments[name.removeprefix("no_")] = False
+            continue
+        if name not in parameters:
+            raise _unknown(cls, name, prefix, [*parameters, *others])
+        annotation = parameters[name].annotation
+        if _is_model(annotation):
+            if name not in options:
+                raise UsageError(f"{_option(prefix, option)} belongs to which model? Add {_option(prefix, name)} NAME")
+            if not dot:
+                arguments[name] = _part(name, options, prefix)
+        elif dot:
+            raise UsageError(f"{_option(prefix, name)} of {cls.name()} is no model, so it has no {_option('', option)}")
+        else:
+            arguments[name] = read_value(_option(prefix, name), words, annotation)
+    missing = [
+        f"{_option(prefix, name)} ({describe_type(parameter.annotation)})"
+        for name, parameter in parameters.items()
+        if name not in arguments and name not in SIZES and parameter.default is inspect.Parameter.empty
+    ]
+    if missing:
+        raise UsageError(f"{cls.name()} needs {' and '.join(missing)}")
+    return Wanted(cls, arguments)
+
+
+def read_value(option: str, words: Sequence[str], annotation: Any) -> Any:
+    """The words as a value of the annotated type.
+
+    >>> read_value("--hidden", ["64,32"], tuple[int, ...])
+    (64, 32)
+    >>> read_value("--dropout", ["none"], float | None) is None
+    True
+    """
+    members = _members(annotation)
+    if not words:
+        if bool in members:
+            return True
+        raise UsageError(f"{option} needs a value: {describe_type(annotation)}")
+    for member in sorted(members, key=lambda member: member is str):  # every word is text, so text comes last
+        try:
+            return _read_as(member, words)
+        except ValueError:
+            continue
+    raise UsageError(f"{option} takes {describe_type(annotation)}, got {' '.join(words)!r}")
+
+
+def describe_type(annotation: Any) -> str:
+    """The type in words.
+
+    >>> describe_type(tuple[int, ...] | None)
+    'whole numbers with commas between them or none'
+    """
+    return " or ".join(_in_words(member) for member in _members(annotation))
+
+
+def show_value(value: Any) -> str:
+    """A value as it is written on the command line.
+
+    >>> show_value((64, 64)), show_value(None), show_value(True)
+    ('64,64', 'none', 'true')
+    """
+    if isinstance(value, tuple | list):
+        return ",".join(show_value(item) for item in value)
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+def _part(name: str, options: Options, prefix: str) -> Wanted:
+    """The model that ``--name`` asks for, with the arguments that stand behind ``--name.``"""
+    if len(options[name]) != 1:
+        raise UsageError(f"{_option(prefix, name)} takes the name of one model, got {' '.join(options[name])!r}")
+    inner = {
+        option.removeprefix(f"{name}."): words for option, words in options.items() if option.startswith(f"{name}.")
+    }
+    return wanted(find(options[name][0]), inner, prefix=f"{prefix}{name}.")
+
+
+def _switches_off(name: str, words: Sequence[str], parameters: Mapping[str, inspect.Parameter]) -> bool:
+    """Whether this is ``--no-x`` for an argument x that is true or false."""
+    positive = parameters.get(name.removeprefix("no_")) if name.startswith("no_") and name not in parameters else None
+    return positive is not None and not words and bool in _members(positive.annotation)
+
+
+def _unknown(cls: type[Model[Any]], name: str, prefix: str, known: Sequence[str]) -> UsageError:
+    near = difflib.get_close_matches(name, known, n=1)
+    advice = (
+        f"did you mean {_option(prefix, near[0])}?" if near else f"'deepcanon show {cls.name()}' tells what it takes"
+    )
+    return UsageError(f"{cls.name()} takes no {_option(prefix, name)}; {advice}")
+
+
+def _option(prefix: str, name: str) -> str:
+    return f"{prefix}{name}".replace("_", "-")
+
+
+def _read_as(member: Any, words: Sequence[str]) -> Any:
+    """The words as this type; pydantic's ValidationError is a ValueError like those raised here."""
+    if _is_sequence(member):
+        return TypeAdapter(member).validate_python([item for word in words for item in word.split(",") if item.strip()])
+    (word,) = words  # more than one word is a ValueError, too
+    if member is types.NoneType:
+        choices: dict[str, Any] = {"none": None}
+    elif get_origin(member) is Literal:
+        choices = {show_value(choice).lower(): choice for choice in get_args(member)}
+    else:
+        return TypeAdapter(member).validate_python(word)
+    if word.lower() not in choices:
+        raise ValueError(word)
+    return choices[word.lower()]
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """The types of a union; a type by itself is a union of one."""
+    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+
+
+def _is_sequence(member: Any) -> bool:
+    origin = get_origin(member) or member
+    return isinstance(origin, type) and issubclass(origin, Sequence) and origin is not str
+
+
+def _is_model(annotation: Any) -> bool:
+    origins = [get_origin(member) or member for member in _members(annotation)]
+    return any(isinstance(origin, type) and issubclass(origin, Model) for origin in origins)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word.partition(",")[0])
+    except ValueError:
+        return False
+    return True
+
+
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", types.NoneType: "none"}
+_PLURALS = {int: "whole numbers", float: "numbers", str: "words"}
+
+
+def _in_words(member: Any) -> str:
+    if get_origin(member) is Literal:
+        return "one of " + ", ".join(show_value(choice) for choice in get_args(member))
+    if _is_sequence(member):
+        first, *rest = get_args(member) or (Any,)
+        count = f"{1 + len(rest)} " if get_origin(member) is tuple and Ellipsis not in rest else ""
+        return f"{count}{_PLURALS.get(first, 'values')} with commas between them"
+    if _is_model(member):
+        return "the name of a model"
+    return _WORDS.get(member, getattr(member, "__name__", str(member)))

@@ -1,0 +1,43 @@
+"""Parts of a model: finding one by name, and what the model feeds it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import UsageError
+
+
+def part_of(module: nn.Module, name: str) -> nn.Module:
+    """The part of this name, which may have dots.
+
+    >>> part_of(nn.Sequential(nn.Linear(2, 3), nn.Tanh()), "1")
+    Tanh()
+    """
+    parts = dict(module.named_modules())
+    parts.pop("")
+    if name in parts:
+        return parts[name]
+    near = difflib.get_close_matches(name, parts, n=1)
+    children = ", ".join(child for child, _ in module.named_children())
+    advice = f"did you mean {near[0]}?" if near else f"it has {children or 'no parts'}"
+    raise UsageError(f"the model has no part {name!r}; {advice}")
+
+
+@torch.no_grad()
+def inputs_of(part: nn.Module, calls: Iterable[Callable[[], Any]]) -> tuple[Tensor, ...] | None:
+    """What ``part`` is given by the first of the ``calls`` that uses it."""
+    seen: list[tuple[Tensor, ...]] = []
+    hook = part.register_forward_pre_hook(lambda _, inputs: seen.append(inputs))
+    try:
+        for call in calls:
+            call()
+            if seen:
+                return seen[0]
+    finally:
+        hook.remove()
+    return None
