@@ -1,6 +1,6 @@
 """The contract: models, the turns by which they learn, the batches they eat, and how they are written down."""
 
-from deepcanon.core.batch import Batch, GraphBatch, Labelled, Sequences
+from deepcanon.core.batch import AnyBatch, Batch, GraphBatch, Labelled, Sequences
 from deepcanon.core.draw import draw, drawing_from
 from deepcanon.core.errors import (
     CheckpointError,
@@ -18,8 +18,8 @@ from deepcanon.core.spec import SIZES, TRAINER_WORDS, arguments_of, build, descr
 from deepcanon.core.turn import Absorb, Descend, Terms, Turn
 
 __all__ = [
-    "SIZES", "TRAINER_WORDS", "VERBS", "Absorb", "Batch", "CheckpointError", "DataError", "DeepcanonError", "Descend",
-    "DivergenceError", "DownloadError", "Evidence", "Graph", "GraphBatch", "How", "Labelled", "Model", "Recipe",
-    "Sequences", "Support", "Terms", "Turn", "UsageError", "arguments_of", "build", "describe", "draw", "drawing_from",
-    "verbs", "with_sizes",
+    "SIZES", "TRAINER_WORDS", "VERBS", "Absorb", "AnyBatch", "Batch", "CheckpointError", "DataError", "DeepcanonError",
+    "Descend", "DivergenceError", "DownloadError", "Evidence", "Graph", "GraphBatch", "How", "Labelled", "Model",
+    "Recipe", "Sequences", "Support", "Terms", "Turn", "UsageError", "arguments_of", "build", "describe", "draw",
+    "drawing_from", "verbs", "with_sizes",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -14,13 +14,10 @@ from deepcanon.core.graph import Graph
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
-    """Examples ``x`` in their natural shape, one per row: (B, features), (B, channels, height, width) ...
+class AnyBatch:
+    """What all batches share; ``words`` names their content in messages."""
 
-    >>> Batch(torch.zeros(5, 2)).select(torch.tensor([0, 3])).x.shape
-    torch.Size([2, 2])
-    """
-
+    words: ClassVar[str]
     x: Tensor
 
     @property
@@ -43,9 +40,21 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
+class Batch(AnyBatch):
+    """Examples ``x`` in their natural shape, one per row: (B, features), (B, channels, height, width) ...
+
+    >>> Batch(torch.zeros(5, 2)).select(torch.tensor([0, 3])).x.shape
+    torch.Size([2, 2])
+    """
+
+    words = "examples"
+
+
+@dataclass(frozen=True, eq=False)
 class Labelled(Batch):
     """Examples with labels: whole numbers are classes, (B,); real numbers are regression targets, (B, targets)."""
 
+    words = "labelled examples"
     y: Tensor
 
     def __post_init__(self) -> None:
@@ -54,9 +63,10 @@ class Labelled(Batch):
 
 
 @dataclass(frozen=True, eq=False)
-class Sequences(Batch):
+class Sequences(AnyBatch):
     """Sequences of symbols, right-padded: ``x`` (B, T), of which the first ``lengths[i]`` of row i count."""
 
+    words = "sequences"
     lengths: Tensor
 
     @property
@@ -65,9 +75,10 @@ class Sequences(Batch):
 
 
 @dataclass(frozen=True, eq=False)
-class GraphBatch(Batch):
+class GraphBatch(AnyBatch):
     """A whole graph at once: features ``x`` and classes ``y`` per vertex; ``mask`` says which vertices count."""
 
+    words = "graphs"
     y: Tensor
     mask: Tensor
     graph: Graph
@@ -85,7 +96,7 @@ class GraphBatch(Batch):
         )
 
 
-def _names(kind: type[Batch]) -> tuple[str, ...]:
+def _names(kind: type[AnyBatch]) -> tuple[str, ...]:
     """The field names of a batch type, looked up once: ``select`` runs at every step of training."""
     names = _NAMES.get(kind)
     if names is None:
@@ -93,4 +104,4 @@ def _names(kind: type[Batch]) -> tuple[str, ...]:
     return names
 
 
-_NAMES: dict[type[Batch], tuple[str, ...]] = {}
+_NAMES: dict[type[AnyBatch], tuple[str, ...]] = {}

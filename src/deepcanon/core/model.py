@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, Self, get_args, get_origin
 import torch
 from torch import nn
 
-from deepcanon.core.batch import Batch, Labelled
+from deepcanon.core.batch import AnyBatch, Labelled
 from deepcanon.core.recipe import Recipe
 from deepcanon.core.turn import B, Descend, Terms, Turn
 
@@ -83,7 +83,7 @@ class Model(nn.Module, ABC, Generic[B]):
         return cls.__module__.rpartition(".")[2] if tree else cls.__name__
 
     @classmethod
-    def eats(cls) -> type[Batch]:
+    def eats(cls) -> type[AnyBatch]:
         """The kind of batch the model learns from: the argument of ``Model[...]`` in its bases."""
         for base in cls.__mro__:
             for generic in getattr(base, "__orig_bases__", ()):
@@ -92,7 +92,7 @@ class Model(nn.Module, ABC, Generic[B]):
                     (kind,) = get_args(generic)
                     if isinstance(kind, type):
                         return kind
-        return Batch
+        return AnyBatch
 
 
 def _recording(init: Callable[..., None]) -> Callable[..., None]:

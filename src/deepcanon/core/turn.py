@@ -12,10 +12,10 @@ from typing import Generic, TypeVar
 
 from torch import Tensor, nn
 
-from deepcanon.core.batch import Batch
+from deepcanon.core.batch import AnyBatch
 from deepcanon.core.errors import UsageError
 
-B = TypeVar("B", bound=Batch)
+B = TypeVar("B", bound=AnyBatch)
 
 Terms = dict[str, Tensor]
 """Named 0-d tensors, means over examples; the sum of a loss's terms is what is minimised."""

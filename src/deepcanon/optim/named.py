@@ -1,0 +1,65 @@
+"""Names with options, the one way in which optimisers and schedules are written: ``sgd:momentum=0.9,nesterov=true``."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from deepcanon.core import UsageError
+
+Value = bool | int | float | str | None | tuple[Any, ...]
+
+
+def parse(text: str) -> tuple[str, dict[str, Value]]:
+    """The name and the options.
+
+    >>> parse("adam:betas=0.5/0.999,weight_decay=1e-4")
+    ('adam', {'betas': (0.5, 0.999), 'weight_decay': 0.0001})
+    >>> parse("one-cycle")
+    ('one_cycle', {})
+    """
+    name, _, rest = text.partition(":")
+    options: dict[str, Value] = {}
+    for part in filter(None, rest.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f"options are written name:option=value,option=value; got {text!r}")
+        options[_plain(key)] = _value(value.strip())
+    return _plain(name), options
+
+
+def choose(what: str, name: str, names: Iterable[str]) -> None:
+    """Refuse a name that is not among ``names``, with the nearest one as advice."""
+    names = list(names)
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=1)
+        advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+        raise UsageError(f"there is no {what} {name!r}; {advice}")
+
+
+def check_options(what: str, function: Callable[..., Any], options: Iterable[str], own: Iterable[str]) -> None:
+    """Refuse options that ``function`` does not take; the parameters in ``own`` are not the user's to set."""
+    known = [name for name in inspect.signature(function).parameters if name not in {*own, "self"}]
+    for option in options:
+        if option not in known:
+            raise UsageError(f"{what} has no option {option!r}; it has {', '.join(known) or 'none'}")
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("-", "_")
+
+
+def _value(text: str) -> Value:
+    if "/" in text:
+        return tuple(_value(part) for part in text.split("/"))
+    words: dict[str, Value] = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

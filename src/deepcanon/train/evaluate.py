@@ -1,0 +1,47 @@
+"""A model measured on a whole split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from deepcanon.core import Batch, Model
+from deepcanon.data.dataset import batches
+from deepcanon.train.randomness import kept, seed_from
+
+
+def evaluate(model: Model[Any], split: Batch, *, seed: int = 0, size: int = 1024) -> dict[str, float]:
+    """The loss with its terms and the model's metrics, means over the split, in evaluation mode.
+
+    What is random in them is drawn anew from ``seed``; the caller's random states stay as they are.
+
+    >>> from deepcanon.core.toy import Toy
+    >>> model, batch = Toy.example()
+    >>> sorted(evaluate(model, batch))
+    ['loss', 'nll']
+    """
+    sums: dict[str, float] = {}
+    with kept(), evaluating(model), torch.no_grad():
+        torch.manual_seed(seed_from(seed, "evaluate"))
+        for batch in batches(split, size):
+            terms = model.loss(batch)
+            total = {"loss": torch.stack(list(terms.values())).sum()} if terms else {}
+            for name, value in {**terms, **total, **model.metrics(batch)}.items():
+                sums[name] = sums.get(name, 0.0) + value.item() * len(batch)
+    return {name: value / len(split) for name, value in sums.items()}
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode, and afterwards each of its modules in the mode it was in."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode

@@ -1,0 +1,219 @@
+"""Observers watch a training: they log, keep the best weights, write checkpoints. They never draw random numbers.
+
+Each has a state, which goes into every checkpoint, so that after a resume it goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from deepcanon.core import DivergenceError, Terms, UsageError
+from deepcanon.train import checkpoint
+from deepcanon.train.files import finite
+
+if TYPE_CHECKING:
+    from deepcanon.train.trainer import Trainer
+
+HIGHER_IS_BETTER = frozenset({"accuracy", "log_prob"})
+_SECONDS_BETWEEN_CHECKPOINTS = 60.0
+_EXPLOSION = 1e4
+
+
+class Observer:
+    """What is told of a training as it goes on; does nothing by itself."""
+
+    def begin(self, trainer: Trainer) -> None: ...
+
+    def step(self, trainer: Trainer, terms: Terms) -> None: ...
+
+    def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None: ...
+
+    def end(self, trainer: Trainer) -> None: ...
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+
+class Log(Observer):
+    """Means of the terms over a few steps, in memory and in the run's log; stops a training that has gone wrong.
+
+    Terms stay on the device until they are written, so that no step waits for one.
+    """
+
+    def __init__(self) -> None:
+        self.history: list[dict[str, Any]] = []
+        self.latest: dict[str, float] = {}
+        self.every = 1
+        self._pending: dict[str, list[tuple[int, Tensor]]] = {}
+        self._first: float | None = None
+        self._length = 0
+
+    def begin(self, trainer: Trainer) -> None:
+        # Short trainings are logged densely, long ones sparsely: a curve needs some two hundred points.
+        self.every = min(20, max(1, trainer.total // 200))
+
+    def wants_norm(self, step: int) -> bool:
+        return step % self.every == 0
+
+    def step(self, trainer: Trainer, terms: Terms) -> None:
+        for name, value in terms.items():
+            self._pending.setdefault(name, []).append((trainer.step, value))
+        if trainer.step % self.every == 0:
+            self.flush(trainer)
+
+    def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None:
+        self.flush(trainer)
+        if valid:
+            self._write(
+                trainer,
+                {"kind": "epoch", **_moment(trainer), "valid": {name: finite(value) for name, value in valid.items()}},
+            )
+
+    def flush(self, trainer: Trainer, *, sync: bool = False) -> None:
+        """Write what has gathered since the last time."""
+        record: dict[str, Any] = {}
+        trouble = ""
+        if self._pending:
+            columns = {name: [step for step, _ in pairs] for name, pairs in self._pending.items()}
+            values = {name: torch.stack([v for _, v in pairs]).tolist() for name, pairs in self._pending.items()}
+            self._pending = {}
+            trouble = _not_finite(columns, values)
+            self.latest = {name: sum(column) / len(column) for name, column in values.items()}
+            loss = sum(self.latest.values())
+            trouble = trouble or self._exploding(trainer, loss)
+            record = {"kind": "step", **_moment(trainer), "terms": self.latest, "loss": loss, "lr": trainer.lr()}
+            norms = [player.norm for player in trainer.players if player.norm is not None]
+            if norms:
+                record["grad_norm"] = finite(torch.stack(norms).square().sum().sqrt().item())
+        if trainer.world.agree(bool(trouble)):
+            raise DivergenceError(f"{trouble or 'training diverged'}; {_advice(trainer)}")
+        if record:
+            self._write(trainer, record, sync=sync)
+        elif sync and trainer.run is not None and trainer.world.first:
+            self._length = trainer.run.append([], sync=True)
+
+    def _exploding(self, trainer: Trainer, loss: float) -> str:
+        if self._first is None:
+            self._first = loss
+        if trainer.model.surrogate or abs(loss) <= _EXPLOSION * (abs(self._first) + 1):
+            return ""
+        return f"the loss exploded from {self._first:.4g} to {loss:.4g} by step {trainer.step}"
+
+    def _write(self, trainer: Trainer, record: dict[str, Any], *, sync: bool = False) -> None:
+        self.history.append(record)
+        if trainer.run is not None and trainer.world.first:
+            self._length = trainer.run.append([record], sync=sync)
+
+    def state(self) -> dict[str, Any]:
+        return {"length": self._length, "first": self._first, "latest": dict(self.latest)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._length, self._first, self.latest = state["length"], state["first"], state["latest"]
+
+    def rewind(self, trainer: Trainer) -> None:
+        """Take the log back to the checkpoint that training goes on from."""
+        run = trainer.run
+        if run is not None:
+            trainer.world.first_does(lambda: run.cut_log(self._length))
+            self.history = run.log()
+
+
+class Watch(Observer):
+    """Keeps the weights that are best by a validation metric and stops when they have not become better for long."""
+
+    def __init__(self, metric: str | None, patience: int | None) -> None:
+        self.metric = metric
+        self.patience = patience
+        self.name = metric or ""
+        self.best: float | None = None
+        self.best_step = 0
+        self.weights: dict[str, Tensor] = {}
+        self.waited = 0
+
+    def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None:
+        self.name, sign = self._chosen(trainer, valid)
+        value = sign * valid[self.name]
+        if self.best is None or value > self.best or math.isnan(self.best):
+            self.best, self.best_step, self.waited = value, trainer.step, 0
+            self.weights = checkpoint.freeze_state(trainer.model.state_dict())
+            return
+        self.waited += 1
+        if self.patience is not None and self.waited >= self.patience:
+            trainer.stop(f"no better validation {self.name} for {self.waited} epochs")
+
+    def _chosen(self, trainer: Trainer, valid: dict[str, float]) -> tuple[str, float]:
+        """The metric and its sign: more is better is +1."""
+        direction, colon, name = (self.metric or "").rpartition(":")
+        if not name:  # the loss where it measures fit, else the first of the model's own metrics
+            name = (
+                next((key for key in valid if key not in trainer.log.latest), "") if trainer.model.surrogate else "loss"
+            )
+        if name not in valid or (colon and direction not in ("max", "min")):
+            raise UsageError(
+                f"cannot watch {self.metric or 'a metric'!r} of {trainer.model.name()}: "
+                f"validation gives {', '.join(valid) or 'nothing'}; max: or min: before the name says which is better"
+            )
+        higher = direction == "max" if colon else name in HIGHER_IS_BETTER
+        return name, 1.0 if higher else -1.0
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "best": self.best,
+            "step": self.best_step,
+            "weights": self.weights,
+            "waited": self.waited,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.name, self.best, self.best_step = state["name"], state["best"], state["step"]
+        self.weights, self.waited = state["weights"], state["waited"]
+
+
+class Checkpoints:
+    """When to write a checkpoint: every so many steps or, by default, when a minute has passed."""
+
+    def __init__(self, every: int | None) -> None:
+        self.every = every
+        self._last = time.monotonic()
+
+    def due(self, trainer: Trainer) -> bool:
+        if self.every is not None:
+            return trainer.step % self.every == 0
+        # Processes must agree, and their clocks do not; asking at every step would cost them too much.
+        passed = time.monotonic() - self._last > _SECONDS_BETWEEN_CHECKPOINTS
+        if trainer.step % 10 or not trainer.world.agree(passed):
+            return False
+        self._last = time.monotonic()
+        return True
+
+
+def _moment(trainer: Trainer) -> dict[str, Any]:
+    return {"step": trainer.step, "epoch": trainer.epoch, "seconds": round(trainer.seconds(), 3)}
+
+
+def _not_finite(columns: dict[str, list[int]], values: dict[str, list[float]]) -> str:
+    """A sentence about the first value that is no number, if there is one."""
+    bad = [
+        (step, name, value)
+        for name, column in values.items()
+        for step, value in zip(columns[name], column, strict=True)
+        if not math.isfinite(value)
+    ]
+    if not bad:
+        return ""
+    step, name, value = min(bad)
+    return f"the term {name!r} became {value} at step {step}"
+
+
+def _advice(trainer: Trainer) -> str:
+    there = checkpoint.saved(trainer.run.checkpoints) if trainer.run is not None else []
+    kept = f"the last good checkpoint is {there[-1]}; " if there else ""
+    return f"{kept}try a smaller lr (it was {trainer.lr():.3g}), clip='norm:1', or look for extreme values in the data"

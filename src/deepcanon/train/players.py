@@ -1,0 +1,165 @@
+"""Players play a model's turns: one step of an optimiser each, or a rule of the model's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Absorb, Batch, Descend, Model, Terms, Turn, UsageError
+from deepcanon.optim import optimizer
+from deepcanon.train.distributed import World
+from deepcanon.train.settings import Settings
+
+
+class Player:
+    """Plays an ``Absorb``: the rule sees the batch of all processes, and the first one's result is everyone's."""
+
+    def __init__(self, turn: Turn[Any], model: Model[Any], world: World) -> None:
+        self.turn = turn
+        self.model = model
+        self.world = world
+        self.norm: Tensor | None = None
+        """The norm of the last gradient, where one was asked for."""
+
+    def play(self, whole: Batch, shard: Batch, factor: float, want_norm: bool) -> Terms:
+        if not isinstance(self.turn, Absorb):
+            raise UsageError(f"the turn {self.turn.name!r} is neither a Descend nor an Absorb")
+        with torch.no_grad():
+            terms = self.turn.rule(whole) or {}
+        self.world.spread(self.model.state_dict().values())
+        return terms
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        return
+
+
+class Descender(Player):
+    """Plays a ``Descend``: gradient, average over processes, clipping and step, all inside the optimiser's closure."""
+
+    def __init__(self, turn: Descend[Any], model: Model[Any], settings: Settings, world: World) -> None:
+        super().__init__(turn, model, world)
+        self.descend = turn
+        own = {id(parameter) for parameter in turn.parameters}
+        self.parameters = [parameter for parameter in turn.parameters if parameter.requires_grad]
+        self.others = [p for p in model.parameters() if p.requires_grad and id(p) not in own]
+        if not self.parameters:
+            raise UsageError(f"all parameters of the turn {turn.name!r} are frozen; nothing is left to train")
+        # A turn's own rate keeps its proportion to the recipe's when the caller sets another.
+        self.lr = settings.lr if turn.lr is None else turn.lr * settings.lr / model.recipe.lr
+        self.optimizer = optimizer(turn.optimizer or settings.optimizer, self.parameters, self.lr)
+        self.clipping = settings.clipping()
+        self.accumulate = settings.accumulate
+        self.autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
+        if settings.precision == "bf16":
+            kind = settings.torch_device().type
+            self.autocast = lambda: torch.autocast(kind, dtype=torch.bfloat16)
+
+    def play(self, whole: Batch, shard: Batch, factor: float, want_norm: bool) -> Terms:
+        recorded: Terms = {}
+        share = len(shard) / len(whole)
+
+        def closure() -> Tensor:
+            self.optimizer.zero_grad()
+            terms = self._gradients(shard)
+            self.world.average(self.parameters, share)
+            self._clip(want_norm)
+            if not recorded:  # an optimiser that asks several times is logged as it began
+                recorded.update(terms)
+            return _sum(terms) if terms else torch.zeros(())
+
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.lr * factor
+        for parameter in self.others:
+            parameter.requires_grad_(False)
+        try:
+            self.optimizer.step(closure)  # type: ignore[arg-type]
+        finally:
+            for parameter in self.others:
+                parameter.requires_grad_(True)
+        if self.descend.after is not None:
+            with torch.no_grad():
+                self.descend.after()
+        return recorded
+
+    def _gradients(self, shard: Batch) -> Terms:
+        if len(shard) == 0:  # a last batch smaller than the number of processes leaves some without work
+            return {}
+        if self.accumulate == 1 or len(shard) == 1:
+            return self._gradient_of(shard, 1.0)
+        total: Terms = {}
+        by_hand: list[Tensor | None] | None = None
+        for index in torch.arange(len(shard), device=shard.x.device).tensor_split(min(self.accumulate, len(shard))):
+            weight = len(index) / len(shard)
+            for name, value in self._gradient_of(shard.select(index), weight).items():
+                total[name] = total.get(name, 0.0) + value * weight
+            if self.descend.gradient is not None:  # a rule by hand overwrites .grad, so its parts are added here
+                by_hand = _added(by_hand, [parameter.grad for parameter in self.parameters], weight)
+        if by_hand is not None:
+            for parameter, gradient in zip(self.parameters, by_hand, strict=True):
+                parameter.grad = gradient
+        return total
+
+    def _gradient_of(self, batch: Batch, weight: float) -> Terms:
+        with self.autocast():
+            terms = (self.descend.gradient or self.descend.loss)(batch)
+        if self.descend.gradient is None:
+            total = _sum(terms)
+            (total if weight == 1.0 else total * weight).backward()
+        return {name: value.detach() for name, value in terms.items()}
+
+    def _clip(self, want_norm: bool) -> None:
+        kind, limit = self.clipping or (None, 0.0)
+        if kind == "norm":
+            self.norm = nn.utils.clip_grad_norm_(self.parameters, limit)
+            return
+        if want_norm:
+            self.norm = nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])
+        if kind == "value":
+            nn.utils.clip_grad_value_(self.parameters, limit)
+
+    def state(self) -> dict[str, Any]:
+        """The optimiser's state by the place of each parameter, uncast, so that it comes back bit for bit."""
+        states = [dict(self.optimizer.state.get(parameter, {})) for parameter in self.parameters]
+        groups = [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]
+        return {"parameters": states, "groups": groups}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for parameter, saved in zip(self.parameters, state["parameters"], strict=True):
+            if saved:
+                self.optimizer.state[parameter] = _moved(saved, parameter)
+        for group, saved in zip(self.optimizer.param_groups, state["groups"], strict=True):
+            group.update(saved)
+
+
+def players(model: Model[Any], settings: Settings, world: World) -> list[Player]:
+    """One player for each of the model's turns."""
+    return [
+        Descender(turn, model, settings, world) if isinstance(turn, Descend) else Player(turn, model, world)
+        for turn in model.turns()
+    ]
+
+
+def _sum(terms: Terms) -> Tensor:
+    first, *rest = terms.values()
+    return sum(rest, start=first)
+
+
+def _added(total: list[Tensor | None] | None, part: Sequence[Tensor | None], weight: float) -> list[Tensor | None]:
+    scaled = [None if gradient is None else gradient * weight for gradient in part]
+    if total is None:
+        return scaled
+    return [b if a is None else a if b is None else a + b for a, b in zip(total, scaled, strict=True)]
+
+
+def _moved(saved: dict[str, Any], parameter: nn.Parameter) -> dict[str, Any]:
+    """Tensors of the parameter's shape go to its device; counters stay where the optimiser keeps them."""
+    if parameter.device.type == "cpu":
+        return saved
+    return {k: v.to(parameter.device) if isinstance(v, Tensor) and v.ndim else v for k, v in saved.items()}

@@ -1,0 +1,103 @@
+"""Progress: a bar in a terminal, one plain line per epoch elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from deepcanon.core import Terms
+from deepcanon.train.observers import Log, Observer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from deepcanon.train.trainer import Trainer
+
+_SECONDS_BETWEEN_FRAMES = 0.2
+
+
+class Bar(Observer):
+    """A bar with loss, speed and time left, redrawn at most five times a second."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self._valid: dict[str, float] = {}
+        self._drawn = 0.0
+        self._bar: Progress | None = None
+        self._task: TaskID
+
+    def begin(self, trainer: Trainer) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[numbers]}"),
+            TextColumn("{task.fields[speed]}"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+        )
+        self._bar = Progress(*columns, auto_refresh=False)
+        self._task = self._bar.add_task(trainer.model.name(), total=trainer.total, numbers="", speed="")
+        self._bar.start()
+
+    def step(self, trainer: Trainer, terms: Terms) -> None:
+        now = time.monotonic()
+        if now - self._drawn >= _SECONDS_BETWEEN_FRAMES:
+            self._drawn = now
+            self._draw(trainer)
+
+    def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None:
+        self._valid = valid
+
+    def end(self, trainer: Trainer) -> None:
+        if self._bar is not None:
+            self._draw(trainer)
+            self._bar.stop()
+
+    def _draw(self, trainer: Trainer) -> None:
+        if self._bar is None:
+            return
+        description = f"{trainer.model.name()} epoch {trainer.epoch}/{trainer.epochs}"
+        numbers = _numbers(self.log.latest, self._valid)
+        self._bar.update(
+            self._task, completed=trainer.step, description=description, numbers=numbers, speed=_speed(trainer)
+        )
+        self._bar.refresh()
+
+
+class Lines(Observer):
+    """One plain line per epoch, for logs and pipes."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+
+    def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None:
+        left = trainer.seconds() / max(1, trainer.step) * (trainer.total - trainer.step)
+        where = f"epoch {trainer.epoch}/{trainer.epochs}  step {trainer.step}/{trainer.total}"
+        numbers = _numbers(self.log.latest, valid)
+        say(f"{where}  {numbers}  {_speed(trainer)}  {timedelta(seconds=round(left))} left")
+
+
+def progress(log: Log) -> Observer:
+    """What suits the place the output goes to."""
+    return Bar(log) if sys.stdout.isatty() else Lines(log)
+
+
+def say(sentence: str) -> None:
+    """One line to whoever is looking, at once."""
+    sys.stdout.write(f"{sentence}\n")
+    sys.stdout.flush()
+
+
+def _numbers(terms: dict[str, float], valid: dict[str, float]) -> str:
+    held_out = {name: value for name, value in valid.items() if name not in terms and name != "loss"}
+    shown = {**terms, **{f"valid {name}": value for name, value in held_out.items()}}
+    return "  ".join(f"{name} {value:.4g}" for name, value in shown.items())
+
+
+def _speed(trainer: Trainer) -> str:
+    return f"{trainer.speed():.0f} steps/s"

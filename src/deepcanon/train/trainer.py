@@ -1,0 +1,291 @@
+"""The one loop: for each batch play the turns that are due, and let observers watch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from deepcanon.core import DivergenceError, Model, Terms, UsageError
+from deepcanon.data import Dataset, batches
+from deepcanon.optim import schedule
+from deepcanon.train import checkpoint, randomness
+from deepcanon.train.average import Average
+from deepcanon.train.distributed import World
+from deepcanon.train.evaluate import evaluate
+from deepcanon.train.observers import Checkpoints, Log, Observer, Watch
+from deepcanon.train.players import players
+from deepcanon.train.progress import progress, say
+from deepcanon.train.run import Run, describe_run
+from deepcanon.train.settings import Settings
+from deepcanon.train.surroundings import Signals, check_suitable, deterministic, freeze
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a training gave: the model, and its terms and metrics on each part of the data."""
+
+    model: Model[Any]
+    run: Path | None
+    steps: int
+    seconds: float
+    weights: str
+    train: dict[str, float]
+    valid: dict[str, float]
+    test: dict[str, float]
+    history: list[dict[str, Any]] = field(repr=False)
+
+
+class Stopped(SystemExit):
+    """A signal ended the training after its state was saved; the process exits with 128 plus the signal's number."""
+
+
+class Trainer:
+    """Trains one model on one data set.
+
+    Without a ``run`` nothing is written to disk. Observers watch; whatever they must remember goes into checkpoints.
+    """
+
+    def __init__(
+        self,
+        model: Model[Any],
+        data: Dataset[Any],
+        settings: Settings,
+        *,
+        quiet: bool = False,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        check_suitable(model, data)
+        watching = settings.watch is not None or settings.patience is not None
+        self.settings = settings
+        self.device = settings.torch_device()
+        self.world = World()
+        self.quiet = quiet or not self.world.first
+        self.run: Run | None = None
+        self.given = data
+        self.data = (data.carved(settings.seed) if watching else data).to(self.device)
+        if watching and self.data.valid is None:
+            raise UsageError(f"{data.name} is too small to hold out validation data; leave out patience and watch")
+        self.model = model.to(self.device)
+        freeze(model, settings.freeze)
+        self.world.spread(model.state_dict().values())
+        self.players = players(model, settings, self.world)
+        self.average = Average(model, settings.ema)
+        self.per_epoch = -(-len(self.data.train) // settings.batch_size)
+        self.total = settings.total(self.per_epoch)
+        self.epochs = -(-self.total // self.per_epoch)
+        self.factor = schedule(settings.schedule)
+        self.log = Log()
+        self.watch = Watch(settings.watch, settings.patience) if watching else None
+        self.checkpoints = Checkpoints(settings.checkpoint_every)
+        self.observers: list[Observer] = [
+            self.log,
+            *([] if self.watch is None else [self.watch]),
+            *([] if self.quiet else [progress(self.log)]),
+            *observers,
+        ]
+        self.signals = Signals()
+        self.step = 0
+        self._stop_reason = ""
+        self._seconds_before = 0.0
+        self._started = time.perf_counter()
+        self._step_at_start = 0
+        self._random: randomness.State | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the last step, counted from 1."""
+        return -(-self.step // self.per_epoch)
+
+    @property
+    def done(self) -> bool:
+        return self.step >= self.total or bool(self._stop_reason)
+
+    def seconds(self) -> float:
+        """The time trained so far, over all resumes."""
+        return self._seconds_before + time.perf_counter() - self._started
+
+    def speed(self) -> float:
+        """Steps per second since this process began."""
+        return (self.step - self._step_at_start) / max(time.perf_counter() - self._started, 1e-9)
+
+    def lr(self) -> float:
+        return self.settings.lr * self.factor(max(1, self.step), self.total)
+
+    def stop(self, reason: str) -> None:
+        """End the training after this step, as if it had reached its end."""
+        self._stop_reason = reason
+
+    def write_to(self, folder: Path, *, overwrite: bool) -> None:
+        """Make ``folder`` the folder of this run."""
+        info = describe_run(self.model, self.given, self.settings, self.world.size)
+        self.world.first_does(lambda: Run.create(folder, info, overwrite=overwrite))
+        self.run = Run(folder, info)
+
+    def fit(self) -> Result:
+        """Train to the end, evaluate, and leave weights, results and pictures in the run's folder."""
+        with ExitStack() as surroundings:
+            surroundings.enter_context(randomness.kept())
+            surroundings.enter_context(deterministic(self.settings.deterministic))
+            if self.run is not None:
+                surroundings.enter_context(self.signals)
+            self._begin()
+            for observer in self.observers:
+                observer.begin(self)
+            try:
+                self._loop()
+            except DivergenceError:
+                self._note(status="diverged")
+                raise
+            finally:
+                for observer in self.observers:
+                    observer.end(self)
+            return self._finish()
+
+    def _begin(self) -> None:
+        self._started, self._step_at_start = time.perf_counter(), self.step
+        randomness.seed_all(randomness.seed_from(self.settings.seed, "rank", self.world.rank))
+        if self.step == 0 and self._random is None:
+            self.model.prepare(batches(self.data.train, self.settings.batch_size))
+            self.world.spread(self.model.state_dict().values())
+            self.save()
+        if self._random is not None:
+            randomness.restore(self._random)
+        self.model.train()
+
+    def _loop(self) -> None:
+        buffers = list(self.model.buffers())
+        size = self.settings.batch_size
+        order = self._order()
+        while not self.done:
+            place = self.step % self.per_epoch
+            if place == 0:
+                order = self._order()
+            self.step += 1
+            self.model.progress = self.step / self.total
+            terms = self._play(order[place * size : (place + 1) * size])
+            self.average.update()
+            self.world.spread(buffers)
+            for observer in self.observers:
+                observer.step(self, terms)
+            if self.step % self.per_epoch == 0 or self.step == self.total:
+                self._end_epoch()
+            if self.world.agree(self.signals.caught is not None):
+                self._stop_by_signal()
+            if self.checkpoints.due(self):
+                self.save()
+
+    def _order(self) -> Tensor:
+        """The order of the examples in the epoch of the next step: a function of seed and epoch."""
+        seed = randomness.seed_from(self.settings.seed, "epoch", self.step // self.per_epoch)
+        return torch.randperm(len(self.data.train), generator=torch.Generator().manual_seed(seed)).to(self.device)
+
+    def _play(self, index: Tensor) -> Terms:
+        whole = self.data.train.select(index)
+        shard = whole if self.world.size == 1 else self.data.train.select(self.world.shard(index))
+        factor, want_norm = self.factor(self.step, self.total), self.log.wants_norm(self.step)
+        terms: Terms = {}
+        for player in self.players:
+            if player.turn.due(self.step, self.total):
+                terms.update(player.play(whole, shard, factor, want_norm))
+        return terms
+
+    def _end_epoch(self) -> None:
+        with self.average.in_place():
+            valid = {} if self.data.valid is None else self._evaluate(self.data.valid)
+            for observer in self.observers:
+                observer.epoch(self, valid)
+
+    def _evaluate(self, split: Any) -> dict[str, float]:
+        return evaluate(self.model, split, seed=self.settings.seed)
+
+    def _stop_by_signal(self) -> None:
+        number = self.signals.caught or 15  # another process may have caught it
+        self.save()
+        self._note(status="stopped")
+        if self.run is not None and not self.quiet:
+            say(f"stopped at step {self.step} and saved; go on with: deepcanon resume {self.run.dir}")
+        raise Stopped(128 + number)
+
+    def _finish(self) -> Result:
+        seconds = self.seconds()
+        self.save()
+        if self._stop_reason and not self.quiet:
+            say(f"stopped early at step {self.step}: {self._stop_reason}")
+        weights = self._choose_weights()
+        parts = {"train": self.data.train, "valid": self.data.valid, "test": self.data.test}
+        scores = {name: {} if part is None else self._evaluate(part) for name, part in parts.items()}
+        folder = None if self.run is None else self.run.dir
+        result = Result(self.model, folder, self.step, seconds, weights, **scores, history=self.log.history)
+        if self.run is not None:
+            run = self.run
+            self.world.first_does(lambda: self._write_results(run, result))
+        return result
+
+    def _choose_weights(self) -> str:
+        """Leave in the model the weights that the settings ask for, and say which they are."""
+        if self.watch is not None and self.watch.weights:
+            self.model.load_state_dict(self.watch.weights)
+            return f"best by validation {self.watch.name}, of step {self.watch.best_step}"
+        if self.average.active:
+            self.average.copy_to_model()
+            return "moving average"
+        return "last"
+
+    def _write_results(self, run: Run, result: Result) -> None:
+        from deepcanon.pictures import draw_run  # matplotlib is slow to import and only a run needs it
+
+        run.write_results(self.model.state_dict(), result.weights, result.steps, result.seconds,
+                          {"train": result.train, "valid": result.valid, "test": result.test})  # fmt: skip
+        draw_run(self.model, self.data, result.history, run.pictures, self.settings.seed)
+
+    def _note(self, **changes: Any) -> None:
+        if self.run is not None and self.world.first:
+            self.run.update(**changes)
+
+    def save(self) -> None:
+        """Write a checkpoint of this very moment; without a run folder there is nothing to write to."""
+        self.log.flush(self, sync=True)
+        if self.run is None:
+            return
+        bad = [name for name, value in self.model.state_dict().items() if not torch.isfinite(value).all()]
+        if self.world.agree(bool(bad)):
+            raise DivergenceError(
+                f"{bad[0] if bad else 'a weight'} is not finite at step {self.step}; try a smaller lr"
+            )
+        state = {
+            "step": self.step,
+            "seconds": self.seconds(),
+            "stop_reason": self._stop_reason,
+            "model": dict(self.model.state_dict()),
+            "average": self.average.state(),
+            "players": [player.state() for player in self.players],
+            "observers": {type(observer).__name__: observer.state() for observer in self.observers},
+            "random": self.world.gather(randomness.state()),
+        }
+        folder = self.run.checkpoints
+        self.world.first_does(lambda: checkpoint.save(folder, self.step, state))
+        if self.world.first:
+            checkpoint.prune(folder, self.settings.keep)
+
+    def go_on(self, run: Run, state: dict[str, Any]) -> None:
+        """Take up a run where a checkpoint has left it."""
+        self.run = run
+        self.step, self._seconds_before = state["step"], state["seconds"]
+        self._stop_reason = state["stop_reason"]
+        self.model.load_state_dict(state["model"])
+        self.average.restore(state["average"])
+        for player, saved in zip(self.players, state["players"], strict=True):
+            player.restore(saved)
+        for observer in self.observers:
+            observer.restore(state["observers"].get(type(observer).__name__, {}))
+        self.log.rewind(self)
+        if self.world.rank < len(state["random"]):
+            self._random = state["random"][self.world.rank]
+        self._note(status="running")
