@@ -1,0 +1,149 @@
+"""The course of a training: loss terms, validation metrics, learning rate and gradient norm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from numpy.typing import NDArray
+
+from deepcanon.pictures.style import INK, MUTED, PALETTE, colours, dress, legend, new_figure
+
+Record = Mapping[str, Any]
+Series = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+RAW_POINTS = 2000
+WIDE_RANGE = 20.0
+
+
+def curves(history: Sequence[Record], title: str = "", unit: str = "nats per example") -> Figure:
+    """One panel each for the training terms, every validation metric, the learning rate and the gradient norm.
+
+    ``history`` holds the records of a run's log; ``unit`` is that of the loss.
+    """
+    steps = [record for record in history if record["kind"] == "step"]
+    epochs = [record for record in history if record["kind"] == "epoch"]
+    terms = {name: _series(steps, _of("terms", name)) for name in _names(steps, "terms")}
+    valid = {name: _series(epochs, _of("valid", name)) for name in _names(epochs, "valid")}
+    panels: list[Callable[[Axes], None]] = []
+    if terms:
+        total = _series(steps, lambda record: record.get("loss"))
+        panels.append(partial(_draw_loss, terms=terms, total=total, valid=valid, unit=unit))
+    metrics = {name: series for name, series in valid.items() if name not in {*terms, "loss"}}
+    panels += [partial(_draw_metric, name=name, series=series) for name, series in metrics.items()]
+    rate = _series(steps, lambda record: record.get("lr"))
+    if len(rate[0]) > 1:
+        panels.append(partial(_draw_rate, series=rate))
+    norm = _series(steps, lambda record: record.get("grad_norm"))
+    if len(norm[0]) > 1:
+        panels.append(partial(_draw_norm, series=norm))
+    columns = 2 if len(panels) == 4 else min(3, max(1, len(panels)))
+    lines = max(1, math.ceil(len(panels) / columns))
+    figure = new_figure(4.8 * columns, 2.9 * lines + 0.3, title)
+    for place, draw in enumerate(panels, start=1):
+        draw(figure.add_subplot(lines, columns, place))
+    return figure
+
+
+def _draw_loss(axes: Axes, terms: Mapping[str, Series], total: Series, valid: Mapping[str, Series], unit: str) -> None:
+    shown = dict(terms)
+    if len(terms) > 1:
+        shown["loss"] = total
+    for (name, series), colour in zip(shown.items(), _term_colours(shown), strict=True):
+        _draw_noisy(axes, series, colour, "sum of the terms" if name == "loss" else name)
+        if name in valid:
+            axes.plot(*valid[name], "--o", color=colour, linewidth=1, markersize=2.5)
+    if shown.keys() & valid.keys():
+        axes.plot([], [], "--o", color=MUTED, linewidth=1, markersize=2.5, label="validation")
+    dress(axes, "Loss", "step", unit)
+    _scale(axes, total if len(terms) > 1 else next(iter(terms.values())))
+    legend(axes)
+
+
+def _draw_metric(axes: Axes, name: str, series: Series) -> None:
+    at, values = series
+    axes.plot(at, values, "-o", color=PALETTE[2], linewidth=1.8, markersize=3)
+    if len(values):
+        axes.annotate(
+            f"{values[-1]:.4g}", (at[-1], values[-1]), xytext=(-2, 7), textcoords="offset points",
+            fontsize=8, color=INK, ha="right",
+        )  # fmt: skip
+        axes.margins(y=0.2)
+    dress(axes, f"{name[:1].upper()}{name[1:].replace('_', ' ')}", "step", "validation")
+    _scale(axes, series)
+
+
+def _draw_rate(axes: Axes, series: Series) -> None:
+    axes.plot(*series, "-" if len(series[0]) > 2 else "o", color=PALETTE[4], linewidth=1.8)
+    dress(axes, "Learning rate", "step", "rate")
+    _scale(axes, series)
+
+
+def _draw_norm(axes: Axes, series: Series) -> None:
+    _draw_noisy(axes, series, PALETTE[3], "norm")
+    dress(axes, "Gradient norm", "step", "norm before clipping")
+    _scale(axes, series)
+
+
+def _draw_noisy(axes: Axes, series: Series, colour: str, label: str) -> None:
+    """The raw values pale, and their smoothed course above them."""
+    at, values = series
+    if len(at) < 3:
+        axes.plot(at, values, "o", color=colour, label=label)
+        return
+    thin = max(1, len(at) // RAW_POINTS)
+    axes.plot(at[::thin], values[::thin], color=colour, alpha=0.22, linewidth=0.8)
+    axes.plot(at[::thin], smooth(values)[::thin], color=colour, linewidth=1.8, label=label)
+
+
+def smooth(values: NDArray[np.float64], window: int | None = None) -> NDArray[np.float64]:
+    """The centred running mean over a window of an odd number of values, of which the ends see only one side.
+
+    >>> smooth(np.array([0.0, 3.0, 0.0, 3.0]), window=3).tolist()
+    [1.5, 1.0, 2.0, 1.5]
+    """
+    half = (max(3, len(values) // 25) if window is None else window) // 2
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    place = np.arange(len(values))
+    start, end = np.maximum(place - half, 0), np.minimum(place + half + 1, len(values))
+    mean: NDArray[np.float64] = (sums[end] - sums[start]) / (end - start)
+    return mean
+
+
+def _scale(axes: Axes, series: Series) -> None:
+    """Whole steps below; at the side a logarithm where the values are positive and spread over an order or more."""
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _, values = series
+    if len(values) and values.min() > 0 and values.max() / values.min() > WIDE_RANGE:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _series(records: Iterable[Record], value: Callable[[Record], float | None]) -> Series:
+    """Steps and values, without what is missing or not finite."""
+    pairs = [(record["step"], value(record)) for record in records]
+    kept = [(step, number) for step, number in pairs if number is not None and math.isfinite(number)]
+    at, values = zip(*kept, strict=True) if kept else ((), ())
+    return np.array(at, dtype=np.float64), np.array(values, dtype=np.float64)
+
+
+def _of(group: str, name: str) -> Callable[[Record], float | None]:
+    return lambda record: record[group].get(name)
+
+
+def _names(records: Iterable[Record], group: str) -> list[str]:
+    """The names that occur, in the order of their first appearance."""
+    return list(dict.fromkeys(name for record in records for name in record[group]))
+
+
+def _term_colours(terms: Mapping[str, Series]) -> list[str]:
+    plain = iter(colours(len(terms)))
+    return [INK if name == "loss" else next(plain) for name in terms]

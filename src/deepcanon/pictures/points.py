@@ -1,0 +1,165 @@
+"""Examples that are points: data beside samples, decision regions, codes, predictions against truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+from torch import Tensor
+
+from deepcanon.core import UsageError
+from deepcanon.pictures.style import INK, MUTED, PALETTE, colours, dress, legend, new_figure
+
+RESOLUTION = 240
+
+
+def scatter(points: Mapping[str, Tensor], title: str = "") -> Figure:
+    """Named clouds of 2-D points side by side on the same axes; the first one stands grey behind the others."""
+    clouds = {name: _plane(x) for name, x in points.items()}
+    first, *_ = clouds.values()
+    low, high = _window(first)
+    figure = new_figure(3.8 * len(clouds), 3.6 * _slimness(low, high) + 1.1, title)
+    for place, ((name, x), colour) in enumerate(zip(clouds.items(), colours(len(clouds)), strict=True), start=1):
+        axes = figure.add_subplot(1, len(clouds), place)
+        if place > 1:
+            axes.scatter(first[:, 0], first[:, 1], s=4, color=MUTED, alpha=0.18, linewidths=0)
+        axes.scatter(x[:, 0], x[:, 1], s=5, color=colour, alpha=0.55, linewidths=0)
+        outside = float(((x < low) | (x > high)).any(1).double().mean())
+        note = f" ({outside:.0%} outside)" if outside >= 0.005 else ""
+        dress(axes, f"{name}: {len(x)} examples{note}", "feature 1", "feature 2")
+        _frame(axes, low, high)
+    return figure
+
+
+def decision_map(
+    predict: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, labels: Sequence[str] = (), title: str = ""
+) -> Figure:
+    """Where a classifier of 2-D points says what: colours are classes, paler where ``predict`` is less sure.
+
+    ``predict`` gives the probabilities of the classes, (B, classes).
+    """
+    points, classes = _plane(x), y.detach().cpu()
+    low, high = _window(points)
+    across, down = (torch.linspace(float(low[i]), float(high[i]), RESOLUTION) for i in (0, 1))
+    grid = torch.cartesian_prod(down, across).flip(1).to(x)  # row by row, as pictures are
+    shares = predict(grid.reshape(-1, *x.shape[1:])).detach().cpu().float()
+    shades = torch.tensor([to_rgb(colour) for colour in colours(shares.shape[1])])
+    likeliest = shares.argmax(1)
+    chance = 1 / shares.shape[1]
+    sure = ((shares.max(1).values - chance) / (1 - chance)).clamp(0, 1).unsqueeze(1)
+    picture = 1 - (0.1 + 0.4 * sure) * (1 - shades[likeliest])
+    figure = new_figure(5.8, 5.2 * _slimness(low, high) + 0.8)
+    axes = figure.add_subplot()
+    axes.imshow(
+        picture.reshape(RESOLUTION, RESOLUTION, 3).numpy(), origin="lower", interpolation="bilinear",
+        extent=(float(low[0]), float(high[0]), float(low[1]), float(high[1])),
+    )  # fmt: skip
+    for c in range(shares.shape[1]):
+        share = shares[:, c] - shares[:, [i for i in range(shares.shape[1]) if i != c]].max(1).values
+        if share.min() < 0 < share.max():
+            axes.contour(
+                across.numpy(), down.numpy(), share.reshape(RESOLUTION, RESOLUTION).numpy(),
+                levels=[0.0], colors=INK, linewidths=0.9,
+            )  # fmt: skip
+    _classes(axes, points, classes, labels, size=14)
+    dress(axes, title, "feature 1", "feature 2", grid=False)
+    _frame(axes, low, high)
+    legend(axes)
+    return figure
+
+
+def latent_map(z: Tensor, y: Tensor, labels: Sequence[str] = (), title: str = "") -> Figure:
+    """Codes coloured by class, on their two main axes where there are more than two; each class is named in place."""
+    codes, axes_names = principal_plane(z)
+    figure = new_figure(5.8, 5.2)
+    axes = figure.add_subplot()
+    classes = y.detach().cpu()
+    _classes(axes, codes, classes, labels, size=9)
+    names = _names(classes, labels)
+    for c, colour in enumerate(colours(len(names))):
+        if (classes == c).any():
+            x, y = codes[classes == c].median(0).values.tolist()
+            axes.annotate(
+                names[c], (x, y), ha="center", va="center", fontsize=13, zorder=5,
+                fontweight="bold", color=colour, path_effects=[withStroke(linewidth=4, foreground="white")],
+            )  # fmt: skip
+    dress(axes, title, *axes_names)
+    return figure
+
+
+def truth_plot(predicted: Tensor, true: Tensor, title: str = "") -> Figure:
+    """Predicted against true values of a regression, one panel per target; the line is where they agree."""
+    guess, truth = (t.detach().cpu().double().reshape(len(t), -1) for t in (predicted, true))
+    targets = truth.shape[1]
+    figure = new_figure(4.2 * targets + 0.2, 4.2, title)
+    for j in range(targets):
+        axes = figure.add_subplot(1, targets, j + 1)
+        error = (guess[:, j] - truth[:, j]).square().sum()
+        spread = (truth[:, j] - truth[:, j].mean()).square().sum()
+        both = torch.cat([guess[:, j], truth[:, j]])
+        ends = [float(both.min()), float(both.max())]
+        axes.plot(ends, ends, color=MUTED, linewidth=1, linestyle="--", label="exact")
+        axes.scatter(truth[:, j], guess[:, j], s=12, color=PALETTE[0], alpha=0.5, linewidths=0, label="examples")
+        which = f"target {j + 1}: " if targets > 1 else ""
+        explained = f"R² = {float(1 - error / spread):.3f}" if spread > 0 else "the target is constant"
+        dress(axes, f"{which}{explained}", "true value", "predicted value")
+        axes.set_aspect("equal", adjustable="datalim")
+        legend(axes)
+    return figure
+
+
+def principal_plane(z: Tensor) -> tuple[Tensor, tuple[str, str]]:
+    """Codes in two dimensions, (B, 2), with the names of the axes: themselves, or their principal components."""
+    codes = z.detach().cpu().double().flatten(1)
+    if codes.shape[1] < 2:
+        raise UsageError(f"a map of codes needs at least two dimensions, got {codes.shape[1]}")
+    if codes.shape[1] == 2:
+        return codes, ("latent 1", "latent 2")
+    centred = codes - codes.mean(0)
+    _, widths, directions = torch.linalg.svd(centred, full_matrices=False)
+    largest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
+    directions = directions * largest.sign()  # a component has no sign of its own; this one never flips
+    shares = (widths.square() / widths.square().sum().clamp_min(torch.finfo(torch.float64).tiny)).tolist()
+    first, second = (f"component {i + 1} ({shares[i]:.0%} of the variance)" for i in (0, 1))
+    return centred @ directions[:2].T, (first, second)
+
+
+def _classes(axes: Axes, points: Tensor, classes: Tensor, labels: Sequence[str], size: float) -> None:
+    names = _names(classes, labels)
+    for c, (name, colour) in enumerate(zip(names, colours(len(names)), strict=True)):
+        x, y = points[classes == c].T
+        axes.scatter(x, y, s=size, color=colour, alpha=0.85, linewidths=0.3, edgecolors="white", label=name)
+
+
+def _names(classes: Tensor, labels: Sequence[str]) -> list[str]:
+    return list(labels) or [str(c) for c in range(int(classes.max()) + 1)]
+
+
+def _plane(x: Tensor) -> Tensor:
+    points = x.detach().cpu().double().flatten(1)
+    if points.shape[1] != 2:
+        raise UsageError(f"a scatter picture needs points in the plane, got {points.shape[1]} values per example")
+    return points
+
+
+def _window(points: Tensor) -> tuple[Tensor, Tensor]:
+    low, high = points.min(0).values, points.max(0).values
+    margin = 0.12 * (high - low).clamp_min(1e-6)
+    return low - margin, high + margin
+
+
+def _slimness(low: Tensor, high: Tensor) -> float:
+    """Height over width of a window, kept within what fits a page; the axes are equal where it is kept as it is."""
+    width, height = (high - low).tolist()
+    return float(min(1.4, max(0.35, height / width)))
+
+
+def _frame(axes: Axes, low: Tensor, high: Tensor) -> None:
+    axes.set_xlim(float(low[0]), float(high[0]))
+    axes.set_ylim(float(low[1]), float(high[1]))
+    width, height = (high - low).tolist()
+    axes.set_aspect("equal" if height / width == _slimness(low, high) else "auto")

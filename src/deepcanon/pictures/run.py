@@ -1,0 +1,228 @@
+"""The pictures of a run: the model's verbs and the kind of the data say which of them make sense."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from matplotlib.figure import Figure
+from torch import Generator, Tensor
+from torch.distributions import Distribution
+
+from deepcanon.core import Batch, Labelled, Model, draw, drawing_from
+from deepcanon.core.roles import Decodes, Encodes, HasEnergy, Predicts, Reconstructs, Samples, Shows
+from deepcanon.pictures.curves import curves
+from deepcanon.pictures.images import Limits, image_grids, rows
+from deepcanon.pictures.matrices import confusion
+from deepcanon.pictures.points import decision_map, latent_map, scatter, truth_plot
+from deepcanon.pictures.style import save
+
+CHUNK = 1024
+MAPPED = 2000
+COLUMNS = 10
+GRID = 64
+
+
+class Data(Protocol):
+    """What the pictures ask of a data set."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def train(self) -> Any: ...
+    @property
+    def valid(self) -> Any: ...
+    @property
+    def test(self) -> Any: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+
+
+def draw_run(
+    model: Model[Any], data: Data, history: Sequence[Mapping[str, Any]], folder: Path, seed: int
+) -> list[Path]:
+    """Draw every picture that this model and these data allow into ``folder``.
+
+    The held-out part is shown where there is one. Random draws are made by ``seed`` alone and the model's mode is
+    restored, so that drawing leaves no trace in a training.
+    """
+    scene = _Scene.of(model, data, seed)
+    drawn: dict[str, Figure] = {}
+    if history:
+        unit = "energy per example" if isinstance(model, HasEnergy) else "nats per example"
+        drawn["curves"] = curves(history, title=f"{model.name()} on {data.name}", unit=unit)
+    with _at_rest(model), drawing_from(scene.generator()):
+        for picture in (_classified, _regressed, _sampled, _reconstructed, _gallery, _encoded):
+            drawn |= picture(scene)
+    return [save(figure, Path(folder) / f"{name}.png") for name, figure in drawn.items()]
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """A model before the data it is shown on."""
+
+    model: Model[Any]
+    data: Data
+    batch: Batch
+    part: str
+    limits: Limits
+    seed: int
+
+    @classmethod
+    def of(cls, model: Model[Any], data: Data, seed: int) -> _Scene:
+        part = next((part for part in ("test", "valid") if getattr(data, part)), "train")
+        batch: Batch = getattr(data, part)
+        device = next((t.device for t in (*model.parameters(), *model.buffers())), batch.x.device)
+        batch = batch.to(device)
+        real = batch.x.is_floating_point() and batch.x.numel() > 0
+        limits = (float(batch.x.min()), float(batch.x.max())) if real else (0.0, 1.0)
+        return cls(model, data, batch, part, limits, seed)
+
+    @property
+    def images(self) -> bool:
+        return self.data.kind == "images" and len(self.data.shape) in (2, 3)
+
+    @property
+    def planar(self) -> bool:
+        return self.batch.x.is_floating_point() and self.batch.x.shape[1:].numel() == 2
+
+    def generator(self) -> Generator:
+        return Generator(self.batch.x.device).manual_seed(self.seed)
+
+    def some(self, count: int) -> Batch:
+        """Examples spread evenly over the part, so that data sorted by class show all classes."""
+        count = min(count, len(self.batch))
+        return self.batch.select(torch.arange(count, device=self.batch.x.device) * len(self.batch) // count)
+
+
+def _in_chunks(answer: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
+    """The answers to all examples, asked for in parts that fit in memory."""
+    order = torch.arange(len(batch), device=batch.x.device)
+    parts = [order[start : start + CHUNK] for start in range(0, len(batch), CHUNK)]
+    return torch.cat([answer(batch.select(part)).cpu() for part in parts])
+
+
+@contextmanager
+def _at_rest(model: Model[Any]) -> Iterator[None]:
+    """Eval mode and no gradients inside; every module has its own mode again afterwards."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
+def _classified(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.batch
+    if not isinstance(model, Predicts) or not isinstance(batch, Labelled) or batch.y.is_floating_point():
+        return {}
+    shares = _in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
+    said = _in_chunks(lambda part: model.predict(*part.inputs, how="mode"), batch)
+    true, classes = batch.y.cpu(), shares.shape[1]
+    matrix = torch.bincount(true * classes + said, minlength=classes**2).reshape(classes, classes)
+    right = float((said == true).double().mean())
+    title = f"Confusion on {scene.part}: accuracy {right:.2%} of {len(true)} examples"
+    drawn = {"confusion": confusion(matrix, scene.data.labels, title)}
+    if scene.images and right < 1:
+        drawn["mistakes"] = _mistakes(scene, shares, said, true)
+    if scene.planar:
+        drawn["decision_map"] = decision_map(
+            lambda x: _in_chunks(lambda part: model.predict(part.x, how="mean"), Batch(x)),
+            batch.x, batch.y, scene.data.labels, f"Decisions, with {scene.part} data: accuracy {right:.2%}",
+        )  # fmt: skip
+    return drawn
+
+
+def _mistakes(scene: _Scene, shares: Tensor, said: Tensor, true: Tensor) -> Figure:
+    """The wrong answers that gave the true class least, worst first."""
+    trust = shares.gather(1, true.unsqueeze(1)).squeeze(1)
+    wrong = (said != true).nonzero().squeeze(1)
+    worst = wrong[trust[wrong].argsort(stable=True)][:COLUMNS]
+    names = scene.data.labels or tuple(str(c) for c in range(shares.shape[1]))
+    captions = [f"{names[true[i]]}, said {names[said[i]]}\n({float(shares[i, said[i]]):.0%} sure)" for i in worst]
+    shown = {"": scene.batch.x[worst.to(scene.batch.x.device)]}
+    title = f"{len(wrong)} wrong answers on {scene.part}, worst first"
+    return rows(shown, scene.data.shape, captions=captions, limits=scene.limits, title=title)
+
+
+def _regressed(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.batch
+    if not isinstance(model, Predicts) or not isinstance(batch, Labelled) or not batch.y.is_floating_point():
+        return {}
+    guess = _in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
+    return {"predictions": truth_plot(guess, batch.y, f"Predictions on {scene.part}: {len(guess)} examples")}
+
+
+def _sampled(scene: _Scene) -> dict[str, Figure]:
+    model = scene.model
+    if not isinstance(model, Samples) or not (scene.images or scene.planar):
+        return {}
+    if scene.planar and not scene.images:
+        points = {scene.part: scene.some(MAPPED).x, "samples": model.sample(MAPPED, generator=scene.generator())}
+        return {"samples": scatter(points, f"{model.name()}: data and samples")}
+    groups = {f"data ({scene.part})": scene.some(GRID).x, "samples": model.sample(GRID, generator=scene.generator())}
+    means = _likelihood_means(model, scene.generator())
+    if means is not None:
+        groups["samples, as means of the likelihood"] = means
+    return {"samples": image_grids(groups, scene.data.shape, math.isqrt(GRID), limits=scene.limits)}
+
+
+def _likelihood_means(model: Model[Any], generator: Generator) -> Tensor | None:
+    """What a latent-variable model expects to see at draws of its prior: its samples without the pixels' own noise."""
+    prior = getattr(model, "prior", None)
+    if not isinstance(model, Decodes) or not isinstance(prior, Distribution):
+        return None
+    seen = model.decode(draw(prior, generator, (GRID,)))
+    return seen.mean if isinstance(seen, Distribution) else seen
+
+
+def _reconstructed(scene: _Scene) -> dict[str, Figure]:
+    model = scene.model
+    if not isinstance(model, Reconstructs) or not (scene.images or scene.planar):
+        return {}
+    if scene.planar and not scene.images:
+        x = scene.some(MAPPED).x
+        points = {scene.part: x, "reconstructions": model.reconstruct(x)}
+        return {"reconstructions": scatter(points, f"{model.name()}: data and reconstructions")}
+    x = scene.some(3 * COLUMNS).x
+    title = f"{model.name()}: {scene.part} data and their reconstructions"
+    shown = {"data": x, "reconstruction": model.reconstruct(x)}
+    return {"reconstructions": rows(shown, scene.data.shape, COLUMNS, limits=scene.limits, title=title)}
+
+
+def _gallery(scene: _Scene) -> dict[str, Figure]:
+    model = scene.model
+    if not isinstance(model, Shows) or not scene.images:
+        return {}
+    shown = {name: x[:COLUMNS] for name, x in model.gallery(scene.some(COLUMNS).x, generator=scene.generator()).items()}
+    values = torch.cat([x.flatten() for x in shown.values()])
+    limits = (float(values.min()), float(values.max()))
+    return {"gallery": rows(shown, scene.data.shape, limits=limits, title=f"{model.name()} on {scene.data.name}")}
+
+
+def _encoded(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.some(MAPPED)
+    if not isinstance(model, Encodes) or not isinstance(batch, Labelled) or batch.y.is_floating_point():
+        return {}
+
+    def code(part: Batch) -> Tensor:
+        z = model.encode(part.x)
+        return (z.mean if isinstance(z, Distribution) else z).flatten(1)
+
+    codes = _in_chunks(code, batch)
+    if codes.shape[1] < 2:
+        return {}
+    title = f"{model.name()}: codes of {len(codes)} {scene.part} examples"
+    return {"latent_map": latent_map(codes, batch.y, scene.data.labels, title)}
