@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, Self
 import torch
 from torch import Tensor
 
-from deepcanon.core import Batch, Graph, UsageError
+from deepcanon.core import AnyBatch, Graph, UsageError
 from deepcanon.core.turn import B
 
 Kind = Literal["images", "points", "table", "text", "graph"]
@@ -74,6 +74,7 @@ class Dataset(Generic[B]):
 def batches(split: B, size: int) -> Iterator[B]:
     """The split in consecutive batches.
 
+    >>> from deepcanon.core import Batch
     >>> [len(batch) for batch in batches(Batch(torch.zeros(5, 1)), 2)]
     [2, 2, 1]
     """
@@ -81,9 +82,11 @@ def batches(split: B, size: int) -> Iterator[B]:
         yield split.select(torch.arange(start, min(start + size, len(split)), device=split.x.device))
 
 
-def _tensors(batch: Batch) -> Iterator[Tensor]:
+def _tensors(batch: AnyBatch) -> Iterator[Tensor]:
     for value in (getattr(batch, part.name) for part in fields(batch)):
         if isinstance(value, Tensor):
             yield value
         elif isinstance(value, Graph):
             yield value.edge_index
+            if value.weight is not None:
+                yield value.weight

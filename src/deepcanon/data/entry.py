@@ -1,0 +1,60 @@
+"""A data set known by name: what it is, said without loading it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deepcanon.core.turn import B
+from deepcanon.data.dataset import Dataset, Kind
+from deepcanon.data.download import Remote
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The facts of a data set, and ``load``, which makes it out of its entry.
+
+    A module of this package that holds an entry offers a data set; nothing else names it.
+    """
+
+    name: str
+    kind: Kind
+    shape: tuple[int, ...]
+    sizes: Mapping[str, int]
+    counts: tuple[int, ...]
+    """Examples that train, validate and test (of a graph, its vertices); empty where the installed Python decides."""
+    source: str
+    load: Callable[[Entry], Dataset[Any]]
+    labels: tuple[str, ...] = ()
+    symbols: tuple[str, ...] = ()
+    preprocessing: Mapping[str, Any] = field(default_factory=dict)
+    remote: Remote = field(default_factory=Remote)
+
+    def dataset(self, train: B, valid: B, test: B) -> Dataset[B]:
+        """The data set of these facts with these parts."""
+        return Dataset(
+            name=self.name,
+            kind=self.kind,
+            train=train,
+            valid=valid,
+            test=test,
+            sizes=self.sizes,
+            shape=self.shape,
+            labels=self.labels,
+            symbols=self.symbols,
+            source=self.source,
+            folder=self.remote.folder,
+            preprocessing=self.preprocessing,
+        )
+
+
+def image_sizes(shape: tuple[int, ...], classes: int | None = None) -> dict[str, int]:
+    """The sizes that images of shape (channels, height, width) give a model.
+
+    >>> image_sizes((1, 8, 8), classes=10)
+    {'features': 64, 'channels': 1, 'height': 8, 'width': 8, 'classes': 10}
+    """
+    channels, height, width = shape
+    sizes = {"features": channels * height * width, "channels": channels, "height": height, "width": width}
+    return sizes if classes is None else {**sizes, "classes": classes}

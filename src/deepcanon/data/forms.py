@@ -1,0 +1,77 @@
+"""Forms of an image set, chosen by a suffix on its name: ``digits:binary``, ``mnist:dequantised``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from deepcanon.core import UsageError
+from deepcanon.core.turn import B
+from deepcanon.data.dataset import Dataset
+from deepcanon.data.split import fixed_random
+
+THRESHOLD = 0.5
+NOISE_BITS = 15
+
+
+def binary(x: Tensor, levels: int, seed: int) -> Tensor:
+    """1 where a pixel is at least half as bright as can be, 0 elsewhere.
+
+    >>> binary(torch.tensor([0.0, 0.25, 0.5, 1.0]), levels=17, seed=0)
+    tensor([0., 0., 1., 1.])
+    """
+    return (x >= THRESHOLD).to(x.dtype)
+
+
+def dequantised(x: Tensor, levels: int, seed: int) -> Tensor:
+    """Grey levels plus uniform noise, divided by the number of levels: values in (0, 1) that have a density.
+
+    With ``D`` pixels and a density in nats, ``-log_prob / (D * log(2)) + log2(levels)`` are bits per dimension. The
+    noise has few enough bits, and stays far enough from 0 and 1, that ``floor(x * levels)`` gives the grey levels back
+    exactly.
+
+    >>> (dequantised(torch.tensor([0.0, 0.5, 1.0]), levels=17, seed=0) * 17).floor()
+    tensor([ 0.,  8., 16.])
+    """
+    steps = torch.from_numpy(fixed_random(seed).randint(2**NOISE_BITS, size=tuple(x.shape), dtype="int32"))
+    noise: Tensor = (steps.to(x.dtype) + 0.5) / 2**NOISE_BITS
+    return (grey_levels(x, levels) + noise) / levels
+
+
+def grey_levels(x: Tensor, levels: int) -> Tensor:
+    """The whole numbers 0 to ``levels - 1`` behind values in [0, 1]."""
+    return (x * (levels - 1)).round()
+
+
+FORMS: Mapping[str, Callable[[Tensor, int, int], Tensor]] = {"binary": binary, "dequantised": dequantised}
+
+
+def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
+    """The image set in this form; its noise is drawn once, from a fixed seed for each part."""
+    check_form(data.name, data.kind, form)
+    levels = data.preprocessing["levels"]
+    train, valid, test = (
+        None if part is None else batch_in_form(part, form, levels, seed)
+        for seed, part in enumerate((data.train, data.valid, data.test))
+    )
+    preprocessing = {**data.preprocessing, "form": form}
+    name = f"{data.name}:{form}"
+    return replace(data, name=name, train=train, valid=valid, test=test, preprocessing=preprocessing)
+
+
+def batch_in_form(batch: B, form: str, levels: int, seed: int) -> B:
+    """One part of an image set in this form."""
+    return replace(batch, x=FORMS[form](batch.x, levels, seed))
+
+
+def check_form(name: str, kind: str, form: str) -> None:
+    """Refuse what is no form, and what has none."""
+    there = ", ".join(FORMS)
+    if form not in FORMS:
+        raise UsageError(f"there is no form {form!r} of {name}; image sets have the forms {there}")
+    if kind != "images":
+        raise UsageError(f"{name} gives {kind}, but the forms {there} are for images; leave out ':{form}'")

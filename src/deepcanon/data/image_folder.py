@@ -1,0 +1,129 @@
+"""A folder of images with one sub-folder per class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from deepcanon.core import Batch, DataError, Labelled
+from deepcanon.data.dataset import Dataset
+from deepcanon.data.entry import image_sizes
+from deepcanon.data.hints import listed
+from deepcanon.data.split import cut, stratified_order, three_counts
+
+SUFFIXES = (".png", ".jpg", ".jpeg")
+CHANNELS = {"L": 1, "RGB": 3}
+"""The modes that are read: 8-bit grey and 8-bit colour."""
+LEVELS = 256
+
+
+def load(path: Path, preprocessing: Mapping[str, Any] | None = None) -> Dataset[Labelled]:
+    """The images of a folder, split by a fixed seed and stratified by class.
+
+    With the ``preprocessing`` of an earlier load, classes keep their codes and images must have the same shape.
+    """
+    batch, classes = _labelled(path, preprocessing)
+    shape = tuple(batch.x.shape[1:])
+    counts = three_counts(len(batch), str(path))
+    train, valid, test = (batch.select(rows) for rows in cut(stratified_order(batch.y.numpy(), seed=0), counts))
+    return Dataset(
+        name=str(path),
+        kind="images",
+        train=train,
+        valid=valid,
+        test=test,
+        sizes=image_sizes(shape, classes=len(classes)),
+        shape=shape,
+        labels=classes,
+        source=str(path.resolve()),
+        preprocessing={"classes": list(classes), "shape": list(shape), "levels": LEVELS},
+    )
+
+
+def apply(path: Path, preprocessing: Mapping[str, Any]) -> Batch:
+    """All images of a folder for a model that was trained on another one; without sub-folders, without labels."""
+    files = _images_in(path)
+    if not files:
+        return _labelled(path, preprocessing)[0]
+    x = _read_all(files)
+    _check_shape(path, x, preprocessing)
+    return Batch(x)
+
+
+def _labelled(path: Path, preprocessing: Mapping[str, Any] | None) -> tuple[Labelled, tuple[str, ...]]:
+    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+    if not folders:
+        raise DataError(f"{path} has no sub-folders; put the images of each class into one of its name")
+    classes = tuple(folder.name for folder in folders)
+    if preprocessing is not None:
+        if "classes" not in preprocessing:
+            raise DataError(f"this preprocessing is not that of a folder of images: it has {listed(preprocessing)}")
+        classes = tuple(preprocessing["classes"])
+    files: list[Path] = []
+    codes: list[int] = []
+    for folder in folders:
+        if folder.name not in classes:
+            raise DataError(
+                f"{folder} is a class that does not occur in the training data, which know {listed(classes)}"
+            )
+        images = _images_in(folder)
+        if not images:
+            raise DataError(f"{folder} has no images ({', '.join(SUFFIXES)})")
+        files += images
+        codes += [classes.index(folder.name)] * len(images)
+    x = _read_all(files)
+    if preprocessing is not None:
+        _check_shape(path, x, preprocessing)
+    return Labelled(x, torch.tensor(codes)), classes
+
+
+def _images_in(folder: Path) -> list[Path]:
+    return sorted(
+        file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES and not file.name.startswith(".")
+    )
+
+
+def _read_all(files: list[Path]) -> Tensor:
+    """The images as (N, channels, height, width) in [0, 1]; all must look like the first."""
+    first = _read(files[0])
+    pixels = np.empty((len(files), *first.shape), dtype=np.uint8)
+    for place, file in enumerate(files):
+        image = _read(file)
+        if image.shape != first.shape:
+            raise DataError(
+                f"all images must agree: {file} is {_looks(image.shape)}, but {files[0]} is {_looks(first.shape)}"
+            )
+        pixels[place] = image
+    return torch.from_numpy(pixels).float() / (LEVELS - 1)
+
+
+def _read(file: Path) -> NDArray[np.uint8]:
+    from PIL import Image
+
+    try:
+        with Image.open(file) as image:
+            if image.mode not in CHANNELS:
+                raise DataError(f"{file} has the mode {image.mode}; convert it to 8-bit grey (L) or colour (RGB)")
+            pixels = np.asarray(image).reshape(image.height, image.width, CHANNELS[image.mode])
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{file} is no readable image: {error}") from error
+    return np.moveaxis(pixels, -1, 0)
+
+
+def _check_shape(path: Path, x: Tensor, preprocessing: Mapping[str, Any]) -> None:
+    found, known = tuple(x.shape[1:]), tuple(preprocessing["shape"])
+    if found != known:
+        raise DataError(f"the images in {path} are {_looks(found)}, but the training data are {_looks(known)}")
+
+
+def _looks(shape: tuple[int, ...]) -> str:
+    channels, height, width = shape
+    return f"{width}x{height} {'grey' if channels == 1 else 'colour'}"

@@ -1,0 +1,124 @@
+"""Finding data: a known name, with a suffix for a form of images, a CSV file, or a folder of images."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from deepcanon.core import AnyBatch, DataError, UsageError
+from deepcanon.data import image_folder, table
+from deepcanon.data.dataset import Dataset, Kind
+from deepcanon.data.entry import Entry
+from deepcanon.data.forms import FORMS, batch_in_form, check_form, in_form
+from deepcanon.data.hints import did_you_mean
+
+
+def load_data(name: str, *, target: str | None = None, preprocessing: Mapping[str, Any] | None = None) -> Dataset[Any]:
+    """The data of this name: a known set, ``file.csv`` or a folder of images by class.
+
+    ``target`` names the column of a CSV file that is to be predicted. ``preprocessing`` is what an earlier load has
+    fitted (``Dataset.preprocessing``); a file or folder is then treated by it. Image sets also come as ``name:binary``
+    and ``name:dequantised``.
+
+    >>> load_data("digits:binary").train.x.unique()
+    tensor([0., 1.])
+    >>> load_data("monos")
+    Traceback (most recent call last):
+    ...
+    deepcanon.core.errors.UsageError: there are no data 'monos'; did you mean moons?
+    """
+    base, form = _parted(name)
+    if form is not None:  # before a download begins
+        check_form(base, _kind(base), form)
+    data = _plain(base, target, preprocessing)
+    return data if form is None else in_form(data, form)
+
+
+def load_rows(name: str, preprocessing: Mapping[str, Any]) -> AnyBatch:
+    """All rows of a file or folder, as new rows for a model whose data had this ``preprocessing``.
+
+    They are treated as its training data were, and have labels only if these are there. Of data known by name, the test
+    part is given.
+    """
+    base, form = _parted(name)
+    if base in entries():
+        known: AnyBatch = load_data(name).split("test")
+        return known
+    kind, path = _kind(base), Path(base).expanduser()
+    if form is not None:
+        check_form(base, kind, form)
+    batch = (table.apply if kind == "table" else image_folder.apply)(path, preprocessing)
+    return batch if form is None else batch_in_form(batch, form, image_folder.LEVELS, seed=2)
+
+
+def describe_data() -> list[dict[str, Any]]:
+    """What is known by name, one row per data set, in plain values; nothing is downloaded."""
+    return [_row(entry) for entry in entries().values()]
+
+
+@cache
+def entries() -> Mapping[str, Entry]:
+    """The data sets that the modules of this package offer, by name; those without a download come first."""
+    names = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])]
+    modules = [importlib.import_module(f"{__package__}.{name}") for name in names]
+    found = [value for module in modules for value in vars(module).values() if isinstance(value, Entry)]
+    return {entry.name: entry for entry in sorted(found, key=lambda entry: (len(entry.remote.files), entry.name))}
+
+
+def _plain(name: str, target: str | None, preprocessing: Mapping[str, Any] | None) -> Dataset[Any]:
+    if _kind(name) == "table":
+        return table.load(Path(name).expanduser(), target, preprocessing)
+    if target is not None:
+        raise UsageError(f"a target is a column of a CSV file, and {name} is none; leave out the target {target!r}")
+    if name in entries():
+        entry = entries()[name]
+        return entry.load(entry)
+    return image_folder.load(Path(name).expanduser(), preprocessing)
+
+
+def _kind(name: str) -> Kind:
+    """The kind of the data of this name, which are a known set, a CSV file or a folder."""
+    path = Path(name).expanduser()
+    if name in entries():
+        return entries()[name].kind
+    if path.is_dir():
+        return "images"
+    if path.suffix.lower() == ".csv":
+        return "table"
+    raise _unknown(name, path)
+
+
+def _parted(name: str) -> tuple[str, str | None]:
+    """The name without its suffix, and the suffix."""
+    base, mark, form = name.rpartition(":")
+    return (base, form) if mark and not Path(name).exists() else (name, None)
+
+
+def _unknown(name: str, path: Path) -> UsageError:
+    if path.exists():
+        return DataError(f"{name} is neither a CSV file (its name must end in .csv) nor a folder of images")
+    if len(path.parts) > 1:
+        return DataError(f"there is no file or folder {name}")
+    return UsageError(f"there are no data {name!r}; {did_you_mean(name, entries())}")
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    counts = entry.counts
+    if not counts:
+        data = entry.load(entry)
+        counts = tuple(len(data.split(part)) for part in ("train", "valid", "test"))
+    return {
+        "name": entry.name,
+        "kind": entry.kind,
+        "shape": list(entry.shape),
+        "sizes": dict(entry.sizes),
+        **dict(zip(("train", "valid", "test"), counts, strict=True)),
+        "forms": list(FORMS) if entry.kind == "images" else [],
+        "source": entry.source,
+        "folder": entry.remote.folder,
+        "here": entry.remote.here(),
+    }

@@ -1,0 +1,56 @@
+"""Splits that never change: fixed by a seed and, where there are classes, with the same share of each in every part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from deepcanon.core import DataError
+
+HELD_OUT = (0.1, 0.2)
+"""The shares of the validation and the test part of data that come without a split."""
+
+FEWEST = 5
+"""Fewer examples cannot be split into three parts."""
+
+
+def fixed_random(seed: int) -> np.random.RandomState:
+    """Random numbers that are the same in every version: of all generators only this one's stream is frozen."""
+    return np.random.RandomState(seed)
+
+
+def stratified_order(classes: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """A shuffled order in which every class is spread evenly, so that any stretch of it keeps the classes' shares.
+
+    >>> order = stratified_order(np.array([0, 0, 0, 0, 1, 1, 1, 1]), seed=0)
+    >>> sorted(int(row) // 4 for row in order[:4])
+    [0, 0, 1, 1]
+    """
+    shuffled = fixed_random(seed).permutation(len(classes))
+    place = np.empty(len(classes))
+    for label in np.unique(classes):
+        rows = shuffled[classes[shuffled] == label]
+        place[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
+    return shuffled[np.argsort(place[shuffled], kind="stable")]
+
+
+def cut(order: NDArray[np.int64], counts: Sequence[int]) -> list[Tensor]:
+    """Consecutive parts of an order with these many rows each; a part lists its rows in rising order."""
+    ends = np.cumsum(counts)
+    return [torch.from_numpy(np.sort(order[end - count : end])) for end, count in zip(ends, counts, strict=True)]
+
+
+def three_counts(examples: int, what: str) -> tuple[int, int, int]:
+    """How many of the examples train, validate and test.
+
+    >>> three_counts(100, "the table")
+    (70, 10, 20)
+    """
+    if examples < FEWEST:
+        raise DataError(f"{what} has {examples} examples; at least {FEWEST} are needed to train, validate and test")
+    valid, test = (max(1, round(share * examples)) for share in HELD_OUT)
+    return examples - valid - test, valid, test

@@ -1,0 +1,81 @@
+"""Data sets from tensors and arrays that are already there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deepcanon.core import Batch, DataError, Labelled
+from deepcanon.data.dataset import Dataset
+from deepcanon.data.entry import image_sizes
+
+
+def from_tensors(x: Tensor | np.ndarray[Any, Any], y: Any = None, *, name: str = "tensors") -> Dataset[Any]:
+    """A data set of a training part only: images (N, channels, height, width) or rows (N, features).
+
+    ``x`` becomes float32 unless it is float64. Whole numbers ``y`` are classes, (N,); real numbers are targets, (N,) or
+    (N, targets).
+
+    >>> data = from_tensors(np.zeros((6, 3)), [0, 1, 2, 0, 1, 2])
+    >>> data.kind, dict(data.sizes)
+    ('table', {'features': 3, 'classes': 3})
+    """
+    x = _floats(_tensor(x, "x"), "x")
+    if x.ndim not in (2, 4) or 0 in x.shape:
+        raise DataError(
+            f"x must have the shape (N, features) or (N, channels, height, width), with no size 0; got {tuple(x.shape)}"
+        )
+    shape = tuple(x.shape[1:])
+    sizes = image_sizes(shape) if x.ndim == 4 else {"features": shape[0]}
+    train: Batch = Batch(x)
+    if y is not None:
+        labels = _labels(_tensor(y, "y"))
+        if labels.is_floating_point():
+            sizes["targets"] = labels.shape[1]
+        else:
+            sizes["classes"] = int(labels.max()) + 1
+        train = Labelled(x, labels)
+    return Dataset(
+        name=name,
+        kind="images" if x.ndim == 4 else "table",
+        train=train,
+        sizes=sizes,
+        shape=shape,
+        labels=tuple(map(str, range(sizes.get("classes", 0)))),
+        source="given as tensors",
+    )
+
+
+def _tensor(values: Any, what: str) -> Tensor:
+    if isinstance(values, Tensor):
+        return values.detach()
+    try:
+        return torch.tensor(np.asarray(values))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must be a tensor or an array of numbers: {error}") from error
+
+
+def _floats(values: Tensor, what: str) -> Tensor:
+    if values.is_complex():
+        raise DataError(f"{what} must be real, got {values.dtype}")
+    values = values if values.dtype == torch.float64 else values.float()
+    if not values.isfinite().all():
+        raise DataError(f"{what} has NaN or infinite values; mend or remove them first")
+    return values
+
+
+def _labels(y: Tensor) -> Tensor:
+    if y.is_floating_point() or y.is_complex():
+        y = _floats(y, "y")
+        y = y.unsqueeze(1) if y.ndim == 1 else y
+        if y.ndim != 2 or 0 in y.shape:
+            raise DataError(f"real-valued y must have the shape (N,) or (N, targets), got {tuple(y.shape)}")
+        return y
+    if y.ndim != 1 or not len(y):
+        raise DataError(f"classes y must have the shape (N,), got {tuple(y.shape)}")
+    if int(y.min()) < 0:
+        raise DataError(f"classes y must count from 0, got {int(y.min())}")
+    return y.long()
