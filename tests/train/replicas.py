@@ -1,0 +1,87 @@
+"""What each of two processes does in test_distributed.py; started by torchrun, or alone for comparison."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+import deepcanon as dc
+from deepcanon.core import Batch, Descend, Labelled, Model, Terms, Turn
+from deepcanon.train.distributed import World
+from deepcanon.train.players import Descender, players
+from deepcanon.train.settings import Settings
+
+
+class ByHand(Model[Batch]):
+    """A linear autoencoder of one unit whose gradient is written by hand: nothing ever calls backward."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((features,), 0.1))
+
+    @classmethod
+    def example(cls) -> tuple[Self, Batch]:
+        return cls(4), Batch(torch.rand(8, 4))
+
+    @torch.no_grad()
+    def loss(self, batch: Batch) -> Terms:
+        x = batch.x.flatten(1)
+        return {"square": (x - (x @ self.weight)[:, None] * self.weight).square().sum(-1).mean()}
+
+    @torch.no_grad()
+    def gradient(self, batch: Batch) -> Terms:
+        x = batch.x.flatten(1)
+        code = x @ self.weight  # (B,)
+        error = code[:, None] * self.weight - x  # (B, features)
+        self.weight.grad = 2 * (code[:, None] * error + (error @ self.weight)[:, None] * x).mean(0)
+        return self.loss(batch)
+
+    def turns(self) -> Sequence[Turn[Batch]]:
+        return [Descend(self.loss, self.parameters(), gradient=self.gradient)]
+
+
+def make(name: str) -> Model[Any]:
+    torch.manual_seed(2)
+    if name == "by_hand":
+        return ByHand(64)
+    arguments: dict[str, dict[str, Any]] = {
+        "mlp": {"features": 64, "classes": 10, "hidden": (32,)},
+        "mlp_dropout": {"features": 64, "classes": 10, "hidden": (32,), "dropout": 0.2},
+        "vae": {"features": 64, "latent": 4, "hidden": (32,)},
+        "gan": {"features": 64, "hidden": (32,)},
+    }
+    return dc.find(name.partition("_")[0])(**arguments[name])
+
+
+def first_gradient(whole: Labelled, world: World) -> dict[str, Tensor]:
+    """The gradient of the first step in float64, on a batch that two processes cannot share evenly."""
+    model = make("mlp").double()
+    batch = Labelled(whole.x[:33].double(), whole.y[:33])
+    (player,) = players(model, Settings.resolve(model.recipe, optimizer="sgd"), world)
+    assert isinstance(player, Descender)
+    shard = batch.select(world.shard(torch.arange(33)))
+    player.play(batch, shard, 1.0, False)
+    return {f"gradient/{name}": p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(1)
+    data = dc.load_data("digits")
+    world = World()
+    tensors = first_gradient(data.train, world)
+    for name in ("mlp", "mlp_dropout", "vae", "gan", "by_hand"):
+        model = make(name)
+        out = folder / f"run-{name}-{world.size}"
+        dc.fit(model, data, out=out, steps=50, batch_size=33, checkpoint_every=20, quiet=True)
+        tensors |= {f"{name}/{key}": value for key, value in model.state_dict().items()}
+    safetensors.torch.save_file(tensors, folder / f"rank-{world.rank}-of-{world.size}.safetensors")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,81 @@
+"""Two processes are one: identical replicas, the same gradient, one writer."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from deepcanon.train import Run
+
+SCRIPT = Path(__file__).with_name("replicas.py")
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[str, torch.Tensor]]]:
+    """The weights of both ranks and of one process alone."""
+    folder = tmp_path_factory.mktemp("replicas")
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    for command in ([*launcher, str(SCRIPT), str(folder)], [str(SCRIPT), str(folder)]):
+        done = subprocess.run(
+            [sys.executable, *command], env=environment, capture_output=True, text=True, timeout=240, check=False
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+    names = {"first": "rank-0-of-2", "second": "rank-1-of-2", "alone": "rank-0-of-1"}
+    return folder, {key: safetensors.torch.load_file(folder / f"{name}.safetensors") for key, name in names.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mlp", "mlp_dropout", "vae", "gan", "by_hand", "gradient"])
+def test_replicas_stay_identical_to_the_bit(
+    outcome: tuple[Path, dict[str, dict[str, torch.Tensor]]], name: str
+) -> None:
+    _, weights = outcome
+    keys = [key for key in weights["first"] if key.startswith(f"{name}/")]
+    assert keys
+    for key in keys:
+        assert torch.equal(weights["first"][key], weights["second"][key]), key
+
+
+@pytest.mark.slow
+def test_the_averaged_gradient_is_the_one_process_gradient(
+    outcome: tuple[Path, dict[str, dict[str, torch.Tensor]]],
+) -> None:
+    _, weights = outcome
+    for key in (key for key in weights["alone"] if key.startswith("gradient/")):
+        torch.testing.assert_close(weights["first"][key], weights["alone"][key], rtol=0, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mlp", "by_hand"])
+def test_fifty_steps_agree_with_one_process(
+    outcome: tuple[Path, dict[str, dict[str, torch.Tensor]]], name: str
+) -> None:
+    _, weights = outcome
+    for key in (key for key in weights["alone"] if key.startswith(f"{name}/")):
+        torch.testing.assert_close(weights["first"][key], weights["alone"][key], rtol=0, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_only_the_first_process_writes(outcome: tuple[Path, dict[str, dict[str, torch.Tensor]]]) -> None:
+    folder, weights = outcome
+    run = Run.open(folder / "run-mlp-2")
+    assert run.info["status"] == "finished"
+    assert run.info["environment"]["processes"] == 2
+    steps = [record["step"] for record in run.log() if record["kind"] == "step"]
+    assert steps == sorted(set(steps)), "each step is logged once"
+    final = run.read_weights()
+    assert all(torch.equal(final[key], weights["first"][f"mlp/{key}"]) for key in final)
