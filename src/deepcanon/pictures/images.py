@@ -30,7 +30,7 @@ def image_grids(
 ) -> Figure:
     """Named grids side by side, to be compared."""
     lines = max(math.ceil(len(x) / columns) for x in groups.values())
-    figure = new_figure(len(groups) * (0.52 * columns + 0.3), 0.52 * lines + 0.6, title)
+    figure = new_figure(len(groups) * (0.52 * columns + 0.3), 0.52 * lines + 0.45 + 0.25 * bool(title), title)
     for place, (name, x) in enumerate(groups.items(), start=1):
         axes = figure.add_subplot(1, len(groups), place)
         _show(axes, _canvas(x, shape, columns, limits))

@@ -58,8 +58,7 @@ def draw_run(
     scene = _Scene.of(model, data, seed)
     drawn: dict[str, Figure] = {}
     if history:
-        unit = "energy per example" if isinstance(model, HasEnergy) else "nats per example"
-        drawn["curves"] = curves(history, title=f"{model.name()} on {data.name}", unit=unit)
+        drawn["curves"] = curves(history, title=f"{model.name()} on {data.name}", unit=_unit(scene))
     with _at_rest(model), drawing_from(scene.generator()):
         for picture in (_classified, _regressed, _sampled, _reconstructed, _gallery, _encoded):
             drawn |= picture(scene)
@@ -124,6 +123,13 @@ def _at_rest(model: Model[Any]) -> Iterator[None]:
             module.training = training
 
 
+def _unit(scene: _Scene) -> str:
+    if isinstance(scene.model, HasEnergy):
+        return "energy per example"
+    regression = isinstance(scene.batch, Labelled) and scene.batch.y.is_floating_point()
+    return "loss per example" if regression else "nats per example"
+
+
 def _classified(scene: _Scene) -> dict[str, Figure]:
     model, batch = scene.model, scene.batch
     if not isinstance(model, Predicts) or not isinstance(batch, Labelled) or batch.y.is_floating_point():
@@ -176,15 +182,15 @@ def _sampled(scene: _Scene) -> dict[str, Figure]:
     means = _likelihood_means(model, scene.generator())
     if means is not None:
         groups["samples, as means of the likelihood"] = means
-    return {"samples": image_grids(groups, scene.data.shape, math.isqrt(GRID), limits=scene.limits)}
+    title = f"{model.name()} on {scene.data.name}"
+    return {"samples": image_grids(groups, scene.data.shape, math.isqrt(GRID), limits=scene.limits, title=title)}
 
 
 def _likelihood_means(model: Model[Any], generator: Generator) -> Tensor | None:
     """What a latent-variable model expects to see at draws of its prior: its samples without the pixels' own noise."""
-    prior = getattr(model, "prior", None)
-    if not isinstance(model, Decodes) or not isinstance(prior, Distribution):
+    if not isinstance(model, Decodes) or not hasattr(model, "prior"):
         return None
-    seen = model.decode(draw(prior, generator, (GRID,)))
+    seen = model.decode(draw(model.prior(), generator, (GRID,)))
     return seen.mean if isinstance(seen, Distribution) else seen
 
 

@@ -1,0 +1,42 @@
+"""Public laws: what must hold of any model of a kind, measured on any module.
+
+>>> from deepcanon.core.toy import Toy
+>>> [finding.law for finding in check(Toy, "contract") if not finding.holds]
+[]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from deepcanon.core import Batch, UsageError
+from deepcanon.laws.classifier import classifier
+from deepcanon.laws.contract import contract
+from deepcanon.laws.finding import Finding, report
+from deepcanon.laws.latent import latent
+from deepcanon.laws.target import invented_batch, load_target, target_of
+
+KINDS: dict[str, Callable[[nn.Module, Batch], list[Finding]]] = {
+    "contract": contract,
+    "classifier": classifier,
+    "latent": latent,
+}
+
+__all__ = ["KINDS", "Finding", "check", "load_target", "report"]
+
+
+def check(target: Any, kind: str) -> list[Finding]:
+    """What the laws of this kind find in a class with ``example()``, a module, or a pair of module and batch."""
+    if kind not in KINDS:
+        raise UsageError(f"there is no kind {kind!r}; there are {', '.join(KINDS)}")
+    module, batch = target_of(target)
+    if batch is None and kind == "classifier":
+        batch = invented_batch(module)
+    if batch is None:
+        raise UsageError(
+            f"{type(module).__name__} brings no examples; give it an example() that returns (module, batch)"
+        )
+    return KINDS[kind](module, batch)

@@ -1,0 +1,298 @@
+"""The laws of classifiers: any module whose ``forward`` gives one logit per class."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from scipy import stats
+from torch import Tensor, nn
+
+from deepcanon.core import Batch, Labelled, UsageError
+from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.probe import TIGHT, distance, doubled, first, repeated, seeded, total
+
+RARE = 1e-6
+"""How improbable a statistic must be before a law of chance is taken to be broken."""
+
+
+@law
+def gives_logits_for_every_class(module: nn.Module, batch: Labelled) -> Measured:
+    """The output is one finite row per example that covers every label, and its probabilities sum to 1."""
+    module.eval()
+    with torch.no_grad():
+        output = module(*batch.inputs)
+        if output.ndim != 2 or len(output) != len(batch) or output.shape[1] <= int(batch.y.max()):
+            return 1, 0, f"{len(batch)} examples of {int(batch.y.max()) + 1} classes give {tuple(output.shape)}"
+        shares = probabilities(module, batch)
+    gap = float((shares.sum(-1) - 1).abs().max()) + float((-shares).clamp_min(0).max())
+    finite = bool(output.isfinite().all())
+    bound = 1e-4 if finite else -1.0
+    words = "finite" if finite else "not all finite"
+    return gap, bound, f"logits {tuple(output.shape)} are {words}; the sums of the probabilities are off by {gap:.2g}"
+
+
+@law
+def logits_are_no_probabilities(module: nn.Module, batch: Labelled) -> Measured:
+    """A row that is positive and sums to 1 went through a softmax already; the loss would apply a second one."""
+    stirred(module).eval()
+    with torch.no_grad():
+        output = module(*batch.inputs).double()
+    already = (output >= 0).all(-1) & ((output.sum(-1) - 1).abs() < 1e-4)
+    share = float(already.double().mean())
+    return share, 0.5, f"{share:.0%} of the rows are probabilities already"
+
+
+@law
+def examples_do_not_mix(module: nn.Module, batch: Labelled) -> Measured | None:
+    """In eval mode an example gets the answer that it gets alone, even beside a broken example."""
+    if len(batch) < 2:
+        return None
+    module, batch = doubled(stirred(module), batch)
+    worst, where = 0.0, "alone and in the batch they agree"
+    with torch.no_grad():
+        together = module(*batch.inputs)
+        for i in range(min(4, len(batch))):
+            alone = module(*batch.select(torch.tensor([i])).inputs)
+            broken = module(*_broken(batch, keep=i).inputs)
+            for gap, how in (
+                (distance(alone, together[i : i + 1]), "alone"),
+                (distance(broken[i], together[i]), "beside broken ones"),
+            ):
+                if not gap <= worst:
+                    worst, where = gap, f"example {i} differs when it is {how}"
+    return worst, TIGHT, where
+
+
+@law
+def order_does_not_matter(module: nn.Module, batch: Labelled) -> Measured | None:
+    """Shuffled examples get the shuffled answers."""
+    if len(batch) < 2:
+        return None
+    module, batch = doubled(stirred(module), batch)
+    order = torch.randperm(len(batch), generator=seeded(0)).roll(1)
+    with torch.no_grad():
+        gap = distance(module(*batch.select(order).inputs), module(*batch.inputs)[order])
+    return gap, TIGHT, f"{len(batch)} examples in another order"
+
+
+@law
+def same_input_same_output(module: nn.Module, batch: Labelled) -> Measured:
+    """In eval mode nothing is random and nothing is remembered."""
+    stirred(module).eval()
+    with torch.no_grad():
+        torch.manual_seed(1)
+        once = module(*batch.inputs)
+        torch.manual_seed(2)
+        gap = distance(module(*batch.inputs), once)
+    return gap, 0, "two passes over the same batch"
+
+
+@law
+def gradient_is_the_slope(module: nn.Module, batch: Labelled) -> Measured | None:
+    """The gradient of the cross-entropy agrees with central differences in double precision, along random lines."""
+    module, batch = doubled(stirred(module), batch)
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    if not parameters:
+        return None
+    gradients = torch.autograd.grad(cross_entropy(module, batch), parameters, allow_unused=True)
+    worst, where = 0.0, ""
+    random = seeded(0)
+    step = 1e-6
+    names = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
+    for name, parameter, gradient in zip(names, parameters, gradients, strict=True):
+        line = torch.randn(parameter.shape, dtype=torch.float64, generator=random)
+        line /= line.norm().clamp_min(1e-12)
+        with torch.no_grad():
+            there = parameter.clone()
+            above, below = (_moved(module, batch, parameter, there + side * step * line) for side in (1, -1))
+            parameter.copy_(there)
+        slope = (above - below) / (2 * step)
+        claimed = 0.0 if gradient is None else float((gradient * line).sum())
+        gap = abs(slope - claimed) / (1e-3 + abs(slope))
+        if not gap <= worst:
+            worst, where = gap, f"; the worst is {name}: slope {slope:.6g}, gradient {claimed:.6g}"
+    return worst, 1e-3, f"{len(parameters)} parameters{where}"
+
+
+@law
+def learns_one_example_per_class(module: nn.Module, batch: Labelled) -> Measured | None:
+    """A classifier that works can learn one example of each class by heart: its loss falls well below log C."""
+    small = _one_per_class(batch)
+    if len(small) < 2 or not any(parameter.requires_grad for parameter in module.parameters()):
+        return None
+    chance = math.log(len(small))
+    reached = math.inf
+    for rate in (1e-2, 1e-3, 1e-1):
+        learner = copy.deepcopy(module)
+        reached = min(reached, _learn(learner, small, rate, enough=0.25 * chance))
+        if reached <= 0.25 * chance:
+            break
+    return reached, 0.3 * chance, f"{len(small)} examples: chance is {chance:.3g} nats, {reached:.3g} were reached"
+
+
+@law
+def shuffled_labels_give_chance(module: Any, batch: Labelled) -> Measured | None:
+    """Labels that say nothing cannot be guessed on new examples: who does better has seen them."""
+    with torch.no_grad():
+        classes = probabilities(module.eval(), first(batch, 2)).shape[1]
+    random = seeded(0)
+    many = repeated(batch, math.ceil(256 / len(batch)))
+    seen, new = (Labelled(many.x, torch.randint(classes, (len(many),), generator=random)) for _ in range(2))
+    _learn(module, seen, 1e-2, steps=20)
+    module.eval()
+    with torch.no_grad():
+        if hasattr(module, "loss"):
+            module.loss(new)  # a model that keeps the labels it is shown would answer from memory
+        right = int((_answer(module, new) == new.y).sum())
+    bound = int(stats.binom.isf(RARE, len(new), 1 / classes))
+    return (
+        right / len(new),
+        bound / len(new),
+        f"{right} of {len(new)} random labels were guessed, by chance 1 in {classes}",
+    )
+
+
+@law
+def mode_is_the_likeliest_class(module: Any, batch: Labelled) -> Measured | None:
+    """``predict`` says the class to which it gives the highest probability."""
+    if not hasattr(module, "predict"):
+        return None
+    stirred(module).eval()
+    with torch.no_grad():
+        shares, said = probabilities(module, batch), module.predict(*batch.inputs, how="mode")
+    behind = shares.max(-1).values - shares.gather(-1, said.unsqueeze(-1)).squeeze(-1)
+    return float(behind.max()), 1e-6, f"{len(batch)} answers; the largest lead of another class is {behind.max():.2g}"
+
+
+@law
+def samples_follow_the_mean(module: Any, batch: Labelled) -> Measured | None:
+    """Classes drawn by ``predict`` occur as often as its probabilities say (chi-square)."""
+    if not hasattr(module, "predict"):
+        return None
+    stirred(module).eval()
+    few = first(batch, 8)
+    count = 2000
+    with torch.no_grad():
+        shares = probabilities(module, few).double()
+        many = repeated(few, count)
+        drawn = module.predict(*many.inputs, how="sample", generator=seeded(0)).reshape(count, len(few))
+    seen = F.one_hot(drawn, shares.shape[1]).sum(0).double()
+    expected = count * shares
+    frequent = expected >= 5  # rarer classes are counted together
+    statistic, freedom = 0.0, 0
+    for i in range(len(few)):
+        cells = [(float(seen[i, c]), float(expected[i, c])) for c in frequent[i].nonzero().flatten().tolist()]
+        rest = (float(seen[i][~frequent[i]].sum()), float(expected[i][~frequent[i]].sum()))
+        if rest[1] >= 5 or rest[0] > 50:
+            cells.append((rest[0], max(rest[1], 0.5)))
+        statistic += sum((got - want) ** 2 / want for got, want in cells)
+        freedom += len(cells) - 1
+    if freedom == 0:
+        return None
+    bound = float(stats.chi2.isf(RARE, freedom))
+    return statistic, bound, f"chi-square of {count} draws for {len(few)} examples, {freedom} degrees of freedom"
+
+
+@law
+def loss_is_minus_log_probability(module: Any, batch: Labelled) -> Measured | None:
+    """The loss, or one of its terms, is the mean of minus the logarithm of the probability given to the true class."""
+    if not (hasattr(module, "loss") and hasattr(module, "predict")):
+        return None
+    module, batch = doubled(stirred(module), batch)
+    with torch.no_grad():
+        terms = module.loss(batch)
+        chosen = probabilities(module, batch).gather(-1, batch.y.unsqueeze(-1))
+    wanted = -float(chosen.log().mean())
+    candidates = [float(total(terms)), *(float(value) for value in terms.values())]
+    nearest = min(candidates, key=lambda value: abs(value - wanted))
+    return abs(nearest - wanted), 1e-6 * (1 + abs(wanted)), f"the loss is {nearest:.6g}, -log p is {wanted:.6g}"
+
+
+LAWS = (
+    gives_logits_for_every_class,
+    logits_are_no_probabilities,
+    examples_do_not_mix,
+    order_does_not_matter,
+    same_input_same_output,
+    gradient_is_the_slope,
+    learns_one_example_per_class,
+    shuffled_labels_give_chance,
+    mode_is_the_likeliest_class,
+    samples_follow_the_mean,
+    loss_is_minus_log_probability,
+)
+
+
+def classifier(module: nn.Module, batch: Batch) -> list[Finding]:
+    """What the laws of classifiers find in any module that gives logits."""
+    if not isinstance(batch, Labelled) or batch.y.is_floating_point() or batch.y.ndim != 1:
+        raise UsageError("a classifier is checked on examples with classes: Labelled(x, y) with whole numbers y, (B,)")
+    return findings(LAWS, module, batch)
+
+
+def stirred(module: nn.Module) -> nn.Module:
+    """The module with noise on its parameters: what starts at zero would hide many a fault."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.1)
+    return module
+
+
+def probabilities(module: Any, batch: Batch) -> Tensor:
+    """The probabilities of the classes: the module's own, or the softmax of its logits."""
+    if hasattr(module, "predict"):
+        shares: Tensor = module.predict(*batch.inputs, how="mean")
+        return shares
+    output: Tensor = module(*batch.inputs)
+    return output.softmax(-1)
+
+
+def cross_entropy(module: nn.Module, batch: Labelled) -> Tensor:
+    return F.cross_entropy(module(*batch.inputs), batch.y)
+
+
+def _moved(module: nn.Module, batch: Labelled, parameter: Tensor, value: Tensor) -> float:
+    parameter.copy_(value)
+    return float(cross_entropy(module, batch))
+
+
+def _answer(module: Any, batch: Batch) -> Tensor:
+    if hasattr(module, "predict"):
+        said: Tensor = module.predict(*batch.inputs, how="mode")
+        return said
+    output: Tensor = module(*batch.inputs)
+    return output.argmax(-1)
+
+
+def _learn(module: Any, batch: Labelled, rate: float, steps: int = 400, enough: float = 0.0) -> float:
+    """Train by Adam on one batch; the loss in eval mode at the end, or as soon as it is ``enough``."""
+    optimizer = torch.optim.Adam([parameter for parameter in module.parameters() if parameter.requires_grad], lr=rate)
+    reached = math.inf
+    for step in range(1, steps + 1):
+        module.train()
+        loss = total(module.loss(batch)) if hasattr(module, "loss") else cross_entropy(module, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step % 20 == 0 or step == steps:
+            with torch.no_grad():
+                reached = float(cross_entropy(module.eval(), batch))
+            if reached <= enough:
+                break
+    return reached
+
+
+def _one_per_class(batch: Labelled) -> Labelled:
+    firsts = {label: place for place, label in reversed(list(enumerate(batch.y.tolist())))}
+    return batch.select(torch.tensor(sorted(firsts.values())[:10]))
+
+
+def _broken(batch: Labelled, keep: int) -> Labelled:
+    """The batch with every other example made of NaN, or of zeros where examples are whole numbers."""
+    x = torch.full_like(batch.x, math.nan) if batch.x.is_floating_point() else torch.zeros_like(batch.x)
+    x[keep] = batch.x[keep]
+    return Labelled(x, batch.y)

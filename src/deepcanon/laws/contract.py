@@ -1,0 +1,48 @@
+"""The laws of the contract: what every deepcanon model keeps, whatever it learns and however it learns it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deepcanon.core import Batch, Model, UsageError
+from deepcanon.laws.finding import Finding, findings
+from deepcanon.laws.form import constructor_is_the_configuration, docstring_is_complete, spec_round_trip
+from deepcanon.laws.learning import (
+    duplicated_batch_keeps_the_loss,
+    every_parameter_is_trained,
+    state_round_trip,
+    terms_are_finite_scalars,
+    training_changes_the_state,
+    turns_change_only_their_own,
+)
+from deepcanon.laws.verbs import (
+    examples_do_not_mix,
+    generator_is_honoured,
+    maps_are_deterministic,
+    verbs_have_their_shapes,
+    works_on_the_meta_device,
+)
+
+LAWS = (
+    docstring_is_complete,
+    constructor_is_the_configuration,
+    spec_round_trip,
+    terms_are_finite_scalars,
+    every_parameter_is_trained,
+    turns_change_only_their_own,
+    training_changes_the_state,
+    state_round_trip,
+    duplicated_batch_keeps_the_loss,
+    verbs_have_their_shapes,
+    maps_are_deterministic,
+    generator_is_honoured,
+    examples_do_not_mix,
+    works_on_the_meta_device,
+)
+
+
+def contract(model: Any, batch: Batch) -> list[Finding]:
+    """What the laws of the contract find in a deepcanon model."""
+    if not isinstance(model, Model):
+        raise UsageError(f"the contract is that of a deepcanon Model, and {type(model).__name__} is none")
+    return findings(LAWS, model, batch)

@@ -1,0 +1,288 @@
+"""The laws of latent-variable models: modules with ``encode``, ``decode`` and a bound ``log_prob`` on the evidence.
+
+``encode(x)`` is the approximate posterior q(z | x), ``decode(z)`` the likelihood p(x | z); the prior p(z) is what
+``prior()`` gives, or else the standard normal distribution. Everything that a module says about itself is computed
+here a second time from these three alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import Distribution, Independent, Normal
+
+from deepcanon.core import Batch, UsageError
+from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.probe import doubled, first, seeded, tensors_of, total
+
+ROWS = 8
+DRAWS = 2000
+SIGMAS = 6.0
+"""How many standard errors apart two estimates of the same number may be."""
+SLACK = 1e-6
+CHUNK = 8192
+"""How many points of a grid are decoded at once."""
+REACH = 8.0
+"""How far the quadrature over the latent space reaches, in standard deviations of the prior on either side."""
+
+
+@law
+def encoding_is_a_distribution(module: Any, batch: Batch) -> Measured:
+    """Each example has a posterior with finite parameters, positive spread and a finite density at its own draws."""
+    module, batch = doubled(module, batch)
+    with torch.no_grad():
+        posterior = module.encode(batch.x)
+        if not isinstance(posterior, Distribution):
+            return 1, 0, f"encode gives a {type(posterior).__name__}, no distribution"
+        z = posterior.sample()
+        density, spread = _per_row(posterior.log_prob(z), len(batch)), posterior.stddev
+    parts = [*tensors_of(posterior), density]
+    bad = sum(int((~part.isfinite()).sum()) for part in parts) + int((~(spread > 0)).sum())
+    return bad, 0, f"{len(z)} posteriors over {z[0].numel()} latent values; smallest spread {float(spread.min()):.3g}"
+
+
+@law
+def kl_is_not_negative(module: Any, batch: Batch) -> Measured | None:
+    """The term ``kl`` of the loss, a mean of divergences, is at least zero."""
+    terms = _terms(module, batch)
+    if "kl" not in terms:
+        return None
+    kl = float(terms["kl"])
+    return -kl, SLACK, f"the kl is {kl:.6g} nats"
+
+
+@law
+def kl_agrees_with_draws(module: Any, batch: Batch) -> Measured | None:
+    """The term ``kl`` of the loss is the mean of log q(z | x) - log p(z) over draws of q."""
+    terms = _terms(module, batch)
+    if "kl" not in terms:
+        return None
+    view = _View(module, batch)
+    return _agree(float(terms["kl"]), 0.0, *view.average(view.log_ratio(DRAWS)), "the kl", "its mean over draws")
+
+
+@law
+def terms_sum_to_minus_the_bound(module: Any, batch: Batch) -> Measured | None:
+    """The loss is minus the evidence lower bound, E log p(x | z) + log p(z) - log q(z | x), computed from scratch."""
+    if not hasattr(module, "loss"):
+        return None
+    few = first(batch, ROWS)
+    module, few = doubled(module, few)
+    view = _View(module, few)
+    with torch.no_grad():
+        losses = torch.stack([total(module.loss(few)) for _ in range(DRAWS // 10)])
+    mean, error = _mean(losses)
+    return _agree(-mean, error, *view.average(view.log_weights(DRAWS)), "minus the loss", "the bound")
+
+
+@law
+def importance_bound_agrees(module: Any, batch: Batch) -> Measured:
+    """``log_prob`` with K samples is log 1/K sum p(x, z_k) / q(z_k | x) on average, computed from scratch."""
+    view = _View(module, first(batch, ROWS))
+    count, times = 16, DRAWS // 10
+    own = torch.stack([view.claimed(count) for _ in range(times)])
+    weights = view.log_weights(count * times).reshape(times, count, -1)
+    mine = weights.logsumexp(1) - math.log(count)
+    return _agree(*view.average(own), *view.average(mine), f"log_prob with {count} samples", "the importance bound")
+
+
+@law
+def bound_tightens_with_samples(module: Any, batch: Batch) -> Measured:
+    """More samples raise the bound, or leave it where it is exact already."""
+    view = _View(module, first(batch, ROWS))
+    loose, loose_error = view.average(torch.stack([view.claimed(1) for _ in range(DRAWS // 4)]))
+    tight, tight_error = view.average(torch.stack([view.claimed(64) for _ in range(DRAWS // 40)]))
+    bound = SIGMAS * math.hypot(loose_error, tight_error) + SLACK
+    return loose - tight, bound, f"log_prob is {loose:.6g} with 1 sample and {tight:.6g} with 64"
+
+
+@law
+def bounds_stay_below_the_evidence(module: Any, batch: Batch) -> Measured | None:
+    """ELBO <= importance bound <= exact evidence, which is an integral over one or two latent values."""
+    view = _View(module, first(batch, ROWS))
+    exact = view.evidence()
+    if exact is None:
+        return None
+    evidence = float(exact.mean())
+    elbo, elbo_error = view.average(view.log_weights(DRAWS))
+    tight, tight_error = view.average(torch.stack([view.claimed(64) for _ in range(DRAWS // 20)]))
+    above = max(elbo - tight - SIGMAS * math.hypot(elbo_error, tight_error), tight - evidence - SIGMAS * tight_error)
+    detail = f"ELBO {elbo:.6g}, with 64 samples {tight:.6g}, evidence {evidence:.6g}; above by more than noise"
+    return max(above, 0.0), 1e-3, f"{detail}: {max(above, 0.0):.3g}"
+
+
+@law
+def samples_have_the_moments_of_the_model(module: Any, batch: Batch) -> Measured | None:
+    """Mean and variance of ``sample`` are those that prior and likelihood imply, value by value."""
+    if not hasattr(module, "sample"):
+        return None
+    view = _View(module, first(batch, 2))
+    count = 10 * DRAWS
+    with torch.no_grad():
+        seen = view.module.sample(count, generator=seeded(0)).double().flatten(1)
+    mean, variance, mean_error, variance_error = view.moments()
+    off = (seen - mean).square()
+    errors = ((seen.var(0) / count).sqrt(), (off.var(0) / count).sqrt())
+    gaps = (
+        (seen.mean(0) - mean).abs() / (errors[0] + mean_error + SLACK),
+        (off.mean(0) - variance).abs() / (errors[1] + variance_error + SLACK * (1 + variance)),
+    )
+    worst = torch.stack(gaps)
+    which = "mean" if float(gaps[0].max()) >= float(gaps[1].max()) else "variance"
+    return (
+        float(worst.max()),
+        SIGMAS,
+        f"{count} samples; the worst {which} is {float(worst.max()):.2f} standard errors off",
+    )
+
+
+LAWS = (
+    encoding_is_a_distribution,
+    kl_is_not_negative,
+    kl_agrees_with_draws,
+    terms_sum_to_minus_the_bound,
+    importance_bound_agrees,
+    bound_tightens_with_samples,
+    bounds_stay_below_the_evidence,
+    samples_have_the_moments_of_the_model,
+)
+
+
+def latent(module: nn.Module, batch: Batch) -> list[Finding]:
+    """What the laws of latent-variable models find in any module with ``encode``, ``decode`` and ``log_prob``."""
+    missing = [verb for verb in ("encode", "decode", "log_prob") if not callable(getattr(module, verb, None))]
+    if missing:
+        raise UsageError(f"a latent-variable model has encode, decode and log_prob; {', '.join(missing)} is missing")
+    return findings(LAWS, module, batch)
+
+
+class _View:
+    """A module's prior, posterior and likelihood on a few examples, in double precision."""
+
+    def __init__(self, module: Any, batch: Batch) -> None:
+        self.module: Any
+        self.module, batch = doubled(module, batch)
+        self.x = batch.x
+        with torch.no_grad():
+            self.posterior: Distribution = self.module.encode(self.x)
+            self.size = self.posterior.sample().shape[1:]
+        self.prior = _prior(self.module, self.size)
+
+    def claimed(self, samples: int) -> Tensor:
+        """What the module itself says with this many samples, (B,)."""
+        with torch.no_grad():
+            bound: Tensor = self.module.log_prob(self.x, samples=samples)
+        return bound.double()
+
+    def log_ratio(self, draws: int) -> Tensor:
+        """log q(z | x) - log p(z) at draws of q, (draws, B)."""
+        return self._ratio(self._draw(draws))
+
+    def log_weights(self, draws: int) -> Tensor:
+        """log p(x | z) + log p(z) - log q(z | x) at draws of q, (draws, B)."""
+        z = self._draw(draws)
+        return self.log_likelihood(z) - self._ratio(z)
+
+    def log_likelihood(self, z: Tensor) -> Tensor:
+        """log p(x | z) for z (draws, B, ...), (draws, B)."""
+        draws, rows = z.shape[:2]
+        with torch.no_grad():
+            seen = self.module.decode(z.reshape(draws * rows, *self.size))
+            shape = (*seen.batch_shape, *seen.event_shape)
+            x = self.x.expand(draws, *self.x.shape).reshape(shape)
+            return _per_row(seen.log_prob(x), draws * rows).reshape(draws, rows)
+
+    def evidence(self) -> Tensor | None:
+        """log p(x) by quadrature, (B,), where there are one or two latent values and the grid is fine enough."""
+        if self.size.numel() > 2:
+            return None
+        coarse, fine = (self._quadrature(points) for points in ((151, 301) if self.size.numel() == 2 else (1001, 2001)))
+        return fine if float((coarse - fine).abs().max()) < 1e-4 else None
+
+    def moments(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Mean and variance of x under the model, with the standard errors of both; the latter are 0 by quadrature."""
+        with torch.no_grad():
+            if self.size.numel() <= 2:
+                z, cell = _grid(self.prior, self.size, 101 if self.size.numel() == 2 else 2001)
+                share = (_per_row(self.prior.log_prob(z), len(z)) + cell).softmax(0).unsqueeze(1)
+                seen = self.module.decode(z)
+                centre, width = seen.mean.flatten(1), seen.variance.flatten(1)
+                mean = (share * centre).sum(0)
+                variance = (share * (width + (centre - mean).square())).sum(0)
+                return mean, variance, torch.zeros_like(mean), torch.zeros_like(mean)
+            count = 10 * DRAWS
+            seen = self.module.decode(self.prior.sample(torch.Size([count])).reshape(count, *self.size))
+            centre, width = seen.mean.flatten(1), seen.variance.flatten(1)
+            mean = centre.mean(0)
+            spread = width + (centre - mean).square()
+            return mean, spread.mean(0), (centre.var(0) / count).sqrt(), (spread.var(0) / count).sqrt()
+
+    def average(self, values: Tensor) -> tuple[float, float]:
+        """The mean over examples of (draws, B) with its standard error."""
+        return _mean(values.mean(1))
+
+    def _draw(self, draws: int) -> Tensor:
+        with torch.no_grad():
+            return self.posterior.sample(torch.Size([draws]))
+
+    def _ratio(self, z: Tensor) -> Tensor:
+        draws, rows = z.shape[:2]
+        with torch.no_grad():
+            posterior = self.posterior.log_prob(z).reshape(draws, rows, -1).sum(-1)
+            prior = _per_row(self.prior.log_prob(z.reshape(draws * rows, *self.size)), draws * rows)
+        return posterior - prior.reshape(draws, rows)
+
+    def _quadrature(self, points: int) -> Tensor:
+        z, cell = _grid(self.prior, self.size, points)
+        with torch.no_grad():
+            joint = torch.cat([self._joint(part) for part in torch.tensor_split(z, math.ceil(len(z) / CHUNK))])
+        return (joint + cell).logsumexp(0)
+
+    def _joint(self, z: Tensor) -> Tensor:
+        """log p(x | z) + log p(z) at points of a grid, (points, B)."""
+        seen = self.module.decode(z)
+        shape = (*seen.batch_shape, *seen.event_shape)
+        likelihood = [_per_row(seen.log_prob(x.expand(len(z), *x.shape).reshape(shape)), len(z)) for x in self.x]
+        return torch.stack(likelihood, 1) + _per_row(self.prior.log_prob(z), len(z)).unsqueeze(1)
+
+
+def _prior(module: Any, size: torch.Size) -> Distribution:
+    if callable(getattr(module, "prior", None)):
+        given: Distribution = module.prior()
+        return given
+    zeros = torch.zeros(size, dtype=torch.float64)
+    return Independent(Normal(zeros, torch.ones_like(zeros)), len(size))
+
+
+def _grid(prior: Distribution, size: torch.Size, points: int) -> tuple[Tensor, float]:
+    """Points of a regular grid over the latent space and the logarithm of the cell that each stands for."""
+    line = torch.linspace(-REACH, REACH, points, dtype=torch.float64)
+    unit = torch.cartesian_prod(*[line] * size.numel()).reshape(-1, *size)
+    cell = size.numel() * math.log(2 * REACH / (points - 1)) + float(prior.stddev.log().sum())
+    return prior.mean + prior.stddev * unit, cell
+
+
+def _per_row(values: Tensor, rows: int) -> Tensor:
+    """Log-densities summed over everything but the rows."""
+    return values.reshape(rows, -1).sum(-1)
+
+
+def _mean(values: Tensor) -> tuple[float, float]:
+    return float(values.mean()), math.sqrt(float(values.var()) / len(values))
+
+
+def _agree(left: float, left_error: float, right: float, right_error: float, first_name: str, second: str) -> Measured:
+    bound = SIGMAS * math.hypot(left_error, right_error) + SLACK * (1 + abs(right))
+    return abs(left - right), bound, f"{first_name} is {left:.6g}, {second} is {right:.6g}"
+
+
+def _terms(module: Any, batch: Batch) -> dict[str, Tensor]:
+    if not hasattr(module, "loss"):
+        return {}
+    module, batch = doubled(module, batch)
+    with torch.no_grad():
+        terms: dict[str, Tensor] = module.loss(batch)
+    return terms

@@ -1,0 +1,144 @@
+"""How a model learns: its terms, its turns, and what of it survives."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from deepcanon.core import Batch, Descend, Model, Terms
+from deepcanon.laws.finding import Measured, law, violations
+from deepcanon.laws.form import rebuilt
+from deepcanon.laws.play import play, schedule, train_briefly
+from deepcanon.laws.probe import draws, maps, repeated, same, seeded, total
+
+DRAWS = 64
+
+
+@law
+def terms_are_finite_scalars(model: Model[Any], batch: Batch) -> Measured:
+    """The loss, the losses of all turns and the metrics are named, finite 0-d tensors."""
+    named: dict[str, Terms] = {"loss": model.loss(batch)}
+    for turn in model.turns():
+        if isinstance(turn, Descend) and turn.gradient is None:
+            named[f"turn {turn.name}"] = turn.loss(batch)
+    model.eval()
+    with torch.no_grad():
+        metrics = model.metrics(batch)
+    faults = [] if named["loss"] else ["the loss has no term"]
+    for place, terms in (*named.items(), ("metrics", metrics)):
+        for name, value in terms.items():
+            if not isinstance(value, Tensor) or value.ndim != 0:
+                faults.append(f"{name} of {place} is no 0-d tensor")
+            elif not bool(value.isfinite()):
+                faults.append(f"{name} of {place} is {float(value)}")
+    return violations(faults, f"terms {', '.join(named['loss'])}; metrics {', '.join(metrics) or 'none'}")
+
+
+@law
+def every_parameter_is_trained(model: Model[Any], batch: Batch) -> Measured | None:
+    """Each parameter that requires grad gets one that is not all zero, in some turn of some step."""
+    wanted = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    if not wanted:
+        return None
+    reached: set[str] = set()
+    for turn in schedule(model, batch):
+        play(model, turn, batch)
+        own = {id(parameter) for parameter in turn.parameters} if isinstance(turn, Descend) else set()
+        reached |= {
+            name for name, p in wanted.items() if id(p) in own and p.grad is not None and bool((p.grad != 0).any())
+        }
+    faults = [f"{name} never gets a gradient" for name in wanted if name not in reached]
+    return violations(faults, f"{len(wanted)} parameters got a gradient")
+
+
+@law
+def turns_change_only_their_own(model: Model[Any], batch: Batch) -> Measured | None:
+    """A turn of gradient descent leaves every trained parameter alone that it does not declare."""
+    if not any(isinstance(turn, Descend) for turn in model.turns()):
+        return None
+    faults: list[str] = []
+    parameters = dict(model.named_parameters())
+    everyone = {id(parameter) for parameter in parameters.values()}
+    for turn in schedule(model, batch):
+        if not isinstance(turn, Descend):
+            play(model, turn, batch)
+            continue
+        own = {id(parameter) for parameter in turn.parameters}
+        if not own <= everyone:
+            faults.append(f"the turn {turn.name} declares parameters that are not the model's")
+        others = {n: p for n, p in parameters.items() if p.requires_grad and id(p) not in own}
+        before = {name: parameter.detach().clone() for name, parameter in others.items()}
+        play(model, turn, batch)
+        changed = [name for name, parameter in others.items() if not torch.equal(parameter, before[name])]
+        faults += [f"the turn {turn.name} changes {name}, which it does not declare" for name in changed]
+    return violations(list(dict.fromkeys(faults)), f"{len(model.turns())} turns kept to their own")
+
+
+@law
+def training_changes_the_state(model: Model[Any], batch: Batch) -> Measured:
+    """Every turn changes something within a few steps."""
+    idle = {turn.name for turn in model.turns()}
+    names = sorted(idle)
+    for turn in schedule(model, batch):
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        play(model, turn, batch)
+        if any(not torch.equal(value, before[name]) for name, value in model.state_dict().items()):
+            idle.discard(turn.name)
+    return violations([f"the turn {name} changes nothing" for name in sorted(idle)], f"turns {', '.join(names)}")
+
+
+@law
+def state_round_trip(model: Model[Any], batch: Batch) -> Measured:
+    """What a trained model is lives in its description and in plain tensors: rebuilt from them it answers alike."""
+    train_briefly(model, batch)
+    state = model.state_dict()
+    faults = [f"{name} is a {type(v).__name__}, no tensor" for name, v in state.items() if not isinstance(v, Tensor)]
+    if faults:
+        return violations(faults, "")
+    stored = safetensors.torch.save({name: value.contiguous().clone() for name, value in state.items()})
+    again = rebuilt(model)
+    again.load_state_dict(safetensors.torch.load(stored))
+    again.progress = model.progress
+    came = again.state_dict()
+    faults = [f"the tensor {name} is not the same again" for name in state if not torch.equal(came[name], state[name])]
+    old, new = _answers(model, batch), _answers(again, batch)
+    for name, answer in old.items():
+        if not same(answer, new[name]):
+            faults.append(f"{name} is not the same again: some state is neither parameter nor buffer")
+    return violations(faults, f"{len(state)} tensors came back bit for bit")
+
+
+@law
+def duplicated_batch_keeps_the_loss(model: Model[Any], batch: Batch) -> Measured | None:
+    """Terms are means over examples: the same examples twice give the same loss, in expectation where it is random."""
+    twice = repeated(batch, 2)
+    if len(twice) == len(batch):
+        return None
+    train_briefly(model, batch)
+    model.eval()
+    once, both = (torch.stack([_loss(model, part, seed) for seed in range(DRAWS)]) for part in (batch, twice))
+    noise = math.sqrt(float(once.var() + both.var()) / DRAWS)
+    gap = abs(float(once.mean() - both.mean()))
+    bound = 6 * noise + 1e-5 * (1 + abs(float(once.mean())))
+    return gap, bound, f"the loss is {float(once.mean()):.6g}, with every example twice {float(both.mean()):.6g}"
+
+
+def _loss(model: Model[Any], batch: Batch, seed: int) -> Tensor:
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        return total(model.loss(batch)).double()
+
+
+def _answers(model: Model[Any], batch: Batch) -> dict[str, Any]:
+    """All that a model says: its loss, its maps and its draws."""
+    model = copy.deepcopy(model).eval()
+    with torch.no_grad():
+        said: dict[str, Any] = {"loss": _loss(model, batch, 0)}
+        said |= {name: ask(batch) for name, ask in maps(model).items()}
+        said |= {name: ask(seeded(0)) for name, ask in draws(model, batch).items()}
+    return said

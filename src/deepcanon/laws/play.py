@@ -1,0 +1,67 @@
+"""A short training by a model's own turns, with nothing but plain gradient descent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from deepcanon.core import Absorb, Descend, Model, Terms, Turn, UsageError
+from deepcanon.laws.probe import total
+
+RATE = 1e-2
+
+
+def train_briefly(model: Model[Any], batch: Any) -> None:
+    """Move a model away from where it begins: what starts at zero would hide many a fault."""
+    for turn in schedule(model, batch):
+        play(model, turn, batch)
+
+
+def schedule(model: Model[Any], batch: Any) -> Iterator[Turn[Any]]:
+    """The turns in the order in which a short training plays them, each at least once."""
+    model.train()
+    model.prepare([batch])
+    turns = model.turns()
+    steps = 4 * max(turn.every for turn in turns)
+    for step in range(1, steps + 1):
+        model.progress = step / steps
+        yield from (turn for turn in turns if turn.due(step, steps))
+
+
+def play(model: nn.Module, turn: Turn[Any], batch: Any) -> Terms:
+    """One turn as a trainer plays it, with plain gradient descent."""
+    if isinstance(turn, Absorb):
+        with torch.no_grad():
+            return turn.rule(batch) or {}
+    if not isinstance(turn, Descend):
+        raise UsageError(f"the turn {turn.name!r} is neither a Descend nor an Absorb")
+    own = tuple(turn.parameters)
+    outside = _outside(model, own)
+    for parameter in (*own, *outside):
+        parameter.grad = None
+    for parameter in outside:
+        parameter.requires_grad_(False)
+    try:
+        if turn.gradient is None:
+            terms = turn.loss(batch)
+            total(terms).backward()
+        else:
+            terms = turn.gradient(batch)
+    finally:
+        for parameter in outside:
+            parameter.requires_grad_(True)
+    with torch.no_grad():
+        for parameter in own:
+            if parameter.grad is not None:
+                parameter.sub_(parameter.grad, alpha=RATE)
+        if turn.after is not None:
+            turn.after()
+    return terms
+
+
+def _outside(model: nn.Module, own: Sequence[nn.Parameter]) -> list[nn.Parameter]:
+    inside = {id(parameter) for parameter in own}
+    return [parameter for parameter in model.parameters() if parameter.requires_grad and id(parameter) not in inside]

@@ -1,0 +1,117 @@
+"""How laws ask: in double precision, one example at a time, twice over, with every output as plain tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.distributions import Distribution, Independent, TransformedDistribution
+
+from deepcanon.core import Batch
+from deepcanon.core.turn import B
+
+TIGHT = 1e-9
+"""How far apart two ways of computing the same number in double precision may come out, relative to its size."""
+
+
+def doubled(module: nn.Module, batch: B) -> tuple[Any, B]:
+    """Module and batch in double precision, the module in eval mode."""
+    return module.double().eval(), converted(batch, lambda t: t.double() if t.is_floating_point() else t)
+
+
+def converted(batch: B, change: Callable[[Tensor], Tensor]) -> B:
+    """The batch with every tensor changed."""
+    tensors = {part.name: getattr(batch, part.name) for part in fields(batch)}
+    return replace(batch, **{name: change(value) for name, value in tensors.items() if isinstance(value, Tensor)})
+
+
+def first(batch: B, count: int) -> B:
+    return batch.select(torch.arange(min(count, len(batch)), device=batch.x.device))
+
+
+def repeated(batch: B, times: int) -> B:
+    return batch.select(torch.arange(len(batch), device=batch.x.device).repeat(times))
+
+
+def seeded(seed: int) -> Generator:
+    return Generator().manual_seed(seed)
+
+
+def tensors_of(value: Any) -> list[Tensor]:
+    """Every tensor in an output: a tensor, a distribution by its parameters, or a collection of these."""
+    return list(_walk(value))
+
+
+def _walk(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Independent | TransformedDistribution):
+        yield from _walk(value.base_dist)
+    elif isinstance(value, Distribution):
+        yield from (getattr(value, name) for name in sorted(value.arg_constraints))
+    elif isinstance(value, Mapping):
+        yield from _walk(list(value.values()))
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for part in value:
+            yield from _walk(part)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two outputs are equal bit for bit."""
+    pairs = zip(tensors_of(left), tensors_of(right), strict=True)
+    return all(a.shape == b.shape and torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in pairs)
+
+
+def distance(left: Any, right: Any) -> float:
+    """The largest difference of two outputs, relative to the size of their values; a NaN in either is no number."""
+    largest = 0.0
+    for a, b in zip(tensors_of(left), tensors_of(right), strict=True):
+        if a.shape != b.shape:
+            return float("inf")
+        if a.numel() and not torch.equal(a, b):
+            size = 1 + float(b.abs().max())
+            gap = float((a.to(torch.float64) - b.to(torch.float64)).abs().max()) / size
+            if math.isnan(gap):
+                return gap
+            largest = max(largest, gap)
+    return largest
+
+
+def total(terms: Mapping[str, Tensor]) -> Tensor:
+    """The objective: the sum of the terms."""
+    return torch.stack([value.reshape(()) for value in terms.values()]).sum()
+
+
+def maps(module: Any) -> dict[str, Callable[[Batch], Any]]:
+    """The deterministic maps of a module, by name: one row of output for every example."""
+    found: dict[str, Callable[[Batch], Any]] = {}
+    if type(module).forward is not nn.Module.forward:
+        found["forward"] = lambda batch: module(*batch.inputs)
+    if hasattr(module, "predict"):
+        found["predict mean"] = lambda batch: module.predict(*batch.inputs, how="mean")
+    if hasattr(module, "log_prob") and getattr(module, "evidence", "") in ("exact", "unnormalised"):
+        found["log_prob"] = lambda batch: module.log_prob(batch.x)
+    verbs = [verb for verb in ("energy", "score", "encode", "reconstruct") if hasattr(module, verb)]
+    return found | {verb: partial(_ask, module, verb) for verb in verbs}
+
+
+def draws(module: Any, batch: Batch) -> dict[str, Callable[[Generator | None], Any]]:
+    """What a module draws at random, by name, as functions of the generator."""
+    found: dict[str, Callable[[Generator | None], Any]] = {}
+    if hasattr(module, "sample"):
+        found["sample"] = lambda generator: module.sample(64, generator=generator)
+    if hasattr(module, "predict"):
+        many = repeated(batch, 16).inputs
+        found["predict sample"] = lambda generator: module.predict(*many, how="sample", generator=generator)
+    if hasattr(module, "log_prob") and getattr(module, "evidence", "") in ("lower", "estimate"):
+        found["log_prob"] = lambda generator: module.log_prob(batch.x, samples=3, generator=generator)
+    return found
+
+
+def _ask(module: Any, verb: str, batch: Batch) -> Any:
+    return getattr(module, verb)(batch.x)

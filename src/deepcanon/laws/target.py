@@ -1,0 +1,122 @@
+"""What a person wants checked: a class or function of a file, and examples for it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Batch, Labelled, UsageError
+from deepcanon.laws.probe import seeded
+
+Target = tuple[nn.Module, Batch | None]
+
+ROWS = 32
+SIDES = (28, 32, 8, 16, 64, 96, 224)
+"""Sides of images that a network is tried with when its first layer only says how many channels it takes."""
+
+
+def load_target(text: str) -> Target:
+    """The module that ``FILE.py:Name`` means, and examples where it brings them.
+
+    ``Name`` is a class with an ``example()``, a class that is built without arguments, or a function; the function and
+    ``example()`` give a module, or a module and a batch.
+    """
+    path, separator, name = text.rpartition(":")
+    if not separator or not name.isidentifier():
+        raise UsageError(f"write FILE.py:Name, the name of a class or function in a file (got {text!r})")
+    module = _imported(Path(path))
+    if not hasattr(module, name):
+        there = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise UsageError(f"{path} has no {name}; it has {', '.join(there) or 'no class or function'}")
+    return target_of(getattr(module, name), name)
+
+
+def target_of(thing: Any, name: str = "") -> Target:
+    """A module with its examples, from a class, a function, a module, or a pair of module and batch."""
+    name = name or getattr(thing, "__name__", type(thing).__name__)
+    if isinstance(thing, tuple | list) and len(thing) == 2:
+        return _module(thing[0], name), _batch(thing[1], name)
+    if isinstance(thing, nn.Module):
+        return thing, None
+    if not callable(thing):
+        raise UsageError(f"{name} is a {type(thing).__name__}; a module, or what makes one, is needed")
+    example = getattr(thing, "example", None)
+    try:
+        made = example() if callable(example) else thing()
+    except Exception as error:
+        how = f"{name}.example()" if callable(example) else f"{name}()"
+        raise UsageError(
+            f"{how} failed with {type(error).__name__}: {error}; give the class an example() that returns "
+            "(module, batch), or name a function that does"
+        ) from error
+    return target_of(made, name) if isinstance(made, tuple | list) else (_module(made, name), None)
+
+
+def invented_batch(module: nn.Module) -> Labelled:
+    """Random examples of every class for a classifier, their size read off its first layer."""
+    for x in _candidates(module):
+        try:
+            with torch.no_grad():
+                output = module.eval()(x)
+        except Exception:
+            continue
+        if isinstance(output, Tensor) and output.ndim == 2:
+            return Labelled(x, torch.arange(ROWS) % output.shape[1])
+    raise UsageError(
+        f"what {type(module).__name__} takes cannot be read off its first layer; give the class an example() that "
+        "returns (module, Labelled(x, y)), or name a function that does"
+    )
+
+
+def _candidates(module: nn.Module) -> list[Tensor]:
+    random = seeded(0)
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            return [torch.randn(ROWS, layer.in_features, generator=random)]
+        if isinstance(layer, nn.Conv1d):
+            return [torch.randn(ROWS, layer.in_channels, side, generator=random) for side in SIDES]
+        if isinstance(layer, nn.Conv2d):
+            return [torch.randn(ROWS, layer.in_channels, side, side, generator=random) for side in SIDES]
+    return []
+
+
+def _imported(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(path.stem)
+    sys.modules[path.stem] = module  # dataclasses and annotations of the file look their module up
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        if before is None:
+            del sys.modules[path.stem]
+        else:
+            sys.modules[path.stem] = before
+        raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _module(thing: Any, name: str) -> nn.Module:
+    if not isinstance(thing, nn.Module):
+        raise UsageError(f"{name} gave a {type(thing).__name__} where a torch.nn.Module is needed")
+    return thing
+
+
+def _batch(thing: Any, name: str) -> Batch:
+    if isinstance(thing, Batch):
+        return thing
+    if isinstance(thing, Tensor):
+        return Batch(thing)
+    if isinstance(thing, tuple | list) and len(thing) == 2 and all(isinstance(part, Tensor) for part in thing):
+        return Labelled(*thing)
+    raise UsageError(f"{name} gave a {type(thing).__name__} where examples are needed: a Batch, x, or (x, y)")
