@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +43,7 @@ def read(path: Path) -> CsvFile:
     """The file's columns: UTF-8, values separated by commas, names in the first line."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, strict=True)
+            reader = csv.reader(stream, strict=True, skipinitialspace=True)
             records = [(reader.line_num, record) for record in reader if record]
     except FileNotFoundError:
         raise DataError(f"there is no file {path}") from None
@@ -81,11 +80,6 @@ def number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def is_finite(text: str) -> bool:
-    value = number(text)
-    return value is not None and math.isfinite(value)
 
 
 def _names(path: Path, header: list[str]) -> list[str]:

@@ -70,14 +70,12 @@ def entries() -> Mapping[str, Entry]:
 
 
 def _plain(name: str, target: str | None, preprocessing: Mapping[str, Any] | None) -> Dataset[Any]:
-    if _kind(name) == "table":
-        return table.load(Path(name).expanduser(), target, preprocessing)
+    entry, kind, path = entries().get(name), _kind(name), Path(name).expanduser()
+    if entry is None and kind == "table":
+        return table.load(path, target, preprocessing)
     if target is not None:
         raise UsageError(f"a target is a column of a CSV file, and {name} is none; leave out the target {target!r}")
-    if name in entries():
-        entry = entries()[name]
-        return entry.load(entry)
-    return image_folder.load(Path(name).expanduser(), preprocessing)
+    return image_folder.load(path, preprocessing) if entry is None else entry.load(entry)
 
 
 def _kind(name: str) -> Kind:

@@ -72,7 +72,8 @@ class Category:
 
     @classmethod
     def fit(cls, file: CsvFile, name: str) -> Self:
-        return cls(name, tuple(sorted(set(file.column(name)))))
+        """Numbers come first, by size, then texts, by letter."""
+        return cls(name, tuple(sorted(set(file.column(name)), key=lambda text: (*_size(text), text))))
 
     def codes(self, file: CsvFile) -> NDArray[np.int64]:
         code = {value: place for place, value in enumerate(self.values)}
@@ -186,13 +187,13 @@ def in_original_units(values: Tensor, preprocessing: Mapping[str, Any]) -> Tenso
 
 def _kinds(file: CsvFile, target: str | None) -> dict[str, type[Column]]:
     """Which columns hold numbers and which categories, or classes."""
-    kinds: dict[str, type[Column]] = {}
+    kinds: dict[str, type[Column]] = {} if target is None else {target: _target_kind(file, target)}
     for name, texts in file.columns.items():
         values = set(texts) - {""}
         odd = next((text for text in texts if text and number(text) is None), None)
         if name == target:
-            kinds[name] = _target_kind(file, name)
-        elif odd is None:
+            continue
+        if odd is None:
             kinds[name] = Number
         elif len(values) > MOST_CATEGORIES and 2 * len(values) > len(file):
             raise DataError(
@@ -277,7 +278,14 @@ def _with_class_names(file: CsvFile, target: str | None) -> CsvFile:
 
 def _class_name(text: str) -> str:
     value = number(text)
-    return str(int(value)) if value is not None and value.is_integer() else text
+    if value is None or not value.is_integer() or abs(value) >= 2**53:  # beyond, floats skip whole numbers
+        return text
+    return str(int(value))
+
+
+def _size(text: str) -> tuple[bool, float]:
+    value = number(text)
+    return value is None, value or 0.0
 
 
 def _column_as_json(column: Column) -> dict[str, Any]:

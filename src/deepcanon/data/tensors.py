@@ -16,14 +16,15 @@ from deepcanon.data.entry import image_sizes
 def from_tensors(x: Tensor | np.ndarray[Any, Any], y: Any = None, *, name: str = "tensors") -> Dataset[Any]:
     """A data set of a training part only: images (N, channels, height, width) or rows (N, features).
 
-    ``x`` becomes float32 unless it is float64. Whole numbers ``y`` are classes, (N,); real numbers are targets, (N,) or
-    (N, targets).
+    Whole numbers ``y`` are classes, (N,); real numbers are targets, (N,) or (N, targets). All real numbers become
+    float32, also those of arrays; only if ``x`` is a tensor of float64 they become float64.
 
     >>> data = from_tensors(np.zeros((6, 3)), [0, 1, 2, 0, 1, 2])
     >>> data.kind, dict(data.sizes)
     ('table', {'features': 3, 'classes': 3})
     """
-    x = _floats(_tensor(x, "x"), "x")
+    dtype = torch.float64 if isinstance(x, Tensor) and x.dtype == torch.float64 else torch.float32
+    x = _real(_tensor(x, "x"), dtype, "x")
     if x.ndim not in (2, 4) or 0 in x.shape:
         raise DataError(
             f"x must have the shape (N, features) or (N, channels, height, width), with no size 0; got {tuple(x.shape)}"
@@ -32,7 +33,7 @@ def from_tensors(x: Tensor | np.ndarray[Any, Any], y: Any = None, *, name: str =
     sizes = image_sizes(shape) if x.ndim == 4 else {"features": shape[0]}
     train: Batch = Batch(x)
     if y is not None:
-        labels = _labels(_tensor(y, "y"))
+        labels = _labels(_tensor(y, "y"), dtype)
         if labels.is_floating_point():
             sizes["targets"] = labels.shape[1]
         else:
@@ -58,18 +59,18 @@ def _tensor(values: Any, what: str) -> Tensor:
         raise DataError(f"{what} must be a tensor or an array of numbers: {error}") from error
 
 
-def _floats(values: Tensor, what: str) -> Tensor:
+def _real(values: Tensor, dtype: torch.dtype, what: str) -> Tensor:
     if values.is_complex():
         raise DataError(f"{what} must be real, got {values.dtype}")
-    values = values if values.dtype == torch.float64 else values.float()
+    values = values.to(dtype)
     if not values.isfinite().all():
         raise DataError(f"{what} has NaN or infinite values; mend or remove them first")
     return values
 
 
-def _labels(y: Tensor) -> Tensor:
+def _labels(y: Tensor, dtype: torch.dtype) -> Tensor:
     if y.is_floating_point() or y.is_complex():
-        y = _floats(y, "y")
+        y = _real(y, dtype, "y")
         y = y.unsqueeze(1) if y.ndim == 1 else y
         if y.ndim != 2 or 0 in y.shape:
             raise DataError(f"real-valued y must have the shape (N,) or (N, targets), got {tuple(y.shape)}")

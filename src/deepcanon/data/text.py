@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 from collections.abc import Iterator
+from functools import cache
 from importlib.abc import InspectLoader
 
 import torch
@@ -30,9 +31,10 @@ TRAIN, VALID = 0.8, 0.1
 """The shares of the text that train and validate; the end of it tests."""
 
 
-def corpus() -> str:
+@cache
+def corpus(modules: tuple[str, ...] = MODULES) -> str:
     """All docstrings in the order of the modules and of the lines in them, an empty line between any two."""
-    text = "\n\n".join(docstring for module in MODULES for docstring in _docstrings(ast.parse(_source(module))))
+    text = "\n\n".join(docstring for module in modules for docstring in _docstrings(ast.parse(_source(module))))
     known = set(SYMBOLS)
     return "".join(symbol for symbol in text if symbol in known)
 

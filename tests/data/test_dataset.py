@@ -1,0 +1,75 @@
+"""A data set carves validation data by seed, is known again by its fingerprint, and says which parts it has."""
+
+import pytest
+import torch
+
+from deepcanon.core import Batch, Graph, GraphBatch, Labelled, UsageError
+from deepcanon.data import Dataset, batches
+
+
+def numbered(count: int) -> Dataset[Labelled]:
+    return Dataset("numbers", "table", Labelled(torch.arange(float(count)).unsqueeze(1), torch.arange(count)))
+
+
+def test_carving_parts_the_training_data_without_loss() -> None:
+    data = numbered(50)
+    carved = data.carved(seed=3)
+    assert carved.valid is not None
+    assert len(carved.valid) == 5
+    assert sorted(torch.cat([carved.train.y, carved.valid.y]).tolist()) == list(range(50))
+    assert torch.equal(carved.train.x.squeeze(1).long(), carved.train.y)
+
+
+def test_carving_follows_the_seed_and_happens_once() -> None:
+    data = numbered(50)
+    again, other = data.carved(seed=3), data.carved(seed=4)
+    assert data.carved(seed=3).fingerprint() == again.fingerprint() != other.fingerprint()
+    assert again.carved(seed=4) is again
+
+
+def test_one_example_is_never_carved() -> None:
+    data = numbered(1)
+    assert data.carved(seed=0) is data
+
+
+def test_a_missing_part_is_named_with_those_there_are() -> None:
+    with pytest.raises(UsageError, match="numbers has no 'test' part; it has train, valid"):
+        numbered(50).carved(seed=0).split("test")
+    with pytest.raises(UsageError, match="has no 'name' part"):
+        numbered(50).split("name")
+
+
+def test_fingerprint_sees_values_types_and_labels() -> None:
+    x, y = torch.tensor([[1.0], [2.0]]), torch.tensor([0, 1])
+    base = Dataset("a", "table", Labelled(x, y)).fingerprint()
+    assert Dataset("b", "table", Labelled(x.clone(), y.clone())).fingerprint() == base
+    others = [
+        Labelled(x.nextafter(x + 1), y),
+        Labelled(x, 1 - y),
+        Labelled(x.double(), y),
+        Labelled(x.T.reshape(2, 1, 1), y),
+    ]
+    assert base not in {Dataset("a", "table", other).fingerprint() for other in others}
+
+
+def test_fingerprint_of_a_graph_sees_edges_and_weights() -> None:
+    edges = torch.tensor([[0, 1], [1, 0]])
+    graphs = [Graph(edges, 2), Graph(edges.flip(0), 2), Graph(edges, 2, torch.ones(2)), Graph(edges, 2, torch.zeros(2))]
+    x, y, mask = torch.eye(2), torch.tensor([0, 1]), torch.tensor([True, False])
+    prints = [Dataset("g", "graph", GraphBatch(x=x, y=y, mask=mask, graph=graph)).fingerprint() for graph in graphs]
+    assert len(set(prints)) == 4
+
+
+def test_batches_follow_each_other_and_lose_nothing() -> None:
+    whole = Batch(torch.randn(10, 3, generator=torch.Generator().manual_seed(0)))
+    parts = list(batches(whole, 4))
+    assert [len(part) for part in parts] == [4, 4, 2]
+    assert torch.equal(torch.cat([part.x for part in parts]), whole.x)
+
+
+def test_moving_a_data_set_moves_every_part() -> None:
+    data = numbered(20).carved(seed=0).to("meta")
+    assert data.valid is not None
+    assert data.train.x.is_meta
+    assert data.valid.y.is_meta
+    assert data.test is None

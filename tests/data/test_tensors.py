@@ -1,0 +1,75 @@
+"""Tensors and arrays become data sets with the sizes of their shapes."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from deepcanon.core import Batch, DataError, Labelled
+from deepcanon.data import from_tensors
+
+
+def test_rows_without_labels() -> None:
+    data = from_tensors(torch.arange(6.0).reshape(3, 2), name="mine")
+    assert type(data.train) is Batch
+    assert (data.name, data.kind, data.shape, dict(data.sizes)) == ("mine", "table", (2,), {"features": 2})
+    assert data.train.x.tolist() == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_images_with_classes() -> None:
+    data = from_tensors(np.ones((4, 3, 5, 2), dtype=np.uint8), np.array([0, 2, 1, 2], dtype=np.int8))
+    assert data.kind == "images"
+    assert dict(data.sizes) == {"features": 30, "channels": 3, "height": 5, "width": 2, "classes": 3}
+    assert data.labels == ("0", "1", "2")
+    assert isinstance(data.train, Labelled)
+    assert data.train.x.dtype == torch.float32
+    assert data.train.y.dtype == torch.int64
+    assert data.train.y.tolist() == [0, 2, 1, 2]
+
+
+def test_real_labels_are_targets() -> None:
+    one = from_tensors(np.zeros((3, 2)), [0.5, 1.5, 2.5])
+    two = from_tensors(np.zeros((3, 2)), torch.ones(3, 2))
+    assert one.train.y.tolist() == [[0.5], [1.5], [2.5]]
+    assert one.sizes["targets"] == 1
+    assert two.sizes["targets"] == 2
+
+
+def test_only_tensors_of_float64_stay_float64() -> None:
+    x = torch.rand(3, 2, dtype=torch.float64)
+    assert from_tensors(x, np.zeros(3)).train.x.dtype == torch.float64
+    assert from_tensors(x, np.zeros(3)).train.y.dtype == torch.float64
+    assert from_tensors(x.numpy(), x[:, 0]).train.x.dtype == torch.float32
+    assert from_tensors(x.numpy(), x[:, 0]).train.y.dtype == torch.float32
+    assert from_tensors(x.half()).train.x.dtype == torch.float32
+    assert from_tensors(torch.tensor([[True], [False]]), torch.tensor([True, False])).sizes["classes"] == 2
+
+
+def test_arrays_are_copied_and_gradients_left_behind() -> None:
+    array = np.zeros((2, 2))
+    array.setflags(write=False)
+    assert from_tensors(array).train.x.tolist() == [[0, 0], [0, 0]]
+    assert not from_tensors(torch.zeros(2, 2, requires_grad=True)).train.x.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "problem"),
+    [
+        (np.zeros(3), None, r"x must have the shape .* got \(3,\)"),
+        (np.zeros((3, 4, 4)), None, r"got \(3, 4, 4\)"),
+        (np.zeros((0, 4)), None, r"got \(0, 4\)"),
+        ([[1.0, float("nan")]], None, "x has NaN or infinite"),
+        ([[1.0, float("inf")]], None, "x has NaN or infinite"),
+        ([["red"]], None, "x must be a tensor or an array of numbers"),
+        (np.zeros((2, 1), dtype=complex), None, "x must be real"),
+        (np.zeros((2, 1)), [float("nan"), 1], "y has NaN or infinite"),
+        (np.zeros((2, 1)), [-1, 0], "must count from 0, got -1"),
+        (np.zeros((2, 1)), [[0], [1]], r"classes y must have the shape \(N,\), got \(2, 1\)"),
+        (np.zeros((2, 1)), np.zeros((2, 1, 1)), "real-valued y must have the shape"),
+        (np.zeros((2, 1)), [0, 1, 1], "2 examples and 3 labels"),
+    ],
+)
+def test_what_is_no_data_is_refused(x: Any, y: Any, problem: str) -> None:
+    with pytest.raises(DataError, match=problem):
+        from_tensors(x, y)
