@@ -1,0 +1,1 @@
+"""Measures of fit that are no minus-log-probability."""

@@ -1,0 +1,108 @@
+"""The generative adversarial network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal, Self, get_args
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn.functional import softplus
+
+from deepcanon.core import Batch, Descend, Model, Recipe, Terms, Turn
+from deepcanon.losses.energy_distance import energy_distance
+from deepcanon.nn.checks import at_least, flat, one_of
+from deepcanon.nn.dense import dense
+from deepcanon.nn.precision import full
+
+Game = Literal["non_saturating", "minimax"]
+
+
+class GAN(Model[Batch]):
+    r"""A generator learns to fool a discriminator, which learns to tell its samples from data.
+
+    .. math:: \min_G \max_D \; E_x \log D(x) + E_z \log(1 - D(G(z)))
+
+    The best discriminator against a generator of density q is :math:`D = p / (p + q)`, where the game's value is
+    :math:`2 JS(p \,\|\, q) - \log 4`. The minimax generator minimises that value; its gradient vanishes where the
+    discriminator is sure. The non-saturating one minimises :math:`-E_z \log D(G(z))` instead.
+
+    References:
+        | Generative Adversarial Networks (Goodfellow et al., 2014), https://arxiv.org/abs/1406.2661
+
+    Arguments:
+        features: The dimension of the data.
+        latent: The dimension of the noise :math:`z`.
+        hidden: The widths of the hidden layers of both networks; they are leaky rectifiers.
+        game: What the generator minimises: ``non_saturating`` or ``minimax``.
+    """
+
+    recipe = Recipe(optimizer="adam:betas=0.5/0.99", lr=1e-3, batch_size=128, epochs=60)
+    surrogate = True
+
+    def __init__(
+        self,
+        features: int,
+        latent: int = 8,
+        hidden: tuple[int, ...] = (128, 128),
+        game: Game = "non_saturating",
+    ) -> None:
+        super().__init__()
+        at_least(1, features=features, latent=latent)
+        one_of(get_args(Game), game=game)
+        self.features = features
+        self.latent = latent
+        self.game = game
+        leaky = partial(nn.LeakyReLU, 0.2)
+        self.generator = dense(latent, features, hidden, activation=leaky)
+        self.discriminator = dense(features, 1, hidden[::-1], activation=leaky)
+
+    @classmethod
+    def example(cls) -> tuple[Self, Batch]:
+        x = torch.randn(32, 2, generator=torch.Generator().manual_seed(0)) + 1
+        return cls(features=2, latent=2, hidden=(8,)), Batch(x)
+
+    def turns(self) -> Sequence[Turn[Batch]]:
+        return [
+            Descend(self.discriminator_loss, self.discriminator.parameters(), name="discriminator"),
+            Descend(self.loss, self.generator.parameters(), name="generator"),
+        ]
+
+    def discriminator_loss(self, batch: Batch) -> Terms:
+        """Minus the game's value: the cross-entropy of telling data (``real``) from samples (``fake``)."""
+        fake = self.sample(len(batch))
+        return {
+            "real": softplus(-self.discriminate(batch.x)).mean(),  # -log D(x)
+            "fake": softplus(self.discriminate(fake)).mean(),  # -log(1 - D(G(z)))
+        }
+
+    def loss(self, batch: Batch) -> Terms:
+        odds = self.discriminate(self._generate(len(batch)))
+        if self.game == "minimax":
+            return {"generator": -softplus(odds).mean()}  # log(1 - D(G(z)))
+        return {"generator": softplus(-odds).mean()}  # -log D(G(z))
+
+    def metrics(self, batch: Batch) -> Terms:
+        """The energy distance between as many samples and the data."""
+        return {"energy_distance": energy_distance(full(self.sample(len(batch))), batch.x)}
+
+    def discriminate(self, x: Tensor) -> Tensor:
+        """The log-odds that each example is data and no sample, (B,): log D - log(1 - D)."""
+        odds: Tensor = self.discriminator(flat(x, self.features))
+        return full(odds).squeeze(-1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The discriminator's log-odds, (B,)."""
+        return self.discriminate(x)
+
+    @torch.no_grad()
+    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+        """Generated examples, (n, features)."""
+        return self._generate(n, generator)
+
+    def _generate(self, n: int, generator: Generator | None = None) -> Tensor:
+        like = next(self.generator.parameters())
+        z = torch.randn(n, self.latent, generator=generator, device=like.device, dtype=like.dtype)
+        fake: Tensor = self.generator(z)
+        return fake

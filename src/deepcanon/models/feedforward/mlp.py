@@ -1,0 +1,73 @@
+"""The multilayer perceptron: a fully connected network of any depth."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from deepcanon.core import Labelled, Recipe, UsageError
+from deepcanon.models._predictor import Predictor
+from deepcanon.nn.activations import Activation
+from deepcanon.nn.checks import at_least, flat
+from deepcanon.nn.dense import dense
+
+
+class MLP(Predictor):
+    r"""Linear maps with an activation between them, for classes or for real targets.
+
+    .. math:: h_0 = x, \qquad h_l = \sigma(W_l h_{l-1} + b_l), \qquad f(x) = W_L h_{L-1} + b_L
+
+    With layers of widths :math:`D_0, \dots, D_L` it has :math:`\sum_l (D_{l-1} + 1) D_l` parameters. For classes,
+    :math:`f` gives logits and the loss is the cross-entropy. For real targets, :math:`f` gives their means and the loss
+    is the squared error; a sampled answer has unit variance around the mean.
+
+    References:
+        | Learning representations by back-propagating errors (Rumelhart et al., 1986),
+          https://doi.org/10.1038/323533a0
+        | Dropout: a simple way to prevent neural networks from overfitting (Srivastava et al., 2014),
+          https://jmlr.org/papers/v15/srivastava14a.html
+
+    Arguments:
+        features: The number of features of an example.
+        classes: The number of classes; for real targets leave it out.
+        targets: The number of real targets; for classes leave it out.
+        hidden: The widths of the hidden layers; without any the map is linear.
+        activation: The activation :math:`\sigma` by name.
+        dropout: The probability to drop a hidden unit in training.
+    """
+
+    recipe = Recipe(epochs=50)
+
+    def __init__(
+        self,
+        features: int,
+        classes: int | None = None,
+        targets: int | None = None,
+        hidden: tuple[int, ...] = (128, 128),
+        activation: Activation = "relu",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        outputs = targets if classes is None else classes
+        if outputs is None or (classes is not None and targets is not None):
+            raise UsageError(f"an MLP needs either classes or targets (got classes={classes}, targets={targets})")
+        at_least(1, features=features)
+        if classes is None:
+            at_least(1, targets=outputs)
+        else:
+            at_least(2, classes=outputs)
+        self.features = features
+        self.classes = classes
+        self.net = dense(features, outputs, hidden, activation=activation, dropout=dropout)
+
+    @classmethod
+    def example(cls) -> tuple[Self, Labelled]:
+        x = torch.randn(32, 3, generator=torch.Generator().manual_seed(0))
+        return cls(features=3, classes=2, hidden=(8,)), Labelled(x, (x.prod(-1) > 0).long())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits, (B, classes), or the means of the targets, (B, targets)."""
+        outputs: Tensor = self.net(flat(x, self.features))
+        return outputs

@@ -1,0 +1,52 @@
+"""Softmax regression: the linear classifier."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Labelled, Recipe
+from deepcanon.models._predictor import Predictor
+from deepcanon.nn.checks import at_least, flat
+
+
+class SoftmaxRegression(Predictor):
+    r"""A linear map whose outputs, through a softmax, are the probabilities of the classes.
+
+    .. math:: p(y = k \mid x) = \frac{e^{w_k^\top x + b_k}}{\sum_j e^{w_j^\top x + b_j}}
+
+    The loss, the cross-entropy, is convex in :math:`W` and :math:`b`; training starts at zero, where all classes are
+    equally probable.
+
+    References:
+        | The regression analysis of binary sequences (Cox, 1958), https://doi.org/10.1111/j.2517-6161.1958.tb00292.x
+        | Conditional logit analysis of qualitative choice behavior (McFadden, 1974)
+
+    Arguments:
+        features: The number of features of an example.
+        classes: The number of classes.
+    """
+
+    recipe = Recipe(lr=1e-2, epochs=50)
+
+    def __init__(self, features: int, classes: int) -> None:
+        super().__init__()
+        at_least(1, features=features)
+        at_least(2, classes=classes)
+        self.features = features
+        self.classes = classes
+        self.linear = nn.Linear(features, classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    @classmethod
+    def example(cls) -> tuple[Self, Labelled]:
+        x = torch.randn(32, 3, generator=torch.Generator().manual_seed(0))
+        return cls(features=3, classes=3), Labelled(x, x.argmax(-1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits, (B, classes)."""
+        logits: Tensor = self.linear(flat(x, self.features))
+        return logits

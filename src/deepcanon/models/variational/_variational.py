@@ -1,0 +1,119 @@
+"""What all variational models share: a bound on the evidence from an encoder and a decoder."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable
+
+import torch
+from torch import Generator, Tensor
+from torch.distributions import Distribution, Independent, Normal, kl_divergence
+
+from deepcanon.core import Batch, DataError, Evidence, Model, Terms, draw, drawing_from
+from deepcanon.nn.checks import at_least, is_binary
+
+CHUNK = 2**22
+"""How many numbers an importance estimate decodes at once, so that many samples fit into memory."""
+
+
+class Variational(Model[Batch]):
+    r"""A latent-variable model :math:`p(z) p(x \mid z)` that learns with an approximate posterior :math:`q(z \mid x)`.
+
+    A leaf gives ``encode``, which is q, ``decode``, which is p(x | z), and the size ``latent`` of z, whose prior is the
+    standard normal distribution.
+
+    .. math:: \log p(x) \ge E_{q(z \mid x)} \log p(x \mid z) - KL(q(z \mid x) \,\|\, p(z)) \qquad (1)
+
+    .. math:: \log p(x) \ge E \log \frac1K \sum_k \frac{p(x \mid z_k) \, p(z_k)}{q(z_k \mid x)} \qquad (2)
+
+    A model of binary data may be trained on grey values between 0 and 1, but gives a ``log_prob`` to zeros and ones
+    only, and on grey values it has no ``nll`` among its metrics: there the loss is a cross-entropy and no bound.
+
+    References:
+        | Auto-Encoding Variational Bayes (Kingma and Welling, 2014), https://arxiv.org/abs/1312.6114
+        | Importance Weighted Autoencoders (Burda et al., 2016), https://arxiv.org/abs/1509.00519
+    """
+
+    evidence: Evidence = "lower"
+    latent: int
+
+    @abstractmethod
+    def encode(self, x: Tensor) -> Distribution:
+        """The approximate posterior q(z | x) of each example."""
+
+    @abstractmethod
+    def decode(self, z: Tensor) -> Distribution:
+        """The distribution p(x | z) of the examples, flat, at latent points of any leading shape."""
+
+    def prior(self) -> Distribution:
+        """The distribution p(z) of the latent points."""
+        zeros = next(self.parameters()).new_zeros(self.latent)
+        return Independent(Normal(zeros, torch.ones_like(zeros), validate_args=False), 1, validate_args=False)
+
+    def prepare(self, data: Iterable[Batch]) -> None:
+        """Refuse data on which the likelihood of binary values would grow without end."""
+        if self.support == "binary":
+            for batch in data:
+                low, high = batch.x.aminmax()
+                if low < 0 or high > 1:
+                    raise DataError(
+                        f"a Bernoulli likelihood needs values from 0 to 1, these go from {low:.3g} to {high:.3g}; "
+                        "use likelihood='gaussian'"
+                    )
+
+    def loss(self, batch: Batch) -> Terms:
+        reconstruction, kl = self.bound(batch.x)
+        return {"reconstruction": reconstruction.mean(), "kl": kl.mean()}
+
+    def metrics(self, batch: Batch) -> Terms:
+        return super().metrics(batch) if self._has_log_prob(batch.x) else {}
+
+    def bound(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The two parts of minus the bound (1), with one latent sample per example: each (B,), in nats."""
+        posterior = self.encode(x)
+        z = posterior.rsample()
+        return -self.decode(z).log_prob(x.flatten(1)), kl_divergence(posterior, self.prior())  # eq. (1)
+
+    def log_prob(
+        self,
+        x: Tensor,
+        *,
+        context: Tensor | None = None,
+        samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """The bound (1) with one latent sample, or the tighter bound (2) with as many as ``samples`` says."""
+        if not self._has_log_prob(x):
+            raise DataError(
+                "a Bernoulli likelihood gives probabilities to 0 and 1 only, but x has other values; "
+                "threshold it or use likelihood='gaussian'"
+            )
+        with drawing_from(generator):
+            if samples is None:
+                reconstruction, kl = self.bound(x)
+                return -reconstruction - kl
+            return self._importance_bound(x, samples)
+
+    def _has_log_prob(self, x: Tensor) -> bool:
+        return self.support != "binary" or is_binary(x)
+
+    def _importance_bound(self, x: Tensor, samples: int) -> Tensor:
+        at_least(1, samples=samples)
+        posterior, prior, x = self.encode(x), self.prior(), x.flatten(1)
+        chunk = max(1, CHUNK // max(1, x.numel()))
+        total = x.new_full((len(x),), -math.inf)
+        for start in range(0, samples, chunk):
+            z = posterior.rsample(torch.Size([min(chunk, samples - start)]))  # (K, B, latent)
+            weights = self.decode(z).log_prob(x) + prior.log_prob(z) - posterior.log_prob(z)  # (K, B)
+            total = torch.logaddexp(total, weights.logsumexp(0))
+        return total - math.log(samples)  # eq. (2)
+
+    @torch.no_grad()
+    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+        """Examples drawn from the model, (n, features): first z, then x given z."""
+        return draw(self.decode(draw(self.prior(), generator, (n,))), generator)
+
+    def reconstruct(self, x: Tensor) -> Tensor:
+        """The mean of p(x | z) where z is the posterior's mean, in the shape of ``x``."""
+        return self.decode(self.encode(x).mean).mean.reshape(x.shape)

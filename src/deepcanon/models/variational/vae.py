@@ -1,0 +1,104 @@
+"""The variational autoencoder."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import Distribution, Independent, Normal
+
+from deepcanon.core import Batch, Recipe, Support
+from deepcanon.models.variational._variational import Variational
+from deepcanon.nn.activations import Activation
+from deepcanon.nn.checks import at_least, flat
+from deepcanon.nn.dense import dense
+from deepcanon.nn.likelihoods import Likelihood, LikelihoodName, likelihood_layer
+from deepcanon.nn.precision import full
+
+
+class Decoder(nn.Module):
+    """The map from a latent point to the mean of the data."""
+
+    def __init__(self, net: nn.Module, likelihood: Likelihood) -> None:
+        super().__init__()
+        self.net = net
+        self.likelihood = likelihood
+
+    def forward(self, z: Tensor) -> Tensor:
+        mean: Tensor = self.likelihood(self.net(z))
+        return mean
+
+    def distribution(self, z: Tensor) -> Distribution:
+        return self.likelihood.distribution(self.net(z))
+
+
+class VAE(Variational):
+    r"""An autoencoder whose code is a random variable, trained on a bound on the likelihood.
+
+    .. math:: -\log p(x) \le E_{q(z \mid x)}[-\log p(x \mid z)] + KL(q(z \mid x) \,\|\, p(z)), \qquad
+              p(z) = N(0, I), \quad q(z \mid x) = N(\mu(x), \operatorname{diag} \sigma^2(x))
+
+    .. math:: KL = \tfrac12 \sum_j (\mu_j^2 + \sigma_j^2 - 1 - \log \sigma_j^2), \qquad
+              z = \mu(x) + \sigma(x) \odot \varepsilon, \quad \varepsilon \sim N(0, I)
+
+    The two terms of the loss are ``reconstruction`` and ``kl``, in nats per example. The part ``decoder`` maps a latent
+    point to the mean of the data. Without hidden layers the Gaussian model is probabilistic PCA.
+
+    References:
+        | Auto-Encoding Variational Bayes (Kingma and Welling, 2014), https://arxiv.org/abs/1312.6114
+        | Stochastic Backpropagation and Approximate Inference in Deep Generative Models (Rezende et al., 2014),
+          https://arxiv.org/abs/1401.4082
+
+    Arguments:
+        features: The dimension of the data.
+        latent: The dimension of the code :math:`z`.
+        hidden: The widths of the encoder's hidden layers; the decoder has them in reverse.
+        likelihood: The distribution of the data given the code: ``gaussian`` around the decoder's output with one
+            learned scale, for real values; ``bernoulli``, for zeros and ones.
+        activation: The activation of the hidden layers by name.
+    """
+
+    recipe = Recipe(epochs=50)
+
+    def __init__(
+        self,
+        features: int,
+        latent: int = 8,
+        hidden: tuple[int, ...] = (256,),
+        likelihood: LikelihoodName = "gaussian",
+        activation: Activation = "relu",
+    ) -> None:
+        super().__init__()
+        at_least(1, features=features, latent=latent)
+        self.features = features
+        self.latent = latent
+        self.encoder = dense(features, 2 * latent, hidden, activation=activation)
+        net = dense(latent, features, hidden[::-1], activation=activation)
+        self.decoder = Decoder(net, likelihood_layer(likelihood))
+
+    @classmethod
+    def example(cls) -> tuple[Self, Batch]:
+        x = torch.randn(32, 4, generator=torch.Generator().manual_seed(0))
+        return cls(features=4, latent=2, hidden=(8,)), Batch(x)
+
+    @property
+    def support(self) -> Support:
+        return self.decoder.likelihood.support
+
+    def encode(self, x: Tensor) -> Distribution:
+        mean, log_scale = self._code(x)
+        return Independent(Normal(mean, log_scale.exp(), validate_args=False), 1, validate_args=False)
+
+    def decode(self, z: Tensor) -> Distribution:
+        return self.decoder.distribution(z)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The reconstruction from the mean of the code, flat: (B, features)."""
+        mean, _ = self._code(x)
+        reconstruction: Tensor = self.decoder(mean)
+        return reconstruction
+
+    def _code(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        mean, log_scale = full(self.encoder(flat(x, self.features))).chunk(2, dim=-1)  # (B, latent) each
+        return mean, log_scale

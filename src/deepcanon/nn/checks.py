@@ -1,0 +1,54 @@
+"""Checks of what a person gives a model; each error says what was expected, what came and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from torch import Tensor
+
+from deepcanon.core import DataError, UsageError
+
+
+def at_least(least: int, **sizes: int) -> None:
+    """Every size must be ``least`` or more.
+
+    >>> at_least(1, features=64, latent=0)
+    Traceback (most recent call last):
+    ...
+    deepcanon.core.errors.UsageError: latent must be at least 1 (got 0)
+    """
+    for name, size in sizes.items():
+        if size < least:
+            raise UsageError(f"{name} must be at least {least} (got {size})")
+
+
+def one_of(allowed: Iterable[str], **choices: str) -> None:
+    """Every choice must be among the ``allowed`` ones.
+
+    >>> one_of(("hot", "cold"), water="warm")
+    Traceback (most recent call last):
+    ...
+    deepcanon.core.errors.UsageError: water must be one of hot, cold (got 'warm')
+    """
+    allowed = tuple(allowed)
+    for name, choice in choices.items():
+        if choice not in allowed:
+            raise UsageError(f"{name} must be one of {', '.join(allowed)} (got {choice!r})")
+
+
+def flat(x: Tensor, features: int) -> Tensor:
+    """The examples as rows of ``features`` numbers, whatever their natural shape."""
+    if x.ndim < 2 or prod(x.shape[1:]) != features:
+        raise DataError(f"the model takes examples of {features} features in rows, got the shape {tuple(x.shape)}")
+    return x.flatten(1)  # (B, features)
+
+
+def is_binary(x: Tensor) -> bool:
+    """Whether ``x`` holds zeros and ones only; a tensor on the meta device has no values and passes.
+
+    >>> import torch
+    >>> is_binary(torch.tensor([0.0, 1.0])), is_binary(torch.tensor([0.0, 0.5]))
+    (True, False)
+    """
+    return x.is_meta or bool(((x == 0) | (x == 1)).all())

@@ -1,0 +1,44 @@
+"""Fully connected networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch import nn
+
+from deepcanon.core import UsageError
+from deepcanon.nn.activations import Activation, activation_layer
+from deepcanon.nn.checks import at_least
+
+
+def dense(
+    inputs: int,
+    outputs: int,
+    hidden: Sequence[int] = (),
+    *,
+    activation: Activation | Callable[[], nn.Module] = "relu",
+    dropout: float = 0.0,
+) -> nn.Sequential:
+    """A linear layer per width in ``hidden``, each followed by the activation and dropout, and a linear output layer.
+
+    Without hidden layers it is one linear map. ``activation`` is a name, or what makes the layer. ``dropout`` is the
+    probability to drop a hidden unit; at 0 there is no dropout layer.
+
+    >>> dense(2, 1, hidden=(8,), activation="tanh")
+    Sequential(
+      (0): Linear(in_features=2, out_features=8, bias=True)
+      (1): Tanh()
+      (2): Linear(in_features=8, out_features=1, bias=True)
+    )
+    """
+    for width in hidden:
+        at_least(1, hidden=width)
+    if not 0 <= dropout < 1:
+        raise UsageError(f"dropout is the probability to drop a unit, from 0 to below 1 (got {dropout})")
+    layers: list[nn.Module] = []
+    for width in hidden:
+        layers += [nn.Linear(inputs, width), activation() if callable(activation) else activation_layer(activation)]
+        if dropout > 0:
+            layers.append(nn.Dropout(dropout))
+        inputs = width
+    return nn.Sequential(*layers, nn.Linear(inputs, outputs))
