@@ -13,16 +13,16 @@ from typing import Any
 from torch import nn
 
 from deepcanon.core import Batch, UsageError
-from deepcanon.laws.classifier import classifier
-from deepcanon.laws.contract import contract
+from deepcanon.laws.classifier import check_classifier
+from deepcanon.laws.contract import check_contract
 from deepcanon.laws.finding import Finding, report
-from deepcanon.laws.latent import latent
+from deepcanon.laws.latent import check_latent
 from deepcanon.laws.target import invented_batch, load_target, target_of
 
 KINDS: dict[str, Callable[[nn.Module, Batch], list[Finding]]] = {
-    "contract": contract,
-    "classifier": classifier,
-    "latent": latent,
+    "contract": check_contract,
+    "classifier": check_classifier,
+    "latent": check_latent,
 }
 
 __all__ = ["KINDS", "Finding", "check", "load_target", "report"]

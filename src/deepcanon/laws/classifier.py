@@ -227,7 +227,7 @@ LAWS = (
 )
 
 
-def classifier(module: nn.Module, batch: Batch) -> list[Finding]:
+def check_classifier(module: nn.Module, batch: Batch) -> list[Finding]:
     """What the laws of classifiers find in any module that gives logits."""
     if not isinstance(batch, Labelled) or batch.y.is_floating_point() or batch.y.ndim != 1:
         raise UsageError("a classifier is checked on examples with classes: Labelled(x, y) with whole numbers y, (B,)")
@@ -268,7 +268,7 @@ def _answer(module: Any, batch: Batch) -> Tensor:
     return output.argmax(-1)
 
 
-def _learn(module: Any, batch: Labelled, rate: float, steps: int = 400, enough: float = 0.0) -> float:
+def _learn(module: Any, batch: Labelled, rate: float, steps: int = 200, enough: float = 0.0) -> float:
     """Train by Adam on one batch; the loss in eval mode at the end, or as soon as it is ``enough``."""
     optimizer = torch.optim.Adam([parameter for parameter in module.parameters() if parameter.requires_grad], lr=rate)
     reached = math.inf

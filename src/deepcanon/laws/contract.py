@@ -41,7 +41,7 @@ LAWS = (
 )
 
 
-def contract(model: Any, batch: Batch) -> list[Finding]:
+def check_contract(model: Any, batch: Batch) -> list[Finding]:
     """What the laws of the contract find in a deepcanon model."""
     if not isinstance(model, Model):
         raise UsageError(f"the contract is that of a deepcanon Model, and {type(model).__name__} is none")

@@ -35,7 +35,7 @@ def terms_are_finite_scalars(model: Model[Any], batch: Batch) -> Measured:
             if not isinstance(value, Tensor) or value.ndim != 0:
                 faults.append(f"{name} of {place} is no 0-d tensor")
             elif not bool(value.isfinite()):
-                faults.append(f"{name} of {place} is {float(value)}")
+                faults.append(f"{name} of {place} is {float(value.detach())}")
     return violations(faults, f"terms {', '.join(named['loss'])}; metrics {', '.join(metrics) or 'none'}")
 
 

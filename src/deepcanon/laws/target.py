@@ -87,22 +87,24 @@ def _candidates(module: nn.Module) -> list[Tensor]:
 
 
 def _imported(path: Path) -> ModuleType:
+    """The file as a module, under a name that hides no other; what lies beside it can be imported by it."""
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = f"_checked_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
-    before = sys.modules.get(path.stem)
-    sys.modules[path.stem] = module  # dataclasses and annotations of the file look their module up
+    folder = str(path.resolve().parent)
+    sys.modules[name] = module  # dataclasses and annotations of the file look their module up
+    sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        if before is None:
-            del sys.modules[path.stem]
-        else:
-            sys.modules[path.stem] = before
+        del sys.modules[name]
         raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(folder)
     return module
 
 
@@ -112,8 +114,8 @@ def _module(thing: Any, name: str) -> nn.Module:
     return thing
 
 
-def _batch(thing: Any, name: str) -> Batch:
-    if isinstance(thing, Batch):
+def _batch(thing: Any, name: str) -> Batch | None:
+    if thing is None or isinstance(thing, Batch):
         return thing
     if isinstance(thing, Tensor):
         return Batch(thing)

@@ -188,9 +188,10 @@ def _sampled(scene: _Scene) -> dict[str, Figure]:
 
 def _likelihood_means(model: Model[Any], generator: Generator) -> Tensor | None:
     """What a latent-variable model expects to see at draws of its prior: its samples without the pixels' own noise."""
-    if not isinstance(model, Decodes) or not hasattr(model, "prior"):
+    prior: Callable[[], Distribution] | None = getattr(model, "prior", None)
+    if prior is None or not isinstance(model, Decodes):
         return None
-    seen = model.decode(draw(model.prior(), generator, (GRID,)))
+    seen = model.decode(draw(prior(), generator, (GRID,)))
     return seen.mean if isinstance(seen, Distribution) else seen
 
 
