@@ -18,7 +18,7 @@ def part_of(module: nn.Module, name: str) -> nn.Module:
     >>> part_of(nn.Sequential(nn.Linear(2, 3), nn.Tanh()), "1")
     Tanh()
     """
-    parts = dict(module.named_modules())
+    parts: dict[str, nn.Module] = dict(module.named_modules())
     parts.pop("")
     if name in parts:
         return parts[name]

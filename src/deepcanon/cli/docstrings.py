@@ -1,0 +1,66 @@
+"""The parts of a model's docstring: its first sentence, equations, papers and arguments."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Docstring:
+    """What ``deepcanon show`` tells of a model."""
+
+    summary: str
+    equations: tuple[str, ...]
+    references: tuple[str, ...]
+    arguments: dict[str, str]
+
+
+def read_docstring(cls: type) -> Docstring:
+    """The parts of the docstring of ``cls``.
+
+    >>> from deepcanon.core.toy import Toy
+    >>> read_docstring(Toy).arguments
+    {'features': 'The dimension D of the data.'}
+    """
+    text = inspect.getdoc(cls) or ""
+    references = "\n".join(_section(text, "References"))
+    return Docstring(
+        summary=_plain(text.partition("\n\n")[0]),
+        equations=tuple(_equations(text)),
+        references=tuple(
+            _plain(item) for item in re.split(r"^\s*\|\s*", references, flags=re.MULTILINE) if item.strip()
+        ),
+        arguments=_arguments(_section(text, "Arguments")),
+    )
+
+
+def _equations(text: str) -> list[str]:
+    """The bodies of the ``.. math::`` blocks, which go on as long as the lines are indented."""
+    blocks = re.findall(r"^\.\. math::[ ]*(.*(?:\n(?:[ ]+.*|[ ]*$))*)", text, flags=re.MULTILINE)
+    return [inspect.cleandoc(block).strip() for block in blocks]
+
+
+def _section(text: str, title: str) -> list[str]:
+    """The indented lines under a title."""
+    lines = text.partition(f"\n{title}:\n")[2].split("\n")
+    end = next((i for i, line in enumerate(lines) if line and not line.startswith(" ")), len(lines))
+    return inspect.cleandoc("\n".join(["", *lines[:end]])).split("\n")
+
+
+def _arguments(lines: list[str]) -> dict[str, str]:
+    arguments: dict[str, str] = {}
+    name = ""
+    for line in lines:
+        if match := re.match(r"(\w+):\s*(.*)", line):
+            name, arguments[match[1]] = match[1], match[2]
+        elif name:
+            arguments[name] += f" {line.strip()}"
+    return {name: _plain(text) for name, text in arguments.items()}
+
+
+def _plain(text: str) -> str:
+    """The text without the marks of reStructuredText, on one line."""
+    text = re.sub(r":\w+:`([^`]*)`", r"\1", text)
+    return " ".join(text.replace("``", "").split())

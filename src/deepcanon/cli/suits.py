@@ -1,0 +1,60 @@
+"""Whether data are what a model learns from, said before anything is trained."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from deepcanon.cli.arguments import Wanted
+from deepcanon.core import SIZES, AnyBatch, Labelled, Model, UsageError, arguments_of
+from deepcanon.data import Dataset, describe_data, load_data
+
+GIVES = {"images": "images", "points": "points", "table": "rows of a table", "text": "text", "graph": "a graph"}
+
+
+def food(eats: type[AnyBatch]) -> str:
+    """What a model that eats such batches learns from, in words."""
+    return getattr(eats, "words", "what the model it wraps learns from")
+
+
+def check_suits(model: Wanted, data: Dataset[Any]) -> None:
+    """Refuse data that the model, or a model in it, cannot learn from."""
+    for part in _all(model):
+        if reason := mismatch(part.cls, data):
+            raise UsageError(reason)
+
+
+def mismatch(cls: type[Model[Any]], data: Dataset[Any]) -> str | None:
+    """Why the model cannot learn from the data; None if it can."""
+    eats = cls.eats()
+    if not isinstance(data.train, eats):
+        bare = issubclass(eats, Labelled) and not hasattr(data.train, "y")
+        advice = f" without labels{': name a column by --target' if data.kind == 'table' else ''}" if bare else ""
+        return f"{cls.name()} learns from {food(eats)}; {data.name} gives {GIVES[data.kind]}{advice}"
+    missing = _needed_sizes(cls) - data.sizes.keys()
+    if "classes" in missing and "targets" in data.sizes:
+        return f"{cls.name()} learns classes; the target {data.target!r} of {data.name} is a number"
+    if "targets" in missing and "classes" in data.sizes:
+        return f"{cls.name()} learns numbers; {data.name} gives classes"
+    if missing:
+        return f"{cls.name()} needs {' and '.join(sorted(missing))}, which {data.name} does not have"
+    return None
+
+
+def default_data(model: Wanted) -> Dataset[Any]:
+    """The first data set that needs no download and that the model can learn from; the digits are asked first."""
+    names = [row["name"] for row in describe_data() if row["folder"] is None]
+    for name in sorted(names, key=lambda name: name != "digits"):
+        data = load_data(name)
+        if all(mismatch(part.cls, data) is None for part in _all(model)):
+            return data
+    raise UsageError(f"{model.cls.name()} learns from {food(model.cls.eats())}, of which none come along: give --data")
+
+
+def _all(model: Wanted) -> list[Wanted]:
+    return [model, *(inner for part in model.parts for inner in _all(part))]
+
+
+def _needed_sizes(cls: type[Model[Any]]) -> set[str]:
+    parameters = arguments_of(cls).items()
+    return {name for name, each in parameters if name in SIZES and each.default is inspect.Parameter.empty}

@@ -1,0 +1,178 @@
+"""Commands that use a trained model: predict, sample, generate, export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from deepcanon.cli.output import Json, Output
+from deepcanon.cli.training import Folder, open_run
+
+if TYPE_CHECKING:
+    from deepcanon.core import Model
+
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there.")]
+Seed = Annotated[int, typer.Option(help="Decides all that is random.")]
+
+
+def predict(
+    run: Folder,
+    out: Annotated[Path, typer.Option(help="The CSV file to write.", metavar="FILE.csv")],
+    data: Annotated[
+        str | None, typer.Option(help="What to predict; by itself, the run's own data.", metavar="D")
+    ] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Write predictions for all rows of a CSV file, the images of a folder or the test part of a data set."""
+    from deepcanon.cli.places import writable
+    from deepcanon.cli.rows import new_rows
+    from deepcanon.cli.tables import predictions, write_csv
+
+    model = _model_that_can(run, "predict")
+    path = writable(out, overwrite, ".csv")
+    opened = open_run(run)
+    rows = new_rows(opened, model, data, labelled=False)
+    columns = predictions(model, rows, opened.info["data"])
+    write_csv(path, columns)
+    voice = Output(json)
+    voice.say(f"{len(rows)} predictions of {model.name()} are in {path}; its columns: {', '.join(columns)}")
+    voice.answer({"run": run, "model": model.name(), "rows": len(rows), "columns": list(columns), "out": path})
+
+
+def sample(
+    run: Folder,
+    out: Annotated[Path, typer.Option(help="A picture or a table of numbers.", metavar="FILE.png|FILE.csv")],
+    n: Annotated[int, typer.Option("-n", min=1, help="How many samples.")] = 64,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Draw samples from a trained model: a grid of images, a cloud of points, or a table of numbers."""
+    import torch
+
+    from deepcanon.cli.places import writable
+    from deepcanon.cli.tables import write_csv
+
+    model = _model_that_can(run, "sample")
+    path = writable(out, overwrite, ".png", ".csv")
+    drawn = model.sample(n, generator=torch.Generator().manual_seed(seed)).detach().flatten(1)
+    if path.suffix.lower() == ".csv":
+        write_csv(path, {f"x{i + 1}": drawn[:, i].tolist() for i in range(drawn.shape[1])})
+    else:
+        _draw(drawn, open_run(run).info["data"], path, f"{n} samples of {model.name()}")
+    voice = Output(json)
+    voice.say(f"{n} samples of {model.name()} are in {path}")
+    voice.answer({"run": run, "model": model.name(), "n": n, "out": path})
+
+
+def generate(
+    run: Folder,
+    prompt: Annotated[str, typer.Option(help="The text to go on from.")] = "\n",
+    steps: Annotated[int, typer.Option(min=1, help="How many symbols to add.")] = 200,
+    temperature: Annotated[float, typer.Option(help="Below 1 more careful, above 1 more daring.")] = 1.0,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Choose among the k likeliest symbols only.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Choose among the likeliest that make up this share.")] = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Let a trained model of text go on from a prompt."""
+    import torch
+
+    from deepcanon.cli.texts import decode, encode
+
+    model = _model_that_can(run, "generate")
+    symbols = open_run(run).info["data"]["symbols"]
+    generator = torch.Generator().manual_seed(seed)
+    tokens = model.generate(
+        encode(prompt, symbols), steps, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator
+    )
+    text = decode(tokens, symbols)
+    voice = Output(json)
+    voice.say(text)
+    voice.answer({"run": run, "model": model.name(), "prompt": prompt, "text": text})
+
+
+def export(
+    run: Folder,
+    to: Annotated[Path, typer.Option(help="The file to write.", metavar="FILE.onnx|FILE.safetensors")],
+    part: Annotated[str | None, typer.Option(help="Only this part of the model, as decoder.")] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Write a trained model, or a part of it, for other programs."""
+    import deepcanon
+    from deepcanon.cli.places import writable
+    from deepcanon.core import describe
+    from deepcanon.interop.onnx import export_onnx
+    from deepcanon.interop.parts import part_of
+    from deepcanon.interop.weights import export_weights
+
+    model = deepcanon.load(run)
+    module = model if part is None else part_of(model, part)
+    path = writable(to, overwrite, ".onnx", ".safetensors")
+    difference = None
+    if path.suffix.lower() == ".onnx":
+        difference = export_onnx(module, _inputs_for(run, model, part), path)
+    else:
+        export_weights(module, path, {**describe(model), **({} if part is None else {"part": part})})
+    voice = Output(json)
+    voice.say(f"{model.name() if part is None else f'The {part} of {model.name()}'} is in {path}")
+    if difference is not None:
+        voice.say(f"In onnxruntime it differs from torch by at most {difference:.1g}.")
+    voice.answer({"run": run, "model": model.name(), "part": part, "to": path, "difference": difference})
+
+
+def _model_that_can(run: Path, verb: str) -> Any:
+    """The run's model, if it has the verb."""
+    import deepcanon
+    from deepcanon.core import UsageError, verbs
+
+    model = deepcanon.load(run)
+    if verb not in verbs(model):
+        raise UsageError(f"{model.name()} cannot {verb}; it can {', '.join(verbs(model)) or 'only be trained'}")
+    return model
+
+
+def _draw(drawn: Any, info: dict[str, Any], path: Path, title: str) -> None:
+    import math
+
+    from deepcanon.core import UsageError
+    from deepcanon.pictures import image_grid, save, scatter
+
+    if info["kind"] == "images":
+        save(image_grid(drawn, info["shape"], math.ceil(math.sqrt(len(drawn))), title=title), path)
+    elif drawn.shape[1] == 2:
+        save(scatter({"samples": drawn}, title), path)
+    else:
+        raise UsageError(f"samples of {drawn.shape[1]} values are no picture; write them to a .csv file")
+
+
+def _inputs_for(run: Path, model: Model[Any], part: str | None) -> tuple[Any, ...]:
+    """An example of two rows for the model, or for a part of it: whatever the model gives that part in use."""
+    import torch
+
+    from deepcanon.cli.rows import own_data
+    from deepcanon.core import UsageError, verbs
+    from deepcanon.interop.parts import inputs_of, part_of
+
+    opened = open_run(run)
+    info = opened.info["data"]
+    if info["kind"] in ("images", "points", "table"):
+        inputs: tuple[Any, ...] = (torch.rand(2, *info["shape"], generator=torch.Generator().manual_seed(0)),)
+    else:
+        inputs = own_data(opened).train.select(torch.arange(2)).inputs
+    if part is None:
+        if "_forward_unimplemented" in type(model).forward.__name__:
+            parts = ", ".join(name for name, _ in model.named_children())
+            raise UsageError(f"{model.name()} is no single map; export one of its parts by --part: {parts}")
+        return inputs
+    calls = [lambda: model(*inputs)]
+    if "sample" in verbs(model):
+        calls.append(lambda: model.sample(2))  # type: ignore[operator]
+    found = inputs_of(part_of(model, part), calls)
+    if found is None:
+        raise UsageError(f"{model.name()} does not use its part {part!r} by itself; export the whole model")
+    return found
