@@ -58,6 +58,13 @@ def test_the_raw_values_are_drawn_as_they_were_logged() -> None:
     ]
 
 
+def test_the_sum_of_terms_that_means_nothing_is_left_out() -> None:
+    axes, *_ = curves(history(), summed=False).axes
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["reconstruction", "kl", "validation"]
+
+
 def test_a_wide_range_of_positive_values_is_drawn_on_a_logarithm() -> None:
     panels = dict(zip(titles(curves(history())), curves(history()).axes, strict=True))
     assert panels["Learning rate"].get_yscale() == "log"  # from 0.1 to 0.001

@@ -92,6 +92,15 @@ def test_without_history_there_are_no_curves(tmp_path: Path) -> None:
     assert draw_run(Toy(3), dataset("table", (3,)), [], tmp_path, seed=0) == []
 
 
+class Empty(Remembers):
+    def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]:
+        return {"stored": x[:0], "retrieved": x[:0]}
+
+
+def test_an_empty_memory_has_no_gallery(tmp_path: Path) -> None:
+    assert draw_run(Empty(), dataset("images", (1, 2, 2)), [], tmp_path, seed=0) == []
+
+
 class Restless(VAE):
     """It draws from the global generator where it has no other."""
 

@@ -22,10 +22,11 @@ RAW_POINTS = 2000
 WIDE_RANGE = 20.0
 
 
-def curves(history: Sequence[Record], title: str = "", unit: str = "nats per example") -> Figure:
+def curves(history: Sequence[Record], title: str = "", unit: str = "nats per example", summed: bool = True) -> Figure:
     """One panel each for the training terms, every validation metric, the learning rate and the gradient norm.
 
-    ``history`` holds the records of a run's log; ``unit`` is that of the loss.
+    ``history`` holds the records of a run's log; ``unit`` is that of the loss. The sum of the terms is drawn unless
+    ``summed`` says that it means nothing, as with the two players of a GAN.
     """
     steps = [record for record in history if record["kind"] == "step"]
     epochs = [record for record in history if record["kind"] == "epoch"]
@@ -33,8 +34,8 @@ def curves(history: Sequence[Record], title: str = "", unit: str = "nats per exa
     valid = {name: _series(epochs, _of("valid", name)) for name in _names(epochs, "valid")}
     panels: list[Callable[[Axes], None]] = []
     if terms:
-        total = _series(steps, lambda record: record.get("loss"))
-        panels.append(partial(_draw_loss, terms=terms, total=total, valid=valid, unit=unit))
+        total = {"loss": _series(steps, lambda record: record.get("loss"))} if summed and len(terms) > 1 else {}
+        panels.append(partial(_draw_loss, shown=terms | total, valid=valid, unit=unit))
     metrics = {name: series for name, series in valid.items() if name not in {*terms, "loss"}}
     panels += [partial(_draw_metric, name=name, series=series) for name, series in metrics.items()]
     rate = _series(steps, lambda record: record.get("lr"))
@@ -51,18 +52,16 @@ def curves(history: Sequence[Record], title: str = "", unit: str = "nats per exa
     return figure
 
 
-def _draw_loss(axes: Axes, terms: Mapping[str, Series], total: Series, valid: Mapping[str, Series], unit: str) -> None:
-    shown = dict(terms)
-    if len(terms) > 1:
-        shown["loss"] = total
+def _draw_loss(axes: Axes, shown: Mapping[str, Series], valid: Mapping[str, Series], unit: str) -> None:
     for (name, series), colour in zip(shown.items(), _term_colours(shown), strict=True):
-        _draw_noisy(axes, series, colour, "sum of the terms" if name == "loss" else name)
+        _draw_noisy(axes, series, colour, "sum of the terms" if name == "loss" and len(shown) > 1 else name)
         if name in valid:
             axes.plot(*valid[name], "--o", color=colour, linewidth=1, markersize=2.5)
     if shown.keys() & valid.keys():
         axes.plot([], [], "--o", color=MUTED, linewidth=1, markersize=2.5, label="validation")
     dress(axes, "Loss", "step", unit)
-    _scale(axes, total if len(terms) > 1 else next(iter(terms.values())))
+    *_, last = shown.values()
+    _scale(axes, last)
     legend(axes)
 
 

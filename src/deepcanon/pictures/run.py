@@ -57,8 +57,9 @@ def draw_run(
     """
     scene = _Scene.of(model, data, seed)
     drawn: dict[str, Figure] = {}
-    if history:
-        drawn["curves"] = curves(history, title=f"{model.name()} on {data.name}", unit=_unit(scene))
+    course = curves(history, f"{model.name()} on {data.name}", _unit(scene), summed=not model.surrogate)
+    if course.axes:
+        drawn["curves"] = course
     with _at_rest(model), drawing_from(scene.generator()):
         for picture in (_classified, _regressed, _sampled, _reconstructed, _gallery, _encoded):
             drawn |= picture(scene)
@@ -215,6 +216,8 @@ def _gallery(scene: _Scene) -> dict[str, Figure]:
         return {}
     shown = {name: x[:COLUMNS] for name, x in model.gallery(scene.some(COLUMNS).x, generator=scene.generator()).items()}
     values = torch.cat([x.flatten() for x in shown.values()])
+    if values.numel() == 0:
+        return {}
     limits = (float(values.min()), float(values.max()))
     return {"gallery": rows(shown, scene.data.shape, limits=limits, title=f"{model.name()} on {scene.data.name}")}
 

@@ -1,0 +1,192 @@
+"""The shape of the tree: which way imports run, how long files are, what no file may hold."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "deepcanon"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+TESTS = ROOT / "tests"
+
+BASES = {"core"}
+PARTS = {"core", "nn", "distributions", "losses"}
+SIGHTS = {"core", "nn", "tensor", "pictures"}
+MAY_IMPORT = {
+    "core": set[str](),
+    "tensor": set[str](),
+    **dict.fromkeys(("nn", "distributions", "losses", "optim", "data", "pictures"), BASES),
+    **dict.fromkeys(("models", "methods"), PARTS),
+    **dict.fromkeys(("laws", "insight"), SIGHTS),
+    "train": {"core", "optim", "data", "pictures"},
+    "studies": {"core", "data", "train", "insight", "laws", "pictures"},
+}
+"""What each part may import of the others."""
+
+TOPS = {"cli", "studio", "__init__", "__main__"}
+"""What may import everything, and what nothing else may import."""
+
+BRIDGES = {"interop", "catalogue", "estimators"}
+"""What may import everything but the tops."""
+
+FOREIGN = {"core": {"torch"}, "tensor": {"numpy"}}
+"""The only other libraries that the lowest parts may import."""
+
+PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+
+MACHINE_PATH = re.compile(r"(?<![\w.~])/(?:work|root|home|Users|tmp/w)/")
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+
+
+def part_of(module: str) -> str:
+    """The part of the tree a module belongs to: ``deepcanon.nn.dense`` to nn, ``deepcanon.catalogue`` to itself."""
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Every module that a file imports, wherever it does; a relative import is one of its own kind."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            yield from (f"{module}.{alias.name}" for alias in node.names) if module == "deepcanon" else [module]
+
+
+def wrong_imports(module: str, source: str) -> list[str]:
+    """The imports of a module of the package that run against the direction of the tree."""
+    part = part_of(module)
+    wrong = []
+    for target in imports(ast.parse(source)):
+        top = target.partition(".")[0]
+        if target.startswith(".") or target == "matplotlib.pyplot":
+            wrong.append(target)
+        elif top == "deepcanon":
+            if not _may_import(module, part, target):
+                wrong.append(target)
+        elif part in FOREIGN and top not in FOREIGN[part] and top not in sys.stdlib_module_names:
+            wrong.append(target)
+    return wrong
+
+
+def _may_import(module: str, part: str, target: str) -> bool:
+    wanted = part_of(target)
+    if part in TOPS:
+        return True
+    if part in BRIDGES:
+        return wanted not in TOPS
+    if part in ("models", "methods") and wanted in ("models", "methods"):
+        return wanted == part and target.rpartition(".")[2].startswith("_")  # an engine, never another model
+    return wanted == part or wanted in MAY_IMPORT[part]
+
+
+def unpickling(source: str) -> list[str]:
+    """Where a file could unpickle something."""
+    found = [module for module in imports(ast.parse(source)) if module.partition(".")[0] in PICKLES]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called == "torch.load" or any(keyword.arg == "allow_pickle" for keyword in node.keywords):
+                found.append(called)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("deepcanon.core.model", "import numpy"),
+        ("deepcanon.core.model", "from deepcanon.nn import dense"),
+        ("deepcanon.tensor.storage", "import torch"),
+        ("deepcanon.nn.dense", "from deepcanon.data import load_data"),
+        ("deepcanon.models.linear.one", "from deepcanon.train import fit"),
+        ("deepcanon.models.linear.one", "from deepcanon import data"),
+        ("deepcanon.models.linear.one", "def f():\n    import deepcanon.cli"),
+        ("deepcanon.models.linear.one", "from deepcanon.models.linear.two import Two"),
+        ("deepcanon.models.linear.one", "from .two import Two"),
+        ("deepcanon.methods.bagging", "from deepcanon.models.linear._engine import Engine"),
+        ("deepcanon.laws.contract", "from deepcanon.models.linear.one import One"),
+        ("deepcanon.laws.contract", "from deepcanon.catalogue import find"),
+        ("deepcanon.train.trainer", "from deepcanon import catalogue"),
+        ("deepcanon.studies.doctor", "from deepcanon.models.linear.one import One"),
+        ("deepcanon.pictures.curves", "import matplotlib.pyplot as plt"),
+        ("deepcanon.pictures.curves", "from deepcanon.data import Dataset"),
+        ("deepcanon.interop.onnx", "from deepcanon.cli import main"),
+        ("deepcanon.catalogue", "import deepcanon.studio"),
+    ],
+)
+def test_a_wrong_import_is_seen(module: str, source: str) -> None:
+    assert wrong_imports(module, source) != []
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("deepcanon.core.model", "import json, torch.nn\nfrom deepcanon.core.turn import Turn"),
+        ("deepcanon.models.linear.one", "from deepcanon.models.linear._engine import Engine"),
+        ("deepcanon.models.linear.one", "from deepcanon.models._predictor import Predictor"),
+        ("deepcanon.studies.doctor", "from deepcanon.laws import check"),
+        ("deepcanon.interop.onnx", "from deepcanon.train import load"),
+        ("deepcanon.cli.app", "from deepcanon import catalogue, train"),
+        ("deepcanon", "from deepcanon.train import fit"),
+    ],
+)
+def test_a_right_import_is_let_pass(module: str, source: str) -> None:
+    assert wrong_imports(module, source) == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_source_file_keeps_to_the_shape_of_the_tree(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    module = module_name(path).removesuffix(".__init__")
+    known = {*MAY_IMPORT, *TOPS, *BRIDGES}
+    assert part_of(module) in known, f"{module} is in no part of the tree that this test knows; name it here"
+    assert wrong_imports(module, source) == []
+    assert unpickling(source) == []
+    assert len(source.splitlines()) <= 400
+
+
+def test_what_unpickles_is_seen() -> None:
+    assert unpickling("import pickle") == ["pickle"]
+    assert unpickling("from joblib import load") == ["joblib"]
+    assert unpickling("import torch\nx = torch.load('a.pt', weights_only=True)") == ["torch.load"]
+    assert unpickling("np.load('a.npy', allow_pickle=True)") == ["np.load"]
+    assert unpickling("safetensors.torch.load(content)") == []
+
+
+def test_every_model_file_has_its_test_file() -> None:
+    files = [*PACKAGE.glob("models/*/*.py"), *PACKAGE.glob("methods/*.py")]
+    models = [path.relative_to(PACKAGE) for path in files if not path.name.startswith("_")]
+    assert models
+    missing = [path for path in models if not (TESTS / path.parent / f"test_{path.name}").is_file()]
+    assert missing == []
+
+
+def test_no_file_names_a_place_on_somebodys_machine() -> None:
+    assert MACHINE_PATH.search('open("/' + 'home/me/x")')
+    assert not MACHINE_PATH.search("https://example.org/home/page and ~/work/x")
+    kinds = {".py", ".md", ".toml", ".txt", ".cfg", ".yml", ".yaml", ".sh", ".html", ".css", ".js", ""}
+    places = (ROOT / name for name in ("src", "tests", "docs", "benchmarks", ".ci"))
+    files = [path for place in places for path in place.rglob("*") if path.is_file()]
+    files += [path for path in ROOT.iterdir() if path.is_file()]
+    texts = [path for path in files if path.suffix in kinds and "egg-info" not in str(path)]
+    found = [str(path) for path in texts if MACHINE_PATH.search(path.read_text(encoding="utf-8", errors="ignore"))]
+    assert found == []
+
+
+def test_the_command_line_and_the_catalogue_do_not_import_torch() -> None:
+    code = (
+        "import sys, deepcanon, deepcanon.cli, deepcanon.catalogue as c; assert c.entries(); "
+        "print([name for name in ('torch', 'matplotlib', 'sklearn', 'scipy') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

@@ -1,0 +1,77 @@
+"""What all models share, for every model file that there is: a new one is found and held to it by itself."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import deepcanon as dc
+from deepcanon import catalogue, laws, pictures
+from deepcanon.core import Labelled, Model
+from deepcanon.data import Dataset
+from deepcanon.train import Run, checkpoint
+
+MODELS = [entry.name for entry in catalogue.entries() if entry.module.startswith("deepcanon.")]
+
+
+def kinds(cls: type[Model[Any]]) -> list[str]:
+    """The kinds of laws that a model falls under."""
+    _, batch = cls.example()
+    found = ["contract"]
+    if hasattr(cls, "predict") and isinstance(batch, Labelled) and not batch.y.is_floating_point():
+        found.append("classifier")
+    if all(hasattr(cls, verb) for verb in ("encode", "decode", "log_prob")):
+        found.append("latent")
+    return found
+
+
+def test_the_catalogue_finds_the_models() -> None:
+    assert {"softmax_regression", "mlp", "vae", "gan", "hopfield"} <= set(MODELS)
+    assert kinds(catalogue.find("mlp")) == ["contract", "classifier"]
+    assert kinds(catalogue.find("vae")) == ["contract", "latent"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_keeps_the_laws_of_its_kinds(name: str) -> None:
+    cls = catalogue.find(name)
+    for kind in kinds(cls):
+        torch.manual_seed(0)
+        found = laws.check(cls, kind)
+        assert all(finding.holds for finding in found), f"{name} as {kind}\n{laws.report(found)}"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_run_that_is_resumed_ends_with_the_bits_of_an_unbroken_one(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pictures, "draw_run", lambda *_: [])
+    torch.manual_seed(0)
+    model, batch = catalogue.find(name).example()
+    data: Dataset[Any] = Dataset(name="tensors", kind="table", train=batch, shape=tuple(batch.x.shape[1:]))
+    size = max(1, len(batch) // 3)
+    dc.fit(model, data, out=tmp_path, quiet=True, epochs=4, batch_size=size, checkpoint_every=1, keep=99)
+    unbroken = {key: value.clone() for key, value in model.state_dict().items()}
+    logged = Run.open(tmp_path).log()
+
+    take_back(tmp_path)
+    resumed = dc.resume(tmp_path, data, quiet=True).model.state_dict()
+    different = [key for key, value in unbroken.items() if not torch.equal(value, resumed[key])]
+    assert different == []
+    assert resumed.keys() == unbroken.keys()
+    assert [record["step"] for record in Run.open(tmp_path).log()] == [record["step"] for record in logged]
+
+
+def take_back(folder: Path) -> None:
+    """Make a finished run one that was broken off half-way."""
+    run = Run.open(folder)
+    there = checkpoint.saved(run.checkpoints)
+    assert len(there) >= 4
+    for path in there[len(there) // 2 :]:
+        shutil.rmtree(path)
+    (folder / "model.safetensors").unlink()
+    run.info.pop("sha256")
+    run.update(status="running")
