@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,6 +20,7 @@ from deepcanon.core import DataError, DownloadError
 from deepcanon.data.download import Remote, RemoteFile, data_folders, download, sha256_of
 
 CONTENT = np.random.default_rng(0).bytes(600_000)
+ENDLESS = 100
 FILE = RemoteFile("data.gz", len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
 
 
@@ -28,6 +30,8 @@ class Server:
 
     address: str = ""
     asked: list[tuple[str, str | None]] = field(default_factory=list)
+    written: int = 0
+    """How many times too often an endless answer held the content."""
 
     def mirror(self, behaviour: str) -> str:
         return f"{self.address}/{behaviour}/"
@@ -53,8 +57,6 @@ def handler(server: Server) -> type[BaseHTTPRequestHandler]:
                 body = body[:-1] + bytes([body[-1] ^ 1])
             if behaviour == "short":  # a whole answer, of another file
                 body = body[: len(body) // 2]
-            if behaviour == "endless":
-                body = body + CONTENT
             self.send_response(206 if start else 200)
             if start:
                 claimed = start + 1 if behaviour == "elsewhere" else start
@@ -65,6 +67,11 @@ def handler(server: Server) -> type[BaseHTTPRequestHandler]:
             if behaviour in ("cut", "unsaid"):
                 body = body[: len(body) // 2]
             self.wfile.write(body)
+            if behaviour == "endless":
+                with suppress(ConnectionError):  # the other side has had enough
+                    for _ in range(ENDLESS):
+                        self.wfile.write(CONTENT)
+                        server.written += 1
 
         def log_message(self, format: str, *args: object) -> None:
             return
@@ -124,6 +131,12 @@ def test_the_next_mirror_steps_in(server: Server, tmp_path: Path, bad: str) -> N
     path = download(FILE, (server.mirror(bad), server.mirror("good")), tmp_path)
     assert path.read_bytes() == CONTENT
     assert os.listdir(tmp_path) == ["data.gz"]
+
+
+def test_an_endless_answer_is_cut_off(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(DownloadError):
+        download(FILE, (server.mirror("endless"),), tmp_path)
+    assert server.written < ENDLESS
 
 
 def test_a_port_where_nobody_listens_is_a_bad_mirror(server: Server, tmp_path: Path) -> None:

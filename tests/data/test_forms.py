@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from scipy.stats import kstest
 from torch import Tensor
 
@@ -38,11 +40,24 @@ def test_dequantised_digits_give_their_grey_levels_back() -> None:
     assert dict(form.preprocessing) == {"levels": 17, "form": "dequantised"}
 
 
+class Extreme:
+    """A generator that draws only the smallest or the largest number it can."""
+
+    def __init__(self, largest: bool) -> None:
+        self.largest = largest
+
+    def randint(self, high: int, size: tuple[int, ...], dtype: str) -> NDArray[Any]:
+        return np.full(size, high - 1 if self.largest else 0, dtype=dtype)
+
+
+@pytest.mark.parametrize("largest", [False, True])
 @pytest.mark.parametrize("levels", [2, 17, 256])
-def test_no_rounding_crosses_a_grey_level(levels: int) -> None:
-    x = every_grey(levels, times=4000)
+def test_no_rounding_crosses_a_grey_level(levels: int, largest: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deepcanon.data.forms.fixed_random", lambda seed: Extreme(largest))
+    x = every_grey(levels)
     noisy = dequantised(x, levels, seed=0)
     assert torch.equal((noisy * levels).floor(), torch.arange(levels).float().expand_as(x))
+    assert 0 < noisy.min() < noisy.max() < 1
 
 
 def test_noise_is_uniform() -> None:

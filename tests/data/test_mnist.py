@@ -32,7 +32,7 @@ def small(folder: Path, arrays: list[NDArray[np.uint8]]) -> Entry:
 def arrays() -> list[NDArray[np.uint8]]:
     random = np.random.default_rng(0)
     images = [random.integers(256, size=(count, 28, 28), dtype=np.uint8) for count in (100, 20)]
-    labels = [np.arange(count, dtype=np.uint8) % 10 for count in (100, 20)]
+    labels = [np.arange(10, dtype=np.uint8).repeat(count // 10) for count in (100, 20)]
     return [images[0], labels[0], images[1], labels[1]]
 
 

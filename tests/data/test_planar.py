@@ -61,6 +61,7 @@ def test_noise_about_each_centre_is_a_round_gaussian_of_std_one_tenth() -> None:
         part = noise[mode == number]
         assert part.mean(0).abs().max() < 4 / math.sqrt(len(part))
         assert (part.std(0) - 1).abs().max() < 4 / math.sqrt(2 * len(part))
+    assert abs(noise.std().item() - 1) < 4 / math.sqrt(2 * noise.numel())
     assert kstest(noise.flatten(), "norm").pvalue > 1e-3
     assert abs((noise[:, 0] * noise[:, 1]).mean()) < 4 / math.sqrt(len(noise))
 

@@ -271,6 +271,18 @@ def test_tables_that_cannot_be_learned_are_refused(
         load(write(tmp_path / "a.csv", rows, header), target)
 
 
+@pytest.mark.parametrize("target", ["bought", "price"])
+def test_saved_preprocessing_needs_the_target_too(target: str, tmp_path: Path) -> None:
+    rows = people()
+    saved = load(write(tmp_path / "a.csv", rows), target).preprocessing
+    others, header = without(rows, target)
+    with pytest.raises(DataError, match=f"has no column '{target}'"):
+        load(write(tmp_path / "b.csv", others, header), preprocessing=saved)
+    rows[5][HEADER.index(target)] = ""
+    with pytest.raises(DataError, match=f"line 7, column '{target}': the target is missing"):
+        load(write(tmp_path / "c.csv", rows), preprocessing=saved)
+
+
 def test_preprocessing_of_other_data_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", people())
     saved = load(path, "bought").preprocessing

@@ -144,6 +144,9 @@ def load(path: Path, target: str | None = None, preprocessing: Mapping[str, Any]
     if saved is not None:
         target = _agreed(target, saved)
     file = _with_class_names(read(path), target)
+    if target is not None and "" in file.column(target):
+        row = file.column(target).index("")
+        raise file.wrong(row, target, "the target is missing; fill it in or take the row out")
     kinds = _kinds(file, target) if saved is None else {c.name: type(c) for c in (*saved.columns, saved.target) if c}
     parts = [file.rows(rows) for rows in _split(file, kinds, target)]
     table = saved or _fit(parts[0], kinds, target)
@@ -208,12 +211,11 @@ def _kinds(file: CsvFile, target: str | None) -> dict[str, type[Column]]:
 
 
 def _target_kind(file: CsvFile, name: str) -> type[Column]:
-    texts = file.column(name)
-    if "" in texts:
-        raise file.wrong(texts.index(""), name, "the target is missing; fill it in or take the row out")
-    values = set(texts)
+    values = set(file.column(name))
     if len(values) == 1:
-        raise DataError(f"{file.path}: the target {name!r} is {texts[0]} in every row, so there is nothing to learn")
+        raise DataError(
+            f"{file.path}: the target {name!r} is {values.pop()} in every row, so there is nothing to learn"
+        )
     numbers = [number(text) for text in values]
     whole = all(value is not None and value.is_integer() for value in numbers)
     if None in numbers or (whole and len(values) <= MOST_CLASSES and 2 * len(values) <= len(file)):
