@@ -101,7 +101,7 @@ def test_a_function_gives_a_module_with_or_without_examples(file: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("Absent", "has no Absent; it has"),
+        ("Absent", "has no Absent; it has Plain, WithExample, NeedsArguments, Settings, made, lonely, odd, odd_batch$"),
         ("NeedsArguments", r"NeedsArguments\(\) failed with TypeError.*give the class an example\(\)"),
         ("odd", "odd gave a str where a torch.nn.Module is needed"),
         ("odd_batch", "odd_batch gave a str where examples are needed"),

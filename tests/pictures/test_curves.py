@@ -37,7 +37,7 @@ def test_the_running_mean_is_that_of_numpy() -> None:
 
 
 def test_each_thing_of_a_run_has_its_panel() -> None:
-    assert titles(curves(history())) == ["Loss", "Nll", "Learning rate", "Gradient norm"]
+    assert titles(curves(history())) == ["Loss", "NLL", "Learning rate", "Gradient norm"]
 
 
 def test_the_raw_values_are_drawn_as_they_were_logged() -> None:

@@ -63,7 +63,7 @@ def examples_do_not_mix(module: nn.Module, batch: Labelled) -> Measured | None:
                 (distance(broken[i], together[i]), "beside broken ones"),
             ):
                 if not gap <= worst:
-                    worst, where = gap, f"example {i} differs when it is {how}"
+                    worst, where = gap, f"example {i} moves by {gap:.2g} when it is {how}"
     return worst, TIGHT, where
 
 

@@ -32,7 +32,7 @@ def load_target(text: str) -> Target:
         raise UsageError(f"write FILE.py:Name, the name of a class or function in a file (got {text!r})")
     module = _imported(Path(path))
     if not hasattr(module, name):
-        there = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        there = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
         raise UsageError(f"{path} has no {name}; it has {', '.join(there) or 'no class or function'}")
     return target_of(getattr(module, name), name)
 

@@ -74,7 +74,7 @@ def _draw_metric(axes: Axes, name: str, series: Series) -> None:
             fontsize=8, color=INK, ha="right",
         )  # fmt: skip
         axes.margins(y=0.2)
-    dress(axes, f"{name[:1].upper()}{name[1:].replace('_', ' ')}", "step", "validation")
+    dress(axes, _title(name), "step", "validation")
     _scale(axes, series)
 
 
@@ -82,6 +82,8 @@ def _draw_rate(axes: Axes, series: Series) -> None:
     axes.plot(*series, "-" if len(series[0]) > 2 else "o", color=PALETTE[4], linewidth=1.8)
     dress(axes, "Learning rate", "step", "rate")
     _scale(axes, series)
+    if axes.get_yscale() == "linear":
+        axes.set_ylim(bottom=0, top=1.1 * float(series[1].max()) or 1)  # else a constant rate fills the whole axis
 
 
 def _draw_norm(axes: Axes, series: Series) -> None:
@@ -118,7 +120,9 @@ def smooth(values: NDArray[np.float64], window: int | None = None) -> NDArray[np
 def _scale(axes: Axes, series: Series) -> None:
     """Whole steps below; at the side a logarithm where the values are positive and spread over an order or more."""
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _, values = series
+    at, values = series
+    if len(at) == 1:
+        axes.set_xlim(at[0] - 1, at[0] + 1)
     if len(values) and values.min() > 0 and values.max() / values.min() > WIDE_RANGE:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
@@ -141,6 +145,12 @@ def _of(group: str, name: str) -> Callable[[Record], float | None]:
 def _names(records: Iterable[Record], group: str) -> list[str]:
     """The names that occur, in the order of their first appearance."""
     return list(dict.fromkeys(name for record in records for name in record[group]))
+
+
+def _title(name: str) -> str:
+    """The name of a metric as a heading; the shortest ones are abbreviations."""
+    words = name.replace("_", " ")
+    return words.upper() if len(words) <= 3 else words[:1].upper() + words[1:]
 
 
 def _term_colours(terms: Mapping[str, Series]) -> list[str]:
