@@ -9,25 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo  # what optimisers and pictures import at first use is imported once, before the forks
 
 import deepcanon as dc
+import deepcanon.pictures
 from deepcanon.core import Model, Terms
 from deepcanon.train import Observer, Trainer, checkpoint
 from deepcanon.train.run import Run
 
-STEPS, SAVE_EVERY = 240, 7
+STEPS, SAVE_EVERY = 160, 7
+DATA = dc.load_data("digits")
 
 
 def make(name: str) -> tuple[Model[Any], Any]:
     """A small model of each kind of learning, with data for it."""
     torch.manual_seed(5)
-    data = dc.load_data("digits")
     arguments: dict[str, dict[str, Any]] = {
         "mlp": {"features": 64, "classes": 10, "hidden": (32,), "dropout": 0.3},
         "vae": {"features": 64, "latent": 4, "hidden": (32,)},
         "gan": {"features": 64, "hidden": (32,)},
     }
-    return dc.find(name)(**arguments[name]), data
+    return dc.find(name)(**arguments[name]), DATA
 
 
 class Reporter(Observer):
@@ -51,7 +53,7 @@ def train(name: str, folder: Path, pipe: Connection, report_at: int, pause_in: s
     if checkpoint.saved(folder / "checkpoints"):
         from deepcanon import train as training
 
-        training.resume(folder, find=dc.find, quiet=True, observers=[observer])
+        training.resume(folder, DATA, find=dc.find, quiet=True, observers=[observer])
     else:
         model, data = make(name)
         dc.fit(

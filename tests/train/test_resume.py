@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import multiprocessing
 import random
-import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -22,14 +22,13 @@ KILLS = 10
 
 
 @pytest.fixture(scope="module")
-def killable() -> ModuleType:
-    """The module with the child's code, importable by name in the processes that are killed."""
+def killable() -> Iterator[ModuleType]:
+    """The module with the child's code, importable by name in the server that forks the processes to kill."""
     folder = str(Path(__file__).parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    spec = importlib.util.find_spec("killable")
-    assert spec is not None
-    return importlib.import_module("killable")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setenv("PYTHONPATH", folder)
+        yield importlib.import_module("killable")
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from deepcanon.core import Terms
 from deepcanon.train.observers import Log, Observer
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress, TaskID
 
     from deepcanon.train.trainer import Trainer
@@ -21,8 +22,9 @@ _SECONDS_BETWEEN_FRAMES = 0.2
 class Bar(Observer):
     """A bar with loss, speed and time left, redrawn at most five times a second."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, console: Console | None = None) -> None:
         self.log = log
+        self.console = console
         self._valid: dict[str, float] = {}
         self._drawn = 0.0
         self._bar: Progress | None = None
@@ -40,7 +42,7 @@ class Bar(Observer):
             TimeRemainingColumn(compact=True),
             TextColumn("left"),
         )
-        self._bar = Progress(*columns, auto_refresh=False)
+        self._bar = Progress(*columns, auto_refresh=False, console=self.console)
         self._task = self._bar.add_task(trainer.model.name(), total=trainer.total, numbers="", speed="")
         self._bar.start()
 

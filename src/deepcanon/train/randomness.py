@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,8 +37,8 @@ def state() -> State:
     return {
         "torch": torch.get_rng_state(),
         "cuda": torch.stack(cuda) if cuda else torch.empty(0, dtype=torch.uint8),
-        "python": torch.tensor([version, *internal]),
-        "python_gauss": torch.tensor(math.nan if gauss is None else gauss, dtype=torch.float64),
+        "python": torch.tensor([version, *internal, gauss is not None]),
+        "python_gauss": torch.tensor(gauss or 0.0, dtype=torch.float64),
         "numpy": torch.tensor([*np.asarray(keys).tolist(), position, has_gauss]),
         "numpy_gauss": torch.tensor(cached, dtype=torch.float64),
     }
@@ -49,9 +48,8 @@ def restore(saved: State) -> None:
     torch.set_rng_state(saved["torch"])
     if len(saved["cuda"]) and len(saved["cuda"]) == torch.cuda.device_count():
         torch.cuda.set_rng_state_all(list(saved["cuda"]))
-    version, *internal = saved["python"].tolist()
-    gauss = saved["python_gauss"].item()
-    random.setstate((version, tuple(internal), None if math.isnan(gauss) else gauss))
+    version, *internal, has_gauss = saved["python"].tolist()
+    random.setstate((version, tuple(internal), saved["python_gauss"].item() if has_gauss else None))
     *keys, position, has_gauss = saved["numpy"].tolist()
     cached = saved["numpy_gauss"].item()
     np.random.set_state(("MT19937", np.array(keys, dtype=np.uint32), position, has_gauss, cached))  # noqa: NPY002

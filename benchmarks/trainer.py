@@ -1,0 +1,221 @@
+"""The trainer beside the loops people use: MLP 784-512-512-10, batches of 128, Adam, one thread.
+
+    python benchmarks/trainer.py [--rounds 60] [--json results.json]
+
+Blocks of 20 steps are interleaved in one process; the table gives medians over pairs of blocks and an A/A control.
+Peers run with their own defaults and need ``pip install -c constraints.txt -e '.[bench]'``; those not installed are
+left out.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "KERAS_BACKEND": "torch"}
+
+import argparse
+import contextlib
+import importlib.util
+import io
+import json
+import logging
+import platform
+import statistics
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from relay import STEPS, Contender, race, ratio
+from rich.console import Console
+from torch import Tensor, nn
+
+import deepcanon as dc
+from deepcanon.core import Terms
+from deepcanon.train import Observer, Settings, Trainer
+from deepcanon.train.progress import Bar
+
+N, FEATURES, CLASSES, BATCH, LR = 60_000, 784, 10, 128, 1e-3
+FOREVER = 1000
+Lap = Callable[[], None]
+
+
+def data() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return torch.rand(N, FEATURES, generator=generator), torch.randint(0, CLASSES, (N,), generator=generator)
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(FEATURES, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, CLASSES)
+    )  # fmt: skip
+
+
+def bare(x: Tensor, y: Tensor) -> Callable[[Lap], None]:
+    """The fastest plain loop: index select and the fused optimiser, nothing logged."""
+
+    def train(lap: Lap) -> None:
+        net = network()
+        optimizer = torch.optim.Adam(net.parameters(), lr=LR, fused=True)
+        for _ in range(FOREVER):
+            for index in torch.randperm(N).split(BATCH):
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(net(x.index_select(0, index)), y.index_select(0, index))
+                loss.backward()
+                optimizer.step()
+                lap()
+
+    return train
+
+
+def ours(x: Tensor, y: Tensor) -> Callable[[Lap], None]:
+    """The Trainer as it comes: run folder, log, gradient norms, progress bar."""
+
+    def train(lap: Lap) -> None:
+        class Lapper(Observer):
+            def step(self, trainer: Trainer, terms: Terms) -> None:
+                lap()
+
+        torch.manual_seed(0)
+        model = dc.find("mlp")(features=FEATURES, classes=CLASSES, hidden=(512, 512))
+        settings = Settings.resolve(model.recipe, lr=LR, batch_size=BATCH, epochs=FOREVER)
+        trainer = Trainer(model, dc.from_tensors(x, y), settings, quiet=True)
+        screen = Console(file=io.StringIO(), force_terminal=True, width=120)
+        trainer.observers += [Bar(trainer.log, screen), Lapper()]
+        with tempfile.TemporaryDirectory() as folder:
+            trainer.write_to(Path(folder) / "run", overwrite=False)
+            trainer.fit()
+
+    return train
+
+
+def data_loader(x: Tensor, y: Tensor) -> Callable[[Lap], None]:
+    """The loop of most tutorials: DataLoader, Adam as it comes, the loss added up."""
+
+    def train(lap: Lap) -> None:
+        net = network()
+        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=BATCH, shuffle=True)
+        optimizer = torch.optim.Adam(net.parameters(), lr=LR)
+        for _ in range(FOREVER):
+            running = 0.0
+            for inputs, targets in loader:
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(net(inputs), targets)
+                loss.backward()
+                optimizer.step()
+                running += loss.item()
+                lap()
+
+    return train
+
+
+def lightning(x: Tensor, y: Tensor) -> Callable[[Lap], None]:
+    def train(lap: Lap) -> None:
+        import lightning as L
+
+        class Module(L.LightningModule):  # type: ignore[misc, unused-ignore]
+            def __init__(self) -> None:
+                super().__init__()
+                self.net = network()
+
+            def training_step(self, batch: Any, place: int) -> Tensor:
+                loss = nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+                self.log("loss", loss, prog_bar=True)
+                return loss
+
+            def configure_optimizers(self) -> torch.optim.Optimizer:
+                return torch.optim.Adam(self.parameters(), lr=LR)
+
+        class Lapper(L.Callback):  # type: ignore[misc, unused-ignore]
+            def on_train_batch_end(self, *_: Any) -> None:
+                lap()
+
+        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=BATCH, shuffle=True)
+        with tempfile.TemporaryDirectory() as folder:
+            trainer = L.Trainer(max_epochs=FOREVER, accelerator="cpu", default_root_dir=folder, callbacks=[Lapper()])
+            trainer.fit(Module(), loader)
+
+    return train
+
+
+def skorch(x: Tensor, y: Tensor) -> Callable[[Lap], None]:
+    def train(lap: Lap) -> None:
+        from skorch import NeuralNetClassifier
+        from skorch.callbacks import Callback
+
+        class Lapper(Callback):  # type: ignore[misc, unused-ignore]
+            def on_batch_end(self, net: Any, **_: Any) -> None:
+                lap()
+
+        classifier = NeuralNetClassifier(
+            network(),
+            criterion=nn.CrossEntropyLoss,
+            optimizer=torch.optim.Adam,
+            lr=LR,
+            batch_size=BATCH,
+            max_epochs=FOREVER,
+            train_split=None,
+            iterator_train__shuffle=True,
+            callbacks=[Lapper()],
+        )
+        classifier.fit(x, y)
+
+    return train
+
+
+def keras(x: Tensor, y: Tensor) -> Callable[[Lap], None]:
+    def train(lap: Lap) -> None:
+        import keras as k
+
+        class Lapper(k.callbacks.Callback):  # type: ignore[misc, unused-ignore]
+            def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+                lap()
+
+        layers = k.layers
+        model = k.Sequential(
+            [layers.Input((FEATURES,)), layers.Dense(512, "relu"), layers.Dense(512, "relu"), layers.Dense(CLASSES)]
+        )
+        loss = k.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(optimizer=k.optimizers.Adam(LR), loss=loss)
+        model.fit(x.numpy(), y.numpy(), batch_size=BATCH, epochs=FOREVER, callbacks=[Lapper()])
+
+    return train
+
+
+PEERS = {"lightning": lightning, "skorch": skorch, "keras": keras}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--rounds", type=int, default=60, help="interleaved blocks of each contender")
+    parser.add_argument("--json", type=Path, help="also write the numbers here")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    logging.disable(logging.INFO)
+    x, y = data()
+    makers = {"deepcanon": ours, "bare loop": bare, "bare loop again": bare, "DataLoader loop": data_loader}
+    makers |= {name: maker for name, maker in PEERS.items() if importlib.util.find_spec(name)}
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        contenders = {name: Contender(name, maker(x, y)) for name, maker in makers.items()}
+        race(list(contenders.values()), arguments.rounds)
+    mine = contenders["deepcanon"]
+    machine = f"torch {torch.__version__}, {platform.machine()}, 1 thread"
+    print(f"{machine}, {arguments.rounds} interleaved blocks of {STEPS} steps")
+    print(f"{'':18} {'steps/s':>8}  deepcanon is faster by")
+    numbers = {}
+    for name, contender in contenders.items():
+        speed = STEPS / statistics.median(contender.blocks)
+        numbers[name] = {"steps_per_second": round(speed, 1), "deepcanon_faster_by": round(ratio(contender, mine), 3)}
+        print(f"{name:18} {speed:8.1f}  {ratio(contender, mine):.2f}x")
+    control = ratio(contenders["bare loop"], contenders["bare loop again"])
+    print(f"A/A control (bare loop against itself): {control:.3f}x")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({**numbers, "control": round(control, 3)}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
