@@ -24,8 +24,12 @@ def test_the_global_generator_stays_and_the_given_one_moves_on() -> None:
 
 
 def test_the_global_generator_comes_back_after_an_error() -> None:
+    def failing() -> None:
+        with drawing_from(torch.Generator().manual_seed(1)):
+            torch.rand(1)
+            raise ZeroDivisionError
+
     before = torch.get_rng_state()
-    with pytest.raises(ZeroDivisionError), drawing_from(torch.Generator().manual_seed(1)):
-        torch.rand(1)
-        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        failing()
     assert torch.equal(torch.get_rng_state(), before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from typing import Annotated, Any
 
@@ -33,7 +34,7 @@ def _judge(error: Exception) -> tuple[str | None, int]:
     if isinstance(error, OSError):
         reason = (error.strerror or str(error)).lower()
         sentence = f"{error.filename}: {reason}" if error.filename else reason
-        return sentence, WRONG_USAGE if isinstance(error, FileNotFoundError | PermissionError) else FAILURE
+        return sentence, FAILURE if error.errno == errno.ENOSPC else WRONG_USAGE
     if hasattr(error, "format_message"):  # what typer found wrong in the command line itself
         return error.format_message(), WRONG_USAGE
     errors = sys.modules.get("deepcanon.core.errors")  # importing it here would import torch

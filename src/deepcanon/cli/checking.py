@@ -34,7 +34,7 @@ def check(
         ],
         numbers=["measured", "bound"],
     )
-    out.say(f"{len(found) - failed} laws hold, {failed} fail for {target} as {kind}.")
+    out.say(f"{target} as {kind}: {len(found) - failed} of {len(found)} laws hold.")
     out.answer({"target": target, "kind": kind, "failed": failed, "findings": [asdict(finding) for finding in found]})
     if failed:
         raise typer.Exit(1)

@@ -20,7 +20,9 @@ def list_models(
 
     families = sorted({entry.family for entry in entries()})
     if family is not None and family not in families:
-        raise typer.BadParameter(f"there is no family {family!r}; there are {', '.join(families)}")
+        from deepcanon.core import UsageError
+
+        raise UsageError(f"there is no family {family!r}; there are {', '.join(families)}")
     chosen = [entry for entry in entries() if family in (None, entry.family)]
     out = Output(json)
     out.table(["model", "family", "what it is"], [(entry.name, entry.family, entry.summary) for entry in chosen])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,15 +20,16 @@ class Output:
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
+        self.first = os.environ.get("RANK", "0") == "0"  # of several processes under torchrun only one speaks
 
     def say(self, text: str = "") -> None:
         """A line for people, printed as it is."""
-        if not self.as_json:
+        if self.first and not self.as_json:
             self._console().print(text, markup=False, highlight=False, soft_wrap=True)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Sequence[str] = ()) -> None:
         """A table for people; the columns named in ``numbers`` stand to the right."""
-        if self.as_json:
+        if self.as_json or not self.first:
             return
         from rich import box
         from rich.table import Table
@@ -42,7 +44,7 @@ class Output:
 
     def answer(self, result: Mapping[str, Any]) -> None:
         """The one JSON object for programs."""
-        if self.as_json:
+        if self.as_json and self.first:
             sys.stdout.write(json.dumps(as_json(result), allow_nan=False) + "\n")
 
     def _console(self) -> Any:

@@ -67,6 +67,8 @@ def train(
     if name.startswith("-"):
         raise UsageError(f"the name of the model comes first: deepcanon train NAME {name} ...")
     model = wanted(find(name), read_options(context.args), others=[str(each.name) for each in context.command.params])
+    if target is not None and data is None:
+        raise UsageError(f"--target {target} is a column of which file? Add --data FILE.csv")
     chosen = load_data(data, target=target) if data is not None else default_data(model)
     check_suits(model, chosen)
     use_threads(threads)

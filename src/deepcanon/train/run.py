@@ -143,6 +143,7 @@ def describe_run(model: Model[Any], data: Dataset[Any], settings: Settings, proc
         "data": {
             "name": data.name,
             "kind": data.kind,
+            "source": data.source,
             "target": data.target,
             "sizes": dict(data.sizes),
             "shape": list(data.shape),

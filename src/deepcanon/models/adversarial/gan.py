@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Literal, Self, get_args
 
@@ -15,6 +15,7 @@ from deepcanon.losses.energy_distance import energy_distance
 from deepcanon.nn.checks import at_least, flat, one_of
 from deepcanon.nn.dense import dense
 from deepcanon.nn.precision import full
+from deepcanon.nn.rescale import Rescale, centre_and_spread
 
 Game = Literal["non_saturating", "minimax"]
 
@@ -55,13 +56,21 @@ class GAN(Model[Batch]):
         self.latent = latent
         self.game = game
         leaky = partial(nn.LeakyReLU, 0.2)
-        self.generator = dense(latent, features, hidden, activation=leaky)
-        self.discriminator = dense(features, 1, hidden[::-1], activation=leaky)
+        self.to_data, self.to_standard = Rescale(features), Rescale(features)
+        self.generator = nn.Sequential(dense(latent, features, hidden, activation=leaky), self.to_data)
+        self.discriminator = nn.Sequential(self.to_standard, dense(features, 1, hidden[::-1], activation=leaky))
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
         x = torch.randn(32, 2, generator=torch.Generator().manual_seed(0)) + 1
         return cls(features=2, latent=2, hidden=(8,)), Batch(x)
+
+    def prepare(self, data: Iterable[Batch]) -> None:
+        """Take the centre and the spread of the data, so that both networks work at unit scale."""
+        centre, spread = centre_and_spread(data)
+        if spread > 0:
+            self.to_data.set(spread, centre)
+            self.to_standard.set(1 / spread, -centre / spread)
 
     def turns(self) -> Sequence[Turn[Batch]]:
         return [

@@ -38,14 +38,14 @@ class MLP(Predictor):
         dropout: The probability to drop a hidden unit in training.
     """
 
-    recipe = Recipe(epochs=50)
+    recipe = Recipe(lr=2e-3, epochs=50)
 
     def __init__(
         self,
         features: int,
         classes: int | None = None,
         targets: int | None = None,
-        hidden: tuple[int, ...] = (128, 128),
+        hidden: tuple[int, ...] = (256,),
         activation: Activation = "relu",
         dropout: float = 0.0,
     ) -> None:
