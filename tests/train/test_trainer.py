@@ -16,9 +16,9 @@ import torch
 from torch import nn
 
 import deepcanon as dc
-import deepcanon.data
 from deepcanon.core import Batch, DivergenceError, Labelled, Model, Recipe, Terms, UsageError
 from deepcanon.core.toy import Toy
+from deepcanon.data import Dataset
 from deepcanon.train import Observer, Run, Settings, Stopped, Trainer, checkpoint
 from deepcanon.train.randomness import seed_from
 
@@ -30,7 +30,8 @@ class Classifier(Model[Labelled]):
 
     def __init__(self, features: int = 2, classes: int = 2, dropout: float = 0.3) -> None:
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(features, 16), nn.ReLU(), nn.Dropout(dropout), nn.Linear(16, classes))
+        self.last = nn.Linear(16, classes)
+        self.net = nn.Sequential(nn.Linear(features, 16), nn.ReLU(), nn.Dropout(dropout), self.last)
 
     @classmethod
     def example(cls) -> tuple[Self, Labelled]:
@@ -45,7 +46,7 @@ class Classifier(Model[Labelled]):
         return logits.argmax(-1) if how == "mode" else logits.softmax(-1)
 
 
-def setting(seed: int = 0, **arguments: Any) -> tuple[Classifier, dc.data.Dataset[Labelled]]:  # type: ignore[name-defined]
+def setting(seed: int = 0, **arguments: Any) -> tuple[Classifier, Dataset[Any]]:
     torch.manual_seed(seed)
     _, batch = Classifier.example()
     return Classifier(**arguments), dc.from_tensors(batch.x, batch.y)
@@ -83,7 +84,7 @@ def test_observers_progress_validation_and_a_run_folder_change_no_bit(tmp_path: 
     dc.fit(plain, data, quiet=True)
     watched, _ = setting()
     valid = data.train.select(torch.arange(20))
-    full = dc.data.Dataset("tensors", "table", data.train, valid, valid, sizes=data.sizes)
+    full = Dataset("tensors", "table", data.train, valid, valid, sizes=data.sizes)
     dc.fit(watched, full, out=tmp_path, checkpoint_every=2)
     for a, b in zip(plain.parameters(), watched.parameters(), strict=True):
         assert torch.equal(a, b)
@@ -115,14 +116,14 @@ def test_the_moving_average_is_what_is_kept() -> None:
 
     class Recorder(Observer):
         def step(self, trainer: Trainer, terms: Terms) -> None:
-            paths.append(trainer.model.net[3].bias.detach().clone())  # type: ignore[index, union-attr]
+            paths.append(model.last.bias.detach().clone())
 
-    start = model.net[3].bias.detach().clone()  # type: ignore[union-attr]
+    start = model.last.bias.detach().clone()
     result = dc.fit(model, data, quiet=True, ema=0.9, observers=[Recorder()])
     expected = start
     for value in paths:
         expected = 0.9 * expected + 0.1 * value
-    torch.testing.assert_close(model.net[3].bias.detach(), expected, rtol=0, atol=1e-6)  # type: ignore[union-attr]
+    torch.testing.assert_close(model.last.bias.detach(), expected, rtol=0, atol=1e-6)
     assert result.weights == "moving average"
     plain, _ = setting(dropout=0.0)
     none, _ = setting(dropout=0.0)
@@ -166,7 +167,7 @@ def test_validation_is_carved_by_seed_and_test_data_steer_nothing() -> None:
     results = []
     for test in (data.train.select(torch.arange(5)), data.train.select(torch.arange(30, 60))):
         model, _ = setting()
-        full = dc.data.Dataset("tensors", "table", data.train, None, test, sizes=data.sizes)
+        full = Dataset("tensors", "table", data.train, None, test, sizes=data.sizes)
         dc.fit(model, full, quiet=True, patience=2, epochs=5)
         results.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
     assert torch.equal(*results)
@@ -281,7 +282,7 @@ def test_the_log_tells_what_happened(tmp_path: Path) -> None:
 def test_bf16_runs_under_autocast_and_keeps_float32_weights() -> None:
     model, data = setting()
     seen: set[torch.dtype] = set()
-    model.net[0].register_forward_hook(lambda module, inputs, output: seen.add(output.dtype))  # type: ignore[union-attr]
+    model.last.register_forward_hook(lambda module, inputs, output: seen.add(output.dtype))
     dc.fit(model, data, quiet=True, precision="bf16")
     assert torch.bfloat16 in seen
     assert all(parameter.dtype == torch.float32 for parameter in model.parameters())

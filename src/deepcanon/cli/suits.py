@@ -33,7 +33,8 @@ def mismatch(cls: type[Model[Any]], data: Dataset[Any]) -> str | None:
         return f"{cls.name()} learns from {food(eats)}; {data.name} gives {GIVES[data.kind]}{advice}"
     missing = _needed_sizes(cls) - data.sizes.keys()
     if "classes" in missing and "targets" in data.sizes:
-        return f"{cls.name()} learns classes; the target {data.target!r} of {data.name} is a number"
+        labels = f"the column {data.target!r} of {data.name} gives" if data.target else f"{data.name} gives"
+        return f"{cls.name()} learns classes; {labels} numbers"
     if "targets" in missing and "classes" in data.sizes:
         return f"{cls.name()} learns numbers; {data.name} gives classes"
     if missing:
@@ -48,7 +49,7 @@ def default_data(model: Wanted) -> Dataset[Any]:
         data = load_data(name)
         if all(mismatch(part.cls, data) is None for part in _all(model)):
             return data
-    raise UsageError(f"{model.cls.name()} learns from {food(model.cls.eats())}, of which none come along: give --data")
+    raise UsageError(f"{model.cls.name()} learns from {food(model.cls.eats())}, and none that suit come along: give --data")
 
 
 def _all(model: Wanted) -> list[Wanted]:
