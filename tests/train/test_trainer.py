@@ -42,7 +42,7 @@ class Classifier(Model[Labelled]):
         return {"cross_entropy": nn.functional.cross_entropy(self.net(batch.x), batch.y)}
 
     def predict(self, x: torch.Tensor, how: str = "mode", generator: Any = None) -> torch.Tensor:
-        logits = self.net(x)
+        logits: torch.Tensor = self.net(x)
         return logits.argmax(-1) if how == "mode" else logits.softmax(-1)
 
 
@@ -159,10 +159,10 @@ def test_watching_accuracy_means_more_is_better() -> None:
 def test_validation_is_carved_by_seed_and_test_data_steer_nothing() -> None:
     _, data = setting()
     one, two, other = data.carved(0), data.carved(0), data.carved(1)
-    assert torch.equal(one.valid.x, two.valid.x)
-    assert not torch.equal(one.valid.x, other.valid.x)
-    assert len(one.train) + len(one.valid) == 70
-    together = torch.cat([one.train.x, one.valid.x])
+    assert torch.equal(one.split("valid").x, two.split("valid").x)
+    assert not torch.equal(one.split("valid").x, other.split("valid").x)
+    assert len(one.train) + len(one.split("valid")) == 70
+    together = torch.cat([one.train.x, one.split("valid").x])
     assert torch.equal(together.sort(0).values, data.train.x.sort(0).values)
     results = []
     for test in (data.train.select(torch.arange(5)), data.train.select(torch.arange(30, 60))):
