@@ -45,7 +45,11 @@ def test_damage_is_refused(content: bytes, problem: str) -> None:
         parse(content)
 
 
-@pytest.mark.parametrize("content", [GOOD, gzip.compress(GOOD)[:-9], b"", gzip.compress(GOOD)[:-8] + b"\0" * 8])
+@pytest.mark.parametrize(
+    "content",
+    [GOOD, gzip.compress(GOOD)[:-9], b"", gzip.compress(GOOD)[:-8] + b"\0" * 8],
+    ids=["not compressed", "cut", "empty", "wrong checksum"],
+)
 def test_damaged_gzip_is_refused(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "damaged.gz"
     file.write_bytes(content)

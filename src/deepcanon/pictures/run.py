@@ -57,9 +57,8 @@ def draw_run(
     """
     scene = _Scene.of(model, data, seed)
     drawn: dict[str, Figure] = {}
-    course = curves(history, f"{model.name()} on {data.name}", _unit(scene), summed=not model.surrogate)
-    if course.axes:
-        drawn["curves"] = course
+    if len(history) > 1:  # a single point, as of a model that learns in one step, is no curve
+        drawn["curves"] = curves(history, f"{model.name()} on {data.name}", _unit(scene), summed=not model.surrogate)
     with _at_rest(model), drawing_from(scene.generator()):
         for picture in (_classified, _regressed, _sampled, _reconstructed, _gallery, _encoded):
             drawn |= picture(scene)
