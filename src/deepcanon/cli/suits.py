@@ -49,7 +49,9 @@ def default_data(model: Wanted) -> Dataset[Any]:
         data = load_data(name)
         if all(mismatch(part.cls, data) is None for part in _all(model)):
             return data
-    raise UsageError(f"{model.cls.name()} learns from {food(model.cls.eats())}, and none that suit come along: give --data")
+    raise UsageError(
+        f"{model.cls.name()} learns from {food(model.cls.eats())}, and none that suit come along: give --data"
+    )
 
 
 def _all(model: Wanted) -> list[Wanted]:

@@ -1,0 +1,63 @@
+"""Runs that several tests of the command line look at, and a short way to call it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from deepcanon.cli.app import app
+
+
+class Answer:
+    """What a call of the command line gave."""
+
+    def __init__(self, code: int, stdout: str, stderr: str) -> None:
+        self.code = code
+        self.stdout = stdout
+        self.stderr = stderr
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The last line of stdout, which must be JSON in the strict sense: without NaN."""
+
+        def refuse(word: str) -> None:
+            raise ValueError(f"{word} is no JSON")
+
+        answer: dict[str, Any] = json.loads(self.stdout.splitlines()[-1], parse_constant=refuse)
+        return answer
+
+
+Call = Callable[..., Answer]
+
+
+@pytest.fixture(scope="session")
+def call() -> Call:
+    """Call the command line in this process; an error that would be a traceback is raised."""
+
+    def call(*words: object) -> Answer:
+        result = CliRunner().invoke(app, [str(word) for word in words])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Answer(result.exit_code, result.stdout, result.stderr)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
+    """A folder with a run of each model, trained for a moment."""
+    folder = tmp_path_factory.mktemp("runs")
+    for model, data, *more in (
+        ("mlp", "digits", "--hidden", "16", "--epochs", "2"),
+        ("vae", "digits", "--latent", "3", "--hidden", "16", "--epochs", "1"),
+        ("gan", "eight-gaussians", "--hidden", "8", "--steps", "5"),
+        ("hopfield", "digits:binary"),
+    ):
+        trained = call("train", model, "--data", data, "--out", folder / model, "--threads", "1", *more)
+        assert trained.code == 0, trained.stderr
+    return folder

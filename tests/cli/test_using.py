@@ -1,0 +1,276 @@
+"""What a trained model is used for: predictions, samples, text, files for other programs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.image import imread
+from safetensors.torch import load_file
+from torch import Generator, Tensor, nn
+
+import deepcanon as dc
+from deepcanon import catalogue
+from deepcanon.core import Model, Sequences, Terms
+
+Call = Callable[..., Any]
+
+
+class Alphabet(Model[Sequences]):
+    """A model of text that always goes on with the next symbol of the alphabet."""
+
+    def __init__(self, vocab: int) -> None:
+        super().__init__()
+        self.vocab = vocab
+        self.weight = nn.Parameter(torch.zeros(()))
+
+    @classmethod
+    def example(cls) -> tuple[Self, Sequences]:
+        return cls(3), Sequences(torch.zeros(2, 4, dtype=torch.long), torch.full((2,), 4))
+
+    def loss(self, batch: Sequences) -> Terms:
+        return {"loss": (self.weight - 1).square()}
+
+    def generate(
+        self,
+        prompt: Tensor,
+        steps: int,
+        *,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        stop: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        more = prompt[:, -1:] + torch.arange(1, steps + 1)
+        return torch.cat([prompt, more % self.vocab], dim=1)
+
+
+@pytest.fixture
+def findable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    point = EntryPoint("alphabet", f"{__name__}:Alphabet", catalogue.GROUP)
+    monkeypatch.setattr(catalogue, "_points", lambda: (point,))
+    catalogue.entries.cache_clear()
+    yield
+    catalogue.entries.cache_clear()
+
+
+def loaded(run: Path) -> Any:
+    """The run's model, of whose verbs the type knows nothing."""
+    return dc.load(run)
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def houses(count: int, seed: int) -> list[dict[str, Any]]:
+    """Rows with numbers, categories and missing values of both."""
+    random = np.random.default_rng(seed)
+    rows = []
+    for i in range(count):
+        size, town = random.normal(100, 30), ["Ulm", "Bonn", ""][i % 3]
+        rows.append({
+            "size": "" if i % 7 == 3 else f"{size:.2f}",
+            "town": town,
+            "floor": str(random.integers(0, 9)),
+            "price": f"{1000 * size + 5000 * len(town) + random.normal(0, 100):.1f}",
+            "sold": "yes" if size > 100 else "no",
+        })  # fmt: skip
+    return rows
+
+
+def features_by_hand(rows: list[dict[str, Any]], run: Path) -> Tensor:
+    """The features of new rows, computed from what the run has saved, by a rule written here a second time."""
+    saved = json.loads((run / "run.json").read_text())["data"]["preprocessing"]
+    table = []
+    for row in rows:
+        values: list[float] = []
+        for column in saved["columns"]:
+            text = row[column["name"]]
+            if column["kind"] == "category":
+                values += [float(text == value) for value in column["values"]]
+                assert text in column["values"]
+            else:
+                number = float(text) if text else column["median"]
+                values.append((number - column["mean"]) / column["std"])
+                if column["indicator"]:
+                    values.append(float(not text))
+        table.append(values)
+    return torch.tensor(table, dtype=torch.float64).float()
+
+
+def without(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    """The rows without these columns, and the others in the opposite order."""
+    return [{name: row[name] for name in reversed(row) if name not in names} for row in rows]
+
+
+def test_new_rows_of_a_table_are_treated_as_the_training_rows_were(call: Call, tmp_path: Path) -> None:
+    table = write(tmp_path / "houses.csv", without(houses(90, seed=0), "price"))
+    run, out = tmp_path / "run", tmp_path / "out.csv"
+    trained = call("train", "mlp", "--data", table, "--target", "sold", "--hidden", "8", "--epochs", "30", "--out", run)
+    assert trained.code == 0, trained.stderr
+    new = houses(20, seed=1)
+    file = write(tmp_path / "new.csv", without(new, "sold"))
+    answer = call("predict", run, "--data", file, "--out", out, "--json").json
+    assert answer["rows"] == 20
+    assert answer["columns"] == ["prediction", "probability_no", "probability_yes"]
+    probabilities = loaded(run).predict(features_by_hand(new, run), how="mean")
+    rows = read(out)
+    assert len(rows) == 20
+    written = torch.tensor([[float(row["probability_no"]), float(row["probability_yes"])] for row in rows])
+    assert torch.equal(written, probabilities), "nine digits give every float32 back"
+    assert [row["prediction"] for row in rows] == [("no", "yes")[i] for i in probabilities.argmax(1).tolist()]
+
+
+def test_a_quantity_is_predicted_in_its_own_units(call: Call, tmp_path: Path) -> None:
+    table = write(tmp_path / "houses.csv", without(houses(90, seed=0), "sold"))
+    run, out = tmp_path / "run", tmp_path / "out.csv"
+    call("train", "mlp", "--data", table, "--target", "price", "--hidden", "16", "--epochs", "150", "--out", run)
+    new = houses(20, seed=1)
+    assert call("predict", run, "--data", write(tmp_path / "new.csv", without(new, "price")), "--out", out).code == 0
+    target = json.loads((run / "run.json").read_text())["data"]["preprocessing"]["target"]
+    standard = loaded(run).predict(features_by_hand(new, run), how="mean").double()
+    expected = (standard * target["std"] + target["mean"]).flatten().tolist()
+    predicted = [float(row["prediction"]) for row in read(out)]
+    assert predicted == pytest.approx(expected, rel=1e-8)
+    known = [(p, float(row["price"])) for p, row in zip(predicted, new, strict=True) if row["size"]]
+    assert np.corrcoef(np.array(known).T)[0, 1] > 0.9
+
+
+def test_rows_that_cannot_be_treated_are_named(call: Call, tmp_path: Path) -> None:
+    rows = houses(60, seed=0)
+    table, run = write(tmp_path / "houses.csv", rows), tmp_path / "run"
+    call("train", "mlp", "--data", table, "--target", "sold", "--hidden", "4", "--steps", "1", "--out", run)
+    new = houses(3, seed=1)
+    unseen = write(tmp_path / "unseen.csv", [*new[:2], {**new[2], "town": "Genf"}])
+    lacking = write(tmp_path / "lacking.csv", without(new, "floor"))
+    for file, words in ((unseen, ("line 4", "'town'", "'Genf'", "Bonn")), (lacking, ("'floor'",))):
+        answer = call("predict", run, "--data", file, "--out", tmp_path / "out.csv")
+        assert answer.code == 2
+        assert answer.stderr.count("\n") == 1
+        assert all(word in answer.stderr for word in words)
+        assert not (tmp_path / "out.csv").exists()
+    unlabelled = write(tmp_path / "unlabelled.csv", without(new, "sold"))
+    answer = call("evaluate", run, "--data", unlabelled)
+    assert answer.code == 2
+    assert "does not have the column 'sold'" in answer.stderr
+
+
+def test_a_data_set_is_predicted_on_its_test_part(call: Call, runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out.csv"
+    answer = call("predict", runs / "mlp", "--out", out)
+    assert "360 predictions of mlp are in" in answer.stdout
+    test = dc.load_data("digits").split("test")
+    said = [int(row["prediction"]) for row in read(out)]
+    assert said == loaded(runs / "mlp").predict(test.x).tolist()
+    before = out.read_bytes()
+    again = call("predict", runs / "mlp", "--data", "digits:binary", "--out", out)
+    assert again.code == 2
+    assert "is already there" in again.stderr
+    assert out.read_bytes() == before
+    assert call("predict", runs / "mlp", "--data", "digits:binary", "--out", out, "--overwrite").code == 0
+    assert out.read_bytes() != before
+
+
+def test_samples_are_those_of_the_seed(call: Call, runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "samples.csv"
+    assert call("sample", runs / "gan", "-n", "5", "--seed", "7", "--out", out).code == 0
+    values = torch.tensor([[float(value) for value in row.values()] for row in read(out)])
+    assert torch.equal(values, loaded(runs / "gan").sample(5, generator=torch.Generator().manual_seed(7)))
+
+
+def test_samples_are_drawn_as_pictures(call: Call, runs: Path, tmp_path: Path) -> None:
+    for model in ("vae", "gan"):
+        out = tmp_path / f"{model}.png"
+        assert call("sample", runs / model, "-n", "9", "--out", out, "--json").json["out"] == str(out)
+        assert imread(out).std() > 0.01, "a picture of one colour shows nothing"
+
+
+def test_what_a_model_cannot_do_is_said_with_what_it_can(call: Call, runs: Path, tmp_path: Path) -> None:
+    for command, verb, can in (("sample", "sample", "predict"), ("generate", "generate", "predict")):
+        more = ("--out", tmp_path / "x.png") if command == "sample" else ()
+        answer = call(command, runs / "mlp", *more)
+        assert (answer.code, answer.stderr) == (2, f"deepcanon: mlp cannot {verb}; it can {can}\n")
+    answer = call("predict", runs / "vae", "--out", tmp_path / "x.csv")
+    assert answer.stderr == "deepcanon: vae cannot predict; it can sample, log_prob, encode, decode, reconstruct\n"
+
+
+def test_text_is_generated_symbol_by_symbol(call: Call, tmp_path: Path, findable: None) -> None:
+    run = tmp_path / "run"
+    assert call("train", "alphabet", "--steps", "1", "--out", run).code == 0
+    assert call("generate", run, "--prompt", "xa", "--steps", "4", "--json").json["text"] == "xabcde"
+    assert call("generate", run, "--prompt", "xa", "--steps", "4").stdout == "xabcde\n"
+    unknown = call("generate", run, "--prompt", "é")
+    assert unknown.code == 2
+    assert "the model does not know 'é'" in unknown.stderr
+    assert call("generate", run, "--prompt", "").code == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "part", "shape"), [("mlp", None, (1, 8, 8)), ("vae", "decoder", (3,))])
+def test_onnx_files_compute_what_the_model_computes(
+    model: str, part: str | None, shape: tuple[int, ...], call: Call, runs: Path, tmp_path: Path
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    out = tmp_path / "model.onnx"
+    answer = call("export", runs / model, "--to", out, *(("--part", part) if part else ()), "--json")
+    assert answer.code == 0, answer.stderr
+    assert answer.json["difference"] < 1e-5
+    whole = dc.load(runs / model)
+    module = whole if part is None else whole.get_submodule(part)
+    session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
+    (name,) = [node.name for node in session.get_inputs()]
+    for size in (1, 4, 7):
+        x = torch.randn(size, *shape, generator=torch.Generator().manual_seed(size))
+        with torch.no_grad():
+            ours = module(x)
+        (theirs,) = session.run(None, {name: x.numpy()})
+        assert ours.shape == theirs.shape
+        assert (ours - torch.from_numpy(theirs)).abs().max() < 1e-5
+
+
+def test_weights_are_written_with_their_names(call: Call, runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "decoder.safetensors"
+    answer = call("export", runs / "vae", "--to", out, "--part", "decoder")
+    assert "The decoder of vae is in" in answer.stdout
+    state = dc.load(runs / "vae").get_submodule("decoder").state_dict()
+    again = load_file(out)
+    assert again.keys() == state.keys()
+    assert all(torch.equal(again[name], tensor) for name, tensor in state.items())
+
+
+def test_parts_and_kinds_of_files_that_are_not_there(call: Call, runs: Path, tmp_path: Path) -> None:
+    for words, sentence in (
+        (("--to", tmp_path / "x.onnx", "--part", "decodr"), "did you mean decoder?"),
+        (("--to", tmp_path / "x.pt"), "must end in .onnx or .safetensors"),
+    ):
+        answer = call("export", runs / "vae", *words)
+        assert answer.code == 2
+        assert sentence in answer.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_of_wide_samples_is_no_picture(call: Call, tmp_path: Path) -> None:
+    table = write(tmp_path / "t.csv", [{"a": i, "b": math.sin(i), "c": i % 5 + 0.5} for i in range(40)])
+    call("train", "vae", "--data", table, "--steps", "1", "--hidden", "4", "--out", tmp_path / "run")
+    answer = call("sample", tmp_path / "run", "--out", tmp_path / "x.png")
+    assert answer.code == 2
+    assert "samples of 3 values are no picture; write them to a .csv file" in answer.stderr
