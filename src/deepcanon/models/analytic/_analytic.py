@@ -1,0 +1,146 @@
+"""What the analytic densities share: exact densities, and moments that are gathered batch by batch.
+
+All numbers are kept in double precision: a covariance of many features is often nearly singular, and its Cholesky
+factor in single precision would be noise or would not exist.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Generator, Tensor
+
+from deepcanon.core import Absorb, Batch, DataError, Evidence, Model, Support, Terms, Turn, UsageError
+from deepcanon.nn.checks import at_least, flat
+
+PRECISION = torch.float64
+
+
+class Analytic(Model[Batch]):
+    """A density of real values that learns without gradients: a leaf gives ``absorb``, ``density`` and ``draws``.
+
+    ``regularisation`` is added to the variances, so that features that never change or depend on each other leave the
+    density finite.
+    """
+
+    evidence: Evidence = "exact"
+
+    def __init__(self, features: int, regularisation: float) -> None:
+        super().__init__()
+        at_least(1, features=features)
+        if not regularisation >= 0:
+            raise UsageError(f"regularisation is added to the variances and must be 0 or more (got {regularisation})")
+        self.features = features
+        self.regularisation = regularisation
+
+    @property
+    def support(self) -> Support:
+        return "real"
+
+    @abstractmethod
+    def absorb(self, batch: Batch) -> Terms | None:
+        """Learn from a batch; the terms are those to log."""
+
+    @abstractmethod
+    def density(self, x: Tensor) -> Tensor:
+        """The log-density of rows (B, features) in double precision, (B,)."""
+
+    @abstractmethod
+    def draws(self, n: int, generator: Generator | None) -> Tensor:
+        """Examples in double precision, (n, features)."""
+
+    def turns(self) -> Sequence[Turn[Batch]]:
+        return [Absorb(self.absorb)]
+
+    def loss(self, batch: Batch) -> Terms:
+        return {"nll": -self.log_prob(batch.x).mean()}
+
+    def log_prob(
+        self,
+        x: Tensor,
+        *,
+        context: Tensor | None = None,
+        samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """The exact log-density of each example in nats, (B,)."""
+        return self.density(self._rows(x)).to(x.dtype)
+
+    @torch.no_grad()
+    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+        """Examples drawn from the density, (n, features)."""
+        return self.draws(n, generator).to(torch.get_default_dtype())
+
+    def _rows(self, x: Tensor) -> Tensor:
+        return flat(x, self.features).to(PRECISION)
+
+
+class Moments(Analytic):
+    r"""A density that follows from the mean and the covariance of the data; a leaf computes it in ``solve``.
+
+    The moments of the n examples seen so far and of m new ones are merged exactly, so that the batches of an epoch, in
+    any order and of any size, give what all examples at once would give, and a second epoch changes nothing.
+
+    .. math:: \mu = \frac{n \mu_n + m \mu_m}{n + m}, \qquad \Sigma = \frac{n \Sigma_n + m \Sigma_m}{n + m}
+              + \frac{n m}{(n + m)^2} (\mu_m - \mu_n)(\mu_m - \mu_n)^\top \qquad (1)
+
+    References:
+        | Algorithms for computing the sample variance: analysis and recommendations (Chan et al., 1983),
+          https://doi.org/10.1080/00031305.1983.10483115
+    """
+
+    count: Tensor
+    mean: Tensor
+    covariance: Tensor
+
+    def __init__(self, features: int, regularisation: float) -> None:
+        super().__init__(features, regularisation)
+        self.register_buffer("count", torch.tensor(0.0, dtype=PRECISION))
+        self.register_buffer("mean", torch.zeros(features, dtype=PRECISION))
+        self.register_buffer("covariance", torch.eye(features, dtype=PRECISION))
+
+    @abstractmethod
+    def solve(self) -> None:
+        """Compute what the density needs from ``mean`` and ``covariance``."""
+
+    @torch.no_grad()
+    def absorb(self, batch: Batch) -> None:
+        """Merge the moments of a batch into those of the examples seen so far."""
+        x = self._rows(batch.x)
+        mean = x.mean(0)
+        share = len(x) / (self.count + len(x))
+        step = mean - self.mean
+        covariance = (x - mean).T @ (x - mean) / len(x)
+        self.covariance += share * (covariance - self.covariance) + share * (1 - share) * torch.outer(step, step)
+        self.mean += share * step  # eq. (1), both with share = m / (n + m)
+        self.count += len(x)
+        self.solve()
+
+
+def cholesky(covariance: Tensor, regularisation: float) -> Tensor:
+    """The lower factor L of covariances (..., D, D) with ``regularisation`` added to their diagonals."""
+    eye = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
+    factor: Tensor
+    factor, info = torch.linalg.cholesky_ex(covariance + regularisation * eye)
+    if bool(info.any()):
+        raise DataError(
+            f"the covariance is singular with regularisation={regularisation:g}: features are constant or depend on "
+            "each other; use a larger regularisation"
+        )
+    return factor
+
+
+def log_normal(x: Tensor, mean: Tensor, factor: Tensor) -> Tensor:
+    """log N(x; mean, L L') of rows x (B, D), for means (..., D) and factors L (..., D, D): (..., B)."""
+    centred = (x - mean.unsqueeze(-2)).mT  # (..., D, B)
+    white: Tensor = torch.linalg.solve_triangular(factor, centred, upper=False)
+    log_det: Tensor = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
+    return -0.5 * (white.square().sum(-2) + mean.shape[-1] * math.log(2 * math.pi)) - log_det
+
+
+def standard_normal(n: int, size: int, like: Tensor, generator: Generator | None) -> Tensor:
+    """Noise (n, size) of the type and on the device of ``like``."""
+    return torch.randn(n, size, generator=generator, dtype=like.dtype, device=like.device)

@@ -1,0 +1,115 @@
+"""Probabilistic PCA: scikit-learn's PCA and the density of the full matrix are the oracles."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.decomposition import PCA
+from torch import Tensor
+from torch.distributions import MultivariateNormal
+
+import deepcanon as dc
+from deepcanon import laws
+from deepcanon.core import Batch, UsageError
+from deepcanon.models.analytic.ppca import PPCA
+
+
+def low_rank(rows: int = 300, features: int = 6, latent: int = 3, noise: float = 0.3, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    weight = 2 * torch.randn(latent, features, generator=generator, dtype=torch.float64)
+    z, e = (torch.randn(rows, size, generator=generator, dtype=torch.float64) for size in (latent, features))
+    return z @ weight + noise * e + 5
+
+
+def fitted(x: Tensor, latent: int = 3, *, size: int | None = None, regularisation: float = 0.0) -> PPCA:
+    model = PPCA(features=x.shape[1], latent=latent, regularisation=regularisation)
+    for part in x.split(size or len(x)):
+        model.absorb(Batch(part))
+    return model
+
+
+def sklearn_pca(x: Tensor, latent: int) -> PCA:
+    """scikit-learn divides by n - 1; its variances are brought to those of highest likelihood."""
+    pca = PCA(latent, svd_solver="full").fit(x.numpy())
+    factor = (len(x) - 1) / len(x)
+    pca.explained_variance_ *= factor
+    pca.noise_variance_ *= factor
+    return pca
+
+
+@pytest.mark.parametrize("latent", [1, 3, 5])
+def test_parameters_and_density_are_those_of_scikit_learn(latent: int) -> None:
+    x, new = low_rank(), low_rank(20, seed=0) + 0.1
+    model, oracle = fitted(x, latent), sklearn_pca(x, latent)
+    np.testing.assert_allclose(model.directions.numpy().T, oracle.components_, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(model.variances.numpy(), oracle.explained_variance_, rtol=1e-9)
+    np.testing.assert_allclose(float(model.noise), oracle.noise_variance_, rtol=1e-9)
+    np.testing.assert_allclose(model.log_prob(new).numpy(), oracle.score_samples(new.numpy()), rtol=0, atol=1e-6)
+
+
+def test_density_and_posterior_are_those_of_the_joint_gaussian() -> None:
+    x = low_rank()
+    model, new = fitted(x), x[:10]
+    weight, eye = model.weight, torch.eye(6, dtype=torch.float64)
+    full = weight @ weight.T + model.noise * eye
+    torch.testing.assert_close(model.log_prob(new), MultivariateNormal(model.mean, full).log_prob(new))
+    posterior = model.encode(new)
+    gain = weight.T @ torch.linalg.inv(full)  # of Bayes' rule for joint Gaussians
+    torch.testing.assert_close(posterior.mean, (new - model.mean) @ gain.T)
+    covariance = torch.eye(3, dtype=torch.float64) - gain @ weight
+    torch.testing.assert_close(covariance, posterior.variance[0].diag(), atol=1e-12, rtol=1e-9)
+
+
+def test_no_other_parameters_are_likelier() -> None:
+    """Along random lines away from the closed form the likelihood falls."""
+    x = low_rank()
+    model = fitted(x)
+    generator = torch.Generator().manual_seed(0)
+    best = float(model.log_prob(x).sum())
+    for _ in range(20):
+        step = 0.03 * torch.randn(6, 3, generator=generator, dtype=torch.float64)
+        weight = model.weight + step
+        noise = model.noise * (1 + 0.02 * torch.randn((), generator=generator, dtype=torch.float64))
+        full = weight @ weight.T + noise * torch.eye(6, dtype=torch.float64)
+        assert float(MultivariateNormal(model.mean, full).log_prob(x).sum()) < best
+
+
+def test_several_batches_equal_one_big_batch() -> None:
+    x = low_rank()
+    parts, whole = fitted(x[torch.arange(300).flip(0)], size=37), fitted(x)
+    for name, value in whole.state_dict().items():
+        torch.testing.assert_close(parts.state_dict()[name], value, rtol=1e-9, atol=1e-9)
+
+
+def test_the_trainer_fits_it_in_one_epoch() -> None:
+    x = low_rank()
+    model = PPCA(features=6, latent=3)
+    result = dc.fit(model, dc.from_tensors(x), quiet=True, batch_size=50)
+    assert result.steps == 6
+    torch.testing.assert_close(model.variances, fitted(x, regularisation=1e-6).variances)
+
+
+def test_a_fitted_model_keeps_the_laws_of_latent_variable_models() -> None:
+    x = low_rank(64, features=4, latent=2, noise=0.7)
+    found = laws.check((fitted(x, 2), Batch(x)), "latent")
+    assert all(finding.holds for finding in found), laws.report(found)
+    assert len(found) == 6
+
+
+def test_without_noise_the_reconstruction_is_the_projection_of_pca() -> None:
+    x = low_rank(noise=1e-5)
+    projected = PCA(3).fit(x.numpy())
+    wanted = projected.inverse_transform(projected.transform(x.numpy()))
+    np.testing.assert_allclose(fitted(x).reconstruct(x).numpy(), wanted, rtol=0, atol=1e-6)
+
+
+def test_data_of_lower_rank_stay_finite() -> None:
+    x = low_rank(noise=0.0, latent=1)
+    assert fitted(x, 2, regularisation=1e-6).log_prob(x).isfinite().all()
+
+
+def test_the_size_of_the_code() -> None:
+    assert PPCA(features=64).latent == 8
+    assert PPCA(features=2).latent == 1
+    for latent in (0, 4):
+        with pytest.raises(UsageError, match="latent must be"):
+            PPCA(features=4, latent=latent)
