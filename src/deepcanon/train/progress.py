@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from deepcanon.train.trainer import Trainer
 
-_SECONDS_BETWEEN_FRAMES = 0.2
+_SECONDS_BETWEEN_FRAMES = 0.4
 
 
 class Bar(Observer):
-    """A bar with loss, speed and time left, redrawn at most five times a second."""
+    """A bar with loss, speed and time left, redrawn a few times a second."""
 
     def __init__(self, log: Log, console: Console | None = None) -> None:
         self.log = log
