@@ -1,0 +1,44 @@
+"""Data brought to a scale that networks like, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Batch
+
+
+class Rescale(nn.Module):
+    """A fixed affine map, ``scale * x + shift``, with one scale for all features; the identity until it is set."""
+
+    scale: Tensor
+    shift: Tensor
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.tensor(1.0))
+        self.register_buffer("shift", torch.zeros(features))
+
+    def set(self, scale: Tensor, shift: Tensor) -> None:
+        self.scale.copy_(scale)
+        self.shift.copy_(shift)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * x + self.shift
+
+
+@torch.no_grad()
+def centre_and_spread(data: Iterable[Batch]) -> tuple[Tensor, Tensor]:
+    """The mean of each feature, (features,), and the root mean square distance from it over all features.
+
+    >>> centre, spread = centre_and_spread([Batch(torch.tensor([[1.0, 5.0], [3.0, 5.0]]))])
+    >>> centre.tolist(), round(spread.item(), 4)
+    ([2.0, 5.0], 0.7071)
+    """
+    parts = [batch.x.flatten(1).double() for batch in data]
+    count = sum(len(x) for x in parts)
+    centre = torch.stack([x.sum(0) for x in parts]).sum(0) / count
+    square = torch.stack([(x - centre).square().mean(1).sum() for x in parts]).sum() / count
+    return centre, square.sqrt()

@@ -1,0 +1,26 @@
+"""Rescaling: what the data's centre and spread are, and a map that goes there and back."""
+
+import numpy as np
+import torch
+
+from deepcanon.core import Batch
+from deepcanon.nn.rescale import Rescale, centre_and_spread
+
+
+def test_centre_and_spread_are_numpys_in_any_batches() -> None:
+    x = 3 + 5 * torch.randn(101, 2, 2, generator=torch.Generator().manual_seed(0))
+    rows = x.flatten(1).double().numpy()
+    centre, spread = centre_and_spread([Batch(x[:40]), Batch(x[40:])])
+    np.testing.assert_allclose(centre.numpy(), rows.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(spread.item(), np.sqrt(rows.var(0).mean()), rtol=1e-12)
+
+
+def test_a_map_and_its_inverse_cancel_and_a_new_one_does_nothing() -> None:
+    x = torch.randn(7, 4, dtype=torch.float64)
+    there, back = Rescale(4).double(), Rescale(4).double()
+    assert torch.equal(there(x), x)
+    scale, shift = torch.tensor(2.5), torch.arange(4.0)
+    there.set(scale, shift)
+    back.set(1 / scale, -shift / scale)
+    torch.testing.assert_close(back(there(x)), x, rtol=1e-6, atol=1e-6)
+    assert {"scale", "shift"} <= there.state_dict().keys()
