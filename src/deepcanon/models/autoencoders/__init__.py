@@ -1,0 +1,1 @@
+"""Models that learn a code from which the data can be rebuilt."""

@@ -1,0 +1,46 @@
+"""What all autoencoders share: a code, a way back, and the error of going there and back."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from torch import Tensor
+
+from deepcanon.core import Batch, Model, Terms
+from deepcanon.nn.checks import flat
+from deepcanon.nn.precision import full
+
+
+class Coder(Model[Batch]):
+    r"""A map to a code and a map back, trained so that one undoes the other on the data.
+
+    A leaf gives ``encode``, ``decode`` and the number of ``features``; one that rebuilds something else than it has
+    encoded (a clean example from a noisy one), or asks more of the code, adds to ``loss``.
+
+    .. math:: E = \frac1N \sum_n \lVert x_n - d(e(x_n)) \rVert^2 \qquad (1)
+    """
+
+    features: int
+
+    @abstractmethod
+    def encode(self, x: Tensor) -> Tensor:
+        """The code of each example, (B, latent)."""
+
+    @abstractmethod
+    def decode(self, z: Tensor) -> Tensor:
+        """The examples, flat, of codes of any leading shape: (..., features)."""
+
+    def loss(self, batch: Batch) -> Terms:
+        return {"reconstruction": self.error(self.encode(batch.x), batch.x).mean()}  # eq. (1)
+
+    def error(self, z: Tensor, x: Tensor) -> Tensor:
+        """The squared distance from what each code decodes to, to the example it should decode to: (B,)."""
+        return (full(self.decode(z)) - flat(x, self.features)).square().sum(-1)
+
+    def reconstruct(self, x: Tensor) -> Tensor:
+        """What the code of each example decodes to, in the shape of ``x``."""
+        return self.decode(self.encode(x)).reshape(x.shape)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The reconstruction, flat: (B, features)."""
+        return self.decode(self.encode(x))

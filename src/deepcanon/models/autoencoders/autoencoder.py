@@ -1,0 +1,76 @@
+"""The autoencoder."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from deepcanon.core import Batch, Recipe
+from deepcanon.models.autoencoders._autoencoder import Coder
+from deepcanon.nn.activations import Activation
+from deepcanon.nn.checks import at_least, flat
+from deepcanon.nn.dense import dense
+from deepcanon.nn.transposed import transposed
+
+
+class Autoencoder(Coder):
+    r"""A network that rebuilds its input from a code that is too small to hold all of it.
+
+    .. math:: \min_{e, d} \frac1N \sum_n \lVert x_n - d(e(x_n)) \rVert^2, \qquad
+              e: R^D \to R^q, \quad d: R^q \to R^D
+
+    Without hidden layers both maps are linear, and at the optimum the reconstructions are the projections of PCA: the
+    columns of the decoder span the directions of largest variance of the centred data, but are neither orthogonal nor
+    in order, since :math:`d(A^{-1}(A\,e(x)))` is the same for every invertible A. The biases do the centring.
+
+    With tied weights the decoder goes back through the transposed weights of the encoder, with biases of its own; the
+    gradient of a weight is then the sum over both of its uses.
+
+    References:
+        | Auto-association by multilayer perceptrons and singular value decomposition (Bourlard and Kamp, 1988),
+          https://doi.org/10.1007/BF00332918
+        | Neural networks and principal component analysis: Learning from examples without local minima (Baldi and
+          Hornik, 1989), https://doi.org/10.1016/0893-6080(89)90014-2
+        | Reducing the Dimensionality of Data with Neural Networks (Hinton and Salakhutdinov, 2006),
+          https://doi.org/10.1126/science.1127647
+
+    Arguments:
+        features: The dimension :math:`D` of the data.
+        latent: The dimension :math:`q` of the code.
+        hidden: The widths of the encoder's hidden layers; the decoder has them in reverse.
+        activation: The activation of the hidden layers by name.
+        tied: Whether the decoder's weights are the encoder's, transposed.
+    """
+
+    recipe = Recipe(epochs=50)
+
+    def __init__(
+        self,
+        features: int,
+        latent: int = 8,
+        hidden: tuple[int, ...] = (256,),
+        activation: Activation = "relu",
+        tied: bool = False,
+    ) -> None:
+        super().__init__()
+        at_least(1, features=features, latent=latent)
+        self.features = features
+        self.latent = latent
+        self.encoder = dense(features, latent, hidden, activation=activation)
+        back = hidden[::-1]
+        self.decoder = transposed(self.encoder) if tied else dense(latent, features, back, activation=activation)
+
+    @classmethod
+    def example(cls) -> tuple[Self, Batch]:
+        x = torch.randn(32, 4, generator=torch.Generator().manual_seed(0))
+        return cls(features=4, latent=2, hidden=(8,)), Batch(x)
+
+    def encode(self, x: Tensor) -> Tensor:
+        code: Tensor = self.encoder(flat(x, self.features))
+        return code
+
+    def decode(self, z: Tensor) -> Tensor:
+        x: Tensor = self.decoder(z)
+        return x
