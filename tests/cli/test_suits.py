@@ -90,3 +90,9 @@ def test_data_that_come_along_are_chosen_by_what_the_model_learns_from(cls: type
 def test_where_nothing_suits_data_must_be_given() -> None:
     with pytest.raises(UsageError, match="Regression learns from labelled examples, and none that suit"):
         default_data(Wanted(Regression, {}))
+
+
+def test_a_model_of_zeros_and_ones_gets_images_of_zeros_and_ones() -> None:
+    assert default_data(Wanted(catalogue.find("rbm"), {})).name == "digits:binary"
+    assert default_data(Wanted(VAE, {"likelihood": "bernoulli"})).name == "digits:binary"
+    assert default_data(Wanted(VAE, {})).name == "digits"

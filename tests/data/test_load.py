@@ -13,7 +13,7 @@ from deepcanon.core import DataError, GraphBatch, UsageError
 from deepcanon.data import describe_data, load_data, load_rows
 from deepcanon.data.load import entries
 
-EMBEDDED = ("digits", "eight-gaussians", "karate", "moons", "rings", "text")
+EMBEDDED = ("bars-and-stripes", "digits", "eight-gaussians", "karate", "moons", "rings", "text")
 PARTS = ("train", "valid", "test")
 
 
@@ -71,7 +71,7 @@ def test_loading_leaves_the_global_generators_alone() -> None:
 def test_unknown_names_are_answered_with_advice(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there are no data 'digist'; did you mean digits\?"):
         load_data("digist")
-    with pytest.raises(UsageError, match="there are no data 'zzz'; there are digits, eight-gaussians"):
+    with pytest.raises(UsageError, match="there are no data 'zzz'; there are bars-and-stripes, digits"):
         load_data("zzz:binary")
     with pytest.raises(DataError, match=r"there is no file or folder .*nowhere"):
         load_data(str(tmp_path / "nowhere"))

@@ -43,15 +43,24 @@ def mismatch(cls: type[Model[Any]], data: Dataset[Any]) -> str | None:
 
 
 def default_data(model: Wanted) -> Dataset[Any]:
-    """The first data set that needs no download and that the model can learn from; the digits are asked first."""
+    """The first data set that needs no download and that the model can learn from; the digits are asked first.
+
+    A model of zeros and ones gets images in their binary form.
+    """
     names = [row["name"] for row in describe_data() if row["folder"] is None]
     for name in sorted(names, key=lambda name: name != "digits"):
         data = load_data(name)
         if all(mismatch(part.cls, data) is None for part in _all(model)):
-            return data
+            return load_data(f"{name}:binary") if data.kind == "images" and _of_bits(model, data) else data
     raise UsageError(
         f"{model.cls.name()} learns from {food(model.cls.eats())}, and none that suit come along: give --data"
     )
+
+
+def _of_bits(model: Wanted, data: Dataset[Any]) -> bool:
+    """Whether the model, or the model it wraps, is one of zeros and ones; its arguments may decide that."""
+    inner = [part for part in _all(model) if not part.parts]
+    return any(part.build(data.sizes, data.name).support == "binary" for part in inner)
 
 
 def _all(model: Wanted) -> list[Wanted]:

@@ -52,3 +52,12 @@ def is_binary(x: Tensor) -> bool:
     (True, False)
     """
     return x.is_meta or bool(((x == 0) | (x == 1)).all())
+
+
+def only_binary(x: Tensor, model: str) -> None:
+    """``x`` must hold zeros and ones only."""
+    if not is_binary(x):
+        raise DataError(
+            f"{model} models zeros and ones, but the data have other values (from {x.min():.3g} to {x.max():.3g}); "
+            "take images in their form NAME:binary, or threshold the data first"
+        )

@@ -1,0 +1,184 @@
+"""What energy models share: learning by contrast with their own samples, and annealing to what normalises them."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Generator, Tensor
+from torch.distributions import Distribution
+
+from deepcanon.core import Batch, Evidence, Model, Terms, draw
+from deepcanon.nn.checks import at_least
+
+
+class Estimate(NamedTuple):
+    """A number and its standard error, which is 0 where the number is exact; both are 0-d tensors."""
+
+    value: Tensor
+    error: Tensor
+
+
+class Energy(Model[Batch]):
+    r"""A distribution that an energy gives up to a constant, :math:`p(x) = e^{-E(x)} / Z`.
+
+    A leaf gives the energy and, as ``negatives``, samples of the model or what comes close to them. The difference of
+    the energies of data and of samples, in which the samples count as constants, then has the gradient (1) of minus the
+    log-likelihood. The difference itself says nothing about the fit.
+
+    .. math:: \nabla (-\log p(x)) = \nabla E(x) - E_{x' \sim p} \nabla E(x') \qquad (1)
+
+    Where Z is no sum that a computer can write out, annealed importance sampling estimates it. The leaf connects a
+    simple distribution :math:`q`, its ``base``, with :math:`f_1 = e^{-E}` by ``log_tempered``, the logarithm of
+    :math:`f_\beta`, and gives a Markov chain that leaves :math:`f_\beta` as it is, ``move``. A chain runs from q to
+    p and collects a weight.
+
+    .. math:: \log w = -\log q(x_0) + \log f_0(x_0)
+              + \sum_{k=1}^K \log \frac{f_{\beta_k}(x_{k-1})}{f_{\beta_{k-1}}(x_{k-1})}, \qquad E[w] = Z \qquad (2)
+
+    Since :math:`E \log w \le \log Z`, the estimate of log Z errs to the low side and ``log_prob`` to the high side: it
+    makes the model look too good. Chains that run from samples of p back to q err to the other side, and the two
+    bracket the truth.
+
+    References:
+        | Training Products of Experts by Minimizing Contrastive Divergence (Hinton, 2002),
+          https://doi.org/10.1162/089976602760128018
+        | Annealed Importance Sampling (Neal, 2001), https://arxiv.org/abs/physics/9803008
+        | Sandwiching the marginal likelihood using bidirectional Monte Carlo (Grosse et al., 2015),
+          https://arxiv.org/abs/1511.02543
+    """
+
+    surrogate = True
+
+    CHAINS = 100
+    """How many chains an estimate runs unless it is told."""
+    TEMPERATURES = 1000
+    """In how many steps a chain goes from the base to the model."""
+    SWEEPS = 1000
+    """How many moves lie between a draw of the base and a sample; half of them warm up along the same path."""
+
+    @abstractmethod
+    def energy(self, x: Tensor) -> Tensor:
+        """The energy E of each example, (B,): minus the log-density up to a constant."""
+
+    @abstractmethod
+    def negatives(self, x: Tensor) -> Tensor:
+        """Examples for the contrast, close to samples of the model; a chain may begin at the data ``x``."""
+
+    @abstractmethod
+    def base(self) -> Distribution:
+        """The distribution q at which annealing begins."""
+
+    @abstractmethod
+    def log_tempered(self, x: Tensor, beta: float) -> Tensor:
+        """The logarithm of f, (B,): of some multiple of q at ``beta`` 0, and minus the energy at 1."""
+
+    @abstractmethod
+    def move(self, x: Tensor, beta: float, generator: Generator | None = None) -> Tensor:
+        """One step of a Markov chain that has f at ``beta`` as its limit."""
+
+    @abstractmethod
+    def exact_log_partition(self) -> Tensor | None:
+        """log Z as a sum that is written out, a 0-d tensor; None where that would take too long."""
+
+    @property
+    @abstractmethod
+    def enumerable(self) -> bool:
+        """Whether log Z can be written out."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """``exact`` where log Z is written out; else ``estimate``, on average too high."""
+        return "exact" if self.enumerable else "estimate"
+
+    def loss(self, batch: Batch) -> Terms:
+        return {"contrast": self.energy(batch.x).mean() - self.energy(self.negatives(batch.x)).mean()}
+
+    def log_prob(
+        self,
+        x: Tensor,
+        *,
+        context: Tensor | None = None,
+        samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """Minus the energy, minus log Z. Where log Z is estimated, it is by ``samples`` chains, without gradient."""
+        exact = self.exact_log_partition()
+        if exact is not None:
+            return -self.energy(x) - exact
+        with torch.no_grad():
+            return -self.energy(x) - self.log_partition(chains=samples, generator=generator).value
+
+    @torch.no_grad()
+    def log_partition(
+        self, *, chains: int | None = None, temperatures: int | None = None, generator: Generator | None = None
+    ) -> Estimate:
+        """log Z, exact if it can be, else an estimate by (2) that is on average too low."""
+        exact = self.exact_log_partition()
+        if exact is not None:
+            return Estimate(exact, torch.zeros_like(exact))
+        return self.annealed_log_partition(chains=chains, temperatures=temperatures, generator=generator)
+
+    @torch.no_grad()
+    def annealed_log_partition(
+        self, *, chains: int | None = None, temperatures: int | None = None, generator: Generator | None = None
+    ) -> Estimate:
+        """The estimate (2) of log Z, also where the exact value is at hand; on average it is too low."""
+        chains = self.CHAINS if chains is None else chains
+        at_least(1, chains=chains)
+        base = self.base()
+        x = draw(base, generator, (chains,))
+        weights = self.log_tempered(x, 0) - base.log_prob(x)
+        return log_mean_exp(weights + self._anneal(x, self._betas(temperatures), generator))
+
+    @torch.no_grad()
+    def reverse_log_partition(
+        self, x: Tensor, *, temperatures: int | None = None, generator: Generator | None = None
+    ) -> Estimate:
+        """An estimate of log Z from chains that begin at ``x`` and run back to the base.
+
+        If these are exact samples of the model, the estimate is on average too high.
+        """
+        base = self.base()
+        x = x.flatten(1)
+        constant = (self.log_tempered(x[:1], 0) - base.log_prob(x[:1])).squeeze(0)  # log of f_0 / q, the same anywhere
+        weights = log_mean_exp(self._anneal(x, self._betas(temperatures)[::-1], generator))
+        return Estimate(constant - weights.value, weights.error)
+
+    @torch.no_grad()
+    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+        """The last states of n Markov chains, (n, features): first they warm up from the base, then they run freely."""
+        x = draw(self.base(), generator, (n,))
+        for step in range(self.SWEEPS):
+            x = self.move(x, min(1.0, 2 * (step + 1) / self.SWEEPS), generator)
+        return x
+
+    def _betas(self, temperatures: int | None) -> list[float]:
+        count = self.TEMPERATURES if temperatures is None else temperatures
+        at_least(1, temperatures=count)
+        return [step / count for step in range(count + 1)]
+
+    def _anneal(self, x: Tensor, betas: Iterable[float], generator: Generator | None) -> Tensor:
+        """The logarithms of the weights that chains collect between these temperatures, (chains,)."""
+        total = x.new_zeros(len(x))
+        now, *others = betas
+        for then in others:
+            total += self.log_tempered(x, then) - self.log_tempered(x, now)  # eq. (2)
+            x = self.move(x, then, generator)
+            now = then
+        return total
+
+
+def log_mean_exp(weights: Tensor) -> Estimate:
+    """The logarithm of the mean of weights given by their logarithms, with its standard error.
+
+    >>> log_mean_exp(torch.tensor([1.0, 3.0]).log()).value.exp()
+    tensor(2.)
+    """
+    value = weights.logsumexp(0) - math.log(len(weights))
+    relative = (weights - value).exp()  # of mean 1, so that the error of the logarithm is the error of the mean
+    spread = relative.std() if len(weights) > 1 else torch.full_like(value, math.inf)
+    return Estimate(value, spread / math.sqrt(len(weights)))

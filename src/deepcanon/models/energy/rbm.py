@@ -1,0 +1,228 @@
+"""The restricted Boltzmann machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, Self
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.distributions import Bernoulli, Distribution, Independent
+from torch.nn.functional import logsigmoid, softplus
+
+from deepcanon.core import Batch, Descend, Recipe, Support, Terms, Turn
+from deepcanon.models.energy._energy import Energy
+from deepcanon.nn.checks import at_least, flat, only_binary
+from deepcanon.nn.precision import full
+
+CHUNK = 2**13
+"""How many states are written out at once."""
+
+
+class RBM(Energy):
+    r"""A Boltzmann machine whose binary visible units v and hidden units h are coupled only to each other.
+
+    .. math:: E(v, h) = -v^\top W h - b^\top v - c^\top h, \qquad p(v, h) = e^{-E(v, h)} / Z
+
+    .. math:: p(h_j = 1 \mid v) = \sigma(c_j + (v^\top W)_j), \qquad
+              p(v_i = 1 \mid h) = \sigma(b_i + (W h)_i) \qquad (1)
+
+    The hidden units sum out, which leaves the free energy; it is the ``energy`` of an example.
+
+    .. math:: F(v) = -b^\top v - \sum_j \log(1 + e^{c_j + (v^\top W)_j}), \qquad p(v) = e^{-F(v)} / Z \qquad (2)
+
+    Learning follows the gradient of F(data) - F(chain), where the chain is ``sweeps`` times (1) away from the data
+    (contrastive divergence, CD-k) or goes on from where the last step has left it (persistent contrastive divergence).
+    CD-k favours what is near the data; persistent chains follow the likelihood, if the learning rate is small enough
+    that they keep up.
+
+    log Z is exact where the states of the smaller side times the units of the other are at most ``MOST``; then the
+    metric is the ``nll``. Else ``log_prob`` uses annealed importance sampling from the base rates of the data, which
+    makes the model look too good on average, and the metric is the ``pseudo_nll``, :math:`-\sum_i \log p(v_i \mid
+    v_{\setminus i})`, which needs no Z and is no likelihood.
+
+    References:
+        | Information processing in dynamical systems: foundations of harmony theory (Smolensky, 1986)
+        | Training Products of Experts by Minimizing Contrastive Divergence (Hinton, 2002),
+          https://doi.org/10.1162/089976602760128018
+        | Training Restricted Boltzmann Machines using Approximations to the Likelihood Gradient (Tieleman, 2008),
+          https://doi.org/10.1145/1390156.1390290
+        | On the Quantitative Analysis of Deep Belief Networks (Salakhutdinov and Murray, 2008),
+          https://doi.org/10.1145/1390156.1390266
+
+    Arguments:
+        features: The number of visible units.
+        units: The number of hidden units.
+        sweeps: How many times k the chain draws both sides between two steps of learning.
+        persistent: Whether the chains go on from step to step; else they begin at the data each time.
+        chains: The number of persistent chains.
+    """
+
+    recipe = Recipe(optimizer="sgd", lr=0.05, batch_size=100, epochs=100)
+
+    MOST = 2**26
+    """The longest sum that is written out, counted in single terms of (2)."""
+    PROBES = 64
+    """Of how many features the pseudo-likelihood is taken; of more, this many are drawn at random for each batch."""
+
+    origin: Tensor
+    chains: Tensor
+
+    def __init__(
+        self, features: int, units: int = 100, sweeps: int = 1, persistent: bool = True, chains: int = 100
+    ) -> None:
+        super().__init__()
+        at_least(1, features=features, units=units, sweeps=sweeps, chains=chains)
+        self.features = features
+        self.units = units
+        self.sweeps = sweeps
+        self.persistent = persistent
+        self.weight = nn.Parameter(0.01 * torch.randn(features, units))  # W
+        self.visible_bias = nn.Parameter(torch.zeros(features))  # b
+        self.hidden_bias = nn.Parameter(torch.zeros(units))  # c
+        self.register_buffer("origin", torch.zeros(features))  # the log-odds at which annealing begins
+        if persistent:  # the probabilities by which the chains draw their next hidden states
+            self.register_buffer("chains", torch.full((chains, units), 0.5))
+
+    @classmethod
+    def example(cls) -> tuple[Self, Batch]:
+        x = torch.rand(32, 6, generator=torch.Generator().manual_seed(0)).round()
+        return cls(features=6, units=4, chains=16), Batch(x)
+
+    @property
+    def support(self) -> Support:
+        return "binary"
+
+    @torch.no_grad()
+    def prepare(self, data: Iterable[Batch]) -> None:
+        """Begin at the base rates of the data: as independent units that each are on as often as in the data."""
+        on, count = torch.zeros_like(self.origin), 0
+        for batch in data:
+            only_binary(batch.x, self.name())
+            on, count = on + flat(batch.x, self.features).sum(0), count + len(batch)
+        self.origin.copy_(((on + 1) / (count - on + 1)).log())  # one example of each kind more, so that none is 0
+        self.visible_bias.copy_(self.origin)
+
+    def turns(self) -> Sequence[Turn[Batch]]:
+        return [Descend(self.loss, self.parameters(), gradient=self.gradient)]
+
+    @torch.no_grad()
+    def gradient(self, batch: Batch) -> Terms:
+        """The gradient of the loss by hand: how often two units are on in the chains, less how often in the data."""
+        x = flat(batch.x, self.features)
+        up = self._up(x)
+        positive = up.sigmoid()
+        seen, seen_up, negative = self._negative_phase(positive)
+        together = torch.addmm(seen.T @ negative, x.T, positive, beta=1 / len(seen), alpha=-1 / len(x))
+        self.weight.grad = full(together)
+        self.visible_bias.grad = seen.mean(0) - x.mean(0)
+        self.hidden_bias.grad = negative.mean(0) - positive.mean(0)
+        return {"contrast": self._free_energy(x, up).mean() - self._free_energy(seen, seen_up).mean()}
+
+    def metrics(self, batch: Batch) -> Terms:
+        return super().metrics(batch) if self.enumerable else {"pseudo_nll": self.pseudo_nll(batch.x).mean()}
+
+    def energy(self, x: Tensor) -> Tensor:
+        """The free energy F of each example, (B,)."""
+        only_binary(x, self.name())
+        x = flat(x, self.features)
+        return self._free_energy(x, self._up(x))
+
+    @torch.no_grad()
+    def negatives(self, x: Tensor) -> Tensor:
+        """Visible states at the end of the chains, (chains or B, features)."""
+        return self._negative_phase(self.encode(x))[0]
+
+    def encode(self, x: Tensor) -> Tensor:
+        """The probability of each hidden unit to be on, (B, units)."""
+        return self._up(flat(x, self.features)).sigmoid()
+
+    def reconstruct(self, x: Tensor) -> Tensor:
+        """The probability of each visible unit to be on where the hidden units have their means, in the shape of x."""
+        return self._down(self.encode(x)).sigmoid().reshape(x.shape)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same as ``encode``."""
+        return self.encode(x)
+
+    def pseudo_nll(self, x: Tensor) -> Tensor:
+        """Minus the sum over features of log p(feature | all others), (B,); of many features an unbiased estimate."""
+        only_binary(x, self.name())
+        x = flat(x, self.features)
+        up = self._up(x)
+        few = torch.randperm(self.features)[: self.PROBES].tolist() if self.features > self.PROBES else None
+        total = x.new_zeros(len(x))
+        for i in range(self.features) if few is None else few:
+            flip = 1 - 2 * x[:, i]  # (B,)
+            flipped = up + torch.outer(flip, self.weight[i])
+            rise = -flip * self.visible_bias[i] - (softplus(flipped) - softplus(up)).sum(-1)  # F(flipped) - F(x)
+            total = total - logsigmoid(rise)
+        return total if few is None else total * (self.features / self.PROBES)
+
+    @property
+    def enumerable(self) -> bool:
+        smaller, larger = sorted((self.features, self.units))
+        return smaller < 40 and 2**smaller * larger <= self.MOST
+
+    def exact_log_partition(self, over: Literal["visible", "hidden"] | None = None) -> Tensor | None:
+        """log Z as a sum over all states of one side, of the smaller one unless told; None if it has too many."""
+        if over is None:
+            if not self.enumerable:
+                return None
+            over = "visible" if self.features <= self.units else "hidden"
+        if over == "visible":
+            parts = [-self._free_energy(v, self._up(v)) for v in _states(self.features, self.weight)]
+        else:
+            parts = [h @ self.hidden_bias + softplus(self._down(h)).sum(-1) for h in _states(self.units, self.weight)]
+        return torch.stack([part.logsumexp(0) for part in parts]).logsumexp(0)
+
+    def base(self) -> Distribution:
+        """Independent visible units with the base rates of the data."""
+        return Independent(Bernoulli(logits=self.origin, validate_args=False), 1, validate_args=False)
+
+    def log_tempered(self, x: Tensor, beta: float) -> Tensor:
+        """Minus the free energy of a machine with couplings and hidden biases times beta, its visible biases mixed."""
+        bias = torch.lerp(self.origin, self.visible_bias, beta)
+        return x @ bias + softplus(beta * self._up(x)).sum(-1)
+
+    def move(self, x: Tensor, beta: float, generator: Generator | None = None) -> Tensor:
+        """All hidden units given the visible ones, then all visible units given these."""
+        h = _coins((beta * self._up(x)).sigmoid(), generator)
+        bias = torch.lerp(self.origin, self.visible_bias, beta)
+        return _coins((bias + beta * full(h @ self.weight.T)).sigmoid(), generator)
+
+    def _negative_phase(self, positive: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The visible states of the chains, and the inputs and probabilities of the hidden units there."""
+        probability = self.chains if self.persistent else positive
+        for _ in range(self.sweeps):
+            seen = _coins(self._down(_coins(probability)).sigmoid())
+            up = self._up(seen)
+            probability = up.sigmoid()
+        if self.persistent and self.training:
+            self.chains.copy_(probability)
+        return seen, up, probability
+
+    def _up(self, x: Tensor) -> Tensor:
+        """The inputs of the hidden units, (B, units)."""
+        return full(torch.addmm(self.hidden_bias, x, self.weight))  # eq. (1)
+
+    def _down(self, h: Tensor) -> Tensor:
+        """The inputs of the visible units, (B, features)."""
+        return full(torch.addmm(self.visible_bias, h, self.weight.T))  # eq. (1)
+
+    def _free_energy(self, x: Tensor, up: Tensor) -> Tensor:
+        return -(x @ self.visible_bias) - softplus(up).sum(-1)  # eq. (2)
+
+
+def _coins(probability: Tensor, generator: Generator | None = None) -> Tensor:
+    """Zeros and ones; comparing uniform numbers in place is several times faster than ``torch.bernoulli``."""
+    uniform = torch.rand(probability.shape, generator=generator, device=probability.device, dtype=probability.dtype)
+    return torch.lt(uniform, probability, out=uniform)
+
+
+def _states(units: int, like: Tensor) -> Iterable[Tensor]:
+    """All states of so many binary units, as rows, in chunks."""
+    places = torch.arange(units, device=like.device)
+    for start in range(0, 2**units, CHUNK):
+        numbers = torch.arange(start, min(start + CHUNK, 2**units), device=like.device)
+        yield (numbers.unsqueeze(1) >> places & 1).to(like.dtype)
