@@ -26,6 +26,8 @@ def kinds(cls: type[Model[Any]]) -> list[str]:
         found.append("classifier")
     if all(hasattr(cls, verb) for verb in ("encode", "decode", "log_prob")):
         found.append("latent")
+    elif all(hasattr(cls, verb) for verb in ("encode", "decode")):
+        found.append("autoencoder")
     return found
 
 
@@ -33,6 +35,7 @@ def test_the_catalogue_finds_the_models() -> None:
     assert {"softmax_regression", "mlp", "vae", "gan", "hopfield"} <= set(MODELS)
     assert kinds(catalogue.find("mlp")) == ["contract", "classifier"]
     assert kinds(catalogue.find("vae")) == ["contract", "latent"]
+    assert kinds(catalogue.find("autoencoder")) == ["contract", "autoencoder"]
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -13,6 +13,7 @@ from typing import Any
 from torch import nn
 
 from deepcanon.core import Batch, UsageError
+from deepcanon.laws.autoencoder import check_autoencoder
 from deepcanon.laws.classifier import check_classifier
 from deepcanon.laws.contract import check_contract
 from deepcanon.laws.finding import Finding, report
@@ -23,6 +24,7 @@ KINDS: dict[str, Callable[[nn.Module, Batch], list[Finding]]] = {
     "contract": check_contract,
     "classifier": check_classifier,
     "latent": check_latent,
+    "autoencoder": check_autoencoder,
 }
 
 __all__ = ["KINDS", "Finding", "check", "load_target", "report"]

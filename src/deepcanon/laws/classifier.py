@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from deepcanon.core import Batch, Labelled, UsageError
 from deepcanon.laws.finding import Finding, Measured, findings, law
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, repeated, seeded, total
+from deepcanon.laws.slope import slopes
 
 RARE = 1e-6
 """How improbable a statistic must be before a law of chance is taken to be broken."""
@@ -95,27 +96,7 @@ def same_input_same_output(module: nn.Module, batch: Labelled) -> Measured:
 def gradient_is_the_slope(module: nn.Module, batch: Labelled) -> Measured | None:
     """The gradient of the cross-entropy agrees with central differences in double precision, along random lines."""
     module, batch = doubled(stirred(module), batch)
-    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    if not parameters:
-        return None
-    gradients = torch.autograd.grad(cross_entropy(module, batch), parameters, allow_unused=True)
-    worst, where = 0.0, ""
-    random = seeded(0)
-    step = 1e-6
-    names = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
-    for name, parameter, gradient in zip(names, parameters, gradients, strict=True):
-        line = torch.randn(parameter.shape, dtype=torch.float64, generator=random)
-        line /= line.norm().clamp_min(1e-12)
-        with torch.no_grad():
-            there = parameter.clone()
-            above, below = (_moved(module, batch, parameter, there + side * step * line) for side in (1, -1))
-            parameter.copy_(there)
-        slope = (above - below) / (2 * step)
-        claimed = 0.0 if gradient is None else float((gradient * line).sum())
-        gap = abs(slope - claimed) / (1e-3 + abs(slope))
-        if not gap <= worst:
-            worst, where = gap, f"; the worst is {name}: slope {slope:.6g}, gradient {claimed:.6g}"
-    return worst, 1e-3, f"{len(parameters)} parameters{where}"
+    return slopes(module, lambda: cross_entropy(module, batch))
 
 
 @law
@@ -253,11 +234,6 @@ def probabilities(module: Any, batch: Batch) -> Tensor:
 
 def cross_entropy(module: nn.Module, batch: Labelled) -> Tensor:
     return F.cross_entropy(module(*batch.inputs), batch.y)
-
-
-def _moved(module: nn.Module, batch: Labelled, parameter: Tensor, value: Tensor) -> float:
-    parameter.copy_(value)
-    return float(cross_entropy(module, batch))
 
 
 def _answer(module: Any, batch: Batch) -> Tensor:
