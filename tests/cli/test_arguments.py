@@ -164,3 +164,8 @@ def test_types_are_told_in_words() -> None:
     assert describe_type(list[str]) == "words with commas between them"
     assert describe_type(Model[Any] | None) == "the name of a model or none"
     assert read_value("--x", ["2"], Literal["a", 2]) == 2
+
+
+def test_a_word_is_text_only_if_it_is_nothing_else() -> None:
+    assert read_value("--x", ["2.5"], str | float) == 2.5
+    assert read_value("--x", ["much"], str | float) == "much"

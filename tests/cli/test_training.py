@@ -12,11 +12,13 @@ import torch
 
 import deepcanon as dc
 from deepcanon import catalogue
-from deepcanon.core import AnyBatch, Model, Terms
+from deepcanon.core import AnyBatch, Labelled, Model, Terms
 from deepcanon.core.turn import B
+from deepcanon.data import load_rows
 from deepcanon.train import Run
 
 Call = Callable[..., Any]
+pytestmark = pytest.mark.usefixtures("undrawn")
 KEYS = {"run", "model", "data", "parameters", "steps", "seconds", "train", "valid", "test"}
 
 
@@ -84,7 +86,7 @@ def test_every_setting_reaches_the_trainer(call: Call, tmp_path: Path) -> None:
 
 
 def test_people_see_the_measures_and_where_to_look(call: Call, tmp_path: Path) -> None:
-    answer = call("train", "softmax_regression", "--epochs", "1", "--out", tmp_path / "run")
+    answer = call("train", "softmax_regression", "--data", "digits", "--epochs", "1", "--out", tmp_path / "run")
     assert "softmax_regression on digits: 650 parameters, 10 steps" in answer.stdout
     assert "accuracy" in answer.stdout
     assert f"pictures in {tmp_path / 'run' / 'pictures'}" in answer.stdout.replace("\n", " ")
@@ -195,3 +197,21 @@ def test_data_that_look_different_are_refused(call: Call, runs: Path, tmp_path: 
         nowhere = call(command, tmp_path)
         assert nowhere.code == 2
         assert "is no run" in nowhere.stderr
+
+
+def test_a_file_that_has_changed_since_counts_as_new(call: Call, tmp_path: Path) -> None:
+    table, run = tmp_path / "t.csv", tmp_path / "run"
+    rows = [f"{i % 7},{i % 3}.5,{'ab'[i % 2]}" for i in range(40)]
+    table.write_text("\n".join(["u,v,y", *rows, ""]))
+    call("train", "mlp", "--data", table, "--target", "y", "--hidden", "4", "--steps", "2", "--out", run)
+    assert call("evaluate", run, "--json").json["train"] != {}
+    table.write_text("\n".join(["u,v,y", *reversed(rows), "1,0.5,a", ""]))
+    changed = call("evaluate", run)
+    assert f"{table} has changed since" in changed.stdout.replace("\n", " ")
+    answer = call("evaluate", run, "--json").json
+    assert answer["train"] == {}
+    saved = Run.open(run).info["data"]["preprocessing"]
+    everything = load_rows(str(table), saved)
+    assert isinstance(everything, Labelled)
+    assert len(everything) == 41
+    assert answer["test"] == pytest.approx(dc.evaluate(dc.load(run), everything), rel=1e-6)

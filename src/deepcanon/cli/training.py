@@ -74,10 +74,11 @@ def train(
     use_threads(threads)
     torch.manual_seed(seed)
     built = model.build(chosen.sizes, chosen.name)
+    folder = out or folder_for(built.name(), chosen.name, taken=overwrite)
     result = fit(
         built,
         chosen,
-        out=out or folder_for(built.name(), chosen.name, taken=overwrite),
+        out=folder,
         overwrite=overwrite,
         epochs=epochs,
         steps=steps,
@@ -97,7 +98,7 @@ def train(
         deterministic=deterministic or None,
         checkpoint_every=checkpoint_every,
     )
-    report(Output(json), open_run(result.run), {"train": result.train, "valid": result.valid, "test": result.test})
+    report(Output(json), folder, {"train": result.train, "valid": result.valid, "test": result.test})
 
 
 def resume(run: Folder, threads: Threads = None, json: Json = False) -> None:
@@ -106,7 +107,7 @@ def resume(run: Folder, threads: Threads = None, json: Json = False) -> None:
 
     use_threads(threads)
     result = deepcanon.resume(run)
-    report(Output(json), open_run(run), {"train": result.train, "valid": result.valid, "test": result.test})
+    report(Output(json), run, {"train": result.train, "valid": result.valid, "test": result.test})
 
 
 def evaluate(
@@ -124,17 +125,24 @@ def evaluate(
     opened = open_run(run)
     model = deepcanon.load(run)
     seed = opened.settings.seed
-    if data is None or data == opened.info["data"]["name"]:
-        own = own_data(opened)
+    out = Output(json)
+    own = own_data(opened) if data in (None, opened.info["data"]["name"]) else None
+    if own is not None and own.fingerprint() != opened.info["data"]["fingerprint"]:
+        out.say(f"{own.name} has changed since {run} was trained, so what it holds counts as new.")
+        own = None
+    if own is not None:
         parts = {"train": own.train, "valid": own.valid, "test": own.test}
     else:
         parts = {"train": None, "test": new_rows(opened, model, data)}
     scores = {part: {} if rows is None else measure(model, rows, seed=seed) for part, rows in parts.items()}
-    report(Output(json), opened, scores, data)
+    report(out, run, scores, data)
 
 
-def report(out: Output, run: Run, scores: Mapping[str, Mapping[str, float]], data: str | None = None) -> None:
+def report(out: Output, folder: Path, scores: Mapping[str, Mapping[str, float]], data: str | None = None) -> None:
     """What a run came to: its measures on each part of the data."""
+    if not out.first:
+        return
+    run = open_run(folder)
     info = run.info
     answer = {
         "run": run.dir,
@@ -155,10 +163,10 @@ def report(out: Output, run: Run, scores: Mapping[str, Mapping[str, float]], dat
     out.answer({**answer, **scores})
 
 
-def open_run(folder: Path | None) -> Run:
+def open_run(folder: Path) -> Run:
     from deepcanon.train import Run
 
-    return Run.open(folder or Path())
+    return Run.open(folder)
 
 
 def use_threads(threads: int | None) -> None:
