@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.image import imread
+from PIL import Image
 from safetensors.torch import load_file
 from torch import Generator, Tensor, nn
 
@@ -189,6 +190,48 @@ def test_a_data_set_is_predicted_on_its_test_part(call: Call, runs: Path, tmp_pa
     assert out.read_bytes() == before
     assert call("predict", runs / "mlp", "--data", "digits:binary", "--out", out, "--overwrite").code == 0
     assert out.read_bytes() != before
+
+
+def test_images_of_a_folder_suit_a_model_of_known_images(call: Call, runs: Path, tmp_path: Path) -> None:
+    test = dc.load_data("digits").split("test")
+    for place in range(8):
+        folder = tmp_path / "images" / str(test.y[place].item())
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((255 * test.x[place, 0]).round().byte().numpy()).save(folder / f"{place}.png")
+    answer = call("evaluate", runs / "mlp", "--data", tmp_path / "images", "--json")
+    assert answer.code == 0, answer.stderr
+    grey = ((255 * test.x[:8]).round() / 255).clone()
+    said = loaded(runs / "mlp").predict(grey)
+    assert answer.json["test"]["accuracy"] == pytest.approx((said == test.y[:8]).float().mean().item())
+    assert call("predict", runs / "mlp", "--data", tmp_path / "images", "--out", tmp_path / "out.csv").code == 0
+    assert sorted(int(row["prediction"]) for row in read(tmp_path / "out.csv")) == sorted(said.tolist())
+    (tmp_path / "images" / "ten").mkdir()
+    unknown = call("evaluate", runs / "mlp", "--data", tmp_path / "images")
+    assert unknown.code == 2
+    assert "is a class that does not occur" in unknown.stderr
+
+
+def test_data_of_another_kind_are_refused(call: Call, runs: Path, tmp_path: Path) -> None:
+    table = write(tmp_path / "t.csv", houses(40, seed=0))
+    call("train", "softmax_regression", "--data", "moons", "--steps", "1", "--out", tmp_path / "moons")
+    (tmp_path / "images").mkdir()
+    for run, data, sentence in (
+        (runs / "mlp", table, f"the model has learned from images; {table} gives rows of a table"),
+        (tmp_path / "moons", tmp_path / "images", "the model has learned from points; "),
+    ):
+        answer = call("predict", run, "--data", data, "--out", tmp_path / "out.csv")
+        assert answer.code == 2
+        assert sentence in answer.stderr
+
+
+def test_more_classes_than_the_model_knows_are_refused(call: Call, tmp_path: Path) -> None:
+    two = tmp_path / "two"
+    for place in range(10):
+        (two / "ab"[place % 2]).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((8, 8), place, dtype=np.uint8)).save(two / "ab"[place % 2] / f"{place}.png")
+    assert call("train", "mlp", "--data", two, "--hidden", "4", "--steps", "1", "--out", tmp_path / "run").code == 0
+    answer = call("evaluate", tmp_path / "run", "--data", "digits")
+    assert (answer.code, answer.stderr) == (2, "deepcanon: the model knows 2 classes; digits has at least 10\n")
 
 
 def test_samples_are_those_of_the_seed(call: Call, runs: Path, tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from deepcanon.core import AnyBatch, Model, UsageError
+from deepcanon.cli.suits import GIVES
+from deepcanon.core import AnyBatch, Labelled, Model, UsageError
 from deepcanon.data import Dataset, load_data, load_rows
 from deepcanon.train import Run
 
@@ -23,14 +26,32 @@ def new_rows(run: Run, model: Model[Any], data: str | None, labelled: bool = Tru
     """
     name = data or _own_name(run)
     info = run.info["data"]
-    rows = load_rows(name, info["preprocessing"])
+    holds = _kind_of_path(name)
+    if holds is not None and holds != info["kind"]:
+        raise UsageError(f"the model has learned from {GIVES[info['kind']]}; {name} gives {GIVES[holds]}")
+    rows = load_rows(name, {"classes": info["labels"], "shape": info["shape"], **info["preprocessing"]})
     learned, given = tuple(info["shape"]), tuple(rows.x.shape[1:])
     if given[-len(learned) :] != learned:
         raise UsageError(f"the model has learned from examples of shape {learned}; {name} gives {given}")
-    if labelled and not isinstance(rows, model.eats()):
+    if labelled:
+        _check_labels(rows, model, info, name)
+    return rows
+
+
+def _check_labels(rows: AnyBatch, model: Model[Any], info: Mapping[str, Any], name: str) -> None:
+    if not isinstance(rows, model.eats()):
         wanted = f"the column {info['target']!r}" if info["target"] else model.eats().words
         raise UsageError(f"{name} does not have {wanted} in every row, so there is nothing to compare with")
-    return rows
+    classes = info["sizes"].get("classes")
+    if classes is not None and isinstance(rows, Labelled) and int(rows.y.max()) >= classes:
+        raise UsageError(f"the model knows {classes} classes; {name} has at least {int(rows.y.max()) + 1}")
+
+
+def _kind_of_path(name: str) -> str | None:
+    """What a file or folder holds; None where the name is that of a known data set."""
+    if name.lower().endswith(".csv"):
+        return "table"
+    return "images" if Path(name).is_dir() else None
 
 
 def _own_name(run: Run) -> str:
