@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from deepcanon.core import Batch, Model
+from deepcanon.core import AnyBatch, Model
 from deepcanon.data.dataset import batches
 from deepcanon.train.randomness import kept, seed_from
 
 
-def evaluate(model: Model[Any], split: Batch, *, seed: int = 0, size: int = 1024) -> dict[str, float]:
+def evaluate(model: Model[Any], split: AnyBatch, *, seed: int = 0, size: int = 1024) -> dict[str, float]:
     """The loss with its terms and the model's metrics, means over the split, in evaluation mode.
 
     What is random in them is drawn anew from ``seed``; the caller's random states stay as they are.

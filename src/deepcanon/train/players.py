@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Absorb, Batch, Descend, Model, Terms, Turn, UsageError
+from deepcanon.core import Absorb, AnyBatch, Descend, Model, Terms, Turn, UsageError
 from deepcanon.optim import optimizer
 from deepcanon.train.distributed import World
 from deepcanon.train.settings import Settings
@@ -25,7 +25,7 @@ class Player:
         self.norm: Tensor | None = None
         """The norm of the last gradient, where one was asked for."""
 
-    def play(self, whole: Batch, shard: Batch, factor: float, want_norm: bool) -> Terms:
+    def play(self, whole: AnyBatch, shard: AnyBatch, factor: float, want_norm: bool) -> Terms:
         if not isinstance(self.turn, Absorb):
             raise UsageError(f"the turn {self.turn.name!r} is neither a Descend nor an Absorb")
         with torch.no_grad():
@@ -61,7 +61,7 @@ class Descender(Player):
             kind = settings.torch_device().type
             self.autocast = lambda: torch.autocast(kind, dtype=torch.bfloat16)
 
-    def play(self, whole: Batch, shard: Batch, factor: float, want_norm: bool) -> Terms:
+    def play(self, whole: AnyBatch, shard: AnyBatch, factor: float, want_norm: bool) -> Terms:
         recorded: Terms = {}
         share = len(shard) / len(whole)
 
@@ -88,7 +88,7 @@ class Descender(Player):
                 self.descend.after()
         return recorded
 
-    def _gradients(self, shard: Batch) -> Terms:
+    def _gradients(self, shard: AnyBatch) -> Terms:
         if len(shard) == 0:  # a last batch smaller than the number of processes leaves some without work
             return {}
         if self.accumulate == 1 or len(shard) == 1:
@@ -106,7 +106,7 @@ class Descender(Player):
                 parameter.grad = gradient
         return total
 
-    def _gradient_of(self, batch: Batch, weight: float) -> Terms:
+    def _gradient_of(self, batch: AnyBatch, weight: float) -> Terms:
         with self.autocast():
             terms = (self.descend.gradient or self.descend.loss)(batch)
         if self.descend.gradient is None:

@@ -39,7 +39,7 @@ class Run:
         taken = [name for name in _PARTS if (folder / name).exists()]
         if taken and not overwrite:
             raise UsageError(
-                f"{folder} already holds {taken[0]}: choose another folder, resume the run, or give overwrite"
+                f"{folder} already holds {taken[0]}: choose another folder, resume the run, or say --overwrite"
             )
         if taken and not (folder / "run.json").exists():
             raise UsageError(f"{folder} holds {taken[0]} but no run.json, so it is no run to overwrite: choose another")
@@ -125,7 +125,9 @@ class Run:
     def read_weights(self) -> dict[str, Tensor]:
         path = self.dir / "model.safetensors"
         if "sha256" not in self.info or not path.is_file():
-            raise UsageError(f"{self.dir} has no final weights yet (it is {self.info['status']}): resume it first")
+            status = self.info["status"]
+            remedy = "train it again with other settings" if status == "diverged" else "resume it first"
+            raise UsageError(f"{self.dir} has no final weights (it is {status}): {remedy}")
         content = path.read_bytes()
         if hashlib.sha256(content).hexdigest() != self.info["sha256"]:
             raise CheckpointError(f"{path} is damaged: it does not match its checksum in run.json")
