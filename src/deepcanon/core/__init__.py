@@ -13,6 +13,7 @@ from deepcanon.core.errors import (
 from deepcanon.core.graph import Graph
 from deepcanon.core.model import Evidence, Model, Support
 from deepcanon.core.recipe import Recipe
+from deepcanon.core.rest import at_rest
 from deepcanon.core.roles import VERBS, How, verbs
 from deepcanon.core.spec import SIZES, TRAINER_WORDS, arguments_of, build, describe, with_sizes
 from deepcanon.core.turn import Absorb, Descend, Terms, Turn
@@ -20,6 +21,6 @@ from deepcanon.core.turn import Absorb, Descend, Terms, Turn
 __all__ = [
     "SIZES", "TRAINER_WORDS", "VERBS", "Absorb", "AnyBatch", "Batch", "CheckpointError", "DataError", "DeepcanonError",
     "Descend", "DivergenceError", "DownloadError", "Evidence", "Graph", "GraphBatch", "How", "Labelled", "Model",
-    "Recipe", "Sequences", "Support", "Terms", "Turn", "UsageError", "arguments_of", "build", "describe", "draw",
-    "drawing_from", "verbs", "with_sizes",
+    "Recipe", "Sequences", "Support", "Terms", "Turn", "UsageError", "arguments_of", "at_rest", "build", "describe",
+    "draw", "drawing_from", "verbs", "with_sizes",
 ]  # fmt: skip

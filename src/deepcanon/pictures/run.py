@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, Labelled, Model, draw, drawing_from
+from deepcanon.core import Batch, Labelled, Model, at_rest, draw, drawing_from
 from deepcanon.core.roles import Decodes, Encodes, HasEnergy, Predicts, Reconstructs, Samples, Shows
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.images import Limits, image_grids, rows
@@ -59,7 +58,7 @@ def draw_run(
     drawn: dict[str, Figure] = {}
     if len(history) > 1:  # a single point, as of a model that learns in one step, is no curve
         drawn["curves"] = curves(history, f"{model.name()} on {data.name}", _unit(scene), summed=not model.surrogate)
-    with _at_rest(model), drawing_from(scene.generator()):
+    with at_rest(model), drawing_from(scene.generator()):
         for picture in (_classified, _regressed, _sampled, _reconstructed, _gallery, _encoded):
             drawn |= picture(scene)
     return [save(figure, Path(folder) / f"{name}.png") for name, figure in drawn.items()]
@@ -108,19 +107,6 @@ def _in_chunks(answer: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
     order = torch.arange(len(batch), device=batch.x.device)
     parts = [order[start : start + CHUNK] for start in range(0, len(batch), CHUNK)]
     return torch.cat([answer(batch.select(part)).cpu() for part in parts])
-
-
-@contextmanager
-def _at_rest(model: Model[Any]) -> Iterator[None]:
-    """Eval mode and no gradients inside; every module has its own mode again afterwards."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, training in modes.items():
-            module.training = training
 
 
 def _unit(scene: _Scene) -> str:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
 
-from deepcanon.core import AnyBatch, Model
+from deepcanon.core import AnyBatch, Model, at_rest
 from deepcanon.data.dataset import batches
 from deepcanon.train.randomness import kept, seed_from
 
@@ -25,7 +22,7 @@ def evaluate(model: Model[Any], split: AnyBatch, *, seed: int = 0, size: int = 1
     ['loss', 'nll']
     """
     sums: dict[str, float] = {}
-    with kept(), evaluating(model), torch.no_grad():
+    with kept(), at_rest(model):
         torch.manual_seed(seed_from(seed, "evaluate"))
         for batch in batches(split, size):
             terms = model.loss(batch)
@@ -33,15 +30,3 @@ def evaluate(model: Model[Any], split: AnyBatch, *, seed: int = 0, size: int = 1
             for name, value in {**terms, **total, **model.metrics(batch)}.items():
                 sums[name] = sums.get(name, 0.0) + value.item() * len(batch)
     return {name: value / len(split) for name, value in sums.items()}
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode, and afterwards each of its modules in the mode it was in."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
