@@ -45,18 +45,19 @@ class Remote:
 
     def here(self) -> bool:
         """Whether nothing must be downloaded."""
-        return all(self._find(file) for file in self.files)
+        return all(self.find(file) for file in self.files)
 
     def fetch(self) -> list[Path]:
         """The files on this disk, downloaded where they are missing and checked in any case."""
         return [self._checked(file) for file in self.files]
 
-    def _find(self, file: RemoteFile) -> Path | None:
+    def find(self, file: RemoteFile) -> Path | None:
+        """Where the file is on this disk, if it is; it is not checked."""
         paths = (place / (self.folder or "") / file.name for place in data_folders())
         return next((path for path in paths if path.is_file()), None)
 
     def _checked(self, file: RemoteFile) -> Path:
-        path = self._find(file)
+        path = self.find(file)
         if path is None:
             return download(file, self.mirrors, data_folders()[0] / (self.folder or ""))
         if sha256_of(path) != file.sha256:

@@ -12,6 +12,7 @@ from torch.nn.functional import logsigmoid, softplus
 
 from deepcanon.core import Batch, Descend, Recipe, Support, Terms, Turn
 from deepcanon.models.energy._energy import Energy
+from deepcanon.nn.base_rates import log_odds
 from deepcanon.nn.checks import at_least, flat, only_binary
 from deepcanon.nn.precision import full
 
@@ -58,7 +59,7 @@ class RBM(Energy):
         chains: The number of persistent chains.
     """
 
-    recipe = Recipe(optimizer="sgd", lr=0.05, batch_size=100, epochs=100)
+    recipe = Recipe(optimizer="sgd", lr=0.3, schedule="linear", batch_size=100, epochs=100)
 
     MOST = 2**26
     """The longest sum that is written out, counted in single terms of (2)."""
@@ -96,11 +97,7 @@ class RBM(Energy):
     @torch.no_grad()
     def prepare(self, data: Iterable[Batch]) -> None:
         """Begin at the base rates of the data: as independent units that each are on as often as in the data."""
-        on, count = torch.zeros_like(self.origin), 0
-        for batch in data:
-            only_binary(batch.x, self.name())
-            on, count = on + flat(batch.x, self.features).sum(0), count + len(batch)
-        self.origin.copy_(((on + 1) / (count - on + 1)).log())  # one example of each kind more, so that none is 0
+        self.origin.copy_(log_odds(data, self.features, self.name()))
         self.visible_bias.copy_(self.origin)
 
     def turns(self) -> Sequence[Turn[Batch]]:

@@ -1,0 +1,1 @@
+"""Models that give each value a distribution given the values before it."""

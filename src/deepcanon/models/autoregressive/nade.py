@@ -1,0 +1,97 @@
+"""The neural autoregressive distribution estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn.functional import pad
+
+from deepcanon.core import Batch, Recipe
+from deepcanon.models.autoregressive._autoregressive import Autoregressive
+from deepcanon.nn.base_rates import log_odds
+from deepcanon.nn.checks import at_least, flat
+from deepcanon.nn.precision import full
+
+CHUNK = 28
+"""How many values are computed at once."""
+
+
+class NADE(Autoregressive):
+    r"""A network per value whose hidden layers share their weights, so that all cost little more than one.
+
+    .. math:: p(x_d = 1 \mid x_{<d}) = \sigma(b_d + V_d h_d), \qquad
+              h_d = \sigma(a_d), \quad a_1 = c, \quad a_{d+1} = a_d + x_d W_d \qquad (1)
+
+    The hidden layer changes only where a value is 1, so the values behind a 1 share one hidden layer up to the next 1.
+    Therefore the values are computed in chunks in which each different hidden layer stands once: a chunk is three
+    matrix products forward and six in all, in place of a step for every value, and ink-poor images need few of them.
+
+    On the fixed binarisation of MNIST, this is meant for an hour on two cores::
+
+        deepcanon train nade --data binarized-mnist --epochs 60 --threads 2 --watch nll
+
+    References:
+        | The Neural Autoregressive Distribution Estimator (Larochelle and Murray, 2011),
+          https://proceedings.mlr.press/v15/larochelle11a.html
+        | Neural Autoregressive Distribution Estimation (Uria et al., 2016), https://arxiv.org/abs/1605.02226
+
+    Arguments:
+        features: The number of values :math:`D`; they come in the order in which the data have them.
+        units: The number of hidden units.
+    """
+
+    recipe = Recipe(lr=1e-3, schedule="linear", batch_size=100, epochs=60)
+
+    def __init__(self, features: int, units: int = 500) -> None:
+        super().__init__()
+        at_least(1, features=features, units=units)
+        self.features = features
+        self.weight = nn.Parameter(torch.empty(features, units).uniform_(-1, 1) / features**0.5)  # W
+        self.readout = nn.Parameter(torch.empty(features, units).uniform_(-1, 1) / units**0.5)  # V
+        self.visible_bias = nn.Parameter(torch.zeros(features))  # b
+        self.hidden_bias = nn.Parameter(torch.zeros(units))  # c
+
+    @classmethod
+    def example(cls) -> tuple[Self, Batch]:
+        x = torch.rand(32, 6, generator=torch.Generator().manual_seed(0)).round()
+        return cls(features=6, units=4), Batch(x)
+
+    @torch.no_grad()
+    def prepare(self, data: Iterable[Batch]) -> None:
+        """Begin at the base rates of the data."""
+        self.visible_bias.copy_(log_odds(data, self.features, self.name()))
+
+    def logits(self, x: Tensor) -> Tensor:
+        x = flat(x, self.features)
+        a = self.hidden_bias.expand(len(x), -1)  # (B, units), at the first value of a chunk
+        parts = []
+        chunks = zip(x.split(CHUNK, 1), self.weight.split(CHUNK), self.readout.split(CHUNK), strict=True)
+        for seen, weight, readout in chunks:
+            new = self._new_layers(seen)  # (B, chunk)
+            row, place = new.nonzero(as_tuple=True)  # of each of the S different hidden layers
+            before = seen[row] * (torch.arange(seen.shape[1], device=x.device) < place.unsqueeze(1))  # (S, chunk)
+            h = full(torch.addmm(a.index_select(0, row), before, weight)).sigmoid()  # (S, units), eq. (1)
+            which = new.flatten().cumsum(0).view_as(new) - 1  # the hidden layer of each value
+            parts.append((h @ readout.T).gather(0, which))
+            a = full(torch.addmm(a, seen, weight))
+        return torch.cat(parts, 1) + self.visible_bias
+
+    @torch.no_grad()
+    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+        """Examples drawn from the model, (n, features): one value after the other, each in one step of (1)."""
+        a = self.hidden_bias.repeat(n, 1)
+        x = torch.rand(n, self.features, generator=generator, device=a.device, dtype=a.dtype)
+        for d in range(self.features):
+            logit = self.visible_bias[d] + a.sigmoid() @ self.readout[d]
+            x[:, d] = (x[:, d] < logit.sigmoid()).to(x.dtype)
+            a.addr_(x[:, d], self.weight[d])
+        return x
+
+    def _new_layers(self, x: Tensor) -> Tensor:
+        """Where a value has another hidden layer than the value before it; the first of a chunk always counts."""
+        if x.requires_grad:  # how the layer would change with a 0 counts too
+            return torch.ones_like(x, dtype=torch.bool)
+        return pad(x[:, :-1] != 0, (1, 0), value=True)
