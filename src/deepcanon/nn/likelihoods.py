@@ -6,11 +6,12 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Bernoulli, Distribution, Independent, Normal
+from torch.distributions import Bernoulli, Distribution, Independent
 
 from deepcanon.core import Support
 from deepcanon.nn.checks import one_of
 from deepcanon.nn.precision import full
+from deepcanon.nn.spherical import Spherical
 
 LikelihoodName = Literal["gaussian", "bernoulli"]
 
@@ -37,7 +38,7 @@ class GaussianLikelihood(nn.Module):
         return outputs
 
     def distribution(self, outputs: Tensor) -> Distribution:
-        return Independent(Normal(full(outputs), self.scale, validate_args=False), 1, validate_args=False)
+        return Spherical(full(outputs), self.scale)
 
 
 class BernoulliLikelihood(nn.Module):
