@@ -12,6 +12,7 @@ from deepcanon.core import Absorb, Batch, How, Labelled, Model, Terms, Turn
 from deepcanon.core.toy import Toy
 from deepcanon.data.dataset import Dataset, Kind
 from deepcanon.models.adversarial.gan import GAN
+from deepcanon.models.autoencoders.autoencoder import Autoencoder
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.variational.vae import VAE
 from deepcanon.pictures import draw_run
@@ -80,6 +81,19 @@ def test_the_verbs_decide_which_pictures_there_are(
     monkeypatch.setattr(run_module, "save", lambda figure, path: path)  # rendering is what takes time
     drawn = draw_run(make(), data, HISTORY, Path("folder"), seed=0)
     assert {path.as_posix() for path in drawn} == {f"folder/{name}.png" for name in names}
+
+
+@pytest.mark.parametrize(
+    ("model", "labels", "unit"),
+    [
+        (MLP(4, classes=3), "classes", "nats per example"),
+        (MLP(4, targets=1), "real", "loss per example"),
+        (VAE(4), "real", "nats per example"),
+        (Autoencoder(4), "classes", "loss per example"),
+    ],
+)
+def test_only_what_is_a_log_probability_is_in_nats(model: Model[Any], labels: str, unit: str) -> None:
+    assert run_module._unit(run_module._Scene.of(model, dataset("table", (4,), labels), 0)) == unit
 
 
 def test_pictures_are_files(tmp_path: Path) -> None:

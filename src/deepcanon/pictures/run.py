@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from torch.distributions import Distribution
 
 from deepcanon.core import Batch, Labelled, Model, at_rest, draw, drawing_from
-from deepcanon.core.roles import Decodes, Encodes, HasEnergy, Predicts, Reconstructs, Samples, Shows
+from deepcanon.core.roles import Decodes, Encodes, HasEnergy, HasLogProb, Predicts, Reconstructs, Samples, Shows
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.images import Limits, image_grids, rows
 from deepcanon.pictures.matrices import confusion
@@ -113,7 +113,8 @@ def _unit(scene: _Scene) -> str:
     if isinstance(scene.model, HasEnergy):
         return "energy per example"
     regression = isinstance(scene.batch, Labelled) and scene.batch.y.is_floating_point()
-    return "loss per example" if regression else "nats per example"
+    errors = isinstance(scene.model, Reconstructs) and not isinstance(scene.model, HasLogProb)
+    return "loss per example" if errors or (regression and isinstance(scene.model, Predicts)) else "nats per example"
 
 
 def _classified(scene: _Scene) -> dict[str, Figure]:
