@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import softplus
 
-from deepcanon.core import Batch, Descend, Model, Recipe, Terms, Turn
+from deepcanon.core import Batch, Descend, Model, Recipe, Support, Terms, Turn
 from deepcanon.losses.energy_distance import energy_distance
 from deepcanon.nn.checks import at_least, flat, one_of
 from deepcanon.nn.dense import dense
@@ -64,6 +64,10 @@ class GAN(Model[Batch]):
     def example(cls) -> tuple[Self, Batch]:
         x = torch.randn(32, 2, generator=torch.Generator().manual_seed(0)) + 1
         return cls(features=2, latent=2, hidden=(8,)), Batch(x)
+
+    @property
+    def support(self) -> Support:
+        return "real"
 
     def prepare(self, data: Iterable[Batch]) -> None:
         """Take the centre and the spread of the data, so that both networks work at unit scale."""
