@@ -1,0 +1,89 @@
+"""What all flows share: an exact density from an invertible map to noise."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable
+
+import torch
+from torch import Generator, Tensor
+
+from deepcanon.core import Batch, Evidence, Model, Support, Terms
+from deepcanon.nn.precision import full
+from deepcanon.nn.standardise import Standardise
+
+
+class Flow(Model[Batch]):
+    r"""An invertible map between data and noise, :math:`x = f(z)` with :math:`z \sim N(0, I)`.
+
+    .. math:: \log p(x) = \log N(z; 0, I) + \log \left| \det \frac{dz}{dx} \right|, \qquad z = f^{-1}(x) \qquad (1)
+
+    A leaf gives ``to_latent``, which is :math:`f^{-1}` with its log-determinant, and ``to_data``, which is f. Both
+    begin and end at ``standard``, which brings the features to one scale before the first step of training, so that
+    the units of the data do not matter.
+
+    References:
+        | Normalizing Flows for Probabilistic Modeling and Inference (Papamakarios et al., 2021),
+          https://arxiv.org/abs/1912.02762
+    """
+
+    evidence: Evidence = "exact"
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.features = features
+        self.standard = Standardise(features)
+
+    @abstractmethod
+    def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The noise behind each example, (B, features), and log |det dz/dx|, (B,)."""
+
+    @abstractmethod
+    def to_data(self, z: Tensor) -> Tensor:
+        """The examples that noise becomes, (B, features): the inverse of ``to_latent``."""
+
+    @property
+    def support(self) -> Support:
+        return "real"
+
+    def prepare(self, data: Iterable[Batch]) -> None:
+        """Take the mean and the spread of every feature."""
+        self.standard.fit(data)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.to_latent(x)
+
+    def loss(self, batch: Batch) -> Terms:
+        return {"nll": -self.log_prob(batch.x).mean()}
+
+    def log_prob(
+        self,
+        x: Tensor,
+        *,
+        context: Tensor | None = None,
+        samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """The exact log-density of each example, in nats."""
+        z, log_det = self.to_latent(x)
+        square = full(z).square().sum(-1)
+        return log_det - 0.5 * square - 0.5 * self.features * math.log(2 * math.pi)  # eq. (1)
+
+    def score(self, x: Tensor) -> Tensor:
+        """The gradient of the log-density at each example, in the shape of ``x``."""
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            (gradient,) = torch.autograd.grad(self.log_prob(x).sum(), x)
+        return gradient
+
+    def encode(self, x: Tensor) -> Tensor:
+        """The noise behind each example, (B, features)."""
+        return self.to_latent(x)[0]
+
+    @torch.no_grad()
+    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+        """Examples drawn from the model, (n, features)."""
+        like = self.standard.centre
+        z = torch.randn(n, self.features, generator=generator, device=like.device, dtype=like.dtype)
+        return self.to_data(z)

@@ -1,0 +1,1 @@
+"""Models of the score, the gradient of a log-density."""
