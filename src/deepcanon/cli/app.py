@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from deepcanon.cli import checking, demo, look, show, training, using
+from deepcanon.cli import checking, comparing, demo, look, show, training, using
 
 WRONG_USAGE = 2
 FAILURE = 1
@@ -82,6 +82,7 @@ app.command("runs", rich_help_panel=LOOK)(look.runs)
 app.command("demo", rich_help_panel=LOOK)(demo.demo)
 app.command("train", rich_help_panel=TRAIN, context_settings=MODEL_OPTIONS)(training.train)
 app.command("resume", rich_help_panel=TRAIN)(training.resume)
+app.command("compare", rich_help_panel=TRAIN)(comparing.compare)
 app.command("evaluate", rich_help_panel=TRAIN)(training.evaluate)
 app.command("predict", rich_help_panel=USE)(using.predict)
 app.command("sample", rich_help_panel=USE)(using.sample)

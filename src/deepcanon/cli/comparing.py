@@ -1,0 +1,111 @@
+"""The command that asks which family of model fits some data."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from deepcanon.cli.output import Json, Output
+from deepcanon.cli.training import Threads, use_threads
+
+if TYPE_CHECKING:
+    from deepcanon.studies.compare import Contender
+    from deepcanon.studies.tables import Row, Section
+
+
+def compare(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME ...", help="Models, with arguments where wanted: vae:likelihood=bernoulli,latent=4"
+        ),
+    ],
+    data: Annotated[
+        str, typer.Option(help="A data set of 'deepcanon data', a CSV file, or a folder of images.", metavar="D")
+    ],
+    out: Annotated[Path, typer.Option(help="The folder for the runs and the report.", metavar="DIR")],
+    target: Annotated[str | None, typer.Option(help="The column of a CSV file that is to be predicted.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many times to train each, with seeds 0, 1 ...")] = 1,
+    budget: Annotated[float | None, typer.Option(help="The most seconds for each training.", metavar="SECONDS")] = None,
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Train several models on the same data and write a report that says which fits best.
+
+    Each gets the form of the data that it models: images as zeros and ones, or dequantised. Broken off, the same
+    command goes on where it was; what is finished is kept.
+    """
+    from deepcanon.studies.compare import compare as run_all
+    from deepcanon.studies.report import write_report
+    from deepcanon.studies.tables import failures, sections
+    from deepcanon.studies.words import answers
+
+    voice = Output(json)
+    contenders = [contender(name) for name in names]
+    use_threads(threads)
+    try:
+        comparison = run_all(
+            contenders, data, out, target=target, seeds=seeds, budget=budget, tell=voice.say,
+            quiet=json or not sys.stdout.isatty(),
+        )  # fmt: skip
+        report = write_report(comparison, contenders, out)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        voice.say(f"stopped; the same command goes on with what is in {out}")
+        raise typer.Exit(128 + signal.SIGINT if isinstance(stop, KeyboardInterrupt) else int(stop.code or 1)) from stop
+    for section in sections(comparison):
+        _show(voice, section)
+    for label, reasons in failures(comparison).items():
+        voice.say(f"{label} did not work: {' '.join(reasons)}")
+    for sentence in (sentence for section in sections(comparison) for sentence in answers(section)):
+        voice.say(sentence)
+    voice.say(f"The report is {report}; all numbers are in {out / 'compare.json'}.")
+    voice.answer({**comparison, "out": out, "report": report})
+    if not any(entry["measured"] for entry in comparison["runs"]):
+        raise typer.Exit(1)
+
+
+def contender(text: str) -> Contender:
+    """The model that ``name:argument=value,argument=value`` asks for; a slash parts the values of one argument."""
+    from deepcanon.catalogue import find
+    from deepcanon.cli.arguments import wanted
+    from deepcanon.core import UsageError
+    from deepcanon.studies.compare import Contender
+
+    name, _, rest = text.partition(":")
+    options: dict[str, list[str]] = {}
+    for part in filter(None, rest.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f"arguments are written NAME:argument=value,argument=value; got {text!r}")
+        options[key.strip().replace("-", "_")] = value.split("/")
+    asked = wanted(find(name), options, prefix="")
+    return Contender(text, asked.cls, asked.arguments)
+
+
+def _show(voice: Output, section: Section) -> None:
+    from deepcanon.studies.words import remarks, title
+
+    voice.say(f"\n{title(section)}, on {section.data}")
+    columns = [column.title for column in section.columns]
+    voice.table(["model", *columns], [_cells(section, row) for row in section.rows], numbers=columns)
+    for remark in remarks(section):
+        voice.say(remark)
+
+
+def _cells(section: Section, row: Row) -> list[str]:
+    """The means over the seeds; of more than one seed, the range too."""
+    from deepcanon.studies.tables import NATS
+
+    cells = [row.label]
+    for column in section.columns:
+        text = column.write(row.mean(column))
+        values = row.values(column)
+        if column is NATS and values:
+            text += f" ({row.kind})"
+        every = dict.fromkeys(column.write(value) for value in values)
+        cells.append(f"{text}\n{' '.join(every)}" if len(every) > 1 else text)
+    return cells

@@ -1,0 +1,1 @@
+"""Studies train many times to answer one question."""
