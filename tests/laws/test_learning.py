@@ -93,7 +93,8 @@ class DetachesItsCode(VAE):
 
 def test_a_parameter_that_is_never_trained_is_named() -> None:
     assert "spare.weight never gets a gradient" in verdict(every_parameter_is_trained, Idle).detail
-    assert "discriminator.0.weight never gets a gradient" in verdict(every_parameter_is_trained, ForgetsAPlayer).detail
+    forgotten = verdict(every_parameter_is_trained, ForgetsAPlayer).detail
+    assert re.search(r"discriminator\.[\d.]*weight never gets a gradient", forgotten)
     assert "decoder.net.0.weight never gets a gradient" in verdict(every_parameter_is_trained, DetachesItsCode).detail
     for healthy in (MLP, GAN, VAE):
         assert verdict(every_parameter_is_trained, healthy).holds
@@ -129,7 +130,7 @@ class TrainsAStranger(Toy):
 def test_a_turn_that_changes_what_it_did_not_declare_is_named() -> None:
     for mutant in (ReachesOver, ClipsTheWrongPlayer):
         found = verdict(turns_change_only_their_own, mutant)
-        assert "the turn discriminator changes generator.0.weight" in found.detail
+        assert re.search(r"the turn discriminator changes generator\.[\d.]*weight", found.detail)
         assert not found.holds
     assert "not the model's" in verdict(turns_change_only_their_own, TrainsAStranger).detail
     assert verdict(turns_change_only_their_own, GAN).holds
