@@ -20,7 +20,7 @@ MODELS = [entry.name for entry in catalogue.entries() if entry.module.startswith
 
 def kinds(cls: type[Model[Any]]) -> list[str]:
     """The kinds of laws that a model falls under."""
-    _, batch = cls.example()
+    model, batch = cls.example()
     found = ["contract"]
     if hasattr(cls, "predict") and isinstance(batch, Labelled) and not batch.y.is_floating_point():
         found.append("classifier")
@@ -28,6 +28,10 @@ def kinds(cls: type[Model[Any]]) -> list[str]:
         found.append("latent")
     elif all(hasattr(cls, verb) for verb in ("encode", "decode")):
         found.append("autoencoder")
+    if hasattr(cls, "log_prob") and model.support in ("binary", "categorical"):
+        found.append("discrete")
+    if hasattr(cls, "energy"):
+        found.append("energy")
     return found
 
 
@@ -36,6 +40,8 @@ def test_the_catalogue_finds_the_models() -> None:
     assert kinds(catalogue.find("mlp")) == ["contract", "classifier"]
     assert kinds(catalogue.find("vae")) == ["contract", "latent"]
     assert kinds(catalogue.find("autoencoder")) == ["contract", "autoencoder"]
+    assert kinds(catalogue.find("nade")) == ["contract", "discrete"]
+    assert kinds(catalogue.find("rbm")) == ["contract", "discrete", "energy"]
 
 
 @pytest.mark.parametrize("name", MODELS)

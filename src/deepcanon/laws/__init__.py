@@ -16,6 +16,8 @@ from deepcanon.core import Batch, UsageError
 from deepcanon.laws.autoencoder import check_autoencoder
 from deepcanon.laws.classifier import check_classifier
 from deepcanon.laws.contract import check_contract
+from deepcanon.laws.discrete import check_discrete
+from deepcanon.laws.energy import check_energy
 from deepcanon.laws.finding import Finding, report
 from deepcanon.laws.latent import check_latent
 from deepcanon.laws.target import invented_batch, load_target, target_of
@@ -25,6 +27,8 @@ KINDS: dict[str, Callable[[nn.Module, Batch], list[Finding]]] = {
     "classifier": check_classifier,
     "latent": check_latent,
     "autoencoder": check_autoencoder,
+    "discrete": check_discrete,
+    "energy": check_energy,
 }
 
 __all__ = ["KINDS", "Finding", "check", "load_target", "report"]

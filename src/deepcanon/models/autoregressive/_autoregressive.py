@@ -44,7 +44,11 @@ class Autoregressive(Model[Batch]):
             only_binary(batch.x, self.name())
 
     def loss(self, batch: Batch) -> Terms:
-        return {"nll": -self._log_likelihood(batch.x).mean()}
+        return {"nll": -self.log_prob(batch.x).mean()}
+
+    def metrics(self, batch: Batch) -> Terms:
+        """Nothing more: the loss is the exact ``nll`` already."""
+        return {}
 
     def log_prob(
         self,
@@ -56,7 +60,8 @@ class Autoregressive(Model[Batch]):
     ) -> Tensor:
         """The exact log-probability of each example, (B,)."""
         only_binary(x, self.name())
-        return self._log_likelihood(x)
+        x = flat(x, self.features)
+        return -binary_cross_entropy_with_logits(full(self.logits(x)), x, reduction="none").sum(-1)  # eq. (1)
 
     def forward(self, x: Tensor) -> Tensor:
         """The probability of each value to be 1 given those before it, (B, features)."""
@@ -71,7 +76,3 @@ class Autoregressive(Model[Batch]):
         for d in range(self.features):
             x[:, d] = (uniform[:, d] < self.logits(x)[:, d].sigmoid()).to(x.dtype)
         return x
-
-    def _log_likelihood(self, x: Tensor) -> Tensor:
-        x = flat(x, self.features)
-        return -binary_cross_entropy_with_logits(full(self.logits(x)), x, reduction="none").sum(-1)  # eq. (1)

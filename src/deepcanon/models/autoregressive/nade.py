@@ -31,7 +31,7 @@ class NADE(Autoregressive):
 
     On the fixed binarisation of MNIST, this is meant for an hour on two cores::
 
-        deepcanon train nade --data binarized-mnist --epochs 60 --threads 2 --watch nll
+        deepcanon train nade --data binarized-mnist --threads 2 --watch nll
 
     References:
         | The Neural Autoregressive Distribution Estimator (Larochelle and Murray, 2011),
@@ -43,7 +43,7 @@ class NADE(Autoregressive):
         units: The number of hidden units.
     """
 
-    recipe = Recipe(lr=1e-3, schedule="linear", batch_size=100, epochs=60)
+    recipe = Recipe(lr=1e-3, schedule="linear", batch_size=100, epochs=80)
 
     def __init__(self, features: int, units: int = 500) -> None:
         super().__init__()

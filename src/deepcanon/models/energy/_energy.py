@@ -57,7 +57,7 @@ class Energy(Model[Batch]):
     """How many chains an estimate runs unless it is told."""
     TEMPERATURES = 1000
     """In how many steps a chain goes from the base to the model."""
-    SWEEPS = 1000
+    SWEEPS = 500
     """How many moves lie between a draw of the base and a sample; half of them warm up along the same path."""
 
     @abstractmethod

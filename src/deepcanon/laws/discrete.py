@@ -1,0 +1,186 @@
+"""The laws of discrete distributions: modules whose ``log_prob`` gives logarithms of probabilities.
+
+What can be counted is counted: with few enough inputs all of them are written out, and their probabilities must sum to
+1 and be those by which ``sample`` draws. The values of an input are 0 and 1 where the module's ``support`` is binary,
+else those that occur in the examples.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from scipy import stats
+from torch import Tensor, nn
+
+from deepcanon.core import Batch, Model, UsageError
+from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.probe import TIGHT, distance, doubled, first, repeated, seeded, total
+from deepcanon.laws.slope import slopes
+
+MOST = 2**14
+"""How many inputs are written out."""
+DRAWS = 4000
+RARE = 1e-6
+"""How improbable a statistic must be before the law of chance is taken to be broken."""
+FEW = 5.0
+"""Inputs that are expected less often than this are counted together."""
+
+
+@law
+def probabilities_sum_to_one(module: Any, batch: Batch) -> Measured | None:
+    """The probabilities of all inputs sum to 1; of a lower bound, to no more."""
+    evidence = _evidence(module)
+    module, batch = doubled(stirred(module), batch)
+    x = states(module, batch)
+    if x is None or evidence not in ("exact", "lower"):
+        return None
+    with torch.no_grad():
+        mass = float(module.log_prob(x).double().logsumexp(0).exp())
+    over = mass - 1 if evidence == "lower" else abs(mass - 1)
+    return over, 1e-6, f"the probabilities of all {len(x)} inputs sum to {mass:.9g}"
+
+
+@law
+def log_probabilities_are_not_positive(module: Any, batch: Batch) -> Measured | None:
+    """No input is more probable than 1, and all log-probabilities are numbers."""
+    if _evidence(module) not in ("exact", "lower"):
+        return None
+    module, batch = doubled(stirred(module), batch)
+    with torch.no_grad():
+        found = module.log_prob(batch.x)
+    if tuple(found.shape) != (len(batch.x),):
+        return 1, 0, f"log_prob gives {tuple(found.shape)} for {len(batch.x)} examples"
+    highest = math.inf if bool(found.isnan().any()) else float(found.max())
+    return highest, TIGHT, f"the highest of {len(found)} log-probabilities is {highest:.6g}"
+
+
+@law
+def samples_follow_the_probabilities(module: Any, batch: Batch) -> Measured | None:
+    """Inputs drawn by ``sample`` occur as often as ``log_prob`` says (chi-square)."""
+    if not hasattr(module, "sample") or _evidence(module) != "exact":
+        return None
+    module, batch = doubled(stirred(module), batch)
+    x = states(module, batch)
+    if x is None:
+        return None
+    with torch.no_grad():
+        expected = DRAWS * module.log_prob(x).double().exp()
+        drawn = module.sample(DRAWS, generator=seeded(0))
+    return chi_square(drawn, x, expected)
+
+
+@law
+def duplicates_change_nothing(module: Any, batch: Batch) -> Measured | None:
+    """An example has the probability that it has alone, twice over, or in another order."""
+    if _evidence(module) not in ("exact", "unnormalised"):
+        return None
+    module, batch = doubled(stirred(module), batch)
+    order = torch.randperm(len(batch), generator=seeded(0))
+    with torch.no_grad():
+        together = module.log_prob(batch.x)
+        twice = module.log_prob(repeated(batch, 2).x)
+        shuffled = module.log_prob(batch.select(order).x)
+        alone = torch.cat([module.log_prob(batch.x[i : i + 1]) for i in range(min(4, len(batch)))])
+    gaps = {
+        "twice": distance(twice, torch.cat([together, together])),
+        "in another order": distance(shuffled, together[order]),
+        "alone": distance(alone, together[: len(alone)]),
+    }
+    worst = max(gaps, key=lambda how: math.inf if math.isnan(gaps[how]) else gaps[how])
+    return gaps[worst], TIGHT, f"log_prob moves most when an example comes {worst}: by {gaps[worst]:.2g}"
+
+
+@law
+def loss_is_minus_log_probability(module: Any, batch: Batch) -> Measured | None:
+    """The loss, unless it is a surrogate, or one of its terms is the mean of minus the log-probability."""
+    if not hasattr(module, "loss") or getattr(module, "surrogate", False) or _evidence(module) != "exact":
+        return None
+    module, batch = doubled(stirred(module), batch)
+    with torch.no_grad():
+        terms, wanted = module.loss(batch), -float(module.log_prob(batch.x).mean())
+    candidates = [float(total(terms)), *(float(value) for value in terms.values())]
+    nearest = min(candidates, key=lambda value: abs(value - wanted))
+    return abs(nearest - wanted), 1e-6 * (1 + abs(wanted)), f"the loss is {nearest:.6g}, -log p is {wanted:.6g}"
+
+
+@law
+def gradient_is_the_slope(module: Any, batch: Batch) -> Measured | None:
+    """The gradient of an exact log-probability agrees with central differences along random lines."""
+    if _evidence(module) != "exact":
+        return None
+    module, few = doubled(stirred(module), first(batch, 8))
+    return slopes(module, lambda: module.log_prob(few.x).mean())
+
+
+@law
+def other_values_are_refused(module: Any, batch: Batch) -> Measured | None:
+    """A model of zeros and ones gives no probability to values between them."""
+    if not isinstance(module, Model) or module.support != "binary":
+        return None
+    try:
+        with torch.no_grad():
+            module.eval().log_prob(torch.full_like(batch.x, 0.5))  # type: ignore[operator]
+    except UsageError as refusal:
+        return 0, 0, f"refused: {refusal}"
+    return 1, 0, "an example of halves got a probability"
+
+
+LAWS = (
+    probabilities_sum_to_one,
+    log_probabilities_are_not_positive,
+    samples_follow_the_probabilities,
+    duplicates_change_nothing,
+    loss_is_minus_log_probability,
+    gradient_is_the_slope,
+    other_values_are_refused,
+)
+
+
+def check_discrete(module: nn.Module, batch: Batch) -> list[Finding]:
+    """What the laws of discrete distributions find in any module with ``log_prob``."""
+    if not callable(getattr(module, "log_prob", None)):
+        raise UsageError("a discrete distribution has log_prob, which is missing")
+    return findings(LAWS, module, batch)
+
+
+def states(module: Any, batch: Batch) -> Tensor | None:
+    """All inputs, in the shape and type of the examples; None where there are too many."""
+    binary = getattr(module, "support", None) == "binary"
+    values = torch.tensor([0, 1]) if binary else batch.x.unique().cpu()
+    size = batch.x[0].numel()
+    if len(values) < 2 or size * math.log2(len(values)) > math.log2(MOST):
+        return None
+    every = torch.cartesian_prod(*[values] * size).reshape(-1, *batch.x.shape[1:])
+    return every.to(batch.x.dtype)
+
+
+def chi_square(drawn: Tensor, x: Tensor, expected: Tensor) -> Measured:
+    """How far the counts of all inputs ``x`` among those ``drawn`` are from what is ``expected``, as a chi-square."""
+    place = {tuple(row): number for number, row in enumerate(x.flatten(1).tolist())}
+    rows = [place.get(tuple(row)) for row in drawn.to(x.dtype).flatten(1).tolist()]
+    known = torch.tensor([row for row in rows if row is not None], dtype=torch.long)
+    if len(known) < len(drawn):
+        return 1, 0, f"{len(drawn) - len(known)} of {len(drawn)} samples are no inputs at all"
+    seen = known.bincount(minlength=len(x)).double()
+    often = expected >= FEW
+    cells = [*zip(seen[often].tolist(), expected[often].tolist(), strict=True)]
+    rest = (float(seen[~often].sum()), float(expected[~often].sum()))
+    if rest[1] >= FEW or rest[0] > 10 * FEW:
+        cells.append((rest[0], max(rest[1], 0.5)))
+    statistic = sum((got - want) ** 2 / want for got, want in cells)
+    bound = float(stats.chi2.isf(RARE, max(1, len(cells) - 1)))
+    return statistic, bound, f"chi-square of {len(drawn)} samples over {len(cells)} cells"
+
+
+def stirred(module: nn.Module) -> nn.Module:
+    """The module with much noise on its parameters, so that no two inputs are equally probable."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    return module
+
+
+def _evidence(module: Any) -> str:
+    return str(getattr(module, "evidence", "exact"))

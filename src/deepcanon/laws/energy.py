@@ -1,0 +1,138 @@
+"""The laws of energies: modules whose ``energy`` is minus the log-probability of an example, up to a constant."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Batch, Descend, Model, UsageError
+from deepcanon.laws.discrete import DRAWS, chi_square, states, stirred
+from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.probe import TIGHT, distance, doubled, repeated, seeded, total
+
+ROUNDS = 100
+ROWS = 256
+
+
+@law
+def each_example_has_one_finite_energy(module: Any, batch: Batch) -> Measured:
+    """The energy is one number per example, the same alone and beside others."""
+    module, batch = doubled(module, batch)
+    with torch.no_grad():
+        found = module.energy(batch.x)
+        if tuple(found.shape) != (len(batch.x),):
+            return 1, 0, f"energy gives {tuple(found.shape)} for {len(batch.x)} examples"
+        alone = torch.cat([module.energy(batch.x[i : i + 1]) for i in range(min(4, len(batch)))])
+    gap = distance(alone, found[: len(alone)])
+    bad = int((~found.isfinite()).sum())
+    return gap + bad, TIGHT, f"{bad} energies are not finite; alone they differ by {gap:.2g}"
+
+
+@law
+def low_energy_is_high_probability(module: Any, batch: Batch) -> Measured | None:
+    """Energy and log-probability sum to the same constant for all examples."""
+    if not hasattr(module, "log_prob"):
+        return None
+    module, batch = doubled(stirred(module), batch)
+    with torch.no_grad():
+        constant = module.energy(batch.x) + module.log_prob(batch.x, samples=10, generator=seeded(0))
+    spread = float(constant.max() - constant.min()) / (1 + float(constant.abs().max()))
+    return spread, TIGHT, f"energy + log_prob lies from {float(constant.min()):.9g} to {float(constant.max()):.9g}"
+
+
+@law
+def the_constant_normalises(module: Any, batch: Batch) -> Measured | None:
+    """The sum of exp(-energy) over all inputs is Z of an exact log-probability, -energy - log Z."""
+    if not hasattr(module, "log_prob") or getattr(module, "evidence", "") != "exact":
+        return None
+    module, batch = doubled(stirred(module), batch)
+    x = states(module, batch)
+    if x is None:
+        return None
+    with torch.no_grad():
+        wanted = float((-module.energy(x)).logsumexp(0))
+        claimed = -float((module.energy(batch.x) + module.log_prob(batch.x))[0])
+    return abs(wanted - claimed), 1e-6 * (1 + abs(wanted)), f"log Z is {wanted:.9g}, the model's is {claimed:.9g}"
+
+
+@law
+def samples_follow_the_energies(module: Any, batch: Batch) -> Measured | None:
+    """Inputs drawn by ``sample`` occur in proportion to exp(-energy) (chi-square)."""
+    if not hasattr(module, "sample"):
+        return None
+    module, batch = doubled(stirred(module), batch)
+    x = states(module, batch)
+    if x is None:
+        return None
+    with torch.no_grad():
+        expected = DRAWS * (-module.energy(x)).double().softmax(0)
+        drawn = module.sample(DRAWS, generator=seeded(0))
+    return chi_square(drawn, x, expected)
+
+
+@law
+def gradient_by_hand_is_that_of_the_loss(module: Any, batch: Batch) -> Measured | None:
+    """A turn that fills in its gradient by a rule of its own fills in what its loss has, with the same random draws."""
+    if not isinstance(module, Model):
+        return None
+    module, batch = doubled(stirred(module), batch)
+    worst, names = 0.0, []
+    for place, turn in enumerate(module.turns()):
+        if isinstance(turn, Descend) and turn.gradient is not None:
+            names.append(turn.name)
+            gap = distance(_gradients(module, place, batch, by_hand=True), _gradients(module, place, batch))
+            worst = gap if not gap <= worst else worst
+    return (worst, TIGHT, f"turns {', '.join(names)}") if names else None
+
+
+@law
+def learning_raises_the_likelihood(module: Any, batch: Batch) -> Measured | None:
+    """On average the gradient of a contrast points where the exact likelihood of the data falls."""
+    if not isinstance(module, Model) or getattr(module, "evidence", "") != "exact" or not module.surrogate:
+        return None
+    module, batch = doubled(stirred(module), batch)
+    many = repeated(batch, math.ceil(ROWS / len(batch)))
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    exact = torch.autograd.grad(-module.log_prob(batch.x).mean(), parameters)
+    mean = [torch.zeros_like(parameter) for parameter in parameters]
+    for _ in range(ROUNDS):
+        for total_so_far, part in zip(mean, torch.autograd.grad(total(module.loss(many)), parameters), strict=True):
+            total_so_far += part / ROUNDS
+    one, other = (torch.cat([part.flatten() for part in parts]) for parts in (mean, exact))
+    cosine = float(torch.cosine_similarity(one, other, dim=0))
+    return -cosine, -0.3, f"the cosine between the mean gradient of the loss and that of -log p is {cosine:.3f}"
+
+
+LAWS = (
+    each_example_has_one_finite_energy,
+    low_energy_is_high_probability,
+    the_constant_normalises,
+    samples_follow_the_energies,
+    gradient_by_hand_is_that_of_the_loss,
+    learning_raises_the_likelihood,
+)
+
+
+def check_energy(module: nn.Module, batch: Batch) -> list[Finding]:
+    """What the laws of energies find in any module with ``energy``."""
+    if not callable(getattr(module, "energy", None)):
+        raise UsageError("an energy model has energy, which is missing")
+    return findings(LAWS, module, batch)
+
+
+def _gradients(module: Model[Any], place: int, batch: Batch, by_hand: bool = False) -> list[Tensor]:
+    """The gradients of the model's turn at this place, on a copy, so that chains begin alike."""
+    model = copy.deepcopy(module).train()
+    turn = model.turns()[place]
+    if not isinstance(turn, Descend):
+        return []
+    torch.manual_seed(0)
+    if by_hand and turn.gradient is not None:
+        turn.gradient(batch)
+    else:
+        total(turn.loss(batch)).backward()
+    return [torch.zeros_like(p) if p.grad is None else p.grad for p in turn.parameters]

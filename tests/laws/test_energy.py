@@ -1,0 +1,192 @@
+"""Each law of energies is shown a machine that breaks it, the slips of textbooks among them; healthy ones keep them."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn.functional import softplus
+
+from deepcanon.core import Batch, Terms, UsageError
+from deepcanon.laws import energy as laws
+from deepcanon.laws import report
+from deepcanon.laws.finding import Law
+from deepcanon.models.energy.hopfield import Hopfield
+from deepcanon.models.energy.rbm import RBM
+
+
+def fails(law: Law, cls: Any) -> bool:
+    torch.manual_seed(0)
+    found = law(*cls.example())
+    assert found is not None
+    return not found.holds
+
+
+class Contrastive(RBM):
+    @classmethod
+    def example(cls) -> Any:
+        _, batch = super().example()
+        return cls(features=6, units=4, persistent=False), batch
+
+
+class Large(RBM):
+    """Too many states to write out."""
+
+    MOST = 10
+
+    @classmethod
+    def example(cls) -> Any:
+        return cls(20, 3), Batch(torch.rand(8, 20, generator=Generator().manual_seed(0)).round())
+
+
+class Bowl(nn.Module):
+    """A plain module with an energy and nothing else."""
+
+    def energy(self, x: Tensor) -> Tensor:
+        return x.square().sum(-1)
+
+    @classmethod
+    def example(cls) -> tuple["Bowl", Batch]:
+        return cls(), Batch(torch.randn(8, 3))
+
+
+@pytest.mark.parametrize(("model", "count"), [(RBM, 6), (Contrastive, 6), (Large, 3), (Hopfield, 1), (Bowl, 1)])
+def test_healthy_models_keep_the_laws(model: Any, count: int) -> None:
+    torch.manual_seed(0)
+    found = laws.check_energy(*model.example())
+    assert all(finding.holds for finding in found), report(found)
+    assert len(found) == count
+
+
+class PerUnit(RBM):
+    def energy(self, x: Tensor) -> Tensor:
+        return -softplus(self._up(x))
+
+
+class OfTheBatch(RBM):
+    def energy(self, x: Tensor) -> Tensor:
+        return super().energy(x) - super().energy(x).mean()
+
+
+class Overflows(RBM):
+    def energy(self, x: Tensor) -> Tensor:
+        return super().energy(x) * torch.inf
+
+
+@pytest.mark.parametrize("mutant", [PerUnit, OfTheBatch, Overflows])
+def test_energies_that_are_not_one_number_per_example_are_caught(mutant: Any) -> None:
+    assert fails(laws.each_example_has_one_finite_energy, mutant)
+
+
+class Reversed(RBM):
+    """p = exp(+E) / Z."""
+
+    def log_prob(self, x: Tensor, **_: Any) -> Tensor:
+        constant = self.exact_log_partition()
+        assert constant is not None
+        return self.energy(x) - constant
+
+
+class Hotter(RBM):
+    def energy(self, x: Tensor) -> Tensor:
+        return 2 * super().energy(x)
+
+    def log_prob(self, x: Tensor, **_: Any) -> Tensor:
+        return RBM.log_prob(self, x) + 0.5 * self.energy(x)
+
+
+@pytest.mark.parametrize("mutant", [Reversed, Hotter])
+def test_energies_that_are_not_minus_log_probabilities_are_caught(mutant: Any) -> None:
+    assert fails(laws.low_energy_is_high_probability, mutant)
+
+
+class ForgetsTheBiases(RBM):
+    """Z of a machine without hidden biases."""
+
+    def exact_log_partition(self, over: Any = None) -> Tensor | None:
+        return super().exact_log_partition(over) - softplus(self.hidden_bias).sum()  # type: ignore[operator]
+
+
+def test_a_constant_that_does_not_normalise_is_caught() -> None:
+    assert fails(laws.the_constant_normalises, ForgetsTheBiases)
+
+
+class SigmoidOfMinus(RBM):
+    """p(v = 1 | h) = sigma(-b - Wh)."""
+
+    def move(self, x: Tensor, beta: float, generator: Generator | None = None) -> Tensor:
+        return 1 - super().move(x, beta, generator)
+
+
+class BiasesSwapped(RBM):
+    """b and c change places."""
+
+    @classmethod
+    def example(cls) -> Any:
+        _, batch = super().example()
+        return cls(features=6, units=6, chains=16), batch
+
+    def _free_energy(self, x: Tensor, up: Tensor) -> Tensor:
+        return -(x @ self.hidden_bias) - softplus(up - self.hidden_bias + self.visible_bias).sum(-1)
+
+
+class WithoutHiddenBias(RBM):
+    def _free_energy(self, x: Tensor, up: Tensor) -> Tensor:
+        return super()._free_energy(x, up - self.hidden_bias)
+
+
+class StopsEarly(RBM):
+    SWEEPS = 0
+
+
+@pytest.mark.parametrize("mutant", [SigmoidOfMinus, BiasesSwapped, WithoutHiddenBias, StopsEarly])
+def test_samples_that_do_not_follow_the_energies_are_caught(mutant: Any) -> None:
+    assert fails(laws.samples_follow_the_energies, mutant)
+
+
+class OppositeSign(RBM):
+    """dE/dW = +h x'."""
+
+    def gradient(self, batch: Batch) -> Terms:
+        terms = super().gradient(batch)
+        for parameter in self.parameters():
+            assert parameter.grad is not None
+            parameter.grad = -parameter.grad
+        return terms
+
+
+class SumOverTheBatch(RBM):
+    def gradient(self, batch: Batch) -> Terms:
+        terms = super().gradient(batch)
+        assert self.weight.grad is not None
+        self.weight.grad = self.weight.grad * len(batch)
+        return terms
+
+
+@pytest.mark.parametrize("mutant", [OppositeSign, SumOverTheBatch])
+def test_a_gradient_by_hand_that_is_not_that_of_the_loss_is_caught(mutant: Any) -> None:
+    assert fails(laws.gradient_by_hand_is_that_of_the_loss, mutant)
+
+
+class Unlearns(RBM):
+    """F(chain) - F(data)."""
+
+    def loss(self, batch: Batch) -> Terms:
+        return {name: -value for name, value in super().loss(batch).items()}
+
+
+class ThroughTheData(RBM):
+    """Takes the data for the chain, so that only noise is left."""
+
+    def negatives(self, x: Tensor) -> Tensor:
+        return x[torch.randint(len(x), (len(x),))]
+
+
+@pytest.mark.parametrize("mutant", [Unlearns, ThroughTheData])
+def test_learning_that_does_not_raise_the_likelihood_is_caught(mutant: Any) -> None:
+    assert fails(laws.learning_raises_the_likelihood, mutant)
+
+
+def test_the_kind_needs_its_verb() -> None:
+    with pytest.raises(UsageError, match="energy, which is missing"):
+        laws.check_energy(nn.Linear(1, 1), Batch(torch.zeros(1, 1)))
