@@ -1,6 +1,7 @@
 """Each law of learning is shown a model that breaks it and names the fault."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
