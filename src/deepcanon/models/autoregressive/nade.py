@@ -73,7 +73,7 @@ class NADE(Autoregressive):
             new = self._new_layers(seen)  # (B, chunk)
             row, place = new.nonzero(as_tuple=True)  # of each of the S different hidden layers
             before = seen[row] * (torch.arange(seen.shape[1], device=x.device) < place.unsqueeze(1))  # (S, chunk)
-            h = full(torch.addmm(a.index_select(0, row), before, weight)).sigmoid()  # (S, units), eq. (1)
+            h = a.index_select(0, row).addmm_(before, weight).sigmoid_()  # (S, units), eq. (1), in one memory
             which = new.flatten().cumsum(0).view_as(new) - 1  # the hidden layer of each value
             parts.append((h @ readout.T).gather(0, which))
             a = full(torch.addmm(a, seen, weight))

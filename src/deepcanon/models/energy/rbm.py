@@ -148,11 +148,11 @@ class RBM(Energy):
         x = flat(x, self.features)
         up = self._up(x)
         few = torch.randperm(self.features)[: self.PROBES].tolist() if self.features > self.PROBES else None
-        total = x.new_zeros(len(x))
+        here, total = softplus(up).sum(-1), x.new_zeros(len(x))
         for i in range(self.features) if few is None else few:
             flip = 1 - 2 * x[:, i]  # (B,)
-            flipped = up + torch.outer(flip, self.weight[i])
-            rise = -flip * self.visible_bias[i] - (softplus(flipped) - softplus(up)).sum(-1)  # F(flipped) - F(x)
+            there = softplus(up + torch.outer(flip, self.weight[i])).sum(-1)
+            rise = here - there - flip * self.visible_bias[i]  # F(flipped) - F(x)
             total = total - logsigmoid(rise)
         return total if few is None else total * (self.features / self.PROBES)
 
