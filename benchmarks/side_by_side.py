@@ -1,0 +1,32 @@
+"""Functions timed side by side in one process: A B A B, so that all see the same machine; ratios are of neighbours."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+Times = dict[str, list[float]]
+
+
+def interleaved(contenders: Mapping[str, Callable[[], object]], rounds: int, warm_up: int = 2) -> Times:
+    """Seconds of every run of each contender, in turns, the order reversed from round to round."""
+    times: Times = {name: [] for name in contenders}
+    for number in range(warm_up + rounds):
+        for name in contenders if number % 2 == 0 else reversed(list(contenders)):
+            begun = time.perf_counter()
+            contenders[name]()
+            if number >= warm_up:
+                times[name].append(time.perf_counter() - begun)
+    return times
+
+
+def table(title: str, times: Times, ours: str) -> dict[str, dict[str, float]]:
+    """Print the median of each contender and how many times faster ours is, by pairs of neighbours; return both."""
+    print(title)
+    numbers = {}
+    for name, seconds in times.items():
+        factor = statistics.median(a / b for a, b in zip(seconds, times[ours], strict=True))
+        numbers[name] = {"milliseconds": round(1e3 * statistics.median(seconds), 3), "ours_faster_by": round(factor, 3)}
+        print(f"  {name:32} {numbers[name]['milliseconds']:10.2f} ms   {ours} is faster by {factor:.2f}x")
+    return numbers
