@@ -39,7 +39,7 @@ class GAN(Model[Batch]):
         game: What the generator minimises: ``non_saturating`` or ``minimax``.
     """
 
-    recipe = Recipe(optimizer="adam:betas=0.5/0.99", lr=1e-3, batch_size=128, epochs=60)
+    recipe = Recipe(optimizer="adam:betas=0.0/0.99", lr=4e-3, schedule="cosine", batch_size=128, epochs=50)
     surrogate = True
 
     def __init__(

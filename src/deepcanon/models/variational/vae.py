@@ -59,7 +59,7 @@ class VAE(Variational):
         activation: The activation of the hidden layers by name.
     """
 
-    recipe = Recipe(epochs=50)
+    recipe = Recipe(lr=3e-3, epochs=50)
 
     def __init__(
         self,
