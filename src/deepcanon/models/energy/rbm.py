@@ -107,14 +107,18 @@ class RBM(Energy):
     def gradient(self, batch: Batch) -> Terms:
         """The gradient of the loss by hand: how often two units are on in the chains, less how often in the data."""
         x = flat(batch.x, self.features)
-        up = self._up(x)
-        positive = up.sigmoid()
-        seen, seen_up, negative = self._negative_phase(positive)
-        together = torch.addmm(seen.T @ negative, x.T, positive, beta=1 / len(seen), alpha=-1 / len(x))
-        self.weight.grad = full(together)
-        self.visible_bias.grad = seen.mean(0) - x.mean(0)
-        self.hidden_bias.grad = negative.mean(0) - positive.mean(0)
-        return {"contrast": self._free_energy(x, up).mean() - self._free_energy(seen, seen_up).mean()}
+        seen = self._run_chains(x)
+        both = torch.cat([x, seen])
+        up = self._up(both)
+        on = up.sigmoid()
+        self._keep_chains(on[len(x) :])
+        share = torch.cat([x.new_full((len(x),), -1 / len(x)), x.new_full((len(seen),), 1 / len(seen))])
+        self.weight.grad = full((share.unsqueeze(1) * both).T @ on)
+        self.visible_bias.grad = full(share @ both)
+        self.hidden_bias.grad = full(share @ on)
+        # The mean of (2) over data less that over chains; log(1 + e^a) = a - log sigma(a), and sigma(a) is at hand.
+        hidden = (share @ up).sum() - (share @ on.clamp_min(torch.finfo(on.dtype).tiny).log_()).sum()
+        return {"contrast": self.visible_bias @ self.visible_bias.grad + hidden}
 
     def metrics(self, batch: Batch) -> Terms:
         return super().metrics(batch) if self.enumerable else {"pseudo_nll": self.pseudo_nll(batch.x).mean()}
@@ -128,7 +132,9 @@ class RBM(Energy):
     @torch.no_grad()
     def negatives(self, x: Tensor) -> Tensor:
         """Visible states at the end of the chains, (chains or B, features)."""
-        return self._negative_phase(self.encode(x))[0]
+        seen = self._run_chains(flat(x, self.features))
+        self._keep_chains(self.encode(seen))
+        return seen
 
     def encode(self, x: Tensor) -> Tensor:
         """The probability of each hidden unit to be on, (B, units)."""
@@ -188,16 +194,18 @@ class RBM(Energy):
         bias = torch.lerp(self.origin, self.visible_bias, beta)
         return _coins((bias + beta * full(h @ self.weight.T)).sigmoid(), generator)
 
-    def _negative_phase(self, positive: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The visible states of the chains, and the inputs and probabilities of the hidden units there."""
-        probability = self.chains if self.persistent else positive
-        for _ in range(self.sweeps):
-            seen = _coins(self._down(_coins(probability)).sigmoid())
-            up = self._up(seen)
-            probability = up.sigmoid()
+    def _run_chains(self, x: Tensor) -> Tensor:
+        """The visible states of the chains after so many sweeps from where they are, or from the data."""
+        on = self.chains if self.persistent else self._up(x).sigmoid()
+        seen = _coins(self._down(_coins(on)).sigmoid())
+        for _ in range(self.sweeps - 1):
+            seen = self.move(seen, 1)
+        return seen
+
+    def _keep_chains(self, on: Tensor) -> None:
+        """Let persistent chains go on from hidden units with these probabilities, if this is training."""
         if self.persistent and self.training:
-            self.chains.copy_(probability)
-        return seen, up, probability
+            self.chains.copy_(on)
 
     def _up(self, x: Tensor) -> Tensor:
         """The inputs of the hidden units, (B, units)."""
