@@ -189,8 +189,16 @@ def _trained(job: Job, data: Dataset[Any], folder: Path, budget: float | None, q
     with kept():
         torch.manual_seed(job.seed)
         model = job.contender.build(data)
-    fit(model, data, out=folder, seed=job.seed, quiet=quiet, observers=observers)
+    fit(model, data, out=folder, seed=job.seed, watch=watched(model, data), quiet=quiet, observers=observers)
     return Run.open(folder)
+
+
+def watched(model: Model[Any], data: Dataset[Any]) -> str | None:
+    """By what the weights are chosen: else a family whose recipe trains it for too long would seem to fit badly.
+
+    A loss that is no measure of fit chooses nothing, and the last weights are kept.
+    """
+    return None if model.surrogate or data.valid is None else "loss"
 
 
 def _plan(contenders: Sequence[Contender], forms: Forms, seeds: int) -> tuple[list[Job], dict[str, str]]:

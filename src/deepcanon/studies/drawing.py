@@ -43,7 +43,7 @@ class Scale:
         """
         raw = (self.high - self.low) / count
         power: float = 10.0 ** math.floor(math.log10(raw))
-        step = next(size * power for size in (1, 2, 5, 10) if size * power >= raw)
+        step = next(size * power for size in (1, 2, 5, 10) if size * power >= 0.7 * raw)
         first = math.ceil(self.low / step)
         return [round(i * step, 12) for i in range(first, math.floor(self.high / step) + 1)]
 

@@ -51,6 +51,8 @@ class Measured(TypedDict):
     steps: int
     planned: int
     seconds: float
+    weights: str
+    watch: str | None
     test: dict[str, float | None]
     metrics: list[str]
     likelihood: Likelihood | None
@@ -72,6 +74,8 @@ def measure(model: Model[Any], data: Dataset[Any], form: Form, run: Run, yardsti
         "steps": info["results"]["steps"],
         "planned": planned,
         "seconds": info["results"]["seconds"],
+        "weights": info["weights"],
+        "watch": run.settings.watch,
         "test": test,
         "metrics": list(metrics),
         "likelihood": _likelihood(model, data, form, test.get("nll"), seed),

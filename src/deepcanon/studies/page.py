@@ -37,7 +37,7 @@ section { background: var(--sheet); border: 1px solid var(--line); border-radius
 .scroll { overflow-x: auto; margin: 0 -1.5rem; padding: 0 1.5rem }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums }
 th, td { padding: .5rem .5rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top }
-tbody th, th:first-child { text-align: left; font-weight: 600; overflow-wrap: anywhere; min-width: 8rem }
+tbody th, th:first-child { text-align: left; font-weight: 600; min-width: 7.5rem }
 thead th { color: var(--muted); font-weight: 500; font-size: .82rem; vertical-align: bottom }
 td { white-space: nowrap }
 td small, th small { display: block; color: var(--muted); font-size: .74rem; font-weight: 400; white-space: normal;
@@ -89,6 +89,7 @@ pre { background: var(--ground); border: 1px solid var(--line); border-radius: 8
   dl { grid-template-columns: 1fr; gap: .1rem }
   dd { margin-bottom: .6rem }
   section { padding: 1.1rem }
+  .scroll { margin: 0 -1.1rem; padding: 0 1.1rem }
 }
 @media print { body { background: #fff } section { break-inside: avoid } }
 </style>

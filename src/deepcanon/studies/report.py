@@ -28,6 +28,12 @@ from deepcanon.studies.words import answers, compare_command, remarks, run_comma
 from deepcanon.train.files import write_whole
 
 FILE = "report.html"
+NOTE = """<p>All numbers are means over the seeds, measured on the test part, which no training has seen; small numbers
+below are the single seeds. Of every training the weights with the best validation loss were kept, or the last ones
+where the loss is no measure of fit. A dash means that a model has no such number. Log-likelihoods of zeros and ones and
+of real values never stand in one table, since a probability and a density cannot be compared. Precision and coverage
+follow Kynkäänniemi et al. (2019) and Naeem et al. (2020), the two-sample test Lopez-Paz and Oquab (2017), the
+calibration error Guo et al. (2017).</p>"""
 
 
 def write_report(comparison: Comparison, contenders: Sequence[Contender], out: Path) -> Path:
@@ -105,7 +111,7 @@ def _ladder(section: Section) -> str:
 def _table(section: Section) -> str:
     head = "".join(f"<th>{_text(column.title)}</th>" for column in section.columns)
     body = "".join(
-        f"<tr><th>{_text(row.label)}</th>{''.join(_cell(section, row, column) for column in section.columns)}</tr>"
+        f"<tr><th>{_label(row.label)}</th>{''.join(_cell(section, row, column) for column in section.columns)}</tr>"
         for row in section.rows
     )
     return (
@@ -170,14 +176,7 @@ def _failures(comparison: Comparison) -> str:
 def _meanings(tables: Sequence[Section]) -> str:
     columns = {column.title: column for section in tables for column in section.columns if column.meaning}
     terms = "".join(f"<dt>{_text(name)}</dt><dd>{_text(column.meaning)}</dd>" for name, column in columns.items())
-    note = (
-        "<p>All numbers are means over the seeds, measured on the test part, which no training has seen; small numbers "
-        "below are the single seeds. A dash means that a model has no such number. Log-likelihoods of zeros and ones "
-        "and of real values never stand in one table, since a probability and a density cannot be compared. Precision "
-        "and coverage follow Kynkäänniemi et al. (2019) and Naeem et al. (2020), the two-sample test Lopez-Paz and "
-        "Oquab (2017), the calibration error Guo et al. (2017).</p>"
-    )
-    return f"<section><h2>How to read the numbers</h2>{note}<dl>{terms}</dl></section>"
+    return f"<section><h2>How to read the numbers</h2>{NOTE}<dl>{terms}</dl></section>"
 
 
 def _commands(comparison: Comparison, contenders: Sequence[Contender], out: Path) -> str:
@@ -203,6 +202,11 @@ def _list(sentences: Sequence[str], style: str = "") -> str:
     if not sentences:
         return ""
     return f'<ul class="{style}">{"".join(f"<li>{_text(sentence)}</li>" for sentence in sentences)}</ul>'
+
+
+def _label(words: str) -> str:
+    """A name that may be broken between its arguments."""
+    return _text(words).replace(":", ":<wbr>").replace(",", ",<wbr>").replace("=", "=<wbr>")
 
 
 def _text(words: str) -> str:

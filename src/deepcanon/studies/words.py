@@ -91,6 +91,8 @@ def run_commands(comparison: Comparison, contenders: Sequence[Contender]) -> lis
         if comparison["request"]["target"] is not None:
             words += ["--target", comparison["request"]["target"]]
         words += _options(contender.arguments)
+        if entry["measured"] is not None and entry["measured"]["watch"] is not None:
+            words += ["--watch", entry["measured"]["watch"]]
         words += ["--seed", str(entry["seed"]), "--threads", str(comparison["threads"])]
         found.append(shlex.join(words))
     return found

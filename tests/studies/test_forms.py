@@ -1,0 +1,46 @@
+"""Each model gets the form of the data that it models, and every form has the same split."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from deepcanon.core import UsageError
+from deepcanon.studies.forms import Forms
+
+
+def test_images_come_as_zeros_and_ones_or_dequantised_with_the_same_split() -> None:
+    forms = Forms("digits")
+    plain, real, binary = (forms[form] for form in ("plain", "dequantised", "binary"))
+    levels = plain.preprocessing["levels"]
+    for part in ("train", "valid", "test"):
+        whole = (plain.split(part).x * (levels - 1)).round()
+        assert torch.equal((real.split(part).x * levels).floor(), whole)
+        assert torch.equal(binary.split(part).x, (plain.split(part).x >= 0.5).float())
+    assert forms["binary"] is binary
+
+
+def test_a_form_that_is_asked_for_is_what_models_of_any_values_get() -> None:
+    forms = Forms("digits:binary")
+    assert forms["plain"].name == "digits:binary"
+    assert forms["dequantised"].name == "digits:dequantised"
+    assert forms["binary"].name == "digits:binary"
+
+
+def test_points_and_tables_stay_as_they_are_but_densities_and_probabilities_are_told_apart(tmp_path: Path) -> None:
+    forms = Forms("moons")
+    assert forms.suiting("real") == forms.suiting("any") == "plain"
+    assert forms["plain"].name == "moons"
+    assert forms.suiting("binary") == "binary"
+    assert forms["binary"] is forms["plain"]
+
+
+def test_data_without_a_test_part_cannot_be_compared_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    from deepcanon.data import from_tensors
+    from deepcanon.studies import forms
+
+    monkeypatch.setattr(forms, "load_data", lambda name, target: from_tensors(torch.zeros(5, 2)))
+    with pytest.raises(UsageError, match="has no 'test' part"):
+        Forms("x")
