@@ -290,3 +290,29 @@ def test_preprocessing_of_other_data_is_refused(tmp_path: Path) -> None:
         load(path, "price", saved)
     with pytest.raises(DataError, match="not that of a table: it has levels"):
         apply(path, {"levels": 17})
+
+
+@pytest.mark.parametrize("constant", [0.1, 7, 0, 123456.7, 1e-200])
+def test_a_constant_column_does_not_magnify_a_new_value(constant: float, tmp_path: Path) -> None:
+    rows = [[constant, number, "ab"[number % 2]] for number in range(30)]
+    data = load(write(tmp_path / "a.csv", rows, ["c", "x", "y"]), "y")
+    new = apply(write(tmp_path / "b.csv", [[constant + 0.5, 1]], ["c", "x"]), data.preprocessing)
+    assert new.x[0, 0].item() == pytest.approx(0.5)
+
+
+def test_a_small_but_real_spread_is_standardised(tmp_path: Path) -> None:
+    rows = [[1e9 + number, "ab"[number % 2]] for number in range(30)]
+    data = load(write(tmp_path / "a.csv", rows, ["time", "y"]), "y")
+    assert data.train.x.double().std(correction=0).item() == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("column", ["x", "y"])
+def test_numbers_that_overflow_are_refused(column: str, tmp_path: Path) -> None:
+    header = ["x", "y"] if column == "x" else ["y", "x"]
+    path = write(tmp_path / "a.csv", [[f"{number + 1}e300", number + 0.5] for number in range(30)], header)
+    with pytest.raises(DataError, match=rf"column '{column}' has numbers up to .*e\+301, too large to be standardised"):
+        load(path, "y")
+    path = write(tmp_path / "b.csv", [[number, number + 0.5] for number in range(30)], header)
+    saved = load(path, "y").preprocessing
+    with pytest.raises(DataError, match=rf"line 3, column '{column}': 1e\+300 is too far from the training data"):
+        apply(write(tmp_path / "c.csv", [[1, 1], ["1e300", 1]], header), saved)

@@ -33,6 +33,9 @@ MOST_CLASSES = 20
 MOST_CATEGORIES = 20
 """A column may have more categories than these only if every one fills two rows on average."""
 
+ROUNDING = 1e-12
+"""A standard deviation below this share of the largest value is what rounding leaves of a constant."""
+
 
 @dataclass(frozen=True)
 class Number:
@@ -50,16 +53,29 @@ class Number:
         missing = np.isnan(values)
         if missing.all():
             raise DataError(f"{file.path}: column {name!r} has no value in the training part; take it out")
-        median = float(np.median(values[~missing]))
-        filled = np.where(missing, median, values)
-        std = float(filled.std())
-        return cls(name, median, float(filled.mean()), std if std > 0 else 1.0, bool(missing.any()))
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is seen in what comes out
+            median = float(np.median(values[~missing]))
+            filled = np.where(missing, median, values)
+            mean, std = float(filled.mean()), float(filled.std())
+        if not np.isfinite((median, mean, std)).all():
+            raise DataError(
+                f"{file.path}: column {name!r} has numbers up to {np.abs(filled).max():.3g}, too large to be "
+                "standardised; write them in a larger unit"
+            )
+        constant = std <= ROUNDING * np.abs(filled).max()
+        return cls(name, median, mean, 1.0 if constant else std, bool(missing.any()))
 
     def encode(self, file: CsvFile) -> NDArray[np.float64]:
         """One row per row of the file: the standardised value, and whether it was missing."""
         values = _numbers(file, self.name)
         missing = np.isnan(values)
-        standard = (np.where(missing, self.median, values) - self.mean) / self.std
+        with np.errstate(over="ignore"):
+            standard = (np.where(missing, self.median, values) - self.mean) / self.std
+        if (large := np.abs(standard) > np.finfo(np.float32).max).any():
+            row = int(large.argmax())
+            raise file.wrong(
+                row, self.name, f"{values[row]:.3g} is too far from the training data, about {self.mean:.3g}"
+            )
         return np.stack([standard, missing], axis=1) if self.indicator else standard[:, None]
 
 
