@@ -9,7 +9,7 @@ import pytest
 from deepcanon.studies.compare import Comparison, Entry
 from deepcanon.studies.forms import Form
 from deepcanon.studies.measures import Likelihood, Measured
-from deepcanon.studies.tables import ACCURACY, COPIES, DASH, LOG_LOSS, NATS, SPEED, failures, sections
+from deepcanon.studies.tables import ACCURACY, COPIES, DASH, LOG_LOSS, NATS, SPEED, TWO_SAMPLE, failures, sections
 from deepcanon.studies.words import answers, remarks
 
 
@@ -97,7 +97,7 @@ def test_a_bound_is_ranked_by_its_tighter_value_and_never_without_a_word() -> No
 def test_what_has_no_likelihood_stands_below_by_its_samples() -> None:
     (section,) = sections(
         comparison(
-            entry("poor", measured(drawn=drawn(0.9))),
+            entry("poor", measured(drawn=drawn(0.1))),
             entry("good", measured(drawn=drawn(0.6, copies=0.9))),
             entry("dense", measured(likelihood(-50), drawn=drawn(0.99))),
         )
@@ -106,6 +106,7 @@ def test_what_has_no_likelihood_stands_below_by_its_samples() -> None:
     assert NATS.write(section.rows[1].mean(NATS)) == DASH
     assert any("good draws the samples that are hardest" in sentence for sentence in answers(section))
     assert any("good seems to have memorised" in sentence for sentence in answers(section))
+    assert section.best(TWO_SAMPLE) == 0.6
     assert section.best(COPIES) is None  # neither more nor fewer is better
     assert SPEED.write(123_456.0) == "123k"
 

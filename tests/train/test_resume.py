@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import deepcanon as dc
 from deepcanon.core import DataError, UsageError
@@ -156,3 +158,17 @@ def test_altered_files_of_a_run_are_noticed(tmp_path: Path) -> None:
     info.write_bytes(info.read_bytes().replace(b'"lr": 0.1', b'"lr": 0.2'))
     with pytest.raises(CheckpointError, match=r"run\.json is damaged"):
         dc.load(tmp_path, Toy)
+
+
+def test_a_folder_of_images_in_a_form_is_found_again(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    for label in ("a", "b"):
+        (tmp_path / "images" / label).mkdir(parents=True)
+        for number in range(6):
+            pixels = random.integers(256, size=(2, 2), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "images" / label / f"{number}.png")
+    data = dc.load_data(f"{tmp_path / 'images'}:binary")
+    model = Toy(features=4)
+    dc.fit(model, data, out=tmp_path / "run", quiet=True, epochs=1)
+    Run.open(tmp_path / "run").update(status="running")
+    assert dc.resume(tmp_path / "run", model=Toy, quiet=True).steps == 1

@@ -54,16 +54,16 @@ def curve_exhibits(section: Section, out: Path, contenders: Mapping[str, Contend
         logs = [Run.open(out / entry["run"]).log() for entry in row.entries if entry["measured"] is not None]
         name = _watched([record for log in logs for record in log], row, contenders[row.label].cls.surrogate)
         valid = [_points(log, "epoch", _valid(name)) for log in logs]
-        steps = [_points(log, "step", lambda record: record["loss"]) for log in logs]
+        train = [_points(log, "step", _trained(name)) for log in logs]
         shown = [curve for curve in valid if len(curve) > 1]
-        behind = [] if contenders[row.label].cls.surrogate else [curve for curve in steps if len(curve) > 1]
-        caption = f"{row.label}: validation {name.replace('_', ' ')}" if shown else f"{row.label}: training loss"
-        if shown and name not in ("nll", "loss"):
-            behind = []
+        behind = [curve for curve in train if len(curve) > 1]
         if shown or behind:
+            caption = f"{row.label}: {'validation' if shown else 'training'} {name.replace('_', ' ')}"
             found.append((caption, lines(shown or behind, "seconds", behind if shown else [])))
         else:
-            found.append((row.label, '<p class="none">It learns in one step: there is no curve.</p>'))
+            once = all(each["steps"] == 1 for each in row.measured)
+            words = "It learns in one step: there is no curve." if once else "There are too few points for a curve."
+            found.append((row.label, f'<p class="none">{words}</p>'))
     return found
 
 
@@ -138,6 +138,11 @@ def _watched(records: Sequence[Mapping[str, Any]], row: Row, surrogate: bool) ->
 
 def _valid(name: str) -> Callable[[Mapping[str, Any]], float | None]:
     return lambda record: record["valid"].get(name)
+
+
+def _trained(name: str) -> Callable[[Mapping[str, Any]], float | None]:
+    """The same measure on training batches, where it is the loss or one of its terms."""
+    return lambda record: record["loss"] if name == "loss" else record["terms"].get(name)
 
 
 def _points(

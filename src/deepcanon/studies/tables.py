@@ -28,21 +28,28 @@ Question = Literal["classes", "densities", "others"]
 
 @dataclass(frozen=True)
 class Column:
-    """One measure: how it is taken from a run, how it is written, and which way is better (None: neither)."""
+    """One measure: how it is taken from a run, how it is written, and which way, or which value, is better.
+
+    Where nothing is said to be better, as of log-likelihoods of several kinds, no value is marked as the best.
+    """
 
     title: str
     take: Callable[[Measured], float | None]
     form: str | Callable[[float], str] = "{:.3f}"
-    better: Literal["high", "low"] | None = None
+    better: Literal["high", "low"] | float | None = None
     meaning: str = ""
-    target: float | None = None
-    """The value that a perfect model has, where that is neither the highest nor the lowest."""
 
     def write(self, value: float | None) -> str:
         if value is None:
             return DASH
         text = self.form.format(value) if isinstance(self.form, str) else self.form(value)
         return text.replace("-", "\N{MINUS SIGN}")
+
+    def distance(self, value: float) -> float:
+        """How far a value is from the best, up to a constant."""
+        if isinstance(self.better, float):
+            return abs(value - self.better)
+        return -value if self.better == "high" else value
 
 
 @dataclass(frozen=True)
@@ -97,11 +104,11 @@ class Section:
     reference: Quality | None
 
     def best(self, column: Column) -> float | None:
-        """The best mean of a column; of log-likelihoods none is named, for they may differ in kind."""
+        """The best mean of a column; none where nothing is better or there is nothing to compare."""
         means = [value for row in self.rows if (value := row.mean(column)) is not None]
         if column.better is None or len(means) < 2:
             return None
-        return max(means) if column.better == "high" else min(means)
+        return min(means, key=column.distance)
 
 
 def _sharpest(measured: Measured) -> float | None:
@@ -140,9 +147,11 @@ def _of_test(name: str) -> Callable[[Measured], float | None]:
     return lambda measured: measured["test"].get(name)
 
 
-def _thousands(value: float) -> str:
+def _rounded(value: float) -> str:
     """A large count in few signs: such numbers differ from run to run beyond their second digit."""
-    return f"{value / 1000:,.0f}k" if value >= 10_000 else f"{value:,.0f}"
+    if value >= 1e6:
+        return f"{value / 1e6:,.1f}M"
+    return f"{value / 1e3:,.0f}k" if value >= 1e4 else f"{value:,.0f}"
 
 
 SHARPEST = Column("log-likelihood", _sharpest, "{:.2f}", "high")
@@ -163,9 +172,9 @@ BITS = Column(
     "dequantised: less is better. Of a bound, it is a bound from above.",
 )  # fmt: skip
 TWO_SAMPLE = Column(
-    "two-sample", _of_samples("two_sample"), "{:.3f}", "low",
+    "two-sample", _of_samples("two_sample"), "{:.3f}", 0.5,
     "How often a random forest tells a sample from a test example that it has not seen: 0.5 if it cannot, 1 if it "
-    "always can.", 0.5,
+    "always can.",
 )  # fmt: skip
 PRECISION = Column(
     "precision", _of_samples("precision"), "{:.3f}", "high",
@@ -180,11 +189,11 @@ COPIES = Column(
     "near-copies", _of_samples("copies"), "{:.3f}", None,
     "The share of samples that are nearer to a training example than 95 % of the test examples are. About 0.05 is "
     "right; far more means that training data were memorised, and 0 with a low precision that samples lie beside the "
-    "data.", 0.05,
+    "data.",
 )  # fmt: skip
 SPEED = Column(
-    "samples / s", _speed, _thousands, "high",
-    "How many samples are drawn in a second, in thousands (k) where there are many.",
+    "samples / s", _speed, _rounded, "high",
+    "How many samples are drawn in a second, in thousands (k) or millions (M) where there are many.",
 )  # fmt: skip
 ACCURACY = Column("accuracy", _of_test("accuracy"), "{:.4f}", "high", "The share of test examples answered rightly.")
 LOG_LOSS = Column(
@@ -278,9 +287,5 @@ def _place(question: Question, row: Row, columns: Sequence[Column]) -> tuple[flo
         "densities": (SHARPEST, TWO_SAMPLE),
         "others": (columns[0], SECONDS),
     }[question]
-    high = first.better == "high"
-    main, other = row.mean(first), row.mean(second)
-    return (
-        math.inf if main is None else (-main if high else main),
-        math.inf if other is None else other,
-    )
+    places = ((column, row.mean(column)) for column in (first, second))
+    return tuple(math.inf if mean is None else column.distance(mean) for column, mean in places)

@@ -130,7 +130,7 @@ def _best_samples(section: Section) -> list[str]:
     drawing = [row for row in section.rows if row.mean(TWO_SAMPLE) is not None]
     if not drawing:
         return []
-    best = min(drawing, key=lambda row: abs(_value(row, TWO_SAMPLE) - 0.5))
+    best = min(drawing, key=lambda row: TWO_SAMPLE.distance(_value(row, TWO_SAMPLE)))
     right = _value(best, TWO_SAMPLE)
     if right > 0.99:
         return ["No model draws samples that a forest could take for data: it is right in over 99 % of cases."]

@@ -96,7 +96,9 @@ def _same_data(run: Run, data: Dataset[Any] | None) -> Dataset[Any]:
         if info["name"] == "tensors":
             raise UsageError(f"{run.dir} was trained on tensors given in Python: give the same data to resume")
         # A file is found again by its absolute path, from whatever folder the run is resumed.
-        place = info["source"] if Path(info["source"]).exists() else info["name"]
+        form = info["preprocessing"].get("form")
+        path = f"{info['source']}:{form}" if form else info["source"]
+        place = path if Path(info["source"]).exists() else info["name"]
         data = load_data(place, target=info["target"], preprocessing=info["preprocessing"] or None)
     if data.fingerprint() != info["fingerprint"]:
         raise DataError(f"the data {data.name} are not those that {run.dir} was begun with; resuming needs the same")
