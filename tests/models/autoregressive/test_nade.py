@@ -108,3 +108,9 @@ def test_other_values_than_zeros_and_ones_are_refused() -> None:
             ask(grey)
     with pytest.raises(UsageError, match="units must be at least 1"):
         NADE(4, 0)
+
+
+def test_an_exported_model_takes_batches_of_any_size() -> None:
+    model, x = model_of(9, 4), examples(5, 9, 0.3)
+    program = torch.export.export(model, (x[:3],), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    torch.testing.assert_close(program.module()(x), by_loop(model, x).sigmoid())

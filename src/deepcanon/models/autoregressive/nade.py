@@ -43,7 +43,7 @@ class NADE(Autoregressive):
         units: The number of hidden units.
     """
 
-    recipe = Recipe(lr=1e-3, schedule="linear", batch_size=100, epochs=80)
+    recipe = Recipe(lr=3e-3, schedule="linear", batch_size=100, epochs=80)
 
     def __init__(self, features: int, units: int = 500) -> None:
         super().__init__()
@@ -66,16 +66,13 @@ class NADE(Autoregressive):
 
     def logits(self, x: Tensor) -> Tensor:
         x = flat(x, self.features)
-        a = self.hidden_bias.expand(len(x), -1)  # (B, units), at the first value of a chunk
-        parts = []
+        # How logits change with a 0 needs every hidden layer; and an exported graph cannot look which ones differ.
+        chunk_of = _all_layers if x.requires_grad or x.is_meta or torch.compiler.is_exporting() else _different_layers
+        a = self.hidden_bias.expand(x.shape[0], -1)  # (B, units), at the first value of a chunk
         chunks = zip(x.split(CHUNK, 1), self.weight.split(CHUNK), self.readout.split(CHUNK), strict=True)
+        parts = []
         for seen, weight, readout in chunks:
-            new = self._new_layers(seen)  # (B, chunk)
-            row, place = new.nonzero(as_tuple=True)  # of each of the S different hidden layers
-            before = seen[row] * (torch.arange(seen.shape[1], device=x.device) < place.unsqueeze(1))  # (S, chunk)
-            h = a.index_select(0, row).addmm_(before, weight).sigmoid_()  # (S, units), eq. (1), in one memory
-            which = new.flatten().cumsum(0).view_as(new) - 1  # the hidden layer of each value
-            parts.append((h @ readout.T).gather(0, which))
+            parts.append(chunk_of(a, seen, weight, readout))
             a = full(torch.addmm(a, seen, weight))
         return torch.cat(parts, 1) + self.visible_bias
 
@@ -90,8 +87,19 @@ class NADE(Autoregressive):
             a.addr_(x[:, d], self.weight[d])
         return x
 
-    def _new_layers(self, x: Tensor) -> Tensor:
-        """Where a value has another hidden layer than the value before it; the first of a chunk always counts."""
-        if x.requires_grad:  # how the layer would change with a 0 counts too
-            return torch.ones_like(x, dtype=torch.bool)
-        return pad(x[:, :-1] != 0, (1, 0), value=True)
+
+def _different_layers(a: Tensor, x: Tensor, weight: Tensor, readout: Tensor) -> Tensor:
+    """What :math:`V_d h_d` is for the values x of a chunk, (B, chunk), from the S hidden layers that differ."""
+    new = pad(x[:, :-1] != 0, (1, 0), value=True)  # where a layer is not that of the value before; (B, chunk)
+    row, place = new.nonzero(as_tuple=True)  # of each of the S layers
+    before = x[row] * (torch.arange(x.shape[1], device=x.device) < place.unsqueeze(1))  # (S, chunk)
+    h = a.index_select(0, row).addmm_(before, weight).sigmoid_()  # (S, units), eq. (1), in one memory
+    which = new.flatten().cumsum(0).view_as(new) - 1  # the layer of each value
+    return full(h @ readout.T).gather(0, which)
+
+
+def _all_layers(a: Tensor, x: Tensor, weight: Tensor, readout: Tensor) -> Tensor:
+    """The same from a hidden layer for every value."""
+    before = x.unsqueeze(1) * x.new_ones(len(weight), len(weight)).tril(-1)  # (B, chunk, chunk)
+    h = (a.unsqueeze(1) + before @ weight).sigmoid()  # (B, chunk, units), eq. (1)
+    return full((h * readout).sum(-1))

@@ -118,7 +118,7 @@ class RBM(Energy):
         self.hidden_bias.grad = full(share @ on)
         # The mean of (2) over data less that over chains; log(1 + e^a) = a - log sigma(a), and sigma(a) is at hand.
         hidden = (share @ up).sum() - (share @ on.clamp_min(torch.finfo(on.dtype).tiny).log_()).sum()
-        return {"contrast": self.visible_bias @ self.visible_bias.grad + hidden}
+        return {"contrast": full(self.visible_bias @ self.visible_bias.grad + hidden)}
 
     def metrics(self, batch: Batch) -> Terms:
         return super().metrics(batch) if self.enumerable else {"pseudo_nll": self.pseudo_nll(batch.x).mean()}
