@@ -1,0 +1,1 @@
+"""Models that learn to undo the gradual destruction of data by noise."""
