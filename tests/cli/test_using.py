@@ -209,6 +209,9 @@ def test_images_of_a_folder_suit_a_model_of_known_images(call: Call, runs: Path,
     unknown = call("evaluate", runs / "mlp", "--data", tmp_path / "images")
     assert unknown.code == 2
     assert "is a class that does not occur" in unknown.stderr
+    Image.fromarray((255 * test.x[0, 0]).round().byte().numpy()).save(tmp_path / "images" / "ten" / "0.png")
+    more = call("predict", runs / "mlp", "--data", tmp_path / "images", "--out", tmp_path / "more.csv", "--json")
+    assert more.json["rows"] == 9, "to be predicted, an image need not be of a known class"
 
 
 def test_data_of_another_kind_are_refused(call: Call, runs: Path, tmp_path: Path) -> None:
@@ -318,3 +321,68 @@ def test_a_table_of_wide_samples_is_no_picture(call: Call, tmp_path: Path) -> No
     answer = call("sample", tmp_path / "run", "--out", tmp_path / "x.png")
     assert answer.code == 2
     assert "samples of 3 values are no picture; write them to a .csv file" in answer.stderr
+
+
+def test_the_runs_own_file_is_found_from_any_folder(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, away = tmp_path / "home", tmp_path / "away"
+    home.mkdir()
+    away.mkdir()
+    write(home / "t.csv", without(houses(60, seed=0), "price"))
+    monkeypatch.chdir(home)
+    call("train", "mlp", "--data", "t.csv", "--target", "sold", "--hidden", "4", "--steps", "5", "--out", "run")
+    trained = json.loads((home / "run" / "run.json").read_text())["results"]
+    write(away / "t.csv", without(houses(50, seed=1), "price"))  # of the same name, but not the run's own
+    for folder, words in (
+        (home, ()),
+        (home, ("--data", "t.csv")),
+        (home, ("--data", "./t.csv")),
+        (away, ()),
+        (away, ("--data", "../home/t.csv")),
+        (away, ("--data", home / "t.csv")),
+    ):
+        monkeypatch.chdir(folder)
+        answer = call("evaluate", home / "run", *words, "--json")
+        assert answer.code == 0, answer.stderr
+        assert answer.json["train"] == trained["train"]
+        assert answer.json["test"] == trained["test"]
+    assert call("evaluate", home / "run", "--data", "t.csv", "--json").json["train"] == {}
+    assert call("predict", home / "run", "--out", away / "out.csv", "--json").json["rows"] == 60
+
+
+def test_the_runs_own_images_are_found_from_any_folder_in_their_form(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digits = dc.load_data("digits").train
+    for place in range(40):
+        folder = tmp_path / "home" / "imgs" / str(int(digits.y[place]) % 2)
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((255 * digits.x[place, 0]).round().byte().numpy()).save(folder / f"{place:02}.png")
+    (tmp_path / "away").mkdir()
+    monkeypatch.chdir(tmp_path / "home")
+    call("train", "mlp", "--data", "imgs:binary", "--hidden", "4", "--steps", "5", "--out", "run")
+    trained = json.loads(Path("run/run.json").read_text())["results"]
+    monkeypatch.chdir(tmp_path / "away")
+    for words in ((), ("--data", "../home/imgs:binary")):
+        answer = call("evaluate", "../home/run", *words, "--json")
+        assert answer.code == 0, answer.stderr
+        assert answer.json["train"] == trained["train"]
+    assert call("evaluate", "../home/run", "--data", "../home/imgs", "--json").json["train"] == {}
+    assert call("predict", "../home/run", "--out", "out.csv", "--json").json["rows"] == 40
+
+
+def test_to_predict_no_target_is_needed(call: Call, tmp_path: Path) -> None:
+    rows, run = without(houses(60, seed=0), "price"), tmp_path / "run"
+    table = write(tmp_path / "t.csv", rows)
+    call("train", "mlp", "--data", table, "--target", "sold", "--hidden", "4", "--steps", "5", "--out", run)
+    written = []
+    for sold in ("yes", "maybe", "", "?"):
+        new = write(tmp_path / "new.csv", [rows[0], {**rows[1], "sold": sold}, rows[2]])
+        answer = call("predict", run, "--data", new, "--out", tmp_path / "out.csv", "--overwrite")
+        assert answer.code == 0, answer.stderr
+        written.append(read(tmp_path / "out.csv"))
+    assert len(written[0]) == 3
+    assert all(each == written[0] for each in written)
+    write(tmp_path / "new.csv", [{**rows[0], "sold": "maybe"}])
+    assert "'maybe' does not occur" in call("evaluate", run, "--data", tmp_path / "new.csv").stderr

@@ -8,28 +8,35 @@ from typing import Any
 
 from deepcanon.cli.suits import GIVES
 from deepcanon.core import AnyBatch, Labelled, Model, UsageError
-from deepcanon.data import Dataset, load_data, load_rows
+from deepcanon.data import Dataset, absolute_name, load_data, load_rows
 from deepcanon.train import Run
 
 
 def own_data(run: Run) -> Dataset[Any]:
     """The data a run was trained on."""
-    name = _own_name(run)
     info = run.info["data"]
-    return load_data(name, target=info["target"], preprocessing=info["preprocessing"] or None)
+    return load_data(_own_name(run), target=info["target"], preprocessing=info["preprocessing"] or None)
+
+
+def is_own(run: Run, data: str | None) -> bool:
+    """Whether these are the data a run was trained on, by whatever path a file or folder is named."""
+    return data is None or absolute_name(data) == absolute_name(_found_again(run))
 
 
 def new_rows(run: Run, model: Model[Any], data: str | None, labelled: bool = True) -> AnyBatch:
     """All rows of a file or folder, or the test part of a known data set, for the model of a run.
 
-    Rows must look like those the model has learned from and, where ``labelled`` says so, have labels if those had.
+    Rows must look like those the model has learned from and, where ``labelled`` says so, have labels if those had;
+    elsewhere labels are not looked at.
     """
     name = data or _own_name(run)
     info = run.info["data"]
     holds = _kind_of_path(name)
     if holds is not None and holds != info["kind"]:
         raise UsageError(f"the model has learned from {GIVES[info['kind']]}; {name} gives {GIVES[holds]}")
-    rows = load_rows(name, {"classes": info["labels"], "shape": info["shape"], **info["preprocessing"]})
+    rows = load_rows(
+        name, {"classes": info["labels"], "shape": info["shape"], **info["preprocessing"]}, labelled=labelled
+    )
     learned, given = tuple(info["shape"]), tuple(rows.x.shape[1:])
     if given[-len(learned) :] != learned:
         raise UsageError(f"the model has learned from examples of shape {learned}; {name} gives {given}")
@@ -55,7 +62,15 @@ def _kind_of_path(name: str) -> str | None:
 
 
 def _own_name(run: Run) -> str:
-    name = run.info["data"]["name"]
-    if name == "tensors":
+    if run.info["data"]["name"] == "tensors":
         raise UsageError(f"{run.dir} was trained on tensors given in Python; say by --data which data to use now")
-    return str(name)
+    return _found_again(run)
+
+
+def _found_again(run: Run) -> str:
+    """The name of the run's data; of a file or folder that is still there, with the path that holds everywhere."""
+    info = run.info["data"]
+    if not Path(info["source"]).is_absolute() or not Path(info["source"]).exists():
+        return str(info["name"])
+    form = info["preprocessing"].get("form")
+    return f"{info['source']}:{form}" if form else str(info["source"])

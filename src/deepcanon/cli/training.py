@@ -118,7 +118,7 @@ def evaluate(
 ) -> None:
     """Measure a trained model, on its own data or on others."""
     import deepcanon
-    from deepcanon.cli.rows import new_rows, own_data
+    from deepcanon.cli.rows import is_own, new_rows, own_data
     from deepcanon.train import evaluate as measure
 
     use_threads(threads)
@@ -126,7 +126,7 @@ def evaluate(
     model = deepcanon.load(run)
     seed = opened.settings.seed
     out = Output(json)
-    own = own_data(opened) if data in (None, opened.info["data"]["name"]) else None
+    own = own_data(opened) if is_own(opened, data) else None
     if own is not None and own.fingerprint() != opened.info["data"]["fingerprint"]:
         out.say(f"{own.name} has changed since {run} was trained, so what it holds counts as new.")
         own = None

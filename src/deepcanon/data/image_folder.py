@@ -46,9 +46,14 @@ def load(path: Path, preprocessing: Mapping[str, Any] | None = None) -> Dataset[
     )
 
 
-def apply(path: Path, preprocessing: Mapping[str, Any]) -> Batch:
-    """All images of a folder for a model that was trained on another one; without sub-folders, without labels."""
+def apply(path: Path, preprocessing: Mapping[str, Any], labelled: bool = True) -> Batch:
+    """All images of a folder for a model that was trained on another one; without sub-folders, without labels.
+
+    Unless images are to be ``labelled``, the names of sub-folders mean nothing.
+    """
     files = _images_in(path)
+    if not files and not labelled:
+        files = [image for folder in _folders_in(path) for image in _images_in(folder)]
     if not files:
         return _labelled(path, preprocessing)[0]
     x = _read_all(files)
@@ -57,7 +62,7 @@ def apply(path: Path, preprocessing: Mapping[str, Any]) -> Batch:
 
 
 def _labelled(path: Path, preprocessing: Mapping[str, Any] | None) -> tuple[Labelled, tuple[str, ...]]:
-    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+    folders = _folders_in(path)
     if not folders:
         raise DataError(f"{path} has no sub-folders; put the images of each class into one of its name")
     classes = tuple(folder.name for folder in folders)
@@ -81,6 +86,10 @@ def _labelled(path: Path, preprocessing: Mapping[str, Any] | None) -> tuple[Labe
     if preprocessing is not None:
         _check_shape(path, x, preprocessing)
     return Labelled(x, torch.tensor(codes)), classes
+
+
+def _folders_in(path: Path) -> list[Path]:
+    return sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
 
 
 def _images_in(folder: Path) -> list[Path]:

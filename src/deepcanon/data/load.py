@@ -38,11 +38,11 @@ def load_data(name: str, *, target: str | None = None, preprocessing: Mapping[st
     return data if form is None else in_form(data, form)
 
 
-def load_rows(name: str, preprocessing: Mapping[str, Any]) -> AnyBatch:
+def load_rows(name: str, preprocessing: Mapping[str, Any], *, labelled: bool = True) -> AnyBatch:
     """All rows of a file or folder, as new rows for a model whose data had this ``preprocessing``.
 
-    They are treated as its training data were, and have labels only if these are there. Of data known by name, the test
-    part is given.
+    They are treated as its training data were, and have labels only if these are there; unless they are to be
+    ``labelled``, nobody looks what is written as one. Of data known by name, the test part is given.
     """
     base, form = _parted(name)
     if base in entries():
@@ -51,8 +51,21 @@ def load_rows(name: str, preprocessing: Mapping[str, Any]) -> AnyBatch:
     kind, path = _kind(base), Path(base).expanduser()
     if form is not None:
         check_form(base, kind, form)
-    batch = (table.apply if kind == "table" else image_folder.apply)(path, preprocessing)
+    batch = (table.apply if kind == "table" else image_folder.apply)(path, preprocessing, labelled)
     return batch if form is None else batch_in_form(batch, form, image_folder.LEVELS, seed=2)
+
+
+def absolute_name(name: str) -> str:
+    """The name by which the same data are found from any folder: of a file or folder, with its absolute path.
+
+    >>> absolute_name("digits:binary")
+    'digits:binary'
+    """
+    base, form = _parted(name)
+    path = Path(base).expanduser()
+    if base in entries() or not path.exists():
+        return name
+    return str(path.resolve()) if form is None else f"{path.resolve()}:{form}"
 
 
 def describe_data() -> list[dict[str, Any]]:

@@ -183,12 +183,15 @@ def load(path: Path, target: str | None = None, preprocessing: Mapping[str, Any]
     )
 
 
-def apply(path: Path, preprocessing: Mapping[str, Any]) -> Batch:
+def apply(path: Path, preprocessing: Mapping[str, Any], labelled: bool = True) -> Batch:
     """All rows of a CSV file, treated as the training data of a saved ``preprocessing`` were.
 
     Columns that it does not know are left aside. The target may be missing; the rows come with labels if all have it.
+    Unless rows are to be ``labelled``, the target is such a column too.
     """
     table = Table.from_json(preprocessing)
+    if not labelled:
+        return Batch(table.x(read(path)))
     return table.batch(_with_class_names(read(path), table.target.name if table.target else None))
 
 

@@ -12,6 +12,8 @@ from deepcanon.core import Batch, DataError, Labelled
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
 
+SOURCE = "given as tensors"
+
 
 def from_tensors(x: Tensor | np.ndarray[Any, Any], y: Any = None, *, name: str = "tensors") -> Dataset[Any]:
     """A data set of a training part only: images (N, channels, height, width) or rows (N, features).
@@ -46,7 +48,7 @@ def from_tensors(x: Tensor | np.ndarray[Any, Any], y: Any = None, *, name: str =
         sizes=sizes,
         shape=shape,
         labels=tuple(map(str, range(sizes.get("classes", 0)))),
-        source="given as tensors",
+        source=SOURCE,
     )
 
 
