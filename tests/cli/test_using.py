@@ -145,7 +145,11 @@ def test_new_rows_of_a_table_are_treated_as_the_training_rows_were(call: Call, t
 def test_a_quantity_is_predicted_in_its_own_units(call: Call, tmp_path: Path) -> None:
     table = write(tmp_path / "houses.csv", without(houses(90, seed=0), "sold"))
     run, out = tmp_path / "run", tmp_path / "out.csv"
-    call("train", "mlp", "--data", table, "--target", "price", "--hidden", "16", "--epochs", "150", "--out", run)
+    words = ("--data", table, "--target", "price", "--hidden", "16", "--epochs", "150", "--out", run)
+    std = np.std([float(row["price"]) for row in houses(90, seed=0)])
+    for answer in (call("train", "mlp", *words), call("evaluate", run)):
+        (said,) = [line for line in answer.stdout.splitlines() if "mse and mae are in units of the target's" in line]
+        assert float(said.split("'price', ")[1].split()[0]) == pytest.approx(std, rel=0.2)
     new = houses(20, seed=1)
     assert call("predict", run, "--data", write(tmp_path / "new.csv", without(new, "price")), "--out", out).code == 0
     target = json.loads((run / "run.json").read_text())["data"]["preprocessing"]["target"]
@@ -251,6 +255,16 @@ def test_samples_are_drawn_as_pictures(call: Call, runs: Path, tmp_path: Path) -
         assert imread(out).std() > 0.01, "a picture of one colour shows nothing"
 
 
+def test_more_samples_than_a_picture_can_show_go_to_a_table(call: Call, runs: Path, tmp_path: Path) -> None:
+    answer = call("sample", runs / "gan", "-n", "4097", "--out", tmp_path / "x.png")
+    sentence = "a picture shows at most 4,096 samples (got -n 4,097); write more to a .csv file"
+    assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
+    assert not (tmp_path / "x.png").exists()
+    assert call("sample", runs / "gan", "-n", "4096", "--out", tmp_path / "x.png").code == 0
+    assert call("sample", runs / "gan", "-n", "4097", "--out", tmp_path / "x.csv").code == 0
+    assert len(read(tmp_path / "x.csv")) == 4097
+
+
 def test_what_a_model_cannot_do_is_said_with_what_it_can(call: Call, runs: Path, tmp_path: Path) -> None:
     for command, verb, can in (("sample", "sample", "predict"), ("generate", "generate", "predict")):
         more = ("--out", tmp_path / "x.png") if command == "sample" else ()
@@ -313,6 +327,14 @@ def test_parts_and_kinds_of_files_that_are_not_there(call: Call, runs: Path, tmp
         assert answer.code == 2
         assert sentence in answer.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_of_no_parts_and_no_map_has_only_weights_to_export(call: Call, tmp_path: Path) -> None:
+    call("train", "gaussian", "--data", "moons", "--out", tmp_path / "run")
+    answer = call("export", tmp_path / "run", "--to", tmp_path / "x.onnx")
+    sentence = "gaussian is no single map; export its weights to .safetensors"
+    assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
+    assert call("export", tmp_path / "run", "--to", tmp_path / "x.safetensors").code == 0
 
 
 def test_a_table_of_wide_samples_is_no_picture(call: Call, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deepcanon.cli.output import Json, Output
+from deepcanon.cli.output import Json, Output, show_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -159,6 +159,12 @@ def report(out: Output, folder: Path, scores: Mapping[str, Mapping[str, float]],
     parts = [part for part, measures in scores.items() if measures]
     names = dict.fromkeys(name for part in parts for name in scores[part])
     out.table(["", *parts], [[name, *(scores[part].get(name) for part in parts)] for name in names], numbers=parts)
+    target = info["data"]["preprocessing"].get("target")
+    if {"mse", "mae"} <= names.keys() and target is not None:  # a number, which the model has learned standardised
+        out.say(
+            f"mse and mae are in units of the target's standard deviation: of {target['name']!r}, "
+            f"{show_number(target['std'])} in its own units, which predict gives."
+        )
     out.say(f"The run is in {run.dir}, its pictures in {run.pictures}.")
     out.answer({**answer, **scores})
 

@@ -13,6 +13,9 @@ from deepcanon.cli.training import Folder, open_run
 if TYPE_CHECKING:
     from deepcanon.core import Model
 
+MOST_IN_A_PICTURE = 4096
+"""Samples beyond these are too small to be seen, and a picture of them may fill the memory."""
+
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there.")]
 Seed = Annotated[int, typer.Option(help="Decides all that is random.")]
 
@@ -55,11 +58,17 @@ def sample(
 
     from deepcanon.cli.places import writable
     from deepcanon.cli.tables import write_csv
+    from deepcanon.core import UsageError
 
     model = _model_that_can(run, "sample")
     path = writable(out, overwrite, ".png", ".csv")
+    table = path.suffix.lower() == ".csv"
+    if n > MOST_IN_A_PICTURE and not table:
+        raise UsageError(
+            f"a picture shows at most {MOST_IN_A_PICTURE:,} samples (got -n {n:,}); write more to a .csv file"
+        )
     drawn = model.sample(n, generator=torch.Generator().manual_seed(seed)).detach().flatten(1)
-    if path.suffix.lower() == ".csv":
+    if table:
         write_csv(path, {f"x{i + 1}": drawn[:, i].tolist() for i in range(drawn.shape[1])})
     else:
         _draw(drawn, open_run(run).info["data"], path, f"{n} samples of {model.name()}")
@@ -167,7 +176,8 @@ def _inputs_for(run: Path, model: Model[Any], part: str | None) -> tuple[Any, ..
     if part is None:
         if "_forward_unimplemented" in type(model).forward.__name__:
             parts = ", ".join(name for name, _ in model.named_children())
-            raise UsageError(f"{model.name()} is no single map; export one of its parts by --part: {parts}")
+            advice = f"export one of its parts by --part: {parts}" if parts else "export its weights to .safetensors"
+            raise UsageError(f"{model.name()} is no single map; {advice}")
         return inputs
     calls = [lambda: model(*inputs)]
     if "sample" in verbs(model):
