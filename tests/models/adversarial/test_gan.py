@@ -128,6 +128,15 @@ def test_shift_and_scale_of_the_data_change_nothing_but_shift_and_scale() -> Non
     torch.testing.assert_close(odds[1], odds[0], rtol=1e-6, atol=1e-6)
 
 
+def test_samples_repeat_with_the_generator_and_leave_the_global_one_alone() -> None:
+    model, _ = GAN.example()
+    state = torch.get_rng_state()
+    first, again, other = (model.sample(20, generator=Generator().manual_seed(seed)) for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 def test_the_metric_is_the_distance_between_samples_and_data() -> None:
     model, batch = GAN.example()
     torch.manual_seed(0)

@@ -10,7 +10,7 @@ from torch.distributions import MultivariateNormal
 from deepcanon.core import Batch, DataError, UsageError
 from deepcanon.data import from_tensors
 from deepcanon.models.variational.vae import VAE
-from deepcanon.nn.likelihoods import GaussianLikelihood
+from deepcanon.nn.likelihoods import GaussianLikelihood, LikelihoodName
 from deepcanon.train import evaluate, fit
 
 
@@ -104,9 +104,9 @@ def test_the_kl_is_that_of_the_formula() -> None:
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
-def test_the_terms_add_up_to_minus_the_bound(likelihood: str) -> None:
+def test_the_terms_add_up_to_minus_the_bound(likelihood: LikelihoodName) -> None:
     torch.manual_seed(0)
-    model = VAE(features=5, latent=2, hidden=(7,), likelihood=likelihood).double()  # type: ignore[arg-type]
+    model = VAE(features=5, latent=2, hidden=(7,), likelihood=likelihood).double()
     x = torch.randint(0, 2, (16, 5)).double()
     torch.manual_seed(1)
     terms = model.loss(Batch(x))
@@ -158,6 +158,22 @@ def test_coins_are_drawn_with_the_probabilities_of_the_decoder() -> None:
     assert set(x.unique().tolist()) == {0.0, 1.0}
     z = torch.randn(200_000, 1, generator=Generator().manual_seed(1), dtype=torch.float64)
     torch.testing.assert_close(x.mean(0), model.decoder(z).detach().mean(0), rtol=0, atol=0.01)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
+def test_samples_repeat_with_the_generator_and_leave_the_global_one_alone(likelihood: LikelihoodName) -> None:
+    model = VAE(features=4, latent=2, hidden=(8,), likelihood=likelihood)
+    state = torch.get_rng_state()
+    first, again, other = (model.sample(20, generator=Generator().manual_seed(seed)) for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_the_decoder_has_the_encoders_layers_in_reverse() -> None:
+    model = VAE(features=9, latent=2, hidden=(7, 5))
+    shapes = [[tuple(p.shape) for p in part.parameters() if p.ndim == 2] for part in (model.encoder, model.decoder)]
+    assert shapes == [[(7, 9), (5, 7), (4, 5)], [(5, 2), (7, 5), (9, 7)]]
 
 
 def test_the_decoder_is_the_mean_and_a_reconstruction_has_the_shape_of_its_original() -> None:

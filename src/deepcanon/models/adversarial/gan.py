@@ -29,6 +29,9 @@ class GAN(Model[Batch]):
     :math:`2 JS(p \,\|\, q) - \log 4`. The minimax generator minimises that value; its gradient vanishes where the
     discriminator is sure. The non-saturating one minimises :math:`-E_z \log D(G(z))` instead.
 
+    Both networks work at unit scale: the generator's last layer and the discriminator's first shift and scale by what
+    ``prepare`` finds in the training data.
+
     References:
         | Generative Adversarial Networks (Goodfellow et al., 2014), https://arxiv.org/abs/1406.2661
 

@@ -59,7 +59,7 @@ class Variational(Model[Batch]):
                 if low < 0 or high > 1:
                     raise DataError(
                         f"a Bernoulli likelihood needs values from 0 to 1, these go from {low:.3g} to {high:.3g}; "
-                        "use likelihood='gaussian'"
+                        "take the gaussian likelihood"
                     )
 
     def loss(self, batch: Batch) -> Terms:
@@ -87,7 +87,7 @@ class Variational(Model[Batch]):
         if not self._has_log_prob(x):
             raise DataError(
                 "a Bernoulli likelihood gives probabilities to 0 and 1 only, but x has other values; "
-                "threshold it or use likelihood='gaussian'"
+                "threshold it or take the gaussian likelihood"
             )
         with drawing_from(generator):
             if samples is None:
