@@ -76,12 +76,14 @@ def test_a_bound_is_ranked_by_its_tighter_value_and_never_without_a_word() -> No
             entry("exact", measured(likelihood(-5))),
             entry("bound", measured(likelihood(-7, "lower", tighter=-4))),
             entry("loose", measured(likelihood(-6, "lower"))),
+            entry("lucky", measured(likelihood(-3, "lower", tighter=-6.5))),
             entry("guess", measured(likelihood(-8, "estimate"))),
             entry("energy", measured(likelihood(900, "unnormalised"))),
         )
     )
-    assert [row.label for row in section.rows] == ["bound", "exact", "loose", "guess", "energy"]
-    assert [row.kind for row in section.rows] == ["lower bound", "exact", "lower bound", "estimate", "unnormalised"]
+    assert [row.label for row in section.rows] == ["bound", "exact", "loose", "lucky", "guess", "energy"]
+    kinds = ["lower bound", "exact", "lower bound", "lower bound", "estimate", "unnormalised"]
+    assert [row.kind for row in section.rows] == kinds
     said = " ".join(remarks(section))
     assert "not all of one kind" in said
     assert "bound gives a lower bound" in said
@@ -91,7 +93,7 @@ def test_a_bound_is_ranked_by_its_tighter_value_and_never_without_a_word() -> No
     assert answers(section)[0].startswith(
         "bound gives the test data of d the highest log-likelihood: \N{MINUS SIGN}4.00"
     )
-    assert "Of loose only a lower bound is known." in answers(section)[0]
+    assert "Of loose and lucky only a lower bound is known." in answers(section)[0]
 
 
 def test_what_has_no_likelihood_stands_below_by_its_samples() -> None:

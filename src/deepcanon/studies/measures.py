@@ -112,7 +112,7 @@ def _likelihood(model: Model[Any], data: Dataset[Any], form: Form, nll: float | 
         raise DataError(f"its log-likelihood of the test data is {nats}")
     latent = model.evidence == "lower" and isinstance(model, Encodes) and isinstance(model, Decodes)
     tighter = _mean_log_prob(model, held_out, seed, IMPORTANCE_SAMPLES) if latent else None
-    best = nats if tighter is None else max(nats, tighter)
+    best = nats if tighter is None else tighter
     normalised = model.evidence != "unnormalised"
     return {
         "nats": nats,

@@ -114,8 +114,9 @@ def _likeliest(section: Section) -> list[str]:
         return []
     first = ranked[0]
     bits = f", {BITS.write(first.mean(BITS))} bits per dimension" if first.mean(BITS) is not None else ""
+    which = "the highest log-likelihood" if len(ranked) > 1 else "this log-likelihood"
     sentence = (
-        f"{first.label} gives the test data of {section.data} the highest log-likelihood: "
+        f"{first.label} gives the test data of {section.data} {which}: "
         f"{SHARPEST.write(first.mean(SHARPEST))} nats ({first.kind}){bits}."
     )
     behind = [row.label for row in ranked[1:] if row.kind == "lower bound"]
