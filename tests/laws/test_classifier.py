@@ -141,6 +141,30 @@ def test_an_answer_that_depends_on_the_place_in_the_batch_is_caught() -> None:
     assert not verdict(laws.order_does_not_matter, CountsPlaces(), points()).holds
 
 
+class Casts(nn.Module):
+    """A network that works in single precision only, whatever it is given."""
+
+    def __init__(self, inner: nn.Module, output: bool) -> None:
+        super().__init__()
+        self.inner, self.output = inner, output
+
+    def forward(self, x: Tensor) -> Tensor:
+        answer: Tensor = self.inner(x).float() if self.output else self.inner(x.float())
+        return answer
+
+
+@pytest.mark.parametrize("output", [False, True])
+def test_a_network_that_casts_is_checked_in_single_precision(output: bool) -> None:
+    found = laws.check_classifier(Casts(network(), output), points())
+    names = {finding.law for finding in found}
+    assert [finding for finding in found if not finding.holds] == []
+    assert {"examples do not mix", "order does not matter"} <= names
+    assert "gradient is the slope" not in names, "differences in single precision say nothing"
+    mixing = Casts(nn.Sequential(AlwaysTraining(5), network()), output)
+    assert "examples do not mix" in failing(mixing, points())
+    assert "order does not matter" in failing(Casts(CountsPlaces(), output), points())
+
+
 def test_dropout_in_eval_mode_is_caught() -> None:
     class Drops(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

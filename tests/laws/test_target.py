@@ -164,13 +164,33 @@ def test_examples_that_cannot_be_invented_are_asked_for() -> None:
             invented_batch(module)
 
 
+def test_a_forward_that_fails_is_told_with_its_own_error() -> None:
+    class Broken(nn.Module):
+        def __init__(self, *layers: nn.Module) -> None:
+            super().__init__()
+            self.layers = nn.Sequential(*layers)
+
+        def forward(self, x: Tensor) -> Tensor:
+            answers: dict[str, Tensor] = {"logits": self.layers(x)}
+            return answers["logit"]
+
+    images = (nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(2 * 14 * 14, 3))
+    for broken, shape in ((Broken(nn.Linear(7, 3)), r"\(32, 7\)"), (Broken(*images), r"\(32, 1, 16, 16\)")):
+        with pytest.raises(UsageError, match=rf"Broken raised KeyError: 'logit' \(given {shape}\); .* an example\(\)"):
+            invented_batch(broken)
+    with pytest.raises(UsageError, match=r"Sequential raised RuntimeError: mat1 and mat2 shapes cannot be multiplied"):
+        invented_batch(nn.Sequential(nn.Linear(7, 3), nn.Linear(4, 2)))
+    with pytest.raises(UsageError, match=r"gave \(32, 7, 1\) where logits"):
+        invented_batch(nn.Sequential(nn.Linear(7, 7), nn.Unflatten(1, (7, 1))))
+
+
 def test_check_runs_the_laws_of_a_kind(file: Path) -> None:
     found = laws.check(load_target(f"{file}:Plain"), "classifier")
     assert found
     assert all(finding.holds for finding in found)
     assert all(finding.holds for finding in laws.check(Toy, "contract"))
-    with pytest.raises(UsageError, match="there is no kind 'flow'; there are contract, classifier, latent"):
-        laws.check(Toy, "flow")
+    with pytest.raises(UsageError, match="there is no kind 'oracle'; there are contract, classifier, latent"):
+        laws.check(Toy, "oracle")
     with pytest.raises(UsageError, match="brings no examples"):
         laws.check(load_target(f"{file}:Plain"), "latent")
     with pytest.raises(UsageError, match="the contract is that of a deepcanon Model"):

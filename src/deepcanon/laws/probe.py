@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -18,10 +19,31 @@ from deepcanon.core.turn import B
 TIGHT = 1e-9
 """How far apart two ways of computing the same number in double precision may come out, relative to its size."""
 
+LOOSE = 1e-4
+"""The same in single precision."""
+
 
 def doubled(module: nn.Module, batch: B) -> tuple[Any, B]:
     """Module and batch in double precision, the module in eval mode."""
     return module.double().eval(), converted(batch, lambda t: t.double() if t.is_floating_point() else t)
+
+
+def precise(module: nn.Module, batch: B) -> tuple[Any, B, float]:
+    """Module and batch as exact as the module allows, in eval mode, and the bound that fits.
+
+    That is double precision, or single for a module that casts its input or output to single precision.
+    """
+    double, rows = doubled(copy.deepcopy(module), batch)
+    asked: Any = rows
+    try:
+        with torch.no_grad():
+            answers = tensors_of([ask(asked) for ask in maps(double).values()])
+        kept = not any(answer.dtype == torch.float32 for answer in answers)
+    except RuntimeError:  # which torch raises where precisions meet; anything else wrong shows in single precision, too
+        kept = False
+    if kept:
+        return double, rows, TIGHT
+    return module.float().eval(), converted(batch, lambda t: t.float() if t.is_floating_point() else t), LOOSE
 
 
 def converted(batch: B, change: Callable[[Tensor], Tensor]) -> B:

@@ -60,17 +60,28 @@ def target_of(thing: Any, name: str = "") -> Target:
 
 def invented_batch(module: nn.Module) -> Labelled:
     """Random examples of every class for a classifier, their size read off its first layer."""
+    faults: list[str] = []
     for x in _candidates(module):
         try:
             with torch.no_grad():
                 output = module.eval()(x)
-        except Exception:
+        except Exception as error:
+            words = str(error).strip().splitlines() or ["no message"]
+            fault = f"raised {type(error).__name__}: {words[0]}"
+            # Images of a wrong side are a RuntimeError in torch; any other error tells more and is said first.
+            faults.insert(len(faults) if isinstance(error, RuntimeError) else 0, f"{fault} (given {tuple(x.shape)})")
             continue
         if isinstance(output, Tensor) and output.ndim == 2:
             return Labelled(x, torch.arange(ROWS) % output.shape[1])
+        found = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        faults.insert(0, f"gave {found} where logits, (examples, classes), are needed (given {tuple(x.shape)})")
+    problem = (
+        f"{type(module).__name__} {faults[0]}; if its input should look otherwise,"
+        if faults
+        else f"what {type(module).__name__} takes cannot be read off its first layer;"
+    )
     raise UsageError(
-        f"what {type(module).__name__} takes cannot be read off its first layer; give the class an example() that "
-        "returns (module, Labelled(x, y)), or name a function that does"
+        f"{problem} give the class an example() that returns (module, Labelled(x, y)), or name a function that does"
     )
 
 

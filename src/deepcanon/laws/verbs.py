@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 from deepcanon.core import Batch, Evidence, Labelled, Support
 from deepcanon.laws.finding import Measured, law, violations
 from deepcanon.laws.play import train_briefly
-from deepcanon.laws.probe import TIGHT, distance, doubled, draws, maps, same, seeded, tensors_of
+from deepcanon.laws.probe import distance, draws, maps, precise, same, seeded, tensors_of
 
 NO_META_KERNEL = frozenset({"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal"})
 """Steps that depend on the values of tensors, which tensors on the meta device do not have."""
@@ -112,7 +112,7 @@ def examples_do_not_mix(model: Any, batch: Batch) -> Measured | None:
     if len(batch) < 2:
         return None
     train_briefly(model, batch)
-    model, batch = doubled(model, batch)
+    model, batch, bound = precise(model, batch)
     worst, where = 0.0, ""
     with torch.no_grad():
         for name, ask in maps(model).items():
@@ -122,7 +122,7 @@ def examples_do_not_mix(model: Any, batch: Batch) -> Measured | None:
                 gap = distance([part[:1] for part in alone], [part[i : i + 1] for part in together])
                 if not gap <= worst:
                     worst, where = gap, f"; the worst is {name} of example {i}"
-    return (worst, TIGHT, f"maps {', '.join(maps(model))}{where}") if maps(model) else None
+    return (worst, bound, f"maps {', '.join(maps(model))}{where}") if maps(model) else None
 
 
 @law
