@@ -128,6 +128,11 @@ def test_shift_and_scale_of_the_data_change_nothing_but_shift_and_scale() -> Non
     torch.testing.assert_close(odds[1], odds[0], rtol=1e-6, atol=1e-6)
 
 
+def test_no_tensor_is_kept_under_two_names() -> None:
+    state = GAN.example()[0].state_dict()
+    assert len({tensor.data_ptr() for tensor in state.values()}) == len(state)
+
+
 def test_samples_repeat_with_the_generator_and_leave_the_global_one_alone() -> None:
     model, _ = GAN.example()
     state = torch.get_rng_state()

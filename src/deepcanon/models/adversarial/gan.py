@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Literal, Self, get_args
+from typing import Literal, Self, cast, get_args
 
 import torch
 from torch import Generator, Tensor, nn
@@ -59,9 +59,8 @@ class GAN(Model[Batch]):
         self.latent = latent
         self.game = game
         leaky = partial(nn.LeakyReLU, 0.2)
-        self.to_data, self.to_standard = Rescale(features), Rescale(features)
-        self.generator = nn.Sequential(dense(latent, features, hidden, activation=leaky), self.to_data)
-        self.discriminator = nn.Sequential(self.to_standard, dense(features, 1, hidden[::-1], activation=leaky))
+        self.generator = nn.Sequential(dense(latent, features, hidden, activation=leaky), Rescale(features))
+        self.discriminator = nn.Sequential(Rescale(features), dense(features, 1, hidden[::-1], activation=leaky))
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
@@ -76,8 +75,8 @@ class GAN(Model[Batch]):
         """Take the centre and the spread of the data, so that both networks work at unit scale."""
         centre, spread = centre_and_spread(data)
         if spread > 0:
-            self.to_data.set(spread, centre)
-            self.to_standard.set(1 / spread, -centre / spread)
+            cast(Rescale, self.generator[-1]).set(spread, centre)
+            cast(Rescale, self.discriminator[0]).set(1 / spread, -centre / spread)
 
     def turns(self) -> Sequence[Turn[Batch]]:
         return [
