@@ -21,6 +21,7 @@ from deepcanon.studies.words import compare_command, run_commands
 from deepcanon.train import Run
 
 Call = Callable[..., Any]
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def iris(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A CSV file of two kinds of flowers."""
     path = tmp_path_factory.mktemp("data") / "flowers.csv"
     random = np.random.default_rng(0)
-    lines = [f"{random.normal(kind):.3f},{random.normal(2 * kind):.3f},{'ab'[kind]}" for kind in (0, 1) * 60]
+    lines = [f"{random.normal(kind):.3f},{random.normal(2 * kind):.3f},{'ab'[kind]}" for kind in (0, 1) * 30]
     path.write_text("width,length,kind\n" + "\n".join(lines) + "\n")
     return path
 
@@ -37,10 +38,12 @@ def iris(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compared(iris: Path, tmp_path_factory: pytest.TempPathFactory, call: Call) -> tuple[Path, dict[str, Any]]:
     """A comparison of classifiers and densities on one file, with its answer."""
     out = tmp_path_factory.mktemp("runs") / "compared"
-    answer = call(
-        "compare", "softmax_regression", "vae:hidden=8/4,latent=1", "gaussian", "--data", iris, "--target", "kind",
-        "--out", out, "--threads", "1", "--json",
-    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("deepcanon.pictures.draw_run", lambda *_: [])  # the report draws its own
+        answer = call(
+            "compare", "softmax_regression", "vae:hidden=8/4,latent=1", "gaussian", "--data", iris, "--target", "kind",
+            "--out", out, "--threads", "1", "--json",
+        )  # fmt: skip
     assert answer.code == 0, answer.stderr
     return out, answer.json
 
@@ -64,7 +67,7 @@ def test_numbers_equal_those_of_evaluate(compared: tuple[Path, dict[str, Any]], 
         else:
             assert measured["answers"] is not None
             right = sum(measured["answers"]["confusion"][i][i] for i in (0, 1))
-            assert right / 24 == pytest.approx(test["accuracy"])
+            assert right / 12 == pytest.approx(test["accuracy"])
 
 
 def test_the_commands_of_the_report_repeat_its_runs(
