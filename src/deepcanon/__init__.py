@@ -11,6 +11,7 @@ True
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from deepcanon.catalogue import find
 if TYPE_CHECKING:
     from deepcanon.core import Model
     from deepcanon.data import Dataset, from_tensors, load_data
-    from deepcanon.train import Result, Trainer, evaluate, fit
+    from deepcanon.train import Observer, Result, Trainer, evaluate, fit
 
 __version__ = "0.1.0"
 __all__ = ["Trainer", "evaluate", "find", "fit", "from_tensors", "load", "load_data", "resume"]
@@ -53,6 +54,7 @@ def resume(
     model: type[Model[Any]] | None = None,
     *,
     quiet: bool = False,
+    observers: Sequence[Observer] = (),
 ) -> Result:
     """Go on with a run that was broken off, from its last whole checkpoint.
 
@@ -60,7 +62,7 @@ def resume(
     """
     from deepcanon import train
 
-    return train.resume(run, data, find=_Finder(model), quiet=quiet)
+    return train.resume(run, data, find=_Finder(model), quiet=quiet, observers=observers)
 
 
 class _Finder:

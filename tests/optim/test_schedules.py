@@ -92,6 +92,8 @@ def test_factors_stay_between_nothing_and_one(text: str, total: int) -> None:
         ("cosine:warmup=0.5", "number of steps"),
         ("linear:over=0", "share of the training"),
         ("linear:0.5", "option=value"),
+        ("linear:end=-1", "below nothing"),
+        ("cosine:end=-2", "below nothing"),
     ],
 )
 def test_wrong_schedules_are_refused_with_a_sentence(text: str, words: str) -> None:

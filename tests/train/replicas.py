@@ -80,6 +80,9 @@ def main(folder: Path) -> None:
         out = folder / f"run-{name}-{world.size}"
         dc.fit(model, data, out=out, steps=50, batch_size=33, checkpoint_every=20, quiet=True)
         tensors |= {f"{name}/{key}": value for key, value in model.state_dict().items()}
+    searching = make("mlp")
+    dc.fit(searching, data, steps=3, optimizer="lbfgs:line_search_fn=strong_wolfe,max_iter=5", quiet=True)
+    tensors |= {f"lbfgs/{key}": value for key, value in searching.state_dict().items()}
     safetensors.torch.save_file(tensors, folder / f"rank-{world.rank}-of-{world.size}.safetensors")
 
 

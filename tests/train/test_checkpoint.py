@@ -118,6 +118,15 @@ def test_the_last_k_stay_and_leftovers_go(two: Path) -> None:
     assert sorted(path.name for path in two.iterdir()) == ["step-000000002", "step-000000003"]
 
 
+def test_what_a_killed_process_of_the_same_number_left_is_in_no_ones_way(two: Path) -> None:
+    for name in (".writing-step-000000002", ".old-step-000000002"):
+        leftover = two / f"{name}-{os.getpid()}"
+        leftover.mkdir()
+        (leftover / "half").write_text("written")
+    checkpoint.save(two, 2, state(5))
+    assert checkpoint.latest(two).state["step"] == 5
+
+
 def test_a_small_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "run.json"
     files.write_whole(path, b"old")

@@ -39,7 +39,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, d
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mlp", "mlp_dropout", "vae", "gan", "by_hand", "gradient"])
+@pytest.mark.parametrize("name", ["mlp", "mlp_dropout", "vae", "gan", "by_hand", "gradient", "lbfgs"])
 def test_replicas_stay_identical_to_the_bit(
     outcome: tuple[Path, dict[str, dict[str, torch.Tensor]]], name: str
 ) -> None:

@@ -179,3 +179,9 @@ def test_lbfgs_is_no_special_case() -> None:
 def test_a_turn_without_parameters_is_refused() -> None:
     with pytest.raises(UsageError, match="Absorb"):
         Descend(Line(3).loss, [])
+
+
+def test_terms_of_the_same_name_are_told_apart_by_their_turn() -> None:
+    result = dc.fit(Game(3), dc.from_tensors(Line.example()[1].x), quiet=True, steps=12, batch_size=12)
+    last = [record for record in result.history if record["kind"] == "step"][-1]
+    assert {"half_square", "bias.half_square", "seen"} == set(last["terms"])

@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 
 import deepcanon as dc
-from deepcanon.core import DataError, UsageError
+from deepcanon.core import Batch, DataError, Terms, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.train import Run, checkpoint
 
@@ -172,3 +172,39 @@ def test_a_folder_of_images_in_a_form_is_found_again(tmp_path: Path) -> None:
     dc.fit(model, data, out=tmp_path / "run", quiet=True, epochs=1)
     Run.open(tmp_path / "run").update(status="running")
     assert dc.resume(tmp_path / "run", model=Toy, quiet=True).steps == 1
+
+
+def test_a_finished_run_that_lost_its_weights_is_finished_again(tmp_path: Path) -> None:
+    model, batch = Toy.example()
+    data = dc.from_tensors(batch.x, name="mine")
+    first = dc.fit(model, data, out=tmp_path, quiet=True, epochs=2)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(UsageError, match="tensors given in Python"):
+        dc.resume(tmp_path, model=Toy)
+    again = dc.resume(tmp_path, data, Toy, quiet=True)
+    assert torch.equal(again.model.state_dict()["mean"], first.model.state_dict()["mean"])
+    assert (tmp_path / "model.safetensors").exists()
+
+
+def test_a_log_that_lost_its_end_stays_readable(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run")
+    log = run.dir / "log.jsonl"
+    log.write_bytes(log.read_bytes()[:100])
+    _, batch = Toy.example()
+    dc.resume(run.dir, dc.from_tensors(batch.x), Toy, quiet=True)
+    assert [record["step"] for record in run.log()][-1] == 10
+
+
+class Warming(Toy):
+    """A loss that grows with the share of the training that is done."""
+
+    def loss(self, batch: Batch) -> Terms:
+        return {"nll": super().loss(batch)["nll"] * self.progress}
+
+
+def test_the_share_of_the_training_is_known_again(tmp_path: Path) -> None:
+    _, batch = Toy.example()
+    data = dc.from_tensors(batch.x)
+    unbroken = dc.fit(Warming(2), data, out=tmp_path, quiet=True, epochs=3)
+    (tmp_path / "model.safetensors").unlink()
+    assert dc.resume(tmp_path, data, Warming, quiet=True).train == unbroken.train

@@ -325,10 +325,14 @@ def test_progress_and_prepare() -> None:
     ("settings", "words"),
     [
         ({"epochs": 0}, "epochs must be a whole number"),
-        ({"lr": -1.0}, "lr must be positive"),
+        ({"lr": -1.0}, "lr must be a positive number"),
+        ({"lr": float("inf")}, "lr must be a positive number"),
+        ({"seed": 10**30}, "seed must be a whole number"),
+        ({"seed": -1}, "seed must be a whole number"),
         ({"precision": "fp8"}, "precision"),
         ({"clip": "norm"}, "clip is written"),
         ({"device": "tpu9"}, "device"),
+        ({"device": "meta"}, "the device 'meta' cannot be used"),
         ({"ema": 1.5}, "ema"),
         ({"momentum": 0.9}, "no setting 'momentum'"),
         ({"optimizer": "adan"}, "optimizer"),
@@ -350,3 +354,107 @@ def test_another_optimizer_brings_its_own_rate() -> None:
 def test_data_of_the_wrong_kind_are_refused() -> None:
     with pytest.raises(UsageError, match="Classifier learns from labelled examples; tensors gives examples"):
         dc.fit(Classifier(), dc.from_tensors(torch.zeros(8, 2)), quiet=True)
+
+
+def test_after_fit_the_model_is_ready_for_use(tmp_path: Path) -> None:
+    model, data = setting(dropout=0.5)
+    dc.fit(model, data, quiet=True, out=tmp_path)
+    assert torch.equal(model.predict(data.train.x, how="mean"), model.predict(data.train.x, how="mean"))
+    assert not dc.resume(tmp_path, data, Classifier).model.training
+
+
+class Surrogate(Classifier):
+    """Its loss says nothing about its fit."""
+
+    surrogate = True
+
+
+def test_a_surrogate_is_watched_by_its_metrics_never_by_its_loss() -> None:
+    _, data = setting()
+    result = dc.fit(Surrogate(), data, quiet=True, patience=3)
+    assert result.weights.startswith("best by validation accuracy")
+
+    class Mute(Surrogate):
+        def metrics(self, batch: Labelled) -> Terms:
+            return {}
+
+    with pytest.raises(UsageError, match="cannot watch 'a metric'"):
+        dc.fit(Mute(), data, quiet=True, patience=3)
+
+
+def test_what_is_refused_before_the_first_step_leaves_no_run(tmp_path: Path) -> None:
+    class Picky(Classifier):
+        def prepare(self, data: Any) -> None:
+            raise UsageError("not these data")
+
+    _, data = setting()
+    folder = tmp_path / "run"
+    with pytest.raises(UsageError, match="not these data"):
+        dc.fit(Picky(), data, out=folder, quiet=True)
+    with pytest.raises(UsageError, match="accurcy"):
+        dc.fit(Classifier(), data, out=folder, quiet=True, watch="accurcy")
+    assert not folder.exists()
+    dc.fit(Classifier(), data, out=folder, quiet=True, epochs=1)
+
+
+@pytest.mark.parametrize("moment", ["begin", "save", "born"])
+def test_a_run_killed_while_it_is_born_is_in_no_ones_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    _, data = setting()
+    target = checkpoint if moment == "save" else Run
+    monkeypatch.setattr(target, moment, kill)
+    with pytest.raises(Killed):
+        dc.fit(Classifier(), data, out=tmp_path, quiet=True, epochs=1)
+    monkeypatch.undo()
+    dc.fit(Classifier(), data, out=tmp_path, quiet=True, epochs=1)
+    assert Run.open(tmp_path).info["status"] == "finished"
+
+
+def test_two_trainings_cannot_share_a_folder(tmp_path: Path) -> None:
+    _, data = setting()
+
+    class Intruder(Observer):
+        def step(self, trainer: Trainer, terms: Terms) -> None:
+            if trainer.step == 2:
+                with pytest.raises(UsageError, match="another process is training"):
+                    dc.fit(Classifier(), data, out=tmp_path, overwrite=True, quiet=True, epochs=1)
+
+    dc.fit(Classifier(), data, out=tmp_path, quiet=True, epochs=1, observers=[Intruder()])
+    assert Run.open(tmp_path).info["status"] == "finished"
+
+
+def test_weights_that_burst_at_the_very_end_are_a_divergence(tmp_path: Path) -> None:
+    class Burster(Observer):
+        def step(self, trainer: Trainer, terms: Terms) -> None:
+            if trainer.step == trainer.total:
+                next(trainer.model.parameters()).data.fill_(torch.inf)
+
+    _, data = setting()
+    with pytest.raises(DivergenceError, match="not finite at step 5"):
+        dc.fit(Classifier(), data, out=tmp_path, quiet=True, epochs=1, observers=[Burster()])
+    assert Run.open(tmp_path).info["status"] == "diverged"
+    with pytest.raises(UsageError, match="it is diverged"):
+        dc.load(tmp_path, Classifier)
+
+
+def test_an_infinite_buffer_is_no_divergence(tmp_path: Path) -> None:
+    class Masked(Classifier):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mask", torch.tensor([0.0, -torch.inf]))
+
+    _, data = setting()
+    assert dc.fit(Masked(), data, out=tmp_path, quiet=True, epochs=1).steps == 5
+
+
+def test_freezing_ends_with_the_training_and_takes_one_pattern() -> None:
+    model, data = setting()
+    dc.fit(model, data, quiet=True, epochs=1, freeze="net.0.*")
+    assert all(parameter.requires_grad for parameter in model.parameters())

@@ -53,6 +53,7 @@ def constant(done: int, total: int) -> float:
 
 def linear(done: int, total: int, end: float = 0.0, over: float = 1.0) -> float:
     """Down to ``end`` over this share of the training, then level."""
+    _check_end("linear", end)
     if not 0 < over <= 1:
         raise UsageError(f"the schedule linear falls over a share of the training in (0, 1], got over={over}")
     return 1 - (1 - end) * min(done / (over * total), 1.0)
@@ -73,11 +74,13 @@ def exponential(done: int, total: int, rate: float = 0.1, scale: float | None = 
 
 
 def cosine(done: int, total: int, end: float = 0.0) -> float:
+    _check_end("cosine", end)
     return end + (1 - end) / 2 * (1 + math.cos(math.pi * min(done / total, 1.0)))
 
 
 def one_cycle(done: int, total: int, peak: float = 0.3, start: float = 0.04, end: float = 4e-6) -> float:
     """Up from ``start`` to 1 over the share ``peak`` of the training, down to ``end`` (Smith & Topin, 2018)."""
+    _check_end("one_cycle", min(start, end))
     if not 0 < peak < 1:
         raise UsageError(f"the schedule one_cycle peaks inside the training, 0 < peak < 1, got {peak}")
     top, last = peak * total - 1, total - 1
@@ -103,6 +106,11 @@ SCHEDULES: dict[str, Callable[..., float]] = {
 
 def _cosine_between(start: float, end: float, share: float) -> float:
     return end + (start - end) / 2 * (1 + math.cos(math.pi * min(share, 1.0)))
+
+
+def _check_end(name: str, end: float) -> None:
+    if end < 0:
+        raise UsageError(f"the schedule {name} cannot end below nothing, got {end}")
 
 
 def _number(name: str, option: str, value: object) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 
 from deepcanon.core import DataError, Model, UsageError, build
 from deepcanon.data import Dataset, load_data
+from deepcanon.data.tensors import SOURCE as FROM_TENSORS
 from deepcanon.train import checkpoint, randomness
 from deepcanon.train.observers import Observer
 from deepcanon.train.progress import say
@@ -59,8 +60,9 @@ def resume(
     """
     run = Run.open(folder)
     model = _built(run, find)
-    if run.info["status"] == "finished":
+    if run.info["status"] == "finished" and run.weights.is_file():
         model.load_state_dict(run.read_weights())
+        model.eval()
         results = run.info["results"]
         return Result(model, run.dir, **results, weights=run.info["weights"], history=run.log())
     found = checkpoint.latest(run.checkpoints)
@@ -93,7 +95,7 @@ def _same_data(run: Run, data: Dataset[Any] | None) -> Dataset[Any]:
     """The data the run was begun with; other data would silently make it another run."""
     info = run.info["data"]
     if data is None:
-        if info["name"] == "tensors":
+        if info["source"] == FROM_TENSORS:
             raise UsageError(f"{run.dir} was trained on tensors given in Python: give the same data to resume")
         # A file is found again by its absolute path, from whatever folder the run is resumed.
         form = info["preprocessing"].get("form")

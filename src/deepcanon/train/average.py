@@ -35,6 +35,12 @@ class Average:
         return self.decay is not None
 
     @torch.no_grad()
+    def take_over(self) -> None:
+        """Begin the average at the weights as they are now."""
+        for average, parameter in zip(self.weights, self.live, strict=True):
+            average.copy_(parameter)
+
+    @torch.no_grad()
     def update(self) -> None:
         if self.decay is not None:
             torch._foreach_lerp_(self.weights, self.live, 1 - self.decay)

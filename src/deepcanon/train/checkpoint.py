@@ -34,19 +34,21 @@ class Checkpoint:
 def save(folder: Path, step: int, state: Mapping[str, Any]) -> Path:
     """Write ``state`` as a checkpoint of this step: beside its place, synced, then renamed."""
     final = folder / f"step-{step:09d}"
-    temporary = folder / f".writing-{final.name}-{os.getpid()}"
+    temporary, old = (folder / f"{prefix}-{final.name}-{os.getpid()}" for prefix in (".writing", ".old"))
     values, tensors = flatten(state)
     copies = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
     files = {TENSORS: safetensors.torch.save(copies), VALUES: json.dumps(values, allow_nan=False).encode()}
     manifest = {name: {"bytes": len(content), "sha256": _sha256(content)} for name, content in files.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for leftover in (temporary, old):  # of a process that had the same number and was killed here
+            shutil.rmtree(leftover, ignore_errors=True)
         temporary.mkdir()
         for name, content in {**files, MANIFEST: seal({"files": manifest})}.items():
             write_synced(temporary / name, content)
         sync_folder(temporary)
         if final.exists():  # the same step again, after a resume from an older checkpoint
-            os.rename(final, folder / f".old-{final.name}-{os.getpid()}")
+            os.rename(final, old)
         os.rename(temporary, final)
         sync_folder(folder)
     except OSError as error:

@@ -26,7 +26,7 @@ class World:
     def __init__(self) -> None:
         together = dist.is_available() and (dist.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) > 1)
         if together and not dist.is_initialized():
-            dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+            dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
         self.rank = dist.get_rank() if together else 0
         self.size = dist.get_world_size() if together else 1
 
@@ -57,6 +57,13 @@ class World:
         for parameter, count, mean in zip(parameters, there, means, strict=True):
             parameter.grad = mean.view_as(parameter).to(parameter.dtype) if count else None
 
+    def total(self, value: Tensor, share: float) -> Tensor:
+        """The mean over the whole batch of a value of which each process has the mean over its part."""
+        if self.size > 1:
+            value = value.detach() * share
+            dist.all_reduce(value)
+        return value
+
     def agree(self, flag: bool) -> bool:
         """Whether any process raised the flag."""
         if self.size == 1:
@@ -82,11 +89,12 @@ class World:
 
     def first_does(self, action: Callable[[], T]) -> T | None:
         """Let the first process act; where it fails, all fail, so that none waits for ever."""
-        result, failure = None, None
+        result: T | None = None
+        failure: Exception | None = None
         if self.first:
             try:
                 result = action()
-            except DeepcanonError as error:
+            except Exception as error:
                 failure = error
         failed = self.agree(failure is not None)
         if failure is not None:

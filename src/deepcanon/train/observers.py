@@ -138,7 +138,7 @@ class Watch(Observer):
         self.waited = 0
 
     def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None:
-        self.name, sign = self._chosen(trainer, valid)
+        self.name, sign = self.chosen(trainer, valid)
         value = sign * valid[self.name]
         if self.best is None or value > self.best or math.isnan(self.best):
             self.best, self.best_step, self.waited = value, trainer.step, 0
@@ -148,13 +148,12 @@ class Watch(Observer):
         if self.patience is not None and self.waited >= self.patience:
             trainer.stop(f"no better validation {self.name} for {self.waited} epochs")
 
-    def _chosen(self, trainer: Trainer, valid: dict[str, float]) -> tuple[str, float]:
+    def chosen(self, trainer: Trainer, valid: dict[str, float]) -> tuple[str, float]:
         """The metric and its sign: more is better is +1."""
         direction, colon, name = (self.metric or "").rpartition(":")
-        if not name:  # the loss where it measures fit, else the first of the model's own metrics
-            name = (
-                next((key for key in valid if key not in trainer.log.latest), "") if trainer.model.surrogate else "loss"
-            )
+        if not name:  # the loss where it measures fit, else the first of the model's metrics, which stand behind it
+            names = [*valid, ""]
+            name = names[names.index("loss") + trainer.model.surrogate] if "loss" in valid else ""
         if name not in valid or (colon and direction not in ("max", "min")):
             raise UsageError(
                 f"cannot watch {self.metric or 'a metric'!r} of {trainer.model.name()}: "
@@ -187,9 +186,9 @@ class Checkpoints:
     def due(self, trainer: Trainer) -> bool:
         if self.every is not None:
             return trainer.step % self.every == 0
-        # Processes must agree, and their clocks do not; asking at every step would cost them too much.
+        # Processes must agree, and their clocks do not; asking at every step would cost several of them too much.
         passed = time.monotonic() - self._last > _SECONDS_BETWEEN_CHECKPOINTS
-        if trainer.step % 10 or not trainer.world.agree(passed):
+        if (trainer.world.size > 1 and trainer.step % 10) or not trainer.world.agree(passed):
             return False
         self._last = time.monotonic()
         return True

@@ -72,7 +72,8 @@ class Descender(Player):
             self._clip(want_norm)
             if not recorded:  # an optimiser that asks several times is logged as it began
                 recorded.update(terms)
-            return _sum(terms) if terms else torch.zeros(())
+            loss = _sum(terms) if terms else self.parameters[0].new_zeros(())
+            return self.world.total(loss, share)  # a line search must end alike in all processes
 
         for group in self.optimizer.param_groups:
             group["lr"] = self.lr * factor

@@ -24,6 +24,8 @@ from deepcanon.train.settings import Settings
 
 FORMAT = 1
 _PARTS = ("run.json", "log.jsonl", "checkpoints", "model.safetensors", "pictures")
+_BEGINNING = ".beginning"
+"""Marks a folder whose run is not complete enough to be resumed; what stands beside it may be replaced."""
 
 
 class Run:
@@ -33,27 +35,34 @@ class Run:
         self.dir = folder
         self.info = info
 
-    @classmethod
-    def create(cls, folder: Path, info: dict[str, Any], *, overwrite: bool) -> Self:
-        """A new run in ``folder``; one that is there is only replaced where ``overwrite`` says so."""
+    @staticmethod
+    def claim(folder: Path, *, overwrite: bool) -> None:
+        """Refuse a folder that holds a run, unless ``overwrite``, or files of someone else's under our names."""
         taken = [name for name in _PARTS if (folder / name).exists()]
-        if taken and not overwrite:
+        if not taken or (folder / _BEGINNING).exists():
+            return
+        if not overwrite:
             raise UsageError(
                 f"{folder} already holds {taken[0]}: choose another folder, resume the run, or say --overwrite"
             )
-        if taken and not (folder / "run.json").exists():
+        if not (folder / "run.json").exists():
             raise UsageError(f"{folder} holds {taken[0]} but no run.json, so it is no run to overwrite: choose another")
+
+    def begin(self) -> None:
+        """Make the folder ready for the first checkpoint; until ``born`` a crash leaves nothing that is in the way."""
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            for name in taken:
-                path = folder / name
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-            (folder / "log.jsonl").touch()
+            (self.dir / _BEGINNING).touch()
+            for path in (self.dir / name for name in _PARTS):
+                if path.exists():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            (self.dir / "log.jsonl").touch()
         except OSError as error:
-            raise UsageError(f"cannot write to the folder {folder}: {error.strerror}") from error
-        run = cls(folder, info)
-        run.update()
-        return run
+            raise UsageError(f"cannot write to the folder {self.dir}: {error.strerror}") from error
+
+    def born(self) -> None:
+        """Say that there is a run here: from now on it can be resumed."""
+        self.update()
+        (self.dir / _BEGINNING).unlink()
 
     @classmethod
     def open(cls, folder: str | Path) -> Self:
@@ -69,6 +78,10 @@ class Run:
     @property
     def checkpoints(self) -> Path:
         return self.dir / "checkpoints"
+
+    @property
+    def weights(self) -> Path:
+        return self.dir / "model.safetensors"
 
     @property
     def pictures(self) -> Path:
@@ -104,7 +117,9 @@ class Run:
 
     def cut_log(self, length: int) -> None:
         """Take back what was logged after a checkpoint; it will be logged again."""
-        os.truncate(self.dir / "log.jsonl", length)
+        path = self.dir / "log.jsonl"
+        whole = path.read_bytes()[:length].rpartition(b"\n")  # a line that a crash has cut goes, too
+        os.truncate(path, len(whole[0]) + len(whole[1]))
 
     def write_results(
         self,
@@ -116,14 +131,14 @@ class Run:
     ) -> None:
         """Write the final weights and what they reach; ``weights`` says which ones they are."""
         content = safetensors.torch.save({name: tensor.cpu().clone() for name, tensor in state.items()})
-        write_whole(self.dir / "model.safetensors", content)
+        write_whole(self.weights, content)
         plain = {part: {name: finite(value) for name, value in values.items()} for part, values in scores.items()}
         results = {"steps": steps, "seconds": round(seconds, 3), **plain}
         sha256 = hashlib.sha256(content).hexdigest()
         self.update(status="finished", weights=weights, results=results, sha256=sha256)
 
     def read_weights(self) -> dict[str, Tensor]:
-        path = self.dir / "model.safetensors"
+        path = self.weights
         if "sha256" not in self.info or not path.is_file():
             status = self.info["status"]
             remedy = "train it again with other settings" if status == "diverged" else "resume it first"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self
 
@@ -57,6 +59,8 @@ class Settings:
         if unknown:
             raise UsageError(f"training has no setting {unknown[0]!r}; it has {', '.join(sorted(known))}")
         chosen = {name: value for name, value in given.items() if value is not None}
+        if isinstance(chosen.get("freeze"), str):
+            chosen["freeze"] = (chosen["freeze"],)
         if "lr" not in chosen and parse(chosen.get("optimizer", recipe.optimizer))[0] != parse(recipe.optimizer)[0]:
             chosen["lr"] = default_lr(chosen["optimizer"])  # the recipe's rate suits the recipe's optimiser only
         settings = cls(**{**asdict(recipe), **chosen})
@@ -71,13 +75,14 @@ class Settings:
         return {**asdict(self), "freeze": list(self.freeze)}
 
     def torch_device(self) -> torch.device:
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = self.device if self.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+        if name == "cuda":  # each of several processes has a device of its own
+            name = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
         try:
-            device = torch.device(self.device)
-            torch.empty(0, device=device)
+            device = torch.device(name)
+            torch.zeros(1, device=device).item()
         except (RuntimeError, AssertionError) as error:
-            raise UsageError(f"the device {self.device!r} is not there: {str(error).splitlines()[0]}") from error
+            raise UsageError(f"the device {self.device!r} cannot be used: {str(error).splitlines()[0]}") from error
         return device
 
     def total(self, batches_per_epoch: int) -> int:
@@ -106,8 +111,10 @@ class Settings:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
                 raise UsageError(f"{name} must be a whole number of at least 1, got {value!r}")
-        if not self.lr > 0:
-            raise UsageError(f"lr must be positive, got {self.lr!r}")
+        if not (self.lr > 0 and math.isfinite(self.lr)):
+            raise UsageError(f"lr must be a positive number, got {self.lr!r}")
+        if not (isinstance(self.seed, int) and 0 <= self.seed < 2**63):
+            raise UsageError(f"seed must be a whole number from 0 to 2^63 - 1, got {self.seed!r}")
         if self.ema is not None and not 0 <= self.ema < 1:
             raise UsageError(f"ema is a decay in [0, 1), got {self.ema!r}")
         choose("precision", self.precision, ("fp32", "bf16"))

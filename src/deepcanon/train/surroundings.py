@@ -8,13 +8,36 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
 
+try:
+    import fcntl
+except ImportError:  # there is no such lock on Windows
+    fcntl = None  # type: ignore[assignment]
+
 from deepcanon.core import Model, UsageError
 from deepcanon.data import Dataset
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from training into the same folder; a process that dies lets go by itself."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".lock").open("w")
+    except OSError as error:
+        raise UsageError(f"cannot write to the folder {folder}: {error.strerror}") from error
+    with file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise UsageError(f"another process is training in {folder}: wait for it or stop it") from error
+        yield
 
 
 class Signals:
@@ -53,15 +76,22 @@ def deterministic(wanted: bool) -> Iterator[None]:
         torch.use_deterministic_algorithms(before)
 
 
-def freeze(model: Model[Any], patterns: Sequence[str]) -> None:
-    """Stop training the parameters whose names match, ``encoder.*`` for instance."""
-    names = [name for name, _ in model.named_parameters()]
-    for pattern in patterns:
-        matching = fnmatch.filter(names, pattern)
-        if not matching:
+@contextmanager
+def frozen(model: Model[Any], patterns: Sequence[str]) -> Iterator[None]:
+    """Inside, parameters whose names match (``encoder.*`` for instance) require no gradient."""
+    names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    matching = {pattern: fnmatch.filter(names, pattern) for pattern in patterns}
+    for pattern, found in matching.items():
+        if not found:
             raise UsageError(f"freeze={pattern!r} matches no parameter of {model.name()}; it has {', '.join(names)}")
-        for name in matching:
-            model.get_parameter(name).requires_grad_(False)
+    parameters = [model.get_parameter(name) for found in matching.values() for name in found]
+    try:
+        for parameter in parameters:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
 
 
 def check_suitable(model: Model[Any], data: Dataset[Any]) -> None:

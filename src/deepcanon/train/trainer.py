@@ -24,7 +24,7 @@ from deepcanon.train.players import players
 from deepcanon.train.progress import progress, say
 from deepcanon.train.run import Run, describe_run
 from deepcanon.train.settings import Settings
-from deepcanon.train.surroundings import Signals, check_suitable, deterministic, freeze
+from deepcanon.train.surroundings import Signals, check_suitable, deterministic, frozen, locked
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +73,9 @@ class Trainer:
         if watching and self.data.valid is None:
             raise UsageError(f"{data.name} is too small to hold out validation data; leave out patience and watch")
         self.model = model.to(self.device)
-        freeze(model, settings.freeze)
         self.world.spread(model.state_dict().values())
-        self.players = players(model, settings, self.world)
+        with frozen(model, settings.freeze):
+            self.players = players(model, settings, self.world)
         self.average = Average(model, settings.ema)
         self.per_epoch = -(-len(self.data.train) // settings.batch_size)
         self.total = settings.total(self.per_epoch)
@@ -97,6 +97,7 @@ class Trainer:
         self._started = time.perf_counter()
         self._step_at_start = 0
         self._random: randomness.State | None = None
+        self._resumed = False
 
     @property
     def epoch(self) -> int:
@@ -123,41 +124,61 @@ class Trainer:
         self._stop_reason = reason
 
     def write_to(self, folder: Path, *, overwrite: bool) -> None:
-        """Make ``folder`` the folder of this run."""
-        info = describe_run(self.model, self.given, self.settings, self.world.size)
-        self.world.first_does(lambda: Run.create(folder, info, overwrite=overwrite))
-        self.run = Run(folder, info)
+        """Make ``folder`` the folder of this run; nothing is written before the training begins."""
+        self.world.first_does(lambda: Run.claim(folder, overwrite=overwrite))
+        self.run = Run(folder, describe_run(self.model, self.given, self.settings, self.world.size))
 
     def fit(self) -> Result:
         """Train to the end, evaluate, and leave weights, results and pictures in the run's folder."""
         with ExitStack() as surroundings:
             surroundings.enter_context(randomness.kept())
             surroundings.enter_context(deterministic(self.settings.deterministic))
+            surroundings.enter_context(frozen(self.model, self.settings.freeze))
             if self.run is not None:
                 surroundings.enter_context(self.signals)
-            self._begin()
-            for observer in self.observers:
-                observer.begin(self)
+            self._started, self._step_at_start = time.perf_counter(), self.step
+            randomness.seed_all(randomness.seed_from(self.settings.seed, "rank", self.world.rank))
             try:
-                self._loop()
+                self._resume(surroundings) if self._resumed else self._begin(surroundings)
+                self._watched_loop()
+                return self._finish()
             except DivergenceError:
                 self._note(status="diverged")
                 raise
-            finally:
-                for observer in self.observers:
-                    observer.end(self)
-            return self._finish()
 
-    def _begin(self) -> None:
-        self._started, self._step_at_start = time.perf_counter(), self.step
-        randomness.seed_all(randomness.seed_from(self.settings.seed, "rank", self.world.rank))
-        if self.step == 0 and self._random is None:
-            self.model.prepare(batches(self.data.train, self.settings.batch_size))
-            self.world.spread(self.model.state_dict().values())
+    def _begin(self, surroundings: ExitStack) -> None:
+        """Prepare the model and write the first checkpoint; only then is there a run."""
+        self.model.prepare(batches(self.data.train, self.settings.batch_size))
+        self.world.spread(self.model.state_dict().values())
+        self.average.take_over()
+        if self.watch is not None:  # a metric that is not there is better missed now than after an epoch
+            some = next(batches(self.data.split("valid"), 2))
+            self.watch.chosen(self, self._evaluate(some))
+        if self.run is not None:
+            run = self.run
+            self._lock(run, surroundings)
+            self.world.first_does(run.begin)
             self.save()
+            self.world.first_does(run.born)
+
+    def _resume(self, surroundings: ExitStack) -> None:
+        if self.run is not None:
+            self._lock(self.run, surroundings)
         if self._random is not None:
             randomness.restore(self._random)
+
+    def _lock(self, run: Run, surroundings: ExitStack) -> None:
+        self.world.first_does(lambda: surroundings.enter_context(locked(run.dir)))
+
+    def _watched_loop(self) -> None:
         self.model.train()
+        for observer in self.observers:
+            observer.begin(self)
+        try:
+            self._loop()
+        finally:
+            for observer in self.observers:
+                observer.end(self)
 
     def _loop(self) -> None:
         buffers = list(self.model.buffers())
@@ -193,7 +214,8 @@ class Trainer:
         terms: Terms = {}
         for player in self.players:
             if player.turn.due(self.step, self.total):
-                terms.update(player.play(whole, shard, factor, want_norm))
+                for name, value in player.play(whole, shard, factor, want_norm).items():
+                    terms[f"{player.turn.name}.{name}" if name in terms else name] = value
         return terms
 
     def _end_epoch(self) -> None:
@@ -219,6 +241,7 @@ class Trainer:
         if self._stop_reason and not self.quiet:
             say(f"stopped early at step {self.step}: {self._stop_reason}")
         weights = self._choose_weights()
+        self.model.eval()
         parts = {"train": self.data.train, "valid": self.data.valid, "test": self.data.test}
         scores = {name: {} if part is None else self._evaluate(part) for name, part in parts.items()}
         folder = None if self.run is None else self.run.dir
@@ -245,6 +268,14 @@ class Trainer:
                           {"train": result.train, "valid": result.valid, "test": result.test})  # fmt: skip
         draw_run(self.model, self.data, result.history, run.pictures, self.settings.seed)
 
+    def _named_observers(self) -> dict[str, Observer]:
+        """Observers by the name of their class, with a number where there are several of one."""
+        named: dict[str, Observer] = {}
+        for observer in self.observers:
+            name = type(observer).__name__
+            named[name if name not in named else f"{name}-{len(named)}"] = observer
+        return named
+
     def _note(self, **changes: Any) -> None:
         if self.run is not None and self.world.first:
             self.run.update(**changes)
@@ -254,7 +285,7 @@ class Trainer:
         self.log.flush(self, sync=True)
         if self.run is None:
             return
-        bad = [name for name, value in self.model.state_dict().items() if not torch.isfinite(value).all()]
+        bad = [name for name, value in self.model.named_parameters() if not torch.isfinite(value).all()]
         if self.world.agree(bool(bad)):
             raise DivergenceError(
                 f"{bad[0] if bad else 'a weight'} is not finite at step {self.step}; try a smaller lr"
@@ -266,7 +297,7 @@ class Trainer:
             "model": dict(self.model.state_dict()),
             "average": self.average.state(),
             "players": [player.state() for player in self.players],
-            "observers": {type(observer).__name__: observer.state() for observer in self.observers},
+            "observers": {name: observer.state() for name, observer in self._named_observers().items()},
             "random": self.world.gather(randomness.state()),
         }
         folder = self.run.checkpoints
@@ -283,9 +314,12 @@ class Trainer:
         self.average.restore(state["average"])
         for player, saved in zip(self.players, state["players"], strict=True):
             player.restore(saved)
-        for observer in self.observers:
-            observer.restore(state["observers"].get(type(observer).__name__, {}))
+        for name, observer in self._named_observers().items():
+            if state["observers"].get(name):
+                observer.restore(state["observers"][name])
         self.log.rewind(self)
+        self._resumed = True
+        self.model.progress = self.step / self.total
         if self.world.rank < len(state["random"]):
             self._random = state["random"][self.world.rank]
         self._note(status="running")
