@@ -32,6 +32,14 @@ def kinds(cls: type[Model[Any]]) -> list[str]:
         found.append("discrete")
     if hasattr(cls, "energy"):
         found.append("energy")
+    if hasattr(cls, "log_prob") and model.support == "real" and getattr(cls, "evidence", "") == "exact":
+        found += ["continuous", "sampler"]
+    if hasattr(cls, "to_latent"):
+        found.append("flow")
+    if hasattr(cls, "score") and not hasattr(cls, "log_prob"):
+        found.append("score")
+    if hasattr(cls, "posterior") and hasattr(cls, "reverse"):
+        found.append("diffusion")
     return found
 
 
@@ -42,6 +50,10 @@ def test_the_catalogue_finds_the_models() -> None:
     assert kinds(catalogue.find("autoencoder")) == ["contract", "autoencoder"]
     assert kinds(catalogue.find("nade")) == ["contract", "discrete"]
     assert kinds(catalogue.find("rbm")) == ["contract", "discrete", "energy"]
+    assert kinds(catalogue.find("gaussian_mixture")) == ["contract", "continuous", "sampler"]
+    assert kinds(catalogue.find("realnvp")) == ["contract", "continuous", "sampler", "flow"]
+    assert kinds(catalogue.find("score_matching")) == ["contract", "score"]
+    assert kinds(catalogue.find("ddpm")) == ["contract", "diffusion"]
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -15,11 +15,16 @@ from torch import nn
 from deepcanon.core import Batch, UsageError
 from deepcanon.laws.autoencoder import check_autoencoder
 from deepcanon.laws.classifier import check_classifier
+from deepcanon.laws.continuous import check_continuous
 from deepcanon.laws.contract import check_contract
+from deepcanon.laws.diffusion import check_diffusion
 from deepcanon.laws.discrete import check_discrete
 from deepcanon.laws.energy import check_energy
 from deepcanon.laws.finding import Finding, report
+from deepcanon.laws.flow import check_flow
 from deepcanon.laws.latent import check_latent
+from deepcanon.laws.sampler import check_sampler
+from deepcanon.laws.score import check_score
 from deepcanon.laws.target import invented_batch, load_target, target_of
 
 KINDS: dict[str, Callable[[nn.Module, Batch], list[Finding]]] = {
@@ -29,6 +34,11 @@ KINDS: dict[str, Callable[[nn.Module, Batch], list[Finding]]] = {
     "autoencoder": check_autoencoder,
     "discrete": check_discrete,
     "energy": check_energy,
+    "continuous": check_continuous,
+    "sampler": check_sampler,
+    "flow": check_flow,
+    "score": check_score,
+    "diffusion": check_diffusion,
 }
 
 __all__ = ["KINDS", "Finding", "check", "load_target", "report"]

@@ -1,0 +1,125 @@
+"""The laws of diffusion processes: noise added level by level, and the way back.
+
+A module has ``levels`` T, and distributions at levels t given as whole numbers, (B,): ``step(x, t)`` is
+q(x_t | x_{t-1}), ``noised(x0, t)`` is q(x_t | x_0), ``posterior(x, x0, t)`` is q(x_{t-1} | x_t, x_0) for t of at least
+2, ``reverse(x, t)`` is p(x_{t-1} | x_t), ``prior()`` is p(x_T). The bound that ``log_prob`` claims is computed a second
+time from these.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import Distribution
+
+from deepcanon.core import Batch, UsageError
+from deepcanon.laws.continuous import settled
+from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.probe import first, seeded
+
+ROWS = 4
+DRAWS = 4000
+SIGMAS = 6.0
+PARTS = ("step", "noised", "posterior", "reverse", "prior")
+
+
+@law
+def posterior_is_bayes_rule(module: Any, batch: Batch) -> Measured | None:
+    """q(x_s | x_t, x_0) q(x_t | x_0) = q(x_t | x_s) q(x_s | x_0) with s = t - 1, at random points of every level."""
+    module, batch = settled(module, batch)
+    if module.levels < 2:
+        return None
+    t = torch.arange(2, module.levels + 1)
+    x0 = batch.x.flatten(1)[torch.arange(len(t)) % len(batch.x)]
+    with torch.no_grad():
+        before = _drawn(module.noised(x0, t - 1))
+        now = _drawn(module.step(before, t))
+        left = module.posterior(now, x0, t).log_prob(before) + module.noised(x0, t).log_prob(now)
+        right = module.step(before, t).log_prob(now) + module.noised(x0, t - 1).log_prob(before)
+    gap = float((left - right).abs().max())
+    return gap, 1e-6 * (1 + float(right.abs().max())), f"{len(t)} levels; the log-densities differ by {gap:.3g}"
+
+
+@law
+def noise_ends_at_the_prior(module: Any, batch: Batch) -> Measured:
+    """At the last level almost nothing of the data is left: KL(q(x_T | x_0) || p(x_T)) is small for each value."""
+    module, batch = settled(module, batch)
+    x0 = batch.x.flatten(1)
+    with torch.no_grad():
+        end, start = module.noised(x0, torch.full((len(x0),), module.levels)), module.prior()
+        drawn = end.sample(torch.Size([DRAWS // 10]))
+        kl = float((end.log_prob(drawn) - start.log_prob(drawn)).mean()) / x0.shape[1]
+    return kl, 0.1, f"{kl:.3g} nats of each value are left at level {module.levels}"
+
+
+@law
+def bound_is_the_one_that_defines_it(module: Any, batch: Batch) -> Measured | None:
+    """``log_prob`` is E log p(x_0 ... x_T) - log q(x_1 ... x_T | x_0) on average, computed along drawn paths."""
+    if not hasattr(module, "log_prob"):
+        return None
+    module, batch = settled(module, batch)
+    few = first(batch, ROWS).x
+    many = few.repeat(DRAWS, *[1] * (few.ndim - 1))
+    with torch.no_grad():
+        claimed = module.log_prob(many).reshape(DRAWS, -1).mean(1)
+        defined = _along_paths(module, many.flatten(1)).reshape(DRAWS, -1).mean(1)
+    error = math.sqrt(float(claimed.var() + defined.var()) / DRAWS)
+    gap = abs(float(claimed.mean() - defined.mean()))
+    words = f"log_prob is {float(claimed.mean()):.6g}, the bound along {DRAWS} paths {float(defined.mean()):.6g}"
+    return gap, SIGMAS * error + 1e-6, words
+
+
+@law
+def samples_go_back_step_by_step(module: Any, batch: Batch) -> Measured | None:
+    """``sample`` has the mean and the variance of the chain that starts at the prior and follows ``reverse``."""
+    if not hasattr(module, "sample"):
+        return None
+    module, batch = settled(module, batch)
+    with torch.no_grad():
+        own = module.sample(DRAWS, generator=seeded(0)).flatten(1)
+        x = module.prior().sample(torch.Size([DRAWS]))
+        for t in range(module.levels, 0, -1):
+            x = _drawn(module.reverse(x, torch.full((DRAWS,), t)))
+    worst = 0.0
+    for left, right in ((own, x), ((own - x.mean(0)).square(), (x - x.mean(0)).square())):
+        error = ((left.var(0) + right.var(0)) / DRAWS).sqrt() + 1e-12
+        worst = max(worst, float(((left.mean(0) - right.mean(0)).abs() / error).max()))
+    return worst, SIGMAS, f"{DRAWS} samples; the worst mean or variance is {worst:.2f} standard errors off"
+
+
+LAWS = (
+    posterior_is_bayes_rule,
+    noise_ends_at_the_prior,
+    bound_is_the_one_that_defines_it,
+    samples_go_back_step_by_step,
+)
+
+
+def check_diffusion(module: nn.Module, batch: Batch) -> list[Finding]:
+    """What the laws of diffusion processes find in any module that gives the distributions of its steps."""
+    missing = [part for part in PARTS if not callable(getattr(module, part, None))]
+    missing += [] if isinstance(getattr(module, "levels", None), int) else ["levels"]
+    if missing:
+        raise UsageError(f"a diffusion process has levels, {', '.join(PARTS)}; {', '.join(missing)} is missing")
+    return findings(LAWS, module, batch)
+
+
+def _along_paths(module: Any, x: Tensor) -> Tensor:
+    """log p(x_0 ... x_T) - log q(x_1 ... x_T | x_0) along one drawn path for each example, (B,)."""
+    total = torch.zeros(len(x), dtype=x.dtype)
+    for t in range(1, module.levels + 1):
+        level = torch.full((len(x),), t)
+        ahead = module.step(x, level)
+        there = _drawn(ahead)
+        total += module.reverse(there, level).log_prob(x) - ahead.log_prob(there)
+        x = there
+    start: Tensor = module.prior().log_prob(x)
+    return total + start
+
+
+def _drawn(distribution: Distribution) -> Tensor:
+    drawn: Tensor = distribution.sample()
+    return drawn

@@ -1,0 +1,122 @@
+"""The laws of flows: modules with ``to_latent(x) -> (z, log_det)``, its inverse ``to_data(z)``, and ``log_prob``.
+
+The noise z is standard normal, and ``log_det`` is log |det dz/dx|, so that log p(x) = log N(z) + log_det.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Batch, UsageError
+from deepcanon.laws.classifier import stirred
+from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.probe import doubled, first, seeded
+
+ROWS = 8
+DRAWS = 4000
+SIGMAS = 6.0
+
+
+@law
+def to_data_inverts_to_latent(module: Any, batch: Batch) -> Measured:
+    """Data come back from their noise, and noise from its data."""
+    module, batch = doubled(stirred(module), batch)
+    with torch.no_grad():
+        z, _ = module.to_latent(batch.x)
+        noise = torch.randn(z.shape, dtype=z.dtype, generator=seeded(0))
+        there, _ = module.to_latent(module.to_data(noise).reshape(batch.x.shape))
+        gaps = {"data": _gap(module.to_data(z).flatten(1), batch.x.flatten(1)), "noise": _gap(there, noise)}
+    worst = max(gaps, key=lambda name: gaps[name])
+    bad = math.inf if any(math.isnan(gap) for gap in gaps.values()) else gaps[worst]
+    return bad, 1e-5, f"{len(batch.x)} examples; {worst} come back with an error of {gaps[worst]:.3g}"
+
+
+@law
+def log_det_is_that_of_the_jacobian(module: Any, batch: Batch) -> Measured:
+    """``log_det`` is log |det dz/dx| of the Jacobian that autograd finds, for each example."""
+    module, batch = doubled(stirred(module), first(batch, ROWS))
+    with torch.no_grad():
+        _, claimed = module.to_latent(batch.x)
+    wanted = torch.linalg.slogdet(_jacobians(module, batch.x)).logabsdet
+    gap = float((claimed - wanted).abs().max())
+    gap = math.inf if math.isnan(gap) else gap
+    return gap, 1e-6 * (1 + float(wanted.abs().max())), f"{len(wanted)} log-determinants; the worst is off by {gap:.3g}"
+
+
+@law
+def density_is_that_of_the_noise_times_the_volume(module: Any, batch: Batch) -> Measured:
+    """log p(x) = log N(z; 0, I) + log |det dz/dx|, with a plus."""
+    module, batch = doubled(stirred(module), batch)
+    with torch.no_grad():
+        z, log_det = module.to_latent(batch.x)
+        wanted = -0.5 * (z.square() + math.log(2 * math.pi)).flatten(1).sum(-1) + log_det
+        gap = float((module.log_prob(batch.x) - wanted).abs().max())
+    return gap, 1e-6 * (1 + float(wanted.abs().max())), f"{len(wanted)} log-densities; the worst is off by {gap:.3g}"
+
+
+@law
+def no_value_passes_unbent(module: Any, batch: Batch) -> Measured | None:
+    """Where some values are bent, all are: couplings that never change halves leave half of the density as it was."""
+    module, batch = doubled(stirred(module), first(batch, ROWS))
+    if len(batch) < 2 or batch.x.shape[1:].numel() < 2:
+        return None
+    rows = _jacobians(module, batch.x)
+    bent = (rows - rows[:1]).abs().amax((0, 2)) > 1e-9 * (1 + rows.abs().amax())
+    if not bool(bent.any()):
+        return None  # a linear flow, which is one on purpose
+    straight = int((~bent).sum())
+    return straight, 0, f"{straight} of {len(bent)} latent values are linear in the data"
+
+
+@law
+def samples_come_from_noise(module: Any, batch: Batch) -> Measured | None:
+    """The noise behind the module's own samples has mean 0 and covariance I."""
+    if not hasattr(module, "sample"):
+        return None
+    module, batch = doubled(stirred(module), batch)
+    with torch.no_grad():
+        x = module.sample(DRAWS, generator=seeded(0))
+        z = module.to_latent(x.reshape(DRAWS, *batch.x.shape[1:]))[0].flatten(1)
+    products = torch.einsum("bi,bj->bij", z, z).flatten(1)
+    wanted = torch.cat([torch.zeros(z.shape[1]), torch.eye(z.shape[1]).flatten()]).double()
+    values = torch.cat([z, products], dim=1)
+    off = (values.mean(0) - wanted).abs() / ((values.var(0) / DRAWS).sqrt() + 1e-12)
+    worst = float(off.max())
+    return worst, SIGMAS, f"{DRAWS} samples; the worst moment of their noise is {worst:.2f} standard errors off"
+
+
+LAWS = (
+    to_data_inverts_to_latent,
+    log_det_is_that_of_the_jacobian,
+    density_is_that_of_the_noise_times_the_volume,
+    no_value_passes_unbent,
+    samples_come_from_noise,
+)
+
+
+def check_flow(module: nn.Module, batch: Batch) -> list[Finding]:
+    """What the laws of flows find in any module with ``to_latent``, ``to_data`` and ``log_prob``."""
+    missing = [verb for verb in ("to_latent", "to_data", "log_prob") if not callable(getattr(module, verb, None))]
+    if missing:
+        raise UsageError(f"a flow has to_latent, to_data and log_prob; {', '.join(missing)} is missing")
+    return findings(LAWS, module, batch)
+
+
+def _jacobians(module: Any, x: Tensor) -> Tensor:
+    """dz/dx of each example, (B, D, D)."""
+
+    def latent(row: Tensor) -> Tensor:
+        z: Tensor = module.to_latent(row.unsqueeze(0))[0]
+        return z.flatten()
+
+    size = x.shape[1:].numel()
+    found = [torch.autograd.functional.jacobian(latent, row).reshape(size, size) for row in x]
+    return torch.stack(found)
+
+
+def _gap(came: Tensor, wanted: Tensor) -> float:
+    return float((came - wanted).abs().max() / (1 + wanted.abs().max()))
