@@ -43,9 +43,7 @@ class Averaged(nn.Module):
         self.updates += 1
         own = dict(self.net.named_buffers())
         average, live = zip(*((own[name], parameter) for name, parameter in net.named_parameters()), strict=True)
-        gap = torch._foreach_sub(live, average)
-        torch._foreach_mul_(gap, share)  # a tensor, whose value nobody has to wait for
-        torch._foreach_add_(average, gap)
+        torch._foreach_lerp_(average, live, [share] * len(average))  # a tensor, whose value nobody has to wait for
 
     def forward(self, *inputs: Tensor) -> Tensor:
         output: Tensor = self.net(*inputs)

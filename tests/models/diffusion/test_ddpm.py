@@ -13,7 +13,7 @@ from torch.distributions import MultivariateNormal
 
 import deepcanon as dc
 from deepcanon.core import Batch, UsageError
-from deepcanon.models.diffusion._diffusion import NoiseSchedule, noise_variances
+from deepcanon.models.diffusion._diffusion import Levels, NoiseSchedule, noise_variances
 from deepcanon.models.diffusion.ddpm import DDPM
 
 COVARIANCE = torch.tensor([[1.3, 0.5], [0.5, 0.4]], dtype=torch.float64)
@@ -24,8 +24,7 @@ SPREAD = math.sqrt(0.85)  # the root mean square distance from the mean over bot
 class Analytic(DDPM):
     """The best guess of the noise for Gaussian data, so that nothing has to be trained."""
 
-    def noise_in(self, x: Tensor, t: Tensor) -> Tensor:
-        at = self.table().at(t)
+    def guess(self, x: Tensor, t: Tensor, at: Levels) -> Tensor:
         noisy = at.alpha_bar.unsqueeze(-1) * COVARIANCE / SPREAD**2 + at.beta_bar.unsqueeze(-1) * torch.eye(2)
         solved: Tensor = torch.linalg.solve(noisy, x.unsqueeze(-1)).squeeze(-1)
         return at.beta_bar.sqrt() * solved  # E[ε | x_t] = sqrt(1 - ᾱ) (ᾱ C + (1 - ᾱ) I)^-1 x_t

@@ -69,7 +69,7 @@ class Diffusion(Model[Batch]):
               \tilde\beta_t = \frac{1 - \bar\alpha_{t-1}}{1 - \bar\alpha_t} \beta_t \qquad (2)
 
     The way back is (2) with a guess of :math:`x_0` in its mean, and with the variance that is right for smooth data,
-    :math:`p(x_{t-1} \mid x_t) = N(\mu, \beta_t I)`. A leaf gives the guess by ``noise_in``, the noise
+    :math:`p(x_{t-1} \mid x_t) = N(\mu, \beta_t I)`. A leaf gives it by ``guess``, the noise
     :math:`\hat\varepsilon` in :math:`x_t = \sqrt{\bar\alpha_t} x_0 + \sqrt{1 - \bar\alpha_t} \varepsilon`. The evidence
     is bounded by
 
@@ -106,8 +106,12 @@ class Diffusion(Model[Batch]):
         self.register_buffer("variances", variances.to(torch.get_default_dtype()), persistent=False)
 
     @abstractmethod
+    def guess(self, x: Tensor, t: Tensor, at: Levels) -> Tensor:
+        """The guess of the noise in x, (B, features), at levels t, (B,) or (1,), of which the table says ``at``."""
+
     def noise_in(self, x: Tensor, t: Tensor) -> Tensor:
         """The guess of the noise in examples of these levels: x (B, features), t (B,) or (1,)."""
+        return self.guess(x, t, self.table().at(t))
 
     @property
     def support(self) -> Support:
@@ -141,7 +145,7 @@ class Diffusion(Model[Batch]):
     def reverse(self, x: Tensor, t: Tensor) -> Distribution:
         """p(x_{t-1} | x_t), one step back; at t = 1 it is the distribution of the data, in their own units."""
         at = self.table().at(t)
-        guess = (x - at.beta_bar.sqrt() * self.noise_in(x, t)) / at.alpha_bar.sqrt()
+        guess = (x - at.beta_bar.sqrt() * self.guess(x, t, at)) / at.alpha_bar.sqrt()
         mean = self._posterior(x, guess, t).mean
         last = (t == 1).unsqueeze(-1)
         unit = torch.where(last, 1 / self.to_standard.scale, 1.0)
@@ -204,15 +208,16 @@ class Diffusion(Model[Batch]):
 
         With :math:`\eta = 1` and every level its mean is that of (2); ``spread`` then takes the place of the last σ.
         """
-        signal, noise = (part[steps] for part in self.table()[2:])
+        table = self.table().at(steps)
+        signal, noise = table.alpha_bar, table.beta_bar
         variance = eta**2 * noise[1:] / noise[:-1] * (1 - signal[:-1] / signal[1:])
-        rest = (noise[1:] - variance).clamp_min(0).sqrt()
         spread = variance.sqrt() if spread is None else spread
-        signal, noise = signal.sqrt(), noise.sqrt()
+        keep = (signal[1:] / signal[:-1]).sqrt()  # of x_t
+        change = (noise[1:] - variance).clamp_min(0).sqrt() - keep * noise[:-1].sqrt()  # by the guess of its noise
         x = self._noise(n, generator)
         for i, t in enumerate(steps[:-1].split(1)):
-            guess = self.noise_in(x, t)
-            x = (x - noise[i] * guess) * (signal[i + 1] / signal[i]) + rest[i] * guess
+            guess = self.guess(x, t, Levels(*(values[i : i + 1] for values in table)))
+            x = keep[i] * x + change[i] * guess
             if eta > 0:
                 x = x + spread[i] * self._noise(n, generator)
         return self._to_data(x)
@@ -241,7 +246,7 @@ class Diffusion(Model[Batch]):
         """|ε - ε̂|² at these levels with one draw of noise for each example, (B,)."""
         at = table.at(t)
         noise = torch.randn_like(x0)
-        gap = noise - self.noise_in(at.alpha_bar.sqrt() * x0 + at.beta_bar.sqrt() * noise, t)
+        gap = noise - self.guess(at.alpha_bar.sqrt() * x0 + at.beta_bar.sqrt() * noise, t, at)
         return gap.square().sum(-1)
 
     def _denoising(self, x0: Tensor, table: Levels, samples: int | None) -> Tensor:

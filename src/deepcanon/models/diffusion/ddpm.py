@@ -75,14 +75,14 @@ class DDPM(Diffusion):
         guess = self._guess(self.net, at.alpha_bar.sqrt() * x + at.beta_bar.sqrt() * noise, t, at)
         return {"simple": (noise - guess).square().sum(-1).mean()}  # eq. (1)
 
-    def noise_in(self, x: Tensor, t: Tensor) -> Tensor:
-        return self._guess(self.averaged, x, t, self.table().at(t))
+    def guess(self, x: Tensor, t: Tensor, at: Levels) -> Tensor:
+        return self._guess(self.averaged, x, t, at)
 
     def score(self, x: Tensor, t: int = 1) -> Tensor:
         """The gradient of the log-density of data with the noise of level t, in the shape and units of ``x``."""
         level = torch.tensor([t], device=x.device)
         at = self.table().at(level)
-        guess = self.noise_in(at.alpha_bar.sqrt() * self._standard(x), level)
+        guess = self.guess(at.alpha_bar.sqrt() * self._standard(x), level, at)
         return (-self.to_standard.scale * (at.alpha_bar / at.beta_bar).sqrt() * guess).reshape(x.shape)
 
     def _guess(self, net: nn.Module, x: Tensor, t: Tensor, at: Levels) -> Tensor:

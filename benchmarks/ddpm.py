@@ -1,0 +1,112 @@
+"""DDPM beside the usual diffusers loop with the same network: training steps and sampling, one thread.
+
+    python benchmarks/ddpm.py [--rounds 20]
+
+The peer is the loop of diffusers' own training example: its scheduler's ``add_noise``, a mean squared error, AdamW, and
+its ``EMAModel``; it samples by its scheduler's ``step``. Ours is the model with its turn and the fused optimiser of our
+trainer. Blocks are interleaved in one process; medians. ``pip install -c constraints.txt -e '.[bench]'``.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+import argparse
+import copy
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from diffusers import DDPMScheduler
+from diffusers.training_utils import EMAModel
+from torch import Tensor, nn
+
+import deepcanon as dc
+from deepcanon.core import Batch
+from deepcanon.optim import optimizer
+
+FEATURES, LEVELS, BATCH, SAMPLES, STEPS = 64, 200, 128, 64, 5
+
+
+def ours(model: Any, x: Tensor, fused: bool) -> Callable[[], None]:
+    parameters = list(model.net.parameters())
+    adam = optimizer("adamw", parameters, 1e-3) if fused else torch.optim.AdamW(parameters, lr=1e-3)
+    (turn,) = model.turns()
+
+    def train() -> None:
+        for _ in range(STEPS):
+            adam.zero_grad()
+            sum(turn.loss(Batch(x)).values()).backward()
+            adam.step()
+            turn.after()
+
+    return train
+
+
+def peers(net: nn.Module, x: Tensor, scheduler: Any) -> Callable[[], None]:
+    adam = torch.optim.AdamW(net.parameters(), lr=1e-3)
+    average = EMAModel(net.parameters(), decay=0.999)
+
+    def train() -> None:
+        for _ in range(STEPS):
+            noise = torch.randn_like(x)
+            t = torch.randint(0, LEVELS, (len(x),))
+            loss = nn.functional.mse_loss(net(scheduler.add_noise(x, noise, t), t * (1000 / LEVELS)), noise)
+            loss.backward()
+            adam.step()
+            average.step(net.parameters())
+            adam.zero_grad()
+
+    return train
+
+
+def peers_sample(net: nn.Module, scheduler: Any) -> Callable[[], None]:
+    @torch.no_grad()
+    def sample() -> None:
+        x = torch.randn(SAMPLES, FEATURES)
+        scheduler.set_timesteps(LEVELS)
+        for t in scheduler.timesteps:
+            x = scheduler.step(net(x, t.reshape(1) * (1000 / LEVELS)), t, x).prev_sample
+
+    return sample
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--rounds", type=int, default=20, help="interleaved blocks of each contender")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    x = torch.randn(BATCH, FEATURES)
+    model: Any = dc.find("ddpm")(features=FEATURES, levels=LEVELS, noise="linear")
+    net = copy.deepcopy(model.net)
+    schedulers: Any = DDPMScheduler
+    scheduler = schedulers(LEVELS, beta_start=0.1 / LEVELS, beta_end=20 / LEVELS, clip_sample=False)
+    works = {
+        "step, same AdamW": (ours(copy.deepcopy(model), x, fused=False), peers(copy.deepcopy(net), x, scheduler)),
+        "step, as it comes": (ours(copy.deepcopy(model), x, fused=True), peers(copy.deepcopy(net), x, scheduler)),
+        f"{SAMPLES} samples": (lambda: model.sample(SAMPLES), peers_sample(net, scheduler)),
+    }
+    print(f"torch {torch.__version__}, {platform.machine()}, 1 thread, {arguments.rounds} interleaved rounds")
+    print(f"{sum(p.numel() for p in net.parameters()):,} parameters, {LEVELS} levels")
+    for work, contenders in works.items():
+        times: tuple[list[float], list[float]] = ([], [])
+        for number in range(2 + arguments.rounds):
+            for place in (0, 1) if number % 2 == 0 else (1, 0):
+                start = time.perf_counter()
+                contenders[place]()
+                times[place].append(time.perf_counter() - start)
+        mine, theirs = (found[2:] for found in times)  # the first rounds warm up
+        ratio = statistics.median(b / a for a, b in zip(mine, theirs, strict=True))
+        per = STEPS if work.startswith("step") else 1
+        each = [1e3 * statistics.median(found) / per for found in (mine, theirs)]
+        print(f"{work:18} deepcanon {each[0]:8.2f} ms  diffusers {each[1]:8.2f} ms  faster by {ratio:.2f}x")
+
+
+if __name__ == "__main__":
+    main()
