@@ -140,7 +140,7 @@ def test_a_method_wraps_a_model_chosen_by_name(call: Call, tmp_path: Path, finda
         (["mlp", "--epochs", "many"], "Invalid value for '--epochs'"),
         (["mlp", "--optimizer", "adamm"], "there is no optimizer 'adamm'; did you mean adam?"),
         (["mlp", "--precision", "fp8"], "there is no precision 'fp8'"),
-        (["mlp", "--device", "nowhere"], "the device 'nowhere' is not there"),
+        (["mlp", "--device", "nowhere"], "the device 'nowhere' cannot be used"),
         (["mlp", "--features", "3"], "features is 64 in digits, but 3 was given"),
         (["mlp", "--data", "digitz"], "there are no data 'digitz'; did you mean digits?"),
         (["mlp", "--data", "missing.csv"], "there is no file missing.csv"),
