@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from deepcanon import catalogue
 from deepcanon.data import load_data
 
@@ -43,6 +45,17 @@ def test_data_sets_are_listed_as_they_are(call: Call) -> None:
     table = call("data").stdout
     assert "1x8x8" in table
     assert "scikit-learn" in table
+
+
+def test_data_that_are_not_here_say_how_to_get_them(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEEPCANON_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "250")
+    lines = {line.split()[0]: line for line in call("data").stdout.splitlines() if line.strip()}
+    assert "to be downloaded" in lines["mnist"]
+    assert "not in $DEEPCANON_DATA/binarized-mnist" in lines["binarized-mnist"]
 
 
 def test_runs_are_compared_by_data_set(call: Call, runs: Path) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from deepcanon.cli.output import Json, Output
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def list_models(
@@ -41,7 +44,7 @@ def data(json: Json = False) -> None:
         [
             (
                 row["name"], row["kind"], "x".join(map(str, row["shape"])), row["train"], row["valid"], row["test"],
-                "yes" if row["here"] else "to be downloaded", row["source"],
+                _where(row), row["source"],
             )
             for row in rows
         ],
@@ -76,3 +79,9 @@ def runs(
     if not rows:
         out.say(f"There are no runs in {folder}; 'deepcanon train' makes some.")
     out.answer({"runs": rows})
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    if row["here"]:
+        return "yes"
+    return "to be downloaded" if row["downloadable"] else f"not in $DEEPCANON_DATA/{row['folder']}"

@@ -132,4 +132,5 @@ def _row(entry: Entry) -> dict[str, Any]:
         "source": entry.source,
         "folder": entry.remote.folder,
         "here": entry.remote.here(),
+        "downloadable": bool(entry.remote.mirrors),
     }

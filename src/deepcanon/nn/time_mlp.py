@@ -9,6 +9,9 @@ from torch import Tensor, nn
 
 from deepcanon.nn.checks import at_least
 
+TIME = 64
+"""How many numbers describe a time."""
+
 
 def time_features(t: Tensor, size: int, longest: float = 1000.0) -> Tensor:
     r"""Sines and cosines of t at ``size / 2`` frequencies, from 1 down to ``1 / longest``: (B,) to (B, size).
@@ -27,11 +30,11 @@ def time_features(t: Tensor, size: int, longest: float = 1000.0) -> Tensor:
 class Block(nn.Module):
     """A residual block of two layers, into which the time enters between them; it starts as the identity."""
 
-    def __init__(self, features: int, hidden: int, time: int) -> None:
+    def __init__(self, features: int, hidden: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(features)
         self.inner = nn.Linear(features, hidden)
-        self.time = nn.Linear(time, hidden)
+        self.time = nn.Linear(TIME, hidden)
         self.outer = nn.Linear(hidden, features)
         nn.init.zeros_(self.outer.weight)
         nn.init.zeros_(self.outer.bias)
@@ -52,16 +55,15 @@ class TimeMLP(nn.Module):
     def __init__(self, features: int, hidden: tuple[int, ...]) -> None:
         super().__init__()
         at_least(1, blocks=len(hidden))
-        at_least(2, hidden=min(hidden))
-        trunk = hidden[0] - hidden[0] % 2
-        self.trunk = trunk
-        self.time = nn.Sequential(nn.Linear(trunk, trunk), nn.SiLU())
+        at_least(1, hidden=min(hidden))
+        trunk = hidden[0]
+        self.time = nn.Sequential(nn.Linear(TIME, TIME), nn.SiLU())
         self.first = nn.Linear(features, trunk)
-        self.blocks = nn.ModuleList(Block(trunk, size, trunk) for size in hidden)
+        self.blocks = nn.ModuleList(Block(trunk, size) for size in hidden)
         self.last = nn.Sequential(nn.LayerNorm(trunk), nn.SiLU(), nn.Linear(trunk, features))
 
     def forward(self, x: Tensor, t: Tensor) -> Tensor:
-        time = self.time(time_features(t.to(x.dtype), self.trunk))
+        time = self.time(time_features(t.to(x.dtype), TIME))
         h = self.first(x)
         for block in self.blocks:
             h = block(h, time)

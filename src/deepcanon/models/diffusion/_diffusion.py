@@ -170,7 +170,7 @@ class Diffusion(Model[Batch]):
 
     def metrics(self, batch: Batch) -> Terms:
         """The bound from a few levels for each example, which is enough for a mean over many."""
-        return {"nll": -self.log_prob(batch.x, samples=4).mean()}
+        return {"nll": -self.log_prob(batch.x, samples=2).mean()}
 
     def bound(self, x: Tensor, samples: int | None = None) -> Terms:
         """The parts of minus the bound (3), each (B,): ``prior``, ``denoising`` and ``reconstruction``."""

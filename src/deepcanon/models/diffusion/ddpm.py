@@ -43,7 +43,7 @@ class DDPM(Diffusion):
         average: The decay of the moving average of the weights.
     """
 
-    recipe = Recipe(lr=2e-3, schedule="cosine", batch_size=128, epochs=300)
+    recipe = Recipe(lr=2e-3, schedule="cosine", batch_size=128, epochs=400)
 
     def __init__(
         self,
