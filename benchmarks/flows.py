@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=2)
     parser.add_argument("--quality", action="store_true", help="compare test likelihoods instead of speed")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=1000)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
