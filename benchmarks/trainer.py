@@ -161,7 +161,7 @@ def skorch(x: Tensor, y: Tensor) -> Callable[[Lap], None]:
             iterator_train__shuffle=True,
             callbacks=[Lapper()],
         )
-        classifier.fit(x, y)
+        classifier.fit(x.numpy(), y.numpy())  # arrays, as in scikit-learn, whose interface it offers
 
     return train
 
