@@ -26,7 +26,7 @@ class AnyBatch:
         return (self.x,)
 
     def __len__(self) -> int:
-        return len(self.x)
+        return self.x.shape[0]  # faster than len(x), and asked for at every step
 
     def select(self, index: Tensor) -> Self:
         """The examples at these positions."""
@@ -58,7 +58,7 @@ class Labelled(Batch):
     y: Tensor
 
     def __post_init__(self) -> None:
-        if len(self.x) != len(self.y):
+        if self.x.shape[0] != self.y.shape[0]:
             raise DataError(f"every example needs one label: got {len(self.x)} examples and {len(self.y)} labels")
 
 

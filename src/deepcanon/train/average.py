@@ -40,10 +40,10 @@ class Average:
         for average, parameter in zip(self.weights, self.live, strict=True):
             average.copy_(parameter)
 
-    @torch.no_grad()
     def update(self) -> None:
         if self.decay is not None:
-            torch._foreach_lerp_(self.weights, self.live, 1 - self.decay)
+            with torch.no_grad():
+                torch._foreach_lerp_(self.weights, self.live, 1 - self.decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:

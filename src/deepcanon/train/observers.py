@@ -57,7 +57,7 @@ class Log(Observer):
 
     def begin(self, trainer: Trainer) -> None:
         # Short trainings are logged densely, long ones sparsely: a curve needs some two hundred points.
-        self.every = min(20, max(1, trainer.total // 200))
+        self.every = min(50, max(1, trainer.total // 200))
 
     def wants_norm(self, step: int) -> bool:
         return step % self.every == 0

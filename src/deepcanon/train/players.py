@@ -63,7 +63,7 @@ class Descender(Player):
 
     def play(self, whole: AnyBatch, shard: AnyBatch, factor: float, want_norm: bool) -> Terms:
         recorded: Terms = {}
-        share = len(shard) / len(whole)
+        share = 1.0 if shard is whole else len(shard) / len(whole)
 
         def closure() -> Tensor:
             self.optimizer.zero_grad()
@@ -90,7 +90,7 @@ class Descender(Player):
         return recorded
 
     def _gradients(self, shard: AnyBatch) -> Terms:
-        if len(shard) == 0:  # a last batch smaller than the number of processes leaves some without work
+        if self.world.size > 1 and len(shard) == 0:  # a last batch smaller than the number of processes
             return {}
         if self.accumulate == 1 or len(shard) == 1:
             return self._gradient_of(shard, 1.0)

@@ -189,7 +189,7 @@ class Trainer:
             if place == 0:
                 order = self._order()
             self.step += 1
-            self.model.progress = self.step / self.total
+            self.model.__dict__["progress"] = self.step / self.total  # a module's own way to set it is slow
             terms = self._play(order[place * size : (place + 1) * size])
             self.average.update()
             self.world.spread(buffers)

@@ -137,10 +137,11 @@ class _Contextless(nn.Module):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["moons", "rings"])
-def test_likelihoods_are_at_least_as_good_as_those_of_zuko_and_nflows(name: str) -> None:
+def test_likelihoods_are_within_seed_noise_of_those_of_zuko_and_nflows(name: str) -> None:
     """The same number of parameters, but for one to four per coupling, and the same steps.
 
-    Seeds alone move each by some 0.03 nats; ``benchmarks/flows.py --quality`` compares means over seeds.
+    So few steps on one seed only show that none is far behind: seeds alone move each by some 0.03 nats. Which is
+    better, ``benchmarks/flows.py --quality`` answers with means over seeds and more steps.
     """
     data = dc.load_data(name)
     couplings, hidden, steps = 6, (64, 64), 400
