@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from torch.distributions import MultivariateNormal
 
 from deepcanon.core import Batch, DataError, UsageError
-from deepcanon.data import from_tensors
+from deepcanon.data import from_tensors, load_data
 from deepcanon.models.variational.vae import VAE
 from deepcanon.nn.likelihoods import GaussianLikelihood, LikelihoodName
 from deepcanon.train import evaluate, fit
@@ -230,3 +230,17 @@ def test_arguments_are_checked() -> None:
         VAE(features=4).log_prob(torch.zeros(1, 4), samples=0)
     with pytest.raises(DataError, match="examples of 4 features"):
         VAE(features=4).encode(torch.zeros(1, 5))
+
+
+def test_after_training_the_bound_of_every_digit_stays_below_10000_importance_samples() -> None:
+    data = load_data("digits:binary")
+    torch.manual_seed(0)
+    model = VAE(64, likelihood="bernoulli")
+    fit(model, data, quiet=True, epochs=10)
+    x = data.split("test").x[:30]
+    with torch.no_grad():
+        estimate = model.log_prob(x, samples=10_000, generator=Generator().manual_seed(0))
+        draws = model.log_prob(x.repeat(400, 1, 1, 1), generator=Generator().manual_seed(1)).view(400, -1)
+    bound, error = draws.mean(0), draws.std(0) / 20
+    assert (bound <= estimate + 5 * error).all()
+    assert (bound + 5 * error < estimate).double().mean() > 0.5, "a real posterior is not Gaussian: the gap is seen"
