@@ -1,4 +1,4 @@
-"""RealNVP: inverse, volume, total probability, and likelihoods at least as good as its peers'."""
+"""RealNVP: inverse, volume, total probability, and a recipe that fits."""
 
 import math
 
