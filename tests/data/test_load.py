@@ -14,11 +14,12 @@ from deepcanon.data import describe_data, load_data, load_rows
 from deepcanon.data.load import entries
 
 EMBEDDED = ("bars-and-stripes", "digits", "eight-gaussians", "karate", "moons", "rings", "text")
+REMOTE = ("binarized-mnist", "shakespeare", "fashion-mnist", "mnist")
 PARTS = ("train", "valid", "test")
 
 
 def test_all_data_sets_are_found() -> None:
-    assert tuple(entries()) == (*EMBEDDED, "binarized-mnist", "fashion-mnist", "mnist")
+    assert tuple(entries()) == (*EMBEDDED, *REMOTE)
 
 
 def test_descriptions_are_plain_and_say_what_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,7 +27,7 @@ def test_descriptions_are_plain_and_say_what_is_here(tmp_path: Path, monkeypatch
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     rows = {row["name"]: row for row in describe_data()}
     assert json.loads(json.dumps(rows)) == rows
-    assert [name for name, row in rows.items() if not row["here"]] == ["binarized-mnist", "fashion-mnist", "mnist"]
+    assert [name for name, row in rows.items() if not row["here"]] == list(REMOTE)
     assert rows["mnist"]["folder"] == "mnist"
     assert rows["digits"]["forms"] == ["binary", "dequantised"]
     assert rows["moons"]["forms"] == []

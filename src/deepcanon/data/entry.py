@@ -31,7 +31,7 @@ class Entry:
     preprocessing: Mapping[str, Any] = field(default_factory=dict)
     remote: Remote = field(default_factory=Remote)
 
-    def dataset(self, train: B, valid: B, test: B) -> Dataset[B]:
+    def dataset(self, train: B, valid: B, test: B | None) -> Dataset[B]:
         """The data set of these facts with these parts."""
         return Dataset(
             name=self.name,

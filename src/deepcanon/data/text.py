@@ -13,6 +13,7 @@ import torch
 from deepcanon.core import DataError, Sequences
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import Entry
+from deepcanon.data.windows import windows as cut
 
 MODULES = (
     "argparse", "calendar", "collections", "configparser", "contextlib", "_pydecimal", "difflib", "doctest", "enum",
@@ -40,22 +41,13 @@ def corpus(modules: tuple[str, ...] = MODULES) -> str:
 
 
 def windows(text: str) -> Sequences:
-    """The text cut into windows of ``LENGTH + 1`` symbols.
-
-    The last symbol of a window is the first of the next, so that a model which predicts every symbol of a window but
-    its first predicts every symbol of the text but its first exactly once. The last window may be shorter.
+    """The text cut into windows of ``LENGTH + 1`` symbols, as :func:`deepcanon.data.windows.windows` does.
 
     >>> windows("a" * (2 * LENGTH)).lengths
     tensor([65, 64])
     """
-    if len(text) < 2:
-        raise DataError(f"a text needs at least 2 symbols, so that one can be predicted; got {len(text)}")
     code = {symbol: number for number, symbol in enumerate(SYMBOLS)}
-    codes = torch.tensor([code[symbol] for symbol in text])
-    starts = torch.arange(0, len(text) - 1, LENGTH)
-    places = starts[:, None] + torch.arange(LENGTH + 1)  # (N, LENGTH + 1)
-    inside = places < len(text)
-    return Sequences(x=torch.where(inside, codes[places.clamp_max(len(text) - 1)], 0), lengths=inside.sum(1))
+    return cut(torch.tensor([code[symbol] for symbol in text]), LENGTH)
 
 
 def load(entry: Entry) -> Dataset[Sequences]:
