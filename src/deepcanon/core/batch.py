@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import ClassVar, Self
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from deepcanon.core.errors import DataError
 from deepcanon.core.graph import Graph
+from deepcanon.core.sparse import Sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,9 +23,14 @@ class AnyBatch:
     x: Tensor
 
     @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """What the model's ``forward`` takes."""
+    def inputs(self) -> tuple[Any, ...]:
+        """What the model's ``forward`` takes: tensors, and of a graph the graph."""
         return (self.x,)
+
+    @classmethod
+    def held_out(cls) -> type[AnyBatch]:
+        """The kind of batch on which a model that learns from this kind is measured."""
+        return cls
 
     def __len__(self) -> int:
         return self.x.shape[0]  # faster than len(x), and asked for at every step
@@ -63,6 +70,46 @@ class Labelled(Batch):
 
 
 @dataclass(frozen=True, eq=False)
+class SemiBatch(Labelled):
+    """A few labelled examples ``x``, ``y`` and many ``unlabelled`` ones; a model of labelled examples sees only those.
+
+    It is as long as its unlabelled part. Where the labelled part is shorter it is gone through again and again, so that
+    a selection holds as many of both.
+
+    >>> few = SemiBatch(torch.zeros(3, 2), torch.tensor([0, 1, 2]), torch.zeros(100, 2))
+    >>> few.select(torch.tensor([0, 4, 50, 99])).y
+    tensor([0, 1, 2, 0])
+    """
+
+    words = "labelled examples beside unlabelled ones"
+    unlabelled: Tensor
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.x.shape[1:] != self.unlabelled.shape[1:]:
+            labelled, unlabelled = tuple(self.x.shape[1:]), tuple(self.unlabelled.shape[1:])
+            raise DataError(f"unlabelled examples must look like the labelled ones, {labelled}; got {unlabelled}")
+        if not 0 < self.x.shape[0] <= self.unlabelled.shape[0]:
+            raise DataError(
+                "there must be labelled examples, and no fewer unlabelled ones; "
+                f"got {self.x.shape[0]} and {self.unlabelled.shape[0]}"
+            )
+
+    @classmethod
+    def held_out(cls) -> type[AnyBatch]:
+        return Labelled
+
+    def __len__(self) -> int:
+        return self.unlabelled.shape[0]
+
+    def select(self, index: Tensor) -> Self:
+        place = index % self.x.shape[0]
+        return type(self)(
+            self.x.index_select(0, place), self.y.index_select(0, place), self.unlabelled.index_select(0, index)
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class Sequences(AnyBatch):
     """Sequences of symbols, right-padded: ``x`` (B, T), of which the first ``lengths[i]`` of row i count."""
 
@@ -70,18 +117,35 @@ class Sequences(AnyBatch):
     lengths: Tensor
 
     @property
-    def inputs(self) -> tuple[Tensor, ...]:
+    def inputs(self) -> tuple[Any, ...]:
         return (self.x, self.lengths)
 
 
 @dataclass(frozen=True, eq=False)
 class GraphBatch(AnyBatch):
-    """A whole graph at once: features ``x`` and classes ``y`` per vertex; ``mask`` says which vertices count."""
+    """A whole graph at once: features ``x`` and classes ``y`` per vertex; ``mask`` says which vertices count.
+
+    Features that are mostly zeros are given as a sparse tensor of torch; a model gets them as :class:`Sparse`.
+    """
 
     words = "graphs"
     y: Tensor
     mask: Tensor
     graph: Graph
+
+    def __post_init__(self) -> None:
+        for name, rows in (("x", self.x), ("y", self.y), ("mask", self.mask)):
+            if rows.shape[0] != self.graph.nodes:
+                raise DataError(f"a graph of {self.graph.nodes} vertices needs as many rows of {name}, got {len(rows)}")
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        return (self.features, self.graph)
+
+    @cached_property
+    def features(self) -> Tensor | Sparse:
+        """``x``, sparse if it is."""
+        return self.x if self.x.layout == torch.strided else Sparse.of(self.x)
 
     def __len__(self) -> int:
         return 1

@@ -1,0 +1,158 @@
+"""Sparse matrices whose product with a dense one is fast, forwards and backwards."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from deepcanon.core.errors import DataError
+
+
+class Pattern:
+    """Where a sparse matrix has entries: those of row i stand at ``columns[starts[i] : starts[i + 1]]``, in order.
+
+    A pattern is shared by all matrices that differ in their values only, and with it the work of sorting it.
+    """
+
+    def __init__(self, starts: Tensor, columns: Tensor, shape: tuple[int, int]) -> None:
+        self.starts, self.columns, self.shape = starts, columns, shape
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """The row of each entry."""
+        counts = self.starts.diff()
+        numbers = torch.arange(self.shape[0], dtype=self.starts.dtype, device=self.starts.device)
+        return numbers.repeat_interleave(counts, output_size=len(self.columns))
+
+    @cached_property
+    def turned(self) -> tuple[Pattern, Tensor]:
+        """The pattern of the transpose, which is this very object if they are the same, and its entries' order here."""
+        pattern, order = _sorted(self.columns, self.rows, (self.shape[1], self.shape[0]))
+        return (self if _alike(pattern, self) else pattern), order
+
+    def to(self, device: torch.device | str) -> Pattern:
+        return Pattern(self.starts.to(device), self.columns.to(device), self.shape)
+
+
+class Sparse:
+    """A matrix of few entries, kept by rows; entries at the same place add up.
+
+    ``sparse @ dense`` is the product with a matrix or vector. Its gradient multiplies by the transpose, which is made
+    once for each pattern, and not at every step, and is the matrix itself where that is symmetric. Values that require
+    grad get theirs, too.
+
+    >>> matrix = Sparse.of(torch.tensor([[0.0, 2.0], [1.0, 0.0]]))
+    >>> matrix @ torch.tensor([1.0, 10.0])
+    tensor([20.,  1.])
+    """
+
+    def __init__(self, pattern: Pattern, values: Tensor) -> None:
+        self.pattern, self.values = pattern, values
+
+    @classmethod
+    def from_entries(cls, rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Sparse:
+        """The matrix with these values in these rows and columns, given in any order."""
+        pattern, order = _sorted(rows, columns, shape)
+        return cls(pattern, values[order])
+
+    @classmethod
+    def of(cls, matrix: Tensor) -> Sparse:
+        """The entries of a matrix of torch that are not zero; of a sparse tensor, those that it lists."""
+        if matrix.ndim != 2:
+            raise DataError(f"a sparse matrix has rows and columns, got the shape {tuple(matrix.shape)}")
+        listed = matrix.to_sparse_coo().coalesce()
+        rows, columns = listed.indices()
+        return cls.from_entries(rows, columns, listed.values(), (matrix.shape[0], matrix.shape[1]))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.pattern.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.values.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.values.device
+
+    @cached_property
+    def T(self) -> Sparse:
+        """The transpose; the matrix itself if it is symmetric."""
+        pattern, order = self.pattern.turned
+        values = self.values[order]
+        symmetric = pattern is self.pattern and not values.is_meta and torch.equal(values, self.values)
+        return self if symmetric else Sparse(pattern, values)
+
+    def with_values(self, values: Tensor) -> Sparse:
+        """Other values at the same places."""
+        return Sparse(self.pattern, values)
+
+    def to(self, target: torch.device | str | torch.dtype) -> Sparse:
+        """The matrix on another device, or in another precision."""
+        if isinstance(target, torch.dtype):
+            return self if target == self.dtype else self.with_values(self.values.to(target))
+        return self if torch.device(target) == self.device else Sparse(self.pattern.to(target), self.values.to(target))
+
+    def to_dense(self) -> Tensor:
+        zeros = self.values.new_zeros(self.shape)
+        places = (self.pattern.rows.long(), self.pattern.columns.long())
+        return zeros.index_put(places, self.values, accumulate=True)
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        if dense.ndim not in (1, 2) or dense.shape[0] != self.shape[1]:
+            raise DataError(
+                f"a matrix of {self.shape[0]} rows and {self.shape[1]} columns cannot be multiplied by "
+                f"the shape {tuple(dense.shape)}; it needs {self.shape[1]} rows"
+            )
+        columns = dense.unsqueeze(1) if dense.ndim == 1 else dense
+        product: Tensor = _Product.apply(self.values, columns.to(self.dtype), self)  # type: ignore[no-untyped-call]
+        return product.squeeze(1) if dense.ndim == 1 else product
+
+
+class _Product(torch.autograd.Function):
+    """``matrix @ dense``; torch's own gradient of it transposes the matrix at every step."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, dense: Tensor, matrix: Sparse) -> Tensor:
+        ctx.matrix = matrix
+        ctx.save_for_backward(dense if values.requires_grad else None)
+        # A bag of embeddings is a row of the matrix: torch's kernel for it runs several times faster than that for CSR.
+        pattern = matrix.pattern
+        product: Tensor = torch.embedding_bag(
+            dense.contiguous(), pattern.columns, pattern.starts, False, 0, False, values, True
+        )[0]
+        return product
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        matrix, (dense,) = ctx.matrix, ctx.saved_tensors
+        of_values = of_dense = None
+        if ctx.needs_input_grad[0]:
+            here, there = matrix.pattern.rows, matrix.pattern.columns
+            of_values = (gradient.index_select(0, here) * dense.index_select(0, there)).sum(-1)
+        if ctx.needs_input_grad[1]:
+            of_dense = matrix.T @ gradient
+        return of_values, of_dense, None
+
+
+def _sorted(rows: Tensor, columns: Tensor, shape: tuple[int, int]) -> tuple[Pattern, Tensor]:
+    """The pattern of these entries, by rows and then by columns, and the order that sorts them so."""
+    order = torch.argsort(rows.long() * shape[1] + columns, stable=True)
+    counts = torch.zeros(shape[0] + 1, dtype=torch.long, device=rows.device)
+    starts = counts.index_add(0, rows.long() + 1, torch.ones_like(rows, dtype=torch.long)).cumsum(0)
+    short = max(*shape, len(rows)) < 2**31  # indices of half the size are read in less time
+    kind = torch.int32 if short else torch.int64
+    return Pattern(starts.to(kind), columns[order].to(kind), shape), order
+
+
+def _alike(left: Pattern, right: Pattern) -> bool:
+    return (
+        left.shape == right.shape
+        and not left.columns.is_meta
+        and torch.equal(left.starts, right.starts)
+        and torch.equal(left.columns, right.columns)
+    )
