@@ -22,6 +22,6 @@ from deepcanon.core.turn import Absorb, Descend, Terms, Turn
 __all__ = [
     "SIZES", "TRAINER_WORDS", "VERBS", "Absorb", "AnyBatch", "Batch", "CheckpointError", "DataError", "DeepcanonError",
     "Descend", "DivergenceError", "DownloadError", "Evidence", "Graph", "GraphBatch", "How", "Labelled", "Model",
-    "Operator", "Recipe", "SemiBatch", "Sequences", "Sparse", "Support", "Terms", "Turn", "UsageError", "arguments_of", "at_rest",
-    "build", "describe", "draw", "drawing_from", "verbs", "with_sizes",
+    "Operator", "Recipe", "SemiBatch", "Sequences", "Sparse", "Support", "Terms", "Turn", "UsageError",
+    "arguments_of", "at_rest", "build", "describe", "draw", "drawing_from", "verbs", "with_sizes",
 ]  # fmt: skip
