@@ -1,16 +1,18 @@
-"""Training loops side by side in one process: each runs a block of steps, then hands over to the next.
+"""Training loops side by side in one run: each trains a block of steps, then hands over to the next.
 
-Every contender trains in a thread of its own with whatever loop its library has, and calls ``lap`` after each step.
-Only one thread runs at a time, so that all see the same machine, the same load and the same caches; ratios of blocks
-that stand next to each other are what is compared.
+Every contender trains in a process of its own with whatever loop its library has, and calls ``lap`` after each step; so
+none meets the allocator, the thread settings or the caches that another has left behind. Only one runs at a time, so
+that all see the same machine and the same load; ratios of blocks that stand next to each other are what is compared.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import statistics
-import threading
 import time
+import traceback
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 
 import torch
 
@@ -27,49 +29,51 @@ class Contender:
     def __init__(self, name: str, train: Callable[[Callable[[], None]], None]) -> None:
         self.name = name
         self.blocks: list[float] = []
-        self.failure: BaseException | None = None
-        self._go, self._handed_over = threading.Semaphore(0), threading.Semaphore(0)
-        self._over = False
-        self._steps = 0
-        self._begun = 0.0
-        self._thread = threading.Thread(target=self._run, args=(train,), daemon=True)
-        self._thread.start()
+        # A fork takes the data along without a copy, and ``train`` need not be importable.
+        context = multiprocessing.get_context("fork")
+        self._pipe, other_end = context.Pipe()
+        self._process = context.Process(target=_run, args=(train, other_end), daemon=True)
+        self._process.start()
+        other_end.close()
 
     def block(self) -> None:
         """Let it run one block of steps."""
-        self._go.release()
-        self._handed_over.acquire()
-        if self.failure is not None:
-            raise RuntimeError(f"{self.name} failed") from self.failure
+        self._pipe.send(True)
+        answer = self._pipe.recv()
+        if isinstance(answer, str):
+            raise RuntimeError(f"{self.name} failed:\n{answer}")
+        self.blocks.append(answer)
 
     def end(self) -> None:
-        self._over = True
-        self._go.release()
-        self._thread.join(timeout=60)
+        self._pipe.send(False)
+        self._process.join(timeout=60)
 
-    def lap(self) -> None:
-        self._steps += 1
-        if self._steps % STEPS == 0:
-            self.blocks.append(time.perf_counter() - self._begun)
-            self._handed_over.release()
-            self._wait()
 
-    def _wait(self) -> None:
-        self._go.acquire()
-        if self._over:
+def _run(train: Callable[[Callable[[], None]], None], pipe: Connection) -> None:
+    """What a contender's process does: wait for its turn, train a block, say how long it took."""
+    torch.set_num_threads(1)
+    steps, begun = 0, 0.0
+
+    def wait() -> None:
+        nonlocal begun
+        if not pipe.recv():
             raise Over
-        self._begun = time.perf_counter()
+        begun = time.perf_counter()
 
-    def _run(self, train: Callable[[Callable[[], None]], None]) -> None:
-        torch.set_num_threads(1)  # OpenMP keeps the number of threads per thread
-        try:
-            self._wait()
-            train(self.lap)
-        except Over:
-            pass
-        except BaseException as failure:
-            self.failure = failure
-        self._handed_over.release()
+    def lap() -> None:
+        nonlocal steps
+        steps += 1
+        if steps % STEPS == 0:
+            pipe.send(time.perf_counter() - begun)
+            wait()
+
+    try:
+        wait()
+        train(lap)
+    except Over:
+        return
+    except BaseException:
+        pipe.send(traceback.format_exc())
 
 
 def race(contenders: list[Contender], rounds: int, warm_up: int = 3) -> None:

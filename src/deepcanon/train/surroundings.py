@@ -1,13 +1,15 @@
-"""What surrounds a training: signals, determinism, frozen parameters, data that suit the model."""
+"""What surrounds a training: signals, determinism, memory, frozen parameters, data that suit the model."""
 
 from __future__ import annotations
 
+import ctypes
 import fnmatch
 import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -74,6 +76,24 @@ def deterministic(wanted: bool) -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Let the process keep the memory that a step frees: the next one needs as much.
+
+    glibc otherwise gives large blocks back to the system after every step, and each page is faulted in anew. What the
+    user has set for the allocator, and other C libraries, are left alone.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
+    if set_option is None or any(name.startswith("MALLOC_") for name in os.environ):
+        return
+    set_option(_TRIM_THRESHOLD, _LARGEST_KEPT)
+    set_option(_MMAP_THRESHOLD, _LARGEST_KEPT)
+
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # the numbers of these options in malloc.h
+_LARGEST_KEPT = 2**30
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from deepcanon.train.players import players
 from deepcanon.train.progress import progress, say
 from deepcanon.train.run import Run, describe_run
 from deepcanon.train.settings import Settings
-from deepcanon.train.surroundings import Signals, check_suitable, deterministic, frozen, locked
+from deepcanon.train.surroundings import Signals, check_suitable, deterministic, frozen, keep_freed_memory, locked
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +130,7 @@ class Trainer:
 
     def fit(self) -> Result:
         """Train to the end, evaluate, and leave weights, results and pictures in the run's folder."""
+        keep_freed_memory()
         with ExitStack() as surroundings:
             surroundings.enter_context(randomness.kept())
             surroundings.enter_context(deterministic(self.settings.deterministic))
