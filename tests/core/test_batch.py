@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from deepcanon.core import DataError, Graph, GraphBatch, Labelled, Sequences
+from deepcanon.core import DataError, Graph, GraphBatch, Labelled, SemiBatch, Sequences
 
 
 def test_every_part_is_selected() -> None:
@@ -37,3 +37,28 @@ def test_a_graph_is_one_batch_and_is_checked() -> None:
         Graph(torch.tensor([0, 3]), nodes=4)
     with pytest.raises(DataError, match="as many weights"):
         Graph(graph.edge_index, 4, torch.ones(3))
+
+
+def test_labelled_examples_come_round_beside_unlabelled_ones() -> None:
+    few = SemiBatch(torch.tensor([[0.0], [1.0], [2.0]]), torch.tensor([0, 1, 2]), torch.arange(10.0).view(10, 1))
+    assert len(few) == 10
+    part = few.select(torch.tensor([9, 1, 5]))
+    assert part.x.flatten().tolist() == [0.0, 1.0, 2.0]
+    assert part.y.tolist() == [0, 1, 2]
+    assert part.unlabelled.flatten().tolist() == [9.0, 1.0, 5.0]
+    again = part.select(torch.tensor([2, 0]))
+    assert again.y.tolist() == [2, 0]
+    assert again.unlabelled.flatten().tolist() == [5.0, 9.0]
+    assert len(few.select(torch.tensor([], dtype=torch.long))) == 0
+    assert SemiBatch.held_out() is Labelled
+    assert Labelled.held_out() is Labelled
+
+
+def test_unlabelled_examples_look_like_the_labelled_ones_and_are_no_fewer() -> None:
+    x, y = torch.zeros(3, 2), torch.zeros(3)
+    with pytest.raises(DataError, match=r"must look like the labelled ones, \(2,\); got \(4,\)"):
+        SemiBatch(x, y, torch.zeros(9, 4))
+    with pytest.raises(DataError, match="got 3 and 2"):
+        SemiBatch(x, y, torch.zeros(2, 2))
+    with pytest.raises(DataError, match="got 0 and 9"):
+        SemiBatch(x[:0], y[:0], torch.zeros(9, 2))

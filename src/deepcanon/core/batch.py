@@ -89,11 +89,9 @@ class SemiBatch(Labelled):
         if self.x.shape[1:] != self.unlabelled.shape[1:]:
             labelled, unlabelled = tuple(self.x.shape[1:]), tuple(self.unlabelled.shape[1:])
             raise DataError(f"unlabelled examples must look like the labelled ones, {labelled}; got {unlabelled}")
-        if not 0 < self.x.shape[0] <= self.unlabelled.shape[0]:
-            raise DataError(
-                "there must be labelled examples, and no fewer unlabelled ones; "
-                f"got {self.x.shape[0]} and {self.unlabelled.shape[0]}"
-            )
+        few, many = self.x.shape[0], self.unlabelled.shape[0]
+        if few > many or (many and not few):
+            raise DataError(f"there must be labelled examples, and no fewer unlabelled ones; got {few} and {many}")
 
     @classmethod
     def held_out(cls) -> type[AnyBatch]:

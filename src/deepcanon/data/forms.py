@@ -1,4 +1,4 @@
-"""Forms of an image set, chosen by a suffix on its name: ``digits:binary``, ``mnist:dequantised``."""
+"""Forms of data, chosen by suffixes on their name: ``digits:binary``, ``mnist:dequantised``, ``moons:labels=6``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deepcanon.core import UsageError
+from deepcanon.core import SemiBatch, UsageError
 from deepcanon.core.turn import B
+from deepcanon.data import few_labels
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.split import fixed_random
 
@@ -51,8 +52,12 @@ FORMS: Mapping[str, Callable[[Tensor, int, int], Tensor]] = {"binary": binary, "
 
 
 def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
-    """The image set in this form; its noise is drawn once, from a fixed seed for each part."""
+    """The data in this form; the noise of an image set is drawn once, from a fixed seed for each part."""
     check_form(data.name, data.kind, form)
+    if form.startswith(few_labels.MARK):
+        return few_labels.few_labels(data, form)
+    if isinstance(data.train, SemiBatch):
+        raise UsageError(f"labels are hidden last: write ':{form}' before ':labels=' (got {data.name}:{form})")
     levels = data.preprocessing["levels"]
     train, valid, test = (
         None if part is None else batch_in_form(part, form, levels, seed)
@@ -70,6 +75,9 @@ def batch_in_form(batch: B, form: str, levels: int, seed: int) -> B:
 
 def check_form(name: str, kind: str, form: str) -> None:
     """Refuse what is no form, and what has none."""
+    if form.startswith(few_labels.MARK):
+        few_labels.read_form(name, form)
+        return
     there = ", ".join(FORMS)
     if form not in FORMS:
         raise UsageError(f"there is no form {form!r} of {name}; image sets have the forms {there}")

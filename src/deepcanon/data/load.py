@@ -1,4 +1,4 @@
-"""Finding data: a known name, with a suffix for a form of images, a CSV file, or a folder of images."""
+"""Finding data: a known name, a CSV file, or a folder of images, with suffixes for the forms they are wanted in."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def load_data(name: str, *, target: str | None = None, preprocessing: Mapping[st
 
     ``target`` names the column of a CSV file that is to be predicted. ``preprocessing`` is what an earlier load has
     fitted (``Dataset.preprocessing``); a file or folder is then treated by it. Image sets also come as ``name:binary``
-    and ``name:dequantised``.
+    and ``name:dequantised``, and whatever has classes as ``name:labels=40``, with all other labels hidden.
 
     >>> load_data("digits:binary").train.x.unique()
     tensor([0., 1.])
@@ -31,11 +31,13 @@ def load_data(name: str, *, target: str | None = None, preprocessing: Mapping[st
     ...
     deepcanon.core.errors.UsageError: there are no data 'monos'; did you mean moons?
     """
-    base, form = _parted(name)
-    if form is not None:  # before a download begins
+    base, forms = _parted(name)
+    for form in forms:  # before a download begins
         check_form(base, _kind(base), form)
     data = _plain(base, target, preprocessing)
-    return data if form is None else in_form(data, form)
+    for form in forms:
+        data = in_form(data, form)
+    return data
 
 
 def load_rows(name: str, preprocessing: Mapping[str, Any], *, labelled: bool = True) -> AnyBatch:
@@ -44,15 +46,17 @@ def load_rows(name: str, preprocessing: Mapping[str, Any], *, labelled: bool = T
     They are treated as its training data were, and have labels only if these are there; unless they are to be
     ``labelled``, nobody looks what is written as one. Of data known by name, the test part is given.
     """
-    base, form = _parted(name)
+    base, forms = _parted(name)
     if base in entries():
         known: AnyBatch = load_data(name).split("test")
         return known
     kind, path = _kind(base), Path(base).expanduser()
-    if form is not None:
+    for form in forms:
         check_form(base, kind, form)
     batch = (table.apply if kind == "table" else image_folder.apply)(path, preprocessing, labelled)
-    return batch if form is None else batch_in_form(batch, form, image_folder.LEVELS, seed=2)
+    for form in (form for form in forms if form in FORMS):  # of new rows no label is hidden
+        batch = batch_in_form(batch, form, image_folder.LEVELS, seed=2)
+    return batch
 
 
 def absolute_name(name: str) -> str:
@@ -61,11 +65,11 @@ def absolute_name(name: str) -> str:
     >>> absolute_name("digits:binary")
     'digits:binary'
     """
-    base, form = _parted(name)
+    base, forms = _parted(name)
     path = Path(base).expanduser()
     if base in entries() or not path.exists():
         return name
-    return str(path.resolve()) if form is None else f"{path.resolve()}:{form}"
+    return ":".join([str(path.resolve()), *forms])
 
 
 def describe_data() -> list[dict[str, Any]]:
@@ -103,10 +107,17 @@ def _kind(name: str) -> Kind:
     raise _unknown(name, path)
 
 
-def _parted(name: str) -> tuple[str, str | None]:
-    """The name without its suffix, and the suffix."""
+def _parted(name: str) -> tuple[str, tuple[str, ...]]:
+    """The name without its suffixes, and these in their order.
+
+    >>> _parted("digits:binary:labels=40")
+    ('digits', ('binary', 'labels=40'))
+    """
     base, mark, form = name.rpartition(":")
-    return (base, form) if mark and not Path(name).exists() else (name, None)
+    if not mark or Path(name).exists():
+        return name, ()
+    base, forms = _parted(base)
+    return base, (*forms, form)
 
 
 def _unknown(name: str, path: Path) -> UsageError:
