@@ -1,6 +1,6 @@
 """The contract: models, the turns by which they learn, the batches they eat, and how they are written down."""
 
-from deepcanon.core.batch import AnyBatch, Batch, GraphBatch, Labelled, SemiBatch, Sequences
+from deepcanon.core.batch import AnyBatch, Batch, GraphBatch, Labelled, LabelledSequences, SemiBatch, Sequences, Stream
 from deepcanon.core.draw import draw, drawing_from
 from deepcanon.core.errors import (
     CheckpointError,
@@ -21,7 +21,8 @@ from deepcanon.core.turn import Absorb, Descend, Terms, Turn
 
 __all__ = [
     "SIZES", "TRAINER_WORDS", "VERBS", "Absorb", "AnyBatch", "Batch", "CheckpointError", "DataError", "DeepcanonError",
-    "Descend", "DivergenceError", "DownloadError", "Evidence", "Graph", "GraphBatch", "How", "Labelled", "Model",
-    "Operator", "Recipe", "SemiBatch", "Sequences", "Sparse", "Support", "Terms", "Turn", "UsageError",
-    "arguments_of", "at_rest", "build", "describe", "draw", "drawing_from", "verbs", "with_sizes",
+    "Descend", "DivergenceError", "DownloadError", "Evidence", "Graph", "GraphBatch", "How", "Labelled",
+    "LabelledSequences", "Model", "Operator", "Recipe", "SemiBatch", "Sequences", "Sparse", "Stream", "Support",
+    "Terms", "Turn", "UsageError", "arguments_of", "at_rest", "build", "describe", "draw", "drawing_from", "verbs",
+    "with_sizes",
 ]  # fmt: skip

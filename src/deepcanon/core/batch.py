@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from deepcanon.core.errors import DataError
 from deepcanon.core.graph import Graph
@@ -34,6 +34,15 @@ class AnyBatch:
 
     def __len__(self) -> int:
         return self.x.shape[0]  # faster than len(x), and asked for at every step
+
+    @property
+    def weight(self) -> int:
+        """Over how many terms a loss of this batch is the mean: by it the means of several batches are joined."""
+        return len(self)
+
+    def order(self, size: int, generator: Generator) -> Tensor:
+        """The order in which an epoch goes through the examples, in batches of ``size``."""
+        return torch.randperm(len(self), generator=generator)
 
     def select(self, index: Tensor) -> Self:
         """The examples at these positions."""
@@ -108,8 +117,39 @@ class SemiBatch(Labelled):
 
 
 @dataclass(frozen=True, eq=False)
+class LabelledSequences(Labelled):
+    """Sequences with labels: ``x`` are symbols, (B, T), or real values, (B, T, features), right-padded to one length.
+
+    Of row i the first ``lengths[i]`` places count. A label belongs to a whole sequence, as in ``Labelled``, or there is
+    one at every place: classes, (B, T), or real targets, (B, T, targets).
+    """
+
+    words = "labelled sequences"
+    lengths: Tensor
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        return (self.x, self.lengths)
+
+    @property
+    def at_every_place(self) -> bool:
+        """Whether there is a label at every place."""
+        return self.y.ndim == (3 if self.y.is_floating_point() else 2)
+
+    @property
+    def weight(self) -> int:
+        return int(self.lengths.sum()) if self.at_every_place else len(self)
+
+
+@dataclass(frozen=True, eq=False)
 class Sequences(AnyBatch):
-    """Sequences of symbols, right-padded: ``x`` (B, T), of which the first ``lengths[i]`` of row i count."""
+    """Sequences of symbols, right-padded: ``x`` (B, T), of which the first ``lengths[i]`` of row i count.
+
+    A model of them predicts every symbol but the first of a row, which it is given; its loss is the mean over these.
+
+    >>> Sequences(torch.zeros(2, 5, dtype=torch.long), torch.tensor([5, 3])).weight
+    6
+    """
 
     words = "sequences"
     lengths: Tensor
@@ -117,6 +157,33 @@ class Sequences(AnyBatch):
     @property
     def inputs(self) -> tuple[Any, ...]:
         return (self.x, self.lengths)
+
+    @property
+    def weight(self) -> int:
+        return int((self.lengths - 1).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Stream(Sequences):
+    """Windows of one long text in its order, the last symbol of one being the first of the next.
+
+    Row i begins at the place ``starts[i]`` of the text. The rows of a batch are far apart, and the same row of the next
+    batch goes on where this one ends, so that a model may carry its state from batch to batch.
+    """
+
+    words = "windows of a text in their order"
+    starts: Tensor
+
+    def order(self, size: int, generator: Generator) -> Tensor:
+        """The text cut into ``size`` stretches that are read side by side; what does not fill a batch comes last.
+
+        >>> x, lengths = torch.zeros(7, 2), torch.full((7,), 2)
+        >>> Stream(x, lengths, torch.arange(7)).order(3, torch.Generator())
+        tensor([0, 2, 4, 1, 3, 5, 6])
+        """
+        windows = torch.arange(len(self))
+        each = len(self) // size
+        return torch.cat([windows[: each * size].view(size, each).T.flatten(), windows[each * size :]])
 
 
 @dataclass(frozen=True, eq=False)

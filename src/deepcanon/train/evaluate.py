@@ -28,5 +28,5 @@ def evaluate(model: Model[Any], split: AnyBatch, *, seed: int = 0, size: int = 1
             terms = model.loss(batch)
             total = {"loss": torch.stack(list(terms.values())).sum()} if terms else {}
             for name, value in {**terms, **total, **model.metrics(batch)}.items():
-                sums[name] = sums.get(name, 0.0) + value.item() * len(batch)
-    return {name: value / len(split) for name, value in sums.items()}
+                sums[name] = sums.get(name, 0.0) + value.item() * batch.weight
+    return {name: value / max(split.weight, 1) for name, value in sums.items()}

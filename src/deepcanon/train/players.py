@@ -63,7 +63,7 @@ class Descender(Player):
 
     def play(self, whole: AnyBatch, shard: AnyBatch, factor: float, want_norm: bool) -> Terms:
         recorded: Terms = {}
-        share = 1.0 if shard is whole else len(shard) / len(whole)
+        share = 1.0 if shard is whole else shard.weight / whole.weight
 
         def closure() -> Tensor:
             self.optimizer.zero_grad()
@@ -97,8 +97,9 @@ class Descender(Player):
         total: Terms = {}
         by_hand: list[Tensor | None] | None = None
         for index in torch.arange(len(shard), device=shard.x.device).tensor_split(min(self.accumulate, len(shard))):
-            weight = len(index) / len(shard)
-            for name, value in self._gradient_of(shard.select(index), weight).items():
+            part = shard.select(index)
+            weight = part.weight / shard.weight
+            for name, value in self._gradient_of(part, weight).items():
                 total[name] = total.get(name, 0.0) + value * weight
             if self.descend.gradient is not None:  # a rule by hand overwrites .grad, so its parts are added here
                 by_hand = _added(by_hand, [parameter.grad for parameter in self.parameters], weight)

@@ -206,7 +206,8 @@ class Trainer:
     def _order(self) -> Tensor:
         """The order of the examples in the epoch of the next step: a function of seed and epoch."""
         seed = randomness.seed_from(self.settings.seed, "epoch", self.step // self.per_epoch)
-        return torch.randperm(len(self.data.train), generator=torch.Generator().manual_seed(seed)).to(self.device)
+        generator = torch.Generator().manual_seed(seed)
+        return self.data.train.order(self.settings.batch_size, generator).to(self.device)
 
     def _play(self, index: Tensor) -> Terms:
         whole = self.data.train.select(index)
