@@ -41,6 +41,9 @@ FOREIGN = {"core": {"torch"}, "tensor": {"numpy"}}
 
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 
+RESTRICTED = {"deepcanon.data.planetoid": ["pickle"]}
+"""What may read pickles after all: published files that come as nothing else, by a reader that calls no other code."""
+
 MACHINE_PATH = re.compile(r"(?<![\w.~])/(?:work|root|home|Users|tmp/w)/")
 
 
@@ -151,7 +154,7 @@ def test_a_source_file_keeps_to_the_shape_of_the_tree(path: Path) -> None:
     known = {*MAY_IMPORT, *TOPS, *BRIDGES}
     assert part_of(module) in known, f"{module} is in no part of the tree that this test knows; name it here"
     assert wrong_imports(module, source) == []
-    assert unpickling(source) == []
+    assert unpickling(source) == RESTRICTED.get(module, [])
     assert len(source.splitlines()) <= 400
 
 

@@ -84,7 +84,10 @@ def batches(split: B, size: int) -> Iterator[B]:
 
 def _tensors(batch: AnyBatch) -> Iterator[Tensor]:
     for value in (getattr(batch, part.name) for part in fields(batch)):
-        if isinstance(value, Tensor):
+        if isinstance(value, Tensor) and value.layout != torch.strided:
+            listed = value.to_sparse_coo().coalesce()
+            yield from (listed.indices(), listed.values())
+        elif isinstance(value, Tensor):
             yield value
         elif isinstance(value, Graph):
             yield value.edge_index
