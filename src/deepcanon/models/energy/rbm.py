@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Literal, Self
 
 import torch
@@ -109,16 +110,16 @@ class RBM(Energy):
         x = flat(batch.x, self.features)
         seen = self._run_chains(x)
         both = torch.cat([x, seen])
-        up = self._up(both)
+        up = self._up(both).clamp_min_(-80)  # below, log(1 + e^a) is 0 in any case, and sigma(a) must not be
         on = up.sigmoid()
         self._keep_chains(on[len(x) :])
-        share = torch.cat([x.new_full((len(x),), -1 / len(x)), x.new_full((len(seen),), 1 / len(seen))])
+        share = _signed_shares(len(x), len(seen), x.dtype, x.device)
         self.weight.grad = full((share.unsqueeze(1) * both).T @ on)
         self.visible_bias.grad = full(share @ both)
         self.hidden_bias.grad = full(share @ on)
         # The mean of (2) over data less that over chains; log(1 + e^a) = a - log sigma(a), and sigma(a) is at hand.
-        hidden = (share @ up).sum() - (share @ on.clamp_min(torch.finfo(on.dtype).tiny).log_()).sum()
-        return {"contrast": full(self.visible_bias @ self.visible_bias.grad + hidden)}
+        contrast = self.visible_bias @ self.visible_bias.grad + share @ full(up - on.log_()).sum(-1)
+        return {"contrast": contrast}
 
     def metrics(self, batch: Batch) -> Terms:
         return super().metrics(batch) if self.enumerable else {"pseudo_nll": self.pseudo_nll(batch.x).mean()}
@@ -223,6 +224,12 @@ def _coins(probability: Tensor, generator: Generator | None = None) -> Tensor:
     """Zeros and ones; comparing uniform numbers in place is several times faster than ``torch.bernoulli``."""
     uniform = torch.rand(probability.shape, generator=generator, device=probability.device, dtype=probability.dtype)
     return torch.lt(uniform, probability, out=uniform)
+
+
+@lru_cache(maxsize=8)
+def _signed_shares(data: int, chains: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The weights that take a mean over so many chains less one over the data before them; asked for at every step."""
+    return torch.tensor([-1 / data] * data + [1 / chains] * chains, dtype=dtype, device=device)
 
 
 def _states(units: int, like: Tensor) -> Iterable[Tensor]:
