@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Batch, Labelled, UsageError
+from deepcanon.core import AnyBatch, Batch, Labelled, UsageError
 from deepcanon.laws.probe import seeded
 
-Target = tuple[nn.Module, Batch | None]
+Target = tuple[nn.Module, AnyBatch | None]
 
 ROWS = 32
 SIDES = (28, 32, 8, 16, 64, 96, 224)
@@ -125,8 +125,8 @@ def _module(thing: Any, name: str) -> nn.Module:
     return thing
 
 
-def _batch(thing: Any, name: str) -> Batch | None:
-    if thing is None or isinstance(thing, Batch):
+def _batch(thing: Any, name: str) -> AnyBatch | None:
+    if thing is None or isinstance(thing, AnyBatch):
         return thing
     if isinstance(thing, Tensor):
         return Batch(thing)
