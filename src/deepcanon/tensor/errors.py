@@ -1,0 +1,13 @@
+"""What can go wrong with a tensor: each error says what was expected, what came and what to do."""
+
+
+class TensorError(ValueError):
+    """A mistake in the use of a tensor."""
+
+
+class ShapeError(TensorError):
+    """Shapes, axes or indices that do not fit an operation."""
+
+
+class GradientError(TensorError):
+    """A derivative that does not exist, cannot be had any more, or would be spoilt by a write."""
