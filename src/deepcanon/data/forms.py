@@ -1,4 +1,4 @@
-"""Forms of data, chosen by suffixes on their name: ``digits:binary``, ``mnist:dequantised``, ``moons:labels=6``."""
+"""Forms of data, chosen by suffixes on their name: ``digits:binary``, ``moons:labels=6``, ``text:words``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from deepcanon.core import SemiBatch, UsageError
 from deepcanon.core.turn import B
-from deepcanon.data import few_labels
+from deepcanon.data import few_labels, words
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.split import fixed_random
 
@@ -56,6 +56,8 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
     check_form(data.name, data.kind, form)
     if form.startswith(few_labels.MARK):
         return few_labels.few_labels(data, form)
+    if form.startswith(words.MARK):
+        return words.in_words(data, form)
     if isinstance(data.train, SemiBatch):
         raise UsageError(f"labels are hidden last: write ':{form}' before ':labels=' (got {data.name}:{form})")
     levels = data.preprocessing["levels"]
@@ -77,6 +79,11 @@ def check_form(name: str, kind: str, form: str) -> None:
     """Refuse what is no form, and what has none."""
     if form.startswith(few_labels.MARK):
         few_labels.read_form(name, form)
+        return
+    if form.startswith(words.MARK):
+        words.read_form(name, form)
+        if kind != "text":
+            raise UsageError(f"{name} gives {kind}, but words are a form of text; leave out ':{form}'")
         return
     there = ", ".join(FORMS)
     if form not in FORMS:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from deepcanon.core import AnyBatch, DataError, UsageError
-from deepcanon.data import image_folder, table
+from deepcanon.data import image_folder, table, words
 from deepcanon.data.dataset import Dataset, Kind
 from deepcanon.data.entry import Entry
 from deepcanon.data.forms import FORMS, batch_in_form, check_form, in_form
@@ -22,7 +22,8 @@ def load_data(name: str, *, target: str | None = None, preprocessing: Mapping[st
 
     ``target`` names the column of a CSV file that is to be predicted. ``preprocessing`` is what an earlier load has
     fitted (``Dataset.preprocessing``); a file or folder is then treated by it. Image sets also come as ``name:binary``
-    and ``name:dequantised``, and whatever has classes as ``name:labels=40``, with all other labels hidden.
+    and ``name:dequantised``, texts as ``name:words``, and whatever has classes as ``name:labels=40``, with all other
+    labels hidden.
 
     >>> load_data("digits:binary").train.x.unique()
     tensor([0., 1.])
@@ -139,7 +140,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "shape": list(entry.shape),
         "sizes": dict(entry.sizes),
         **dict(zip(("train", "valid", "test"), counts, strict=True)),
-        "forms": list(FORMS) if entry.kind == "images" else [],
+        "forms": {"images": list(FORMS), "text": [words.MARK]}.get(entry.kind, []),
         "source": entry.source,
         "folder": entry.remote.folder,
         "here": entry.remote.here(),

@@ -1,0 +1,89 @@
+"""A text word by word: ``text:words``, or ``text:words=5`` with the words that occur five times or more."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from deepcanon.core import DataError, Sequences, UsageError
+from deepcanon.data.dataset import Dataset
+from deepcanon.data.windows import stream, windows
+
+MARK = "words"
+"""How the form begins."""
+
+UNKNOWN = "<unk>"
+"""What stands for all words that are too rare to have a place of their own."""
+
+LEAST = 3
+"""How often a word must occur in the training part to have a place of its own, unless the form says it."""
+
+WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
+"""Letters of any script, with apostrophes inside: digits, underscores and signs end a word."""
+
+
+def read_form(name: str, form: str) -> int:
+    """How often a word must occur by this form.
+
+    >>> read_form("text", "words"), read_form("text", "words=5")
+    (3, 5)
+    """
+    found = re.fullmatch(rf"{MARK}(?:=([1-9]\d*))?", form)
+    if found is None:
+        raise UsageError(f"a text word by word is written {name}:words or {name}:words=5; got {name}:{form}")
+    return int(found[1] or LEAST)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text in small letters.
+
+    >>> words_of("Don't run os.path.join(a_b, 3)!")
+    ["don't", 'run', 'os', 'path', 'join', 'a', 'b']
+    """
+    return WORD.findall(text.lower())
+
+
+def vocabulary(words: Sequence[str], least: int) -> tuple[str, ...]:
+    """The unknown word, then all that occur at least so often, the most frequent first.
+
+    >>> vocabulary("to be or not to be".split(), least=2)
+    ('<unk>', 'be', 'to')
+    """
+    counts = Counter(words)
+    frequent = [word for word, count in counts.items() if count >= least]
+    return (UNKNOWN, *sorted(frequent, key=lambda word: (-counts[word], word)))
+
+
+def in_words(data: Dataset[Sequences], form: str) -> Dataset[Sequences]:
+    """The text, whose symbols are characters so far, with words as its symbols.
+
+    The vocabulary is that of the training part. Windows are as long, and meet each other, as those of the characters.
+    """
+    least, length = read_form(data.name, form), data.sizes["length"]
+    if set(map(len, data.symbols)) != {1}:
+        raise UsageError(f"words are made of characters, which {data.name} does not give; leave out ':{form}'")
+    parts = {name: getattr(data, name) for name in ("train", "valid", "test")}
+    texts = {name: words_of(_text(part, data.symbols)) for name, part in parts.items() if part is not None}
+    symbols = vocabulary(texts["train"], least)
+    if len(symbols) < 2:
+        raise DataError(f"no word occurs {least} times in the training part of {data.name}; write :words=1")
+    code = {word: number for number, word in enumerate(symbols)}
+    cut = {name: windows(torch.tensor([code.get(word, 0) for word in text]), length) for name, text in texts.items()}
+    return replace(
+        data,
+        name=f"{data.name}:{form}",
+        train=cut["train"],
+        valid=cut.get("valid"),
+        test=cut.get("test"),
+        sizes={**data.sizes, "vocab": len(symbols)},
+        symbols=symbols,
+        preprocessing={**data.preprocessing, "form": form},
+    )
+
+
+def _text(part: Sequences, symbols: Sequence[str]) -> str:
+    return "".join(symbols[number] for number in stream(part).tolist())
