@@ -3,8 +3,8 @@
     python benchmarks/rbm.py [--rounds 40] [--json results.json]
 
 Both learn by persistent contrastive divergence with one sweep and as many chains as a batch has examples. Ours runs
-through the trainer as it comes, and in a bare loop. Blocks of 20 steps are interleaved in one process; the table gives
-medians over pairs of blocks and an A/A control.
+through the trainer as it comes, and in a bare loop. Blocks of 20 steps are interleaved, each contender in a
+process of its own; the table gives medians over pairs of blocks and an A/A control.
 """
 
 from __future__ import annotations

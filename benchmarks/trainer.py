@@ -2,7 +2,8 @@
 
     python benchmarks/trainer.py [--rounds 60] [--json results.json]
 
-Blocks of 20 steps are interleaved in one process; the table gives medians over pairs of blocks and an A/A control.
+Blocks of 20 steps are interleaved, each contender in a process of its own; the table gives medians over pairs of
+blocks and an A/A control.
 Peers run with their own defaults and need ``pip install -c constraints.txt -e '.[bench]'``; those not installed are
 left out.
 """

@@ -5,7 +5,8 @@
 Both objectives are raced: Bernoulli against pythae's ``bce``, Gaussian against its default ``mse``. pythae trains with
 its own trainer and its default Adam, and needs ``pip install -c constraints.txt -e '.[bench]'``. A bare loop, the same
 network and the same closed forms written by hand with an index select and the fused Adam, shows what is left to gain.
-Blocks of 20 steps are interleaved in one process; the table gives medians over pairs of blocks and an A/A control.
+Blocks of 20 steps are interleaved, each contender in a process of its own; the table gives medians over pairs of
+blocks and an A/A control.
 """
 
 from __future__ import annotations
