@@ -50,7 +50,7 @@ class Bowl(nn.Module):
         return cls(), Batch(torch.randn(8, 3))
 
 
-@pytest.mark.parametrize(("model", "count"), [(RBM, 6), (Contrastive, 6), (Large, 3), (Hopfield, 1), (Bowl, 1)])
+@pytest.mark.parametrize(("model", "count"), [(RBM, 6), (Contrastive, 6), (Large, 3), (Hopfield, 1), (Bowl, 2)])
 def test_healthy_models_keep_the_laws(model: Any, count: int) -> None:
     torch.manual_seed(0)
     found = laws.check_energy(*model.example())
@@ -109,6 +109,25 @@ class ForgetsTheBiases(RBM):
 
 def test_a_constant_that_does_not_normalise_is_caught() -> None:
     assert fails(laws.the_constant_normalises, ForgetsTheBiases)
+
+
+class UpsideDown(Bowl):
+    """Visible units with -x'x/2, where Gaussian ones have +x'x/2."""
+
+    def energy(self, x: Tensor) -> Tensor:
+        return -0.5 * super().energy(x)
+
+
+class Gutter(Bowl):
+    """Falls along the first axis, rises along the others."""
+
+    def energy(self, x: Tensor) -> Tensor:
+        return super().energy(x[:, 1:]) - x[:, 0].square() / 4
+
+
+def test_an_energy_that_cannot_be_normalised_is_caught() -> None:
+    for mutant in (UpsideDown, Gutter):
+        assert fails(laws.real_energies_rise_far_out, mutant), mutant
 
 
 class SigmoidOfMinus(RBM):

@@ -145,9 +145,19 @@ class VarianceForScale(VAE):
         return reconstruction, 0.5 * (mean.square() + log_scale.exp() - 1 - log_scale).sum(-1)
 
 
+class EntropyTimesTheSize(VAE):
+    """The entropy of the posterior is D/2 times the sum over its D values, in place of half of it."""
+
+    def bound(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        reconstruction, _ = super().bound(x)
+        mean, log_scale = self._code(x)
+        entropy = mean.shape[-1] / 2 * (1 + 2 * log_scale).sum(-1)
+        return reconstruction, 0.5 * (mean.square() + (2 * log_scale).exp()).sum(-1) - entropy
+
+
 def test_a_wrong_divergence_is_caught() -> None:
     assert fails(laws.kl_is_not_negative, KLBackwards)
-    for mutant in (KLBackwards, KLDoubled, KLSwapped, VarianceForScale):
+    for mutant in (KLBackwards, KLDoubled, KLSwapped, VarianceForScale, EntropyTimesTheSize):
         assert fails(laws.kl_agrees_with_draws, mutant), mutant
     assert fails(laws.terms_sum_to_minus_the_bound, KLBackwards)
 

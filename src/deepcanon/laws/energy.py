@@ -60,6 +60,21 @@ def the_constant_normalises(module: Any, batch: Batch) -> Measured | None:
 
 
 @law
+def real_energies_rise_far_out(module: Any, batch: Batch) -> Measured | None:
+    """Far from the data the energy of real numbers rises without end in all directions, or exp(-energy) has no Z."""
+    if not batch.x.is_floating_point() or bool((batch.x == batch.x.sign()).all()):
+        return None  # zeros and ones, or signs: a sum over finitely many
+    module, batch = doubled(module, batch)
+    direction = torch.randn(batch.x.shape, generator=seeded(0), dtype=batch.x.dtype)
+    direction = direction / direction.flatten(1).norm(dim=1).view(-1, *[1] * (direction.ndim - 1))
+    scale = 1 + float(batch.x.abs().max())
+    with torch.no_grad():
+        near, far, farther = (module.energy(radius * scale * direction) for radius in (1e2, 1e3, 1e4))
+    sinking = int(((far <= near) | (farther <= far)).sum())
+    return sinking, 0, f"the energy does not rise in {sinking} of {len(direction)} directions"
+
+
+@law
 def samples_follow_the_energies(module: Any, batch: Batch) -> Measured | None:
     """Inputs drawn by ``sample`` occur in proportion to exp(-energy) (chi-square)."""
     if not hasattr(module, "sample"):
@@ -111,6 +126,7 @@ LAWS = (
     each_example_has_one_finite_energy,
     low_energy_is_high_probability,
     the_constant_normalises,
+    real_energies_rise_far_out,
     samples_follow_the_energies,
     gradient_by_hand_is_that_of_the_loss,
     learning_raises_the_likelihood,
