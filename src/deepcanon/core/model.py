@@ -32,6 +32,8 @@ class Model(nn.Module, ABC, Generic[B]):
     """True where the loss is no measure of fit; then only ``metrics`` are watched."""
     progress: float = 0.0
     """The share of the training that is done, kept by the trainer."""
+    symbols: tuple[str, ...] = ()
+    """What the numbers of a text stand for, characters or words: those of the data, kept by the trainer."""
     _hparams: dict[str, Any]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

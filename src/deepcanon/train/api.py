@@ -88,7 +88,9 @@ def load(folder: str | Path, *, find: Find) -> Model[Any]:
 
 def _built(run: Run, find: Find) -> Model[Any]:
     with randomness.kept():  # initial weights are drawn, then replaced
-        return build(run.info["model"], find)
+        model = build(run.info["model"], find)
+    model.symbols = tuple(run.info["data"]["symbols"])
+    return model
 
 
 def _same_data(run: Run, data: Dataset[Any] | None) -> Dataset[Any]:
