@@ -13,7 +13,7 @@ from deepcanon.core import DataError, GraphBatch, UsageError
 from deepcanon.data import describe_data, load_data, load_rows
 from deepcanon.data.load import entries
 
-EMBEDDED = ("bars-and-stripes", "digits", "eight-gaussians", "karate", "moons", "rings", "text")
+EMBEDDED = ("adding", "bars-and-stripes", "digits", "eight-gaussians", "karate", "moons", "rings", "text")
 REMOTE = ("binarized-mnist", "shakespeare", "fashion-mnist", "mnist", "cora")
 PARTS = ("train", "valid", "test")
 

@@ -9,7 +9,14 @@ from deepcanon.cli.arguments import Wanted
 from deepcanon.core import SIZES, AnyBatch, Labelled, Model, UsageError, arguments_of
 from deepcanon.data import Dataset, describe_data, load_data
 
-GIVES = {"images": "images", "points": "points", "table": "rows of a table", "text": "text", "graph": "a graph"}
+GIVES = {
+    "images": "images",
+    "points": "points",
+    "table": "rows of a table",
+    "text": "text",
+    "graph": "a graph",
+    "sequences": "labelled sequences",
+}
 
 
 def food(eats: type[AnyBatch]) -> str:
@@ -27,7 +34,7 @@ def check_suits(model: Wanted, data: Dataset[Any]) -> None:
 def mismatch(cls: type[Model[Any]], data: Dataset[Any]) -> str | None:
     """Why the model cannot learn from the data; None if it can."""
     eats = cls.eats()
-    if not isinstance(data.train, eats):
+    if not data.train.feeds(eats):
         bare = issubclass(eats, Labelled) and not hasattr(data.train, "y")
         advice = f" without labels{': name a column by --target' if data.kind == 'table' else ''}" if bare else ""
         return f"{cls.name()} learns from {food(eats)}; {data.name} gives {GIVES[data.kind]}{advice}"

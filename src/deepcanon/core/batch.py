@@ -40,6 +40,11 @@ class AnyBatch:
         """Over how many terms a loss of this batch is the mean: by it the means of several batches are joined."""
         return len(self)
 
+    @classmethod
+    def feeds(cls, eats: type[AnyBatch]) -> bool:
+        """Whether models that eat such batches can learn from these."""
+        return issubclass(cls, eats)
+
     def order(self, size: int, generator: Generator) -> Tensor:
         """The order in which an epoch goes through the examples, in batches of ``size``."""
         return torch.randperm(len(self), generator=generator)
@@ -126,6 +131,10 @@ class LabelledSequences(Labelled):
 
     words = "labelled sequences"
     lengths: Tensor
+
+    @classmethod
+    def feeds(cls, eats: type[AnyBatch]) -> bool:
+        return super().feeds(eats) and eats not in (Batch, Labelled)  # whose models would look at the padding, too
 
     @property
     def inputs(self) -> tuple[Any, ...]:

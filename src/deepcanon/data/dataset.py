@@ -13,7 +13,7 @@ from torch import Tensor
 from deepcanon.core import AnyBatch, Graph, UsageError
 from deepcanon.core.turn import B
 
-Kind = Literal["images", "points", "table", "text", "graph"]
+Kind = Literal["images", "points", "table", "text", "graph", "sequences"]
 
 
 @dataclass(frozen=True, eq=False)

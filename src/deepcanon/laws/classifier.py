@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -124,7 +125,7 @@ def shuffled_labels_give_chance(module: Any, batch: Labelled) -> Measured | None
         classes = probabilities(module.eval(), first(batch, 2)).shape[1]
     random = seeded(0)
     many = repeated(batch, math.ceil(256 / len(batch)))
-    seen, new = (Labelled(many.x, torch.randint(classes, (len(many),), generator=random)) for _ in range(2))
+    seen, new = (replace(many, y=torch.randint(classes, (len(many),), generator=random)) for _ in range(2))
     _learn(module, seen, 1e-2, steps=20)
     module.eval()
     with torch.no_grad():
@@ -277,4 +278,4 @@ def _broken(batch: Labelled, keep: int) -> Labelled:
     """The batch with every other example made of NaN, or of zeros where examples are whole numbers."""
     x = torch.full_like(batch.x, math.nan) if batch.x.is_floating_point() else torch.zeros_like(batch.x)
     x[keep] = batch.x[keep]
-    return Labelled(x, batch.y)
+    return replace(batch, x=x)

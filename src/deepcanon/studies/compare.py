@@ -39,7 +39,7 @@ class Contender:
 
     def build(self, data: Dataset[Any]) -> Model[Any]:
         """A new instance with the sizes of the data."""
-        if not isinstance(data.train, self.cls.eats()):
+        if not data.train.feeds(self.cls.eats()):
             raise UsageError(
                 f"{self.cls.name()} learns from {self.cls.eats().words}; {data.name} gives {data.train.words}"
             )

@@ -117,7 +117,7 @@ def frozen(model: Model[Any], patterns: Sequence[str]) -> Iterator[None]:
 def check_suitable(model: Model[Any], data: Dataset[Any]) -> None:
     """Refuse data of another kind than the model learns from."""
     wanted, given = model.eats(), type(data.train)
-    if not issubclass(given, wanted):
+    if not given.feeds(wanted):
         raise UsageError(f"{model.name()} learns from {wanted.words}; {data.name} gives {given.words}")
     if len(data.train) == 0:
         raise UsageError(f"{data.name} has no training examples")
