@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import deepcanon as dc
-from deepcanon import catalogue, laws, pictures
+from deepcanon import catalogue, laws, pictures, train
 from deepcanon.core import Labelled, Model
 from deepcanon.data import Dataset
 from deepcanon.train import Run, checkpoint
@@ -22,24 +22,26 @@ def kinds(cls: type[Model[Any]]) -> list[str]:
     """The kinds of laws that a model falls under."""
     model, batch = cls.example()
     found = ["contract"]
-    if hasattr(cls, "predict") and isinstance(batch, Labelled) and not batch.y.is_floating_point():
+    if hasattr(model, "predict") and isinstance(batch, Labelled) and not batch.y.is_floating_point():
         found.append("classifier")
-    if all(hasattr(cls, verb) for verb in ("encode", "decode", "log_prob")):
+    if all(hasattr(model, verb) for verb in ("encode", "decode", "log_prob")):
         found.append("latent")
-    elif all(hasattr(cls, verb) for verb in ("encode", "decode")):
+    elif all(hasattr(model, verb) for verb in ("encode", "decode")):
         found.append("autoencoder")
-    if hasattr(cls, "log_prob") and model.support in ("binary", "categorical"):
+    if hasattr(model, "log_prob") and model.support in ("binary", "categorical"):
         found.append("discrete")
-    if hasattr(cls, "energy"):
+    if hasattr(model, "energy"):
         found.append("energy")
-    if hasattr(cls, "log_prob") and model.support == "real" and getattr(cls, "evidence", "") == "exact":
+    if hasattr(model, "log_prob") and model.support == "real" and getattr(model, "evidence", "") == "exact":
         found += ["continuous", "sampler"]
-    if hasattr(cls, "to_latent"):
+    if hasattr(model, "to_latent"):
         found.append("flow")
-    if hasattr(cls, "score") and not hasattr(cls, "log_prob"):
+    if hasattr(model, "score") and not hasattr(model, "log_prob"):
         found.append("score")
-    if hasattr(cls, "posterior") and hasattr(cls, "reverse"):
+    if hasattr(model, "posterior") and hasattr(model, "reverse"):
         found.append("diffusion")
+    if cls.__module__.startswith("deepcanon.methods."):
+        found.append("method")
     return found
 
 
@@ -54,6 +56,7 @@ def test_the_catalogue_finds_the_models() -> None:
     assert kinds(catalogue.find("realnvp")) == ["contract", "continuous", "sampler", "flow"]
     assert kinds(catalogue.find("score_matching")) == ["contract", "score"]
     assert kinds(catalogue.find("ddpm")) == ["contract", "diffusion"]
+    assert kinds(catalogue.find("fixmatch")) == ["contract", "classifier", "method"]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -79,7 +82,8 @@ def test_a_run_that_is_resumed_ends_with_the_bits_of_an_unbroken_one(
     logged = Run.open(tmp_path).log()
 
     take_back(tmp_path)
-    resumed = dc.resume(tmp_path, data, quiet=True).model.state_dict()
+    classes = {type(part).name(): type(part) for part in model.modules() if isinstance(part, Model)}
+    resumed = train.resume(tmp_path, data, find=classes.__getitem__, quiet=True).model.state_dict()
     different = [key for key, value in unbroken.items() if not torch.equal(value, resumed[key])]
     assert different == []
     assert resumed.keys() == unbroken.keys()

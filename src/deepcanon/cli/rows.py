@@ -46,8 +46,9 @@ def new_rows(run: Run, model: Model[Any], data: str | None, labelled: bool = Tru
 
 
 def _check_labels(rows: AnyBatch, model: Model[Any], info: Mapping[str, Any], name: str) -> None:
-    if not isinstance(rows, model.eats()):
-        wanted = f"the column {info['target']!r}" if info["target"] else model.eats().words
+    needed = model.eats().held_out()
+    if not isinstance(rows, needed):
+        wanted = f"the column {info['target']!r}" if info["target"] else needed.words
         raise UsageError(f"{name} does not have {wanted} in every row, so there is nothing to compare with")
     classes = info["sizes"].get("classes")
     if classes is not None and isinstance(rows, Labelled) and int(rows.y.max()) >= classes:

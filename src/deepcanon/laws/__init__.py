@@ -23,6 +23,7 @@ from deepcanon.laws.energy import check_energy
 from deepcanon.laws.finding import Finding, report
 from deepcanon.laws.flow import check_flow
 from deepcanon.laws.latent import check_latent
+from deepcanon.laws.method import check_method
 from deepcanon.laws.sampler import check_sampler
 from deepcanon.laws.score import check_score
 from deepcanon.laws.target import invented_batch, load_target, target_of
@@ -39,6 +40,7 @@ KINDS: dict[str, Callable[[nn.Module, Batch], list[Finding]]] = {
     "flow": check_flow,
     "score": check_score,
     "diffusion": check_diffusion,
+    "method": check_method,
 }
 
 __all__ = ["KINDS", "Finding", "check", "load_target", "report"]

@@ -13,7 +13,7 @@ from torch import Tensor
 from deepcanon.core import Batch, Descend, Model, Terms
 from deepcanon.laws.finding import Measured, law, violations
 from deepcanon.laws.form import rebuilt
-from deepcanon.laws.play import play, schedule, train_briefly
+from deepcanon.laws.play import play, schedule, set_progress, train_briefly
 from deepcanon.laws.probe import draws, maps, repeated, same, seeded, total
 
 DRAWS = 64
@@ -103,7 +103,7 @@ def state_round_trip(model: Model[Any], batch: Batch) -> Measured:
     stored = safetensors.torch.save({name: value.contiguous().clone() for name, value in state.items()})
     again = rebuilt(model)
     again.load_state_dict(safetensors.torch.load(stored))
-    again.progress = model.progress
+    set_progress(again, model.progress)
     came = again.state_dict()
     faults = [f"the tensor {name} is not the same again" for name in state if not torch.equal(came[name], state[name])]
     old, new = _answers(model, batch), _answers(again, batch)

@@ -27,8 +27,15 @@ def schedule(model: Model[Any], batch: Any) -> Iterator[Turn[Any]]:
     turns = model.turns()
     steps = 4 * max(turn.every for turn in turns)
     for step in range(1, steps + 1):
-        model.progress = step / steps
+        set_progress(model, step / steps)
         yield from (turn for turn in turns if turn.due(step, steps))
+
+
+def set_progress(model: Model[Any], share: float) -> None:
+    """Say how much of the training is done, as a trainer does: to the model and to the models inside it."""
+    for module in model.modules():
+        if isinstance(module, Model):
+            module.progress = share
 
 
 def play(model: nn.Module, turn: Turn[Any], batch: Any) -> Terms:

@@ -73,6 +73,7 @@ class Trainer:
         if watching and self.data.valid is None:
             raise UsageError(f"{data.name} is too small to hold out validation data; leave out patience and watch")
         self.model = model.to(self.device)
+        self.learners = [module for module in model.modules() if isinstance(module, Model)]  # a method wraps others
         self.model.symbols = data.symbols
         self.world.spread(model.state_dict().values())
         with frozen(model, settings.freeze):
@@ -191,7 +192,8 @@ class Trainer:
             if place == 0:
                 order = self._order()
             self.step += 1
-            self.model.__dict__["progress"] = self.step / self.total  # a module's own way to set it is slow
+            for learner in self.learners:
+                learner.__dict__["progress"] = self.step / self.total  # a module's own way to set it is slow
             terms = self._play(order[place * size : (place + 1) * size])
             self.average.update()
             self.world.spread(buffers)
@@ -322,7 +324,8 @@ class Trainer:
                 observer.restore(state["observers"][name])
         self.log.rewind(self)
         self._resumed = True
-        self.model.progress = self.step / self.total
+        for learner in self.learners:
+            learner.progress = self.step / self.total
         if self.world.rank < len(state["random"]):
             self._random = state["random"][self.world.rank]
         self._note(status="running")

@@ -1,0 +1,58 @@
+"""What all methods share: a model that wraps a model, learns in its own way and answers as the wrapped one does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from deepcanon.core import AnyBatch, Evidence, Model, Support, Terms, verbs
+from deepcanon.core.turn import B
+
+
+class Method(Model[B]):
+    """A model around a model: it has the verbs that the wrapped one has, or that it defines itself, and no others.
+
+    Recipe, kind of batch, support, evidence and metrics are the wrapped model's, too, where the method has none of its
+    own.
+    """
+
+    null: ClassVar[Mapping[str, Any]]
+    """Constructor arguments with which the method is the model it wraps, bit for bit."""
+
+    def __init__(self, model: Model[Any]) -> None:
+        super().__init__()
+        self.model = model
+        own = type(self)
+        passed = [verb for verb in (*verbs(model), "gallery") if hasattr(model, verb) and not hasattr(own, verb)]
+        if own.recipe is Model.recipe:
+            passed.append("recipe")
+        if own.eats() is AnyBatch:
+            passed.append("eats")
+        if model.forward.__name__ == "_forward_unimplemented":
+            passed.append("forward")  # who asks whether there is a map gets the wrapped model's answer
+        # Into the instance, not by __getattr__: protocols look verbs up without it.
+        self.__dict__.update({name: getattr(model, name) for name in (*passed, "surrogate")})
+
+    def forward(self, *inputs: Tensor) -> Any:
+        return self.model(*inputs)
+
+    def prepare(self, data: Iterable[B]) -> None:
+        self.model.prepare(data)
+
+    def metrics(self, batch: B) -> Terms:
+        return self.model.metrics(batch)
+
+    @property
+    def support(self) -> Support:
+        return self.model.support
+
+    @property
+    def evidence(self) -> Evidence:
+        found: Evidence = self.model.evidence  # type: ignore[assignment]
+        return found
+
+    def unwrapped(self) -> Model[Any]:
+        """The wrapped model by itself, which answers as the method does."""
+        return self.model

@@ -1,0 +1,79 @@
+"""What methods share that learn a classifier from a few labelled and many unlabelled examples."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from deepcanon.core import Descend, Labelled, Model, SemiBatch, Terms, Turn, UsageError, verbs
+from deepcanon.core.toy import ToyClassifier
+from deepcanon.methods._method import Method
+from deepcanon.nn.precision import full
+
+
+class SemiSupervised(Method[SemiBatch]):
+    """The wrapped classifier's own loss on the labelled examples, and a term on the unlabelled ones.
+
+    The wrapped model gives logits, (B, classes), by its ``forward``. In training its labelled examples are perturbed,
+    too, as ``see`` says. Where no unlabelled example can count, none is looked at and nothing is drawn for it.
+    """
+
+    supervised: ClassVar[Mapping[str, Any]]
+    """Arguments with which it learns from the labelled examples alone, perturbed as strongly as the others are."""
+
+    def __init__(self, model: Model[Any], weight: float, see: Callable[[Tensor], Tensor] | None) -> None:
+        super().__init__(model)
+        if "predict" not in verbs(model):
+            raise UsageError(f"{self.name()} wraps a classifier; {model.name()} has no predict")
+        if weight < 0:
+            raise UsageError(f"weight must be 0 or more (got {weight:g})")
+        self.weight = weight
+        self.see = see
+
+    def turns(self) -> Sequence[Turn[SemiBatch]]:
+        turns = self.model.turns()
+        if len(turns) != 1 or not isinstance(turns[0], Descend) or turns[0].gradient is not None:
+            raise UsageError(
+                f"{self.name()} wraps a model that descends on its loss; {self.model.name()} does otherwise"
+            )
+        return [replace(turns[0], loss=self.loss)]
+
+    def loss(self, batch: Labelled) -> Terms:
+        seen = batch if self.see is None or not self.training else Labelled(self.see(batch.x), batch.y)
+        terms = dict(self.model.loss(seen))
+        if isinstance(batch, SemiBatch) and self.weight > 0 and self.heeds_unlabelled:
+            name, value = self.unlabelled_term(batch.unlabelled)
+            terms[name] = self.weight * value
+        return terms
+
+    @property
+    def heeds_unlabelled(self) -> bool:
+        """Whether an unlabelled example can count at all."""
+        return True
+
+    @abstractmethod
+    def unlabelled_term(self, x: Tensor) -> tuple[str, Tensor]:
+        """The name of the term and its mean over the unlabelled examples, before it is weighted."""
+
+    def logits(self, x: Tensor) -> Tensor:
+        """The wrapped model's logits, (B, classes)."""
+        logits: Tensor = full(self.model(x))
+        if logits.ndim != 2 or logits.shape[1] < 2:
+            raise UsageError(
+                f"{self.name()} wraps a classifier whose forward gives logits, (examples, classes); "
+                f"that of {self.model.name()} gives {tuple(logits.shape)}"
+            )
+        return logits
+
+
+def toy_example() -> tuple[ToyClassifier, SemiBatch]:
+    """A tiny classifier, and two clouds of points of which some have labels."""
+    random = torch.Generator().manual_seed(0)
+    y = torch.arange(64) % 2
+    x = torch.randn(64, 2, generator=random) + 4 * y.unsqueeze(1)
+    return ToyClassifier(features=2, classes=2), SemiBatch(x[:32], y[:32], x[32:])

@@ -1,0 +1,86 @@
+"""FixMatch: a confident answer to a weakly perturbed example is the label of its strongly perturbed twin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from deepcanon.core import Labelled, Model, SemiBatch, Terms, UsageError
+from deepcanon.methods._semi_supervised import SemiSupervised, toy_example
+from deepcanon.nn.checks import one_of
+from deepcanon.nn.perturb import strongly, weakly
+
+
+class FixMatch(SemiSupervised):
+    r"""A classifier that also learns from its own confident answers to unlabelled examples.
+
+    With :math:`\alpha` a weak and :math:`\mathcal A` a strong perturbation of an example, :math:`q_u = p(y \mid
+    \alpha(u))` and :math:`\hat y_u = \arg\max q_u`, the loss is
+
+    .. math:: -\frac1B \sum_x \log p(y_x \mid \alpha(x))
+              - \frac\lambda B \sum_u \mathbb 1[\max q_u \ge \tau] \log p(\hat y_u \mid \mathcal A(u))
+
+    No gradient flows through :math:`q`. A batch holds as many labelled as unlabelled examples; labelled ones, of which
+    there are few, come again and again.
+
+    References:
+        | FixMatch: Simplifying Semi-Supervised Learning with Consistency and Confidence (Sohn et al., 2020),
+          https://arxiv.org/abs/2001.07685
+
+    Arguments:
+        model: The classifier, whose forward gives logits.
+        weight: The weight :math:`\lambda` of the unlabelled examples; at 0 they are not looked at.
+        threshold: The confidence :math:`\tau` from which an answer counts; above 1 none does.
+        weak: The strength of the weak perturbation: of images, the largest shift in parts of their side; of other
+            examples, the standard deviation of Gaussian noise.
+        strong: The strength of the strong perturbation: of images, the side of the square that is cut out in parts of
+            theirs, the change of contrast, and four times the shift; of others, the standard deviation of the noise.
+        flip: Whether images may be mirrored.
+        labelled: How labelled examples are perturbed in training.
+    """
+
+    null: ClassVar[Mapping[str, Any]] = {"weight": 0.0, "labelled": "none"}
+    supervised: ClassVar[Mapping[str, Any]] = {"weight": 0.0, "labelled": "strong"}
+
+    def __init__(
+        self,
+        model: Model[Any],
+        weight: float = 1.0,
+        threshold: float = 0.95,
+        weak: float = 0.1,
+        strong: float = 0.5,
+        flip: bool = False,
+        labelled: Literal["none", "weak", "strong"] = "weak",
+    ) -> None:
+        if min(weak, strong) < 0:
+            raise UsageError(f"a strength must be 0 or more (got weak={weak:g}, strong={strong:g})")
+        one_of(("none", "weak", "strong"), labelled=labelled)
+        weaken, change = partial(weakly, strength=weak, flip=flip), partial(strongly, strength=strong, flip=flip)
+        super().__init__(model, weight, {"none": None, "weak": weaken, "strong": change}[labelled])
+        self.threshold = threshold
+        self.weak, self.strong = weaken, change
+
+    @classmethod
+    def example(cls) -> tuple[Self, SemiBatch]:
+        model, batch = toy_example()
+        return cls(model, threshold=0.6), batch
+
+    @property
+    def heeds_unlabelled(self) -> bool:
+        return self.threshold <= 1
+
+    def unlabelled_term(self, x: Tensor) -> tuple[str, Tensor]:
+        with torch.no_grad():
+            confidence, label = self.logits(self.weak(x)).softmax(-1).max(-1)
+        surprise = cross_entropy(self.logits(self.strong(x)), label, reduction="none")
+        return "pseudo_labels", (surprise * (confidence >= self.threshold)).mean()
+
+    def metrics(self, batch: Labelled) -> Terms:
+        """The wrapped model's, and the share of answers that are confident enough to be learned from."""
+        sure = self.model.predict(*batch.inputs, how="mean").max(-1).values >= self.threshold  # type: ignore[operator]
+        return {**self.model.metrics(batch), "confident": sure.float().mean()}

@@ -1,0 +1,202 @@
+"""The laws of methods catch what a method must not do to the model it wraps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from deepcanon import laws
+from deepcanon.core import Descend, Labelled, Model, SemiBatch, Terms, Turn, UsageError
+from deepcanon.core.toy import Toy, ToyClassifier
+from deepcanon.laws.finding import Finding, Law
+from deepcanon.laws.method import (
+    check_method,
+    null_setting_answers_as_the_plain_model,
+    null_setting_learns_as_the_plain_model,
+    only_declared_parameters_change,
+    says_when_it_does_nothing,
+)
+from deepcanon.methods.consistency import Consistency
+from deepcanon.methods.fixmatch import FixMatch
+from deepcanon.methods.lora import LoRA
+
+
+def verdict(check: Law, cls: type[Model[Any]]) -> Finding:
+    torch.manual_seed(0)
+    found = check(*cls.example())
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("method", [FixMatch, Consistency, LoRA])
+def test_our_methods_keep_the_laws(method: type[Model[Any]]) -> None:
+    torch.manual_seed(0)
+    found = laws.check(method, "method")
+    assert [finding.law for finding in found if not finding.holds] == []
+    assert len(found) == (3 if method is LoRA else 4)  # LoRA trains no parameter of the model it wraps
+
+
+class ForgetsItsNull(Consistency):
+    null: ClassVar[Mapping[str, Any]] = {}
+
+
+class NamesNoArgument(Consistency):
+    null: ClassVar[Mapping[str, Any]] = {"strenght": 0.0}
+
+
+def test_a_method_without_a_null_setting_is_named() -> None:
+    assert not verdict(says_when_it_does_nothing, ForgetsItsNull).holds
+    found = verdict(says_when_it_does_nothing, NamesNoArgument)
+    assert (found.holds, found.detail) == (False, "null names strenght, which is no argument")
+
+
+class AddsAnIdleTerm(Consistency):
+    """A term of weight zero is still a term, and it draws."""
+
+    def loss(self, batch: Labelled) -> Terms:
+        terms = super().loss(batch)
+        if isinstance(batch, SemiBatch) and "consistency" not in terms:
+            terms["consistency"] = 0.0 * self.unlabelled_term(batch.unlabelled)[1]
+        return terms
+
+
+class DrawsForNothing(Consistency):
+    """The loss is right, but noise is drawn and thrown away: the run would part from the plain one."""
+
+    def loss(self, batch: Labelled) -> Terms:
+        terms = super().loss(batch)
+        torch.randn(3)
+        return terms
+
+
+class PerturbsAlways(Consistency):
+    """Its labelled examples are perturbed although the null setting says no."""
+
+    def loss(self, batch: Labelled) -> Terms:
+        return super().loss(Labelled(batch.x + 0.1 * torch.randn_like(batch.x), batch.y))
+
+
+class StartsElsewhere(LoRA[Labelled]):
+    """Both factors start at random, so that the model does not start as it was."""
+
+    null: ClassVar[Mapping[str, Any]] = {"alpha": 8.0}
+
+    def __init__(self, model: Model[Any], rank: int = 4, alpha: float = 8.0, layers: tuple[str, ...] = ("*",)) -> None:
+        super().__init__(model, rank, alpha, layers)
+        for name, parameter in self.named_parameters():
+            if name.endswith(".up"):
+                nn.init.normal_(parameter)
+
+
+class Deaf(Consistency):
+    """It does not pass on the verb of the wrapped model."""
+
+    def __init__(self, model: Model[Any], weight: float = 1.0, labelled: Any = "weak") -> None:
+        super().__init__(model, weight, labelled=labelled)
+        del self.__dict__["predict"]
+
+
+class Promises(Consistency):
+    """A verb that the wrapped model does not have."""
+
+    def sample(self, n: int, *, context: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        return torch.randn(n, 2, generator=generator)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "words"),
+    [
+        (AddsAnIdleTerm, "loss consistency in training is not in the plain model"),
+        (DrawsForNothing, "loss nll in training uses up other random numbers than the plain model"),
+        (PerturbsAlways, "loss nll in training is not the plain model's"),
+        (StartsElsewhere, "predict mean in eval mode is not the plain model's"),
+        (Deaf, "the verb predict is missing"),
+        (Promises, "the verb sample is new"),
+    ],
+)
+def test_a_null_setting_that_does_something_is_named(mutant: type[Model[Any]], words: str) -> None:
+    found = verdict(null_setting_answers_as_the_plain_model, mutant)
+    assert words in found.detail
+    assert not found.holds
+
+
+class DecaysTheWeights(Consistency):
+    """Its loss is the plain model's, but behind every step the weights shrink."""
+
+    def turns(self) -> Sequence[Turn[SemiBatch]]:
+        (turn,) = super().turns()
+        assert isinstance(turn, Descend)
+        turn.after = self.shrink
+        return [turn]
+
+    def shrink(self) -> None:
+        for parameter in self.model.parameters():
+            parameter.mul_(0.999)
+
+
+class LearnsTwice(Consistency):
+    def turns(self) -> Sequence[Turn[SemiBatch]]:
+        return [*super().turns(), *super().turns()]
+
+
+class PreparesBadly(Consistency):
+    """Looking at the data once before the training moves the generator."""
+
+    def prepare(self, data: Any) -> None:
+        torch.randn(1)
+        super().prepare(data)
+
+
+def test_a_null_setting_that_learns_otherwise_is_named() -> None:
+    for mutant in (DecaysTheWeights, LearnsTwice):
+        found = verdict(null_setting_learns_as_the_plain_model, mutant)
+        assert "first.weight ends otherwise" in found.detail
+        assert not found.holds
+        assert verdict(null_setting_answers_as_the_plain_model, mutant).holds
+    assert "other random numbers" in verdict(null_setting_learns_as_the_plain_model, PreparesBadly).detail
+    assert null_setting_learns_as_the_plain_model(*LoRA.example()) is None
+
+
+class TouchesTheBase(LoRA[Labelled]):
+    """The frozen weights creep."""
+
+    def turns(self) -> Sequence[Turn[Labelled]]:
+        return [replace(turn, after=self.creep) for turn in super().turns() if isinstance(turn, Descend)]
+
+    def creep(self) -> None:
+        for name, parameter in self.model.named_parameters():
+            if name.endswith("original"):
+                parameter.mul_(0.999)
+
+
+def test_a_frozen_weight_that_changes_is_named() -> None:
+    found = verdict(only_declared_parameters_change, TouchesTheBase)
+    assert "first.parametrizations.weight.original has changed" in found.detail
+    assert not found.holds
+
+
+class Bare(Model[Labelled]):
+    """It wraps nothing."""
+
+    def __init__(self, features: int = 2) -> None:
+        super().__init__()
+        self.inner = ToyClassifier(features, 2)
+
+    @classmethod
+    def example(cls) -> tuple[Self, Labelled]:
+        return cls(), ToyClassifier.example()[1]
+
+    def loss(self, batch: Labelled) -> Terms:
+        return self.inner.loss(batch)
+
+
+def test_what_is_no_method_is_refused() -> None:
+    with pytest.raises(UsageError, match="a method wraps one model; Bare has 0 among its arguments"):
+        check_method(*Bare.example())
+    with pytest.raises(UsageError, match="and Linear is none"):
+        check_method(nn.Linear(2, 2), Toy.example()[1])

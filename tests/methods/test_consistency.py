@@ -1,0 +1,62 @@
+"""The Pi-model: its term is the variance of the answers under noise; on two moons with six labels it pays."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import softmax
+
+import deepcanon as dc
+from deepcanon.core import UsageError
+from deepcanon.core.toy import ToyClassifier
+from deepcanon.methods.consistency import Consistency
+from deepcanon.models.feedforward.mlp import MLP
+from deepcanon.models.linear.softmax_regression import SoftmaxRegression
+
+
+def test_for_little_noise_the_term_is_the_squared_jacobian() -> None:
+    """E |p(x + n) - p(x + n')|^2 = 2 s^2 |dp/dx|^2 for noise of a small standard deviation s."""
+    random = torch.Generator().manual_seed(0)
+    model = SoftmaxRegression(features=3, classes=4).double()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, generator=random)
+    x = torch.randn(1, 3, generator=random, dtype=torch.float64)
+    std = 1e-3
+    torch.manual_seed(0)
+    name, term = Consistency(model, strength=std, warmup=0.0).unlabelled_term(x.expand(200_000, 3))
+    weight, bias = (parameter.detach().numpy() for parameter in model.parameters())
+    p = softmax(x.numpy() @ weight.T + bias, axis=1)[0]
+    jacobian = (np.diag(p) - np.outer(p, p)) @ weight
+    assert name == "consistency"
+    assert term.item() == pytest.approx(2 * std**2 * np.square(jacobian).sum() / 4, rel=0.02)
+
+
+def test_the_weight_grows_as_the_paper_says() -> None:
+    model = Consistency(ToyClassifier(2, 2), warmup=0.5)
+    for progress, share in ((0.0, math.exp(-5)), (0.25, math.exp(-1.25)), (0.5, 1.0), (1.0, 1.0)):
+        model.progress = progress
+        assert model.ramp() == pytest.approx(share)
+    assert Consistency(ToyClassifier(2, 2), warmup=0.0).ramp() == 1.0
+
+
+def test_at_weight_zero_the_run_is_the_supervised_one_bit_for_bit() -> None:
+    ends = []
+    for wrap in (lambda net: net, lambda net: Consistency(net, weight=0.0, labelled="none")):
+        torch.manual_seed(1)
+        net = MLP(features=2, classes=2, hidden=(16,), dropout=0.2)
+        dc.fit(wrap(net), dc.load_data("moons:labels=6"), steps=40, batch_size=32, quiet=True)
+        ends.append(net.state_dict())
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
+
+
+def test_wrong_arguments_are_refused() -> None:
+    for arguments, words in (
+        ({"strength": -0.1}, "strength must be 0 or more"),
+        ({"warmup": 2.0}, "warmup is a share of the training"),
+        ({"labelled": "strong"}, "labelled must be one of none, weak"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            Consistency(ToyClassifier(2, 2), **arguments)  # type: ignore[arg-type]

@@ -1,0 +1,115 @@
+"""Without unlabelled examples FixMatch is the supervised run, bit for bit; with them its loss is the paper's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import softmax
+
+import deepcanon as dc
+from deepcanon.core import DataError, Model, SemiBatch, UsageError
+from deepcanon.core.toy import Toy, ToyClassifier
+from deepcanon.methods.fixmatch import FixMatch
+from deepcanon.models.feedforward.mlp import MLP
+from deepcanon.models.linear.softmax_regression import SoftmaxRegression
+from deepcanon.models.variational.vae import VAE
+
+
+def trained(model: Model[Any]) -> dict[str, torch.Tensor]:
+    """The weights of the classifier after a short run."""
+    dc.fit(model, dc.load_data("moons:labels=6"), steps=40, batch_size=32, seed=3, quiet=True)
+    inner = model.model if isinstance(model, FixMatch) else model
+    assert isinstance(inner, Model)
+    return inner.state_dict()
+
+
+def net() -> MLP:
+    torch.manual_seed(1)
+    return MLP(features=2, classes=2, hidden=(16,), dropout=0.2)  # dropout draws at every step
+
+
+def equal(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
+    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+
+
+def test_without_unlabelled_examples_it_is_the_supervised_run_bit_for_bit() -> None:
+    plain = trained(net())
+    assert equal(trained(FixMatch(net(), weight=0.0, labelled="none")), plain)
+    assert equal(trained(FixMatch(net(), threshold=1.01, labelled="none")), plain)
+    assert not equal(trained(FixMatch(net(), threshold=0.6, labelled="none")), plain)
+
+
+def test_weight_zero_and_a_threshold_above_one_are_the_same_augmented_run() -> None:
+    augmented = trained(FixMatch(net(), weight=0.0))
+    assert equal(trained(FixMatch(net(), threshold=1.01)), augmented)
+    assert not equal(trained(net()), augmented)
+
+
+def linear() -> tuple[SoftmaxRegression, SemiBatch]:
+    random = torch.Generator().manual_seed(0)
+    model = SoftmaxRegression(features=3, classes=4).double()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, generator=random)
+    x = torch.randn(40, 3, generator=random, dtype=torch.float64)
+    return model, SemiBatch(x[:8], torch.arange(8) % 4, x[8:])
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.6, 0.8])
+def test_the_term_and_its_gradient_are_the_closed_form_of_a_linear_classifier(threshold: float) -> None:
+    model, batch = linear()
+    method = FixMatch(model, weight=2.0, threshold=threshold, weak=0.0, strong=0.0)
+    term = method.loss(batch)["pseudo_labels"]
+    weight, bias = model.parameters()
+    gradient = torch.autograd.grad(term, [weight, bias])
+
+    u = batch.unlabelled.numpy()
+    p = softmax(u @ weight.detach().numpy().T + bias.detach().numpy(), axis=1)
+    sure, label = p.max(1) >= threshold, np.eye(4)[p.argmax(1)]
+    assert 0 < sure.mean() <= 1
+    assert term.item() == pytest.approx(2 * np.mean(-np.log(p.max(1)) * sure), rel=1e-12)
+    slope = 2 * (p - label) * sure[:, None] / len(u)
+    np.testing.assert_allclose(gradient[0], slope.T @ u, rtol=1e-10)
+    np.testing.assert_allclose(gradient[1], slope.sum(0), rtol=1e-10)
+
+
+def test_no_gradient_flows_through_the_weak_branch() -> None:
+    method, batch = FixMatch.example()
+    seen: list[tuple[bool, torch.Tensor]] = []
+    method.model.register_forward_hook(lambda _, inputs, output: seen.append((output.requires_grad, inputs[0])))
+    method.unlabelled_term(batch.unlabelled)
+    assert [grad for grad, _ in seen] == [False, True]
+    weak, strong = ((x - batch.unlabelled).std().item() for _, x in seen)
+    assert weak == pytest.approx(0.1, rel=0.3)
+    assert strong == pytest.approx(0.5, rel=0.3)
+
+
+def test_held_out_examples_are_measured_as_they_are() -> None:
+    method, batch = FixMatch.example()
+    test = dc.load_data("moons:labels=6").split("test")
+    method.eval()
+    assert method.loss(test).keys() == {"nll"}
+    assert torch.equal(method.loss(test)["nll"], method.model.loss(test)["nll"])
+    shares = method.predict(test.x, how="mean").max(-1).values
+    assert method.metrics(test)["confident"].item() == pytest.approx((shares >= 0.6).double().mean().item())
+    assert method.loss(batch).keys() == {"nll", "pseudo_labels"}
+
+
+def test_wrong_arguments_and_models_are_refused() -> None:
+    classifier = ToyClassifier(2, 2)
+    for arguments, words in (
+        ({"weight": -1.0}, "weight must be 0 or more"),
+        ({"strong": -0.1}, "a strength must be 0 or more"),
+        ({"labelled": "both"}, "labelled must be one of none, weak, strong"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            FixMatch(classifier, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="fixmatch wraps a classifier; Toy has no predict"):
+        FixMatch(Toy(2))
+    with pytest.raises(UsageError, match="fixmatch wraps a classifier; vae has no predict"):
+        FixMatch(VAE(features=4))
+    regression = FixMatch(MLP(features=2, targets=1))
+    with pytest.raises((UsageError, DataError)):
+        regression.unlabelled_term(torch.zeros(3, 2))
