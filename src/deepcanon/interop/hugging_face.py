@@ -1,0 +1,99 @@
+"""Weights under the names of Hugging Face's transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from deepcanon.core import UsageError
+from deepcanon.models.attention.gpt import GPT
+
+OUTER = {"wte.weight": "symbol_table.weight", "wpe.weight": "position_table.weight", "ln_f": "norm"}
+INNER = {
+    "ln_1": "attention_norm",
+    "attn.c_attn": "attention.projection",
+    "attn.c_proj": "attention.output",
+    "ln_2": "thought_norm",
+    "mlp.c_fc": "expand",
+    "mlp.c_proj": "contract",
+}
+"""GPT-2's names of the parts of a block, and ours."""
+
+NOT_WEIGHTS = (".attn.bias", ".attn.masked_bias", "lm_head.weight")
+"""Masks that old files hold, and the head, which is the embedding once more."""
+
+
+@torch.no_grad()
+def load_gpt2(model: GPT, weights: Mapping[str, Tensor]) -> None:
+    """Give the model the weights of a GPT-2, by their names in Hugging Face's files, with or without a head.
+
+    >>> load_gpt2(GPT(5, 4, 1, 1, 2), {})
+    Traceback (most recent call last):
+    ...
+    deepcanon.core.errors.UsageError: the file is no GPT-2 of this size: it has no symbol_table.weight and 15 others
+    """
+    found = {}
+    for name, tensor in weights.items():
+        ours = our_name(name)
+        if ours is not None:
+            found[ours] = tensor.T if _transposed(name) else tensor
+    own = model.state_dict()
+    missing, unknown = [name for name in own if name not in found], [name for name in found if name not in own]
+    if missing or unknown:
+        word, names = ("has no", missing) if missing else ("also has", unknown)
+        more = f" and {len(names) - 1} others" if len(names) > 1 else ""
+        raise UsageError(f"the file is no GPT-2 of this size: it {word} {names[0]}{more}")
+    for name, parameter in own.items():
+        if parameter.shape != found[name].shape:
+            came, wanted = tuple(found[name].shape), tuple(parameter.shape)
+            raise UsageError(f"{name} has the shape {came} in the file and {wanted} in the model: make it of that size")
+    model.load_state_dict(found)
+
+
+def to_gpt2(model: GPT) -> dict[str, Tensor]:
+    """The model's weights under GPT-2's names, as Hugging Face's ``GPT2LMHeadModel`` loads them.
+
+    >>> sorted(to_gpt2(GPT(5, 4, 1, 1, 2)))[:2]
+    ['lm_head.weight', 'transformer.h.0.attn.c_attn.bias']
+    """
+    theirs = {f"transformer.{their_name(name)}": tensor for name, tensor in model.state_dict().items()}
+    turned = {name: tensor.T.contiguous() if _transposed(name) else tensor for name, tensor in theirs.items()}
+    return {**turned, "lm_head.weight": model.symbol_table.weight.detach()}
+
+
+def our_name(name: str) -> str | None:
+    """Our name of a tensor of a GPT-2; None if it is no weight of its own.
+
+    >>> our_name("transformer.h.3.mlp.c_proj.bias")
+    'blocks.3.contract.bias'
+    """
+    name = name.removeprefix("transformer.")
+    if name.endswith(NOT_WEIGHTS):
+        return None
+    if name.startswith("h."):
+        _, number, rest = name.split(".", 2)
+        part, _, kind = rest.rpartition(".")
+        return f"blocks.{number}.{INNER.get(part, part)}.{kind}"
+    part, _, kind = name.rpartition(".")
+    return OUTER.get(name) or f"{OUTER.get(part, part)}.{kind}"
+
+
+def their_name(name: str) -> str:
+    """GPT-2's name of one of our tensors.
+
+    >>> their_name("blocks.3.contract.bias")
+    'h.3.mlp.c_proj.bias'
+    """
+    back = {ours: theirs for theirs, ours in (OUTER | INNER).items()}
+    part, _, kind = name.rpartition(".")
+    if name.startswith("blocks."):
+        _, number, rest = part.split(".", 2)
+        return f"h.{number}.{back[rest]}.{kind}"
+    return back.get(name) or f"{back[part]}.{kind}"
+
+
+def _transposed(name: str) -> bool:
+    """GPT-2 keeps the matrices of its linear layers the other way round."""
+    return name.endswith("weight") and ".c_" in name

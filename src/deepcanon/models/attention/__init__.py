@@ -1,0 +1,1 @@
+"""Models in which symbols look at each other."""

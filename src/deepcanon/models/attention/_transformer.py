@@ -1,0 +1,82 @@
+"""What transformers share: the block, and how its weights begin."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn.functional import dropout, gelu, layer_norm, linear
+
+from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention
+from deepcanon.nn.gelu import gelu_tanh
+
+SPREAD = 0.02
+"""The standard deviation of the first weights."""
+
+
+class Block(nn.Module):
+    r"""Symbols look at each other, then each thinks for itself; both add to what was there.
+
+    .. math:: x \leftarrow x + \mathrm{attention}(\mathrm{norm}(x)), \qquad
+              x \leftarrow x + W_2\, \mathrm{gelu}(W_1 \mathrm{norm}(x)) \qquad (1)
+
+    References:
+        | Language Models are Unsupervised Multitask Learners (Radford et al., 2019),
+          https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
+
+    Arguments:
+        width: The width of the vector of a symbol.
+        heads: The number of heads of the attention.
+        drop: The probability to drop an attention weight, and a value of what is added, in training.
+    """
+
+    def __init__(self, width: int, heads: int, drop: float = 0.0) -> None:
+        super().__init__()
+        self.drop = drop
+        self.attention_norm = nn.LayerNorm(width)
+        self.attention = MultiHeadAttention(width, heads, dropout=drop)
+        self.thought_norm = nn.LayerNorm(width)
+        self.expand = nn.Linear(width, 4 * width)  # W_1
+        self.contract = nn.Linear(4 * width, width)  # W_2
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
+        """The symbols (B, T, width) after the block."""
+        seen = self.attention(self.attention_norm(x), mask=mask, causal=causal)
+        x = x + self._dropped(seen)
+        return x + self._dropped(self.contract(gelu_tanh(self.expand(self.thought_norm(x)))))  # eq. (1)
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return dropout(x, self.drop) if self.drop and self.training else x
+
+
+class Reader:
+    """A causal block at rest that reads on from its memory, as plain tensors.
+
+    For one symbol at a time the matrices are so small that a block's modules take longer to be called than to compute;
+    here they are looked up once.
+    """
+
+    def __init__(self, block: Block, capacity: int) -> None:
+        layers = (block.attention_norm, block.attention.projection, block.attention.output,
+                  block.thought_norm, block.expand, block.contract)  # fmt: skip
+        self.weights = [(layer.weight, layer.bias) for layer in layers]
+        self.heads = block.attention.heads
+        self.cache = KVCache(capacity)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The further symbols (B, t, width) after the block."""
+        first_norm, projection, output, second_norm, expand, contract = self.weights
+        rows, new, width = x.shape
+        parts = linear(layer_norm(x, (width,), *first_norm), *projection)
+        q, k, v = parts.view(rows, new, 3 * self.heads, width // self.heads).transpose(1, 2).chunk(3, 1)
+        found = attention(q, *self.cache.append(k, v), causal=True)  # (B, heads, t, d)
+        x = x + linear(found.transpose(1, 2).reshape(rows, new, width), *output)
+        return x + linear(gelu(linear(layer_norm(x, (width,), *second_norm), *expand), approximate="tanh"), *contract)
+
+
+def begin(module: nn.Module, blocks: int) -> None:
+    """Give the weights small random values, and smaller ones to what adds to the symbols, which happens often."""
+    for name, part in module.named_modules():
+        if isinstance(part, nn.Linear | nn.Embedding):
+            adds = name.endswith(("attention.output", "contract"))
+            nn.init.normal_(part.weight, std=SPREAD / (2 * blocks) ** 0.5 if adds else SPREAD)
+        if isinstance(part, nn.Linear) and part.bias is not None:
+            nn.init.zeros_(part.bias)

@@ -1,0 +1,60 @@
+"""The Gaussian error linear unit by its tanh formula, without a tanh."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+LINEAR = 2 * math.sqrt(2 / math.pi)
+CUBIC = 0.044715 * LINEAR
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    r"""A smooth step times x, as GPT-2 has it.
+
+    .. math:: \tfrac x2 (1 + \tanh u) = x \sigma(2u), \qquad u = \sqrt{2 / \pi}\, (x + 0.044715\, x^3)
+
+    On a CPU, where tanh is slow, the right-hand side takes half the time of torch's own gelu, there and back.
+
+    References:
+        | Gaussian Error Linear Units (Hendrycks and Gimpel, 2016), https://arxiv.org/abs/1606.08415
+
+    >>> gelu_tanh(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.1588,  0.0000,  0.8412])
+    """
+    if x.device.type == "cpu" and x.requires_grad and torch.is_grad_enabled():
+        result, _ = _BySigmoid.apply(x)  # type: ignore[no-untyped-call]
+        return cast(Tensor, result)
+    return functional.gelu(x, approximate="tanh")
+
+
+class _BySigmoid(torch.autograd.Function):
+    """x times its step; the step comes along, so that the way back finds it ready."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> tuple[Tensor, Tensor]:
+        step = _step(x)
+        return x * step, step
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(inputs[0], output[1])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> Tensor:
+        x, step = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a second derivative must know how the step depends on x
+            step = _step(x)
+        rise = (x * x).mul_(3 * CUBIC).add_(LINEAR) * x  # x times the slope of 2u
+        return (rise * (1 - step)).add_(1) * step * gradient
+
+
+def _step(x: Tensor) -> Tensor:
+    return ((x * x).mul_(CUBIC).add_(LINEAR) * x).sigmoid_()

@@ -1,0 +1,161 @@
+"""GPT is GPT-2 in size and start, sees only the past, and reads with a memory as it reads without one."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from deepcanon.core import Sequences, UsageError
+from deepcanon.models.attention.gpt import GPT
+
+
+def small(length: int = 8) -> GPT:
+    torch.manual_seed(0)
+    model = GPT(vocab=11, length=length, layers=2, heads=2, embedding=16).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
+
+
+def symbols(rows: int, length: int) -> Tensor:
+    return torch.randint(11, (rows, length), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize(
+    ("layers", "heads", "embedding", "parameters"),
+    [
+        (12, 12, 768, 124_439_808),
+        (24, 16, 1024, 354_823_168),
+        (36, 20, 1280, 774_030_080),
+        (48, 25, 1600, 1_557_611_200),
+    ],
+)
+def test_the_sizes_of_gpt2(layers: int, heads: int, embedding: int, parameters: int) -> None:
+    with torch.device("meta"):
+        model = GPT(vocab=50257, length=1024, layers=layers, heads=heads, embedding=embedding)
+    assert sum(parameter.numel() for parameter in model.parameters()) == parameters
+
+
+def test_it_begins_as_gpt2() -> None:
+    torch.manual_seed(0)
+    model = GPT(vocab=300, length=64, layers=8, heads=4, embedding=128)
+    for name, parameter in model.named_parameters():
+        if "norm" in name:
+            assert torch.equal(parameter, torch.full_like(parameter, float("weight" in name))), name
+        elif name.endswith("bias"):
+            assert not parameter.any(), name
+        else:
+            adds = "attention.output" in name or "contract" in name
+            assert parameter.detach().std().item() == pytest.approx(0.02 / math.sqrt(16) if adds else 0.02, rel=0.05), (
+                name
+            )
+    x = torch.randint(300, (8, 65))
+    assert model.loss(Sequences(x, torch.full((8,), 65)))["nll"].item() == pytest.approx(math.log(300), abs=0.1)
+
+
+@torch.no_grad()
+def test_a_symbol_sees_the_past_only_and_all_of_it() -> None:
+    model, x = small(), symbols(1, 8)
+    whole = model(x)
+    for place in range(8):
+        other = x.clone()
+        other[0, place] = (other[0, place] + 1) % 11
+        moved = (model(other) != whole).any(-1)[0]
+        assert not moved[:place].any()
+        assert moved[place:].all()
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 8])
+@torch.no_grad()
+def test_a_long_text_is_read_with_a_memory_as_without_one(length: int) -> None:
+    model, x = small(length), symbols(3, 30)
+    whole, state = model(x), None
+    assert whole.shape == (3, 30, 11)
+    for place, size in [(0, 3), (3, 1), (4, 1), (5, 4), *((place, 1) for place in range(9, 30))]:
+        logits, state = model.step(x[:, place : place + size], state)
+        torch.testing.assert_close(logits[:, -1], whole[:, place + size - 1], rtol=1e-10, atol=1e-12)
+
+
+@torch.no_grad()
+def test_windows_of_a_long_text_overlap_by_half() -> None:
+    model, x = small(8), symbols(1, 21)
+    whole = model(x)
+    for place, start in [(7, 0), (8, 4), (11, 4), (12, 8), (15, 8), (16, 12), (19, 12), (20, 16)]:
+        torch.testing.assert_close(whole[:, place], model(x[:, start : place + 1])[:, -1])
+
+
+@torch.no_grad()
+def test_generated_text_is_the_likeliest_of_each_step() -> None:
+    model, text = small(), symbols(2, 3)
+    found = model.generate(text, 20, temperature=0)
+    for _ in range(20):
+        text = torch.cat([text, model(text)[:, -1].argmax(-1, keepdim=True)], 1)
+    assert torch.equal(found, text)
+    assert torch.equal(model.generate(text[:1, :3], 20, temperature=0), found[:1])
+    drawn = [model.generate(symbols(2, 3), 20, generator=torch.Generator().manual_seed(s)) for s in (0, 0, 1)]
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+
+
+@torch.no_grad()
+def test_padding_changes_nothing() -> None:
+    model, x = small(), symbols(3, 9)
+    lengths = torch.tensor([9, 4, 6])
+    together = model.loss(Sequences(x, lengths))["nll"]
+    alone = [model.loss(Sequences(x[i : i + 1, :n], torch.tensor([n])))["nll"] for i, n in enumerate(lengths.tolist())]
+    torch.testing.assert_close(together, (torch.stack(alone) * (lengths - 1)).sum() / (lengths - 1).sum())
+    inside = torch.arange(9) < lengths[:, None]
+    assert torch.equal(model.loss(Sequences(torch.where(inside, x, 10), lengths))["nll"], together)
+
+
+@torch.no_grad()
+def test_attention_maps_are_those_by_which_it_reads() -> None:
+    model, x = small(), symbols(2, 6)
+    maps = model.attention_maps(x)
+    assert maps.shape == (2, 2, 2, 6, 6)
+    torch.testing.assert_close(maps.sum(-1), torch.ones(2, 2, 2, 6).double())
+    assert not maps.triu(1).any()
+    # the first block again, with its attention put together from the map
+    block = model.blocks[0]
+    h = model.symbol_table(x) + model.position_table.weight[:6]
+    values = block.attention.projection(block.attention_norm(h)).chunk(3, -1)[2].unflatten(-1, (2, 8)).transpose(1, 2)
+    seen = block.attention.output((maps[0] @ values).transpose(1, 2).flatten(2))
+    h = h + seen
+    h = h + block.contract(torch.nn.functional.gelu(block.expand(block.thought_norm(h)), approximate="tanh"))
+    torch.testing.assert_close(h, block(model.symbol_table(x) + model.position_table.weight[:6], causal=True))
+
+
+def test_dropout_acts_in_training_only_and_nothing_else_differs() -> None:
+    torch.manual_seed(0)
+    model = GPT(vocab=11, length=8, layers=1, heads=2, embedding=16, dropout=0.5)
+    x = symbols(2, 8)
+    assert not torch.equal(model(x), model(x))
+    model.eval()
+    plain = GPT(vocab=11, length=8, layers=1, heads=2, embedding=16)
+    plain.load_state_dict(model.state_dict())
+    assert torch.equal(model(x), plain(x))
+
+
+def test_it_learns_a_text_that_repeats() -> None:
+    torch.manual_seed(0)
+    model = GPT(vocab=11, length=16, layers=1, heads=2, embedding=32)
+    x = (torch.arange(17) * 3 + torch.arange(11)[:, None]) % 11
+    batch = Sequences(x, torch.full((11,), 17))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(60):
+        optimizer.zero_grad()
+        model.loss(batch)["nll"].backward()
+        optimizer.step()
+    assert model.loss(batch)["nll"].item() < 0.02
+    assert model.generate(torch.tensor([[0, 3]]), 30, temperature=0).tolist() == [[3 * i % 11 for i in range(32)]]
+
+
+def test_sizes_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(UsageError, match="must be a multiple of heads"):
+        GPT(vocab=5, length=4, heads=3, embedding=8)
+    with pytest.raises(UsageError, match="length must be at least 1"):
+        GPT(vocab=5, length=0)
+    with pytest.raises(UsageError, match="dropout is the probability"):
+        GPT(vocab=5, length=4, dropout=1.0)

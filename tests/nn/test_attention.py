@@ -1,0 +1,136 @@
+"""Attention is torch's where torch is right: masked, causal, with widths of its own for keys and values."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import UsageError
+from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention, attention_weights, causal_mask
+
+
+def some(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def by_hand(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Equation (1), one query after the other, over the keys it may look at and no others."""
+    rows = []
+    for i in range(q.shape[-2]):
+        keys = allowed[i].nonzero().flatten()
+        score = k[keys] @ q[i] / math.sqrt(q.shape[-1]) + (0 if bias is None else bias[i, keys])
+        rows.append(score.softmax(-1) @ v[keys] if len(keys) else torch.zeros_like(v[0]))
+    return torch.stack(rows)
+
+
+MASKS = {
+    "all": torch.ones(4, 6, dtype=torch.bool),
+    "causal": causal_mask(4, 6),
+    "one row blind": torch.ones(4, 6, dtype=torch.bool).index_fill_(0, torch.tensor([2]), False),
+    "two keys hidden": torch.ones(4, 6, dtype=torch.bool).index_fill_(1, torch.tensor([0, 5]), False),
+    "nothing": torch.zeros(4, 6, dtype=torch.bool),
+    "random": torch.rand(4, 6, generator=torch.Generator().manual_seed(3)) < 0.4,
+}
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("name", MASKS)
+def test_it_is_the_formula_over_the_keys_that_a_query_may_look_at(name: str, biased: bool) -> None:
+    q, k, v, mask = some(4, 3), some(6, 3, seed=1), some(6, 5, seed=2), MASKS[name]
+    bias = some(4, 6, seed=4) if biased else None
+    wanted = by_hand(q, k, v, mask, bias)
+    found = attention(q[None], k[None], v[None], mask, bias=bias)[0]
+    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-12)
+    weights = attention_weights(q, k, mask, bias=bias)
+    torch.testing.assert_close(weights @ v, wanted, rtol=1e-10, atol=1e-12)
+    assert not weights[~mask].any()
+    torch.testing.assert_close(weights.sum(-1), mask.any(-1).double())
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 5), (3, 5), (5, 5), (5, 3)])
+def test_the_last_query_stands_at_the_last_key(queries: int, keys: int) -> None:
+    q, k, v = some(queries, 3), some(keys, 3, seed=1), some(keys, 2, seed=2)
+    allowed = torch.tensor([[j - keys <= i - queries for j in range(keys)] for i in range(queries)])
+    assert torch.equal(causal_mask(queries, keys), allowed)
+    torch.testing.assert_close(attention(q[None], k[None], v[None], causal=True)[0], by_hand(q, k, v, allowed))
+    seen = torch.rand(keys, generator=torch.Generator().manual_seed(0)) < 0.6
+    both = attention(q[None], k[None], v[None], seen.expand(queries, keys), causal=True)[0]
+    torch.testing.assert_close(both, by_hand(q, k, v, allowed & seen))
+
+
+def test_no_gradient_comes_from_a_row_that_sees_nothing() -> None:
+    tensors = [some(4, 3).requires_grad_(), some(6, 3, seed=1).requires_grad_(), some(6, 3, seed=2).requires_grad_()]
+    attention(*(t[None] for t in tensors), mask=MASKS["one row blind"]).square().sum().backward()
+    gradients = [t.grad for t in tensors if t.grad is not None]
+    assert len(gradients) == 3
+    assert all(gradient.isfinite().all() for gradient in gradients)
+    assert not gradients[0][2].any()
+    assert gradients[0][0].any()
+
+
+def test_a_mask_of_numbers_is_refused() -> None:
+    q = some(1, 2, 3)
+    with pytest.raises(UsageError, match="True where a query may look; got one of torch"):
+        attention(q, q, q, torch.zeros(2, 2, dtype=torch.float64))
+    with pytest.raises(UsageError, match="multiple of heads"):
+        MultiHeadAttention(6, heads=4)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("kdim", "vdim"), [(None, None), (12, 12), (7, 5), (None, 5), (7, None)])
+def test_it_is_torch_nn_multihead_attention_on_the_same_weights(kdim: int | None, vdim: int | None, bias: bool) -> None:
+    torch.manual_seed(0)
+    ours = MultiHeadAttention(12, heads=3, kdim=kdim, vdim=vdim, bias=bias).double()
+    theirs = nn.MultiheadAttention(12, 3, kdim=kdim, vdim=vdim, bias=bias, batch_first=True).double()
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.copy_(torch.randn_like(parameter))
+        if theirs.in_proj_weight is not None and ours.fused:
+            ours.projection.weight.copy_(theirs.in_proj_weight)
+            if bias:
+                ours.projection.bias.copy_(theirs.in_proj_bias)
+        else:
+            parts = (ours.query, ours.key, ours.value)
+            for number, name in enumerate("qkv"):
+                parts[number].weight.copy_(getattr(theirs, f"{name}_proj_weight"))
+                if bias:
+                    parts[number].bias.copy_(theirs.in_proj_bias.chunk(3)[number])
+        ours.output.load_state_dict(theirs.out_proj.state_dict())
+    query, key, value = some(2, 4, 12), some(2, 6, kdim or 12, seed=1), some(2, 6, vdim or 12, seed=2)
+    padded = torch.tensor([[False] * 6, [False] * 4 + [True] * 2])
+    hidden = ~MASKS["causal"]
+    wanted, weights = theirs(query, key, value, key_padding_mask=padded, attn_mask=hidden, average_attn_weights=False)
+    mask = ~padded[:, None, None, :] & ~hidden
+    torch.testing.assert_close(ours(query, key, value, mask), wanted, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(ours.weights(query, key, mask), weights, rtol=1e-10, atol=1e-12)
+    if kdim is vdim is None:
+        itself, _ = theirs(query, query, query, attn_mask=~causal_mask(4, 4))
+        torch.testing.assert_close(ours(query, causal=True), itself, rtol=1e-10, atol=1e-12)
+
+
+def test_dropout_leaves_weights_out_in_training_only() -> None:
+    layer = MultiHeadAttention(8, heads=2, dropout=0.5).double()
+    x = some(1, 5, 8)
+    assert not torch.equal(layer(x), layer(x))
+    layer.eval()
+    assert torch.equal(layer(x), layer(x))
+
+
+def test_reading_with_a_cache_is_reading_at_once() -> None:
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(8, heads=2).double()
+    x = some(3, 7, 8)
+    whole = layer(x, causal=True)
+    cache = KVCache(capacity=2)  # which must grow twice
+    parts = [layer(part, causal=True, cache=cache) for part in x.split((2, 1, 3, 1), dim=1)]
+    torch.testing.assert_close(torch.cat(parts, 1), whole, rtol=1e-12, atol=1e-14)
+    cache.crop(4)
+    torch.testing.assert_close(layer(x[:, 4:], causal=True, cache=cache), whole[:, 4:], rtol=1e-12, atol=1e-14)
+    cache.crop(6)
+    rows = torch.tensor([2, 2, 0, 1])
+    cache.reorder(rows)
+    torch.testing.assert_close(layer(x[rows, 6:], causal=True, cache=cache), whole[rows, 6:], rtol=1e-12, atol=1e-14)
+    assert cache.size == 7
+    with pytest.raises(UsageError, match="a cache of 7 places can be cropped to 0 to 7"):
+        cache.crop(8)
