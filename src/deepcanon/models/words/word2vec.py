@@ -1,0 +1,254 @@
+"""word2vec: vectors that tell the words near each other from words drawn at random."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Self, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from deepcanon.core import Descend, Recipe, Sequences, Terms, Turn, UsageError
+from deepcanon.models.words._windows import Blocks, blocks
+from deepcanon.models.words._words import Words
+from deepcanon.nn.checks import at_least, one_of
+
+Scheme = Literal["skip_gram", "cbow"]
+Objective = Literal["negative", "nce", "softmax"]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What is compared in a text of N blocks of S words, each with A answers, and K noise words for each block.
+
+    In skip-gram the answers are the P words in and around the block, in CBOW the one word in the middle.
+    """
+
+    text: Blocks
+    asking: Tensor  # (N, S, latent): h
+    answers: Tensor  # (N, P, latent) in skip-gram, (N, S, latent) in CBOW: v
+    noise_words: Tensor  # (N, K)
+    noise: Tensor  # (N, K, latent): v
+    near: Tensor  # (N, S, A): s of the answers, in noise-contrastive estimation less log k q
+    far: Tensor  # (N, S, K): s of the noise, in the sampled softmax plus the log of its weight
+    weight: Tensor  # (N, S, A): 1 where an answer is one, divided by the number of examples
+    share: Tensor  # (K,): the weights of the noise words, which sum up to 1
+
+
+class Word2Vec(Words):
+    r"""Word vectors learned by telling the words near each other from noise words, with which they are compared.
+
+    .. math:: \mathcal L = -\log \sigma(s(o)) - k\, \mathbb E_{n \sim q} \log \sigma(-s(n)), \qquad
+              s(o) = \langle h, v_o \rangle, \qquad q(n) \propto \text{count}(n)^a \qquad (1)
+
+    In skip-gram h is the vector :math:`u_w` of a word w, and o is any word near it: an example is a pair. In CBOW h is
+    the mean (or the sum) of the vectors :math:`u` of all words near o, and o is the word in the middle. The window
+    reaches over 1 to ``window`` words to each side, drawn anew each time. The vectors u are the result, v are dropped.
+
+    The loss (1) is that of negative sampling, in nats per example. Its optimum, reached where the vectors are long
+    enough, is no probability but a shifted pointwise mutual information; with the noise a = 1,
+
+    .. math:: s(w, o) = \log \frac{p(w, o)}{p(w)\, p(o)} - \log k. \qquad (2)
+
+    Two other objectives share its samples and do give probabilities, :math:`s(w, o) = \log p(o \mid w)` (up to a
+    constant for each w in the last): noise-contrastive estimation has :math:`s(n) - \log k q(n)` in place of s(n) in
+    (1), and the sampled softmax estimates its normaliser by importance sampling,
+
+    .. math:: \mathcal L = -s(o) + \log \mathbb E_{n \sim q} e^{s(n)} / q(n). \qquad (3)
+
+    A block of 16 consecutive words shares its ``draws`` noise words, so that all scores are products of matrices; this
+    leaves the expectation in (1) as it is. Frequent words are skipped: one with the share f of the text is kept with
+    the probability :math:`\min(1, \sqrt{t/f} + t/f)`, as in the authors' program (their paper lacks the second term).
+
+    References:
+        | Efficient Estimation of Word Representations in Vector Space (Mikolov et al., 2013),
+          https://arxiv.org/abs/1301.3781
+        | Distributed Representations of Words and Phrases and their Compositionality (Mikolov et al., 2013),
+          https://arxiv.org/abs/1310.4546
+        | Neural Word Embedding as Implicit Matrix Factorization (Levy and Goldberg, 2014),
+          https://papers.nips.cc/paper/5477
+        | A fast and simple algorithm for training neural probabilistic language models (Mnih and Teh, 2012),
+          https://arxiv.org/abs/1206.6426
+        | Quick Training of Probabilistic Neural Nets by Importance Sampling (Bengio and Senécal, 2003),
+          https://proceedings.mlr.press/r4/bengio03a.html
+
+    Arguments:
+        vocab: The number of words.
+        latent: The length of a word vector.
+        scheme: Who predicts whom: ``skip_gram`` a word each of those near it, ``cbow`` those near it the word.
+        objective: ``negative`` sampling (1), noise-contrastive estimation ``nce``, or the sampled ``softmax`` (3).
+        window: How far to each side a window reaches at most.
+        negatives: The weight :math:`k` of the noise, against which an example counts once.
+        exponent: The power :math:`a` of the counts by which noise words are drawn; 0 draws all words alike.
+        subsample: The share :math:`t` of the text beyond which words are frequent and often skipped; 0 skips none.
+        average: Whether CBOW takes the mean of the vectors, not their sum.
+        draws: How many noise words a block shares; none are drawn, and all words taken by their probability, if None.
+    """
+
+    recipe = Recipe(optimizer="adagrad:fused=false", lr=0.05, schedule="linear", batch_size=32, epochs=50)
+
+    keep: Tensor
+    log_q: Tensor
+    steps: Tensor
+
+    def __init__(
+        self,
+        vocab: int,
+        latent: int = 100,
+        scheme: Scheme = "skip_gram",
+        objective: Objective = "negative",
+        window: int = 5,
+        negatives: int = 5,
+        exponent: float = 0.75,
+        subsample: float = 1e-3,
+        average: bool = True,
+        draws: int | None = 16,
+    ) -> None:
+        super().__init__(vocab, latent)
+        one_of(get_args(Scheme), scheme=scheme)
+        one_of(get_args(Objective), objective=objective)
+        at_least(1, window=window, negatives=negatives, draws=1 if draws is None else draws)
+        if subsample < 0:
+            raise UsageError(f"subsample is a share of the text: 0 or more (got {subsample})")
+        self.scheme = scheme
+        self.objective = objective
+        self.window = window
+        self.negatives = negatives
+        self.exponent = exponent
+        self.subsample = subsample
+        self.average = average
+        self.draws = draws
+        self.contexts = nn.Parameter(torch.zeros(vocab, latent))  # v
+        self.register_buffer("keep", torch.empty(vocab))  # the probability of each word not to be skipped
+        self.register_buffer("log_q", torch.empty(vocab))
+        self.register_buffer("steps", torch.empty(vocab))  # q summed up from the first word to each
+        self._follow_counts()
+
+    @classmethod
+    def example(cls) -> tuple[Self, Sequences]:
+        x = torch.randint(0, 12, (24, 20), generator=torch.Generator().manual_seed(0)) // torch.tensor([1, 2]).repeat(
+            10
+        )
+        return cls(vocab=12, latent=4, window=2, subsample=0.0), Sequences(x, torch.full((24,), 20))
+
+    def turns(self) -> Sequence[Turn[Sequences]]:
+        return [Descend(self.loss, self.parameters(), gradient=self.gradient)]
+
+    def prepare(self, data: Iterable[Sequences]) -> None:
+        super().prepare(data)
+        self._follow_counts()
+
+    def loss(self, batch: Sequences) -> Terms:
+        seen = self._scores(batch)
+        count = seen.weight.sum(2, keepdim=True)  # (N, S, 1)
+        if self.objective == "softmax":
+            pairs, noise = -seen.near * seen.weight, count * seen.far.logsumexp(2, keepdim=True)  # eq. (3)
+        else:
+            pairs = -logsigmoid(seen.near) * seen.weight  # eq. (1)
+            noise = -logsigmoid(-seen.far) * (count * (self.negatives * seen.share))
+        return {"pairs": pairs.sum(), "noise": noise.sum()}
+
+    @torch.no_grad()
+    def gradient(self, batch: Sequences) -> Terms:
+        """The gradient of the loss by hand: a few products of matrices, and sums over the places of each word."""
+        seen = self._scores(batch)
+        terms, pull, push = self._slopes(seen)
+        by_asking = torch.bmm(push, seen.noise)
+        by_noise = torch.bmm(push.mT, seen.asking)
+        if self.scheme == "skip_gram":
+            by_asking.baddbmm_(pull, seen.answers)
+            by_answers = torch.bmm(pull.mT, seen.asking)
+            self.vectors.grad = _summed(self.vectors, (seen.text.words, by_asking))
+            self.contexts.grad = _summed(self.contexts, (seen.text.around, by_answers), (seen.noise_words, by_noise))
+        else:
+            by_asking.addcmul_(pull, seen.answers)
+            by_around = torch.bmm(self._mixing(seen.text).mT, by_asking)
+            self.vectors.grad = _summed(self.vectors, (seen.text.around, by_around))
+            self.contexts.grad = _summed(
+                self.contexts, (seen.text.words, pull * seen.asking), (seen.noise_words, by_noise)
+            )
+        return terms
+
+    def _slopes(self, seen: Scores) -> tuple[Terms, Tensor, Tensor]:
+        """The terms of the loss and its derivatives by the scores of answers and noise, whose place they take."""
+        count = seen.weight.sum(2, keepdim=True)
+        if self.objective == "softmax":
+            log_normaliser = seen.far.logsumexp(2, keepdim=True)
+            push = seen.far.sub_(log_normaliser).exp_().mul_(count)
+            terms = {"pairs": -(seen.near * seen.weight).sum(), "noise": (count * log_normaliser).sum()}
+            return terms, -seen.weight, push
+        each = count * (self.negatives * seen.share)  # (N, S, K)
+        near, far = seen.near.sigmoid_(), seen.far.neg_().sigmoid_()  # the probabilities of telling right
+        terms = {"pairs": -(_log(near) * seen.weight).sum(), "noise": -(_log(far) * each).sum()}
+        return terms, near.sub_(1).mul_(seen.weight), far.sub_(1).neg_().mul_(each)
+
+    def _scores(self, batch: Sequences) -> Scores:
+        text = blocks(batch, self.window, self.keep, self.vectors.dtype)
+        neighbours = text.neighbours
+        noise_words, share = self._noise_for(text)
+        noise = _rows(self.contexts, noise_words)
+        if self.scheme == "skip_gram":
+            answer_words, weight = text.around, text.near
+            asking, answers = _rows(self.vectors, text.words), _rows(self.contexts, answer_words)
+            near = torch.bmm(asking, answers.mT)
+        else:
+            answer_words, weight = text.words, (neighbours > 0).to(neighbours.dtype)
+            asking = torch.bmm(self._mixing(text), _rows(self.vectors, text.around))
+            answers = _rows(self.contexts, answer_words)
+            near = (asking * answers).sum(2, keepdim=True)
+        far = torch.bmm(asking, noise.mT)
+        if self.objective == "softmax":
+            far = far + (share.log() - self.log_q[noise_words]).unsqueeze(1)
+        elif self.objective == "nce":
+            offset = self.log_q[answer_words] + math.log(self.negatives)
+            near = near - offset.unsqueeze(1 if self.scheme == "skip_gram" else 2)
+            far = far - (self.log_q[noise_words] + math.log(self.negatives)).unsqueeze(1)
+        weight = weight / weight.sum().clamp_min(1)
+        return Scores(text, asking, answers, noise_words, noise, near, far, weight, share)
+
+    def _mixing(self, text: Blocks) -> Tensor:
+        """By how much each word around it counts in the vector h of a place, (N, S, P)."""
+        return text.near / text.neighbours.clamp_min(1) if self.average else text.near
+
+    def _noise_for(self, text: Blocks) -> tuple[Tensor, Tensor]:
+        """Noise words for each block, (N, K), and their weights, (K,)."""
+        if self.draws is None:
+            everyone = torch.arange(self.vocab, device=text.words.device)
+            return everyone.expand(len(text.words), -1), self.log_q.exp()
+        uniform = torch.rand(len(text.words), self.draws, device=self.steps.device, dtype=self.steps.dtype)
+        words = torch.searchsorted(self.steps, uniform).clamp_max_(self.vocab - 1)
+        return words, self.steps.new_full((self.draws,), 1 / self.draws)
+
+    @torch.no_grad()
+    def _follow_counts(self) -> None:
+        """Who is skipped and who is noise; a word that never occurs is taken as one that occurs once."""
+        counts = self.counts.double().clamp_min(1)
+        rarity = self.subsample * counts.sum() / counts  # t / f
+        self.keep.copy_((rarity.sqrt() + rarity).clamp_max(1) if self.subsample else torch.ones_like(counts))
+        log_q = (self.exponent * counts.log()).log_softmax(0)
+        self.log_q.copy_(log_q)
+        self.steps.copy_(log_q.exp().cumsum(0))
+
+
+def _rows(table: Tensor, numbers: Tensor) -> Tensor:
+    """The rows of these numbers, (..., latent); faster than indexing."""
+    return table.index_select(0, numbers.flatten()).view(*numbers.shape, -1)
+
+
+def _log(probability: Tensor) -> Tensor:
+    return probability.clamp_min(torch.finfo(probability.dtype).tiny).log_()
+
+
+def _summed(table: Tensor, *parts: tuple[Tensor, Tensor]) -> Tensor:
+    """A gradient of the table's shape: for each row the sum of what the parts have for its number.
+
+    Where few rows have any it is sparse, since all the others of a large table would cost more than these.
+    """
+    numbers = torch.cat([words.flatten() for words, _ in parts])
+    values = torch.cat([value.flatten(0, 1) for _, value in parts])
+    if len(numbers) < len(table) / 4:
+        return torch.sparse_coo_tensor(numbers.unsqueeze(0), values, table.shape, check_invariants=False)
+    return torch.zeros_like(table).index_add_(0, numbers, values)
