@@ -11,13 +11,13 @@ from typing import Any, Final
 import numpy as np
 
 from deepcanon.tensor import elementwise as e
-from deepcanon.tensor import linear as l
 from deepcanon.tensor import movement as m
 from deepcanon.tensor import reductions as r
 from deepcanon.tensor.errors import GradientError, ShapeError, TensorError
 from deepcanon.tensor.layout import Layout, resolve_shape
 from deepcanon.tensor.movement import Axes
-from deepcanon.tensor.operation import NUMPY, Node, Operand, Operation, binary, recording, unary
+from deepcanon.tensor.operation import NUMPY, Node, Operand, Operation, recording, unary
+from deepcanon.tensor.operators import Operators
 from deepcanon.tensor.storage import Storage
 
 DType = Any
@@ -63,7 +63,7 @@ def wrap(array: Any, *, requires_grad: bool = False) -> Tensor:
     return out
 
 
-class Tensor(Operand):
+class Tensor(Operators):
     """A view of a storage: shape, strides and offset say where its elements lie; ``node`` how it was computed."""
 
     __slots__ = ()
@@ -165,8 +165,6 @@ class Tensor(Operand):
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
 
-    __hash__ = object.__hash__
-
     def _scalar(self, convert: Callable[[Any], Any]) -> Any:
         if self.ndim:
             raise TypeError(f"only a tensor without axes can become a Python number (got shape {self.shape})")
@@ -214,116 +212,6 @@ class Tensor(Operand):
 
     def __dlpack_device__(self) -> tuple[Any, Any]:
         return self.array.__dlpack_device__()
-
-    # Arithmetic.
-
-    def __add__(self, other: Any) -> Tensor:
-        return binary(e.add, self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return binary(e.add, other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return binary(e.subtract, self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return binary(e.subtract, other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return binary(e.multiply, self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return binary(e.multiply, other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return binary(e.divide, self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return binary(e.divide, other, self)
-
-    def __pow__(self, other: Any) -> Tensor:
-        return binary(e.power, self, other)
-
-    def __rpow__(self, other: Any) -> Tensor:
-        return binary(e.power, other, self)
-
-    def __mod__(self, other: Any) -> Tensor:
-        return binary(e.remainder, self, other)
-
-    def __rmod__(self, other: Any) -> Tensor:
-        return binary(e.remainder, other, self)
-
-    def __floordiv__(self, other: Any) -> Tensor:
-        return e.steps["floor_divide"](self, other)
-
-    def __rfloordiv__(self, other: Any) -> Tensor:
-        return e.steps["floor_divide"](other, self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return l.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Tensor:
-        return l.matmul(other, self)
-
-    def __neg__(self) -> Tensor:
-        return unary(e.negative, self)
-
-    def __pos__(self) -> Tensor:
-        return unary(e.positive, self)
-
-    def __abs__(self) -> Tensor:
-        return unary(e.absolute, self)
-
-    def __invert__(self) -> Tensor:
-        return e.steps["invert"](self)
-
-    def __and__(self, other: Any) -> Tensor:
-        return e.steps["bitwise_and"](self, other)
-
-    def __rand__(self, other: Any) -> Tensor:
-        return e.steps["bitwise_and"](other, self)
-
-    def __or__(self, other: Any) -> Tensor:
-        return e.steps["bitwise_or"](self, other)
-
-    def __ror__(self, other: Any) -> Tensor:
-        return e.steps["bitwise_or"](other, self)
-
-    def __xor__(self, other: Any) -> Tensor:
-        return e.steps["bitwise_xor"](self, other)
-
-    def __rxor__(self, other: Any) -> Tensor:
-        return e.steps["bitwise_xor"](other, self)
-
-    def __lshift__(self, other: Any) -> Tensor:
-        return e.steps["left_shift"](self, other)
-
-    def __rlshift__(self, other: Any) -> Tensor:
-        return e.steps["left_shift"](other, self)
-
-    def __rshift__(self, other: Any) -> Tensor:
-        return e.steps["right_shift"](self, other)
-
-    def __rrshift__(self, other: Any) -> Tensor:
-        return e.steps["right_shift"](other, self)
-
-    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
-        return e.steps["equal"](self, other)
-
-    def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
-        return e.steps["not_equal"](self, other)
-
-    def __lt__(self, other: Any) -> Tensor:
-        return e.steps["less"](self, other)
-
-    def __le__(self, other: Any) -> Tensor:
-        return e.steps["less_equal"](self, other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return e.steps["greater"](self, other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return e.steps["greater_equal"](self, other)
 
     # Movement.
 
