@@ -47,7 +47,8 @@ def test_what_is_described_is_what_is_loaded(name: str) -> None:
     assert (data.name, data.kind, dict(data.sizes), list(data.shape)) == (name, row["kind"], row["sizes"], row["shape"])
     assert all(tuple(part.x.shape[1:]) == data.shape for part in parts)
     if "features" in data.sizes:
-        assert data.sizes["features"] == data.train.x[0].numel()
+        one = data.train.x[0, 0] if data.kind == "sequences" else data.train.x[0]  # a place, or a whole example
+        assert data.sizes["features"] == one.numel()
     if "classes" in data.sizes:
         assert data.sizes["classes"] == len(data.labels) == int(data.train.y.max()) + 1
     assert json.loads(json.dumps(data.preprocessing)) == data.preprocessing
@@ -72,7 +73,7 @@ def test_loading_leaves_the_global_generators_alone() -> None:
 def test_unknown_names_are_answered_with_advice(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there are no data 'digist'; did you mean digits\?"):
         load_data("digist")
-    with pytest.raises(UsageError, match="there are no data 'zzz'; there are bars-and-stripes, digits"):
+    with pytest.raises(UsageError, match="there are no data 'zzz'; there are adding, bars-and-stripes, digits"):
         load_data("zzz:binary")
     with pytest.raises(DataError, match=r"there is no file or folder .*nowhere"):
         load_data(str(tmp_path / "nowhere"))
