@@ -131,11 +131,14 @@ def test_a_model_among_the_arguments_takes_a_name_and_arguments_of_its_own() -> 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--strength", "1"], "Wrapper needs --model (the name of a model)"),
+        (["--strength", "1"], "Wrapper needs --model (the name of a model or the folder of a run)"),
         (["--model", "net"], "Wrapper needs --strength (a number)"),
         (["--model.hidden", "8", "--strength", "1"], "--model.hidden belongs to which model? Add --model NAME"),
-        (["--model", "nett", "--strength", "1"], "there is no model 'nett'; 'deepcanon list' shows all"),
-        (["--model", "net", "net", "--strength", "1"], "--model takes the name of one model, got 'net net'"),
+        (["--model", "qqqq", "--strength", "1"], "there is no model 'qqqq'; 'deepcanon list' shows all"),
+        (
+            ["--model", "net", "net", "--strength", "1"],
+            "--model takes the name of one model or the folder of a run, got 'net net'",
+        ),
         (
             ["--model", "net", "--model.hiden", "8", "--strength", "1"],
             "Net takes no --model.hiden; did you mean --model.hidden?",
@@ -162,7 +165,7 @@ def test_types_are_told_in_words() -> None:
     assert describe_type(Literal["a", 2, None]) == "one of a, 2, none"
     assert describe_type(tuple[float, float]) == "2 numbers with commas between them"
     assert describe_type(list[str]) == "words with commas between them"
-    assert describe_type(Model[Any] | None) == "the name of a model or none"
+    assert describe_type(Model[Any] | None) == "the name of a model or the folder of a run or none"
     assert read_value("--x", ["2"], Literal["a", 2]) == 2
 
 

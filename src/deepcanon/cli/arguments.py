@@ -1,7 +1,8 @@
 """Constructor arguments on the command line: ``--hidden 64,64 --model vae --model.latent 8``.
 
 Options a command does not know itself are matched against the constructor of the model, and their values are checked
-by its annotations. An argument that is itself a model takes a name, and its own arguments follow after a dot.
+by its annotations. An argument that is itself a model takes a name, and its own arguments follow after a dot; or it
+takes the folder of a run, for the model that was trained there.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import difflib
 import inspect
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import TypeAdapter
 
 from deepcanon.catalogue import find
 from deepcanon.core import SIZES, Model, UsageError, arguments_of, with_sizes
+from deepcanon.train import Run
 
 Options = Mapping[str, Sequence[str]]
 """What stood on the command line: the words that followed each option, none for a flag."""
@@ -28,14 +31,22 @@ class Wanted:
 
     cls: type[Model[Any]]
     arguments: Mapping[str, Any]
+    run: Path | None = None
+    """The run that holds it, where a trained model is asked for."""
 
     @property
     def parts(self) -> tuple[Wanted, ...]:
         """The models among the arguments."""
         return tuple(value for value in self.arguments.values() if isinstance(value, Wanted))
 
+    def changed(self, changes: Mapping[str, Any]) -> Wanted:
+        """The same model with some of its arguments changed."""
+        return replace(self, arguments={**self.arguments, **changes})
+
     def build(self, sizes: Mapping[str, int], data: str) -> Model[Any]:
-        """The model, with the sizes it needs filled from the data."""
+        """The model, with the sizes it needs filled from the data, or as its run has left it."""
+        if self.run is not None:
+            return _trained(self.run, sizes, data)
         given = {
             name: value.build(sizes, data) if isinstance(value, Wanted) else value
             for name, value in self.arguments.items()
@@ -140,13 +151,34 @@ def show_value(value: Any) -> str:
 
 
 def _part(name: str, options: Options, prefix: str) -> Wanted:
-    """The model that ``--name`` asks for, with the arguments that stand behind ``--name.``"""
+    """The model that ``--name`` asks for, with the arguments that stand behind ``--name.``, or that of a run."""
     if len(options[name]) != 1:
-        raise UsageError(f"{_option(prefix, name)} takes the name of one model, got {' '.join(options[name])!r}")
+        raise UsageError(
+            f"{_option(prefix, name)} takes the name of one model or the folder of a run, "
+            f"got {' '.join(options[name])!r}"
+        )
+    (word,) = options[name]
     inner = {
         option.removeprefix(f"{name}."): words for option, words in options.items() if option.startswith(f"{name}.")
     }
-    return wanted(find(options[name][0]), inner, prefix=f"{prefix}{name}.")
+    if len(Path(word).parts) == 1 and not Path(word).is_dir():
+        return wanted(find(word), inner, prefix=f"{prefix}{name}.")
+    run = Run.open(word)
+    if inner:
+        extra = _option(prefix, f"{name}.{next(iter(inner))}")
+        raise UsageError(f"the model of {word} is as it was trained: leave out {extra}")
+    return Wanted(find(run.info["model"]["model"]), {}, run.dir)
+
+
+def _trained(run: Path, sizes: Mapping[str, int], data: str) -> Model[Any]:
+    """The model of a run, if data of these sizes suit it."""
+    import deepcanon
+
+    model = deepcanon.load(run)
+    for name, size in sizes.items():
+        if model.hparams.get(name, size) not in (size, None):
+            raise UsageError(f"{name} is {size} in {data}, but {model.hparams[name]} in the model of {run}")
+    return model
 
 
 def _switches_off(name: str, words: Sequence[str], parameters: Mapping[str, inspect.Parameter]) -> bool:
@@ -218,5 +250,5 @@ def _in_words(member: Any) -> str:
         count = f"{1 + len(rest)} " if get_origin(member) is tuple and Ellipsis not in rest else ""
         return f"{count}{_PLURALS.get(first, 'values')} with commas between them"
     if _is_model(member):
-        return "the name of a model"
+        return "the name of a model or the folder of a run"
     return _WORDS.get(member, getattr(member, "__name__", str(member)))

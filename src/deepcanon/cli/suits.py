@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from deepcanon.cli.arguments import Wanted
-from deepcanon.core import SIZES, AnyBatch, Labelled, Model, UsageError, arguments_of
+from deepcanon.core import SIZES, AnyBatch, Labelled, Model, SemiBatch, UsageError, arguments_of
 from deepcanon.data import Dataset, describe_data, load_data
 
 GIVES = {
@@ -17,6 +17,10 @@ GIVES = {
     "graph": "a graph",
     "sequences": "labelled sequences",
 }
+
+
+FEW = 4
+"""How many labels per class are few."""
 
 
 def food(eats: type[AnyBatch]) -> str:
@@ -35,6 +39,9 @@ def mismatch(cls: type[Model[Any]], data: Dataset[Any]) -> str | None:
     """Why the model cannot learn from the data; None if it can."""
     eats = cls.eats()
     if not data.train.feeds(eats):
+        if issubclass(eats, SemiBatch) and isinstance(data.train, Labelled) and "classes" in data.sizes:
+            few = FEW * data.sizes["classes"]
+            return f"{cls.name()} learns from {food(eats)}; {data.name} has labels only: say {data.name}:labels={few}"
         bare = issubclass(eats, Labelled) and not hasattr(data.train, "y")
         advice = f" without labels{': name a column by --target' if data.kind == 'table' else ''}" if bare else ""
         return f"{cls.name()} learns from {food(eats)}; {data.name} gives {GIVES[data.kind]}{advice}"
@@ -52,11 +59,14 @@ def mismatch(cls: type[Model[Any]], data: Dataset[Any]) -> str | None:
 def default_data(model: Wanted) -> Dataset[Any]:
     """The first data set that needs no download and that the model can learn from; the digits are asked first.
 
-    A model of zeros and ones gets images in their binary form.
+    A model of zeros and ones gets images in their binary form, one that learns from few labels data with few labels.
     """
     names = [row["name"] for row in describe_data() if row["folder"] is None]
+    semi = issubclass(model.cls.eats(), SemiBatch)
     for name in sorted(names, key=lambda name: name != "digits"):
         data = load_data(name)
+        if semi and "classes" in data.sizes and type(data.train) is Labelled:
+            data = load_data(f"{name}:labels={FEW * data.sizes['classes']}")
         if all(mismatch(part.cls, data) is None for part in _all(model)):
             return load_data(f"{name}:binary") if data.kind == "images" and _of_bits(model, data) else data
     raise UsageError(

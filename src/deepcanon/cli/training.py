@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from deepcanon.cli.output import Json, Output, show_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from deepcanon.core import Model
+    from deepcanon.data import Dataset
     from deepcanon.train import Run
 
 Threads = Annotated[int | None, typer.Option(min=1, help="How many threads torch may use.")]
@@ -98,16 +100,27 @@ def train(
         deterministic=deterministic or None,
         checkpoint_every=checkpoint_every,
     )
-    report(Output(json), folder, {"train": result.train, "valid": result.valid, "test": result.test})
+    voice = Output(json)
+    set_beside(voice, folder, built, chosen, lambda changes: model.changed(changes).build(chosen.sizes, chosen.name))
+    report(voice, folder, {"train": result.train, "valid": result.valid, "test": result.test})
 
 
 def resume(run: Folder, threads: Threads = None, json: Json = False) -> None:
     """Go on with a run that was broken off; it ends as if it had never been."""
     import deepcanon
+    from deepcanon.catalogue import find
+    from deepcanon.cli.rows import own_data
+    from deepcanon.core import build
 
     use_threads(threads)
     result = deepcanon.resume(run)
-    report(Output(json), run, {"train": result.train, "valid": result.valid, "test": result.test})
+    voice, opened = Output(json), open_run(run)
+    spec = opened.info["model"]
+    set_beside(
+        voice, run, result.model, own_data(opened),
+        lambda changes: build({**spec, "arguments": {**spec["arguments"], **changes}}, find),
+    )  # fmt: skip
+    report(voice, run, {"train": result.train, "valid": result.valid, "test": result.test})
 
 
 def evaluate(
@@ -165,8 +178,28 @@ def report(out: Output, folder: Path, scores: Mapping[str, Mapping[str, float]],
             f"mse and mae are in units of the target's standard deviation: of {target['name']!r}, "
             f"{show_number(target['std'])} in its own units, which predict gives."
         )
+    if "beside" in info:
+        out.table(["on the same labels", "accuracy"], list(info["beside"].items()), numbers=["accuracy"])
+        answer["beside"] = info["beside"]
     out.say(f"The run is in {run.dir}, its pictures in {run.pictures}.")
     out.answer({**answer, **scores})
+
+
+def set_beside(
+    out: Output, folder: Path, model: Model[Any], data: Dataset[Any], build: Callable[[Mapping[str, Any]], Model[Any]]
+) -> None:
+    """Where few labels were learned from, train what learns without the unlabelled examples, to be seen beside it."""
+    from deepcanon.core import SemiBatch
+    from deepcanon.pictures import save
+    from deepcanon.studies.semi_supervised import beside, picture
+
+    if not hasattr(model, "supervised") or not isinstance(data.train, SemiBatch):
+        return
+    run = open_run(folder)
+    rivals = beside(model, build, data, run.settings, out.say)
+    if out.first:
+        save(picture(rivals, data), run.pictures / "beside.png")
+        run.update(beside={rival.name: rival.accuracy for rival in rivals})
 
 
 def open_run(folder: Path) -> Run:

@@ -111,7 +111,7 @@ def export(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Write a trained model, or a part of it, for other programs."""
+    """Write a trained model, or a part of it, for other programs; of a method, the plain model that it wraps."""
     import deepcanon
     from deepcanon.cli.places import writable
     from deepcanon.core import describe
@@ -120,6 +120,7 @@ def export(
     from deepcanon.interop.weights import export_weights
 
     model = deepcanon.load(run)
+    model = model.unwrapped() if hasattr(model, "unwrapped") else model  # type: ignore[operator]
     module = model if part is None else part_of(model, part)
     path = writable(to, overwrite, ".onnx", ".safetensors")
     difference = None

@@ -96,3 +96,10 @@ class Shows(Protocol):
     """Rows of examples worth seeing one above the other, by name (stored, damaged, retrieved ...)."""
 
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]: ...
+
+
+@runtime_checkable
+class HasUpdates(Protocol):
+    """Of each layer that was adapted the weight that it had and what was added to it, both as matrices."""
+
+    def updates(self) -> dict[str, tuple[Tensor, Tensor]]: ...

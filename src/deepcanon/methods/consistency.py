@@ -48,7 +48,7 @@ class Consistency(SemiSupervised):
         self,
         model: Model[Any],
         weight: float = 30.0,
-        strength: float = 0.2,
+        strength: float = 0.1,
         flip: bool = False,
         warmup: float = 0.3,
         labelled: Literal["none", "weak"] = "weak",

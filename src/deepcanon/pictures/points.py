@@ -44,16 +44,55 @@ def decision_map(
     """
     points, classes = _plane(x), y.detach().cpu()
     low, high = _window(points)
+    figure = new_figure(5.8, 5.2 * _slimness(low, high) + 0.8)
+    axes = figure.add_subplot()
+    _draw_regions(axes, predict, x, low, high)
+    _classes(axes, points, classes, labels, size=14)
+    dress(axes, title, "feature 1", "feature 2", grid=False)
+    _frame(axes, low, high)
+    legend(axes)
+    return figure
+
+
+def decision_maps(
+    predictors: Mapping[str, Callable[[Tensor], Tensor]],
+    unlabelled: Tensor,
+    x: Tensor,
+    y: Tensor,
+    labels: Sequence[str] = (),
+    title: str = "",
+) -> Figure:
+    """Decisions of several classifiers side by side, with their few labelled points large among the unlabelled ones."""
+    points, known, classes = _plane(unlabelled), _plane(x), y.detach().cpu()
+    low, high = _window(points)
+    across = min(2, len(predictors))
+    down = -(-len(predictors) // across)
+    figure = new_figure(4.6 * across, (4.2 * _slimness(low, high) + 0.7) * down + 0.4, title)
+    for place, (name, predict) in enumerate(predictors.items(), start=1):
+        axes = figure.add_subplot(down, across, place)
+        _draw_regions(axes, predict, unlabelled, low, high)
+        axes.scatter(points[:, 0], points[:, 1], s=1.5, color=INK, alpha=0.25, linewidths=0)
+        names = _names(classes, labels)
+        for c, (label, colour) in enumerate(zip(names, colours(len(names)), strict=True)):
+            spots = known[classes == c]
+            axes.scatter(spots[:, 0], spots[:, 1], s=90, color=colour, edgecolors="white", linewidths=1.6, label=label)
+        dress(axes, name, grid=False)
+        _frame(axes, low, high)
+        if place == 1:
+            legend(axes)
+    return figure
+
+
+def _draw_regions(axes: Axes, predict: Callable[[Tensor], Tensor], like: Tensor, low: Tensor, high: Tensor) -> None:
+    """Colour the window from ``low`` to ``high`` by what ``predict`` says there of examples shaped ``like`` these."""
     across, down = (torch.linspace(float(low[i]), float(high[i]), RESOLUTION) for i in (0, 1))
-    grid = torch.cartesian_prod(down, across).flip(1).to(x)  # row by row, as pictures are
-    shares = predict(grid.reshape(-1, *x.shape[1:])).detach().cpu().float()
+    grid = torch.cartesian_prod(down, across).flip(1).to(like)  # row by row, as pictures are
+    shares = predict(grid.reshape(-1, *like.shape[1:])).detach().cpu().float()
     shades = torch.tensor([to_rgb(colour) for colour in colours(shares.shape[1])])
     likeliest = shares.argmax(1)
     chance = 1 / shares.shape[1]
     sure = ((shares.max(1).values - chance) / (1 - chance)).clamp(0, 1).unsqueeze(1)
     picture = 1 - (0.1 + 0.4 * sure) * (1 - shades[likeliest])
-    figure = new_figure(5.8, 5.2 * _slimness(low, high) + 0.8)
-    axes = figure.add_subplot()
     axes.imshow(
         picture.reshape(RESOLUTION, RESOLUTION, 3).numpy(), origin="lower", interpolation="bilinear",
         extent=(float(low[0]), float(high[0]), float(low[1]), float(high[1])),
@@ -65,11 +104,6 @@ def decision_map(
                 across.numpy(), down.numpy(), share.reshape(RESOLUTION, RESOLUTION).numpy(),
                 levels=[0.0], colors=INK, linewidths=0.9,
             )  # fmt: skip
-    _classes(axes, points, classes, labels, size=14)
-    dress(axes, title, "feature 1", "feature 2", grid=False)
-    _frame(axes, low, high)
-    legend(axes)
-    return figure
 
 
 def latent_map(z: Tensor, y: Tensor, labels: Sequence[str] = (), title: str = "") -> Figure:

@@ -14,7 +14,18 @@ from torch import Generator, Tensor
 from torch.distributions import Distribution
 
 from deepcanon.core import Batch, Labelled, Model, at_rest, draw, drawing_from
-from deepcanon.core.roles import Decodes, Encodes, HasEnergy, HasLogProb, Predicts, Reconstructs, Samples, Shows
+from deepcanon.core.roles import (
+    Decodes,
+    Encodes,
+    HasEnergy,
+    HasLogProb,
+    HasUpdates,
+    Predicts,
+    Reconstructs,
+    Samples,
+    Shows,
+)
+from deepcanon.pictures.bars import update_norms
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.images import Limits, image_grids, rows
 from deepcanon.pictures.matrices import confusion
@@ -59,7 +70,7 @@ def draw_run(
     if len(history) > 1:  # a single point, as of a model that learns in one step, is no curve
         drawn["curves"] = curves(history, f"{model.name()} on {data.name}", _unit(scene), summed=not model.surrogate)
     with at_rest(model), drawing_from(scene.generator()):
-        for picture in (_classified, _regressed, _sampled, _reconstructed, _gallery, _encoded):
+        for picture in (_classified, _regressed, _sampled, _reconstructed, _gallery, _encoded, _updated):
             drawn |= picture(scene)
     return [save(figure, Path(folder) / f"{name}.png") for name, figure in drawn.items()]
 
@@ -206,6 +217,14 @@ def _gallery(scene: _Scene) -> dict[str, Figure]:
         return {}
     limits = (float(values.min()), float(values.max()))
     return {"gallery": rows(shown, scene.data.shape, limits=limits, title=f"{model.name()} on {scene.data.name}")}
+
+
+def _updated(scene: _Scene) -> dict[str, Figure]:
+    model = scene.model
+    if not isinstance(model, HasUpdates):
+        return {}
+    title = f"{model.name()} on {scene.data.name}: what was added to each layer"
+    return {"updates": update_norms(model.updates(), title)}
 
 
 def _encoded(scene: _Scene) -> dict[str, Figure]:

@@ -1,0 +1,114 @@
+"""A method wraps a model by name or a trained one from a run, goes through every command, and gives its model back."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import deepcanon as dc
+from deepcanon.core import Model
+from deepcanon.train import Run
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def base(call: Call, tmp_path: Path) -> Path:
+    """A trained classifier of digits."""
+    words = ["--hidden", "16", "--steps", "30", "--batch-size", "64", "--threads", "1"]
+    assert call("train", "mlp", "--data", "digits", "--out", tmp_path / "base", *words).code == 0
+    return tmp_path / "base"
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_lora_adapts_a_trained_model_and_gives_it_back_merged(call: Call, tmp_path: Path, base: Path) -> None:
+    run, plain = tmp_path / "lora", tmp_path / "plain"
+    words = ["--model", base, "--rank", "2", "--data", "digits", "--steps", "20", "--threads", "1", "--json"]
+    trained = call("train", "lora", *words, "--out", run)
+    assert trained.code == 0, trained.stderr
+    before, after = dc.load(base).state_dict(), dc.load(run).model.state_dict()  # type: ignore[union-attr]
+    assert torch.equal(before["net.0.weight"], after["net.0.parametrizations.weight.original"])
+    assert torch.equal(before["net.0.bias"], after["net.0.bias"])
+
+    measured = call("evaluate", run, "--json").json
+    assert measured["test"] == trained.json["test"]
+    assert call("predict", run, "--out", tmp_path / "said.csv").code == 0
+    with (tmp_path / "said.csv").open() as file:
+        assert len(list(csv.reader(file))) == 361
+
+    merged = call("unwrap", run, "--out", plain, "--json")
+    assert merged.code == 0, merged.stderr
+    assert merged.json["model"] == "mlp"
+    assert merged.json["test"] == pytest.approx(measured["test"], rel=1e-5)
+    model = dc.load(plain)
+    assert (model.name(), model.state_dict().keys()) == ("mlp", before.keys())
+    x = dc.load_data("digits").split("test").x
+    torch.testing.assert_close(model(x), dc.load(run)(x), rtol=1e-6, atol=1e-6)
+
+    assert "already holds run.json" in call("unwrap", run, "--out", plain).stderr
+    assert call("unwrap", run, "--out", plain, "--overwrite").code == 0
+    assert call("unwrap", base, "--out", plain).stderr.endswith("holds a mlp, which wraps no other model\n")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_method_is_written_as_onnx(call: Call, tmp_path: Path, base: Path) -> None:
+    pytest.importorskip("onnxscript", reason="needs deepcanon[onnx]")
+    run = tmp_path / "lora"
+    assert call("train", "lora", "--model", base, "--data", "digits", "--steps", "5", "--out", run).code == 0
+    answer = call("export", run, "--to", tmp_path / "lora.onnx", "--json")
+    assert answer.code == 0, answer.stderr
+    assert answer.json["difference"] < 1e-5
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_run_that_does_not_suit_is_refused_in_one_sentence(call: Call, tmp_path: Path, base: Path) -> None:
+    for words, sentence in (
+        (["--model", base, "--data", "moons"], "features is 2 in moons, but 64 in the model of"),
+        (["--model", base, "--model.hidden", "8"], "is as it was trained: leave out --model.hidden"),
+        (["--model", tmp_path / "nothing"], "is no run: it has no run.json"),
+        (["--model", base, "--layers", "query"], "that LoRA can adapt; it has net.0, net.2"),
+        (["--model", "mpl"], "there is no model 'mpl'; did you mean mlp?"),
+    ):
+        answer = call("train", "lora", *words, "--out", tmp_path / "wrong")
+        assert answer.code == 2
+        assert sentence in answer.stderr
+    wrong = call("train", "fixmatch", "--model", "mlp", "--data", "moons")
+    assert "moons has labels only: say moons:labels=8" in wrong.stderr
+    wrong = call("train", "fixmatch", "--model", "mlp", "--data", "karate")
+    assert wrong.stderr == (
+        "deepcanon: fixmatch learns from labelled examples beside unlabelled ones; karate gives a graph\n"
+    )
+
+
+def test_few_labels_are_shown_beside_what_learns_without_the_unlabelled_examples(call: Call, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    words = ["--model", "mlp", "--model.hidden", "16", "--steps", "20", "--threads", "1"]
+    answer = call("train", "consistency", *words, "--data", "moons:labels=6", "--out", run, "--json")
+    assert answer.code == 0, answer.stderr
+    rivals = ["supervised", "supervised, same augmentation", "LabelSpreading (scikit-learn)", "consistency"]
+    assert list(answer.json["beside"]) == rivals
+    assert answer.json["beside"]["consistency"] == pytest.approx(answer.json["test"]["accuracy"])
+    assert (run / "pictures" / "beside.png").is_file()
+    assert call("evaluate", run, "--json").json["beside"] == answer.json["beside"]
+    assert call("evaluate", run, "--data", "moons", "--json").json["test"] == answer.json["test"]
+
+    torch.manual_seed(0)
+    plain = dc.find("mlp")(features=2, classes=2, hidden=(16,))
+    result = dc.fit(plain, dc.load_data("moons:labels=6"), steps=20, quiet=True)
+    assert answer.json["beside"]["supervised"] == pytest.approx(result.test["accuracy"])
+    inner = dc.load(run).model
+    assert isinstance(inner, Model)
+    assert Run.open(run).info["model"]["arguments"]["model"]["arguments"]["hidden"] == [16]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_without_data_few_labels_of_the_digits_are_learned_from(call: Call, tmp_path: Path) -> None:
+    words = ["--model", "softmax_regression", "--steps", "3", "--out", tmp_path / "run", "--json"]
+    answer = call("train", "fixmatch", *words)
+    assert answer.code == 0, answer.stderr
+    assert answer.json["data"] == "digits:labels=40"
