@@ -185,3 +185,52 @@ def test_terms_of_the_same_name_are_told_apart_by_their_turn() -> None:
     result = dc.fit(Game(3), dc.from_tensors(Line.example()[1].x), quiet=True, steps=12, batch_size=12)
     last = [record for record in result.history if record["kind"] == "step"][-1]
     assert {"half_square", "bias.half_square", "seen"} == set(last["terms"])
+
+
+class Table(Model[Batch]):
+    """A table whose rows are drawn towards given values; the gradient holds only the rows that the batch names."""
+
+    recipe = Recipe(optimizer="sgd", lr=0.5, batch_size=8, epochs=1)
+
+    def __init__(self, rows: int, sparse: bool) -> None:
+        super().__init__()
+        self.rows = nn.Parameter(torch.arange(2.0 * rows, dtype=torch.float64).view(rows, 2))
+        self.sparse = sparse
+
+    @classmethod
+    def example(cls) -> tuple[Self, Batch]:
+        return cls(9, sparse=True), Batch(torch.tensor([1, 4, 4, 7, 1, 4, 0, 7]).unsqueeze(1))
+
+    def loss(self, batch: Batch) -> Terms:
+        chosen = nn.functional.embedding(batch.x.squeeze(1), self.rows, sparse=self.sparse)
+        return {"half_square": 0.5 * chosen.square().sum(1).mean()}
+
+
+@pytest.mark.parametrize("clip", [None, "norm:0.5", "value:0.1"])
+@pytest.mark.parametrize("accumulate", [1, 3])
+@pytest.mark.parametrize(
+    ("optimizer", "by_rows"),
+    [
+        ("sgd:fused=false", True), ("sgd", False), ("sgd:fused=false,momentum=0.9", False),
+        ("sgd:fused=false,weight_decay=0.1", False), ("adagrad", False),
+        ("adam", False), ("rmsprop", False),
+    ],
+)  # fmt: skip
+def test_a_sparse_gradient_trains_as_a_dense_one(
+    optimizer: str, by_rows: bool, accumulate: int, clip: str | None
+) -> None:
+    _, batch = Table.example()
+    trained, norms = [], []
+    for sparse in (True, False):
+        model = Table(9, sparse)
+        settings = Settings.resolve(model.recipe, optimizer=optimizer, lr=0.1, accumulate=accumulate, clip=clip)
+        (player,) = players(model, settings, World())
+        for _ in range(4):
+            player.play(batch, batch, 1.0, want_norm=True)
+        assert player.norm is not None
+        norms.append(player.norm)
+        trained.append(model.rows.detach())
+        kept = model.rows.grad is not None and model.rows.grad.is_sparse
+        assert kept == (sparse and by_rows and clip is None)
+    torch.testing.assert_close(*trained)
+    torch.testing.assert_close(*norms)

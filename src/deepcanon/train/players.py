@@ -55,6 +55,8 @@ class Descender(Player):
         self.lr = settings.lr if turn.lr is None else turn.lr * settings.lr / model.recipe.lr
         self.optimizer = optimizer(turn.optimizer or settings.optimizer, self.parameters, self.lr)
         self.clipping = settings.clipping()
+        # Rows that a sparse gradient leaves out need not be touched, if nothing but the step looks at it.
+        self.by_rows = world.size == 1 and self.clipping is None and _steps_by_rows(self.optimizer)
         self.accumulate = settings.accumulate
         self.autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
         if settings.precision == "bf16":
@@ -68,6 +70,7 @@ class Descender(Player):
         def closure() -> Tensor:
             self.optimizer.zero_grad()
             terms = self._gradients(shard)
+            self._write_out()
             self.world.average(self.parameters, share)
             self._clip(want_norm)
             if not recorded:  # an optimiser that asks several times is logged as it began
@@ -116,13 +119,20 @@ class Descender(Player):
             (total if weight == 1.0 else total * weight).backward()
         return {name: value.detach() for name, value in terms.items()}
 
+    def _write_out(self) -> None:
+        """Make sparse gradients dense, unless the optimiser can step on single rows."""
+        for parameter in self.parameters:
+            if parameter.grad is not None and parameter.grad.is_sparse and not self.by_rows:
+                parameter.grad = parameter.grad.to_dense()
+
     def _clip(self, want_norm: bool) -> None:
         kind, limit = self.clipping or (None, 0.0)
         if kind == "norm":
             self.norm = nn.utils.clip_grad_norm_(self.parameters, limit)
             return
         if want_norm:
-            self.norm = nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])
+            gradients = [p.grad for p in self.parameters if p.grad is not None]
+            self.norm = nn.utils.get_total_norm([g.coalesce().values() if g.is_sparse else g for g in gradients])
         if kind == "value":
             nn.utils.clip_grad_value_(self.parameters, limit)
 
@@ -146,6 +156,12 @@ def players(model: Model[Any], settings: Settings, world: World) -> list[Player]
         Descender(turn, model, settings, world) if isinstance(turn, Descend) else Player(turn, model, world)
         for turn in model.turns()
     ]
+
+
+def _steps_by_rows(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether the optimiser takes sparse gradients and changes no row that they leave out: SGD without more."""
+    more = ("fused", "foreach", "momentum", "weight_decay")
+    return isinstance(optimizer, torch.optim.SGD) and not any(optimizer.defaults[option] for option in more)
 
 
 def _sum(terms: Terms) -> Tensor:

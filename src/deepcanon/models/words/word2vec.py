@@ -88,7 +88,7 @@ class Word2Vec(Words):
         draws: How many noise words a block shares; none are drawn, and all words taken by their probability, if None.
     """
 
-    recipe = Recipe(optimizer="adagrad:fused=false", lr=0.05, schedule="linear", batch_size=32, epochs=50)
+    recipe = Recipe(optimizer="adagrad", lr=0.05, schedule="linear", batch_size=32, epochs=30)
 
     keep: Tensor
     log_q: Tensor
