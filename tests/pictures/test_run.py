@@ -13,6 +13,7 @@ from deepcanon.core.toy import Toy
 from deepcanon.data.dataset import Dataset, Kind
 from deepcanon.models.adversarial.gan import GAN
 from deepcanon.models.autoencoders.autoencoder import Autoencoder
+from deepcanon.models.convolutional.cnn import CNN
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.variational.vae import VAE
 from deepcanon.pictures import draw_run
@@ -69,6 +70,11 @@ CASES = [
     (lambda: GAN(2, latent=2, hidden=(8,)), dataset("points", (2,)), {"curves", "samples"}),
     (lambda: Toy(3), dataset("table", (3,)), {"curves"}),
     (Remembers, dataset("images", (1, 2, 2)), {"curves", "gallery"}),
+    (
+        lambda: CNN(3, 4, 4, 3),
+        dataset("images", (3, 4, 4), "classes"),
+        {"curves", "confusion", "mistakes", "filters", "responses"},
+    ),
     (Remembers, dataset("points", (2,)), {"curves"}),
 ]  # fmt: skip
 

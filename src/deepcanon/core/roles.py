@@ -103,3 +103,10 @@ class HasUpdates(Protocol):
     """Of each layer that was adapted the weight that it had and what was added to it, both as matrices."""
 
     def updates(self) -> dict[str, tuple[Tensor, Tensor]]: ...
+
+
+@runtime_checkable
+class HasFilters(Protocol):
+    """The filters through which a model first looks at images, (count, channels, height, width)."""
+
+    def filters(self) -> Tensor: ...

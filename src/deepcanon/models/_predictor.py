@@ -29,6 +29,15 @@ class Predictor(Model[Labelled]):
         return {"mse": (outputs - batch.y).square().sum(-1).mean()}
 
     @torch.no_grad()
+    def metrics(self, batch: Labelled) -> Terms:
+        """Of classes: accuracy and log loss out of one pass, which is what takes time."""
+        if self.classes is None:
+            return super().metrics(batch)
+        outputs = self._outputs(*batch.inputs)
+        right = outputs.argmax(-1) == batch.y
+        return {"accuracy": right.to(outputs.dtype).mean(), "nll": nn.functional.cross_entropy(outputs, batch.y)}
+
+    @torch.no_grad()
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
         """Of classes: the most probable one, (B,), the probabilities, (B, classes), or drawn ones, (B,).
 

@@ -1,6 +1,7 @@
 """Figures from numbers, worth a page in a book: each function gives a matplotlib figure, and ``save`` writes it."""
 
 from deepcanon.pictures.curves import curves
+from deepcanon.pictures.filters import filter_grid, responses
 from deepcanon.pictures.images import image_grid, image_grids, rows
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.points import decision_map, latent_map, scatter, truth_plot
@@ -8,6 +9,6 @@ from deepcanon.pictures.run import draw_run
 from deepcanon.pictures.style import save
 
 __all__ = [
-    "confusion", "curves", "decision_map", "draw_run", "image_grid", "image_grids", "latent_map", "rows", "save",
-    "scatter", "truth_plot",
+    "confusion", "curves", "decision_map", "draw_run", "filter_grid", "image_grid", "image_grids", "latent_map",
+    "responses", "rows", "save", "scatter", "truth_plot",
 ]  # fmt: skip

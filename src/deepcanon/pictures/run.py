@@ -18,6 +18,7 @@ from deepcanon.core.roles import (
     Decodes,
     Encodes,
     HasEnergy,
+    HasFilters,
     HasLogProb,
     HasUpdates,
     Predicts,
@@ -27,6 +28,7 @@ from deepcanon.core.roles import (
 )
 from deepcanon.pictures.bars import update_norms
 from deepcanon.pictures.curves import curves
+from deepcanon.pictures.filters import filter_grid, responses
 from deepcanon.pictures.images import Limits, image_grids, rows
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.points import decision_map, latent_map, scatter, truth_plot
@@ -70,7 +72,7 @@ def draw_run(
     if len(history) > 1:  # a single point, as of a model that learns in one step, is no curve
         drawn["curves"] = curves(history, f"{model.name()} on {data.name}", _unit(scene), summed=not model.surrogate)
     with at_rest(model), drawing_from(scene.generator()):
-        for picture in (_classified, _regressed, _sampled, _reconstructed, _gallery, _encoded, _updated):
+        for picture in (_classified, _regressed, _sampled, _reconstructed, _gallery, _filtered, _encoded, _updated):
             drawn |= picture(scene)
     return [save(figure, Path(folder) / f"{name}.png") for name, figure in drawn.items()]
 
@@ -217,6 +219,18 @@ def _gallery(scene: _Scene) -> dict[str, Figure]:
         return {}
     limits = (float(values.min()), float(values.max()))
     return {"gallery": rows(shown, scene.data.shape, limits=limits, title=f"{model.name()} on {scene.data.name}")}
+
+
+def _filtered(scene: _Scene) -> dict[str, Figure]:
+    model = scene.model
+    if not isinstance(model, HasFilters) or not scene.images:
+        return {}
+    filters, x = model.filters(), scene.some(COLUMNS).x
+    title = f"{model.name()} on {scene.data.name}"
+    drawn = {"filters": filter_grid(filters, f"{title}: first filters, white is positive")}
+    if x.ndim == 4 and x.shape[1] == filters.shape[1]:
+        drawn["responses"] = responses(x, filters, f"{title}: where its first filters answer")
+    return drawn
 
 
 def _updated(scene: _Scene) -> dict[str, Figure]:

@@ -1,0 +1,1 @@
+"""Models that look at images through convolutions."""

@@ -1,0 +1,55 @@
+"""What all convolutional classifiers share: images of a known size, soft labels, and filters to look at."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from deepcanon.core import DataError, Labelled, Terms, UsageError
+from deepcanon.models._predictor import Predictor
+from deepcanon.nn.checks import at_least
+
+
+class ImageClassifier(Predictor):
+    r"""A network that gives images one logit per class, trained with smoothed labels.
+
+    .. math:: q_k = (1 - \epsilon)\, [k = y] + \frac{\epsilon}{K}, \qquad
+        -\sum_k q_k \log p_k = -\log p_y + \epsilon \Bigl(\log p_y - \frac1K \sum_k \log p_k\Bigr)
+
+    The two terms of the right-hand side are the two terms of the loss; the second is for training only. Images lie in
+    memory with their channels last, which is how convolutions are fastest; weights keep torch's own order.
+    """
+
+    classes: int
+
+    def __init__(self, channels: int, height: int, width: int, classes: int, smoothing: float) -> None:
+        super().__init__()
+        at_least(1, channels=channels, height=height, width=width)
+        at_least(2, classes=classes)
+        if not 0 <= smoothing < 1:
+            raise UsageError(f"smoothing is a share of the label, from 0 to below 1 (got {smoothing})")
+        self.shape = (channels, height, width)
+        self.classes = classes
+        self.smoothing = smoothing
+
+    def loss(self, batch: Labelled) -> Terms:
+        log_p = self._outputs(*batch.inputs).log_softmax(-1)
+        nll = F.nll_loss(log_p, batch.y)
+        if not self.training or self.smoothing == 0:
+            return {"nll": nll}
+        return {"nll": nll, "smoothing": self.smoothing * (-log_p.mean() - nll)}
+
+    def filters(self) -> Tensor:
+        """The filters of the first convolution, (count, channels, height, width)."""
+        first = next(layer for layer in self.modules() if isinstance(layer, nn.Conv2d))
+        return first.weight.detach()
+
+    def _images(self, x: Tensor) -> Tensor:
+        """The images with their channels last in memory; rows of pixels become images again."""
+        if x.ndim < 2 or x.shape[1:].numel() != torch.Size(self.shape).numel():
+            raise DataError(
+                f"the model takes images of shape {self.shape}, channels first, got the shape {tuple(x.shape)}"
+            )
+        # Not .contiguous(): of one channel it thinks that any order is the right one, and leaves the strides alone.
+        return x.reshape(-1, *self.shape).to(memory_format=torch.channels_last)

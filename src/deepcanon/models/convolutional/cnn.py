@@ -1,0 +1,106 @@
+"""The convolutional network: convolutions and poolings in turn, then a linear map."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Labelled, Recipe, UsageError
+from deepcanon.models.convolutional._convolutional import ImageClassifier
+from deepcanon.nn.batch_norm import BatchNorm
+from deepcanon.nn.checks import at_least
+
+FIRST_KERNEL, KERNEL = 5, 3
+"""The first filters see more pixels: there are few of them, and strokes are wider than one pixel."""
+
+SUMMARY = 4
+"""The linear map sees at most so many places in height and width, whatever the size of the image."""
+
+
+class CNN(ImageClassifier):
+    r"""Stages that convolve, halve the image, normalise and rectify; a linear map reads the classes off the last one.
+
+    .. math:: h_0 = x, \qquad h_l = \max(0, \mathrm{BN}(\mathrm{pool}(W_l \star h_{l-1}))), \qquad
+        f(x) = A\, h_L + b
+
+    Here :math:`\star` is the cross-correlation, as everywhere in deep learning, and the pooling takes the maximum of
+    2x2 pixels; it stands before the normalisation, which then has a quarter of the work. A side that is one pixel long
+    already is not halved further. One epoch on MNIST with the settings of ``benchmarks/cnn.py`` is enough for 99 %.
+
+    References:
+        | Gradient-based learning applied to document recognition (LeCun et al., 1998), https://doi.org/10.1109/5.726791
+        | Batch normalization: accelerating deep network training by reducing internal covariate shift (Ioffe and
+          Szegedy, 2015), https://arxiv.org/abs/1502.03167
+        | Rethinking the inception architecture for computer vision (Szegedy et al., 2016; label smoothing),
+          https://arxiv.org/abs/1512.00567
+        | Super-convergence: very fast training of neural networks using large learning rates (Smith and Topin, 2018;
+          the one-cycle schedule), https://arxiv.org/abs/1708.07120
+
+    Arguments:
+        channels: The channels of an image: 1 if it is grey, 3 if it has colours.
+        height: The height of an image in pixels.
+        width: The width of an image in pixels.
+        classes: The number of classes.
+        hidden: The channels of each stage.
+        dropout: The probability to drop an input of the linear map in training.
+        smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training.
+    """
+
+    recipe = Recipe(
+        optimizer="sgd:momentum=0.9,nesterov=true,weight_decay=5e-4",
+        lr=0.1,
+        schedule="one_cycle",
+        batch_size=64,
+        epochs=20,
+    )
+
+    def __init__(
+        self,
+        channels: int,
+        height: int,
+        width: int,
+        classes: int,
+        hidden: tuple[int, ...] = (8, 32, 64),
+        dropout: float = 0.0,
+        smoothing: float = 0.1,
+    ) -> None:
+        super().__init__(channels, height, width, classes, smoothing)
+        if not hidden:
+            raise UsageError("a CNN needs at least one stage: hidden=(8,) or more (got none)")
+        at_least(1, hidden=min(hidden))
+        if not 0 <= dropout < 1:
+            raise UsageError(f"dropout is the probability to drop a unit, from 0 to below 1 (got {dropout})")
+        sides, inputs, kernel = (height, width), channels, FIRST_KERNEL
+        stages: list[nn.Module] = []
+        for outputs in hidden:
+            halving = (min(2, sides[0]), min(2, sides[1]))
+            stages.append(
+                nn.Sequential(
+                    nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, bias=False),  # BN has a bias of its own
+                    nn.MaxPool2d(halving),
+                    BatchNorm(outputs),
+                    nn.ReLU(inplace=True),
+                )
+            )
+            sides = (sides[0] // halving[0], sides[1] // halving[1])
+            inputs, kernel = outputs, KERNEL
+        self.stages = nn.Sequential(*stages)
+        windows = (-(-sides[0] // SUMMARY), -(-sides[1] // SUMMARY))
+        places = (-(-sides[0] // windows[0]), -(-sides[1] // windows[1]))
+        self.summary = nn.AvgPool2d(windows, ceil_mode=True) if max(windows) > 1 else nn.Identity()
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(inputs * places[0] * places[1], classes)
+
+    @classmethod
+    def example(cls) -> tuple[Self, Labelled]:
+        x = torch.randn(24, 1, 6, 6, generator=torch.Generator().manual_seed(0))
+        halves = torch.stack([x[..., :3].mean((1, 2, 3)), x[..., 3:].mean((1, 2, 3))], -1)
+        return cls(channels=1, height=6, width=6, classes=2, hidden=(4, 4)), Labelled(x, halves.argmax(-1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits, (B, classes)."""
+        maps = self.summary(self.stages(self._images(x)))  # (B, hidden[-1], at most 4, at most 4)
+        logits: Tensor = self.linear(self.dropout(maps.flatten(1)))
+        return logits

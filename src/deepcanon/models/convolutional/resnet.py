@@ -1,0 +1,187 @@
+"""The residual network: blocks that add to what they are given."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Labelled, Recipe, UsageError
+from deepcanon.models.convolutional._convolutional import ImageClassifier
+from deepcanon.nn.batch_norm import BatchNorm
+from deepcanon.nn.checks import at_least, one_of
+from deepcanon.nn.pointwise import Pointwise
+
+Stem = Literal["auto", "large", "small"]
+
+SMALL = 64
+"""Images with a side of at most so many pixels are small."""
+
+
+class Block(nn.Module):
+    """What all blocks share: the path around, which changes size where the block does."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample: nn.Sequential | None = None
+        if stride > 1 or inputs != outputs:
+            self.downsample = nn.Sequential(Pointwise(inputs, outputs, stride), BatchNorm(outputs))
+
+    def around(self, x: Tensor) -> Tensor:
+        if self.downsample is None:
+            return x
+        shortcut: Tensor = self.downsample(x)
+        return shortcut
+
+
+class Basic(Block):
+    """Two convolutions of 3x3 pixels."""
+
+    wider = 1
+
+    def __init__(self, inputs: int, channels: int, stride: int) -> None:
+        super().__init__(inputs, channels, stride)
+        self.conv1 = nn.Conv2d(inputs, channels, 3, stride, padding=1, bias=False)
+        self.bn1 = BatchNorm(channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.bn2 = BatchNorm(channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.relu(self.bn1(self.conv1(x)))
+        y = self.bn2(self.conv2(y))
+        out: Tensor = self.relu(y + self.around(x))
+        return out
+
+
+class Bottleneck(Block):
+    """A convolution of 3x3 pixels between two of one pixel, the second of which is four times as wide.
+
+    The stride is that of the convolution in the middle, as in most published weights, not of the first one as in the
+    paper, which throws three quarters of its input away.
+    """
+
+    wider = 4
+
+    def __init__(self, inputs: int, channels: int, stride: int) -> None:
+        super().__init__(inputs, self.wider * channels, stride)
+        self.conv1 = Pointwise(inputs, channels)
+        self.bn1 = BatchNorm(channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, stride, padding=1, bias=False)
+        self.bn2 = BatchNorm(channels)
+        self.conv3 = Pointwise(channels, self.wider * channels)
+        self.bn3 = BatchNorm(self.wider * channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.relu(self.bn1(self.conv1(x)))
+        y = self.relu(self.bn2(self.conv2(y)))
+        y = self.bn3(self.conv3(y))
+        out: Tensor = self.relu(y + self.around(x))
+        return out
+
+
+PLANS: dict[int, tuple[type[Basic] | type[Bottleneck], tuple[int, ...]]] = {
+    18: (Basic, (2, 2, 2, 2)),
+    34: (Basic, (3, 4, 6, 3)),
+    50: (Bottleneck, (3, 4, 6, 3)),
+}
+"""By the number of layers: the kind of block, and how many of them each stage has."""
+
+
+class ResNet(ImageClassifier):
+    r"""A deep network of blocks that learn what to add to their input, so that gradients pass them unhindered.
+
+    .. math:: h_{l+1} = \max(0, h_l + F_l(h_l)), \qquad f(x) = A\, \mathrm{mean}(h_L) + b
+
+    Each :math:`F_l` is two or three convolutions with batch normalisation; where a stage halves the image and doubles
+    the channels, :math:`h_l` passes through a convolution of one pixel. Names and shapes of the weights are those of
+    torchvision (and of timm), so that its files load by ``load_state_dict``; weights of Hugging Face are renamed by
+    :func:`deepcanon.interop.resnet_names.from_hugging_face`. The last normalisation of each block starts at zero, so
+    that training begins with the identity.
+
+    References:
+        | Deep residual learning for image recognition (He et al., 2016), https://arxiv.org/abs/1512.03385
+        | Accurate, large minibatch SGD: training ImageNet in 1 hour (Goyal et al., 2017; the start at zero),
+          https://arxiv.org/abs/1706.02677
+
+    Arguments:
+        channels: The channels of an image: 1 if it is grey, 3 if it has colours.
+        height: The height of an image in pixels.
+        width: The width of an image in pixels.
+        classes: The number of classes.
+        layers: The number of layers: 18, 34 or 50.
+        stem: How an image is received: "large" by a 7x7 convolution and a pooling, which together shrink it four times,
+            "small" by a 3x3 convolution that keeps its size, "auto" by the one that suits its size.
+        base: The channels of the first stage; each further stage has twice as many.
+        smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training.
+    """
+
+    recipe = Recipe(
+        optimizer="sgd:momentum=0.9,nesterov=true,weight_decay=5e-4",
+        lr=0.05,
+        schedule="one_cycle",
+        batch_size=64,
+        epochs=8,
+    )
+
+    def __init__(
+        self,
+        channels: int,
+        height: int,
+        width: int,
+        classes: int,
+        layers: int = 18,
+        stem: Stem = "auto",
+        base: int = 64,
+        smoothing: float = 0.1,
+    ) -> None:
+        super().__init__(channels, height, width, classes, smoothing)
+        if layers not in PLANS:
+            raise UsageError(f"a ResNet has {', '.join(map(str, PLANS))} layers (got {layers})")
+        one_of(("auto", "large", "small"), stem=stem)
+        at_least(1, base=base)
+        small = min(height, width) <= SMALL if stem == "auto" else stem == "small"
+        self.conv1 = nn.Conv2d(channels, base, 3, padding=1, bias=False) if small else _large_stem(channels, base)
+        self.bn1 = BatchNorm(base)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.Identity() if small else nn.MaxPool2d(3, stride=2, padding=1)
+        kind, counts = PLANS[layers]
+        stages, inputs = [], base
+        for number, count in enumerate(counts):
+            outputs = base * 2**number
+            strides = [1 if number == 0 else 2, *[1] * (count - 1)]
+            blocks = []
+            for stride in strides:
+                blocks.append(kind(inputs, outputs, stride))
+                inputs = kind.wider * outputs
+            stages.append(nn.Sequential(*blocks))
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages
+        self.fc = nn.Linear(inputs, classes)
+        self._initialise()
+
+    @classmethod
+    def example(cls) -> tuple[Self, Labelled]:
+        x = torch.randn(12, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+        halves = torch.stack([x[..., :4].mean((1, 2, 3)), x[..., 4:].mean((1, 2, 3))], -1)
+        return cls(channels=1, height=8, width=8, classes=2, base=2), Labelled(x, halves.argmax(-1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits, (B, classes)."""
+        h = self.maxpool(self.relu(self.bn1(self.conv1(self._images(x)))))  # (B, base, height, width), or a quarter
+        h = self.layer4(self.layer3(self.layer2(self.layer1(h))))  # (B, 8 * base * wider, an eighth of each side)
+        logits: Tensor = self.fc(h.mean((-2, -1)))
+        return logits
+
+    def _initialise(self) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            elif isinstance(module, Basic):
+                nn.init.zeros_(module.bn2.weight)
+            elif isinstance(module, Bottleneck):
+                nn.init.zeros_(module.bn3.weight)
+
+
+def _large_stem(channels: int, base: int) -> nn.Conv2d:
+    return nn.Conv2d(channels, base, 7, stride=2, padding=3, bias=False)

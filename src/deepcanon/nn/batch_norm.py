@@ -1,0 +1,29 @@
+"""Batch normalisation that also takes a batch of one."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class BatchNorm(nn.BatchNorm2d):
+    r"""torch's batch normalisation of images, :math:`y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \beta`.
+
+    In training :math:`\mu` and :math:`\sigma^2` are those of the batch, which a single value per channel does not have
+    (the last batch of an epoch may be one example, seen in one pixel at the end of a network). There torch refuses;
+    here the running statistics serve, as they do in evaluation, and are left as they are.
+
+    References:
+        | Batch normalization: accelerating deep network training by reducing internal covariate shift (Ioffe and
+          Szegedy, 2015), https://arxiv.org/abs/1502.03167
+
+    >>> import torch
+    >>> BatchNorm(2)(torch.ones(1, 2, 1, 1)).shape
+    torch.Size([1, 2, 1, 1])
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and x.numel() == x.shape[1]:
+            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        normalised: Tensor = super().forward(x)
+        return normalised
