@@ -1,7 +1,7 @@
 """A tensor with automatic differentiation on NumPy alone.
 
 Reading order: ``layout`` (where elements lie), ``storage`` and ``tensor`` (the object), ``operation`` (a row of the
-table and how its use is recorded), ``elementwise`` ``movement`` ``reductions`` ``linear`` ``networks`` (the table),
+table and how its use is recorded), ``elementwise`` ``movement`` ``reductions`` ``products`` ``networks`` (the table),
 ``autodiff``, ``trace``. Functions have the names and signatures of the Python array API standard where it has them.
 
 How the graph is walked: a recorded tensor ``t`` has ``t.node``, a :class:`Node` with
@@ -46,9 +46,6 @@ from deepcanon.tensor.errors import (
     ShapeError,
     TensorError,
 )
-from deepcanon.tensor.linear import (
-    einsum,
-)
 from deepcanon.tensor.movement import (
     pad,
     set_at,
@@ -77,6 +74,9 @@ from deepcanon.tensor.operation import (
     Node,
     Operation,
     no_grad,
+)
+from deepcanon.tensor.products import (
+    einsum,
 )
 from deepcanon.tensor.reductions import (
     logsumexp,

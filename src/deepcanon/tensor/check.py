@@ -17,7 +17,7 @@ class Worst(NamedTuple):
 
     order: int
     argument: int
-    index: tuple[int, ...]
+    place: tuple[int, ...]
     derivative: float
     difference: float
 
@@ -28,7 +28,7 @@ class Worst(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"derivative of order {self.order} by argument {self.argument} at {self.index}: {self.derivative:.9g}, "
+            f"derivative of order {self.order} by argument {self.argument} at {self.place}: {self.derivative:.9g}, "
             f"by finite differences {self.difference:.9g}, relative error {self.error:.1e}"
         )
 
@@ -64,9 +64,9 @@ def check_gradients(
     if order > 1:
         turns = [generator.uniform(0.5, 1.5, x.shape) for x in points]
 
-        def slope(*xs: Any) -> Tensor:
+        def slope(*xs: Any) -> Any:
             slopes = grad(value, numbers)(*xs)
-            return sum((d * turn).sum() for d, turn in zip(slopes, turns, strict=True))  # type: ignore[return-value]
+            return sum((d * turn).sum() for d, turn in zip(slopes, turns, strict=True))
 
         worst = max(worst, _compare(slope, points, 2, step), key=lambda entry: entry.error)
     if not worst.error <= tolerance:
@@ -78,13 +78,13 @@ def _compare(f: Callable[..., Tensor], points: list[np.ndarray[Any, Any]], order
     worst = Worst(order, 0, (), 0.0, 0.0)
     slopes = grad(f, tuple(range(len(points))))(*points)
     for number, (x, d) in enumerate(zip(points, slopes, strict=True)):
-        for index in np.ndindex(x.shape):
+        for place in np.ndindex(x.shape):
             there = []
             for sign in (1, -1):
                 moved = [p.copy() for p in points]
-                moved[number][index] += sign * step
+                moved[number][place] += sign * step
                 there.append(float(plain(f(*moved))))
-            entry = Worst(order, number, index, float(d.array[index]), (there[0] - there[1]) / (2 * step))
+            entry = Worst(order, number, place, float(d.array[place]), (there[0] - there[1]) / (2 * step))
             if not entry.error <= worst.error:
                 worst = entry
     return worst

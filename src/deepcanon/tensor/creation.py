@@ -55,7 +55,7 @@ def linspace(
 ) -> Tensor:
     """Equally spaced numbers."""
     _on(device)
-    return wrap(np.linspace(start, stop, num, dtype=dtype, endpoint=endpoint))  # type: ignore[call-overload]
+    return wrap(np.linspace(start, stop, num, dtype=dtype, endpoint=endpoint))
 
 
 def empty(shape: Shape, *, dtype: DType = None, device: str | None = None) -> Tensor:

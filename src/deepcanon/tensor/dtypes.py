@@ -63,8 +63,8 @@ def _dtype(type: Any) -> np.dtype[Any]:
 def finfo(type: DType | Tensor, /) -> FloatInfo:
     """The limits of a floating-point type; of a complex one, those of its parts."""
     info = np.finfo(_dtype(type))
-    numbers = (float(value) for value in (info.eps, info.max, info.min, info.smallest_normal))
-    return FloatInfo(int(info.bits), *numbers, np.dtype(info.dtype))
+    eps, top, bottom, small = (float(value) for value in (info.eps, info.max, info.min, info.smallest_normal))
+    return FloatInfo(int(info.bits), eps, top, bottom, small, np.dtype(info.dtype))
 
 
 def iinfo(type: DType | Tensor, /) -> IntegerInfo:

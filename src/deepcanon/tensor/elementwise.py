@@ -161,7 +161,7 @@ def _erf(x: np.ndarray[Any, Any]) -> Any:
     for coefficient in reversed(_ERFC[1:]):  # Clenshaw's recurrence
         above, current = current, 2 * u * current - above + coefficient
     tail = (u * current - above + _ERFC[0]) * np.exp(-t * t) / (1 + 2 * t)
-    series, small = x * 0, np.minimum(t, 0.5) ** 2
+    series, small = u * 0, np.minimum(t, 0.5) ** 2
     for coefficient in reversed(_ERF):
         series = series * small + coefficient
     return np.where(t < 0.5, x * series, np.copysign(1 - tail, x))

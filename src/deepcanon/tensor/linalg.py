@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from deepcanon.tensor import linear as l
 from deepcanon.tensor import movement as m
+from deepcanon.tensor import products as p
 from deepcanon.tensor import reductions as r
 from deepcanon.tensor.errors import GradientError
 from deepcanon.tensor.namespace import matmul, matrix_transpose, max, roll, sum, tensordot, vecdot
@@ -71,7 +71,7 @@ def _values(x: Tensor, name: str, advice: str) -> np.ndarray[Any, Any]:
 
 
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
-    return l.cholesky(x, upper=upper)
+    return p.cholesky(x, upper=upper)
 
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
@@ -80,7 +80,7 @@ def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
 
 
 def det(x: Tensor, /) -> Tensor:
-    return l.det(x)
+    return p.det(x)
 
 
 def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
@@ -91,7 +91,7 @@ def eigh(x: Tensor, /) -> Eigen:
     """Eigenvalues, growing, and eigenvectors of symmetric matrices; the derivative needs distinct eigenvalues."""
     if x.dtype.kind == "c":
         return Eigen(*(wrap(part) for part in np.linalg.eigh(x.array)))
-    return Eigen(*l.eigh(x))
+    return Eigen(*p.eigh(x))
 
 
 def eigvalsh(x: Tensor, /) -> Tensor:
@@ -99,7 +99,7 @@ def eigvalsh(x: Tensor, /) -> Tensor:
 
 
 def inv(x: Tensor, /) -> Tensor:
-    return l.inv(x)
+    return p.inv(x)
 
 
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
@@ -138,11 +138,11 @@ def qr(x: Tensor, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QR:
 
 def slogdet(x: Tensor, /) -> SignLog:
     """The sign of the determinant and the logarithm of its absolute value."""
-    return SignLog(wrap(np.linalg.slogdet(x.array).sign), l.logabsdet(x))
+    return SignLog(wrap(np.linalg.slogdet(x.array).sign), p.logabsdet(x))
 
 
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
-    return l.solve(x1, x2)
+    return p.solve(x1, x2)
 
 
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVD:

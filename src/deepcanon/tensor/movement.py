@@ -140,6 +140,13 @@ def is_basic(key: Any) -> bool:
     )
 
 
+def _get(x: Array, key: Any) -> Any:
+    y = x[key]
+    if isinstance(y, np.ndarray):
+        return y
+    return x[(*key, ...) if isinstance(key, tuple) else (key, ...)]  # a single element as a view, not as a number
+
+
 def _add_at(v: Array, shape: tuple[int, ...], key: Any) -> Array:
     out = np.zeros(shape, v.dtype)
     if is_basic(key):
@@ -159,7 +166,7 @@ add_at: Operation = Operation(  # zeros, to which v is added at the places of an
     "add_at", _add_at, lambda g, y, v, shape, key: getitem(g, key=key), reads=False
 )
 getitem: Operation = Operation(
-    "getitem", lambda x, key: x[key], lambda g, y, x, key: add_at(g, shape=x.shape, key=key), view=True, reads=False
+    "getitem", _get, lambda g, y, x, key: add_at(g, shape=x.shape, key=key), view=True, reads=False
 )
 _set: Operation = (
     Operation(  # where an index names a place twice, the value of which remains is not defined, nor is its delta

@@ -13,8 +13,8 @@ import numpy as np
 
 from deepcanon.tensor import elementwise as e
 from deepcanon.tensor import layout
-from deepcanon.tensor import linear as l
 from deepcanon.tensor import movement as m
+from deepcanon.tensor import products as p
 from deepcanon.tensor import reductions as r
 from deepcanon.tensor.errors import ShapeError
 from deepcanon.tensor.operation import Operation, Value
@@ -300,7 +300,7 @@ def moveaxis(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[
 
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The product of matrices in the last two axes."""
-    return l.matmul(x1, x2)
+    return p.matmul(x1, x2)
 
 
 def matrix_transpose(x: Tensor, /) -> Tensor:
@@ -346,7 +346,7 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Seq
     for a, b in zip(left, right, strict=True):
         second[b] = first[a]
     kept = [c for i, c in enumerate(first) if i not in left] + [c for i, c in enumerate(second) if i not in right]
-    return l.einsum(f"{first},{''.join(second)}->{''.join(kept)}", x1, x2)
+    return p.einsum(f"{first},{''.join(second)}->{''.join(kept)}", x1, x2)
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:

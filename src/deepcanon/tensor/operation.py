@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from deepcanon.tensor.errors import ShapeError
+from deepcanon.tensor.errors import ShapeError, TensorError
 
 Value = Any
 """An array or a tensor: the expressions of the table take both."""
@@ -181,6 +181,8 @@ def unary(op: Operation, a: Any) -> Any:
     x = a.array
     try:
         value = op.forward(x)
+    except TensorError:
+        raise
     except _ERRORS as error:
         raise op.complain((x,), error) from error
     if type(value) is not _ndarray:
@@ -215,6 +217,8 @@ def binary(op: Operation, a: Any, b: Any) -> Any:
         y, other = b, None
     try:
         value = op.forward(x, y)
+    except TensorError:
+        raise
     except _ERRORS as error:
         raise op.complain((x, y), error) from error
     if type(value) is not _ndarray:
@@ -255,11 +259,13 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Any:
             values.append(a)
     try:
         value = op.forward(*values, **options)
+    except TensorError:
+        raise
     except _ERRORS as error:
         raise op.complain(values, error) from error
     if type(value) is not _ndarray:
         value = np.asarray(value)
-    out = _new(type(first))
+    out: Any = _new(type(first))
     out.array = value
     out.node = None
     out._storage = None

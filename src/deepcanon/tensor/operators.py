@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any, Self
 
 from deepcanon.tensor import elementwise as e
-from deepcanon.tensor.linear import matmul
 from deepcanon.tensor.operation import Operand, binary, unary
+from deepcanon.tensor.products import matmul
 
 
 class Operators(Operand):
