@@ -22,8 +22,8 @@ def _on(device: str | None) -> None:
 def asarray(obj: Any, /, *, dtype: DType = None, device: str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor of numbers, nested lists or an array; an array is shared unless a copy is needed or asked for."""
     _on(device)
-    if isinstance(obj, Tensor) and (dtype is None or dtype == obj.dtype) and not copy:
-        return obj
+    if isinstance(obj, Tensor) and (dtype is None or dtype == obj.dtype):
+        return obj.copy() if copy else obj
     return wrap(np.array(_nested(obj), dtype=dtype, copy=copy))
 
 

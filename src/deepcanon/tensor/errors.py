@@ -9,5 +9,9 @@ class ShapeError(TensorError):
     """Shapes, axes or indices that do not fit an operation."""
 
 
+class AxisError(ShapeError, IndexError):
+    """An axis or index that a tensor does not have."""
+
+
 class GradientError(TensorError):
     """A derivative that does not exist, cannot be had any more, or would be spoilt by a write."""

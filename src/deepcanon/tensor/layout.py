@@ -23,7 +23,7 @@ from itertools import zip_longest
 from math import prod
 from typing import Any, NamedTuple, SupportsIndex
 
-from deepcanon.tensor.errors import ShapeError
+from deepcanon.tensor.errors import AxisError, ShapeError
 
 Shape = tuple[int, ...]
 
@@ -65,7 +65,7 @@ def axis_number(axis: SupportsIndex, ndim: int) -> int:
     """An axis counted from the front; negative ones count from the back."""
     number = operator.index(axis)
     if not -ndim <= number < ndim:
-        raise ShapeError(f"axis {number} is out of range: a tensor with {ndim} axes has axes {-ndim} to {ndim - 1}")
+        raise AxisError(f"axis {number} is out of range: a tensor with {ndim} axes has axes {-ndim} to {ndim - 1}")
     return number % ndim
 
 
@@ -115,7 +115,7 @@ def subscript(layout: Layout, key: Any) -> Layout:
     keys = list(key) if isinstance(key, tuple) else [key]
     taken = sum(k is not None and k is not Ellipsis for k in keys)
     if taken > len(layout.shape):
-        raise ShapeError(f"{taken} indices are too many for shape {layout.shape}")
+        raise AxisError(f"{taken} indices are too many for shape {layout.shape}")
     rest = [slice(None)] * (len(layout.shape) - taken)
     if Ellipsis in keys:
         place = keys.index(Ellipsis)
@@ -139,7 +139,7 @@ def subscript(layout: Layout, key: Any) -> Layout:
         else:
             number = operator.index(k)
             if not -size <= number < size:
-                raise ShapeError(f"index {number} is out of range for an axis of size {size}")
+                raise AxisError(f"index {number} is out of range for an axis of size {size}")
             offset += number % size * stride
     return Layout(tuple(shape), tuple(strides), offset)
 

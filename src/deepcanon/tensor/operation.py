@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from deepcanon.tensor.errors import ShapeError, TensorError
+from deepcanon.tensor.errors import AxisError, ShapeError, TensorError
 
 Value = Any
 """An array or a tensor: the expressions of the table take both."""
@@ -125,7 +125,7 @@ class Operation:
         hint: What must hold of the arguments, for error messages.
     """
 
-    __slots__ = ("differentiable", "forward", "hint", "joint", "name", "reads", "view", "vjps")
+    __slots__ = ("differentiable", "forward", "hint", "joint", "name", "reads", "simple", "view", "vjps")
 
     def __init__(
         self,
@@ -140,10 +140,16 @@ class Operation:
         self.name, self.forward, self.vjps, self.joint = name, forward, vjps, joint
         self.view, self.reads, self.hint = view, reads, hint
         self.differentiable = bool(vjps) or joint is not None
+        self.simple = self.differentiable and not view
         speaks(forward, self)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Apply it: arrays give an array, and as soon as one argument is a tensor the result is one."""
+        if not options and self.simple:
+            if len(args) == 1:
+                return unary(self, args[0]) if isinstance(args[0], Operand) else self.forward(*args)
+            if len(args) == 2 and (isinstance(args[0], Operand) or isinstance(args[1], Operand)):
+                return binary(self, *args)
         for a in args:
             if isinstance(a, Operand):
                 return apply(self, args, options)
@@ -158,8 +164,8 @@ class Operation:
         text = f"{self.name} does not fit shapes {shapes}: {self.hint or error}"
         if isinstance(error, np.linalg.LinAlgError):
             return np.linalg.LinAlgError(f"{self.name} of shape {shapes}: {error}")
-        if isinstance(error, IndexError) and not isinstance(error, ValueError):
-            return IndexError(text)
+        if isinstance(error, IndexError):
+            return AxisError(f"{self.name} does not fit shape {shapes}: {error}")
         return TypeError(f"{self.name}: {error}") if isinstance(error, TypeError) else ShapeError(text)
 
 
