@@ -119,6 +119,26 @@ def test_an_inner_value_can_be_differentiated_by() -> None:
     assert gradients(y * y + x, [y])[0].item() == 18.0
 
 
+def test_results_share_no_memory() -> None:
+    x, y = dt.tensor([1.0, 2.0], requires_grad=True), dt.tensor([3.0, 4.0], requires_grad=True)
+    delta = np.ones(2)
+    a, b = gradients(x + y, [x, y], delta)
+    a *= 5.0
+    assert (a.tolist(), b.tolist(), delta.tolist()) == ([5.0, 5.0], [1.0, 1.0], [1.0, 1.0])
+    (c,) = gradients(x.sum(), [x])
+    c[0] = 7.0
+    assert c.tolist() == [7.0, 1.0]
+
+
+@pytest.mark.parametrize("lose", [lambda x: dt.tensor([x, x]), lambda x: np.array([x]), lambda x: dt.asarray([x])])
+def test_a_derivative_is_not_lost_in_silence(lose: Any) -> None:
+    x = dt.tensor(1.0, requires_grad=True)
+    with pytest.raises(GradientError, match=r"lose its derivative; put tensors together with stack"):
+        lose(x)
+    with dt.no_grad():
+        lose(x)
+
+
 def test_types_may_differ() -> None:
     x, y = dt.tensor([1.0], np.float32, requires_grad=True), dt.tensor([2.0], requires_grad=True)
     dx, dy = gradients((x * y).sum(), [x, y])
@@ -155,8 +175,12 @@ def test_a_used_up_graph_says_so() -> None:
         gradients(y, [x])
 
 
+def raw(x: Any) -> Any:
+    return x.numpy() if isinstance(x, dt.Tensor) else x
+
+
 def test_an_operation_without_second_derivative_says_so() -> None:
-    cube = Operation("cube", lambda x: x**3, lambda g, y, x: np.asarray(g) * 3 * np.asarray(x) ** 2)
+    cube = Operation("cube", lambda x: x**3, lambda g, y, x: raw(g) * 3 * raw(x) ** 2)
     assert dt.grad(cube)(2.0).item() == 12.0
     with pytest.raises(
         GradientError, match=r"cube has no second derivative.*write the rule with operations on tensors"

@@ -165,10 +165,15 @@ def _gradients(
     ids = [x.node.id for x in inputs if x.node is not None]
     with recording_is(record):
         found = backward(starts, set(ids), record=record, keep=keep)
-    results = []
+    results: list[Tensor] = []
     for x, number in zip(inputs, ids, strict=True):
         d = found.get(number)
-        results.append(d if isinstance(d, Tensor) else wrap(np.zeros_like(x.array) if d is None else d))
+        if d is None:
+            d = np.zeros_like(x.array)
+        if not isinstance(d, Tensor):
+            shared = d.base is not None or any(d is other for other in (*map(plain, deltas), *map(plain, results)))
+            d = wrap(d.copy() if shared else d)  # so that writing to one result changes no other
+        results.append(d)
     return results
 
 

@@ -32,7 +32,7 @@ def plain(x: Any) -> Any:
 
 
 def tensor(data: Any, dtype: DType = None, *, requires_grad: bool = False) -> Tensor:
-    """A new tensor with a copy of numbers, an array or another tensor.
+    """A new tensor with a copy of numbers, an array or a tensor that is not recorded.
 
     >>> x = tensor([1.0, 2.0], requires_grad=True)
     >>> x * x + 1
@@ -46,7 +46,7 @@ def _nested(data: Any) -> Any:
     """Lists of tensors as lists of arrays."""
     if isinstance(data, list | tuple):
         return [_nested(entry) for entry in data]
-    return plain(data)
+    return np.asarray(data) if isinstance(data, Tensor) else data
 
 
 def wrap(array: Any, *, requires_grad: bool = False) -> Tensor:
@@ -188,6 +188,11 @@ class Tensor(Operators):
     # NumPy's protocols, and those of the array API standard.
 
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if self.requires_grad and recording.on:
+            raise GradientError(
+                "a recorded tensor was about to become an array and lose its derivative; put tensors together with "
+                "stack or concat, use a function of the table, or say x.numpy() if no derivative is wanted"
+            )
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
