@@ -221,6 +221,11 @@ class GraphBatch(AnyBatch):
         """``x``, sparse if it is."""
         return self.x if self.x.layout == torch.strided else Sparse.of(self.x)
 
+    @cached_property
+    def counted(self) -> Tensor:
+        """The numbers of the vertices in the mask."""
+        return self.mask.nonzero().squeeze(1)
+
     def __len__(self) -> int:
         return 1
 

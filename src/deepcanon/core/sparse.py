@@ -121,9 +121,10 @@ class _Product(torch.autograd.Function):
         ctx.matrix = matrix
         ctx.save_for_backward(dense if values.requires_grad else None)
         # A bag of embeddings is a row of the matrix: torch's kernel for it runs several times faster than that for CSR.
-        pattern = matrix.pattern
+        # Detached tensors spare it the notes that it would make for a gradient of its own.
+        table, pattern = dense.detach().contiguous(), matrix.pattern
         product: Tensor = torch.embedding_bag(
-            dense.contiguous(), pattern.columns, pattern.starts, False, 0, False, values, True
+            table, pattern.columns, pattern.starts, False, 0, False, values.detach(), True
         )[0]
         return product
 

@@ -8,7 +8,7 @@ import torch
 
 from deepcanon.core import AnyBatch, Model, at_rest
 from deepcanon.data.dataset import batches
-from deepcanon.train.randomness import kept, seed_from
+from deepcanon.train.randomness import kept, seed_from, seed_torch
 
 
 def evaluate(model: Model[Any], split: AnyBatch, *, seed: int = 0, size: int = 1024) -> dict[str, float]:
@@ -23,7 +23,7 @@ def evaluate(model: Model[Any], split: AnyBatch, *, seed: int = 0, size: int = 1
     """
     sums: dict[str, float] = {}
     with kept(), at_rest(model):
-        torch.manual_seed(seed_from(seed, "evaluate"))
+        seed_torch(seed_from(seed, "evaluate"))
         for batch in batches(split, size):
             terms = model.loss(batch)
             total = {"loss": torch.stack(list(terms.values())).sum()} if terms else {}

@@ -23,8 +23,16 @@ def seed_from(*parts: object) -> int:
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "little") >> 1
 
 
+def seed_torch(seed: int) -> None:
+    """As ``torch.manual_seed``, which notes down a stack trace for each kind of accelerator that is not there."""
+    if torch.accelerator.is_available():
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
+
+
 def seed_all(seed: int) -> None:
-    torch.manual_seed(seed)
+    seed_torch(seed)
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002  (code that draws from NumPy's global state must resume alike)
 
@@ -58,8 +66,12 @@ def restore(saved: State) -> None:
 @contextmanager
 def kept() -> Iterator[None]:
     """Whatever happens inside, the random states are the same afterwards."""
-    before = state()
+    python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     try:
         yield
     finally:
-        restore(before)
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+        torch.set_rng_state(cpu)
+        torch.cuda.set_rng_state_all(cuda)

@@ -1,0 +1,221 @@
+"""The laws of graph layers: any module called as ``f(x, edge_index)`` that gives one row for every vertex.
+
+``x`` is (nodes, features), ``edge_index`` (2, E) from the first row to the second, as in PyTorch Geometric.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Graph, GraphBatch, UsageError
+from deepcanon.laws.classifier import stirred
+from deepcanon.laws.finding import Finding, Measured, findings, law, violations
+from deepcanon.laws.probe import LOOSE, TIGHT, distance, same, seeded
+from deepcanon.laws.slope import slopes
+
+VERTICES = 10
+FEATURES = ("in_features", "in_channels")
+"""What layers call the number of features they take."""
+
+
+@law
+def every_vertex_gets_one_finite_row(module: nn.Module, batch: GraphBatch) -> Measured:
+    """The output has a finite row for every vertex, also where no edge is left."""
+    module, x, edges, _ = _precise(module, batch)
+    faults = []
+    with torch.no_grad():
+        for what, some in (("the graph", edges), ("its vertices without edges", edges[:, :0])):
+            rows = module(x, some)
+            if len(rows) != len(x):
+                faults.append(f"{len(x)} vertices give {tuple(rows.shape)} on {what}")
+            elif not rows.isfinite().all():
+                faults.append(f"{int((~rows.isfinite()).flatten(1).any(1).sum())} rows are not finite on {what}")
+    return violations(faults, f"{len(x)} vertices, with {edges.shape[1]} edges and with none")
+
+
+@law
+def order_of_vertices_does_not_matter(module: nn.Module, batch: GraphBatch) -> Measured:
+    """Vertices that are numbered otherwise get the same rows under their new numbers."""
+    module, x, edges, bound = _precise(module, batch)
+    order = torch.randperm(len(x), generator=seeded(0)).roll(1)
+    number = order.argsort()  # of the vertex that stood at each place
+    with torch.no_grad():
+        gap = distance(module(x[order], number[edges]), module(x, edges)[order])
+    return gap, bound, f"{len(x)} vertices numbered otherwise"
+
+
+@law
+def order_of_edges_does_not_matter(module: nn.Module, batch: GraphBatch) -> Measured:
+    """The list of edges is a set: in another order it gives the same."""
+    module, x, edges, bound = _precise(module, batch)
+    order = torch.randperm(edges.shape[1], generator=seeded(0))
+    with torch.no_grad():
+        gap = max(distance(module(x, edges[:, some]), module(x, edges)) for some in (order, order.flip(0)))
+    return gap, bound, f"{edges.shape[1]} edges in another order"
+
+
+@law
+def isolated_vertices_stay_alone(module: nn.Module, batch: GraphBatch) -> Measured:
+    """Vertices without edges change nobody's row, and get the finite row that they get in a graph of their own."""
+    module, x, edges, bound = _precise(module, batch)
+    lonely = torch.randn(3, x.shape[1], generator=seeded(0), dtype=x.dtype)
+    with torch.no_grad():
+        rows, before = module(torch.cat([x, lonely]), edges), module(x, edges)
+        alone = torch.cat([module(vertex, edges[:, :0]) for vertex in lonely.split(1)])
+    if len(rows) != len(x) + len(lonely):
+        return math.inf, bound, f"{len(x)} vertices and {len(lonely)} isolated ones give {len(rows)} rows"
+    others, own = distance(rows[: len(x)], before), distance(rows[len(x) :], alone)
+    gap = math.nan if math.isnan(others) or math.isnan(own) else max(others, own)
+    return (
+        gap,
+        bound,
+        f"3 isolated vertices move the others by {others:.2g}, and are {own:.2g} from what they are alone",
+    )
+
+
+@law
+def graphs_side_by_side_do_not_mix(module: nn.Module, batch: GraphBatch) -> Measured:
+    """Two graphs in one, block by block, get the rows that each gets alone: this is how graphs are batched."""
+    module, x, edges, bound = _precise(module, batch)
+    other, links = _another(x, edges)
+    with torch.no_grad():
+        together = module(torch.cat([x, other]), torch.cat([edges, links + len(x)], 1))
+        apart = torch.cat([module(x, edges), module(other, links)])
+    return distance(together, apart), bound, f"graphs of {len(x)} and {len(other)} vertices"
+
+
+@law
+def nan_in_another_graph_changes_no_bit(module: nn.Module, batch: GraphBatch) -> Measured:
+    """Whatever stands in another graph of the batch, even NaN, the rows of this one keep their bits."""
+    module, x, edges, _ = _precise(module, batch)
+    other, links = _another(x, edges)
+    both = torch.cat([edges, links + len(x)], 1)
+    with torch.no_grad():
+        healthy, poisoned = (
+            module(torch.cat([x, rows]), both)[: len(x)] for rows in (other, torch.full_like(other, math.nan))
+        )
+    changed = int((healthy.flatten(1) != poisoned.flatten(1)).any(1).sum())
+    return changed, 0, f"{changed} of {len(x)} rows change when the graph beside them is NaN"
+
+
+@law
+def messages_follow_the_edges(module: nn.Module, batch: GraphBatch) -> Measured:
+    """On a path of edges that all point forwards, a change reaches the next vertex and none of those before."""
+    module, x, _, bound = _precise(module, batch)
+    path = torch.stack([torch.arange(VERTICES - 1), torch.arange(1, VERTICES)])
+    random = seeded(0)
+    x = torch.randn(VERTICES, x.shape[1], generator=random, dtype=x.dtype)
+    middle = VERTICES // 2
+    reached, back = False, 0.0
+    with torch.no_grad():
+        before = module(x, path)
+        for _ in range(8):  # an activation may swallow one change
+            other = x.clone()
+            other[middle] += torch.randn(x.shape[1], generator=random, dtype=x.dtype)
+            after = module(other, path)
+            back = max(back, distance(after[:middle], before[:middle]))
+            reached |= not same(after[middle + 1], before[middle + 1])
+    faults = [] if back <= bound else [f"a change moves vertices before it by {back:.2g}: edges go from row 0 to row 1"]
+    if not reached:
+        faults.append("a change never reaches the next vertex")
+    return violations(faults, f"a change on a path of {VERTICES} vertices went forwards only")
+
+
+@law
+def same_input_same_output(module: nn.Module, batch: GraphBatch) -> Measured:
+    """In eval mode nothing is random and nothing is remembered, not even the last graph."""
+    module, x, edges, _ = _precise(module, batch)
+    other, links = _another(x, edges)
+    with torch.no_grad():
+        torch.manual_seed(1)
+        once = module(x, edges)
+        module(other, links)
+        torch.manual_seed(2)
+        gap = distance(module(x, edges), once)
+    return gap, 0, "the same graph before and after another one"
+
+
+@law
+def gradient_is_the_slope(module: nn.Module, batch: GraphBatch) -> Measured | None:
+    """Gradients, those of the features too, agree with central differences in double precision, along random lines."""
+    module, x, edges, bound = _precise(module, batch)
+    if bound > TIGHT:  # differences in single precision say nothing
+        return None
+    fed = _Fed(module, x)
+    pull = torch.randn(module(x, edges).shape, generator=seeded(1), dtype=x.dtype)
+    return slopes(fed, lambda: (module(fed.x, edges) * pull).sum())
+
+
+LAWS = (
+    every_vertex_gets_one_finite_row,
+    order_of_vertices_does_not_matter,
+    order_of_edges_does_not_matter,
+    isolated_vertices_stay_alone,
+    graphs_side_by_side_do_not_mix,
+    nan_in_another_graph_changes_no_bit,
+    messages_follow_the_edges,
+    same_input_same_output,
+    gradient_is_the_slope,
+)
+
+
+def check_graph(module: nn.Module, batch: Any) -> list[Finding]:
+    """What the laws of graph layers find in any module that is called with features and edges."""
+    if not isinstance(batch, GraphBatch):
+        raise UsageError("a graph layer is checked on a graph: GraphBatch(x, y, mask, graph)")
+    return findings(LAWS, module, batch)
+
+
+def invented_graph(module: nn.Module) -> GraphBatch:
+    """A random graph for a layer, the number of its features read off the module."""
+    named = [getattr(part, name, None) for part in module.modules() for name in FEATURES]
+    features = next((size for size in named if isinstance(size, int)), None)
+    if features is None:
+        raise UsageError(
+            f"how many features {type(module).__name__} takes is not said by {' or '.join(FEATURES)}; "
+            "give the class an example() that returns (module, GraphBatch(x, y, mask, graph))"
+        )
+    random = seeded(0)
+    half = torch.randint(VERTICES, (2, 2 * VERTICES), generator=random)
+    half = half[:, half[0] < half[1]].unique(dim=1)
+    x = torch.randn(VERTICES, features, generator=random)
+    y, mask = torch.arange(VERTICES) % 2, torch.ones(VERTICES, dtype=torch.bool)
+    return GraphBatch(x=x, y=y, mask=mask, graph=Graph(torch.cat([half, half.flip(0)], 1), VERTICES))
+
+
+class _Fed(nn.Module):
+    """A module with the features it is fed as one more parameter."""
+
+    def __init__(self, module: nn.Module, x: Tensor) -> None:
+        super().__init__()
+        self.module = module
+        self.x = nn.Parameter(x)
+
+
+def _precise(module: nn.Module, batch: GraphBatch) -> tuple[nn.Module, Tensor, Tensor, float]:
+    """The module stirred and in eval mode, features and edges, as exact as the module allows, and the bound that fits.
+
+    That is double precision, or single for a module that casts to single precision.
+    """
+    module = stirred(module).eval()
+    x, edges = batch.x.to_dense(), batch.graph.edge_index
+    double = copy.deepcopy(module).double()
+    try:
+        with torch.no_grad():
+            if double(x.double(), edges).dtype == torch.float64:
+                return double, x.double(), edges, TIGHT
+    except RuntimeError:  # which torch raises where precisions meet
+        pass
+    return module.float(), x.float(), edges, LOOSE
+
+
+def _another(x: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+    """A second graph, unlike the first: other features, and only the edges among two thirds of the vertices."""
+    count = max(1, 2 * len(x) // 3)
+    links = edges[:, (edges < count).all(0)]
+    return torch.randn(count, x.shape[1], generator=seeded(2), dtype=x.dtype), links

@@ -1,0 +1,97 @@
+"""The graph convolutional network of Kipf and Welling."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Graph, GraphBatch, Operator, Recipe, Sparse, Terms, UsageError
+from deepcanon.models.graphs._vertices import VertexClassifier
+from deepcanon.nn.activations import Activation, activation_layer
+from deepcanon.nn.checks import at_least
+from deepcanon.nn.graph_conv import GraphConv, dropped
+
+
+class GCN(VertexClassifier):
+    r"""Layers that average each vertex with its neighbours and then mix the features, to tell the classes of vertices.
+
+    .. math:: H_0 = X, \qquad H_l = \sigma(P H_{l-1} W_l^\top + b_l), \qquad
+              P = \tilde D^{-1/2} \tilde A \tilde D^{-1/2}, \quad \tilde A = A + I
+
+    :math:`\tilde D` holds the degrees of :math:`\tilde A`. The last layer has no activation: it gives logits. With
+    :math:`L` layers a vertex sees whatever is at most :math:`L` edges away, labelled or not. The first layer overfits
+    most easily and is held back by a penalty :math:`\tfrac\lambda2\lVert W_1\rVert^2`.
+
+    References:
+        | Semi-supervised classification with graph convolutional networks (Kipf and Welling, 2017),
+          https://arxiv.org/abs/1609.02907
+
+    Arguments:
+        features: The number of features of a vertex.
+        classes: The number of classes.
+        hidden: The widths of the hidden layers.
+        operator: How neighbours are summed: the name of an operator of the graph, by default :math:`P`.
+        activation: The activation :math:`\sigma` by name.
+        dropout: The probability to drop a feature at the entry of each layer in training.
+        decay: The weight :math:`\lambda` of the penalty on the first layer.
+    """
+
+    recipe = Recipe(lr=0.01, batch_size=1, epochs=200)
+
+    def __init__(
+        self,
+        features: int,
+        classes: int,
+        hidden: tuple[int, ...] = (16,),
+        operator: Operator = "gcn",
+        activation: Activation = "relu",
+        dropout: float = 0.5,
+        decay: float = 5e-4,
+    ) -> None:
+        super().__init__()
+        at_least(2, classes=classes)
+        if not 0 <= dropout < 1:
+            raise UsageError(f"dropout is the probability to drop a feature, from 0 to below 1 (got {dropout})")
+        if decay < 0:
+            raise UsageError(f"decay is the weight of a penalty, at least 0 (got {decay})")
+        widths = (features, *hidden, classes)
+        self.convs = nn.ModuleList(GraphConv(before, after, operator=operator) for before, after in pairwise(widths))
+        self.activation = activation_layer(activation)
+        self.dropout = dropout
+        self.decay = decay
+
+    @classmethod
+    def example(cls) -> tuple[Self, GraphBatch]:
+        random = torch.Generator().manual_seed(0)
+        ring = torch.arange(12)
+        edges = torch.cat([torch.stack([ring, ring.roll(1)]), torch.stack([ring.roll(1), ring])], 1)
+        y = (ring >= 6).long()
+        x = torch.randn(12, 3, generator=random) + y.unsqueeze(1)
+        return cls(features=3, classes=2, hidden=(8,)), GraphBatch(x=x, y=y, mask=ring % 2 == 0, graph=Graph(edges, 12))
+
+    def loss(self, batch: GraphBatch) -> Terms:
+        terms = super().loss(batch)
+        if self.decay:
+            terms["decay"] = 0.5 * self.decay * self.convs[0].get_parameter("weight").square().sum()
+        return terms
+
+    def forward(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
+        """The logits of every vertex, (nodes, classes); the graph may be given as its ``edge_index``."""
+        logits: Tensor = self.convs[-1](self._dropped(self._hidden(x, graph)), graph)
+        return logits
+
+    def embed(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
+        """The last hidden layer, (nodes, width); without one, the features themselves."""
+        hidden = self._hidden(x, graph)
+        return hidden.to_dense()
+
+    def _hidden(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor | Sparse:
+        for conv in self.convs[:-1]:
+            x = self.activation(conv(self._dropped(x), graph))
+        return x
+
+    def _dropped(self, x: Tensor | Sparse) -> Tensor | Sparse:
+        return dropped(x, self.dropout, self.training)
