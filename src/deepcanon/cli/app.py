@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from deepcanon.cli import checking, comparing, demo, look, show, training, unwrapping, using
+from deepcanon.cli import checking, comparing, demo, look, microscope, show, training, unwrapping, using
 
 WRONG_USAGE = 2
 FAILURE = 1
@@ -80,6 +80,7 @@ app.command("show", rich_help_panel=LOOK)(show.show)
 app.command("data", rich_help_panel=LOOK)(look.data)
 app.command("runs", rich_help_panel=LOOK)(look.runs)
 app.command("demo", rich_help_panel=LOOK)(demo.demo)
+app.command("microscope", rich_help_panel=LOOK, context_settings=MODEL_OPTIONS)(microscope.microscope)
 app.command("train", rich_help_panel=TRAIN, context_settings=MODEL_OPTIONS)(training.train)
 app.command("resume", rich_help_panel=TRAIN)(training.resume)
 app.command("compare", rich_help_panel=TRAIN)(comparing.compare)

@@ -1,0 +1,1 @@
+"""What looks at one model: the compute graph with the number on every edge."""
