@@ -164,7 +164,7 @@ def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: 
         return r.norm(x, axis=axes, keepdims=keepdims)
     size = abs(x)
     if ord == np.inf:
-        return max(size, axis=axes, keepdims=keepdims)
+        return (max if x.size else sum)(size, axis=axes, keepdims=keepdims)  # that of no elements is 0
     if ord == -np.inf:
         return -max(-size, axis=axes, keepdims=keepdims)
     if ord == 0:

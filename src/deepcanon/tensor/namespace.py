@@ -131,15 +131,15 @@ def where(condition: Tensor, x1: Tensor, x2: Tensor, /) -> Tensor:
 
 
 def _cast(x: Tensor, dtype: DType) -> Tensor:
-    return x if dtype is None else x.astype(dtype)
+    return x if dtype is None or x.dtype == dtype else x.astype(dtype)
 
 
 def sum(x: Tensor, /, *, axis: Axes = None, dtype: DType = None, keepdims: bool = False) -> Tensor:
-    return r.sum_(_cast(x, dtype), axis=axis, keepdims=keepdims)
+    return _cast(r.sum_(_cast(x, dtype), axis=axis, keepdims=keepdims), dtype)
 
 
 def prod(x: Tensor, /, *, axis: Axes = None, dtype: DType = None, keepdims: bool = False) -> Tensor:
-    return r.prod(_cast(x, dtype), axis=axis, keepdims=keepdims)
+    return _cast(r.prod(_cast(x, dtype), axis=axis, keepdims=keepdims), dtype)
 
 
 def mean(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
@@ -170,7 +170,7 @@ def cumulative_sum(
         if x.ndim != 1:
             raise ShapeError(f"cumulative_sum needs an axis for a tensor of shape {x.shape}")
         axis = 0
-    total = r.cumsum(_cast(x, dtype), axis=axis)
+    total = _cast(r.cumsum(_cast(x, dtype), axis=axis), dtype)
     if not include_initial:
         return total
     first = np.zeros(tuple(1 if i == axis % x.ndim else n for i, n in enumerate(x.shape)), total.dtype)
@@ -352,7 +352,8 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Seq
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The inner product along an axis; the first is conjugated where it is complex."""
     left: Value = conj(x1) if x1.dtype.kind == "c" else x1
-    return (moveaxis(left, axis, -1) * moveaxis(x2, axis, -1)).sum(axis=-1)
+    products = moveaxis(left, axis, -1) * moveaxis(x2, axis, -1)
+    return sum(products, axis=-1, dtype=products.dtype)
 
 
 def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: str | None = None) -> Tensor:
