@@ -11,7 +11,9 @@ import pytest
 import torch
 
 import deepcanon as dc
+from deepcanon.cli.comparing import contender
 from deepcanon.core import Model
+from deepcanon.studies.words import run_commands
 from deepcanon.train import Run
 
 Call = Callable[..., Any]
@@ -104,6 +106,19 @@ def test_few_labels_are_shown_beside_what_learns_without_the_unlabelled_examples
     inner = dc.load(run).model
     assert isinstance(inner, Model)
     assert Run.open(run).info["model"]["arguments"]["model"]["arguments"]["hidden"] == [16]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_methods_are_compared_with_plain_models(call: Call, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("a,b,kind\n" + "".join(f"{i % 7},{i % 5 + 9 * (i % 2)},{'xy'[i % 2]}\n" for i in range(80)))
+    method = "fixmatch:model=mlp,model.hidden=4,weight=0.5"
+    words = ["--data", f"{rows}:labels=6", "--target", "kind", "--out", tmp_path / "out", "--budget", "0.2", "--json"]
+    answer = call("compare", method, "softmax_regression", *words)
+    assert answer.code == 0, answer.stderr
+    assert [entry["error"] for entry in answer.json["runs"]] == [None, None]
+    commands = run_commands(answer.json, [contender(method), contender("softmax_regression")])
+    assert "--model mlp --model.hidden 4 --weight 0.5" in commands[0]
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -106,7 +106,7 @@ def test_an_update_is_the_scaled_product_of_its_factors() -> None:
 
 
 def test_peft_computes_the_same_on_the_same_weights() -> None:
-    peft = pytest.importorskip("peft", reason="peft is not installed; it is among the extras for benchmarks")
+    peft = pytest.importorskip("peft", reason="needs peft, of deepcanon[oracles]")
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 16, 3)).double()
     theirs = peft.get_peft_model(

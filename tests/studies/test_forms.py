@@ -29,6 +29,13 @@ def test_a_form_that_is_asked_for_is_what_models_of_any_values_get() -> None:
     assert forms["binary"].name == "digits:binary"
 
 
+def test_hidden_labels_stay_hidden_in_every_form() -> None:
+    forms = Forms("digits:labels=40")
+    names = [forms[form].name for form in ("plain", "binary", "dequantised")]
+    assert names == ["digits:labels=40", "digits:binary:labels=40", "digits:dequantised:labels=40"]
+    assert [len(forms[form].train.y) for form in ("plain", "binary", "dequantised")] == [40, 40, 40]
+
+
 def test_points_and_tables_stay_as_they_are_but_densities_and_probabilities_are_told_apart(tmp_path: Path) -> None:
     forms = Forms("moons")
     assert forms.suiting("real") == forms.suiting("any") == "plain"

@@ -1,4 +1,4 @@
-"""Rivals learn from the same labels: label spreading is scikit-learn's, and in clean clusters a label or two are enough."""
+"""Rivals learn from the same labels: label spreading is scikit-learn's, and in clean clusters few labels are enough."""
 
 import pytest
 import torch

@@ -13,6 +13,7 @@ from deepcanon.cli.output import Json, Output
 from deepcanon.cli.training import Threads, use_threads
 
 if TYPE_CHECKING:
+    from deepcanon.cli.arguments import Wanted
     from deepcanon.studies.compare import Contender
     from deepcanon.studies.tables import Row, Section
 
@@ -73,7 +74,6 @@ def contender(text: str) -> Contender:
     from deepcanon.catalogue import find
     from deepcanon.cli.arguments import wanted
     from deepcanon.core import UsageError
-    from deepcanon.studies.compare import Contender
 
     name, _, rest = text.partition(":")
     options: dict[str, list[str]] = {}
@@ -82,8 +82,18 @@ def contender(text: str) -> Contender:
         if not equals:
             raise UsageError(f"arguments are written NAME:argument=value,argument=value; got {text!r}")
         options[key.strip().replace("-", "_")] = value.split("/")
-    asked = wanted(find(name), options, prefix="")
-    return Contender(text, asked.cls, asked.arguments)
+    return _as_contender(text, wanted(find(name), options, prefix=""))
+
+
+def _as_contender(label: str, asked: Wanted) -> Contender:
+    from deepcanon.cli.arguments import Wanted
+    from deepcanon.core import UsageError
+    from deepcanon.studies.compare import Contender
+
+    if asked.run is not None:
+        raise UsageError(f"compare trains every model from its start; name a model in place of the run {asked.run}")
+    parts = {n: _as_contender(n, value) for n, value in asked.arguments.items() if isinstance(value, Wanted)}
+    return Contender(label, asked.cls, {**asked.arguments, **parts})
 
 
 def _show(voice: Output, section: Section) -> None:

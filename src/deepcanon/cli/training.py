@@ -115,11 +115,12 @@ def resume(run: Folder, threads: Threads = None, json: Json = False) -> None:
     use_threads(threads)
     result = deepcanon.resume(run)
     voice, opened = Output(json), open_run(run)
-    spec = opened.info["model"]
-    set_beside(
-        voice, run, result.model, own_data(opened),
-        lambda changes: build({**spec, "arguments": {**spec["arguments"], **changes}}, find),
-    )  # fmt: skip
+    if hasattr(result.model, "supervised"):
+        spec = opened.info["model"]
+        set_beside(
+            voice, run, result.model, own_data(opened),
+            lambda changes: build({**spec, "arguments": {**spec["arguments"], **changes}}, find),
+        )  # fmt: skip
     report(voice, run, {"train": result.train, "valid": result.valid, "test": result.test})
 
 
@@ -193,9 +194,9 @@ def set_beside(
     from deepcanon.pictures import save
     from deepcanon.studies.semi_supervised import beside, picture
 
-    if not hasattr(model, "supervised") or not isinstance(data.train, SemiBatch):
-        return
     run = open_run(folder)
+    if not hasattr(model, "supervised") or not isinstance(data.train, SemiBatch) or "beside" in run.info:
+        return
     rivals = beside(model, build, data, run.settings, out.say)
     if out.first:
         save(picture(rivals, data), run.pictures / "beside.png")

@@ -31,7 +31,10 @@ FILE = "compare.json"
 
 @dataclass(frozen=True)
 class Contender:
-    """A model to be compared: its class, and those constructor arguments that do not come from the data."""
+    """A model to be compared: its class, and those constructor arguments that do not come from the data.
+
+    An argument that is itself a model is a contender of its own.
+    """
 
     label: str
     cls: type[Model[Any]]
@@ -43,13 +46,19 @@ class Contender:
             raise UsageError(
                 f"{self.cls.name()} learns from {self.cls.eats().words}; {data.name} gives {data.train.words}"
             )
-        return self.cls(**with_sizes(self.cls, data.sizes, self.arguments, data.name))
+        given = {n: value.build(data) if isinstance(value, Contender) else value for n, value in self.arguments.items()}
+        return self.cls(**with_sizes(self.cls, data.sizes, given, data.name))
 
     def find(self, name: str) -> type[Model[Any]]:
-        """The class again, for a run that is opened; no other class can be in it."""
-        if name != self.cls.name():
+        """The class again, or that of a model inside, for a run that is opened; no other class can be in it."""
+        known = {contender.cls.name(): contender.cls for contender in self._all()}
+        if name not in known:
             raise UsageError(f"the run holds a {name} where {self.label} was expected; choose another folder")
-        return self.cls
+        return known[name]
+
+    def _all(self) -> list[Contender]:
+        inner = [value for value in self.arguments.values() if isinstance(value, Contender)]
+        return [self, *(each for contender in inner for each in contender._all())]
 
 
 class Entry(TypedDict):

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from deepcanon.core import Support
 from deepcanon.data import Dataset, load_data
+from deepcanon.data.few_labels import MARK
 from deepcanon.data.forms import in_form
 
 Form = Literal["binary", "dequantised", "plain"]
@@ -27,6 +28,7 @@ class Forms:
         self.given.split("test")
         form = self.given.preprocessing.get("form")
         base = load_data(name.removesuffix(f":{form}"), target=target) if form else self.given
+        self._hidden = [part for part in (form or "").split(":") if part.startswith(MARK)]
         self._made: dict[Form, Dataset[Any]] = {}
         self._base = base
 
@@ -47,9 +49,9 @@ class Forms:
     def _in(self, form: Form) -> Dataset[Any]:
         if form == "plain":
             return self.given
-        if self._base.kind != "images" or (form == "binary" and _is_binary(self._base)):
-            return self._base
-        return in_form(self._base, form)
+        same = self._base.kind != "images" or (form == "binary" and _is_binary(self._base))
+        data = self._base if same else in_form(self._base, form)
+        return in_form(data, *self._hidden) if self._hidden else data
 
 
 def _is_binary(data: Dataset[Any]) -> bool:

@@ -98,8 +98,15 @@ def run_commands(comparison: Comparison, contenders: Sequence[Contender]) -> lis
     return found
 
 
-def _options(arguments: Mapping[str, Any]) -> list[str]:
-    return [word for name, value in arguments.items() for word in (f"--{name}".replace("_", "-"), _written(value))]
+def _options(arguments: Mapping[str, Any], prefix: str = "--") -> list[str]:
+    words: list[str] = []
+    for name, value in arguments.items():
+        option = f"{prefix}{name}".replace("_", "-")
+        if isinstance(value, Contender):
+            words += [option, value.cls.name(), *_options(value.arguments, f"{option}.")]
+        else:
+            words += [option, _written(value)]
+    return words
 
 
 def _written(value: Any) -> str:

@@ -1,0 +1,73 @@
+"""Few labels: methods that use unlabelled examples beside those that do not, over paired seeds.
+
+    python benchmarks/semi_supervised.py --data moons:labels=6 --seeds 10
+
+Each seed decides which labels stay, where the network starts and the order of the examples, alike for all. The settings
+were fixed on seeds from 100 on; the digits get fewer steps than they could use.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from deepcanon.core import Model
+from deepcanon.data import load_data
+from deepcanon.methods.consistency import Consistency
+from deepcanon.methods.fixmatch import FixMatch
+from deepcanon.models.feedforward.mlp import MLP
+from deepcanon.studies.semi_supervised import beside
+from deepcanon.train import Settings, fit
+
+METHODS: dict[str, type[Model[Any]]] = {"consistency": Consistency, "fixmatch": FixMatch}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", default="moons:labels=6")
+    parser.add_argument("--method", choices=METHODS, default="consistency")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--lr", type=float, default=1e-2)
+    parser.add_argument("--argument", action="append", default=[], help="of the method, as strong=0.25")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    given = {name: float(value) for name, value in (pair.split("=") for pair in asked.argument)}
+    scores: dict[str, list[float]] = {}
+    for seed in range(asked.first, asked.first + asked.seeds):
+        for name, accuracy in one(asked.data, METHODS[asked.method], given, seed, asked.steps, asked.lr).items():
+            scores.setdefault(name, []).append(accuracy)
+    print(
+        f"{asked.data}, {asked.steps} steps, seeds {asked.first} to {asked.first + asked.seeds - 1}, test accuracy in %"
+    )
+    for name, values in scores.items():
+        each = 100 * np.array(values)
+        print(
+            f"{name:32s} {each.mean():5.1f} ± {each.std(ddof=1):4.1f}   {' '.join(f'{value:5.1f}' for value in each)}"
+        )
+
+
+def one(
+    data: str, method: type[Model[Any]], given: Mapping[str, Any], seed: int, steps: int, lr: float
+) -> dict[str, float]:
+    """The accuracies of all rivals with one seed."""
+    few = load_data(f"{data},seed={seed}")
+    sizes = {"features": few.sizes["features"], "classes": few.sizes["classes"]}
+
+    def build(changes: Mapping[str, Any]) -> Model[Any]:
+        return method(MLP(**sizes, hidden=(64, 64)), **{**given, **changes})
+
+    torch.manual_seed(seed)
+    model = build({})
+    settings = Settings.resolve(model.recipe, steps=steps, lr=lr, seed=seed)
+    fit(model, few, quiet=True, **settings.to_json())
+    return {rival.name: rival.accuracy for rival in beside(model, build, few, settings)}
+
+
+if __name__ == "__main__":
+    main()
