@@ -1,0 +1,61 @@
+"""Graphs by class: what is wrong is ringed, what was told is square, small graphs lie by their edges."""
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from deepcanon.core import Graph
+from deepcanon.pictures.graphs import MOST_LAID_OUT, between_corners, class_graph, layout
+
+
+def drawn(nodes: int, classes: int, wrong: Tensor) -> tuple[Figure, Tensor]:
+    """A picture of a ring in which these vertices are said wrongly, and its first four were told."""
+    ring = torch.stack([torch.arange(nodes), torch.arange(nodes).roll(1)])
+    true = torch.arange(nodes) % classes
+    said = torch.where(wrong, (true + 1) % classes, true)
+    shares = 0.1 / classes + 0.9 * torch.nn.functional.one_hot(said, classes)
+    told = torch.arange(nodes) < 4
+    figure = class_graph(Graph(ring, nodes), true, shares, told=told, counted=~told, part="test", title="a ring")
+    return figure, said
+
+
+def test_what_is_said_wrongly_is_ringed_in_both_panels() -> None:
+    wrong = torch.arange(8) % 5 == 4  # of the vertices that count, one
+    figure, _ = drawn(8, 3, wrong)
+    left, right = figure.axes
+    for axes in (left, right):
+        *dots, rings = axes.collections[1:]
+        assert len(rings.get_offsets()) == 1
+        assert sum(len(dot.get_offsets()) for dot in dots) == 8
+        assert sum(len(dot.get_offsets()) for dot in dots[1::2]) == 4
+    assert right.get_title(loc="left") == "Said classes: 75.0% right of 4 in test"
+
+
+def test_a_vertex_is_never_ringed_outside_the_part_that_is_judged() -> None:
+    figure, _ = drawn(8, 3, torch.arange(8) < 4)
+    assert len(figure.axes[0].collections[-1].get_offsets()) == 0
+    assert "100.0% right" in figure.axes[1].get_title(loc="left")
+
+
+def test_a_large_graph_stands_between_the_corners_of_its_classes() -> None:
+    nodes = MOST_LAID_OUT + 1
+    for classes in (2, 3, 7):
+        figure, said = drawn(nodes, classes, torch.zeros(nodes, dtype=torch.bool))
+        names = [text.get_text() for text in figure.axes[0].texts]
+        assert names == [str(c) for c in range(classes)]
+        places = between_corners(torch.nn.functional.one_hot(said, classes).double())
+        assert len(places.round(decimals=6).unique(dim=0)) == (nodes if classes == 2 else classes)
+    certain, unsure = between_corners(torch.tensor([[1.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3]]))
+    torch.testing.assert_close(certain, torch.tensor([0.0, 1.0], dtype=torch.float64))
+    torch.testing.assert_close(unsure, torch.zeros(2, dtype=torch.float64), rtol=0, atol=1e-7)
+
+
+def test_layouts_are_the_same_again_and_wider_than_high() -> None:
+    path = torch.stack([torch.arange(7), torch.arange(1, 8)])
+    for graph in (Graph(path, 8), Graph(path[:, ::2], 9), Graph(path[:, :0], 1)):
+        places = layout(graph)
+        assert torch.equal(places, layout(graph))
+        assert places.shape == (graph.nodes, 2)
+        assert places.isfinite().all()
+        width, height = places.amax(0) - places.amin(0)
+        assert width >= height
