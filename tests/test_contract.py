@@ -11,7 +11,7 @@ import torch
 
 import deepcanon as dc
 from deepcanon import catalogue, laws, pictures, train
-from deepcanon.core import Labelled, Model
+from deepcanon.core import GraphBatch, Labelled, Model
 from deepcanon.data import Dataset
 from deepcanon.train import Run, checkpoint
 
@@ -40,6 +40,8 @@ def kinds(cls: type[Model[Any]]) -> list[str]:
         found.append("score")
     if hasattr(model, "posterior") and hasattr(model, "reverse"):
         found.append("diffusion")
+    if isinstance(batch, GraphBatch):
+        found.append("graph")
     if cls.__module__.startswith("deepcanon.methods."):
         found.append("method")
     return found
@@ -56,6 +58,7 @@ def test_the_catalogue_finds_the_models() -> None:
     assert kinds(catalogue.find("realnvp")) == ["contract", "continuous", "sampler", "flow"]
     assert kinds(catalogue.find("score_matching")) == ["contract", "score"]
     assert kinds(catalogue.find("ddpm")) == ["contract", "diffusion"]
+    assert kinds(catalogue.find("gcn")) == ["contract", "graph"]
     assert kinds(catalogue.find("fixmatch")) == ["contract", "classifier", "method"]
 
 

@@ -22,6 +22,7 @@ from deepcanon.laws.discrete import check_discrete
 from deepcanon.laws.energy import check_energy
 from deepcanon.laws.finding import Finding, report
 from deepcanon.laws.flow import check_flow
+from deepcanon.laws.graph import check_graph, invented_graph
 from deepcanon.laws.latent import check_latent
 from deepcanon.laws.method import check_method
 from deepcanon.laws.sampler import check_sampler
@@ -40,6 +41,7 @@ KINDS: dict[str, Callable[[nn.Module, Batch], list[Finding]]] = {
     "flow": check_flow,
     "score": check_score,
     "diffusion": check_diffusion,
+    "graph": check_graph,
     "method": check_method,
 }
 
@@ -53,6 +55,8 @@ def check(target: Any, kind: str) -> list[Finding]:
     module, batch = target_of(target)
     if batch is None and kind == "classifier":
         batch = invented_batch(module)
+    if batch is None and kind == "graph":
+        batch = invented_graph(module)
     if batch is None:
         raise UsageError(
             f"{type(module).__name__} brings no examples; give it an example() that returns (module, batch)"

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, Labelled, Model, at_rest, draw, drawing_from
+from deepcanon.core import Batch, GraphBatch, Labelled, Model, at_rest, draw, drawing_from
 from deepcanon.core.roles import (
     Decodes,
     Encodes,
@@ -29,6 +29,7 @@ from deepcanon.core.roles import (
 from deepcanon.pictures.bars import update_norms
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
+from deepcanon.pictures.graphs import class_graph
 from deepcanon.pictures.images import Limits, image_grids, rows
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.points import decision_map, latent_map, scatter, truth_plot
@@ -72,7 +73,7 @@ def draw_run(
     if len(history) > 1:  # a single point, as of a model that learns in one step, is no curve
         drawn["curves"] = curves(history, f"{model.name()} on {data.name}", _unit(scene), summed=not model.surrogate)
     with at_rest(model), drawing_from(scene.generator()):
-        for picture in (_classified, _regressed, _sampled, _reconstructed, _gallery, _filtered, _encoded, _updated):
+        for picture in PICTURES:
             drawn |= picture(scene)
     return [save(figure, Path(folder) / f"{name}.png") for name, figure in drawn.items()]
 
@@ -94,7 +95,7 @@ class _Scene:
         batch: Batch = getattr(data, part)
         device = next((t.device for t in (*model.parameters(), *model.buffers())), batch.x.device)
         batch = batch.to(device)
-        real = batch.x.is_floating_point() and batch.x.numel() > 0
+        real = batch.x.is_floating_point() and batch.x.layout == torch.strided and batch.x.numel() > 0
         limits = (float(batch.x.min()), float(batch.x.max())) if real else (0.0, 1.0)
         return cls(model, data, batch, part, limits, seed)
 
@@ -149,6 +150,23 @@ def _classified(scene: _Scene) -> dict[str, Figure]:
             batch.x, batch.y, scene.data.labels, f"Decisions, with {scene.part} data: accuracy {right:.2%}",
         )  # fmt: skip
     return drawn
+
+
+def _graphed(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.batch
+    if not isinstance(batch, GraphBatch) or not hasattr(model, "predict"):
+        return {}
+    shares = model.predict(*batch.inputs, how="mean").cpu()
+    true, said = (classes[batch.mask].cpu() for classes in (batch.y, shares.argmax(1).to(batch.y.device)))
+    classes = shares.shape[1]
+    matrix = torch.bincount(true * classes + said, minlength=classes**2).reshape(classes, classes)
+    right = float((said == true).double().mean())
+    words = f"Confusion on {scene.part}: accuracy {right:.2%} of {len(true)} vertices"
+    graph = class_graph(
+        batch.graph, batch.y, shares, told=scene.data.train.mask, counted=batch.mask, labels=scene.data.labels,
+        part=scene.part, title=f"{model.name()} on {scene.data.name}",
+    )  # fmt: skip
+    return {"graph": graph, "confusion": confusion(matrix, scene.data.labels, words)}
 
 
 def _mistakes(scene: _Scene, shares: Tensor, said: Tensor, true: Tensor) -> Figure:
@@ -255,3 +273,8 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
         return {}
     title = f"{model.name()}: codes of {len(codes)} {scene.part} examples"
     return {"latent_map": latent_map(codes, batch.y, scene.data.labels, title)}
+
+
+PICTURES = (
+    _classified, _graphed, _regressed, _sampled, _reconstructed, _gallery, _filtered, _encoded, _updated,
+)  # fmt: skip
