@@ -67,6 +67,12 @@ def test_an_inner_derivative_is_not_confused_with_an_outer_one() -> None:
     assert dt.grad(lambda x: dt.grad(lambda z: z * x)(x))(3.0).item() == 1.0
 
 
+def test_the_derivative_in_a_direction_can_be_differentiated() -> None:
+    """d/dx of (3 x^2 v) is 6 x v."""
+    assert dt.grad(lambda x: dt.jvp(lambda z: z**3, [x], [5.0])[1])(2.0).item() == pytest.approx(60.0, rel=1e-14)
+    assert not dt.jvp(lambda z: z**3, [2.0], [5.0])[1].requires_grad
+
+
 def test_a_derivative_inside_a_closure_is_recorded_for_hidden_parameters() -> None:
     """The penalty on the slope of a network by its input, differentiated by the network's weights."""
     w = dt.tensor(W, requires_grad=True)

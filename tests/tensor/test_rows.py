@@ -201,6 +201,17 @@ CASES: dict[str, Case] = {
         lambda x: x.diagonal(1, -2, -1),
         (CUBE,),
     ),
+    "np.clip": same(lambda x: np.clip(x, -1, 1), lambda x: x.clamp(-1, 1), A),
+    "np.roll": same(lambda x: np.roll(x, 3), lambda x: x.roll(3), A),
+    "np.tile": same(lambda x: np.tile(x, 2), lambda x: x.tile(2), A),
+    "np.moveaxis": same(lambda x: np.moveaxis(x, 0, -1), lambda x: x.movedim(0, -1), CUBE),
+    "np.ravel": same(np.ravel, torch.ravel, CUBE),
+    "np.tril": same(np.tril, torch.tril, A),
+    "np.triu": same(lambda x: np.triu(x, 1), lambda x: x.triu(1), A),
+    "np.trace": same(np.trace, torch.trace, A),
+    "np.tensordot": same(np.tensordot, torch.tensordot, CUBE, draw(3, 4)),
+    "np.outer": same(np.outer, torch.outer, ROW, draw(2)),
+    "np.linalg.norm": same(np.linalg.norm, torch.linalg.norm, A),
     "linear": Case(dt.linear, lambda x, w, b: x @ w.T + b, F.linear, (CUBE, draw(5, 4), draw(5))),
     "softmax": Case(lambda x: dt.softmax(x, axis=1), None, lambda x: x.softmax(1), (CUBE,)),
     "log_softmax": Case(dt.log_softmax, None, lambda x: x.log_softmax(-1), (CUBE,)),
@@ -365,6 +376,15 @@ def test_steps_equal_numpy_and_are_not_recorded(name: str) -> None:
     np.testing.assert_array_equal(out.numpy(), ufunc(*args))
     if kind is np.float64:
         assert not ufunc(*(dt.tensor(a, requires_grad=True) for a in args)).requires_grad
+
+
+def test_like_and_round() -> None:
+    x = dt.tensor([1.4, 2.6], np.float32)
+    assert (np.zeros_like(x).tolist(), np.ones_like(x).dtype, np.round(x).tolist()) == (
+        [0.0, 0.0],
+        np.float32,
+        [1.0, 3.0],
+    )
 
 
 def test_numpy_functions_that_are_answered_are_numpys() -> None:

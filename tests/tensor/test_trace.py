@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -55,6 +56,14 @@ def test_tensors_flow_back_through_the_transposed_jacobian() -> None:
     w, x = np.arange(6.0).reshape(2, 3), dt.tensor([1.0, -1.0, 2.0], requires_grad=True)
     delta = np.array([0.8, -0.6])
     assert dt.trace(w @ x, delta).deltas[x.node.id].tolist() == (w.T @ delta).tolist()
+
+
+def test_a_trace_prints_as_a_table() -> None:
+    w, x = dt.tensor(3.0, requires_grad=True), dt.tensor([1.0, 2.0], requires_grad=True)
+    lines = str(dt.trace((w * x).sum())).splitlines()
+    assert lines[0].split() == ["edge", "shape", "value", "delta"]
+    assert re.split(r"\s{2,}", lines[1])[1:] == ["(2,)", "[3. 6.]", "[1. 1.]"]
+    assert [line.split()[-1] for line in lines[2:]] == ["3.", "3.]"]
 
 
 NET = {

@@ -208,8 +208,7 @@ def depends_on_others(output: Node, own: set[int]) -> bool:
 
 
 def _call(f: Function, args: Sequence[Any], argnums: tuple[int, ...]) -> tuple[Any, list[Tensor]]:
-    """f with the chosen arguments as fresh tensors to differentiate by; what these are aliases of stays in the
-    graph."""
+    """f with the chosen arguments as fresh tensors to differentiate by, apart from other uses of the same tensors."""
     given = list(args)
     inputs = []
     with recording_is(True):
@@ -280,13 +279,13 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
     The vector-Jacobian product is linear in its delta u; its own vector-Jacobian product by u is J v, with no second
     table.
     """
+    output, inputs = _call(f, args, tuple(range(len(args))))
+    record = _must_record(output, inputs)
     with recording_is(True):
-        output, inputs = _call(f, args, tuple(range(len(args))))
         u = wrap(np.zeros_like(output.array), requires_grad=True)
         pulled = gradients(output, inputs, u, record=True)
-        deltas = [np.asarray(plain(v), x.dtype) for v, x in zip(tangents, inputs, strict=True)]
-        slope = _gradients(pulled, [u], deltas, record=recording.on, keep=True)[0]
-    return output.detach(), slope.detach()
+    slope = _gradients(pulled, [u], tangents, record=record, keep=True)[0]
+    return (output if record else output.detach()), slope
 
 
 def hvp(f: Function, x: Any, v: Any) -> Tensor:
@@ -329,18 +328,14 @@ def checkpoint(f: Function) -> Function:
 
     def again(g: Value, y: Value, *args: Value) -> list[Value]:
         record = isinstance(g, Operand)
-        needed = tuple(i for i, a in enumerate(args) if np.asarray(plain(a)).dtype.kind == "f")
-        output, inputs = _call(f, [a if isinstance(a, Operand) else wrap(a) for a in args], needed)
-        if output.node is not None and depends_on_others(
-            output.node, {x.node.id for x in inputs if x.node is not None}
-        ):
+        real = tuple(i for i, a in enumerate(args) if np.asarray(plain(a)).dtype.kind == "f")
+        output, inputs = _call(f, [a if isinstance(a, Operand) else wrap(a) for a in args], real)
+        own = {x.node.id for x in inputs if x.node is not None}
+        if output.node is not None and depends_on_others(output.node, own):
             raise GradientError(
                 "checkpoint differentiates by arguments only, and this function uses other tensors; pass them"
             )
-        slopes = iter(gradients(output, inputs, g, record=record))
-        return [
-            (d if record else d.array) if i in needed and (d := next(slopes)) is not None else None
-            for i in range(len(args))
-        ]
+        slopes = dict(zip(real, gradients(output, inputs, g, record=record), strict=True))
+        return [(slopes[i] if record else slopes[i].array) if i in slopes else None for i in range(len(args))]
 
     return Operation("checkpoint", forward, joint=again)

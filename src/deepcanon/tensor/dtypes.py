@@ -74,8 +74,7 @@ def iinfo(type: DType | Tensor, /) -> IntegerInfo:
 
 
 def isdtype(dtype: DType, kind: Any) -> Any:
-    """Whether a type is one of a kind: "bool", "signed integer", "real floating", "numeric" ..., a type, or a tuple
-    of these."""
+    """Whether a type is of a kind ("bool", "integral", "real floating" ...), is a given type, or one of a tuple."""
     return np.isdtype(dtype, kind)
 
 

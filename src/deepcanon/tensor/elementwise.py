@@ -145,8 +145,7 @@ _TURN = 3.75
 _ERFC = np.polynomial.chebyshev.chebinterpolate(
     np.vectorize(lambda u: (1 + 2 * _TURN * (1 + u) / (1 - u)) * _scaled_erfc(_TURN * (1 + u) / (1 - u))), 30
 ).tolist()
-"""Chebyshev coefficients of ``(1 + 2 t) exp(t²) erfc(t)``, a function without steep places (Shepherd and
-Laframboise, 1981)."""
+"""Chebyshev coefficients of ``(1 + 2 t) exp(t²) erfc(t)``, which is smooth (Shepherd and Laframboise, 1981)."""
 
 _ERF = [2 / math.sqrt(math.pi) * (-1) ** k / (math.factorial(k) * (2 * k + 1)) for k in range(14)]
 """The power series of ``erf(x) / x`` in x²."""

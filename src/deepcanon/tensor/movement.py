@@ -128,8 +128,7 @@ def flip(x: Value, axis: Axes = None) -> Value:
 
 
 def is_basic(key: Any) -> bool:
-    """Whether an index is made of integers, slices, None and an ellipsis: then it gives a view and names no place
-    twice."""
+    """Whether an index has only integers, slices, None and an ellipsis: it then gives a view, no place twice."""
     keys = key if isinstance(key, tuple) else (key,)
     return all(
         k is None

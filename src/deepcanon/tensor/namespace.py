@@ -17,7 +17,7 @@ from deepcanon.tensor import movement as m
 from deepcanon.tensor import products as p
 from deepcanon.tensor import reductions as r
 from deepcanon.tensor.errors import ShapeError
-from deepcanon.tensor.operation import Operation, Value
+from deepcanon.tensor.operation import Operation, Value, speaks
 from deepcanon.tensor.tensor import DType, Tensor, plain, wrap
 
 Axes = int | tuple[int, ...] | None
@@ -361,3 +361,19 @@ def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: str | None 
     if x.dtype == dtype:
         return x.copy() if copy else x
     return x.astype(dtype)
+
+
+# What NumPy has under other names or signatures.
+speaks(np.zeros_like, lambda x, dtype=None: wrap(np.zeros(x.shape, dtype or x.dtype)))
+speaks(np.ones_like, lambda x, dtype=None: wrap(np.ones(x.shape, dtype or x.dtype)))
+speaks(np.clip, lambda x, low, high: clip(x, low, high))
+speaks(np.round, lambda x: round(x))
+speaks(np.ravel, lambda x: x.reshape(-1))
+speaks(np.roll, lambda x, shift, axis=None: roll(x, shift, axis=axis))
+speaks(np.tile, lambda x, times: m.tile(x, times if isinstance(times, tuple) else (times,)))
+speaks(np.moveaxis, lambda x, source, destination: moveaxis(x, source, destination))
+speaks(np.tril, lambda x, k=0: m.triangle(x, k, lower=True))
+speaks(np.triu, lambda x, k=0: m.triangle(x, k, lower=False))
+speaks(np.trace, lambda x: m.diagonal(x).sum(axis=-1))
+speaks(np.tensordot, lambda a, b, axes=2: tensordot(a, b, axes=axes))
+speaks(np.linalg.norm, lambda x, axis=None, keepdims=False: r.norm(x, axis=axis, keepdims=keepdims))

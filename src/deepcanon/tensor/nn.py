@@ -90,8 +90,7 @@ class Conv2d(Module):
 
 
 class BatchNorm(Module):
-    """Each channel of (N, C, ...) shifted and scaled to mean 0 and variance 1 over the batch; running values
-    afterwards."""
+    """Each channel of (N, C, ...) scaled to mean 0 and variance 1 over the batch; by running values after training."""
 
     def __init__(self, channels: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
         self.weight = tensor(np.ones(channels), requires_grad=True)
@@ -147,8 +146,10 @@ class Sequential(Module):
 
 
 class SGD:
-    """Gradient descent with momentum: v = mu v + g, then w -= lr v, or w -= lr (g + mu v) with Nesterov's look-
-    ahead."""
+    """Gradient descent with momentum, as torch has it: v = mu v + g, then w -= lr v.
+
+    With Nesterov's look-ahead w -= lr (g + mu v): w is then the point ahead, at which the derivative is taken.
+    """
 
     def __init__(self, parameters: Sequence[Tensor], lr: float, momentum: float = 0.0, nesterov: bool = False) -> None:
         self.parameters, self.lr, self.momentum, self.nesterov = list(parameters), lr, momentum, nesterov

@@ -251,8 +251,7 @@ def binary(op: Operation, a: Any, b: Any) -> Any:
 
 
 def apply(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Any:
-    """Apply an operation to arguments of which at least one is a tensor, and record it if a derivative may be asked
-    for."""
+    """Apply an operation to arguments among which is a tensor; record it if a derivative may be asked for."""
     values: list[Any] = []
     needs, first = False, None
     for a in args:
@@ -294,8 +293,7 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Any:
 
 
 def node_of(a: Operand) -> Node:
-    """The node of an operand; a constant gets one when it first takes part in a graph, so that writes to it are
-    noticed."""
+    """The node of an operand; a constant gets one when it first enters a graph, so that writes to it are noticed."""
     if a.node is None:
         a.node = Node.leaf(a.array, needs=False)
         if a._storage is not None:

@@ -39,8 +39,7 @@ def _share_of_extreme(g: Value, y: Value, x: Value, axis: Axes = None, keepdims:
 
 
 def _leave_one_out(g: Value, y: Value, x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
-    """The delta of a product: the product of all other factors, which is right at 0 too, for derivatives of any
-    order."""
+    """The delta of a product: the product of the other factors, which is right at 0 and for any order."""
     axes = axes_of(axis, x.ndim)
     rest = tuple(a for a in range(x.ndim) if a not in axes)
     moved = x.transpose((*rest, *axes))

@@ -49,11 +49,10 @@ class Storage:
         self.nodes.append(weakref.ref(node))
 
     def prepare_write(self, own: Node | None) -> None:
-        """Refuse a write that would spoil a derivative; count it otherwise. ``own`` is the node of the tensor written
-        to.
+        """Refuse a write that would spoil a derivative; count it otherwise.
 
         A value that nobody but its own tensor holds has no operation left that could need it: this is the usual case,
-        found without a search.
+        found without a search. ``own`` is the node of the tensor that is written to.
         """
         self.nodes = [ref for ref in self.nodes if ref() is not None]
         for ref in self.nodes:
@@ -82,18 +81,15 @@ def _unused() -> int:
         node = weakref.ref(own)()
         return _references(own) if node is own else 0
 
-    class Holder:
-        node = Node.leaf(np.zeros(1), needs=True)
-
-    return guard(Holder.node)
+    holder = [Node.leaf(np.zeros(1), needs=True)]
+    return guard(holder[0])
 
 
 _UNUSED = _unused()
 
 
 def _users(node: Node) -> Iterator[Node]:
-    """The living results that were computed from a node. It is a search among all objects, so only for doubtful
-    cases."""
+    """The living results that were computed from a node: a search among all objects, so for doubtful cases only."""
     for parents in gc.get_referrers(node):
         if type(parents) is tuple:
             yield from (user for user in gc.get_referrers(parents) if type(user) is Node and user.parents is parents)

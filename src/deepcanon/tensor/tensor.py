@@ -196,9 +196,10 @@ class Tensor(Operators):
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        if method != "__call__" or ufunc not in NUMPY or "out" in options:
-            raise TypeError(_unknown(f"np.{ufunc.__name__}" + f".{method}" * (method != "__call__")))
-        return NUMPY[ufunc](*inputs, **options)
+        if method != "__call__" or ufunc not in NUMPY or options:
+            asked = f".{method}" * (method != "__call__") + f" with {', '.join(options)}" * bool(options)
+            raise TypeError(_unknown(f"np.{ufunc.__name__}{asked}"))
+        return NUMPY[ufunc](*inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
         if function not in NUMPY or options.get("out") is not None:

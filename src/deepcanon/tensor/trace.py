@@ -22,6 +22,24 @@ class Trace(NamedTuple):
     edges: list[Edge]
     deltas: dict[int, np.ndarray[Any, Any]]
 
+    def __str__(self) -> str:
+        """The edges as a table, from the result back to the leaves."""
+        rows = [("edge", "shape", "value", "delta")]
+        for edge in self.edges:
+            way = f"{_name(edge.node)}[{edge.argument}] <- {_name(edge.parent)}"
+            numbers = (
+                np.array2string(np.asarray(a), threshold=4, edgeitems=1) for a in (edge.parent.value, edge.delta)
+            )
+            rows.append((way, str(edge.parent.value.shape), *(" ".join(text.split()) for text in numbers)))
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        )
+
+
+def _name(node: Node) -> str:
+    return f"{node.op.name if node.op else 'leaf'}:{node.id}"
+
 
 def trace(output: Tensor, delta: Any = None) -> Trace:
     """The graph behind a recorded result; the graph is kept.
