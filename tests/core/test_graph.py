@@ -43,6 +43,33 @@ def test_the_laplacians_of_a_path_of_three_vertices() -> None:
     np.testing.assert_allclose(dense(PATH, "symmetric_laplacian"), printed, rtol=1e-15)
 
 
+def test_the_laplacian_measures_how_a_signal_changes_along_the_edges() -> None:
+    laplacian = PATH.operator("laplacian", torch.float64)
+    for signal, printed in (((1, 1, 1), 0), ((-1, 0, 1), 2), ((1, -2, 1), 18)):
+        f = torch.tensor(signal, dtype=torch.float64)
+        assert f @ (laplacian @ f) == printed
+    graph = of_networkx(random_graph())
+    f = torch.randn(12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    source, target = graph.edge_index
+    halved = 0.5 * (graph.weights() * (f[source] - f[target]).square()).sum()
+    torch.testing.assert_close(f @ (graph.operator("laplacian", torch.float64) @ f), halved)
+
+
+def test_the_spectrum_of_a_path_and_of_parts() -> None:
+    values, vectors = torch.linalg.eigh(dense(PATH, "laplacian"))
+    np.testing.assert_allclose(values, [0, 1, 3], atol=1e-14)
+    printed = np.array([[3**-0.5, 2**-0.5, 6**-0.5], [3**-0.5, 0, -2 * 6**-0.5], [3**-0.5, -(2**-0.5), 6**-0.5]])
+    np.testing.assert_allclose(vectors * vectors[0].sign(), printed, atol=1e-14)
+    source = random_graph()
+    graph, parts = of_networkx(source), networkx.number_connected_components(source)
+    for name in ("laplacian", "symmetric_laplacian"):
+        spectrum = torch.linalg.eigvalsh(dense(graph, name))
+        assert int((spectrum.abs() < 1e-12).sum()) == parts
+        assert spectrum.min() > -1e-12
+    trace = dense(graph, "laplacian").trace()
+    torch.testing.assert_close(trace, graph.weights().sum())  # each edge stands in both directions
+
+
 def test_the_operator_of_gcn_on_a_path() -> None:
     # With loops the degrees are 2, 3, 2.
     printed = [[1 / 2, 6**-0.5, 0], [6**-0.5, 1 / 3, 6**-0.5], [0, 6**-0.5, 1 / 2]]

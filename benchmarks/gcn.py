@@ -1,0 +1,225 @@
+"""The graph convolution and the network made of it beside PyTorch Geometric's, on one thread.
+
+    python benchmarks/gcn.py [--part layer|epoch|accuracy] [--rounds 9] [--json results.json]
+
+``layer``: forwards and backwards, 64 features in and out, on a random graph of 100,000 vertices and 1,000,000 directed
+edges, as an inner layer (its input requires grad) and as a first one. PyG's GCNConv is given edges as it comes, edges
+with its cache, and the normalised adjacency as a CSR matrix, which is its fastest input here.
+
+``epoch``: a full-batch step on Cora with the settings of Kipf and Welling. Ours is an epoch of the Trainer as it comes:
+the step, the log with gradient norms, and the evaluation on the validation part. PyG's is the bare step of its
+documentation, and the step with one evaluation; it is given dense features, as its own Planetoid gives them. A bare
+loop around our model shows what the Trainer adds.
+
+``accuracy``: test accuracy of ten seeds of the recipe on Cora's public split, with the last weights.
+
+Cora is looked for in $DEEPCANON_DATA. PyG needs ``pip install -c constraints.txt -e '.[bench]'``.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+import argparse
+import json
+import platform
+import statistics
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from relay import STEPS, Contender, race, ratio
+from side_by_side import interleaved, table
+from torch import Tensor, nn
+
+import deepcanon as dc
+from deepcanon.core import Graph, GraphBatch, Terms
+from deepcanon.nn.graph_conv import GraphConv
+from deepcanon.train import Observer, Settings, Trainer
+
+VERTICES, EDGES, WIDTH = 100_000, 1_000_000, 64
+SEEDS = 10
+FOREVER = 100_000
+ASKED = {"PyG GCNConv, edges": 8.0, "PyG GCNConv, CSR": 2.0, "PyG, step": 10.0}
+Lap = Callable[[], None]
+Numbers = dict[str, Any]
+
+
+def layer(rounds: int) -> Numbers:
+    """One layer, forwards and backwards."""
+    from torch_geometric.nn import GCNConv
+
+    random = torch.Generator().manual_seed(0)
+    half = torch.randint(VERTICES, (2, EDGES // 2), generator=random)
+    graph = Graph(torch.cat([half, half.flip(0)], 1), VERTICES)
+    ours = GraphConv(WIDTH, WIDTH)
+    theirs, cached, given_csr = (
+        GCNConv(WIDTH, WIDTH),
+        GCNConv(WIDTH, WIDTH, cached=True),
+        GCNConv(WIDTH, WIDTH, normalize=False),
+    )
+    mix = graph.operator("gcn")
+    csr = torch.sparse_csr_tensor(
+        mix.pattern.starts.long(), mix.pattern.columns.long(), mix.values, mix.shape, check_invariants=False
+    )
+    numbers: Numbers = {}
+    for place, needs_grad in (("inner", True), ("first", False)):
+        x = torch.randn(VERTICES, WIDTH, generator=random).requires_grad_(needs_grad)
+        pull = torch.randn(VERTICES, WIDTH, generator=random)
+
+        def run(conv: nn.Module, edges: Any, x: Tensor = x, pull: Tensor = pull) -> Callable[[], object]:
+            wanted = [*conv.parameters(), *([x] if x.requires_grad else [])]
+            return lambda: torch.autograd.grad(conv(x, edges), wanted, pull)
+
+        contenders = {
+            "deepcanon": run(ours, graph),
+            "PyG GCNConv, edges": run(theirs, graph.edge_index),
+            "PyG GCNConv, edges, cached": run(cached, graph.edge_index),
+            "PyG GCNConv, CSR": run(given_csr, csr),
+        }
+        title = f"{place} layer, {VERTICES:,} vertices, {EDGES:,} edges, {WIDTH} features"
+        numbers[place] = _asked(table(title, interleaved(contenders, rounds, warm_up=1), "deepcanon"))
+    return numbers
+
+
+def cora() -> Any:
+    return dc.load_data("cora")
+
+
+def our_epochs(lap: Lap) -> None:
+    """Epochs of the Trainer as it comes."""
+
+    class Lapper(Observer):
+        def step(self, trainer: Trainer, terms: Terms) -> None:
+            lap()
+
+    data = cora()
+    torch.manual_seed(0)
+    model = dc.find("gcn")(**{name: data.sizes[name] for name in ("features", "classes")})
+    Trainer(model, data, Settings.resolve(model.recipe, epochs=FOREVER), quiet=True, observers=[Lapper()]).fit()
+
+
+def our_steps(lap: Lap) -> None:
+    """A bare loop around our model: the step alone."""
+    data = cora()
+    torch.manual_seed(0)
+    model = dc.find("gcn")(**{name: data.sizes[name] for name in ("features", "classes")})
+    optimizer = torch.optim.Adam(model.parameters(), lr=model.recipe.lr, fused=True)
+    while True:
+        optimizer.zero_grad()
+        torch.stack(list(model.loss(data.train).values())).sum().backward()
+        optimizer.step()
+        lap()
+
+
+def pyg(evaluated: bool) -> Callable[[Lap], None]:
+    """The network of PyG's documentation with its loop."""
+
+    def train(lap: Lap) -> None:
+        from torch_geometric.nn import GCNConv
+
+        data = cora()
+        batch: GraphBatch = data.train
+        x, edges = batch.x.to_dense(), batch.graph.edge_index
+
+        class Net(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.conv1, self.conv2 = GCNConv(x.shape[1], 16), GCNConv(16, len(data.labels))
+
+            def forward(self, x: Tensor) -> Tensor:
+                x = F.relu(self.conv1(F.dropout(x, training=self.training), edges))
+                logits: Tensor = self.conv2(F.dropout(x, training=self.training), edges)
+                return logits
+
+        torch.manual_seed(0)
+        model = Net()
+        optimizer = torch.optim.Adam(
+            [{"params": model.conv1.parameters(), "weight_decay": 5e-4}, {"params": model.conv2.parameters()}], lr=0.01
+        )
+        while True:
+            model.train()
+            optimizer.zero_grad()
+            F.cross_entropy(model(x)[batch.mask], batch.y[batch.mask]).backward()
+            optimizer.step()
+            if evaluated:
+                model.eval()
+                with torch.no_grad():
+                    float((model(x).argmax(-1) == batch.y)[data.valid.mask].float().mean())
+            lap()
+
+    return train
+
+
+def epoch(rounds: int) -> Numbers:
+    """Steps and epochs on Cora."""
+    makers = {
+        "deepcanon": our_epochs,
+        "bare loop, our model": our_steps,
+        "PyG, step": pyg(evaluated=False),
+        "PyG, step and evaluation": pyg(evaluated=True),
+    }
+    contenders = {name: Contender(name, maker) for name, maker in makers.items()}
+    race(list(contenders.values()), rounds)
+    numbers: Numbers = {}
+    print("an epoch on Cora")
+    for name, contender in contenders.items():
+        seconds, factor = statistics.median(contender.blocks) / STEPS, ratio(contender, contenders["deepcanon"])
+        numbers[name] = {"milliseconds": round(1e3 * seconds, 3), "ours_faster_by": round(factor, 3)}
+        print(f"  {name:32} {1e3 * seconds:10.2f} ms   deepcanon is faster by {factor:.2f}x")
+    return _asked(numbers)
+
+
+def accuracy(_: int) -> Numbers:
+    """Test accuracy of the recipe on Cora."""
+    data = cora()
+    right, seconds = [], []
+    for seed in range(SEEDS):
+        torch.manual_seed(seed)
+        model = dc.find("gcn")(**{name: data.sizes[name] for name in ("features", "classes")})
+        result = dc.fit(model, data, seed=seed, quiet=True)
+        right.append(result.test["accuracy"])
+        seconds.append(result.seconds)
+    mean, spread = statistics.mean(right), statistics.stdev(right)
+    print(
+        f"Cora, public split, {SEEDS} seeds, last weights: {mean:.2%} ± {spread:.2%} (asked: 81.0 %), "
+        f"{statistics.median(seconds):.2f} s each"
+    )
+    return {"mean": mean, "deviation": spread, "seeds": right, "seconds": statistics.median(seconds)}
+
+
+def _asked(numbers: Numbers) -> Numbers:
+    """The numbers with what was asked of those that have a figure, which is printed too."""
+    for name, figure in ASKED.items():
+        if name in numbers:
+            numbers[name]["asked"] = figure
+            verdict = "reached" if numbers[name]["ours_faster_by"] >= figure else "missed"
+            print(f"  against {name}: asked {figure:g}x, {verdict}")
+    return numbers
+
+
+PARTS: dict[str, Callable[[int], Numbers]] = {"layer": layer, "epoch": epoch, "accuracy": accuracy}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--part", choices=PARTS, help="only this part")
+    parser.add_argument("--rounds", type=int, default=9, help="interleaved rounds of each contender")
+    parser.add_argument("--json", type=Path, help="also write the numbers here")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    print(f"torch {torch.__version__}, {platform.machine()}, 1 thread, {arguments.rounds} interleaved rounds")
+    chosen = PARTS if arguments.part is None else {arguments.part: PARTS[arguments.part]}
+    numbers = {name: part(arguments.rounds) for name, part in chosen.items()}
+    if arguments.json:
+        arguments.json.write_text(json.dumps(numbers, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
