@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from deepcanon.cli import checking, comparing, demo, look, microscope, show, training, unwrapping, using
+from deepcanon.cli import checking, comparing, demo, look, microscope, neighbours, show, training, unwrapping, using
 
 WRONG_USAGE = 2
 FAILURE = 1
@@ -88,6 +88,7 @@ app.command("evaluate", rich_help_panel=TRAIN)(training.evaluate)
 app.command("predict", rich_help_panel=USE)(using.predict)
 app.command("sample", rich_help_panel=USE)(using.sample)
 app.command("generate", rich_help_panel=USE)(using.generate)
+app.command("nearest", rich_help_panel=USE)(neighbours.nearest)
 app.command("export", rich_help_panel=USE)(using.export)
 app.command("unwrap", rich_help_panel=USE)(unwrapping.unwrap)
 app.command("check", rich_help_panel=USE)(checking.check)

@@ -59,7 +59,8 @@ def mismatch(cls: type[Model[Any]], data: Dataset[Any]) -> str | None:
 def default_data(model: Wanted) -> Dataset[Any]:
     """The first data set that needs no download and that the model can learn from; the digits are asked first.
 
-    A model of zeros and ones gets images in their binary form, one that learns from few labels data with few labels.
+    A model of zeros and ones gets images in their binary form, one that learns from few labels data with few labels,
+    one that finds neighbours of words a text word by word.
     """
     names = [row["name"] for row in describe_data() if row["folder"] is None]
     semi = issubclass(model.cls.eats(), SemiBatch)
@@ -68,6 +69,8 @@ def default_data(model: Wanted) -> Dataset[Any]:
         if semi and "classes" in data.sizes and type(data.train) is Labelled:
             data = load_data(f"{name}:labels={FEW * data.sizes['classes']}")
         if all(mismatch(part.cls, data) is None for part in _all(model)):
+            if data.kind == "text" and hasattr(model.cls, "nearest"):
+                return load_data(f"{name}:words")
             return load_data(f"{name}:binary") if data.kind == "images" and _of_bits(model, data) else data
     raise UsageError(
         f"{model.cls.name()} learns from {food(model.cls.eats())}, and none that suit come along: give --data"

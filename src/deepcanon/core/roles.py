@@ -110,3 +110,12 @@ class HasFilters(Protocol):
     """The filters through which a model first looks at images, (count, channels, height, width)."""
 
     def filters(self) -> Tensor: ...
+
+
+@runtime_checkable
+class HasNeighbours(Protocol):
+    """Words as vectors: those nearest to one, with the cosines, and all vectors at length one, (vocab, latent)."""
+
+    def nearest(self, word: str | int, n: int = 10) -> list[tuple[str, float]]: ...
+
+    def directions(self) -> Tensor: ...

@@ -29,6 +29,7 @@ class Scores:
 
     text: Blocks
     asking: Tensor  # (N, S, latent): h
+    mixing: Tensor | None  # (N, S, P): by how much each word around it counts in h, in CBOW
     answers: Tensor  # (N, P, latent) in skip-gram, (N, S, latent) in CBOW: v
     noise_words: Tensor  # (N, K)
     noise: Tensor  # (N, K, latent): v
@@ -158,14 +159,14 @@ class Word2Vec(Words):
         terms, pull, push = self._slopes(seen)
         by_asking = torch.bmm(push, seen.noise)
         by_noise = torch.bmm(push.mT, seen.asking)
-        if self.scheme == "skip_gram":
+        if seen.mixing is None:
             by_asking.baddbmm_(pull, seen.answers)
             by_answers = torch.bmm(pull.mT, seen.asking)
             self.vectors.grad = _summed(self.vectors, (seen.text.words, by_asking))
             self.contexts.grad = _summed(self.contexts, (seen.text.around, by_answers), (seen.noise_words, by_noise))
         else:
             by_asking.addcmul_(pull, seen.answers)
-            by_around = torch.bmm(self._mixing(seen.text).mT, by_asking)
+            by_around = torch.bmm(seen.mixing.mT, by_asking)
             self.vectors.grad = _summed(self.vectors, (seen.text.around, by_around))
             self.contexts.grad = _summed(
                 self.contexts, (seen.text.words, pull * seen.asking), (seen.noise_words, by_noise)
@@ -190,13 +191,15 @@ class Word2Vec(Words):
         neighbours = text.neighbours
         noise_words, share = self._noise_for(text)
         noise = _rows(self.contexts, noise_words)
+        mixing = None
         if self.scheme == "skip_gram":
             answer_words, weight = text.around, text.near
             asking, answers = _rows(self.vectors, text.words), _rows(self.contexts, answer_words)
             near = torch.bmm(asking, answers.mT)
         else:
             answer_words, weight = text.words, (neighbours > 0).to(neighbours.dtype)
-            asking = torch.bmm(self._mixing(text), _rows(self.vectors, text.around))
+            mixing = text.near / neighbours.clamp_min(1) if self.average else text.near
+            asking = torch.bmm(mixing, _rows(self.vectors, text.around))
             answers = _rows(self.contexts, answer_words)
             near = (asking * answers).sum(2, keepdim=True)
         far = torch.bmm(asking, noise.mT)
@@ -207,11 +210,7 @@ class Word2Vec(Words):
             near = near - offset.unsqueeze(1 if self.scheme == "skip_gram" else 2)
             far = far - (self.log_q[noise_words] + math.log(self.negatives)).unsqueeze(1)
         weight = weight / weight.sum().clamp_min(1)
-        return Scores(text, asking, answers, noise_words, noise, near, far, weight, share)
-
-    def _mixing(self, text: Blocks) -> Tensor:
-        """By how much each word around it counts in the vector h of a place, (N, S, P)."""
-        return text.near / text.neighbours.clamp_min(1) if self.average else text.near
+        return Scores(text, asking, mixing, answers, noise_words, noise, near, far, weight, share)
 
     def _noise_for(self, text: Blocks) -> tuple[Tensor, Tensor]:
         """Noise words for each block, (N, K), and their weights, (K,)."""
@@ -247,8 +246,11 @@ def _summed(table: Tensor, *parts: tuple[Tensor, Tensor]) -> Tensor:
 
     Where few rows have any it is sparse, since all the others of a large table would cost more than these.
     """
-    numbers = torch.cat([words.flatten() for words, _ in parts])
-    values = torch.cat([value.flatten(0, 1) for _, value in parts])
-    if len(numbers) < len(table) / 4:
+    flat = [(words.flatten(), values.flatten(0, 1)) for words, values in parts]
+    if sum(len(words) for words, _ in flat) < len(table) / 4:
+        numbers, values = (torch.cat(column) for column in zip(*flat, strict=True))
         return torch.sparse_coo_tensor(numbers.unsqueeze(0), values, table.shape, check_invariants=False)
-    return torch.zeros_like(table).index_add_(0, numbers, values)
+    gradient = torch.zeros_like(table)
+    for words, values in flat:
+        gradient.index_add_(0, words, values)
+    return gradient

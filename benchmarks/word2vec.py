@@ -1,0 +1,145 @@
+"""word2vec beside gensim: the same text, windows, dimensions and noise, one worker, float32, one thread.
+
+    python benchmarks/word2vec.py [--data text:words] [--rounds 5] [--epochs 5] [--json results.json]
+
+Whole trainings are interleaved in one process; words per second count every word of the text, kept or skipped, as
+gensim does. Ours runs through the trainer as it comes. Beside the speed stands what the vectors are worth: the loss of
+negative sampling on text that neither has seen, by one and the same function for both, and how many of the ten nearest
+neighbours of the 200 most frequent words both have in common, beside two trainings of gensim from different seeds.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+import argparse
+import json
+import platform
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gensim
+import torch
+from side_by_side import interleaved
+
+import deepcanon as dc
+from deepcanon.core import Sequences
+from deepcanon.data import Dataset
+from deepcanon.models.words.word2vec import Word2Vec
+from deepcanon.train import evaluate
+
+LATENT, WINDOW, NEGATIVES, SUBSAMPLE = 100, 5, 5, 1e-3
+ALPHA = 0.025
+"""gensim's own rate, with its own decay."""
+
+
+def ours(data: Dataset[Sequences], scheme: str, epochs: int, seed: int, **settings: Any) -> Word2Vec:
+    torch.manual_seed(seed)
+    model = Word2Vec(
+        data.sizes["vocab"],
+        LATENT,
+        scheme=scheme,
+        window=WINDOW,
+        negatives=NEGATIVES,
+        subsample=SUBSAMPLE,  # type: ignore[arg-type]
+    )
+    dc.fit(model, data, quiet=True, epochs=epochs, seed=seed, **settings)
+    return model
+
+
+def theirs(data: Dataset[Sequences], sentences: list[list[str]], scheme: str, epochs: int, seed: int) -> Word2Vec:
+    """gensim's training, whose vectors are then put into a model of ours, which only measures."""
+    peer = gensim.models.Word2Vec(
+        vector_size=LATENT, window=WINDOW, negative=NEGATIVES, sample=SUBSAMPLE, sg=int(scheme == "skip_gram"),
+        min_count=1, alpha=ALPHA, workers=1, seed=seed,
+    )  # fmt: skip
+    peer.build_vocab(sentences)
+    peer.train(sentences, total_examples=len(sentences), epochs=epochs)
+    model = Word2Vec(data.sizes["vocab"], LATENT, scheme=scheme, window=WINDOW, subsample=SUBSAMPLE)  # type: ignore[arg-type]
+    model.prepare([data.train])
+    places = [peer.wv.key_to_index.get(str(word), 0) for word in range(data.sizes["vocab"])]
+    model.vectors.data = torch.tensor(peer.wv.vectors[places])
+    model.contexts.data = torch.tensor(peer.syn1neg[places])
+    return model
+
+
+def shared_neighbours(left: Word2Vec, right: Word2Vec, words: int = 200, n: int = 10) -> float:
+    """The share of the nearest neighbours that two sets of vectors have in common."""
+    common = [
+        len({name for name, _ in left.nearest(word, n)} & {name for name, _ in right.nearest(word, n)})
+        for word in range(1, 1 + words)
+    ]
+    return statistics.mean(common) / n
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--data", default="text:words", help="a text word by word")
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved trainings of each contender")
+    parser.add_argument("--epochs", type=int, default=5, help="epochs of each training")
+    parser.add_argument("--json", type=Path, help="also write the numbers here")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    loaded = dc.load_data(arguments.data)
+    held_out = loaded.split("valid")
+    data = replace(loaded, valid=None, test=None)  # nothing but the training is timed
+    words = int(data.train.lengths.sum())
+    sentences = [
+        [str(word) for word in row[:length]]
+        for row, length in zip(data.train.x.tolist(), data.train.lengths.tolist(), strict=True)
+    ]
+    print(f"torch {torch.__version__}, gensim {gensim.__version__}, {platform.machine()}, 1 thread")
+    print(f"{arguments.data}: {words:,} words, {data.sizes['vocab']:,} different; {arguments.epochs} epochs")
+    numbers: dict[str, dict[str, dict[str, float]]] = {}
+    for scheme in ("skip_gram", "cbow"):
+        made: dict[str, list[Word2Vec]] = {"deepcanon": [], "deepcanon, sgd": [], "gensim": []}
+
+        def trained(name: str, make: Callable[[int], Word2Vec], made: dict[str, list[Word2Vec]] = made) -> None:
+            made[name].append(make(len(made[name])))
+
+        def recipe(seed: int, scheme: str = scheme) -> Word2Vec:
+            return ours(data, scheme, arguments.epochs, seed)
+
+        def plain(seed: int, scheme: str = scheme) -> Word2Vec:
+            # gensim's rate for each example, of which a batch has some 7,000 (skip-gram) or 1,200 (CBOW)
+            rate = ALPHA * (7000 if scheme == "skip_gram" else 1200)
+            return ours(data, scheme, arguments.epochs, seed, optimizer="sgd:fused=false", lr=rate)
+
+        def peer(seed: int, scheme: str = scheme) -> Word2Vec:
+            return theirs(data, sentences, scheme, arguments.epochs, seed + 1)
+
+        times = interleaved(
+            {
+                "deepcanon": lambda: trained("deepcanon", recipe),
+                "deepcanon, sgd": lambda: trained("deepcanon, sgd", plain),
+                "gensim": lambda: trained("gensim", peer),
+            },
+            arguments.rounds,
+            warm_up=1,
+        )
+        first, second, *_ = made["gensim"]
+        print(f"{scheme}: two trainings of gensim share {shared_neighbours(first, second):.0%} of the neighbours")
+        numbers[scheme] = {}
+        for name, seconds in times.items():
+            rate = statistics.median(words * arguments.epochs / second for second in seconds)
+            faster = statistics.median(b / a for a, b in zip(seconds, times["gensim"], strict=True))
+            losses = [evaluate(model, held_out)["loss"] for model in made[name]]
+            common = shared_neighbours(made[name][-1], first)
+            row = {"words_per_second": rate, "faster_than_gensim": faster, "held_out_loss": statistics.mean(losses),
+                   "neighbours_shared_with_gensim": common}  # fmt: skip
+            numbers[scheme][name] = {key: round(value, 4) for key, value in row.items()}
+            print(
+                f"  {name:16} {rate / 1e3:7.0f}k words/s, {faster:5.2f}x gensim; "
+                f"held-out loss {row['held_out_loss']:.3f} nats; {common:.0%} of gensim's neighbours"
+            )
+    if arguments.json:
+        arguments.json.write_text(json.dumps(numbers, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
