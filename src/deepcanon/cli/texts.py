@@ -1,35 +1,54 @@
-"""Text as numbers and back, by the alphabet of a run's data."""
+"""Text as numbers and back, by the tokeniser of a run's data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from deepcanon.core import UsageError
+from deepcanon.data.tokenisers import Tokeniser, tokeniser_of
 
 
-def encode(text: str, symbols: Sequence[str]) -> Tensor:
-    """The places of the symbols in the alphabet, as a batch of one.
+def tokeniser(info: Mapping[str, Any]) -> Tokeniser:
+    """The tokeniser by which the data of a run, as ``run.json`` describes them, were read."""
+    if not info["symbols"]:
+        raise UsageError("the data of this run are no text, so there is nothing to generate")
+    return tokeniser_of(info["symbols"], info["preprocessing"])
 
-    >>> encode("ba", "abc")
+
+def encode(text: str, info: Mapping[str, Any]) -> Tensor:
+    """The numbers of the text's symbols, as a batch of one.
+
+    >>> encode("ba", {"symbols": "abc", "preprocessing": {}})
     tensor([[1, 0]])
     """
-    if not symbols:
-        raise UsageError("the data of this run are no text, so there is nothing to generate")
-    unknown = sorted(set(text) - set(symbols))
-    if unknown:
-        raise UsageError(f"the model does not know {unknown[0]!r}; its symbols are {''.join(symbols)!r}")
-    if not text:
+    codes = tokeniser(info).encode(text)
+    if not codes:
         raise UsageError("a prompt needs at least one symbol")
-    return torch.tensor([[symbols.index(symbol) for symbol in text]])
+    return torch.tensor([codes])
 
 
-def decode(tokens: Tensor, symbols: Sequence[str]) -> str:
+def encode_one(text: str | None, info: Mapping[str, Any]) -> int | None:
+    """The number of a text that is one symbol; None of no text.
+
+    >>> encode_one("c", {"symbols": "abc", "preprocessing": {}})
+    2
+    """
+    if text is None:
+        return None
+    codes = tokeniser(info).encode(text)
+    if len(codes) != 1:
+        raise UsageError(f"generation stops at one symbol; {text!r} is {len(codes)} of them")
+    return codes[0]
+
+
+def decode(tokens: Tensor, info: Mapping[str, Any]) -> str:
     """The text behind a row of numbers.
 
-    >>> decode(torch.tensor([[1, 0]]), "abc")
+    >>> decode(torch.tensor([[1, 0]]), {"symbols": "abc", "preprocessing": {}})
     'ba'
     """
-    return "".join(symbols[token] for token in tokens.flatten().tolist())
+    return tokeniser(info).decode(tokens.flatten().tolist())

@@ -84,21 +84,26 @@ def generate(
     temperature: Annotated[float, typer.Option(help="Below 1 more careful, above 1 more daring.")] = 1.0,
     top_k: Annotated[int | None, typer.Option(min=1, help="Choose among the k likeliest symbols only.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Choose among the likeliest that make up this share.")] = None,
+    stop: Annotated[str | None, typer.Option(help="End at this symbol.", metavar="SYMBOL")] = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Let a trained model of text go on from a prompt."""
     import torch
 
-    from deepcanon.cli.texts import decode, encode
+    from deepcanon.cli.texts import decode, encode, encode_one
 
     model = _model_that_can(run, "generate")
-    symbols = open_run(run).info["data"]["symbols"]
+    info = open_run(run).info["data"]
+    before, end = encode(prompt, info), encode_one(stop, info)
     generator = torch.Generator().manual_seed(seed)
     tokens = model.generate(
-        encode(prompt, symbols), steps, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator
+        before, steps, temperature=temperature, top_k=top_k, top_p=top_p, stop=end, generator=generator
     )
-    text = decode(tokens, symbols)
+    added = tokens[0, before.shape[1] :].tolist()
+    if end in added:
+        tokens = tokens[:, : before.shape[1] + added.index(end)]
+    text = decode(tokens, info)
     voice = Output(json)
     voice.say(text)
     voice.answer({"run": run, "model": model.name(), "prompt": prompt, "text": text})

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from deepcanon.core import SemiBatch, UsageError
 from deepcanon.core.turn import B
-from deepcanon.data import few_labels, words
+from deepcanon.data import few_labels, tokens, words
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.split import fixed_random
 
@@ -58,6 +58,8 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
         return few_labels.few_labels(data, form)
     if form.startswith(words.MARK):
         return words.in_words(data, form)
+    if tokens.is_form(form):
+        return tokens.in_tokens(data, form)
     if isinstance(data.train, SemiBatch):
         raise UsageError(f"labels are hidden last: write ':{form}' before ':labels=' (got {data.name}:{form})")
     levels = data.preprocessing["levels"]
@@ -84,6 +86,9 @@ def check_form(name: str, kind: str, form: str) -> None:
         words.read_form(name, form)
         if kind != "text":
             raise UsageError(f"{name} gives {kind}, but words are a form of text; leave out ':{form}'")
+        return
+    if tokens.is_form(form):
+        tokens.check(name, kind, form)
         return
     there = ", ".join(FORMS)
     if form not in FORMS:

@@ -13,6 +13,7 @@ from typing import Any
 from torch import nn
 
 from deepcanon.core import Batch, UsageError
+from deepcanon.laws.attention import check_attention
 from deepcanon.laws.autoencoder import check_autoencoder
 from deepcanon.laws.classifier import check_classifier
 from deepcanon.laws.continuous import check_continuous
@@ -41,6 +42,7 @@ KINDS: dict[str, Callable[[nn.Module, Batch], list[Finding]]] = {
     "flow": check_flow,
     "score": check_score,
     "diffusion": check_diffusion,
+    "attention": check_attention,
     "graph": check_graph,
     "method": check_method,
 }

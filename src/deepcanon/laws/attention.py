@@ -1,0 +1,200 @@
+"""The laws of attention: layers that are called as ``layer(query, key, value, mask)``, and models that read by them.
+
+A mask is boolean, (queries, keys) or (B, 1, queries, keys), and True where a query may look. Besides, a layer may have
+``weights(query, key, mask)``, (B, heads, queries, keys). Layers of torch's kind, whose masks say what is hidden, are
+asked in their own way. The examples are sequences of vectors, (B, T, width). A model that reads symbols has
+``step(symbols, state)``, which reads on from what it has read, and may have ``attention_maps(symbols)``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import AnyBatch, UsageError
+from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.probe import TIGHT, distance, doubled, first, seeded
+
+ROWS = 4
+
+
+@law
+def hidden_places_change_nothing(module: Any, batch: AnyBatch) -> Measured | None:
+    """What nobody may look at does not move a bit of the output, not even if it is no number."""
+    if not _is_layer(module):
+        return None
+    module, x = _asked(module, batch)
+    length = x.shape[1]
+    mask = torch.ones(length, length, dtype=torch.bool)
+    mask[:, length // 2] = mask[:, -1] = False
+    poisoned = x.clone()
+    poisoned[:, length // 2] = poisoned[:, -1] = torch.nan
+    healthy, came = attend(module, x, x, x, mask), attend(module, x, poisoned, poisoned, mask)
+    moved = int((healthy != came).any(-1).sum())
+    return moved, 0, f"{moved} of {came[..., 0].numel()} outputs change when hidden keys and values are NaN"
+
+
+@law
+def a_query_sees_what_its_mask_allows(module: Any, batch: AnyBatch) -> Measured | None:
+    """Other values where a query may not look do not move its output; where it may look, they do."""
+    if not _is_layer(module):
+        return None
+    module, x = _asked(module, batch)
+    length = x.shape[1]
+    mask = torch.ones(length, length, dtype=torch.bool).tril()
+    healthy = attend(module, x, x, x, mask)
+    leaks = blind = 0
+    for place in range(length):
+        other = x.clone()
+        other[:, place] = torch.randn(x[:, place].shape, generator=seeded(place)).to(x)
+        change = (attend(module, x, other, other, mask) - healthy).abs().amax((0, 2))  # (T,)
+        moved = ~(change <= TIGHT * (1 + healthy.abs().max()))  # what is NaN has moved, too
+        leaks += int(moved[:place].sum())
+        blind += int((~moved[place:]).sum())
+    pairs = length * length
+    return leaks + blind, 0, f"of {pairs} pairs {leaks} were seen though masked and {blind} not seen though allowed"
+
+
+@law
+def a_query_that_sees_nothing_gets_nothing(module: Any, batch: AnyBatch) -> Measured | None:
+    """With all keys masked the output is what zeros give: the same numbers whatever was asked, and no NaN."""
+    if not _is_layer(module):
+        return None
+    module, x = _asked(module, batch)
+    mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)
+    mask[1] = False
+    zeros = torch.zeros_like(x)
+    wanted = attend(module, zeros, zeros, zeros, torch.ones_like(mask))[:, 1]
+    other = torch.randn(x.shape, generator=seeded(1)).to(x)
+    constant = attend(module, other, other, other, mask)[:, 1]
+    found = attend(module, x, x, x, mask)[:, 1]
+    gap = distance(found, constant)
+    # the linear maps of a layer may have biases, so zeros are compared only where it has none
+    if not any("bias" in name for name, _ in module.named_parameters()):
+        gap = max(gap, distance(found, wanted))
+    return gap, 0.0, f"the output of a query with all keys masked; two inputs give outputs that differ by {gap:.2g}"
+
+
+@law
+def order_of_keys_does_not_matter(module: Any, batch: AnyBatch) -> Measured | None:
+    """Keys, values and columns of the mask in another order give the same; queries in another order, another order."""
+    if not _is_layer(module):
+        return None
+    module, x = _asked(module, batch)
+    length = x.shape[1]
+    mask = torch.rand(length, length, generator=seeded(2)) < 0.7
+    mask.fill_diagonal_(True)
+    order = torch.randperm(length, generator=seeded(3))
+    healthy = attend(module, x, x, x, mask)
+    keys = distance(attend(module, x, x[:, order], x[:, order], mask[:, order]), healthy)
+    queries = distance(attend(module, x[:, order], x, x, mask[order]), healthy[:, order])
+    return max(keys, queries), TIGHT, f"keys in another order move the output by {keys:.2g}, queries by {queries:.2g}"
+
+
+@law
+def weights_are_shares(module: Any, batch: AnyBatch) -> Measured | None:
+    """Weights are not negative, sum to 1 over the keys, and are 0 where a query may not look."""
+    module, batch = doubled(module, first(batch, ROWS))
+    with torch.no_grad():
+        if hasattr(module, "attention_maps"):
+            length = min(batch.x.shape[1], int(getattr(module, "length", batch.x.shape[1])))
+            weights = module.attention_maps(batch.x[:, :length])
+        elif hasattr(module, "weights") or isinstance(module, nn.MultiheadAttention):
+            weights = _weights(module, batch.x, torch.ones(batch.x.shape[1], batch.x.shape[1], dtype=torch.bool).tril())
+        else:
+            return None
+    sums = float((weights.sum(-1) - 1).abs().max())
+    ahead = float(weights.triu(1).abs().max())
+    below = float((-weights).clamp_min(0).max())
+    worst = max(sums, ahead, below)
+    return worst, TIGHT, f"sums are off by {sums:.2g}, the largest weight ahead is {ahead:.2g}, below 0 {below:.2g}"
+
+
+@law
+def one_query_sees_all_that_was_read(module: Any, batch: AnyBatch) -> Measured | None:
+    """The causal mask of a layer ends at the last key: one query after many keys sees all of them."""
+    if not _is_layer(module) or "causal" not in inspect.signature(module.forward).parameters:
+        return None
+    module, x = _asked(module, batch)
+    with torch.no_grad():
+        last = module(x[:, -1:], x, x, causal=True)
+        gap = distance(last, module(x[:, -1:], x, x))
+        gap = max(gap, distance(module(x[:, -2:], x, x, causal=True)[:, 1:], last))
+    return gap, TIGHT, f"the last query after {x.shape[1]} keys is off by {gap:.2g}"
+
+
+@law
+def reading_on_is_reading_at_once(module: Any, batch: AnyBatch) -> Measured | None:
+    """With a memory of what was read, symbols get the logits that they get in the whole text; rows can be reordered."""
+    if not hasattr(module, "step"):
+        return None
+    module, batch = doubled(module, first(batch, ROWS))
+    text = torch.cat([batch.x] * 3, 1)
+    worst, where = 0.0, 0
+    with torch.no_grad():
+        whole = module(text)
+        state, place = None, 0
+        for size in (2, 1, 3, *[1] * (text.shape[1] - 6)):
+            logits, state = module.step(text[:, place : place + size], state)
+            place += size
+            gap = distance(logits[:, -1], whole[:, place - 1])
+            if not gap <= worst:
+                worst, where = gap, place
+    return worst, TIGHT, f"a text of {text.shape[1]} symbols; the worst is off by {worst:.2g} after {where} symbols"
+
+
+LAWS = (
+    hidden_places_change_nothing,
+    a_query_sees_what_its_mask_allows,
+    a_query_that_sees_nothing_gets_nothing,
+    order_of_keys_does_not_matter,
+    weights_are_shares,
+    one_query_sees_all_that_was_read,
+    reading_on_is_reading_at_once,
+)
+
+
+def check_attention(module: nn.Module, batch: AnyBatch) -> list[Finding]:
+    """What the laws of attention find in a layer of queries, keys and values, or in a model that reads symbols."""
+    if not _is_layer(module) and not hasattr(module, "step"):
+        raise UsageError(
+            "attention is a layer called as layer(query, key, value, mask), or a model with step(symbols, state); "
+            f"{type(module).__name__} is neither"
+        )
+    return findings(LAWS, module, batch)
+
+
+def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    """What a layer finds; torch's own is told what is hidden, and not asked for weights."""
+    with torch.no_grad():
+        if isinstance(module, nn.MultiheadAttention):
+            found: Tensor = module(query, key, value, attn_mask=~mask, need_weights=False)[0]
+        else:
+            found = module(query, key, value, mask)
+    return found
+
+
+def _weights(module: Any, x: Tensor, mask: Tensor) -> Any:
+    if isinstance(module, nn.MultiheadAttention):
+        return module(x, x, x, attn_mask=~mask, average_attn_weights=False)[1]
+    return module.weights(x, x, mask)
+
+
+def _is_layer(module: Any) -> bool:
+    if isinstance(module, nn.MultiheadAttention):
+        return module.batch_first
+    return len(inspect.signature(module.forward).parameters) >= 4
+
+
+def _asked(module: Any, batch: AnyBatch) -> tuple[Any, Tensor]:
+    """The layer and a few examples in double precision, with all parameters moved away from where they begin."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    module, batch = doubled(module, first(batch, ROWS))
+    if batch.x.ndim != 3 or batch.x.shape[1] < 3:
+        raise UsageError(f"attention is asked about examples (B, T, width) with T of 3 or more; got {batch.x.shape}")
+    return module, batch.x

@@ -1,0 +1,202 @@
+"""Each law of attention is shown a layer that breaks it; healthy ones, ours and torch's, keep those they should."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Batch, UsageError
+from deepcanon.laws import attention as laws
+from deepcanon.laws import report
+from deepcanon.laws.finding import Law
+from deepcanon.models.attention.gpt import GPT, Reading
+from deepcanon.nn.attention import MultiHeadAttention, causal_mask
+
+BATCH = Batch(torch.randn(4, 6, 8, generator=torch.Generator().manual_seed(0)))
+
+
+def failed(module: Any, batch: Any = BATCH) -> set[str]:
+    torch.manual_seed(0)
+    return {finding.law for finding in laws.check_attention(module, batch) if not finding.holds}
+
+
+def name(law: Law) -> str:
+    return str(getattr(law, "__name__", "")).replace("_", " ")
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_our_layer_keeps_all_laws(bias: bool) -> None:
+    torch.manual_seed(0)
+    found = laws.check_attention(MultiHeadAttention(8, heads=2, bias=bias), BATCH)
+    assert all(finding.holds for finding in found), report(found)
+    assert len(found) == 6
+
+
+def test_a_gpt_keeps_those_of_models() -> None:
+    torch.manual_seed(0)
+    found = laws.check_attention(*GPT.example())
+    assert all(finding.holds for finding in found), report(found)
+    assert [finding.law for finding in found] == ["weights are shares", "reading on is reading at once"]
+
+
+def test_torchs_layer_keeps_all_laws_but_two() -> None:
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(8, 2, batch_first=True)
+    # at rest it spreads a NaN behind a mask, and gives NaN to a query that sees nothing
+    assert failed(layer) == {
+        name(laws.hidden_places_change_nothing),
+        name(laws.a_query_that_sees_nothing_gets_nothing),
+    }
+
+
+class Layer(nn.Module):
+    """A single head with its formula in the open, for faults to be put in."""
+
+    def scores(self, q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
+        return (q @ k.mT / 8**0.5).masked_fill(~mask, -torch.inf)
+
+    def shares(self, scores: Tensor) -> Tensor:
+        return scores.softmax(-1).nan_to_num(0)
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        seen = mask.any(-2).unsqueeze(-1)
+        return self.shares(self.scores(query, key, mask)) @ torch.where(seen, value, 0)
+
+    def weights(self, query: Tensor, key: Tensor, mask: Tensor) -> Tensor:
+        return self.shares(self.scores(query, key, mask)).unsqueeze(1)
+
+
+class MaskIsMultiplied(Layer):
+    """Scores times a mask with minus infinity in it, where it must be added."""
+
+    def scores(self, q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
+        return q @ k.mT / 8**0.5 * torch.where(mask, 1.0, -torch.inf)
+
+
+class MaskedScoresAreZero(Layer):
+    def scores(self, q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
+        return q @ k.mT / 8**0.5 * mask
+
+
+class TrueIsHidden(Layer):
+    def scores(self, q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
+        return super().scores(q, k, ~mask)
+
+
+class LargeNumber(Layer):
+    """Minus a billion in place of minus infinity: a row without keys looks at all of them."""
+
+    def scores(self, q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
+        return (q @ k.mT / 8**0.5).masked_fill(~mask, -1e9)
+
+
+class BlindRowsAreNaN(Layer):
+    def shares(self, scores: Tensor) -> Tensor:
+        return scores.softmax(-1)
+
+
+class SharesOfQueries(Layer):
+    """The softmax runs over the wrong index."""
+
+    def shares(self, scores: Tensor) -> Tensor:
+        return scores.softmax(-2).nan_to_num(0)
+
+
+class KnowsPlaces(Layer):
+    def scores(self, q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
+        return super().scores(q, k + torch.arange(k.shape[1])[:, None], mask)
+
+
+class ValuesUncleaned(Layer):
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        return self.shares(self.scores(query, key, mask)) @ value
+
+
+class TopLeft(MultiHeadAttention):
+    """The causal mask aligned with the first key, as torch has it: one query sees the first key only."""
+
+    def forward(  # type: ignore[override]
+        self, query: Tensor, key: Any, value: Any, mask: Any = None, *, causal: bool = False
+    ) -> Tensor:
+        if causal:
+            mask = torch.ones(query.shape[1], key.shape[1], dtype=torch.bool).tril()
+        return super().forward(query, key, value, mask)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "caught"),
+    [
+        (MaskIsMultiplied(), laws.a_query_sees_what_its_mask_allows),
+        (MaskedScoresAreZero(), laws.a_query_sees_what_its_mask_allows),
+        (MaskedScoresAreZero(), laws.weights_are_shares),
+        (TrueIsHidden(), laws.a_query_sees_what_its_mask_allows),
+        (LargeNumber(), laws.a_query_that_sees_nothing_gets_nothing),
+        (BlindRowsAreNaN(), laws.a_query_that_sees_nothing_gets_nothing),
+        (SharesOfQueries(), laws.weights_are_shares),
+        (KnowsPlaces(), laws.order_of_keys_does_not_matter),
+        (ValuesUncleaned(), laws.hidden_places_change_nothing),
+        (TopLeft(8, heads=2), laws.one_query_sees_all_that_was_read),
+    ],
+    ids=lambda thing: type(thing).__name__ if isinstance(thing, nn.Module) else name(thing),
+)
+def test_a_faulty_layer_is_caught(mutant: nn.Module, caught: Law) -> None:
+    assert failed(Layer()) == set()
+    assert name(caught) in failed(mutant)
+
+
+class ForgetsWhereItIs(GPT):
+    """With a memory, positions are counted from each new symbol."""
+
+    def _embedded(self, x: Tensor, start: int) -> Tensor:
+        return super()._embedded(x, 0)
+
+
+class KeepsPositions(GPT):
+    """When the window is full the oldest keys are dropped, but those that stay keep the positions they had."""
+
+    def step(self, symbols: Tensor, state: Reading | None) -> tuple[Tensor, Reading]:
+        if state is not None and state.symbols.shape[1] + symbols.shape[1] > self.length:
+            kept = self.length - symbols.shape[1]
+            state.symbols = state.symbols[:, -kept:]
+            for block in state.blocks:
+                cache = block.cache
+                assert cache.keys is not None
+                assert cache.values is not None
+                cache.keys, cache.values = cache.keys.roll(-1, 2), cache.values.roll(-1, 2)
+                cache.crop(kept)
+        return super().step(symbols, state)
+
+
+class LooksAhead(GPT):
+    def attention_maps(self, x: Tensor) -> Tensor:
+        return super().attention_maps(x).mT
+
+
+def test_faulty_models_are_caught() -> None:
+    for mutant in (ForgetsWhereItIs, KeepsPositions):
+        torch.manual_seed(0)
+        model, batch = mutant.example()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.3 * torch.randn_like(parameter))
+        assert failed(model, batch) == {name(laws.reading_on_is_reading_at_once)}, mutant
+    assert failed(*LooksAhead.example()) == {name(laws.weights_are_shares)}
+
+
+def test_what_is_no_attention_is_refused() -> None:
+    with pytest.raises(UsageError, match="Linear is neither"):
+        laws.check_attention(nn.Linear(2, 2), BATCH)
+    found = laws.check_attention(Layer(), Batch(torch.zeros(3, 8)))
+    assert not any(finding.holds for finding in found)
+    assert "got torch.Size" in found[0].detail
+
+
+def test_masks_may_differ_between_examples() -> None:
+    layer = MultiHeadAttention(8, heads=2).double()
+    x = BATCH.x.double()
+    mask = torch.rand(4, 1, 6, 6, generator=torch.Generator().manual_seed(0)) < 0.5
+    together = laws.attend(layer, x, x, x, mask)
+    alone = [laws.attend(layer, x[i : i + 1], x[i : i + 1], x[i : i + 1], mask[i, 0]) for i in range(4)]
+    torch.testing.assert_close(together, torch.cat(alone))
+    torch.testing.assert_close(laws.attend(layer, x, x, x, causal_mask(6, 6)), layer(x, causal=True))
