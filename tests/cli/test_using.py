@@ -180,6 +180,18 @@ def test_rows_that_cannot_be_treated_are_named(call: Call, tmp_path: Path) -> No
     assert "does not have the column 'sold'" in answer.stderr
 
 
+def test_every_vertex_of_a_graph_is_predicted_and_a_graph_is_no_input_of_onnx(call: Call, tmp_path: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "out.csv"
+    assert call("train", "gcn", "--data", "karate", "--epochs", "2", "--out", run).code == 0
+    assert "34 predictions of gcn are in" in call("predict", run, "--out", out).stdout
+    batch = dc.load_data("karate").train
+    said = loaded(run).predict(*batch.inputs).tolist()
+    assert [row["prediction"] for row in read(out)] == [("Mr. Hi", "Officer")[label] for label in said]
+    refused = call("export", run, "--to", tmp_path / "model.onnx")
+    assert refused.code == 2
+    assert refused.stderr.startswith("deepcanon: GCN takes a graph, and an ONNX file only tensors")
+
+
 def test_a_data_set_is_predicted_on_its_test_part(call: Call, runs: Path, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out.csv"
     answer = call("predict", runs / "mlp", "--out", out)

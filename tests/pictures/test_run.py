@@ -1,6 +1,7 @@
 """Which pictures a run gets: the verbs of the model and the kind of the data decide."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from deepcanon.models.adversarial.gan import GAN
 from deepcanon.models.autoencoders.autoencoder import Autoencoder
 from deepcanon.models.convolutional.cnn import CNN
 from deepcanon.models.feedforward.mlp import MLP
+from deepcanon.models.graphs.gcn import GCN
 from deepcanon.models.variational.vae import VAE
 from deepcanon.pictures import draw_run
 from deepcanon.pictures import run as run_module
@@ -106,6 +108,15 @@ def test_pictures_are_files(tmp_path: Path) -> None:
     (path,) = draw_run(Toy(3), dataset("table", (3,)), HISTORY, tmp_path / "pictures", seed=0)
     assert path == tmp_path / "pictures" / "curves.png"
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_graph_is_drawn_by_class_whether_its_features_are_sparse_or_not(tmp_path: Path) -> None:
+    model, batch = GCN.example()
+    for x in (batch.x, batch.x.to_sparse_coo()):
+        whole = replace(batch, x=x)
+        data: Dataset[Any] = Dataset(name="ring", kind="graph", train=whole, test=whole, shape=(3,), labels=("a", "b"))
+        drawn = draw_run(model, data, [], tmp_path, seed=0)
+        assert [path.name for path in drawn] == ["graph.png", "confusion.png"]
 
 
 def test_without_history_there_are_no_curves(tmp_path: Path) -> None:

@@ -41,8 +41,9 @@ def predict(
     columns = predictions(model, rows, opened.info["data"])
     write_csv(path, columns)
     voice = Output(json)
-    voice.say(f"{len(rows)} predictions of {model.name()} are in {path}; its columns: {', '.join(columns)}")
-    voice.answer({"run": run, "model": model.name(), "rows": len(rows), "columns": list(columns), "out": path})
+    count = len(next(iter(columns.values())))  # of a graph, its vertices
+    voice.say(f"{count} predictions of {model.name()} are in {path}; its columns: {', '.join(columns)}")
+    voice.answer({"run": run, "model": model.name(), "rows": count, "columns": list(columns), "out": path})
 
 
 def sample(

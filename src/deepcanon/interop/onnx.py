@@ -31,6 +31,10 @@ def export_onnx(module: nn.Module, inputs: Sequence[Tensor], path: Path) -> floa
         raise UsageError(
             f'an ONNX file needs {" and ".join(missing)}; install them with: pip install "deepcanon[onnx]"'
         )
+    if not all(isinstance(value, Tensor) for value in inputs):
+        raise UsageError(
+            f"{type(module).__name__} takes a graph, and an ONNX file only tensors; export its weights to .safetensors"
+        )
     inputs = tuple(tensor.detach() for tensor in inputs)
     training = module.training
     module.eval()  # dropout and its kin are no part of the map
