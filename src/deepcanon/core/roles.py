@@ -119,3 +119,10 @@ class HasNeighbours(Protocol):
     def nearest(self, word: str | int, n: int = 10) -> list[tuple[str, float]]: ...
 
     def directions(self) -> Tensor: ...
+
+
+@runtime_checkable
+class Attends(Protocol):
+    """How much each symbol of a text looks at each, (layers, B, heads, T, T)."""
+
+    def attention_maps(self, x: Tensor) -> Tensor: ...

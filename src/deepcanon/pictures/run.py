@@ -15,6 +15,7 @@ from torch.distributions import Distribution
 
 from deepcanon.core import Batch, GraphBatch, Labelled, Model, at_rest, draw, drawing_from
 from deepcanon.core.roles import (
+    Attends,
     Decodes,
     Encodes,
     HasEnergy,
@@ -27,6 +28,7 @@ from deepcanon.core.roles import (
     Samples,
     Shows,
 )
+from deepcanon.pictures.attention import attention_heads
 from deepcanon.pictures.bars import update_norms
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
@@ -41,6 +43,7 @@ CHUNK = 1024
 MAPPED = 2000
 COLUMNS = 10
 GRID = 64
+LOOKED_AT = 28
 
 
 class Data(Protocol):
@@ -260,6 +263,17 @@ def _neighboured(scene: _Scene) -> dict[str, Figure]:
     return word_pictures(model, model.symbols, f"{model.name()} on {scene.data.name}", scene.seed)
 
 
+def _attended(scene: _Scene) -> dict[str, Figure]:
+    model = scene.model
+    if not isinstance(model, Attends) or not model.symbols:
+        return {}
+    x = scene.batch.x[:1, :LOOKED_AT]
+    maps = model.attention_maps(x)[:, 0]  # (layers, heads, T, T)
+    names = [model.symbols[code] for code in x[0].tolist()]
+    title = f"{model.name()} on {scene.data.name}: where each head looks in a line of {scene.part}"
+    return {"attention": attention_heads(maps, names, title)}
+
+
 def _updated(scene: _Scene) -> dict[str, Figure]:
     model = scene.model
     if not isinstance(model, HasUpdates):
@@ -286,4 +300,5 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
 
 PICTURES = (
     _classified, _graphed, _regressed, _sampled, _reconstructed, _gallery, _filtered, _encoded, _neighboured, _updated,
+    _attended,
 )  # fmt: skip

@@ -140,8 +140,8 @@ class GPT(Model[Sequences]):
 
     @torch.no_grad()
     def attention_maps(self, x: Tensor) -> Tensor:
-        """How much each symbol looks at each, (layers, B, heads, T, T), for x of at most ``length`` symbols."""
-        h = self._embedded(x, 0)
+        """How much each of the first ``length`` symbols looks at each, (layers, B, heads, T, T)."""
+        h = self._embedded(x[:, : self.length], 0)
         maps = []
         for block in self.blocks:
             maps.append(block.attention.weights(block.attention_norm(h), causal=True))

@@ -1,0 +1,64 @@
+"""Where the heads of a model look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.colors import PowerNorm
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from deepcanon.pictures.style import INK, MUTED, SHADES, dress, new_figure
+
+MOST_LAYERS, MOST_HEADS = 6, 6
+"""More maps than these are too small to be read; of a larger model its first and last layers are shown."""
+
+VISIBLE = {" ": "·", "\n": "↵", "\t": "⇥"}
+
+
+def attention_heads(maps: Tensor, symbols: Sequence[str], title: str = "") -> Figure:
+    """A map for every head of every layer, from weights (layers, heads, T, T): each row of it is a symbol that looks.
+
+    Shades are roots of the weights, so that a head which looks at many places is not white.
+    """
+    layers, heads, length, _ = maps.shape
+    shown = list(range(layers))
+    if layers > MOST_LAYERS:
+        shown = [*range(MOST_LAYERS // 2), *range(layers - MOST_LAYERS // 2, layers)]
+    columns = min(heads, MOST_HEADS)
+    side = max(2.0, 0.105 * length)
+    figure = new_figure(columns * side + 0.9, len(shown) * side + 0.9, title)
+    grid = figure.subplots(len(shown), columns, squeeze=False)
+    names = [VISIBLE.get(symbol, symbol) for symbol in symbols]
+    size = min(7.0, 72 * side / length * 0.85)
+    image = None
+    for row, layer in enumerate(shown):
+        for head in range(columns):
+            axes = grid[row, head]
+            image = axes.imshow(
+                maps[layer, head].detach().cpu().float().numpy(), cmap=SHADES, norm=PowerNorm(0.5, 0, 1)
+            )
+            dress(axes, grid=False)
+            axes.set_title(f"layer {layer + 1}, head {head + 1}", loc="left", fontsize=8, color=INK, pad=3)
+            for spine in axes.spines.values():
+                spine.set_visible(False)
+            axes.set_xticks(range(length), names if row == len(shown) - 1 else [])
+            axes.set_yticks(range(length), names if head == 0 else [])
+            axes.tick_params(length=0, labelsize=size, pad=1, labelcolor=MUTED)
+            turned = max(map(len, names)) > 2
+            axes.tick_params(axis="x", labelrotation=90 if turned else 0)
+    figure.supxlabel("the symbol that is looked at", fontsize=8, color=MUTED)
+    figure.supylabel("the symbol that looks, from top to bottom", fontsize=8, color=MUTED)
+    if image is not None:
+        bar = figure.colorbar(
+            image,
+            ax=grid,
+            shrink=0.4,
+            pad=0.01,
+            aspect=30,
+            ticks=[0, 0.1, 0.5, 1],
+            format=lambda share, _: f"{share:.0%}",
+        )
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(labelsize=7, length=0, labelcolor=MUTED)
+    return figure

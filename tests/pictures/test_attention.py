@@ -1,0 +1,45 @@
+"""Every head has its map, with the symbols beside it."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from deepcanon.core import Batch
+from deepcanon.core.toy import Toy
+from deepcanon.data import Dataset
+from deepcanon.pictures import draw_run
+from deepcanon.pictures.attention import attention_heads
+from deepcanon.pictures.style import save
+
+
+def test_each_head_has_a_map_of_its_own_weights(tmp_path: Path) -> None:
+    maps = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0)).softmax(-1)
+    figure = attention_heads(maps, ["a", " ", "\n", "b"], "Where it looks")
+    axes = [each for each in figure.axes if each.images]
+    assert [each.get_title(loc="left") for each in axes] == [f"layer {i}, head {j}" for i in (1, 2) for j in (1, 2, 3)]
+    for each, wanted in zip(axes, maps.flatten(0, 1), strict=True):
+        shown = torch.as_tensor(each.images[0].get_array())
+        assert torch.allclose(shown, wanted)
+    assert [label.get_text() for label in axes[0].get_yticklabels()] == ["a", "·", "↵", "b"]
+    assert [label.get_text() for label in axes[-1].get_xticklabels()] == ["a", "·", "↵", "b"]
+    assert save(figure, tmp_path / "attention.png").stat().st_size > 0
+
+
+def test_of_a_deep_model_the_first_and_the_last_layers_are_shown() -> None:
+    figure = attention_heads(torch.eye(3).expand(9, 8, 3, 3), "abc")
+    titles = [each.get_title(loc="left") for each in figure.axes if each.images]
+    assert len(titles) == 36
+    assert {title.partition(",")[0] for title in titles} == {f"layer {i}" for i in (1, 2, 3, 7, 8, 9)}
+
+
+def test_a_run_of_a_model_that_attends_has_the_picture(tmp_path: Path) -> None:
+    class Looks(Toy):
+        def attention_maps(self, x: Tensor) -> Tensor:
+            return torch.ones(1, len(x), 2, x.shape[1], x.shape[1]).tril()
+
+    model, batch = Looks(features=5), Batch(torch.zeros(3, 5, dtype=torch.long))
+    data: Dataset[Batch] = Dataset(name="letters", kind="text", train=batch, shape=(5,))
+    assert not any("attention" in path.name for path in draw_run(model, data, [], tmp_path, seed=0))
+    model.symbols = ("a",)
+    assert tmp_path / "attention.png" in draw_run(model, data, [], tmp_path, seed=0)
