@@ -1,0 +1,91 @@
+"""Where a symbol stands, as numbers that attention can use."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import UsageError
+from deepcanon.nn.checks import at_least
+
+SLOWEST = 10_000.0
+"""The wave lengths rise from 2 pi to this many times 2 pi."""
+
+
+def sinusoidal(length: int, width: int, *, dtype: torch.dtype | None = None) -> Tensor:
+    r"""A vector for each place, (length, width), of sines and cosines with ever longer waves.
+
+    .. math:: r_{n, 2j} = \sin(n \omega_j), \qquad r_{n, 2j+1} = \cos(n \omega_j), \qquad
+              \omega_j = 10000^{-2j / d} \qquad (1)
+
+    So :math:`r_n \cdot r_m = \sum_j \cos((n - m) \omega_j)` depends on the distance only, and one matrix moves every
+    place by k (:func:`shift`).
+
+    References:
+        | Attention Is All You Need (Vaswani et al., 2017), section 3.5, https://arxiv.org/abs/1706.03762
+
+    >>> sinusoidal(2, 4)
+    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+            [0.8415, 0.5403, 0.0100, 0.9999]])
+    """
+    at_least(1, length=length, width=width)
+    angle = torch.arange(length, dtype=torch.float64).unsqueeze(1) * frequencies(width)  # (length, width / 2)
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1).to(dtype or torch.get_default_dtype())  # eq. (1)
+
+
+def sinusoidal_2d(height: int, width: int, channels: int, *, dtype: torch.dtype | None = None) -> Tensor:
+    """A vector for each place of a picture, (height, width, channels): one half tells the row, one the column."""
+    if channels % 4:
+        raise UsageError(f"rows and columns get sines and cosines: channels must be a multiple of 4 (got {channels})")
+    rows = sinusoidal(height, channels // 2, dtype=dtype).unsqueeze(1).expand(-1, width, -1)
+    columns = sinusoidal(width, channels // 2, dtype=dtype).unsqueeze(0).expand(height, -1, -1)
+    return torch.cat([rows, columns], -1)
+
+
+def shift(width: int, places: int) -> Tensor:
+    r"""The matrix :math:`M_k` with :math:`r_{n+k} = M_k r_n` for every n, (width, width): a turn of each pair of waves.
+
+    >>> torch.allclose(shift(8, 3) @ sinusoidal(9, 8, dtype=torch.float64)[5], sinusoidal(9, 8, dtype=torch.float64)[8])
+    True
+    """
+    angle = places * frequencies(width)
+    turns = torch.stack([angle.cos(), angle.sin(), -angle.sin(), angle.cos()], -1).view(-1, 2, 2)
+    return torch.block_diag(*turns)
+
+
+def frequencies(width: int) -> Tensor:
+    """The angle by which each pair of waves turns from one place to the next, (width / 2,)."""
+    if width % 2:
+        raise UsageError(f"a wave has a sine and a cosine: width must be even (got {width})")
+    return SLOWEST ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+
+
+class RelativeBias(nn.Module):
+    r"""A number for each head and distance, which is added to the scores of attention.
+
+    .. math:: s_{ij} = \frac{q_i \cdot k_j}{\sqrt d} + b_{h,\, \mathrm{clip}(j - i)}
+
+    Distances beyond ``reach`` share the number of the farthest. As in attention, the last query stands at the last key.
+
+    References:
+        | Self-Attention with Relative Position Representations (Shaw et al., 2018), https://arxiv.org/abs/1803.02155
+        | Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer (Raffel et al., 2020),
+          https://arxiv.org/abs/1910.10683
+
+    Arguments:
+        heads: The number of heads.
+        reach: The largest distance that has a number of its own, to either side.
+    """
+
+    def __init__(self, heads: int, reach: int = 32) -> None:
+        super().__init__()
+        at_least(1, heads=heads, reach=reach)
+        self.reach = reach
+        self.table = nn.Parameter(torch.zeros(heads, 2 * reach + 1))
+
+    def forward(self, queries: int, keys: int) -> Tensor:
+        """The bias of every pair, (heads, queries, keys)."""
+        device = self.table.device
+        place = torch.arange(keys - queries, keys, device=device)
+        distance = torch.arange(keys, device=device) - place.unsqueeze(1)
+        return self.table[:, distance.clamp(-self.reach, self.reach) + self.reach]
