@@ -33,8 +33,18 @@ def test_a_filter_answers_where_it_finds_itself(channels: int) -> None:
     x[0, :, 2:5, 3:6] = pattern
     data, answer, *_ = sheets(responses(x, filters))
     assert len(sheets(responses(x, filters))) == 3
-    gap = 1
-    one = answer[gap : gap + 9, gap : gap + 9, 0]
+    second = 9 + 2  # behind the filter itself and the gaps around it
+    one = answer[1:10, second : second + 9, 0]
     assert int(one.argmax()) == 3 * 9 + 4
     assert one.max() == pytest.approx(1.0)
-    assert data[gap + 3, gap + 4, 0] == pytest.approx(1.0)
+    assert data[1 + 3, second + 4, 0] == pytest.approx(1.0)
+    own = answer[1:10, 1:10, 0]
+    assert own[1::3, 1::3] == pytest.approx((pattern.numpy() + 1) / 2)
+
+
+def test_an_image_that_is_all_alike_has_no_edge_at_its_border() -> None:
+    x = torch.full((2, 1, 6, 6), 3.0)
+    x[1] = 5.0
+    _, answer = sheets(responses(x, torch.tensor([[[[-1.0, 0.0, 1.0]] * 3]])))
+    assert answer[1:7, 8:14] == pytest.approx(0.0)
+    assert answer[1:7, 15:21] == pytest.approx(0.0)

@@ -15,6 +15,7 @@ SIDE = 24
 """A filter of few pixels is drawn this large, so that the borders between filters stay thin."""
 
 SHOWN = 8
+TINY = torch.finfo(torch.float32).tiny
 
 
 def filter_grid(filters: Tensor, title: str = "") -> Figure:
@@ -26,18 +27,24 @@ def filter_grid(filters: Tensor, title: str = "") -> Figure:
 
 
 def responses(x: Tensor, filters: Tensor, title: str = "") -> Figure:
-    """Images, (B, channels, height, width), and below them how strongly each of the first filters answers where."""
-    x, filters = x.detach().cpu().float(), filters.detach().cpu().float()
-    # Around the mean, since a filter whose weights do not sum to nothing would answer to plain brightness.
-    answers = F.conv2d(x - x.mean(), filters[:SHOWN], padding="same").clamp_min(0)  # (B, SHOWN, height, width)
+    """Images, (B, channels, height, width), and below them how strongly each of the first filters answers where.
+
+    Each row of answers begins with its filter. Beyond its border an image goes on as it ends there, so that the border
+    itself is no edge to answer to.
+    """
+    x, filters = x.detach().cpu().float(), filters.detach().cpu().float()[:SHOWN]
+    height, width = filters.shape[-2:]
+    around = ((width - 1) // 2, width // 2, (height - 1) // 2, height // 2)
+    # Less the mean, since a filter whose weights do not sum to nothing would answer to plain brightness.
+    answers = F.conv2d(F.pad(x - x.mean(), around, mode="replicate"), filters).clamp_min(0)  # (B, SHOWN, H, W)
+    enlarged = F.interpolate((_stretched(filters) + 1) / 2, x.shape[-2:], mode="nearest")
     low, high = x.aminmax()
-    spread = (high - low).clamp_min(torch.finfo(x.dtype).tiny)
-    shown = {"data": (x - low) / spread}
-    for place in range(answers.shape[1]):
+    shown = {"data": torch.cat([torch.ones(1, *x.shape[1:]), (x - low) / (high - low).clamp_min(TINY)])}
+    for place, own in enumerate(enlarged):
         one = answers[:, place : place + 1]
-        shown[f"filter {place + 1}"] = (one / one.max().clamp_min(torch.finfo(x.dtype).tiny)).expand(x.shape)
-    return rows(shown, x.shape[1:], title=title)
+        shown[f"filter {place + 1}"] = torch.cat([own.unsqueeze(0), (one / one.max().clamp_min(TINY)).expand(x.shape)])
+    return rows(shown, x.shape[1:], len(x) + 1, title=title)
 
 
 def _stretched(filters: Tensor) -> Tensor:
-    return filters / filters.abs().amax((1, 2, 3), keepdim=True).clamp_min(torch.finfo(filters.dtype).tiny)
+    return filters / filters.abs().amax((1, 2, 3), keepdim=True).clamp_min(TINY)
