@@ -11,7 +11,7 @@ from torch import Tensor
 
 from deepcanon.core import SemiBatch, UsageError
 from deepcanon.core.turn import B
-from deepcanon.data import few_labels, tokens, words
+from deepcanon.data import few_labels, streams, tokens, words
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.split import fixed_random
 
@@ -58,6 +58,8 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
         return few_labels.few_labels(data, form)
     if form.startswith(words.MARK):
         return words.in_words(data, form)
+    if form == streams.MARK:
+        return streams.as_stream(data)
     if tokens.is_form(form):
         return tokens.in_tokens(data, form)
     if isinstance(data.train, SemiBatch):
@@ -86,6 +88,10 @@ def check_form(name: str, kind: str, form: str) -> None:
         words.read_form(name, form)
         if kind != "text":
             raise UsageError(f"{name} gives {kind}, but words are a form of text; leave out ':{form}'")
+        return
+    if form == streams.MARK:
+        if kind != "text":
+            raise UsageError(f"{name} gives {kind}, but a stream is a form of text; leave out ':{form}'")
         return
     if tokens.is_form(form):
         tokens.check(name, kind, form)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from deepcanon.core import AnyBatch, DataError, UsageError
-from deepcanon.data import image_folder, table, tokens, words
+from deepcanon.data import image_folder, streams, table, tokens, words
 from deepcanon.data.dataset import Dataset, Kind
 from deepcanon.data.entry import Entry
 from deepcanon.data.forms import FORMS, batch_in_form, check_form, in_form
@@ -140,7 +140,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "shape": list(entry.shape),
         "sizes": dict(entry.sizes),
         **dict(zip(("train", "valid", "test"), counts, strict=True)),
-        "forms": {"images": list(FORMS), "text": [words.MARK, *tokens.SHOWN]}.get(entry.kind, []),
+        "forms": {"images": list(FORMS), "text": [words.MARK, streams.MARK, *tokens.SHOWN]}.get(entry.kind, []),
         "source": entry.source,
         "folder": entry.remote.folder,
         "here": entry.remote.here(),

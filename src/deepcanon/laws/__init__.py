@@ -28,6 +28,7 @@ from deepcanon.laws.latent import check_latent
 from deepcanon.laws.method import check_method
 from deepcanon.laws.sampler import check_sampler
 from deepcanon.laws.score import check_score
+from deepcanon.laws.sequence import check_sequence
 from deepcanon.laws.target import invented_batch, load_target, target_of
 
 KINDS: dict[str, Callable[[nn.Module, Batch], list[Finding]]] = {
@@ -43,6 +44,7 @@ KINDS: dict[str, Callable[[nn.Module, Batch], list[Finding]]] = {
     "score": check_score,
     "diffusion": check_diffusion,
     "attention": check_attention,
+    "sequence": check_sequence,
     "graph": check_graph,
     "method": check_method,
 }

@@ -1,0 +1,308 @@
+"""What recurrent models share: reading rows of unequal length, a state carried along a text, and two uses of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from deepcanon.core import (
+    AnyBatch,
+    DataError,
+    Evidence,
+    Labelled,
+    LabelledSequences,
+    Model,
+    Sequences,
+    Stream,
+    Support,
+    Terms,
+    UsageError,
+)
+from deepcanon.models._predictor import Predictor
+from deepcanon.nn.checks import at_least
+from deepcanon.nn.generation import generate
+from deepcanon.nn.next_symbol import next_symbol_nats, next_symbol_nll
+from deepcanon.nn.precision import full
+
+State = tuple[Tensor, ...]
+"""What a recurrent net keeps of what it has read: tensors of (layers, B, units)."""
+
+Recurrence = Callable[[Tensor, State | None], tuple[Tensor, State]]
+"""What layers do: from values (T, B, width) and a state to outputs (T, B, units) and the state behind the last step."""
+
+IGNORED = -100
+NOWHERE = -1
+
+
+class RecurrentLanguage(Model[Sequences]):
+    r"""A distribution of the next symbol that depends on all symbols before it through a state of fixed size.
+
+    A leaf makes the ``recurrent`` layers; here are the vectors of the symbols before them and the logits behind them.
+
+    .. math:: h_t = r(h_{t-1}, E_{x_t}), \qquad p(x_{t+1} \mid x_{\le t}) = \mathrm{softmax}(V h_t + b), \qquad
+              \log p(x_2 \dots x_n \mid x_1) = \sum_{t=2}^{n} \log p(x_t \mid x_{<t}) \qquad (1)
+
+    The first symbol of a sequence is given. The loss is in nats per symbol: the sum of (1) over all sequences by the
+    number of symbols that it foretells, so that long sequences count for more than short ones.
+
+    Of data that are the windows of a text in its order (``NAME:stream``), the state behind a window is carried to the
+    one that goes on where it ends, also over checkpoints. No gradient passes from window to window: this is truncated
+    backpropagation through time. It is meant for one process; several share the first one's states. What is measured
+    on held-out data begins every window with an empty state.
+
+    References:
+        | An efficient gradient-based algorithm for on-line training of recurrent network trajectories
+          (Williams and Peng, 1990), https://doi.org/10.1162/neco.1990.2.4.490
+    """
+
+    evidence: Evidence = "exact"
+    recurrent: nn.Module
+    carried: Tensor
+    ends: Tensor
+
+    def __init__(
+        self, vocab: int, embedding: int, units: int, layers: int, dropout: float, streams: int, parts: int
+    ) -> None:
+        super().__init__()
+        check_sizes(units, layers, dropout)
+        at_least(1, vocab=vocab, embedding=embedding)
+        at_least(0, streams=streams)
+        self.vocab, self.streams = vocab, streams
+        self.embedding = nn.Embedding(vocab, embedding)  # E
+        self.dropout = nn.Dropout(dropout)
+        self.head = nn.Linear(units, vocab)  # V, b
+        if streams:
+            self.register_buffer("carried", torch.zeros(parts, layers, streams, units))
+            self.register_buffer("ends", torch.full((streams,), NOWHERE))  # the place of the text behind each state
+
+    @property
+    def support(self) -> Support:
+        return "categorical"
+
+    def prepare(self, data: Iterable[Sequences]) -> None:
+        """Refuse symbols that are not in the vocabulary, and batches of more streams than are carried."""
+        for batch in data:
+            check_lengths(batch.x, batch.lengths)
+            check_symbols(batch.x, batch.lengths, self.vocab)
+
+    def loss(self, batch: Sequences) -> Terms:
+        stream = batch if isinstance(batch, Stream) and self.training and self.streams else None
+        known = without_padding(batch.x, batch.lengths)
+        logits, state = self.read(known[:, :-1], None if stream is None else self._found(stream))
+        if stream is not None:
+            self._keep(stream, state)
+        return {"nll": next_symbol_nll(logits, known, batch.lengths)}
+
+    def metrics(self, batch: Sequences) -> Terms:
+        """Nothing more: the loss is the exact ``nll`` already."""
+        return {}
+
+    def log_prob(
+        self,
+        x: Tensor,
+        *,
+        context: Tensor | None = None,
+        samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """The exact log-probability (1) of each sequence given its first symbol, (B,); ``context`` are the lengths."""
+        lengths = torch.full_like(x[:, 0], x.shape[1]) if context is None else context
+        known = without_padding(x, lengths)
+        return -next_symbol_nats(self(known[:, :-1]), known, lengths).sum(1)
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """The logits of what follows each symbol, (B, T, vocab)."""
+        return self.read(x if lengths is None else without_padding(x, lengths), None)[0]
+
+    def read(self, symbols: Tensor, state: State | None) -> tuple[Tensor, State]:
+        """The logits of what follows each of the symbols (B, t), and the state behind the last of them."""
+        values = self.dropout(self.embedding(symbols.T))  # (t, B, embedding)
+        values, state = recur(self.recurrent, values, state)  # (t, B, units)
+        return self.head(self.dropout(values)).transpose(0, 1), state
+
+    def generate(
+        self,
+        prompt: Tensor,
+        steps: int,
+        *,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        stop: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """The prompt, (B, T), and the symbols drawn one after the other behind it, (B, T + steps)."""
+        return generate(
+            self.read, None, prompt, steps,
+            temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
+        )  # fmt: skip
+
+    def _found(self, batch: Stream) -> State:
+        """For each row the state that was kept where the row begins, zeros where there is none."""
+        if len(batch) > self.streams:
+            raise UsageError(
+                f"the states of {self.streams} streams are carried, but the batch has {len(batch)} rows; "
+                "give the model as many streams as there are examples in a batch"
+            )
+        follows = batch.starts.unsqueeze(1) == self.ends  # (B, streams)
+        found, which = follows.any(1).view(1, -1, 1), follows.int().argmax(1)
+        return tuple(torch.where(found, part.index_select(1, which), 0) for part in self.carried)
+
+    @torch.no_grad()
+    def _keep(self, batch: Stream, state: State) -> None:
+        """Put the states behind these windows in front of those that were kept, of which the oldest are dropped."""
+        whole = batch.lengths == batch.x.shape[1]  # behind a shorter window the state has read its padding
+        ends = torch.where(whole, batch.starts + batch.lengths - 1, NOWHERE)
+        self.ends.copy_(torch.cat([ends, self.ends])[: self.streams])
+        self.carried.copy_(torch.cat([torch.stack(state).to(self.carried), self.carried], 2)[:, :, : self.streams])
+
+
+class RecurrentPredictor(Predictor):
+    """Answers to questions about sequences: about the whole, from the state behind its last place, or at every place.
+
+    A leaf makes the ``recurrent`` layers. Sequences are of symbols, each of which has a vector, or of real values. The
+    loss is a mean over the sequences or, with answers at every place, over all places that count.
+    """
+
+    recurrent: nn.Module
+
+    def __init__(
+        self,
+        features: int | None,
+        vocab: int | None,
+        classes: int | None,
+        targets: int | None,
+        every_place: bool,
+        embedding: int,
+        units: int,
+        layers: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        check_sizes(units, layers, dropout)
+        outputs = targets if classes is None else classes
+        if (features is None) == (vocab is None):
+            raise UsageError(
+                f"sequences are of real values or of symbols: give either features or vocab "
+                f"(got features={features}, vocab={vocab})"
+            )
+        if outputs is None or (classes is not None and targets is not None):
+            raise UsageError(f"an answer needs either classes or targets (got classes={classes}, targets={targets})")
+        at_least(1 if classes is None else 2, **{"targets" if classes is None else "classes": outputs})
+        self.features, self.vocab, self.classes, self.every_place = features, vocab, classes, every_place
+        if vocab is not None:
+            at_least(1, vocab=vocab, embedding=embedding)
+            self.embedding = nn.Embedding(vocab, embedding)
+        self.width = embedding if features is None else features
+        at_least(1, features=self.width)
+        self.dropout = nn.Dropout(dropout)
+        self.head = nn.Linear(units, outputs)
+
+    @classmethod
+    def eats(cls) -> type[AnyBatch]:
+        return LabelledSequences
+
+    def prepare(self, data: Iterable[Labelled]) -> None:
+        """Refuse sequences of another kind, and labels of whole sequences where every place needs one, or reversed."""
+        for batch in data:
+            if not isinstance(batch, LabelledSequences):
+                raise DataError(f"{self.name()} learns from labelled sequences, got {batch.words}")
+            if batch.at_every_place != self.every_place:
+                there = "at every place" if batch.at_every_place else "for a whole sequence"
+                raise DataError(
+                    f"there is a label {there}, shape {tuple(batch.y.shape)}; "
+                    f"build the model with every_place={batch.at_every_place}"
+                )
+            check_lengths(batch.x, batch.lengths)
+            if self.vocab is not None:
+                check_symbols(batch.x, batch.lengths, self.vocab)
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """The logits or the means of the targets: (B, outputs), or (B, T, outputs) with answers at every place."""
+        self._check(x)
+        values = (x if lengths is None else without_padding(x, lengths)).transpose(0, 1)
+        if self.vocab is not None:
+            values = self.dropout(self.embedding(values))
+        values, _ = recur(self.recurrent, values, None)  # (T, B, units)
+        if self.every_place:
+            every: Tensor = self.head(self.dropout(values)).transpose(0, 1)
+            return every
+        last = values[-1]
+        if lengths is not None:
+            place = (lengths - 1).view(1, -1, 1).expand(1, -1, values.shape[2])
+            last = values.gather(0, place).squeeze(0)  # (B, units), behind the last place that counts
+        outputs: Tensor = self.head(self.dropout(last))
+        return outputs
+
+    def loss(self, batch: Labelled) -> Terms:
+        if not (self.every_place and isinstance(batch, LabelledSequences)):
+            return super().loss(batch)
+        outputs, counted = self._outputs(*batch.inputs), batch.lengths.sum()
+        inside = places_inside(batch.x, batch.lengths)
+        if self.classes is None:
+            missed = (outputs - batch.y).masked_fill(~inside.unsqueeze(2), 0)
+            return {"mse": missed.square().sum() / counted}
+        y = batch.y.masked_fill(~inside, IGNORED).flatten()
+        return {"nll": cross_entropy(outputs.flatten(0, 1), y, ignore_index=IGNORED, reduction="sum") / counted}
+
+    def metrics(self, batch: Labelled) -> Terms:
+        """At every place, the share of right answers; about whole sequences, what every model that predicts has."""
+        if not (self.every_place and isinstance(batch, LabelledSequences)):
+            return super().metrics(batch)
+        if self.classes is None:
+            return {}
+        right = (self.predict(*batch.inputs) == batch.y) & places_inside(batch.x, batch.lengths)
+        return {"accuracy": right.sum() / batch.lengths.sum()}
+
+    def _check(self, x: Tensor) -> None:
+        wanted = "(B, T), whole numbers" if self.vocab is not None else f"(B, T, {self.features}), real numbers"
+        right = x.ndim == 2 if self.vocab is not None else x.ndim == 3 and x.shape[2] == self.features
+        if not right or x.is_floating_point() == (self.vocab is not None):
+            raise DataError(f"the model takes sequences of the shape {wanted}; got {x.dtype} of {tuple(x.shape)}")
+
+
+def recur(layers: nn.Module, values: Tensor, state: State | None) -> tuple[Tensor, State]:
+    """What the layers say, at full precision where the processor has no kernels for them in half precision."""
+    run: Recurrence = layers
+    if values.device.type != "cpu" or not torch.is_autocast_enabled("cpu") or _half_precision_is_there():
+        return run(values, state)
+    with torch.autocast("cpu", enabled=False):
+        return run(full(values), state)
+
+
+def _half_precision_is_there() -> bool:
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def places_inside(x: Tensor, lengths: Tensor) -> Tensor:
+    """Which places of the rows count, (B, T)."""
+    return torch.arange(x.shape[1], device=x.device) < lengths.unsqueeze(1)
+
+
+def without_padding(x: Tensor, lengths: Tensor) -> Tensor:
+    """The sequences with zeros where nothing counts, whatever stood there: NaN would pass into the gradients."""
+    inside = places_inside(x, lengths)
+    return x.masked_fill(~inside.view(*inside.shape, *[1] * (x.ndim - 2)), 0)
+
+
+def check_sizes(units: int, layers: int, dropout: float) -> None:
+    at_least(1, units=units, layers=layers)
+    if not 0 <= dropout < 1:
+        raise UsageError(f"dropout is the probability to drop a value, from 0 to below 1 (got {dropout})")
+
+
+def check_lengths(x: Tensor, lengths: Tensor) -> None:
+    if not 1 <= int(lengths.min()) <= int(lengths.max()) <= x.shape[1]:
+        found = f"from {int(lengths.min())} to {int(lengths.max())}"
+        raise DataError(f"sequences padded to {x.shape[1]} places have lengths from 1 to {x.shape[1]}; got {found}")
+
+
+def check_symbols(x: Tensor, lengths: Tensor, vocab: int) -> None:
+    known = without_padding(x, lengths)
+    if not 0 <= int(known.min()) <= int(known.max()) < vocab:
+        raise DataError(
+            f"symbols must be numbers from 0 to {vocab - 1}; got some from {int(known.min())} to {int(known.max())}"
+        )

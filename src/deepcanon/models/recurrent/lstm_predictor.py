@@ -1,0 +1,73 @@
+"""The LSTM as a model that answers questions about sequences."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+
+from deepcanon.core import LabelledSequences, Recipe
+from deepcanon.models.recurrent._recurrent import RecurrentPredictor
+from deepcanon.nn.checks import at_least
+from deepcanon.nn.lstm import lstm
+
+
+class LSTMPredictor(RecurrentPredictor):
+    r"""Long short-term memory that reads a sequence and then tells a class or real targets, or one at every place.
+
+    .. math:: (h_t, c_t) = \mathrm{lstm}(x_t, h_{t-1}, c_{t-1}), \qquad f(x_1 \dots x_n) = V h_n + b
+
+    The sum of two marked numbers among a hundred, which no net learns that forgets, in about a minute on one core::
+
+        deepcanon train lstm_predictor --data adding
+
+    References:
+        | Long Short-Term Memory (Hochreiter and Schmidhuber, 1997), https://doi.org/10.1162/neco.1997.9.8.1735
+        | Can recurrent neural networks warp time? (Tallec and Ollivier, 2018), https://arxiv.org/abs/1804.11188
+
+    Arguments:
+        features: The number of real values at each place; for symbols leave it out.
+        vocab: The number of different symbols; for real values leave it out.
+        classes: The number of classes; for real targets leave it out.
+        targets: The number of real targets; for classes leave it out.
+        every_place: Whether there is an answer at every place, not one about the whole sequence.
+        embedding: The width of the vector of a symbol.
+        units: The number of cells of a layer.
+        layers: The number of layers.
+        dropout: The probability to drop a value on its way up, never one on its way from step to step.
+        coupled: Whether what is forgotten makes room for as much that is written.
+        peepholes: Whether the gates see the cells.
+        memory: Over how many steps the cells can remember when training begins; without it, forget gates begin with a
+            bias of 1.
+    """
+
+    recipe = Recipe(lr=5e-3, schedule="cosine", batch_size=64, epochs=10, clip="norm:1.0")
+
+    def __init__(
+        self,
+        features: int | None = None,
+        vocab: int | None = None,
+        classes: int | None = None,
+        targets: int | None = None,
+        every_place: bool = False,
+        embedding: int = 64,
+        units: int = 64,
+        layers: int = 1,
+        dropout: float = 0.0,
+        coupled: bool = False,
+        peepholes: bool = False,
+        memory: int | None = 100,
+    ) -> None:
+        super().__init__(features, vocab, classes, targets, every_place, embedding, units, layers, dropout)
+        if memory is not None:
+            at_least(2, memory=memory)
+        self.recurrent = lstm(
+            self.width, units, layers, dropout=dropout, coupled=coupled, peepholes=peepholes, memory=memory
+        )
+
+    @classmethod
+    def example(cls) -> tuple[Self, LabelledSequences]:
+        x = torch.randn(32, 5, 2, generator=torch.Generator().manual_seed(0))
+        lengths = 2 + torch.arange(32) % 4
+        last = x[torch.arange(32), lengths - 1, 0]
+        return cls(features=2, classes=2, units=4, memory=5), LabelledSequences(x, (last > 0).long(), lengths)

@@ -1,0 +1,86 @@
+"""Answers from the state behind the last place are torch's; a sum is remembered over a hundred steps."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
+
+import deepcanon as dc
+from deepcanon.core import DataError, Labelled, LabelledSequences, UsageError
+from deepcanon.data import Dataset
+from deepcanon.data.load import load_data
+from deepcanon.models.feedforward.mlp import MLP
+from deepcanon.models.recurrent.lstm_predictor import LSTMPredictor
+
+
+def values(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+
+def test_answers_come_from_the_last_state_of_torchs_lstm() -> None:
+    torch.manual_seed(0)
+    ours = LSTMPredictor(features=3, classes=4, units=5, layers=2).double()
+    theirs = nn.LSTM(3, 5, 2, batch_first=True).double()
+    theirs.load_state_dict(ours.recurrent.state_dict())
+    x, lengths = values(6, 8, 3), torch.tensor([8, 1, 3, 5, 8, 2])
+    _, (h, _) = theirs(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
+    torch.testing.assert_close(ours(x, lengths), ours.head(h[-1]), rtol=0, atol=1e-12)
+    torch.testing.assert_close(ours(x), ours.head(theirs(x)[1][0][-1]), rtol=0, atol=1e-12)
+
+
+def test_answers_at_every_place_are_answers_about_beginnings() -> None:
+    torch.manual_seed(0)
+    every = LSTMPredictor(vocab=6, targets=2, every_place=True, embedding=3, units=5).double()
+    last = LSTMPredictor(vocab=6, targets=2, embedding=3, units=5).double()
+    last.load_state_dict(every.state_dict())
+    x = torch.randint(6, (4, 7), generator=torch.Generator().manual_seed(0))
+    for place in range(7):
+        lengths = torch.full((4,), place + 1)
+        torch.testing.assert_close(every(x)[:, place], last(x, lengths), rtol=0, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_the_adding_problem_at_length_100_is_solved() -> None:
+    data = load_data("adding")
+    torch.manual_seed(0)
+    model = LSTMPredictor(features=2, targets=1)
+    result = dc.fit(model, data, quiet=True, steps=600)
+    assert result.test["mse"] < 0.01  # guessing the mean: 0.167
+
+
+def test_the_parity_of_what_was_read_is_told_at_every_place() -> None:
+    bits = torch.randint(2, (600, 6), generator=torch.Generator().manual_seed(0))
+    lengths = 2 + torch.arange(600) % 5
+    batch = LabelledSequences(bits, bits.cumsum(1) % 2, lengths)
+    data: Dataset[Any] = Dataset(name="parity", kind="sequences", train=batch, sizes={"vocab": 2, "classes": 2})
+    torch.manual_seed(0)
+    model = LSTMPredictor(vocab=2, classes=2, every_place=True, embedding=4, units=16, memory=None)
+    result = dc.fit(model, data, quiet=True, epochs=25, lr=2e-2, batch_size=60)
+    assert result.train["accuracy"] == 1.0
+    assert result.train["nll"] < 0.1
+    assert batch.weight == int(lengths.sum())
+
+
+def test_mistakes_are_answered_by_a_sentence() -> None:
+    for sizes, words in (
+        ({"classes": 2}, "give either features or vocab"),
+        ({"classes": 2, "features": 3, "vocab": 4}, "give either features or vocab"),
+        ({"features": 3}, "either classes or targets"),
+        ({"features": 3, "classes": 2, "targets": 1}, "either classes or targets"),
+        ({"features": 3, "classes": 1}, "classes must be at least 2"),
+        ({"features": 0, "classes": 2}, "features must be at least 1"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            LSTMPredictor(**sizes)  # type: ignore[arg-type]
+    model = LSTMPredictor(features=3, classes=2, units=4)
+    x, lengths, y = values(4, 5, 3).float(), torch.full((4,), 5), torch.zeros(4, dtype=torch.long)
+    with pytest.raises(DataError, match="learns from labelled sequences, got labelled examples"):
+        model.prepare([Labelled(x, y)])
+    with pytest.raises(DataError, match="build the model with every_place=True"):
+        model.prepare([LabelledSequences(x, y.unsqueeze(1).expand(-1, 5), lengths)])
+    with pytest.raises(DataError, match=r"shape \(B, T, 3\), real numbers; got torch.float32 of \(4, 5, 2\)"):
+        model(x[..., :2])
+    with pytest.raises(UsageError, match="mlp learns from labelled examples; adding gives labelled sequences"):
+        dc.fit(MLP(2, targets=1), load_data("adding"), quiet=True, steps=1)
