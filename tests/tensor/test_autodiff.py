@@ -105,7 +105,12 @@ def test_a_chain_of_fifty_thousand_operations() -> None:
 def test_a_diamond_is_visited_once() -> None:
     """Fifty doublings have 2^50 paths; each node is visited once all the same."""
     visits = []
-    double = Operation("double", lambda a, b: a + b, lambda g, y, a, b: visits.append(1) or g, lambda g, y, a, b: g)
+
+    def rule(g: Any, y: Any, a: Any, b: Any) -> Any:
+        visits.append(y)
+        return g
+
+    double = Operation("double", lambda a, b: a + b, rule, lambda g, y, a, b: g)
     x = dt.tensor(1.0, requires_grad=True)
     y = x
     for _ in range(50):
@@ -148,7 +153,7 @@ def test_a_derivative_is_not_lost_in_silence(lose: Any) -> None:
 def test_types_may_differ() -> None:
     x, y = dt.tensor([1.0], np.float32, requires_grad=True), dt.tensor([2.0], requires_grad=True)
     dx, dy = gradients((x * y).sum(), [x, y])
-    assert (dx.dtype, dy.dtype) == (np.float32, np.float64)
+    assert (str(dx.dtype), str(dy.dtype)) == ("float32", "float64")
 
 
 @pytest.mark.parametrize("order", [1, 2])

@@ -142,7 +142,7 @@ def test_variational_autoencoder() -> None:
         kl = torch.distributions.kl_divergence(posterior, torch.distributions.Normal(torch.zeros_like(mean), 1.0)).sum(
             1
         )
-        return (kl - likelihood).mean()
+        return torch.mean(kl - likelihood)
 
     race(
         ours,

@@ -19,11 +19,11 @@ FULL = hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4)
 quick = settings(max_examples=60, deadline=None, derandomize=True)
 
 
-def array(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def array(shape: tuple[int, ...]) -> Any:
     return np.arange(int(np.prod(shape))).reshape(shape)
 
 
-def read(layout: Layout, size: int) -> np.ndarray[Any, Any]:
+def read(layout: Layout, size: int) -> Any:
     """What lies at a layout in a memory that counts up."""
     return np.arange(size)[np.array(lay.positions(layout), dtype=int)].reshape(layout.shape)
 

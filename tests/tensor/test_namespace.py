@@ -137,12 +137,22 @@ BINARY = {
     "complex": "add divide equal multiply pow subtract",
 }
 CALLS: dict[str, Callable[[Any], Any]] = {}
-for _kind, _names in UNARY.items():
-    CALLS |= {f"{n} {_kind}": lambda xp, n=n, k=_kind: getattr(xp, n)(of(xp, k)) for n in _names.split()}
-for _kind, _names in BINARY.items():
-    CALLS |= {
-        f"{n} {_kind}": lambda xp, n=n, k=_kind: getattr(xp, n)(of(xp, k), xp.flip(of(xp, k))) for n in _names.split()
-    }
+
+
+def unary(name: str, kind: str) -> Callable[[Any], Any]:
+    return lambda xp: getattr(xp, name)(of(xp, kind))
+
+
+def binary(name: str, kind: str) -> Callable[[Any], Any]:
+    return lambda xp: getattr(xp, name)(of(xp, kind), xp.flip(of(xp, kind)))
+
+
+def of_matrix(f: Callable[[Any, Any, Any], Any]) -> Callable[[Any], Any]:
+    return lambda xp: f(xp, xp.linalg, xp.asarray(MATRIX))
+
+
+CALLS |= {f"{name} {kind}": unary(name, kind) for kind, names in UNARY.items() for name in names.split()}
+CALLS |= {f"{name} {kind}": binary(name, kind) for kind, names in BINARY.items() for name in names.split()}
 CALLS |= {
     "acosh": lambda xp: xp.acosh(of(xp, "positive") + 1.0),
     "shifts": lambda xp: xp.bitwise_right_shift(
@@ -258,7 +268,7 @@ LINALG: dict[str, Callable[[Any, Any, Any], Any]] = {
     "trace": lambda xp, la, a: la.trace(a, offset=1),
     "vector_norm": lambda xp, la, a: [la.vector_norm(a, axis=0, ord=p) for p in (1, 2, 3, xp.inf, -xp.inf, 0)],
 }
-CALLS |= {f"linalg.{n}": lambda xp, f=f: f(xp, xp.linalg, xp.asarray(MATRIX)) for n, f in LINALG.items()}
+CALLS |= {f"linalg.{name}": of_matrix(f) for name, f in LINALG.items()}
 
 
 def parts(result: Any) -> list[np.ndarray[Any, Any]]:
@@ -305,7 +315,7 @@ def test_memory_is_shared_with_other_libraries_by_dlpack() -> None:
     ours = dt.from_dlpack(there)
     there[0] = 9.0
     assert ours.tolist() == [9.0, 1.0, 2.0, 3.0]
-    back = torch.from_dlpack(dt.arange(3.0))
+    back = torch.utils.dlpack.from_dlpack(dt.arange(3.0))
     assert back.tolist() == [0.0, 1.0, 2.0]
 
 

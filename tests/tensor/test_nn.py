@@ -34,7 +34,8 @@ def test_two_hundred_steps_on_digits_equal_torchs(network: Sequential) -> None:
     losses = fit(
         network, Adam(network.parameters()), x, y, epochs=5, batch_size=32, generator=np.random.default_rng(1)
     )[:200]
-    optimiser, generator, theirs = torch.optim.Adam(net.parameters()), np.random.default_rng(1), []
+    optimiser, generator = torch.optim.Adam(net.parameters()), np.random.default_rng(1)
+    theirs: list[float] = []
     while len(theirs) < 200:
         for rows in np.split(order := generator.permutation(len(x)), range(32, len(order), 32)):
             optimiser.zero_grad()

@@ -371,7 +371,7 @@ def test_steps_equal_numpy_and_are_not_recorded(name: str) -> None:
         for k, v in kinds
         if f"{'?l'[k is np.int64] if k is not np.float64 else 'd'}" in "".join(t[0] for t in ufunc.types)
     )
-    args = [np.full(3, value, kind)] * ufunc.nin
+    args: list[Any] = [np.full(3, value, kind)] * ufunc.nin
     out = ufunc(*(dt.asarray(a) for a in args))
     np.testing.assert_array_equal(out.numpy(), ufunc(*args))
     if kind is np.float64:

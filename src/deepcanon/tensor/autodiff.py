@@ -130,7 +130,7 @@ def _as_tensors(node: Node) -> list[Value]:
 
 
 def gradients(
-    output: Tensor, inputs: Sequence[Tensor], delta: Any = None, *, record: bool = False, keep: bool = False
+    output: Any, inputs: Sequence[Tensor], delta: Any = None, *, record: bool = False, keep: bool = False
 ) -> list[Tensor]:
     """The derivative of a scalar by each of several tensors; with ``delta``, the vector-Jacobian product of any output.
 

@@ -9,7 +9,6 @@ import numpy as np
 from deepcanon.tensor.autodiff import Edge, backward, first_delta
 from deepcanon.tensor.errors import GradientError
 from deepcanon.tensor.operation import Node, recording_is
-from deepcanon.tensor.tensor import Tensor
 
 
 class Trace(NamedTuple):
@@ -24,7 +23,7 @@ class Trace(NamedTuple):
 
     def __str__(self) -> str:
         """The edges as a table, from the result back to the leaves."""
-        rows = [("edge", "shape", "value", "delta")]
+        rows: list[tuple[str, ...]] = [("edge", "shape", "value", "delta")]
         for edge in self.edges:
             way = f"{_name(edge.node)}[{edge.argument}] <- {_name(edge.parent)}"
             numbers = (
@@ -41,7 +40,7 @@ def _name(node: Node) -> str:
     return f"{node.op.name if node.op else 'leaf'}:{node.id}"
 
 
-def trace(output: Tensor, delta: Any = None) -> Trace:
+def trace(output: Any, delta: Any = None) -> Trace:
     """The graph behind a recorded result; the graph is kept.
 
     >>> from deepcanon.tensor import tensor
@@ -53,7 +52,7 @@ def trace(output: Tensor, delta: Any = None) -> Trace:
     multiply 0 3.0
     multiply 1 3.0
     """
-    if output.node is None or not output.node.needs:
+    if getattr(output, "node", None) is None or not output.node.needs:
         raise GradientError("only a recorded result has a graph; compute it from a tensor made with requires_grad=True")
     start = first_delta(output, delta).array
     edges: list[Edge] = []
