@@ -179,7 +179,7 @@ class Recorder(TorchFunctionMode):
         if old is None:
             self._sharing.setdefault(tensor.untyped_storage().data_ptr(), []).append(tensor)
         else:
-            del self.live[old]
+            self.live.pop(old, None)
         self._places[id(tensor)] = place
         self.live[place] = tensor
 
@@ -199,6 +199,8 @@ class Recorder(TorchFunctionMode):
                 _seen_again, leaves, spec, slots, [other.dtype, written.dtype], wanted, [0], [], None
             )
             self._record("write_through", [(number, output), self._places[id(written)]], wanted, [other], operation)
+            for tensor in (other, written):  # torch now derives one from the other, and its deltas share out otherwise
+                self.live.pop(self._places[id(tensor)], None)
 
     def _entering(self, name: str) -> Callable[[nn.Module, Any], None]:
         def enter(module: nn.Module, _: Any) -> None:
@@ -230,11 +232,14 @@ def _nobody(*_: Any) -> bool:
 
 
 def _seen_again(old: Tensor, new: Tensor, size: int, of_old: tuple[Any, ...], of_new: tuple[Any, ...]) -> Tensor:
-    """The value of a view after another view of the same memory was written to."""
+    """The value of a view after another view of the same memory was written to; their layouts are shape, strides and
+    offset.
+    """
+    cells = [torch.arange(size).as_strided(*layout) for layout in (of_old, of_new)]
     memory = old.new_zeros(size)
-    for value, layout in ((old, of_old), (new, of_new)):
-        memory = torch.as_strided_scatter(memory, value, *layout)
-    return torch.as_strided(memory, *of_old)
+    for value, where in zip((old, new), cells, strict=True):
+        memory = memory.index_put((where,), value)
+    return memory[cells[0]]
 
 
 def _name(function: Callable[..., Any]) -> str:

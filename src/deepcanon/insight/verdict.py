@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +13,8 @@ Array = NDArray[Any]
 Status = Literal["agrees", "kink", "parts", "cut", "constant", "unchecked"]
 
 STEPS = (1e-5, 1e-6, 1e-4, 1e-3)
-"""How far the differences go, relative to the size of what is moved; the first that agrees settles it."""
+"""How far the differences go, relative to the size of what is moved; the first that agrees settles it. The first two,
+in this order, tell a corner from a curve."""
 DIRECTIONS = 2
 CORNERS = 8
 """How many entries at a corner are set aside before a line that still disagrees is believed to have only corners."""
@@ -47,6 +48,7 @@ class Probe:
     left: float
     right: float
     slack: float
+    corner: bool = False
 
     @property
     def middle(self) -> float:
@@ -63,9 +65,9 @@ class Probe:
 
     @property
     def bends(self) -> bool:
-        """Whether the two sides have slopes of their own, and the delta lies between them."""
+        """Whether there is a corner, and the delta lies between the slopes on its two sides."""
         low, high = sorted((self.left, self.right))
-        return high - low > self.slack and low - self.slack <= self.given <= high + self.slack
+        return self.corner and low - self.slack <= self.given <= high + self.slack
 
 
 def judge(height: Callable[[Array], float], x: Array, delta: Array, size: float, precision: float) -> Verdict:
@@ -80,7 +82,7 @@ def judge(height: Callable[[Array], float], x: Array, delta: Array, size: float,
     'agrees'
     >>> judge(lambda x: float((x**2).sum()), x, 3 * x, 4.0, 2.2e-16).status
     'parts'
-    >>> judge(lambda x: float(np.abs(x).sum()), np.zeros(2), np.zeros(2), 1.0, 2.2e-16).status
+    >>> judge(lambda x: float(np.maximum(x, 0).sum()), np.zeros(2), np.zeros(2), 1.0, 2.2e-16).status
     'kink'
     """
     if not x.size:
@@ -135,24 +137,24 @@ def _narrowed(slopes: Callable[[Array], Probe], line: Array) -> int:
 def _probe(
     height: Callable[[Array], float], x: Array, delta: Array, line: Array, size: float, precision: float
 ) -> Probe:
-    """The slopes along ``line`` by the step that agrees best with the delta."""
+    """The slopes along ``line``, by the first step that agrees with the delta, or else by the finest."""
     given = inner(delta, line)
     reach = typical(x) or 1.0
     here = height(x)
-    best: Probe | None = None
+    probes = []
     for relative in STEPS:
         step = reach * relative * coarseness(precision)
         after, before = height(moved(x, step, line)), height(moved(x, -step, line))
         left, right = (here - before) / step, (after - here) / step
         rounding = 8 * precision * max(size, abs(here)) / step
         slack = 1e-5 * coarseness(precision) * max(abs(given), abs(left + right) / 2) + rounding
-        probe = Probe(given, left, right, slack)
-        if probe.agrees:
-            return probe
-        if best is None or abs(probe.given - probe.middle) < abs(best.given - best.middle):
-            best = probe
-    assert best is not None
-    return best
+        probes.append(Probe(given, left, right, slack))
+        if probes[-1].agrees:
+            return probes[-1]
+    coarse, fine = probes[:2]
+    # where the function only curves, the two sides come together as the step shrinks; at a corner they do not
+    apart = abs(fine.right - fine.left)
+    return replace(fine, corner=apart > fine.slack and apart > 0.3 * abs(coarse.right - coarse.left))
 
 
 def inner(a: Array, b: Array) -> float:
