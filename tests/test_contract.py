@@ -11,7 +11,7 @@ import torch
 
 import deepcanon as dc
 from deepcanon import catalogue, laws, pictures, train
-from deepcanon.core import GraphBatch, Labelled, Model
+from deepcanon.core import GraphBatch, Labelled, LabelledSequences, Model
 from deepcanon.data import Dataset
 from deepcanon.train import Run, checkpoint
 
@@ -28,7 +28,7 @@ def kinds(cls: type[Model[Any]]) -> list[str]:
         found.append("latent")
     elif all(hasattr(model, verb) for verb in ("encode", "decode")):
         found.append("autoencoder")
-    if hasattr(model, "log_prob") and model.support in ("binary", "categorical"):
+    if hasattr(model, "log_prob") and model.support in ("binary", "categorical") and not hasattr(model, "generate"):
         found.append("discrete")
     if hasattr(model, "energy"):
         found.append("energy")
@@ -40,6 +40,8 @@ def kinds(cls: type[Model[Any]]) -> list[str]:
         found.append("score")
     if hasattr(model, "posterior") and hasattr(model, "reverse"):
         found.append("diffusion")
+    if isinstance(batch, LabelledSequences) or hasattr(model, "generate"):
+        found.append("sequence")
     if isinstance(batch, GraphBatch):
         found.append("graph")
     if cls.__module__.startswith("deepcanon.methods."):
@@ -53,6 +55,8 @@ def test_the_catalogue_finds_the_models() -> None:
     assert kinds(catalogue.find("vae")) == ["contract", "latent"]
     assert kinds(catalogue.find("autoencoder")) == ["contract", "autoencoder"]
     assert kinds(catalogue.find("nade")) == ["contract", "discrete"]
+    assert kinds(catalogue.find("lstm")) == ["contract", "sequence"]
+    assert kinds(catalogue.find("lstm_predictor")) == ["contract", "classifier", "sequence"]
     assert kinds(catalogue.find("rbm")) == ["contract", "discrete", "energy"]
     assert kinds(catalogue.find("gaussian_mixture")) == ["contract", "continuous", "sampler"]
     assert kinds(catalogue.find("realnvp")) == ["contract", "continuous", "sampler", "flow"]
