@@ -67,6 +67,13 @@ def test_a_write_through_a_view_reaches_the_base_and_is_counted() -> None:
     assert x.storage.version == x.T.storage.version == 3  # the operator, then Python's own x[0] = result
 
 
+def test_a_cast_to_the_same_type_is_a_view() -> None:
+    x = dt.zeros(2)
+    x.astype(np.float64)[0] = 1.0
+    assert (x.tolist(), x.storage.version) == ([1.0, 0.0], 1)
+    assert x.astype(np.float32).storage is not x.storage
+
+
 def test_a_write_to_a_recorded_tensor_is_differentiable() -> None:
     start, v = np.array([1.0, 2.0, 3.0]), 4.0
 

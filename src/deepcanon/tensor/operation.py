@@ -283,9 +283,9 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Any:
         node.value = value
         node.needs = True
         node.id = _next_id()
-    if op.view and value.base is not None and isinstance(first, Operand):
-        source = first.array
-        if value.base is source or value.base is source.base:
+    if op.view and isinstance(first, Operand):
+        source, base = first.array, value.base
+        if value is source or (base is not None and (base is source or base is source.base)):
             out._storage = first.storage
             if out.node is not None:
                 out._storage.watch(out.node)
