@@ -65,6 +65,7 @@ def theirs(data: Dataset[Sequences], sentences: list[list[str]], scheme: str, ep
     places = [peer.wv.key_to_index.get(str(word), 0) for word in range(data.sizes["vocab"])]
     model.vectors.data = torch.tensor(peer.wv.vectors[places])
     model.contexts.data = torch.tensor(peer.syn1neg[places])
+    model.symbols = data.symbols
     return model
 
 

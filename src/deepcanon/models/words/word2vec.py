@@ -40,7 +40,7 @@ class Scores:
 
 
 class Word2Vec(Words):
-    r"""Word vectors learned by telling the words near each other from noise words, with which they are compared.
+    r"""Word vectors learned by telling the words near each other from noise words, which are drawn at random.
 
     .. math:: \mathcal L = -\log \sigma(s(o)) - k\, \mathbb E_{n \sim q} \log \sigma(-s(n)), \qquad
               s(o) = \langle h, v_o \rangle, \qquad q(n) \propto \text{count}(n)^a \qquad (1)
@@ -64,6 +64,10 @@ class Word2Vec(Words):
     leaves the expectation in (1) as it is. Frequent words are skipped: one with the share f of the text is kept with
     the probability :math:`\min(1, \sqrt{t/f} + t/f)`, as in the authors' program (their paper lacks the second term).
 
+    The recipe suits vocabularies of some ten thousand words. Of more, most rows of the tables are in no batch; plain
+    SGD, ``sgd:fused=false``, then touches only those that are. Its rate is 0.025 for each example in the authors'
+    program, and so that much times the examples of a batch here: about 150 for skip-gram.
+
     References:
         | Efficient Estimation of Word Representations in Vector Space (Mikolov et al., 2013),
           https://arxiv.org/abs/1301.3781
@@ -86,7 +90,7 @@ class Word2Vec(Words):
         exponent: The power :math:`a` of the counts by which noise words are drawn; 0 draws all words alike.
         subsample: The share :math:`t` of the text beyond which words are frequent and often skipped; 0 skips none.
         average: Whether CBOW takes the mean of the vectors, not their sum.
-        draws: How many noise words a block shares; none are drawn, and all words taken by their probability, if None.
+        draws: How many noise words a block shares; with None all words do, weighed by their probability.
     """
 
     recipe = Recipe(optimizer="adagrad", lr=0.05, schedule="linear", batch_size=32, epochs=30)
