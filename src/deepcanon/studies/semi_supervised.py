@@ -91,7 +91,7 @@ def label_spreading(data: Dataset[SemiBatch]) -> Predict:
 
 def picture(rivals: list[Rival], data: Dataset[SemiBatch]) -> Figure:
     """Decision regions side by side where examples are points in the plane, else the accuracies."""
-    title = f"{data.name}: {len(data.train.x)} labels"
+    title = f"{data.name}: {len(data.train.x)} labelled among {len(data.train.unlabelled)} unlabelled examples"
     if data.train.x[0].numel() == 2 and data.kind != "images":
         maps = {f"{rival.name}: {rival.accuracy:.1%}": rival.predict for rival in rivals}
         return decision_maps(maps, data.train.unlabelled, data.train.x, data.train.y, data.labels, title)
