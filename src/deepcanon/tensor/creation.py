@@ -30,7 +30,7 @@ def asarray(obj: Any, /, *, dtype: DType = None, device: str | None = None, copy
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of another library's array."""
     _on(device)
-    return wrap(np.from_dlpack(x, copy=copy))
+    return wrap(np.from_dlpack(x) if copy is None else np.from_dlpack(x, copy=copy))
 
 
 def arange(
