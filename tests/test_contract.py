@@ -42,6 +42,8 @@ def kinds(cls: type[Model[Any]]) -> list[str]:
         found.append("diffusion")
     if isinstance(batch, LabelledSequences) or hasattr(model, "generate"):
         found.append("sequence")
+    if hasattr(model, "attention_maps"):
+        found.append("attention")
     if isinstance(batch, GraphBatch):
         found.append("graph")
     if cls.__module__.startswith("deepcanon.methods."):
@@ -56,6 +58,7 @@ def test_the_catalogue_finds_the_models() -> None:
     assert kinds(catalogue.find("autoencoder")) == ["contract", "autoencoder"]
     assert kinds(catalogue.find("nade")) == ["contract", "discrete"]
     assert kinds(catalogue.find("lstm")) == ["contract", "sequence"]
+    assert kinds(catalogue.find("gpt")) == ["contract", "sequence", "attention"]
     assert kinds(catalogue.find("lstm_predictor")) == ["contract", "classifier", "sequence"]
     assert kinds(catalogue.find("rbm")) == ["contract", "discrete", "energy"]
     assert kinds(catalogue.find("gaussian_mixture")) == ["contract", "continuous", "sampler"]

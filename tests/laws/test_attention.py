@@ -155,7 +155,7 @@ class ForgetsWhereItIs(GPT):
 class KeepsPositions(GPT):
     """When the window is full the oldest keys are dropped, but those that stay keep the positions they had."""
 
-    def step(self, symbols: Tensor, state: Reading | None) -> tuple[Tensor, Reading]:
+    def read(self, symbols: Tensor, state: Reading | None) -> tuple[Tensor, Reading]:
         if state is not None and state.symbols.shape[1] + symbols.shape[1] > self.length:
             kept = self.length - symbols.shape[1]
             state.symbols = state.symbols[:, -kept:]
@@ -165,7 +165,7 @@ class KeepsPositions(GPT):
                 assert cache.values is not None
                 cache.keys, cache.values = cache.keys.roll(-1, 2), cache.values.roll(-1, 2)
                 cache.crop(kept)
-        return super().step(symbols, state)
+        return super().read(symbols, state)
 
 
 class LooksAhead(GPT):

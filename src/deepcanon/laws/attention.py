@@ -3,7 +3,7 @@
 A mask is boolean, (queries, keys) or (B, 1, queries, keys), and True where a query may look. Besides, a layer may have
 ``weights(query, key, mask)``, (B, heads, queries, keys). Layers of torch's kind, whose masks say what is hidden, are
 asked in their own way. The examples are sequences of vectors, (B, T, width). A model that reads symbols has
-``step(symbols, state)``, which reads on from what it has read, and may have ``attention_maps(symbols)``.
+``read(symbols, state)``, which reads on from what it has read, and may have ``attention_maps(symbols)``.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def one_query_sees_all_that_was_read(module: Any, batch: AnyBatch) -> Measured |
 @law
 def reading_on_is_reading_at_once(module: Any, batch: AnyBatch) -> Measured | None:
     """With a memory of what was read, symbols get the logits that they get in the whole text; rows can be reordered."""
-    if not hasattr(module, "step"):
+    if not hasattr(module, "read"):
         return None
     module, batch = doubled(module, first(batch, ROWS))
     text = torch.cat([batch.x] * 3, 1)
@@ -138,7 +138,7 @@ def reading_on_is_reading_at_once(module: Any, batch: AnyBatch) -> Measured | No
         whole = module(text)
         state, place = None, 0
         for size in (2, 1, 3, *[1] * (text.shape[1] - 6)):
-            logits, state = module.step(text[:, place : place + size], state)
+            logits, state = module.read(text[:, place : place + size], state)
             place += size
             gap = distance(logits[:, -1], whole[:, place - 1])
             if not gap <= worst:
@@ -159,9 +159,9 @@ LAWS = (
 
 def check_attention(module: nn.Module, batch: AnyBatch) -> list[Finding]:
     """What the laws of attention find in a layer of queries, keys and values, or in a model that reads symbols."""
-    if not _is_layer(module) and not hasattr(module, "step"):
+    if not _is_layer(module) and not hasattr(module, "read"):
         raise UsageError(
-            "attention is a layer called as layer(query, key, value, mask), or a model with step(symbols, state); "
+            "attention is a layer called as layer(query, key, value, mask), or a model with read(symbols, state); "
             f"{type(module).__name__} is neither"
         )
     return findings(LAWS, module, batch)

@@ -11,6 +11,8 @@ from torch.nn import functional
 
 LINEAR = 2 * math.sqrt(2 / math.pi)
 CUBIC = 0.044715 * LINEAR
+AT_ONCE = 2**16
+"""How many values go the way back together: so few that what lies between them stays in the processor's cache."""
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
@@ -51,9 +53,18 @@ class _BySigmoid(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> Tensor:
         x, step = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative must know how the step depends on x
-            step = _step(x)
-        rise = (x * x).mul_(3 * CUBIC).add_(LINEAR) * x  # x times the slope of 2u
-        return (rise * (1 - step)).add_(1) * step * gradient
+            return _slope(x, _step(x)) * gradient
+        result = torch.empty_like(x, memory_format=torch.contiguous_format)
+        flat = (tensor.reshape(-1).split(AT_ONCE) for tensor in (x, step, gradient, result))
+        for part, its_step, its_gradient, its_result in zip(*flat, strict=True):
+            torch.mul(_slope(part, its_step), its_gradient, out=its_result)
+        return result
+
+
+def _slope(x: Tensor, step: Tensor) -> Tensor:
+    """The derivative of x times its step."""
+    rise = (x * x).mul_(3 * CUBIC).add_(LINEAR) * x  # x times the slope of 2u
+    return (rise * (1 - step)).add_(1) * step
 
 
 def _step(x: Tensor) -> Tensor:

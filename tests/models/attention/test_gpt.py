@@ -74,7 +74,7 @@ def test_a_long_text_is_read_with_a_memory_as_without_one(length: int) -> None:
     whole, state = model(x), None
     assert whole.shape == (3, 30, 11)
     for place, size in [(0, 3), (3, 1), (4, 1), (5, 4), *((place, 1) for place in range(9, 30))]:
-        logits, state = model.step(x[:, place : place + size], state)
+        logits, state = model.read(x[:, place : place + size], state)
         torch.testing.assert_close(logits[:, -1], whole[:, place + size - 1], rtol=1e-10, atol=1e-12)
 
 
@@ -108,6 +108,16 @@ def test_padding_changes_nothing() -> None:
     torch.testing.assert_close(together, (torch.stack(alone) * (lengths - 1)).sum() / (lengths - 1).sum())
     inside = torch.arange(9) < lengths[:, None]
     assert torch.equal(model.loss(Sequences(torch.where(inside, x, 10), lengths))["nll"], together)
+
+
+@torch.no_grad()
+def test_log_prob_is_the_sum_over_the_symbols_after_the_first() -> None:
+    model, x, lengths = small(), symbols(3, 13), torch.tensor([13, 2, 7])
+    for row, size in enumerate(lengths.tolist()):
+        shares = [model(x[row : row + 1, :t])[0, -1].softmax(-1)[x[row, t]] for t in range(1, size)]
+        wanted = torch.stack(shares).log().sum()
+        torch.testing.assert_close(model.log_prob(x, context=lengths)[row], wanted)
+        torch.testing.assert_close(model.log_prob(x[row : row + 1, :size])[0], wanted)
 
 
 @torch.no_grad()

@@ -9,11 +9,11 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from deepcanon.core import Model, Recipe, Sequences, Terms, UsageError
+from deepcanon.core import Evidence, Model, Recipe, Sequences, Support, Terms, UsageError
 from deepcanon.models.attention._transformer import Block, Reader, begin
 from deepcanon.nn.checks import at_least
 from deepcanon.nn.generation import generate
-from deepcanon.nn.next_symbol import next_symbol_nll
+from deepcanon.nn.next_symbol import next_symbol_nats, next_symbol_nll
 
 
 @dataclass
@@ -64,6 +64,7 @@ class GPT(Model[Sequences]):
         epochs=8,
         clip="norm:1.0",
     )
+    evidence: Evidence = "exact"
 
     def __init__(
         self, vocab: int, length: int, layers: int = 4, heads: int = 4, embedding: int = 128, dropout: float = 0.0
@@ -79,6 +80,10 @@ class GPT(Model[Sequences]):
         self.norm = nn.LayerNorm(embedding)
         begin(self, layers)
 
+    @property
+    def support(self) -> Support:
+        return "categorical"
+
     @classmethod
     def example(cls) -> tuple[Self, Sequences]:
         start = torch.arange(16).unsqueeze(1)
@@ -90,15 +95,31 @@ class GPT(Model[Sequences]):
         logits = self(batch.x[:, :-1])
         return {"nll": next_symbol_nll(logits, batch.x, batch.lengths)}
 
+    def metrics(self, batch: Sequences) -> Terms:
+        """Nothing more: the loss is the exact ``nll`` already."""
+        return {}
+
+    def log_prob(
+        self,
+        x: Tensor,
+        *,
+        context: Tensor | None = None,
+        samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """The exact log-probability of each text given its first symbol, (B,); ``context`` are the lengths."""
+        lengths = torch.full_like(x[:, 0], x.shape[1]) if context is None else context
+        return -next_symbol_nats(self(x[:, :-1]), x, lengths).sum(1)
+
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """The logits of what follows each symbol, (B, T, vocab), for x of any T.
 
         What lies behind the first ``lengths`` symbols of a row is seen by no symbol before it, so nothing is done.
         """
-        parts = [self._read(x[:, : self.length])]
+        parts = [self._logits(x[:, : self.length])]
         for end in range(self.length, x.shape[1], self._stride):
             window = x[:, end + self._stride - self.length : end + self._stride]
-            parts.append(self._read(window)[:, self.length - self._stride :])
+            parts.append(self._logits(window)[:, self.length - self._stride :])
         return torch.cat(parts, 1) if len(parts) > 1 else parts[0]
 
     def generate(
@@ -114,11 +135,11 @@ class GPT(Model[Sequences]):
     ) -> Tensor:
         """The prompt (B, T) and ``steps`` symbols that follow it, (B, T + steps)."""
         return generate(
-            self.step, None, prompt, steps,
+            self.read, None, prompt, steps,
             temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
         )  # fmt: skip
 
-    def step(self, symbols: Tensor, state: Reading | None) -> tuple[Tensor, Reading]:
+    def read(self, symbols: Tensor, state: Reading | None) -> tuple[Tensor, Reading]:
         """Read on from ``state``: the logits of what follows the new symbols, (B, t, vocab), and the new state.
 
         Of symbols that are more than a window holds, only the logits of the last ones are given.
@@ -153,7 +174,7 @@ class GPT(Model[Sequences]):
         """How far a window is from the one before it."""
         return self.length - self.length // 2
 
-    def _read(self, x: Tensor) -> Tensor:
+    def _logits(self, x: Tensor) -> Tensor:
         """The logits of what follows each symbol of a window, (B, t, vocab)."""
         h = self._embedded(x, 0)
         for block in self.blocks:
