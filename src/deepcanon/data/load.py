@@ -22,8 +22,8 @@ def load_data(name: str, *, target: str | None = None, preprocessing: Mapping[st
 
     ``target`` names the column of a CSV file that is to be predicted. ``preprocessing`` is what an earlier load has
     fitted (``Dataset.preprocessing``); a file or folder is then treated by it. Image sets also come as ``name:binary``
-    and ``name:dequantised``, texts as ``name:words``, and whatever has classes as ``name:labels=40``, with all other
-    labels hidden.
+    and ``name:dequantised``, texts as ``name:words`` and, in their order, ``name:stream``, and whatever has classes as
+    ``name:labels=40``, with all other labels hidden.
 
     >>> load_data("digits:binary").train.x.unique()
     tensor([0., 1.])

@@ -13,11 +13,12 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, GraphBatch, Labelled, Model, at_rest, draw, drawing_from
+from deepcanon.core import Batch, GraphBatch, Labelled, Model, Sequences, at_rest, draw, drawing_from
 from deepcanon.core.roles import (
     Attends,
     Decodes,
     Encodes,
+    Generates,
     HasEnergy,
     HasFilters,
     HasLogProb,
@@ -37,6 +38,7 @@ from deepcanon.pictures.images import Limits, image_grids, rows
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.points import decision_map, latent_map, scatter, truth_plot
 from deepcanon.pictures.style import save
+from deepcanon.pictures.texts import HELD_OUT, text_picture
 from deepcanon.pictures.words import word_pictures
 
 CHUNK = 1024
@@ -63,6 +65,8 @@ class Data(Protocol):
     def shape(self) -> tuple[int, ...]: ...
     @property
     def labels(self) -> tuple[str, ...]: ...
+    @property
+    def symbols(self) -> tuple[str, ...]: ...
 
 
 def draw_run(
@@ -131,6 +135,8 @@ def _in_chunks(answer: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
 def _unit(scene: _Scene) -> str:
     if isinstance(scene.model, HasEnergy):
         return "energy per example"
+    if isinstance(scene.model, Generates):
+        return "nats per symbol"
     regression = isinstance(scene.batch, Labelled) and scene.batch.y.is_floating_point()
     errors = isinstance(scene.model, Reconstructs) and not isinstance(scene.model, HasLogProb)
     return "loss per example" if errors or (regression and isinstance(scene.model, Predicts)) else "nats per example"
@@ -263,6 +269,19 @@ def _neighboured(scene: _Scene) -> dict[str, Figure]:
     return word_pictures(model, model.symbols, f"{model.name()} on {scene.data.name}", scene.seed)
 
 
+def _written(scene: _Scene) -> dict[str, Figure]:
+    model = scene.model
+    if not isinstance(model, Generates) or not isinstance(scene.batch, Sequences) or not scene.data.symbols:
+        return {}
+    some: Any = scene.some(HELD_OUT)
+    title = f"{model.name()} on {scene.data.name}"
+    return {
+        "text": text_picture(
+            model, model, some.x, some.lengths, scene.data.symbols, title, scene.part, scene.generator()
+        )
+    }
+
+
 def _attended(scene: _Scene) -> dict[str, Figure]:
     model = scene.model
     if not isinstance(model, Attends) or not model.symbols:
@@ -301,4 +320,5 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
 PICTURES = (
     _classified, _graphed, _regressed, _sampled, _reconstructed, _gallery, _filtered, _encoded, _neighboured, _updated,
     _attended,
+    _written,
 )  # fmt: skip
