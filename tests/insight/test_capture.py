@@ -31,7 +31,7 @@ def seen(function: Any, x: Tensor) -> Graph:
     assert all(check.holds for check in graph.checks), graph.checks
     wide = x.double().requires_grad_()
     (gradient,) = torch.autograd.grad(function(wide.clone()).sum(), wide)
-    np.testing.assert_allclose(graph.find("x").deltas[0], gradient, rtol=1e-12)
+    np.testing.assert_allclose(graph.find("x").delta, gradient, rtol=1e-12)
     return graph
 
 

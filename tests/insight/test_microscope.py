@@ -87,7 +87,7 @@ def test_every_delta_is_one_that_torch_hands_along_an_edge(case: Any) -> None:
         assert min(near, default=np.inf) <= 1e-13 * max(1.0, np.abs(delta).max())
     for name, parameter in twin.named_parameters():
         if parameter.grad is not None:
-            np.testing.assert_allclose(graph.find(name).deltas[0], parameter.grad, rtol=1e-12, atol=1e-14)
+            np.testing.assert_allclose(graph.find(name).delta, parameter.grad, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("case", [mlp, vae, block])
@@ -118,7 +118,7 @@ class Product(Function):
         return deltas[0] * b, ctx.fault(deltas[0] * a), None
 
 
-product = Product.apply  # kept under a name of its own, as many programs do
+product: Any = Product.apply  # kept under a name of its own, as many programs do
 
 
 class Gated(nn.Module):
@@ -231,7 +231,7 @@ def test_any_form_of_input_and_output_will_do() -> None:
             return {"a": left * scale, "b": [left[ids], "text"], "c": ids}
 
     graph = microscope(Named(), {"left": torch.randn(3), "scale": 2.0, "ids": torch.tensor([0, 0, 2])})
-    np.testing.assert_allclose(graph.find("left").deltas[0], [4.0, 2.0, 3.0])
+    np.testing.assert_allclose(graph.find("left").delta, [4.0, 2.0, 3.0])
     assert graph.find("ids").deltas == (None,)
     pair = microscope(nn.Bilinear(2, 3, 1), (torch.randn(4, 2), torch.randn(4, 3)))
     assert pair.find("x2").values[0].shape == (4, 3)
@@ -279,11 +279,9 @@ def test_the_worked_numbers_of_a_small_network() -> None:
     np.testing.assert_allclose(output.values[0], [[0.0, 2.0]])
     assert graph.loss == pytest.approx(4.0)
     first, second = graph.find("hidden.weight"), graph.find("output.weight")
-    assert first.deltas[0] is not None
-    assert second.deltas[0] is not None
-    assert second.values[0][0, 0] - 0.01 * second.deltas[0][0, 0] == pytest.approx(0.5)  # behind a unit that is off
-    assert second.values[0][1, 1] - 0.01 * second.deltas[0][1, 1] == pytest.approx(0.54)
-    assert first.values[0][1, 1] - 0.01 * first.deltas[0][1, 1] == pytest.approx(1.02)
+    assert second.value[0, 0] - 0.01 * second.delta[0, 0] == pytest.approx(0.5)  # behind a unit that is off
+    assert second.value[1, 1] - 0.01 * second.delta[1, 1] == pytest.approx(0.54)
+    assert first.value[1, 1] - 0.01 * first.delta[1, 1] == pytest.approx(1.02)
 
 
 @pytest.mark.parametrize("name", ["gan", "rbm", "realnvp", "nade", "ddpm", "autoencoder"])

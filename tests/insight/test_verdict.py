@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deepcanon.insight.verdict import judge, moved
+from deepcanon.insight.verdict import Array, judge, moved
 
 EPS = float(np.finfo(np.float64).eps)
 
 
-def cubes(x: np.ndarray) -> float:  # type: ignore[type-arg]
+def cubes(x: Array) -> float:
     return float((x**3).sum())
 
 
@@ -66,7 +66,7 @@ def test_single_precision_is_judged_by_what_it_can_tell() -> None:
     eps = float(np.finfo(np.float32).eps)
     weights = np.linspace(0.5, 1.5, 20)
 
-    def height(x: np.ndarray) -> float:  # type: ignore[type-arg]
+    def height(x: Array) -> float:
         return float(weights @ np.tanh(x))
 
     right = (weights * (1 - np.tanh(x) ** 2)).astype(np.float32)

@@ -30,6 +30,18 @@ class Node:
     values: tuple[Array, ...]
     deltas: tuple[Array | None, ...]
 
+    @property
+    def value(self) -> Array:
+        """The first output, which is the only one of most operations."""
+        return self.values[0]
+
+    @property
+    def delta(self) -> Array:
+        """The loss's gradient in it."""
+        if self.deltas[0] is None:
+            raise UsageError(f"no gradient comes back to {self.name}, so it has no delta")
+        return self.deltas[0]
+
 
 @dataclass(frozen=True, eq=False)
 class Edge:

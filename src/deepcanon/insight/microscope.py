@@ -34,9 +34,9 @@ def microscope(
 
     >>> layer = nn.Linear(2, 1)
     >>> graph = microscope(layer, torch.ones(1, 2))
-    >>> [(node.name, node.values[0].shape) for node in graph.nodes]
+    >>> [(node.name, node.value.shape) for node in graph.nodes]
     [('x', (1, 2)), ('weight', (1, 2)), ('bias', (1,)), ('linear', (1, 1)), ('sum', ())]
-    >>> graph.find("weight").deltas[0]
+    >>> graph.find("weight").delta
     array([[1., 1.]])
     >>> graph.parting
     []

@@ -29,7 +29,7 @@ def trace(f: Callable[..., Tensor], *inputs: Any, title: str = "") -> Graph:
     >>> graph = trace(lambda x, w: (x * w).sum(), [1.0, 2.0], [3.0, 4.0])
     >>> [node.name for node in graph.nodes]
     ['x1', 'x2', 'multiply', 'sum']
-    >>> graph.find("x2").deltas[0]
+    >>> graph.find("x2").delta
     array([1., 2.])
     """
     tensors = [tensor(np.array(getattr(x, "array", x), dtype=np.float64), requires_grad=True) for x in inputs]

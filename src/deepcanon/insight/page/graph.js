@@ -29,6 +29,12 @@ function standIn(id) {
   return closed == null ? `n${id}` : `g${closed}`;
 }
 
+// The name of something inside the innermost of these modules, without the module's own.
+function within(path, name) {
+  const outer = path.length ? `${data.groups[path.at(-1)].name.replace(/ \(call \d+\)$/, "")}.` : "";
+  return outer && name.startsWith(outer) ? name.slice(outer.length) : name;
+}
+
 function visible() {
   const nodes = new Map();
   for (const node of data.nodes) {
@@ -36,11 +42,12 @@ function visible() {
     const isGroup = key[0] === "g";
     if (!nodes.has(key)) {
       const group = isGroup ? data.groups[+key.slice(1)] : null;
-      const label = group ? group.name : node.name;
+      const path = ancestors(group ? group.parent : node.group).filter((g) => state.open.has(g));
+      const label = within(path, group ? group.name : node.name);
       const outside = !isGroup && ["input", "parameter", "buffer", "constant"].includes(node.op);
       const below = group ? `${group.kind} · ${members.get(group.id).length} nodes` : "";
-      const width = Math.max(outside ? 74 : 92, 7.3 * label.length + 26, 6 * below.length + 34);
-      nodes.set(key, { key, node, group, label, below, outside, width, height: group ? 44 : 30, start: node.id, time: node.id, path: ancestors(node.group).filter((g) => state.open.has(g)) });
+      const width = Math.max(92, 7.3 * label.length + 26, 6 * below.length + 34);
+      nodes.set(key, { key, node, group, label, below, outside, width, height: group ? 44 : 30, start: node.id, time: node.id, path });
     }
     nodes.get(key).time = node.id;
   }
@@ -78,16 +85,20 @@ function svgMake(tag, attributes, ...kids) {
 // The frames of modules that are open.
 function boxes(cells) {
   const found = [];
-  for (const group of [...state.open].sort((a, b) => a - b)) {
+  const framed = new Map();
+  for (const group of [...state.open].sort((a, b) => b - a)) {  // the inner ones first: the outer must go around them
     const inside = members.get(group).map((id) => cells.get(standIn(id))).filter(Boolean);
     if (inside.length < 2) continue;
     const nested = Math.max(0, ...[...state.open].map((g) => ancestors(g).indexOf(group) < 0 ? 0 : ancestors(g).length - ancestors(group).length));
     const pad = 10 + 7 * nested;
-    const rows = [...Map.groupBy(inside, (cell) => cell.row)].sort(([a], [b]) => a - b).map(([, row]) => ({
-      left: Math.min(...row.map((c) => c.x - c.width / 2)) - pad,
-      right: Math.max(...row.map((c) => c.x + c.width / 2)) + pad,
-      y: row[0].y,
-    }));
+    const inner = [...framed].filter(([g]) => ancestors(g).includes(group)).flatMap(([, rows]) => rows);
+    const rows = [...Map.groupBy(inside, (cell) => cell.row)].sort(([a], [b]) => a - b).map(([number, row]) => {
+      const frames = inner.filter((other) => other.number === number);
+      const left = Math.min(...row.map((c) => c.x - c.width / 2 - pad), ...frames.map((other) => other.left - 7));
+      const right = Math.max(...row.map((c) => c.x + c.width / 2 + pad), ...frames.map((other) => other.right + 7));
+      return { number, left, right, y: row[0].y };
+    });
+    framed.set(group, rows);
     // a plain frame where nothing else stands in it, else one that goes around
     const [west, east] = [Math.min(...rows.map((row) => row.left)), Math.max(...rows.map((row) => row.right))];
     const others = [...cells.values()].some((cell) => !cell.bend && !inside.includes(cell) && cell.x + cell.width / 2 > west
@@ -104,7 +115,7 @@ function boxes(cells) {
     });
     const label = svgMake("text", { class: "frame-label", x: left + 10, y: top + 14 }, `− ${data.groups[group].name}`);
     label.addEventListener("click", () => toggle(group));
-    found.push(svgMake("g", { class: "frame" }, svgMake("path", { d: `${down.join("")}${up.join("")}Z` }), label));
+    found.unshift(svgMake("g", { class: "frame" }, svgMake("path", { d: `${down.join("")}${up.join("")}Z` }), label));
   }
   return found;
 }
