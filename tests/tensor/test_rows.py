@@ -380,11 +380,9 @@ def test_steps_equal_numpy_and_are_not_recorded(name: str) -> None:
 
 def test_like_and_round() -> None:
     x = dt.tensor([1.4, 2.6], np.float32)
-    assert (np.zeros_like(x).tolist(), np.ones_like(x).dtype, np.round(x).tolist()) == (
-        [0.0, 0.0],
-        np.float32,
-        [1.0, 3.0],
-    )
+    assert np.zeros_like(x).tolist() == [0.0, 0.0]
+    assert str(np.ones_like(x).dtype) == "float32"
+    assert np.round(x).tolist() == [1.0, 3.0]
 
 
 def test_numpy_functions_that_are_answered_are_numpys() -> None:
