@@ -59,7 +59,7 @@ def find(name: str) -> type[Model[Any]]:
     """
     wanted = name.lower().replace("-", "_")
     for entry in entries():
-        if entry.name == wanted and entry.module.startswith("deepcanon."):
+        if entry.name == wanted and entry.module.startswith(("deepcanon.models.", "deepcanon.methods.")):
             return model_in(importlib.import_module(entry.module))
     for point in _points():
         if name in (point.name, point.attr):
@@ -113,7 +113,8 @@ def _entry(file: Path, root: Path) -> Entry:
 
 
 def _summary(file: Path) -> str:
-    """The first line of the docstring of the file's last class, which is its model."""
+    """The first line of the docstring of the file's model: the class that is called as the file is, else the last."""
     classes = [node for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)]
-    text = ast.get_docstring(classes[-1]) if classes else None
+    named = [node for node in classes if node.name.lower() == file.stem.replace("_", "")]
+    text = ast.get_docstring((named or classes)[-1]) if classes else None
     return text.partition("\n")[0] if text else ""
