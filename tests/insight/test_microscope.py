@@ -211,6 +211,9 @@ def test_a_corner_is_no_fault() -> None:
     pool = nn.Sequential(nn.ReLU(), nn.MaxPool2d(2))
     graph = microscope(pool, torch.zeros(1, 1, 4, 4))
     assert {edge.verdict.status for edge in graph.edges} == {"kink", "agrees"}
+    whole = next(check for check in graph.checks if check.name == "the whole")
+    assert whole.holds
+    assert whole.detail.endswith("2 edges are at a corner, so both may be right")
 
 
 def test_where_a_gradient_is_cut_the_edge_says_so() -> None:
