@@ -15,6 +15,7 @@ import os
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import argparse
+import importlib
 import json
 import platform
 from collections.abc import Callable
@@ -22,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from relay import STEPS, Contender, race
 from side_by_side import interleaved, table
 from torch import Tensor, nn
@@ -37,6 +37,7 @@ VOCAB, LAYERS, HEADS, WIDTH = 65, 4, 4, 128
 ROWS, LENGTH, LR, FOREVER = 12, 64, 1e-3, 1000
 CONTEXT = 512
 Lap = Callable[[], None]
+transformers: Any = importlib.import_module("transformers")
 ASKED = {"train": 1.4, "generate": 2.5}
 
 

@@ -61,7 +61,8 @@ def test_the_last_query_stands_at_the_last_key(queries: int, keys: int) -> None:
 
 def test_no_gradient_comes_from_a_row_that_sees_nothing() -> None:
     tensors = [some(4, 3).requires_grad_(), some(6, 3, seed=1).requires_grad_(), some(6, 3, seed=2).requires_grad_()]
-    attention(*(t[None] for t in tensors), mask=MASKS["one row blind"]).square().sum().backward()
+    q, k, v = (tensor[None] for tensor in tensors)
+    attention(q, k, v, MASKS["one row blind"]).square().sum().backward()
     gradients = [t.grad for t in tensors if t.grad is not None]
     assert len(gradients) == 3
     assert all(gradient.isfinite().all() for gradient in gradients)

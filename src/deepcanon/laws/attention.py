@@ -185,7 +185,7 @@ def _weights(module: Any, x: Tensor, mask: Tensor) -> Any:
 
 def _is_layer(module: Any) -> bool:
     if isinstance(module, nn.MultiheadAttention):
-        return module.batch_first
+        return bool(module.batch_first)
     return len(inspect.signature(module.forward).parameters) >= 4
 
 

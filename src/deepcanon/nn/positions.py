@@ -50,7 +50,8 @@ def shift(width: int, places: int) -> Tensor:
     """
     angle = places * frequencies(width)
     turns = torch.stack([angle.cos(), angle.sin(), -angle.sin(), angle.cos()], -1).view(-1, 2, 2)
-    return torch.block_diag(*turns)
+    matrix: Tensor = torch.block_diag(*turns)
+    return matrix
 
 
 def frequencies(width: int) -> Tensor:

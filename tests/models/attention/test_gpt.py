@@ -1,6 +1,7 @@
 """GPT is GPT-2 in size and start, sees only the past, and reads with a memory as it reads without one."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -128,7 +129,7 @@ def test_attention_maps_are_those_by_which_it_reads() -> None:
     torch.testing.assert_close(maps.sum(-1), torch.ones(2, 2, 2, 6).double())
     assert not maps.triu(1).any()
     # the first block again, with its attention put together from the map
-    block = model.blocks[0]
+    block: Any = model.blocks[0]
     h = model.symbol_table(x) + model.position_table.weight[:6]
     values = block.attention.projection(block.attention_norm(h)).chunk(3, -1)[2].unflatten(-1, (2, 8)).transpose(1, 2)
     seen = block.attention.output((maps[0] @ values).transpose(1, 2).flatten(2))

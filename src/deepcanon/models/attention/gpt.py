@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, cast
 
 import torch
 from torch import Generator, Tensor, nn
@@ -145,7 +146,7 @@ class GPT(Model[Sequences]):
         Of symbols that are more than a window holds, only the logits of the last ones are given.
         """
         if state is None:
-            state = Reading(symbols[:, :0], [Reader(block, self.length) for block in self.blocks])
+            state = Reading(symbols[:, :0], [Reader(block, self.length) for block in self._in_order()])
         new = symbols.shape[1]
         window = torch.cat([state.symbols, symbols], 1)
         over = window.shape[1] - self.length
@@ -164,10 +165,13 @@ class GPT(Model[Sequences]):
         """How much each of the first ``length`` symbols looks at each, (layers, B, heads, T, T)."""
         h = self._embedded(x[:, : self.length], 0)
         maps = []
-        for block in self.blocks:
+        for block in self._in_order():
             maps.append(block.attention.weights(block.attention_norm(h), causal=True))
             h = block(h, causal=True)
         return torch.stack(maps)
+
+    def _in_order(self) -> Iterator[Block]:
+        return cast(Iterator[Block], iter(self.blocks))
 
     @property
     def _stride(self) -> int:
