@@ -1,6 +1,6 @@
 """word2vec beside gensim: the same text, windows, dimensions and noise, one worker, float32, one thread.
 
-    python benchmarks/word2vec.py [--data text:words] [--rounds 5] [--epochs 5] [--json results.json]
+    python benchmarks/word2vec.py [--data text:words] [--rounds 3] [--epochs 20] [--json results.json]
 
 Whole trainings are interleaved in one process; words per second count every word of the text, kept or skipped, as
 gensim does. Ours runs through the trainer as it comes. Beside the speed stands what the vectors are worth: the loss of
@@ -30,7 +30,7 @@ from side_by_side import interleaved
 import deepcanon as dc
 from deepcanon.core import Sequences
 from deepcanon.data import Dataset
-from deepcanon.models.words.word2vec import Word2Vec
+from deepcanon.models.words.word2vec import Scheme, Word2Vec
 from deepcanon.train import evaluate
 
 LATENT, WINDOW, NEGATIVES, SUBSAMPLE = 100, 5, 5, 1e-3
@@ -38,7 +38,7 @@ ALPHA = 0.025
 """gensim's own rate, with its own decay."""
 
 
-def ours(data: Dataset[Sequences], scheme: str, epochs: int, seed: int, **settings: Any) -> Word2Vec:
+def ours(data: Dataset[Sequences], scheme: Scheme, epochs: int, seed: int, **settings: Any) -> Word2Vec:
     torch.manual_seed(seed)
     model = Word2Vec(
         data.sizes["vocab"],
@@ -46,13 +46,13 @@ def ours(data: Dataset[Sequences], scheme: str, epochs: int, seed: int, **settin
         scheme=scheme,
         window=WINDOW,
         negatives=NEGATIVES,
-        subsample=SUBSAMPLE,  # type: ignore[arg-type]
+        subsample=SUBSAMPLE,
     )
     dc.fit(model, data, quiet=True, epochs=epochs, seed=seed, **settings)
     return model
 
 
-def theirs(data: Dataset[Sequences], sentences: list[list[str]], scheme: str, epochs: int, seed: int) -> Word2Vec:
+def theirs(data: Dataset[Sequences], sentences: list[list[str]], scheme: Scheme, epochs: int, seed: int) -> Word2Vec:
     """gensim's training, whose vectors are then put into a model of ours, which only measures."""
     peer = gensim.models.Word2Vec(
         vector_size=LATENT, window=WINDOW, negative=NEGATIVES, sample=SUBSAMPLE, sg=int(scheme == "skip_gram"),
@@ -60,7 +60,7 @@ def theirs(data: Dataset[Sequences], sentences: list[list[str]], scheme: str, ep
     )  # fmt: skip
     peer.build_vocab(sentences)
     peer.train(sentences, total_examples=len(sentences), epochs=epochs)
-    model = Word2Vec(data.sizes["vocab"], LATENT, scheme=scheme, window=WINDOW, subsample=SUBSAMPLE)  # type: ignore[arg-type]
+    model = Word2Vec(data.sizes["vocab"], LATENT, scheme=scheme, window=WINDOW, subsample=SUBSAMPLE)
     model.prepare([data.train])
     places = [peer.wv.key_to_index.get(str(word), 0) for word in range(data.sizes["vocab"])]
     model.vectors.data = torch.tensor(peer.wv.vectors[places])
@@ -81,8 +81,8 @@ def shared_neighbours(left: Word2Vec, right: Word2Vec, words: int = 200, n: int 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--data", default="text:words", help="a text word by word")
-    parser.add_argument("--rounds", type=int, default=5, help="interleaved trainings of each contender")
-    parser.add_argument("--epochs", type=int, default=5, help="epochs of each training")
+    parser.add_argument("--rounds", type=int, default=3, help="interleaved trainings of each contender")
+    parser.add_argument("--epochs", type=int, default=20, help="epochs of each training")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -97,21 +97,22 @@ def main() -> None:
     print(f"torch {torch.__version__}, gensim {gensim.__version__}, {platform.machine()}, 1 thread")
     print(f"{arguments.data}: {words:,} words, {data.sizes['vocab']:,} different; {arguments.epochs} epochs")
     numbers: dict[str, dict[str, dict[str, float]]] = {}
-    for scheme in ("skip_gram", "cbow"):
+    schemes: tuple[Scheme, ...] = ("skip_gram", "cbow")
+    for scheme in schemes:
         made: dict[str, list[Word2Vec]] = {"deepcanon": [], "deepcanon, sgd": [], "gensim": []}
 
         def trained(name: str, make: Callable[[int], Word2Vec], made: dict[str, list[Word2Vec]] = made) -> None:
             made[name].append(make(len(made[name])))
 
-        def recipe(seed: int, scheme: str = scheme) -> Word2Vec:
+        def recipe(seed: int, scheme: Scheme = scheme) -> Word2Vec:
             return ours(data, scheme, arguments.epochs, seed)
 
-        def plain(seed: int, scheme: str = scheme) -> Word2Vec:
+        def plain(seed: int, scheme: Scheme = scheme) -> Word2Vec:
             # gensim's rate for each example, of which a batch has some 7,000 (skip-gram) or 1,200 (CBOW)
             rate = ALPHA * (7000 if scheme == "skip_gram" else 1200)
             return ours(data, scheme, arguments.epochs, seed, optimizer="sgd:fused=false", lr=rate)
 
-        def peer(seed: int, scheme: str = scheme) -> Word2Vec:
+        def peer(seed: int, scheme: Scheme = scheme) -> Word2Vec:
             return theirs(data, sentences, scheme, arguments.epochs, seed + 1)
 
         times = interleaved(

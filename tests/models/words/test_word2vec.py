@@ -13,9 +13,9 @@ from torch.nn.functional import cross_entropy, logsigmoid
 import deepcanon as dc
 from deepcanon.core import Sequences, UsageError
 from deepcanon.data import Dataset
-from deepcanon.models.words.word2vec import Word2Vec
+from deepcanon.models.words.word2vec import Scheme, Word2Vec
 
-SCHEMES = ("skip_gram", "cbow")
+SCHEMES: tuple[Scheme, ...] = ("skip_gram", "cbow")
 OBJECTIVES = ("negative", "nce", "softmax")
 
 
@@ -95,7 +95,7 @@ def fitted(batch: Sequences, **arguments: Any) -> Tensor:
         terms = model.gradient(batch)
         return terms["pairs"] + terms["noise"]
 
-    optimizer.step(closure)  # type: ignore[arg-type]
+    optimizer.step(closure)
     return (model.vectors @ model.contexts.T).detach()
 
 
@@ -241,7 +241,7 @@ def test_the_seed_decides_the_vectors() -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_gensim_reaches_the_same_loss(scheme: str) -> None:
+def test_gensim_reaches_the_same_loss(scheme: Scheme) -> None:
     """Both learn from the same sentences with the same settings; our loss judges both."""
     gensim = pytest.importorskip("gensim.models", reason="gensim is the peer")
     data = dc.load_data("text:words=5")
