@@ -57,10 +57,10 @@ def one(
 ) -> dict[str, float]:
     """The accuracies of all rivals with one seed."""
     few = load_data(f"{data},seed={seed}")
-    sizes = {"features": few.sizes["features"], "classes": few.sizes["classes"]}
+    features, classes = few.sizes["features"], few.sizes["classes"]
 
     def build(changes: Mapping[str, Any]) -> Model[Any]:
-        return method(MLP(**sizes, hidden=(64, 64)), **{**given, **changes})
+        return method(MLP(features, classes, hidden=(64, 64)), **{**given, **changes})
 
     torch.manual_seed(seed)
     model = build({})

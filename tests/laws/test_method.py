@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from deepcanon import laws
 from deepcanon.core import Descend, Labelled, Model, SemiBatch, Terms, Turn, UsageError
-from deepcanon.core.toy import Toy, ToyClassifier
+from deepcanon.core.toy import Toy
+from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.laws.finding import Finding, Law
 from deepcanon.laws.method import (
     check_method,

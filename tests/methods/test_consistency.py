@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from scipy.special import softmax
 
 import deepcanon as dc
 from deepcanon.core import UsageError
-from deepcanon.core.toy import ToyClassifier
+from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods.consistency import Consistency
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.linear.softmax_regression import SoftmaxRegression
@@ -68,10 +69,11 @@ def test_six_labels_of_two_moons_go_further_with_unlabelled_examples() -> None:
 
 
 def test_wrong_arguments_are_refused() -> None:
-    for arguments, words in (
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({"strength": -0.1}, "strength must be 0 or more"),
         ({"warmup": 2.0}, "warmup is a share of the training"),
         ({"labelled": "strong"}, "labelled must be one of none, weak"),
-    ):
+    )
+    for arguments, words in wrong:
         with pytest.raises(UsageError, match=words):
-            Consistency(ToyClassifier(2, 2), **arguments)  # type: ignore[arg-type]
+            Consistency(ToyClassifier(2, 2), **arguments)

@@ -11,7 +11,8 @@ from scipy.special import softmax
 
 import deepcanon as dc
 from deepcanon.core import DataError, Model, SemiBatch, UsageError
-from deepcanon.core.toy import Toy, ToyClassifier
+from deepcanon.core.toy import Toy
+from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods.fixmatch import FixMatch
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.linear.softmax_regression import SoftmaxRegression
@@ -92,20 +93,21 @@ def test_held_out_examples_are_measured_as_they_are() -> None:
     method.eval()
     assert method.loss(test).keys() == {"nll"}
     assert torch.equal(method.loss(test)["nll"], method.model.loss(test)["nll"])
-    shares = method.predict(test.x, how="mean").max(-1).values
+    shares = method.model.predict(test.x, how="mean").max(-1).values  # type: ignore[operator]
     assert method.metrics(test)["confident"].item() == pytest.approx((shares >= 0.6).double().mean().item())
     assert method.loss(batch).keys() == {"nll", "pseudo_labels"}
 
 
 def test_wrong_arguments_and_models_are_refused() -> None:
     classifier = ToyClassifier(2, 2)
-    for arguments, words in (
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({"weight": -1.0}, "weight must be 0 or more"),
         ({"strong": -0.1}, "a strength must be 0 or more"),
         ({"labelled": "both"}, "labelled must be one of none, weak, strong"),
-    ):
+    )
+    for arguments, words in wrong:
         with pytest.raises(UsageError, match=words):
-            FixMatch(classifier, **arguments)  # type: ignore[arg-type]
+            FixMatch(classifier, **arguments)
     with pytest.raises(UsageError, match="fixmatch wraps a classifier; Toy has no predict"):
         FixMatch(Toy(2))
     with pytest.raises(UsageError, match="fixmatch wraps a classifier; vae has no predict"):

@@ -28,7 +28,7 @@ def unwrap(
     model = deepcanon.load(run)
     if not hasattr(model, "unwrapped"):
         raise UsageError(f"{run} holds a {model.name()}, which wraps no other model")
-    plain, data = model.unwrapped().eval(), own_data(opened)  # type: ignore[operator, union-attr]
+    plain, data = model.unwrapped().eval(), own_data(opened)  # type: ignore[operator]
     Run.claim(out, overwrite=overwrite)
     parts = {"train": data.train, "valid": data.valid, "test": data.test}
     scores = {

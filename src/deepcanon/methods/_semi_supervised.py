@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import Descend, Labelled, Model, SemiBatch, Terms, Turn, UsageError, verbs
-from deepcanon.core.toy import ToyClassifier
+from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods._method import Method
 from deepcanon.nn.precision import full
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from deepcanon.core import Descend, Labelled, Model, Terms, Turn, UsageError
-from deepcanon.core.toy import ToyClassifier
+from deepcanon.core import Descend, Model, Terms, Turn, UsageError
+from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.core.turn import B
 from deepcanon.methods._method import Method
 from deepcanon.nn.checks import at_least
@@ -53,10 +53,11 @@ class LoRA(Method[B]):
             parameter.requires_grad_(False)
         for name in self.adapted:
             layer = model.get_submodule(name)
-            parametrize.register_parametrization(layer, "weight", LowRank(layer.weight, rank, alpha / rank))
+            update = LowRank(layer.get_parameter("weight"), rank, alpha / rank)
+            parametrize.register_parametrization(layer, "weight", update)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Any]:
         model, batch = ToyClassifier.example()
         return cls(model), batch
 
@@ -77,8 +78,8 @@ class LoRA(Method[B]):
         found = {}
         for name in self.adapted:
             layer = self.model.get_submodule(name)
-            before = layer.parametrizations["weight"].original  # type: ignore[index, union-attr]
-            found[name] = (before.detach().flatten(1), (layer.weight - before).flatten(1))
+            before = layer.get_parameter("parametrizations.weight.original").detach()
+            found[name] = (before.flatten(1), (_weight(layer) - before).flatten(1))
         return found
 
     def unwrapped(self) -> Model[Any]:
@@ -86,7 +87,7 @@ class LoRA(Method[B]):
         plain = copy.deepcopy(self.model)
         for name in self.adapted:
             layer = plain.get_submodule(name)
-            weight = layer.weight.detach().clone()
+            weight = _weight(layer).detach().clone()
             # By hand: torch's own removal takes the parametrisation from the class, which copies share.
             layer.__class__ = parametrize.type_before_parametrizations(layer)
             del layer.parametrizations
@@ -120,6 +121,13 @@ def candidates(model: nn.Module) -> list[str]:
     weights = {name: weight for name, weight in named.items() if weight is not None and weight.ndim >= 2}
     users = Counter(id(p) for layer in model.modules() for p in layer._parameters.values())
     return [name for name, weight in weights.items() if users[id(weight)] == 1]
+
+
+def _weight(layer: nn.Module) -> Tensor:
+    """The weight as the layer uses it, with its update."""
+    weight = layer.weight
+    assert isinstance(weight, Tensor)
+    return weight
 
 
 def _chosen(model: Model[Any], patterns: Sequence[str]) -> list[str]:

@@ -1,0 +1,57 @@
+"""A small classifier, for the examples of methods that wrap one."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from torch import Generator, Tensor, nn
+
+from deepcanon.core.batch import Labelled
+from deepcanon.core.model import Model
+from deepcanon.core.roles import How
+from deepcanon.core.turn import Terms
+
+
+class ToyClassifier(Model[Labelled]):
+    r"""A classifier with one small hidden layer, for methods to wrap in their examples.
+
+    .. math:: p(y \mid x) = \operatorname{softmax}(W_2 \tanh(W_1 x + b_1) + b_2)_y
+
+    References:
+        | Learning representations by back-propagating errors (Rumelhart et al., 1986),
+          https://doi.org/10.1038/323533a0
+
+    Arguments:
+        features: The number of features of an example.
+        classes: The number of classes.
+
+    >>> model, batch = ToyClassifier.example()
+    >>> model.predict(batch.x).shape
+    torch.Size([32])
+    """
+
+    def __init__(self, features: int, classes: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(features, 8)
+        self.last = nn.Linear(8, classes)
+
+    @classmethod
+    def example(cls) -> tuple[Self, Labelled]:
+        x = torch.randn(32, 2, generator=torch.Generator().manual_seed(0))
+        return cls(features=2, classes=2), Labelled(x, (x.sum(-1) > 0).long())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits, (B, classes)."""
+        logits: Tensor = self.last(self.first(x.flatten(1)).tanh())
+        return logits
+
+    def loss(self, batch: Labelled) -> Terms:
+        return {"nll": nn.functional.cross_entropy(self(batch.x), batch.y)}
+
+    @torch.no_grad()
+    def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
+        chances: Tensor = self(*inputs).softmax(-1)
+        if how == "sample":
+            return chances.multinomial(1, generator=generator).squeeze(-1)
+        return chances if how == "mean" else chances.argmax(-1)
