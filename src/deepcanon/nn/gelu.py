@@ -54,7 +54,8 @@ class _BySigmoid(torch.autograd.Function):
         x, step = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative must know how the step depends on x
             step = _step(x)
-            return gradient * step * (1 + (1 - step) * x * (LINEAR + 3 * CUBIC * x * x))
+            slope: Tensor = step * (1 + (1 - step) * x * (LINEAR + 3 * CUBIC * x * x))
+            return gradient * slope
         result = torch.empty_like(x, memory_format=torch.contiguous_format)
         parts = (tensor.reshape(-1).split(AT_ONCE) for tensor in (x, step, gradient, result))
         for x_, step_, gradient_, out in zip(*parts, strict=True):  # the same in one memory
