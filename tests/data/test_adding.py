@@ -22,4 +22,4 @@ def test_guessing_the_mean_is_off_by_one_sixth() -> None:
     mse = float((data.train.y - 1).double().square().mean())
     error = (7 / 180 / len(data.train)) ** 0.5  # the squares of these errors have the variance 7/180
     assert abs(mse - 1 / 6) < 5 * error
-    assert not torch.equal(data.train.x[:1000], data.valid.x)
+    assert not torch.equal(data.train.x[:1000], data.split("valid").x)

@@ -31,7 +31,7 @@ def test_each_letter_stands_on_the_colour_of_its_symbol() -> None:
     axes = figure.axes[0]
     (cells,) = [part for part in axes.collections if isinstance(part, PatchCollection)]
     wanted = [SURPRISE(0.25), SURPRISE(0.25), to_rgba(LINE)]
-    np.testing.assert_allclose(cells.get_facecolor(), wanted)
+    np.testing.assert_allclose(np.asarray(cells.get_facecolor()), np.asarray(wanted))
     assert [(text.get_text(), text.get_position()[0]) for text in axes.texts] == [("a", 0.5), ("b", 1.5), ("c", 2.5)]
 
 

@@ -67,7 +67,7 @@ def padding_is_not_seen(module: Any, batch: AnyBatch) -> Measured | None:
         return None
     model, batch = _asked(module, batch)
     batch = _ragged(batch)
-    broken = replace(batch, x=torch.where(_spread(~_inside(batch), batch.x), _poison(batch.x), batch.x))
+    broken: Any = replace(batch, x=torch.where(_spread(~_inside(batch), batch.x), _poison(batch.x), batch.x))
     if isinstance(batch, LabelledSequences) and batch.at_every_place and batch.y.is_floating_point():
         broken = replace(broken, y=torch.where(_spread(~_inside(batch), batch.y), math.nan, batch.y))
     changed = []
@@ -261,7 +261,7 @@ def _gives_symbols(module: Any, batch: AnyBatch) -> bool:
 
 
 def _lengths(batch: AnyBatch) -> Tensor:
-    lengths = getattr(batch, "lengths", None)
+    lengths: Tensor | None = getattr(batch, "lengths", None)
     return torch.full((len(batch),), batch.x.shape[1]) if lengths is None else lengths
 
 
@@ -288,7 +288,8 @@ def _other(x: Tensor) -> Tensor:
     if x.is_floating_point():
         return x + 1
     known = x.unique()
-    return known[(torch.searchsorted(known, x) + 1) % len(known)]
+    other: Tensor = known[(torch.searchsorted(known, x) + 1) % len(known)]
+    return other
 
 
 def _ragged(batch: Any) -> Any:

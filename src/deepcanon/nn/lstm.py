@@ -21,7 +21,7 @@ class LSTMLayers(nn.LSTM):
 
     def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:  # type: ignore[override]
         if len(x) > 1 or state is None or torch.is_grad_enabled():
-            return cast("tuple[Tensor, State]", super().forward(x, state))
+            return super().forward(x, state)
         values, kept = x[0], []
         for layer, before in enumerate(zip(*state, strict=True)):
             values, cell = torch.lstm_cell(values, before, *self.all_weights[layer])

@@ -80,7 +80,7 @@ def text_probabilities(passages: Mapping[str, Passage], title: str = "") -> Figu
     bar = figure.colorbar(ScalarMappable(Normalize(0, 1), SURPRISE), cax=legend, orientation="horizontal")
     bar.set_ticks([0, 0.25, 0.5, 0.75, 1])
     bar.ax.tick_params(labelsize=7, labelcolor=MUTED, color=LINE, length=2, pad=1)
-    bar.outline.set_edgecolor(LINE)  # type: ignore[operator]
+    bar.outline.set_edgecolor(LINE)
     words = "probability by what stands before it; grey: given"
     figure.text((MARGIN + 2.35) / wide, 0.28 / tall, words, fontsize=8, color=MUTED)
     return figure

@@ -41,7 +41,7 @@ class LSTMPredictor(RecurrentPredictor):
             bias of 1.
     """
 
-    recipe = Recipe(lr=5e-3, schedule="cosine", batch_size=64, epochs=10, clip="norm:1.0")
+    recipe = Recipe(lr=1e-2, schedule="cosine", batch_size=32, epochs=4, clip="norm:1.0")
 
     def __init__(
         self,
