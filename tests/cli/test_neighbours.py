@@ -39,7 +39,8 @@ def test_a_loaded_model_knows_its_words(call: Call, run: Path) -> None:
 def test_an_unknown_word_is_answered_by_similar_ones(call: Call, run: Path) -> None:
     answer = call("nearest", run, "retrun")
     assert answer.code == 2
-    assert answer.stderr == "deepcanon: 'retrun' is not in the vocabulary; did you mean return or returns or returned?\n"
+    advice = "did you mean return or returns or returned?"
+    assert answer.stderr == f"deepcanon: 'retrun' is not in the vocabulary; {advice}\n"
 
 
 def test_a_model_without_words_has_no_neighbours(call: Call, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Graphs by class: what is wrong is ringed, what was told is square, small graphs lie by their edges."""
 
+from typing import Any
+
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -19,21 +21,26 @@ def drawn(nodes: int, classes: int, wrong: Tensor) -> tuple[Figure, Tensor]:
     return figure, said
 
 
+def count(points: Any) -> int:
+    """How many points a collection draws."""
+    return len(points.get_offsets())
+
+
 def test_what_is_said_wrongly_is_ringed_in_both_panels() -> None:
     wrong = torch.arange(8) % 5 == 4  # of the vertices that count, one
     figure, _ = drawn(8, 3, wrong)
     left, right = figure.axes
     for axes in (left, right):
         *dots, rings = axes.collections[1:]
-        assert len(rings.get_offsets()) == 1
-        assert sum(len(dot.get_offsets()) for dot in dots) == 8
-        assert sum(len(dot.get_offsets()) for dot in dots[1::2]) == 4
+        assert count(rings) == 1
+        assert sum(map(count, dots)) == 8
+        assert sum(map(count, dots[1::2])) == 4
     assert right.get_title(loc="left") == "Said classes: 75.0% right of 4 in test"
 
 
 def test_a_vertex_is_never_ringed_outside_the_part_that_is_judged() -> None:
     figure, _ = drawn(8, 3, torch.arange(8) < 4)
-    assert len(figure.axes[0].collections[-1].get_offsets()) == 0
+    assert count(figure.axes[0].collections[-1]) == 0
     assert "100.0% right" in figure.axes[1].get_title(loc="left")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from deepcanon.core import Batch, UsageError
+from deepcanon.core import UsageError
 from deepcanon.laws.attention import check_attention
 from deepcanon.laws.autoencoder import check_autoencoder
 from deepcanon.laws.classifier import check_classifier
@@ -31,7 +31,7 @@ from deepcanon.laws.score import check_score
 from deepcanon.laws.sequence import check_sequence
 from deepcanon.laws.target import invented_batch, load_target, target_of
 
-KINDS: dict[str, Callable[[nn.Module, Batch], list[Finding]]] = {
+KINDS: dict[str, Callable[[nn.Module, Any], list[Finding]]] = {
     "contract": check_contract,
     "classifier": check_classifier,
     "latent": check_latent,

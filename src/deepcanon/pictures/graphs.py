@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from matplotlib.axes import Axes
@@ -74,7 +75,7 @@ def layout(graph: Graph) -> Tensor:
     """Places in the plane where neighbours are near each other, (nodes, 2); the same ones whenever it is asked."""
     import networkx
 
-    drawn = networkx.Graph()
+    drawn: Any = networkx.Graph()
     drawn.add_nodes_from(range(graph.nodes))
     drawn.add_edges_from(graph.edge_index.T.tolist())
     if networkx.is_connected(drawn):
@@ -84,7 +85,8 @@ def layout(graph: Graph) -> Tensor:
     places = torch.tensor([list(map(float, found[vertex])) for vertex in range(graph.nodes)], dtype=torch.float64)
     places = places - places.mean(0)
     _, axes = torch.linalg.eigh(places.T @ places)
-    return places @ axes.flip(1)  # lying down: a page is wider than high
+    lying_down: Tensor = places @ axes.flip(1)  # a page is wider than high
+    return lying_down
 
 
 def between_corners(shares: Tensor) -> Tensor:

@@ -165,7 +165,7 @@ def _classified(scene: _Scene) -> dict[str, Figure]:
 
 def _graphed(scene: _Scene) -> dict[str, Figure]:
     model, batch = scene.model, scene.batch
-    if not isinstance(batch, GraphBatch) or not hasattr(model, "predict"):
+    if not isinstance(batch, GraphBatch) or not isinstance(model, Predicts):
         return {}
     shares = model.predict(*batch.inputs, how="mean").cpu()
     true, said = (classes[batch.mask].cpu() for classes in (batch.y, shares.argmax(1).to(batch.y.device)))

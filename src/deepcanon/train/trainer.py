@@ -73,8 +73,8 @@ class Trainer:
         if watching and self.data.valid is None:
             raise UsageError(f"{data.name} is too small to hold out validation data; leave out patience and watch")
         self.model = model.to(self.device)
-        self.learners = [module for module in model.modules() if isinstance(module, Model)]  # a method wraps others
         self.model.symbols = data.symbols
+        self.learners = [module for module in model.modules() if isinstance(module, Model)]  # a method wraps others
         self.world.spread(model.state_dict().values())
         with frozen(model, settings.freeze):
             self.players = players(model, settings, self.world)
@@ -210,7 +210,8 @@ class Trainer:
         """The order of the examples in the epoch of the next step: a function of seed and epoch."""
         seed = randomness.seed_from(self.settings.seed, "epoch", self.step // self.per_epoch)
         generator = torch.Generator().manual_seed(seed)
-        return self.data.train.order(self.settings.batch_size, generator).to(self.device)
+        order: Tensor = self.data.train.order(self.settings.batch_size, generator)
+        return order.to(self.device)
 
     def _play(self, index: Tensor) -> Terms:
         whole = self.data.train.select(index)

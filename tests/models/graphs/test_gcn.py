@@ -62,11 +62,12 @@ def test_the_penalty_is_adams_weight_decay_of_the_first_layer() -> None:
     ours = torch.optim.Adam(model.parameters(), lr=0.1)
     first = twin.convs[0].get_parameter("weight")
     rest = [parameter for parameter in twin.parameters() if parameter is not first]
-    theirs = torch.optim.Adam([{"params": [first], "weight_decay": 0.3}, {"params": rest}], lr=0.1)
+    groups: list[dict[str, Any]] = [{"params": [first], "weight_decay": 0.3}, {"params": rest}]
+    theirs = torch.optim.Adam(groups, lr=0.1)
     for _ in range(5):
         for net, optimizer in ((model, ours), (twin, theirs)):
             optimizer.zero_grad()
-            sum(net.loss(batch).values(), torch.zeros(())).backward()  # type: ignore[no-untyped-call]
+            sum(net.loss(batch).values(), torch.zeros(())).backward()
             optimizer.step()
     assert "decay" not in twin.loss(batch)
     for name, value in model.state_dict().items():
