@@ -14,7 +14,7 @@ from deepcanon.data import describe_data, load_data, load_rows
 from deepcanon.data.load import entries
 
 EMBEDDED = ("adding", "bars-and-stripes", "digits", "eight-gaussians", "karate", "moons", "rings", "text")
-REMOTE = ("binarized-mnist", "shakespeare", "fashion-mnist", "mnist", "cora")
+REMOTE = ("binarized-mnist", "cifar10", "cifar10-small", "cifar100", "shakespeare", "fashion-mnist", "mnist", "cora")
 PARTS = ("train", "valid", "test")
 
 
