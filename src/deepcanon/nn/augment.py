@@ -1,0 +1,176 @@
+"""Images moved, turned and bent, a whole batch at once: one grid of places to look at, one interpolation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from deepcanon.core import DataError, UsageError
+from deepcanon.nn.checks import one_of
+from deepcanon.nn.counters import uniforms
+
+Border = Literal["border", "zeros", "reflection"]
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    r"""What happens to each image of a batch.
+
+    The image is cropped, mirrored, rotated, sheared, stretched, translated and at last seen through the lens. So a
+    pixel at :math:`p`, counted from the centre, to the right and down, shows what was at
+
+    .. math:: q = s F R_\alpha S_k^{-1} D^{-1} \left(p\,(1 + \lambda\, |p|^2 / \rho^2) - t\right) + o
+
+    where :math:`\rho` is half of the diagonal.
+
+    Arguments:
+        crop: The share :math:`s` of each side that is left and fills the image, (B,).
+        corner: The place of what is left, from -1 (left, top) to 1 (right, bottom), (B, 2); it decides :math:`o`.
+        mirror: -1 where left and right change places (:math:`F`), else 1, (B,).
+        rotate: The angle :math:`\alpha` in degrees, against the clock, (B,).
+        shear: How far the image moves to the right per pixel down, :math:`k`, (B,).
+        stretch: The factors :math:`D` of width and height, (B, 2).
+        translate: The way :math:`t` to the right and down in pixels, (B, 2).
+        lens: The distortion :math:`\lambda`, (B,): a barrel above 0, a cushion below.
+    """
+
+    crop: Tensor
+    corner: Tensor
+    mirror: Tensor
+    rotate: Tensor
+    shear: Tensor
+    stretch: Tensor
+    translate: Tensor
+    lens: Tensor
+
+    @classmethod
+    def none(cls, count: int) -> Motion:
+        """The motion that leaves all images as they are."""
+        zero, one = torch.zeros(count, dtype=torch.float64), torch.ones(count, dtype=torch.float64)
+        both = torch.zeros(count, 2, dtype=torch.float64)
+        return cls(one, both, one, zero, zero, both + 1, both, zero)
+
+    def matrix(self) -> Tensor:
+        """The linear part of the way from the pixels of the new image to those of the old one, (B, 2, 2)."""
+        angle = self.rotate.deg2rad()
+        cos, sin = angle.cos() * self.crop, angle.sin() * self.crop
+        # s F R, whose upper row F may negate; y points down, so that turning against the clock has the minus below.
+        back = torch.stack([cos * self.mirror, -sin * self.mirror, sin, cos], -1).view(-1, 2, 2)
+        upright = torch.stack([torch.ones_like(cos), -self.shear, torch.zeros_like(cos), torch.ones_like(cos)], -1)
+        return back @ upright.view(-1, 2, 2) / self.stretch.unsqueeze(-2)
+
+    def apply(self, images: Tensor, border: Border = "border") -> Tensor:
+        """The images after the motion, between pixels interpolated linearly; outside is what ``border`` says."""
+        one_of(("border", "zeros", "reflection"), border=border)
+        _only_images(images)
+        size = torch.tensor([images.shape[3], images.shape[2]], dtype=self.crop.dtype, device=self.crop.device)
+        matrix = self.matrix()
+        offset = self.corner * (1 - self.crop).unsqueeze(-1) * size / 2
+        offset = offset - (matrix @ self.translate.unsqueeze(-1)).squeeze(-1)
+        # Places in units of half a side, as grid_sample counts them: -1 and 1 are the outer edges of the border pixels.
+        matrix = (matrix * size / size.unsqueeze(-1)).to(images)
+        x, y = (_centres(n, images) for n in (images.shape[3], images.shape[2]))
+        grid = (y.view(-1, 1, 1) * matrix[:, None, None, :, 1]) + (x.view(-1, 1) * matrix[:, None, None, :, 0])
+        if self.lens.any():
+            radius = ((x * size[0].item()) ** 2 + (y * size[1].item()).unsqueeze(-1) ** 2) / size.square().sum().item()
+            grid *= (1 + self.lens.to(images).view(-1, 1, 1) * radius).unsqueeze(-1)
+        grid += (offset * 2 / size).to(images)[:, None, None]
+        return F.grid_sample(images, grid, mode="bilinear", padding_mode=border, align_corners=False)
+
+
+@dataclass(frozen=True)
+class Augment:
+    """Random motions of images, drawn for each example from (seed, epoch, index) and nothing else.
+
+    So an example is changed alike whatever batch it comes in, on one machine or on many, and anew in every epoch.
+    With all arguments at 0 the images are given back as they are.
+
+    References:
+        | Best practices for convolutional neural networks applied to visual document analysis (Simard et al., 2003),
+          https://doi.org/10.1109/ICDAR.2003.1227801
+        | ImageNet classification with deep convolutional neural networks (Krizhevsky et al., 2012),
+          https://doi.org/10.1145/3065386
+
+    Arguments:
+        crop: The largest share of each side that is cut away; what is left fills the image.
+        flip: The probability to change left and right.
+        rotate: The largest angle in degrees, either way.
+        shear: The largest way to either side per pixel down.
+        stretch: How much longer or shorter each side becomes at most: 0.25 is from 1/1.25 to 1.25.
+        translate: The largest way in each direction, as a share of the side.
+        lens: The largest distortion at the corners, either way, as a share of their distance from the centre.
+        border: What lies outside of an image: its "border" repeated, "zeros", or its "reflection".
+
+    >>> images = torch.rand(2, 1, 8, 8)
+    >>> moved = Augment(rotate=15, translate=0.1)(images, torch.tensor([0, 1]), seed=0, epoch=3)
+    >>> moved.shape
+    torch.Size([2, 1, 8, 8])
+    """
+
+    crop: float = 0.0
+    flip: float = 0.0
+    rotate: float = 0.0
+    shear: float = 0.0
+    stretch: float = 0.0
+    translate: float = 0.0
+    lens: float = 0.0
+    border: Border = "border"
+
+    def __post_init__(self) -> None:
+        one_of(("border", "zeros", "reflection"), border=self.border)
+        # Beyond a third the lens would show the same place twice: p (1 - l p^2) has its summit at p = 1.
+        for name, most in (("crop", 1), ("flip", 1), ("lens", 1 / 3), ("translate", 1)):
+            if not 0 <= getattr(self, name) <= most or (name == "crop" and self.crop == 1):
+                bound = {"crop": "below 1", "lens": "a third"}.get(name, "1")
+                raise UsageError(f"{name} goes from 0 to {bound} (got {getattr(self, name)})")
+        for name in ("rotate", "shear", "stretch"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UsageError(f"{name} is the most that may happen, 0 or more (got {getattr(self, name)})")
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing can happen."""
+        return not any((self.crop, self.flip, self.rotate, self.shear, self.stretch, self.translate, self.lens))
+
+    def __call__(self, images: Tensor, index: Tensor, *, seed: int, epoch: int) -> Tensor:
+        """The images (B, channels, height, width) that stand at ``index`` (B,) of the data, changed."""
+        _only_images(images)
+        if index.shape != images.shape[:1]:
+            raise DataError(f"each of {len(images)} images needs its index, got the shape {tuple(index.shape)}")
+        if self.idle:
+            return images
+        return self.motion(index, images.shape[3], images.shape[2], seed=seed, epoch=epoch).apply(images, self.border)
+
+    def motion(self, index: Tensor, width: int, height: int, *, seed: int, epoch: int) -> Motion:
+        """What happens to the images of this size at ``index``."""
+        share = uniforms(index, 11, seed=seed, epoch=epoch)  # (B, 11)
+        either = 2 * share - 1
+        size = torch.tensor([width, height], dtype=share.dtype, device=share.device)
+        return Motion(
+            crop=1 - self.crop * share[:, 0],
+            corner=either[:, 1:3],
+            mirror=torch.where(share[:, 3] < self.flip, -1.0, 1.0),
+            rotate=self.rotate * either[:, 4],
+            shear=self.shear * either[:, 5],
+            stretch=(math.log1p(self.stretch) * either[:, 6:8]).exp(),
+            translate=self.translate * size * either[:, 8:10],
+            lens=self.lens * either[:, 10],
+        )
+
+
+def _only_images(images: Tensor) -> None:
+    if images.ndim != 4 or not images.is_floating_point():
+        raise DataError(
+            "only images of real numbers, (B, channels, height, width), can be moved; got "
+            f"{images.dtype} of shape {tuple(images.shape)}"
+        )
+
+
+def _centres(count: int, like: Tensor) -> Tensor:
+    """The centres of so many pixels between -1 and 1."""
+    return (torch.arange(count, dtype=like.dtype, device=like.device) + 0.5) * 2 / count - 1
