@@ -1,0 +1,41 @@
+"""What methods ask of the model that they wrap: its layers, and how many classes it tells apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from deepcanon.core import Model, UsageError
+
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+def weight_layers(model: nn.Module) -> dict[str, nn.Module]:
+    """The linear and convolutional layers by name, in the order in which the model holds them.
+
+    >>> list(weight_layers(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))))
+    ['0', '2']
+    """
+    kinds = (nn.Linear, *CONVOLUTIONS)
+    return {name: layer for name, layer in model.named_modules() if isinstance(layer, kinds)}
+
+
+def later_layers(model: Model[Any], method: str) -> list[nn.Module]:
+    """The weight layers whose inputs are hidden activations: all but the first."""
+    _, *later = weight_layers(model).values() or (None,)
+    if not later:
+        raise UsageError(f"{method} changes what hidden layers hold, and {model.name()} has no hidden layer")
+    return [layer for layer in later if layer is not None]
+
+
+def classes_of(model: Model[Any]) -> int | None:
+    """The number of classes that a model tells apart; none where its answers are real numbers."""
+    inner = model
+    while "classes" not in inner.hparams:
+        wrapped = [value for value in inner.hparams.values() if isinstance(value, Model)]
+        if not wrapped:
+            return None
+        inner = wrapped[0]
+    count: int | None = inner.hparams["classes"]
+    return count
