@@ -85,13 +85,13 @@ def our_steps(x: Tensor, precision: str) -> Callable[[], None]:
     )
     settings = Settings.resolve(LSTM.recipe, batch_size=ROWS, steps=10**6, device="cpu", precision=precision)
     trainer = Trainer(LSTM(VOCAB, EMBEDDING, UNITS, LAYERS), data, settings, quiet=True)
-    order = trainer._order()
+    indices = trainer._indices()
 
     def steps() -> None:
         for _ in range(STEPS):
-            place = trainer.step % trainer.per_epoch
+            index = next(indices)
             trainer.step += 1
-            trainer._play(order[place * ROWS : (place + 1) * ROWS])
+            trainer._play(index)
 
     return steps
 

@@ -33,6 +33,9 @@ def train(
     epochs: Annotated[int | None, typer.Option(help="How often to go through the data.")] = None,
     steps: Annotated[int | None, typer.Option(help="How many batches to learn from, in place of epochs.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="How many examples make a batch.")] = None,
+    batch_size_schedule: Annotated[
+        str | None, typer.Option(help="How batches grow from epoch to epoch: exponential:by=2,every=5")
+    ] = None,
     lr: Annotated[float | None, typer.Option(help="The learning rate.")] = None,
     optimizer: Annotated[str | None, typer.Option(help="By name, with options: sgd:momentum=0.9")] = None,
     schedule: Annotated[str | None, typer.Option(help="Of the learning rate: cosine:warmup=100")] = None,
@@ -85,6 +88,7 @@ def train(
         epochs=epochs,
         steps=steps,
         batch_size=batch_size,
+        batch_size_schedule=batch_size_schedule,
         lr=lr,
         optimizer=optimizer,
         schedule=schedule,

@@ -13,9 +13,9 @@ SIZES = ("features", "channels", "height", "width", "classes", "targets", "vocab
 """Constructor arguments that come from the data."""
 
 TRAINER_WORDS = frozenset(
-    {"accumulate", "batch_size", "checkpoint_every", "clip", "data", "deterministic", "device", "ema", "epochs",
-     "freeze", "json", "keep", "lr", "optimizer", "out", "overwrite", "patience", "precision", "schedule", "seed",
-     "steps", "target", "threads", "watch"}
+    {"accumulate", "batch_size", "batch_size_schedule", "checkpoint_every", "clip", "data", "deterministic", "device",
+     "ema", "epochs", "freeze", "json", "keep", "lr", "optimizer", "out", "overwrite", "patience", "precision",
+     "schedule", "seed", "steps", "target", "threads", "watch"}
 )  # fmt: skip
 """Words of the trainer and the command line, which no constructor may use."""
 

@@ -16,6 +16,7 @@ from deepcanon.studies.answers import Answers, judge_answers
 from deepcanon.studies.forms import Form
 from deepcanon.studies.quality import Quality, Yardstick
 from deepcanon.train import Run
+from deepcanon.train.course import Course
 
 IMPORTANCE_SAMPLES = 64
 CHUNK = 8192
@@ -67,7 +68,7 @@ def measure(model: Model[Any], data: Dataset[Any], form: Form, run: Run, yardsti
     held_out: AnyBatch = data.split("test")
     with torch.no_grad():
         metrics = model.metrics(held_out.select(torch.arange(min(FEW, len(held_out)))))
-    planned = run.settings.total(-(-len(data.train) // run.settings.batch_size))
+    planned = Course(len(data.train), run.settings).total
     return {
         "parameters": info["parameters"],
         "buffers": sum(buffer.numel() for buffer in model.buffers()),

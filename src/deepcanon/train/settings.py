@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import torch
 
 from deepcanon.core import Recipe, UsageError
-from deepcanon.optim import default_lr, schedule
+from deepcanon.optim import batch_size_schedule, default_lr, schedule
 from deepcanon.optim.named import choose, parse
 
 Precision = Literal["fp32", "bf16"]
@@ -20,7 +20,8 @@ Precision = Literal["fp32", "bf16"]
 class Settings:
     """The settings of one training; ``resolve`` fills them from a model's recipe.
 
-    ``steps`` counts batches and, where given, takes the place of ``epochs``. ``clip`` is ``norm:1.0`` or ``value:0.5``.
+    ``steps`` counts batches and, where given, takes the place of ``epochs``. ``batch_size`` is that of the first epoch;
+    ``batch_size_schedule`` says how it grows. ``clip`` is ``norm:1.0`` or ``value:0.5``.
     ``accumulate`` splits each batch into so many parts whose gradients are added. ``ema`` is the decay of a moving
     average of the weights, which is then what is evaluated and kept. ``freeze`` are patterns of parameter names.
     ``watch`` is a validation metric by which the best weights are kept (``max:`` before its name says that more is
@@ -40,6 +41,7 @@ class Settings:
     freeze: tuple[str, ...] = ()
     patience: int | None = None
     watch: str | None = None
+    batch_size_schedule: str = "constant"
     seed: int = 0
     device: str = "auto"
     precision: Precision = "fp32"
@@ -85,10 +87,6 @@ class Settings:
             raise UsageError(f"the device {self.device!r} cannot be used: {str(error).splitlines()[0]}") from error
         return device
 
-    def total(self, batches_per_epoch: int) -> int:
-        """The number of steps of the whole training."""
-        return self.steps if self.steps is not None else self.epochs * batches_per_epoch
-
     def clipping(self) -> tuple[str, float] | None:
         """By what gradients are clipped, and to how much.
 
@@ -119,6 +117,7 @@ class Settings:
             raise UsageError(f"ema is a decay in [0, 1), got {self.ema!r}")
         choose("precision", self.precision, ("fp32", "bf16"))
         schedule(self.schedule)
+        batch_size_schedule(self.batch_size_schedule)
         default_lr(self.optimizer)
         self.clipping()
         self.torch_device()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from deepcanon.data import Dataset, batches
 from deepcanon.optim import schedule
 from deepcanon.train import checkpoint, randomness
 from deepcanon.train.average import Average
+from deepcanon.train.course import Course
 from deepcanon.train.distributed import World
 from deepcanon.train.evaluate import evaluate
 from deepcanon.train.observers import Checkpoints, Log, Observer, Watch
@@ -79,9 +80,8 @@ class Trainer:
         with frozen(model, settings.freeze):
             self.players = players(model, settings, self.world)
         self.average = Average(model, settings.ema)
-        self.per_epoch = -(-len(self.data.train) // settings.batch_size)
-        self.total = settings.total(self.per_epoch)
-        self.epochs = -(-self.total // self.per_epoch)
+        self.course = Course(len(self.data.train), settings)
+        self.total, self.epochs = self.course.total, self.course.epochs
         self.factor = schedule(settings.schedule)
         self.log = Log()
         self.watch = Watch(settings.watch, settings.patience) if watching else None
@@ -104,7 +104,7 @@ class Trainer:
     @property
     def epoch(self) -> int:
         """The epoch of the last step, counted from 1."""
-        return -(-self.step // self.per_epoch)
+        return self.course.epoch_before(self.step)
 
     @property
     def done(self) -> bool:
@@ -184,33 +184,37 @@ class Trainer:
                 observer.end(self)
 
     def _loop(self) -> None:
-        buffers = list(self.model.buffers())
-        size = self.settings.batch_size
-        order = self._order()
-        while not self.done:
-            place = self.step % self.per_epoch
-            if place == 0:
-                order = self._order()
+        buffers, ends = list(self.model.buffers()), frozenset(self.course.starts)
+        for index in self._indices():
             self.step += 1
             for learner in self.learners:
                 learner.__dict__["progress"] = self.step / self.total  # a module's own way to set it is slow
-            terms = self._play(order[place * size : (place + 1) * size])
+            terms = self._play(index)
             self.average.update()
             self.world.spread(buffers)
             for observer in self.observers:
                 observer.step(self, terms)
-            if self.step % self.per_epoch == 0 or self.step == self.total:
+            if self.step in ends:
                 self._end_epoch()
             if self.world.agree(self.signals.caught is not None):
                 self._stop_by_signal()
             if self.checkpoints.due(self):
                 self.save()
 
-    def _order(self) -> Tensor:
-        """The order of the examples in the epoch of the next step: a function of seed and epoch."""
-        seed = randomness.seed_from(self.settings.seed, "epoch", self.step // self.per_epoch)
+    def _indices(self) -> Iterator[Tensor]:
+        """The examples of each step from the next one on, until the training is done."""
+        while not self.done:
+            epoch = self.course.epoch_after(self.step)
+            order, size, start = self._order(epoch), self.course.sizes[epoch], self.course.starts[epoch]
+            while self.step < self.course.starts[epoch + 1] and not self.done:
+                place = self.step - start
+                yield order[place * size : (place + 1) * size]
+
+    def _order(self, epoch: int) -> Tensor:
+        """The order of the examples in an epoch, counted from 0: a function of seed and epoch."""
+        seed = randomness.seed_from(self.settings.seed, "epoch", epoch)
         generator = torch.Generator().manual_seed(seed)
-        order: Tensor = self.data.train.order(self.settings.batch_size, generator)
+        order: Tensor = self.data.train.order(self.course.sizes[epoch], generator)
         return order.to(self.device)
 
     def _play(self, index: Tensor) -> Terms:
