@@ -29,7 +29,7 @@ class SoftmaxRegression(Predictor):
         classes: The number of classes.
     """
 
-    recipe = Recipe(lr=2e-2, epochs=50)
+    recipe = Recipe(lr=2e-2, schedule="linear", epochs=50)
 
     def __init__(self, features: int, classes: int) -> None:
         super().__init__()
