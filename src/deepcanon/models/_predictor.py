@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Generator, Tensor, nn
 from torch.distributions import Categorical, Distribution, Normal
 
 from deepcanon.core import DataError, How, Labelled, Model, Terms, UsageError, draw
+from deepcanon.nn.heads import Head
 from deepcanon.nn.precision import full
 
 
@@ -15,15 +18,39 @@ class Predictor(Model[Labelled]):
 
     With ``classes`` they are logits, (B, classes), and the loss is the cross-entropy. Without, they are the means of
     Gaussians of unit variance, (B, targets), and the loss is the squared error, summed over the targets; up to a
-    constant and a factor of two that is minus the log-likelihood.
+    constant and a factor of two that is minus the log-likelihood. With an ``answer``, they are what this head reads,
+    and the loss is minus the log-likelihood.
     """
 
     classes: int | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer: Head | None = None
+
+    def prepare(self, data: Iterable[Labelled]) -> None:
+        """Targets that the head gives no probability are refused before training."""
+        if self.answer is None:
+            return
+        for batch in data:
+            distribution = self._distribution(self._outputs(*batch.inputs))
+            allowed = distribution.support
+            if allowed is not None and not batch.y.is_meta and not bool(allowed.check(batch.y).all()):
+                raise DataError(
+                    f"the head {self.answer!r} models other targets than these, which go from {batch.y.min():.3g} to "
+                    f"{batch.y.max():.3g}; take another head, or change the targets"
+                )
 
     def loss(self, batch: Labelled) -> Terms:
         outputs = self._outputs(*batch.inputs)
         if self.classes is not None:
             return {"nll": nn.functional.cross_entropy(outputs, batch.y)}
+        if self.answer is not None:
+            distribution = self._distribution(outputs)
+            if batch.y.shape != distribution.batch_shape + distribution.event_shape:
+                wanted = tuple(distribution.batch_shape + distribution.event_shape)
+                raise DataError(f"the targets must have the shape {wanted}, got {tuple(batch.y.shape)}")
+            return {"nll": -distribution.log_prob(batch.y).mean()}
         if batch.y.shape != outputs.shape:  # broadcasting (B,) against (B, 1) would compare everything with everything
             raise DataError(f"the targets must have the shape {tuple(outputs.shape)}, got {tuple(batch.y.shape)}")
         return {"mse": (outputs - batch.y).square().sum(-1).mean()}
@@ -31,6 +58,8 @@ class Predictor(Model[Labelled]):
     @torch.no_grad()
     def metrics(self, batch: Labelled) -> Terms:
         """Of classes: accuracy and log loss out of one pass, which is what takes time."""
+        if self.answer is not None:
+            return self.loss(batch)
         if self.classes is None:
             return super().metrics(batch)
         outputs = self._outputs(*batch.inputs)
@@ -41,18 +70,23 @@ class Predictor(Model[Labelled]):
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
         """Of classes: the most probable one, (B,), the probabilities, (B, classes), or drawn ones, (B,).
 
-        Of targets: the mean, which is also the mode, or draws around it with unit variance, (B, targets).
+        Of targets: the mean, which is also the mode, or draws around it with unit variance, (B, targets); with a head,
+        mode, mean or draws of its distribution.
         """
         if how not in ("mode", "mean", "sample"):
             raise UsageError(f"how must be one of mode, mean, sample (got {how!r})")
         outputs = self._outputs(*inputs)
         if how == "sample":
             return draw(self._distribution(outputs), generator)
+        if self.answer is not None:
+            return _centre(self._distribution(outputs), how)
         if self.classes is None:
             return outputs
         return outputs.argmax(-1) if how == "mode" else outputs.softmax(-1)
 
     def _distribution(self, outputs: Tensor) -> Distribution:
+        if self.answer is not None:
+            return self.answer.distribution(outputs)
         if self.classes is None:
             return Normal(outputs, 1.0, validate_args=False)
         return Categorical(logits=outputs, validate_args=False)
@@ -60,3 +94,11 @@ class Predictor(Model[Labelled]):
     def _outputs(self, *inputs: Tensor) -> Tensor:
         outputs: Tensor = self(*inputs)
         return full(outputs)
+
+
+def _centre(distribution: Distribution, how: How) -> Tensor:
+    try:
+        return distribution.mode if how == "mode" else distribution.mean
+    except NotImplementedError:
+        other = "mean" if how == "mode" else "mode"
+        raise UsageError(f"torch knows no {how} of this head's distribution; ask for how={other!r}") from None

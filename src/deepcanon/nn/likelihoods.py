@@ -23,6 +23,7 @@ class GaussianLikelihood(nn.Module):
     """
 
     SMALLEST = 1e-3
+    numbers = 1
     support: Support = "real"
 
     def __init__(self) -> None:
@@ -47,6 +48,7 @@ class BernoulliLikelihood(nn.Module):
     Grey values between 0 and 1 may be trained on, as targets of a cross-entropy, but have no probability.
     """
 
+    numbers = 1
     support: Support = "binary"
 
     def forward(self, outputs: Tensor) -> Tensor:

@@ -1,12 +1,13 @@
-"""The MLP: exact parameter counts, torch's own layers as its oracle, and its accuracy on real digits."""
+"""The MLP: exact parameter counts, torch's own layers as its oracle, its accuracy on real digits, and its heads."""
 
 import itertools
 
 import pytest
 import torch
-from torch import nn
+from scipy import stats
+from torch import Generator, Tensor, nn
 
-from deepcanon.core import Labelled, UsageError
+from deepcanon.core import DataError, Labelled, UsageError
 from deepcanon.data import from_tensors, load_data
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.train import fit
@@ -107,3 +108,95 @@ def test_each_example_is_answered_by_itself() -> None:
     batch = Labelled(torch.randn(6, 3, dtype=torch.float64), torch.zeros(6, dtype=torch.long))
     alone = torch.cat([model(batch.x[i : i + 1]) for i in range(6)])
     torch.testing.assert_close(model(batch.x), alone, rtol=1e-12, atol=1e-12)
+
+
+def noise(x: Tensor) -> Tensor:
+    return 0.1 + 0.5 * x.square()
+
+
+def noisy_sine(count: int, seed: int) -> tuple[Tensor, Tensor]:
+    generator = Generator().manual_seed(seed)
+    x = 2 * torch.rand(count, 1, generator=generator) - 1
+    return x, (3 * x).sin() + noise(x) * torch.randn(count, 1, generator=generator)
+
+
+def trained(head: str) -> MLP:
+    torch.manual_seed(0)
+    x, y = noisy_sine(4000, seed=0)
+    model = MLP(features=1, targets=1, hidden=(32,), activation="tanh", head=head)
+    fit(model, from_tensors(x, y), quiet=True, lr=2e-2, schedule="one_cycle", batch_size=500, epochs=40)
+    return model.eval()
+
+
+def ranks(model: MLP, x: Tensor, y: Tensor) -> Tensor:
+    """The share of the predicted distribution that lies below each true target; uniform if the head is calibrated."""
+    assert model.answer is not None
+    with torch.no_grad():
+        answer = model.answer.distribution(model(x))
+    below: Tensor = torch.distributions.Normal(answer.mean, answer.stddev).cdf(y)
+    return below.flatten()
+
+
+def test_the_heteroscedastic_head_finds_the_noise_and_is_calibrated_where_one_scale_is_not() -> None:
+    x, y = noisy_sine(4000, seed=1)
+    model = trained("heteroscedastic")
+    assert model.answer is not None
+    places = torch.linspace(-0.95, 0.95, 39).unsqueeze(1)
+    with torch.no_grad():
+        found = model.answer.distribution(model(places)).stddev
+    assert (found / noise(places) - 1).abs().max() < 0.25
+    assert (found / noise(places) - 1).abs().mean() < 0.1
+    middle = x.flatten().abs() < 0.3
+    for part in (middle, ~middle):
+        share = ranks(model, x, y)[part]
+        assert stats.kstest(share.numpy(), "uniform").statistic < 0.06
+        for level in (0.5, 0.9):
+            inside = ((share - 0.5).abs() < level / 2).double().mean().item()
+            assert inside == pytest.approx(level, abs=0.05)
+    one_scale = ranks(trained("gaussian"), x, y)[middle]
+    assert ((one_scale - 0.5).abs() < 0.25).double().mean() > 0.7  # half of them would be right
+
+
+def test_the_loss_is_minus_the_log_likelihood_of_the_head() -> None:
+    torch.manual_seed(0)
+    model = MLP(features=3, targets=2, hidden=(), head="gumbel").double()
+    x, y = torch.randn(5, 3, dtype=torch.float64), torch.randn(5, 2, dtype=torch.float64)
+    place, log_scale = model(x).detach().chunk(2, dim=-1)
+    oracle = stats.gumbel_r(place.numpy(), log_scale.exp().numpy())
+    batch = Labelled(x, y)
+    assert model.loss(batch)["nll"].item() == pytest.approx(-oracle.logpdf(y.numpy()).sum(-1).mean())
+    assert model.metrics(batch)["nll"].item() == pytest.approx(model.loss(batch)["nll"].item())
+    torch.testing.assert_close(model.predict(x, how="mode"), place)
+    torch.testing.assert_close(model.predict(x, how="mean"), torch.from_numpy(oracle.mean()))
+    many = x[:1].expand(5000, 3)
+    drawn = model.predict(many, how="sample", generator=Generator().manual_seed(0))
+    first = stats.gumbel_r(place[0, 0].item(), log_scale[0, 0].exp().item())
+    assert stats.kstest(drawn[:, 0].numpy(), first.cdf).pvalue > 1e-3
+
+
+def test_several_labels_are_there_or_not_each_by_itself() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(600, 2, generator=Generator().manual_seed(0))
+    y = torch.stack([x[:, 0] > 0, x[:, 1] > 0, x.sum(1) > 0], -1).float()
+    model = MLP(features=2, targets=3, hidden=(), head="bernoulli")
+    fit(model, from_tensors(x, y), quiet=True, lr=0.1, batch_size=100, epochs=20)
+    said = model.predict(x)
+    assert said.unique().tolist() == [0, 1]
+    assert (said == y).float().mean() > 0.97
+    assert torch.equal((model.predict(x, how="mean") > 0.5).float(), said)
+
+
+def test_targets_without_a_probability_are_refused_before_training() -> None:
+    x, y = noisy_sine(50, seed=0)
+    with pytest.raises(DataError, match=r"the head BernoulliLikelihood.* models other targets than these"):
+        fit(MLP(features=1, targets=1, head="bernoulli"), from_tensors(x, y), quiet=True, epochs=1)
+
+
+def test_mistakes_are_answered_with_what_to_do() -> None:
+    with pytest.raises(UsageError, match="a head is for real targets"):
+        MLP(features=2, classes=3, head="gaussian")
+    model = MLP(features=2, targets=1, head="heteroscedastic")
+    with pytest.raises(DataError, match=r"must have the shape \(4, 1\), got \(4,\)"):
+        model.loss(Labelled(torch.zeros(4, 2), torch.zeros(4)))
+    with pytest.raises(UsageError, match="knows no mode"):
+        MLP(features=2, targets=1, head="continuous_bernoulli").predict(torch.zeros(1, 2))

@@ -12,6 +12,7 @@ from deepcanon.models._predictor import Predictor
 from deepcanon.nn.activations import Activation
 from deepcanon.nn.checks import at_least, flat
 from deepcanon.nn.dense import dense
+from deepcanon.nn.heads import head_layer
 
 
 class MLP(Predictor):
@@ -21,7 +22,8 @@ class MLP(Predictor):
 
     With layers of widths :math:`D_0, \dots, D_L` it has :math:`\sum_l (D_{l-1} + 1) D_l` parameters. For classes,
     :math:`f` gives logits and the loss is the cross-entropy. For real targets, :math:`f` gives their means and the loss
-    is the squared error; a sampled answer has unit variance around the mean.
+    is the squared error; a sampled answer has unit variance around the mean. With a head, :math:`f` gives the
+    parameters of its distribution, one after the other, and the loss is minus the log-likelihood.
 
     References:
         | Learning representations by back-propagating errors (Rumelhart et al., 1986),
@@ -36,6 +38,9 @@ class MLP(Predictor):
         hidden: The widths of the hidden layers; without any the map is linear.
         activation: The activation :math:`\sigma` by name.
         dropout: The probability to drop a hidden unit in training.
+        head: The distribution of real targets: "gaussian" with one learned scale, "heteroscedastic" with a scale that
+            depends on x, "bernoulli" for labels that are there or not (0 or 1), or a distribution of single numbers of
+            torch.distributions, such as "gumbel" or "student_t"; without one the loss is the squared error.
     """
 
     recipe = Recipe(lr=2e-3, epochs=50)
@@ -48,6 +53,7 @@ class MLP(Predictor):
         hidden: tuple[int, ...] = (256,),
         activation: Activation = "relu",
         dropout: float = 0.0,
+        head: str | None = None,
     ) -> None:
         super().__init__()
         outputs = targets if classes is None else classes
@@ -60,6 +66,11 @@ class MLP(Predictor):
             at_least(2, classes=outputs)
         self.features = features
         self.classes = classes
+        if head is not None:
+            if classes is not None:
+                raise UsageError(f"a head is for real targets; classes have logits already (got head={head!r})")
+            self.answer = head_layer(head)
+            outputs *= self.answer.numbers
         self.net = dense(features, outputs, hidden, activation=activation, dropout=dropout)
 
     @classmethod
@@ -68,6 +79,6 @@ class MLP(Predictor):
         return cls(features=3, classes=2, hidden=(8,)), Labelled(x, (x.prod(-1) > 0).long())
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits, (B, classes), or the means of the targets, (B, targets)."""
+        """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""
         outputs: Tensor = self.net(flat(x, self.features))
         return outputs
