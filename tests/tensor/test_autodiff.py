@@ -186,6 +186,12 @@ def test_a_used_up_graph_says_so() -> None:
         gradients(y, [x])
 
 
+def test_one_tensor_in_place_of_a_list_is_refused() -> None:
+    x = dt.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(GradientError, match=r"by a list of tensors .*write \[x\]"):
+        gradients((x * x).sum(), x)  # type: ignore[arg-type]
+
+
 def raw(x: Any) -> Any:
     return x.numpy() if isinstance(x, dt.Tensor) else x
 

@@ -152,6 +152,8 @@ def gradients(
 def _gradients(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], deltas: Sequence[Any], *, record: bool, keep: bool
 ) -> list[Tensor]:
+    if isinstance(inputs, Tensor):  # its rows would count as inputs, on which nothing depends
+        raise GradientError("derivatives are asked for by a list of tensors (got one tensor); write [x]")
     starts = []
     for output, delta in zip(outputs, deltas, strict=True):
         start = first_delta(output, delta)
