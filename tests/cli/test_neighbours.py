@@ -43,6 +43,14 @@ def test_an_unknown_word_is_answered_by_similar_ones(call: Call, run: Path) -> N
     assert answer.stderr == f"deepcanon: 'retrun' is not in the vocabulary; {advice}\n"
 
 
+@pytest.mark.parametrize("other", ["text", "text:words=30", "text:bytes"])
+def test_a_text_in_other_symbols_is_not_measured(call: Call, run: Path, other: str) -> None:
+    answer = call("evaluate", run, "--data", other)
+    count = len(dc.load_data("text:words=20").symbols)
+    sentence = f"the model has learned from text in {count} symbols; {other} has others"
+    assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
+
+
 def test_a_model_without_words_has_no_neighbours(call: Call, tmp_path: Path) -> None:
     assert call("train", "softmax_regression", "--data", "digits", "--steps", "1", "--out", tmp_path / "run").code == 0
     answer = call("nearest", tmp_path / "run", "true")

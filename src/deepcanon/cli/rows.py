@@ -40,6 +40,8 @@ def new_rows(run: Run, model: Model[Any], data: str | None, labelled: bool = Tru
     learned, given = tuple(info["shape"]), tuple(rows.x.shape[1:])
     if given[-len(learned) :] != learned:
         raise UsageError(f"the model has learned from examples of shape {learned}; {name} gives {given}")
+    if info["symbols"] and tuple(info["symbols"]) != load_data(name).symbols:
+        raise UsageError(f"the model has learned from text in {len(info['symbols'])} symbols; {name} has others")
     if labelled:
         _check_labels(rows, model, info, name)
     return rows
