@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from deepcanon import catalogue
-from deepcanon.core import arguments_of, verbs
+from deepcanon.core import Model, arguments_of, verbs
 
 Call = Callable[..., Any]
 
@@ -27,7 +28,8 @@ def test_all_there_is_to_know_is_shown(name: str, call: Call) -> None:
     ]
     assert all(each["meaning"] for each in facts["arguments"])
     assert tuple(facts["verbs"]) == verbs(cls)
-    assert facts["recipe"]["lr"] == cls.recipe.lr
+    own = not facts["wraps"] or cls.recipe is not Model.recipe
+    assert facts["recipe"] == (asdict(cls.recipe) if own else {})
     page = call("show", name).stdout
     for part in (facts["summary"], *facts["references"], *(each["option"] for each in facts["arguments"])):
         assert part in page
@@ -39,6 +41,16 @@ def test_defaults_are_written_as_on_the_command_line(call: Call) -> None:
     assert arguments["--hidden"]["default"] == ",".join(str(width) for width in widths)
     assert arguments["--features"]["default"] == arguments["--classes"]["default"] == "from the data"
     assert arguments["--activation"]["takes"].startswith("one of relu, ")
+
+
+def test_a_method_is_shown_as_one_that_wraps_a_model(call: Call) -> None:
+    page = " ".join(call("show", "lora").stdout.split())
+    for line in (
+        "can what the model it wraps can",
+        "recipe that of the model it wraps",
+        "train it deepcanon train lora --model MODEL",
+    ):
+        assert line in page
 
 
 def test_a_misspelled_model(call: Call) -> None:

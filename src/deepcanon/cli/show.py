@@ -34,10 +34,12 @@ def show(
         [(each["option"], each["default"], each["takes"], each["meaning"]) for each in facts["arguments"]],
     )
     recipe = ", ".join(f"{setting} {value}" for setting, value in facts["recipe"].items() if value is not None)
+    verbs = [*facts["verbs"], *(["what the model it wraps can"] if facts["wraps"] else [])]
+    required = [each["option"] for each in facts["arguments"] if each["default"] == "required"]
     out.say(f"learns from  {facts['learns_from']}")
-    out.say(f"can          {', '.join(facts['verbs']) or 'learn; it has no further verb'}")
-    out.say(f"recipe       {recipe}")
-    out.say(f"train it     deepcanon train {facts['model']}")
+    out.say(f"can          {', '.join(verbs) or 'learn; it has no further verb'}")
+    out.say(f"recipe       {recipe or 'that of the model it wraps'}")
+    out.say(" ".join([f"train it     deepcanon train {facts['model']}", *(f"{o} {o[2:].upper()}" for o in required)]))
     out.answer(facts)
 
 
@@ -45,9 +47,10 @@ def facts_of(cls: type[Model[Any]]) -> dict[str, Any]:
     """All that is to be told of a model."""
     from deepcanon.cli.docstrings import read_docstring
     from deepcanon.cli.suits import food
-    from deepcanon.core import arguments_of, verbs
+    from deepcanon.core import Model, arguments_of, verbs
 
     text = read_docstring(cls)
+    wraps = hasattr(cls, "unwrapped")
     return {
         "model": cls.name(),
         "summary": text.summary,
@@ -58,7 +61,8 @@ def facts_of(cls: type[Model[Any]]) -> dict[str, Any]:
         ],
         "learns_from": food(cls.eats()),
         "verbs": verbs(cls),
-        "recipe": asdict(cls.recipe),
+        "wraps": wraps,
+        "recipe": {} if wraps and cls.recipe is Model.recipe else asdict(cls.recipe),
     }
 
 
