@@ -1,0 +1,123 @@
+"""Connections around layers: wrappers that combine what a layer gives with what it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.nn.checks import at_least, one_of
+
+Combine = Literal["concat", "mean", "max", "attention"]
+
+
+class Residual(nn.Module):
+    r"""A layer that learns what to add to its input.
+
+    .. math:: y = x + f(x), \qquad \frac{\partial y}{\partial x} = I + \frac{\partial f}{\partial x}
+
+    References:
+        | Deep residual learning for image recognition (He et al., 2016), https://arxiv.org/abs/1512.03385
+
+    Arguments:
+        inner: The layer :math:`f`; its outputs have the shape of its inputs.
+    """
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        update: Tensor = self.inner(x)
+        return x + update
+
+
+class Skip(nn.Module):
+    r"""A layer whose input goes around it and is combined with its output, over the last dimension.
+
+    ``concat`` puts them side by side, ``mean`` and ``max`` take the average or the larger number, and ``attention`` a
+    mean whose weights depend on how well each of the two answers a learned query :math:`q`:
+
+    .. math:: y = \alpha x + (1 - \alpha) f(x), \qquad
+        (\alpha, 1 - \alpha) = \mathrm{softmax}\left(q^\top x / \sqrt{D}, q^\top f(x) / \sqrt{D}\right)
+
+    Arguments:
+        inner: The layer :math:`f`; but for ``concat`` its outputs have the shape of its inputs.
+        combine: How input and output become one: ``concat``, ``mean``, ``max`` or ``attention``.
+        width: The size :math:`D` of the last dimension, which ``attention`` must know.
+    """
+
+    def __init__(self, inner: nn.Module, combine: Combine, width: int = 0) -> None:
+        super().__init__()
+        one_of(get_args(Combine), combine=combine)
+        self.inner = inner
+        self.combine = combine
+        if combine == "attention":
+            at_least(1, width=width)
+            self.query = nn.Parameter(torch.zeros(width))  # at first the two count alike
+
+    def extra_repr(self) -> str:
+        return f"combine={self.combine}"
+
+    def forward(self, x: Tensor) -> Tensor:
+        new: Tensor = self.inner(x)
+        if self.combine == "concat":
+            return torch.cat([x, new], dim=-1)
+        if self.combine == "mean":
+            return (x + new) / 2
+        if self.combine == "max":
+            return torch.maximum(x, new)
+        both = torch.stack([x, new], dim=-2)  # (..., 2, D)
+        weights: Tensor = (both @ self.query / len(self.query) ** 0.5).softmax(-1)
+        return (weights.unsqueeze(-2) @ both).squeeze(-2)
+
+
+class DenselyConnected(nn.Module):
+    r"""Layers each of which sees the input and what all layers before it gave, side by side.
+
+    .. math:: h_l = f_l([x, h_1, \dots, h_{l-1}]), \qquad y = [x, h_1, \dots, h_L]
+
+    References:
+        | Densely connected convolutional networks (Huang et al., 2017), https://arxiv.org/abs/1608.06993
+
+    Arguments:
+        layers: The layers :math:`f_l`, each as wide at its entrance as all before it together.
+        dim: Which dimension grows: -1 for rows of numbers, 1 for images.
+    """
+
+    def __init__(self, layers: Iterable[nn.Module], dim: int = -1) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.dim = dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = torch.cat([x, layer(x)], dim=self.dim)
+        return x
+
+
+class HighwayGate(nn.Module):
+    r"""A layer with a gate that decides, number by number, whether it changes its input or lets it pass.
+
+    .. math:: y = t(x) \odot f(x) + (1 - t(x)) \odot x, \qquad t(x) = \mathrm{sigmoid}(W x + b)
+
+    References:
+        | Highway networks (Srivastava et al., 2015), https://arxiv.org/abs/1505.00387
+
+    Arguments:
+        inner: The layer :math:`f`; its outputs have the shape of its inputs.
+        width: The size of the last dimension.
+        gate_bias: Where :math:`b` starts; below zero, the input passes at first.
+    """
+
+    def __init__(self, inner: nn.Module, width: int, gate_bias: float = -2.0) -> None:
+        super().__init__()
+        at_least(1, width=width)
+        self.inner = inner
+        self.gate = nn.Linear(width, width)
+        nn.init.constant_(self.gate.bias, gate_bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.lerp(self.inner(x), self.gate(x).sigmoid())
