@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import pytest
 import torch
@@ -50,6 +50,11 @@ class Volumes(Of[Labelled]):
         super().__init__()
 
 
+class Halves(Of[Labelled]):
+    def __init__(self, features: int, classes: Literal[2] = 2) -> None:
+        super().__init__()
+
+
 MLP, SOFTMAX, VAE = (catalogue.find(name) for name in ("mlp", "softmax_regression", "vae"))
 NUMBERS = from_tensors(torch.zeros(6, 2), torch.rand(6), name="houses")
 
@@ -64,6 +69,7 @@ NUMBERS = from_tensors(torch.zeros(6, 2), torch.rand(6), name="houses")
         (VAE, "karate", "vae learns from examples; karate gives a graph"),
         (Regression, "moons", "Regression learns numbers; moons gives classes"),
         (Volumes, "moons", "Volumes needs ratings, which moons does not have"),
+        (Halves, "digits", "Halves learns from 2 classes; digits has 10"),
     ],
 )
 def test_a_mismatch_is_said_in_the_words_of_model_and_data(cls: type[Model[Any]], data: str, sentence: str) -> None:
@@ -81,15 +87,25 @@ def test_a_part_that_does_not_suit_is_found() -> None:
     check_suits(Wanted(Of, {"model": Wanted(MLP, {})}), load_data("digits"))
 
 
-@pytest.mark.parametrize(("cls", "name"), [(MLP, "digits"), (VAE, "digits"), (Graphs, "karate"), (Texts, "text")])
+@pytest.mark.parametrize(
+    ("cls", "name"),
+    [
+        (MLP, "digits"),
+        (VAE, "digits"),
+        (Graphs, "karate"),
+        (Texts, "text"),
+        (Regression, "diabetes"),
+        (Halves, "moons"),
+    ],
+)
 def test_data_that_come_along_are_chosen_by_what_the_model_learns_from(cls: type[Model[Any]], name: str) -> None:
     assert default_data(Wanted(cls, {})).name == name
     assert default_data(Wanted(Of, {"model": Wanted(cls, {})})).name == name
 
 
 def test_where_nothing_suits_data_must_be_given() -> None:
-    with pytest.raises(UsageError, match="Regression learns from labelled examples, and none that suit"):
-        default_data(Wanted(Regression, {}))
+    with pytest.raises(UsageError, match="Volumes learns from labelled examples, and none that suit"):
+        default_data(Wanted(Volumes, {}))
 
 
 def test_a_model_of_zeros_and_ones_gets_images_of_zeros_and_ones() -> None:

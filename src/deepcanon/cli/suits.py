@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from deepcanon.cli.arguments import Wanted
 from deepcanon.core import SIZES, AnyBatch, Labelled, Model, SemiBatch, UsageError, arguments_of
@@ -53,6 +53,11 @@ def mismatch(cls: type[Model[Any]], data: Dataset[Any]) -> str | None:
         return f"{cls.name()} learns numbers; {data.name} gives classes"
     if missing:
         return f"{cls.name()} needs {' and '.join(sorted(missing))}, which {data.name} does not have"
+    for name, allowed in _fixed_sizes(cls).items():
+        if data.sizes[name] not in allowed:
+            return (
+                f"{cls.name()} learns from {' or '.join(map(str, allowed))} {name}; {data.name} has {data.sizes[name]}"
+            )
     return None
 
 
@@ -89,4 +94,11 @@ def _all(model: Wanted) -> list[Wanted]:
 
 def _needed_sizes(cls: type[Model[Any]]) -> set[str]:
     parameters = arguments_of(cls).items()
-    return {name for name, each in parameters if name in SIZES and each.default is inspect.Parameter.empty}
+    needed = {name for name, each in parameters if name in SIZES and each.default is inspect.Parameter.empty}
+    return needed | _fixed_sizes(cls).keys()
+
+
+def _fixed_sizes(cls: type[Model[Any]]) -> dict[str, tuple[Any, ...]]:
+    """The sizes of which a model takes some values only, as ``classes: Literal[2]`` says, and these values."""
+    kinds = {name: each.annotation for name, each in arguments_of(cls).items() if name in SIZES}
+    return {name: get_args(kind) for name, kind in kinds.items() if get_origin(kind) is Literal}

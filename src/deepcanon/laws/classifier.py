@@ -121,6 +121,8 @@ def learns_one_example_per_class(module: nn.Module, batch: Labelled) -> Measured
 @law
 def shuffled_labels_give_chance(module: Any, batch: Labelled) -> Measured | None:
     """Labels that say nothing cannot be guessed on new examples: who does better has seen them."""
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        return None
     with torch.no_grad():
         classes = probabilities(module.eval(), first(batch, 2)).shape[1]
     random = seeded(0)
@@ -183,8 +185,11 @@ def samples_follow_the_mean(module: Any, batch: Labelled) -> Measured | None:
 
 @law
 def loss_is_minus_log_probability(module: Any, batch: Labelled) -> Measured | None:
-    """The loss, or one of its terms, is the mean of minus the logarithm of the probability given to the true class."""
-    if not (hasattr(module, "loss") and hasattr(module, "predict")):
+    """The loss, or one of its terms, is the mean of minus the logarithm of the probability given to the true class.
+
+    A loss that is said to be a surrogate, such as the perceptron's, is none.
+    """
+    if getattr(module, "surrogate", False) or not (hasattr(module, "loss") and hasattr(module, "predict")):
         return None
     module, batch, bound = precise(stirred(module), batch)
     with torch.no_grad():

@@ -99,11 +99,19 @@ def generator_is_honoured(model: Any, batch: Batch) -> Measured | None:
                 faults.append(f"{name} gives other values with the same generator")
             elif moved:
                 faults.append(f"{name} moves the global generator")
-            if name in ("sample", "predict sample"):
+            if name == "sample" or (name == "predict sample" and not _certain(model, batch)):
                 going_on = seeded(7)
                 if same(ask(going_on), ask(going_on)) or same(once, ask(seeded(8))):
                     faults.append(f"{name} gives the same values with another generator")
     return violations(faults, f"draws of {', '.join(asked)}") if asked else None
+
+
+def _certain(model: Any, batch: Batch) -> bool:
+    """Whether the model gives every class the probability 0 or 1, so that draws have no choice."""
+    if not isinstance(batch, Labelled) or batch.y.is_floating_point():
+        return False
+    shares = model.predict(*batch.inputs, how="mean")
+    return bool(((shares == 0) | (shares == 1)).all())
 
 
 @law

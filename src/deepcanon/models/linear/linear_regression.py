@@ -1,0 +1,92 @@
+"""Linear regression: the least squares of Legendre and Gauss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Self, get_args
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Absorb, DataError, Labelled, Terms, Turn
+from deepcanon.models._predictor import Predictor
+from deepcanon.models.linear._convex import CONVEX
+from deepcanon.nn.checks import at_least, flat, one_of
+
+Solution = Literal["exact", "descent"]
+
+
+class LinearRegression(Predictor):
+    r"""A linear map with the least squared error, found in closed form or by descent.
+
+    .. math:: f(x) = W x + b, \qquad (W, b) = \arg\min \sum_n \lVert y_n - W x_n - b \rVert^2 \qquad (1)
+
+    In closed form, the rows :math:`(x_n, 1, y_n)` seen so far are kept as the triangle R of their QR decomposition, and
+    new rows Z change it to
+
+    .. math:: \begin{pmatrix} R \\ Z \end{pmatrix} = Q R', \qquad
+              R' = \begin{pmatrix} R_{xx} & R_{xy} \\ 0 & R_{yy} \end{pmatrix}, \qquad
+              (W, b)^\top = R_{xx}^{+} R_{xy} \qquad (2)
+
+    so that one epoch gives the solution whatever the size of the batches, and a second one changes nothing. Unlike the
+    normal equations it does not square the condition of the data; where features depend on each other the pseudoinverse
+    gives the solution of smallest norm. A sampled answer has unit variance around the mean.
+
+    References:
+        | Nouvelles methodes pour la determination des orbites des cometes (Legendre, 1805), appendix
+        | Numerical Methods for Least Squares Problems (Bjoerck, 1996), https://doi.org/10.1137/1.9781611971484
+
+    Arguments:
+        features: The number of features of an example.
+        targets: The number of real targets.
+        solution: ``exact`` for the closed form, ``descent`` for gradient descent on the mean squared error.
+    """
+
+    recipe = CONVEX
+    classes = None
+
+    triangle: Tensor
+
+    def __init__(self, features: int, targets: int, solution: Solution = "exact") -> None:
+        super().__init__()
+        at_least(1, features=features, targets=targets)
+        one_of(get_args(Solution), solution=solution)
+        self.features = features
+        self.targets = targets
+        self.solution = solution
+        self.linear = nn.Linear(features, targets)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+        if solution == "exact":
+            self.linear.requires_grad_(False)
+            size = features + 1 + targets
+            self.register_buffer("triangle", torch.zeros(size, size, dtype=torch.float64))
+
+    @classmethod
+    def example(cls) -> tuple[Self, Labelled]:
+        generator = torch.Generator().manual_seed(0)
+        x, noise = (torch.randn(32, size, generator=generator) for size in (3, 2))
+        return cls(features=3, targets=2), Labelled(x, x.cumsum(1)[:, 1:] + 0.1 * noise + 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The means of the targets, (B, targets)."""
+        means: Tensor = self.linear(flat(x, self.features))
+        return means
+
+    def turns(self) -> Sequence[Turn[Labelled]]:
+        return [Absorb(self.absorb)] if self.solution == "exact" else super().turns()
+
+    @torch.no_grad()
+    def absorb(self, batch: Labelled) -> Terms:
+        """Take in the rows of a batch and solve (1) for all rows seen so far."""
+        x, y = flat(batch.x, self.features), batch.y
+        if y.shape != (len(x), self.targets):
+            raise DataError(f"the targets must have the shape {(len(x), self.targets)}, got {tuple(y.shape)}")
+        rows = torch.cat([x, x.new_ones(len(x), 1), y], dim=1).to(self.triangle.dtype)
+        self.triangle.copy_(torch.linalg.qr(torch.cat([self.triangle, rows]), mode="r").R)
+        inputs = self.features + 1
+        known, wanted = self.triangle[:inputs, :inputs], self.triangle[:inputs, inputs:]
+        solved = torch.linalg.pinv(known) @ wanted  # eq. (2): (features + 1, targets)
+        self.linear.weight.copy_(solved[:-1].T)
+        self.linear.bias.copy_(solved[-1])
+        return self.loss(batch)

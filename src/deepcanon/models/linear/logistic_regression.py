@@ -1,0 +1,52 @@
+"""Logistic regression: the linear classifier of two classes."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Labelled
+from deepcanon.models._predictor import Predictor
+from deepcanon.models.linear._convex import CONVEX
+from deepcanon.models.linear._two_classes import only_two, two_logits
+from deepcanon.nn.checks import at_least, flat
+
+
+class LogisticRegression(Predictor):
+    r"""A linear map whose output, through the logistic function, is the probability of the second of two classes.
+
+    .. math:: p(y = 1 \mid x) = \frac1{1 + e^{-(w^\top x + b)}}
+
+    The loss, the cross-entropy, is convex in :math:`w` and :math:`b`; training starts at zero, where both classes are
+    equally probable. Classes that a plane separates have no finite optimum: the weights grow as long as it trains.
+
+    References:
+        | The regression analysis of binary sequences (Cox, 1958), https://doi.org/10.1111/j.2517-6161.1958.tb00292.x
+
+    Arguments:
+        features: The number of features of an example.
+        classes: The number of classes, which is 2.
+    """
+
+    recipe = CONVEX
+
+    def __init__(self, features: int, classes: Literal[2] = 2) -> None:
+        super().__init__()
+        at_least(1, features=features)
+        only_two(classes, "logistic_regression")
+        self.features = features
+        self.classes = classes
+        self.linear = nn.Linear(features, 1)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    @classmethod
+    def example(cls) -> tuple[Self, Labelled]:
+        x = torch.randn(32, 3, generator=torch.Generator().manual_seed(0))
+        return cls(features=3), Labelled(x, (x.sum(-1) > 0).long())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits of both classes, (B, 2), of which the first is 0."""
+        return two_logits(self.linear(flat(x, self.features)))

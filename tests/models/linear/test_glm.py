@@ -1,0 +1,131 @@
+"""Generalised linear models: scikit-learn's optima, the fixed point of IRLS, and torch's densities."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+from torch import Generator, Tensor
+from torch.distributions import Bernoulli, Distribution, Normal, Poisson
+
+from deepcanon.core import DataError, Labelled, UsageError, draw
+from deepcanon.data import from_tensors, load_data
+from deepcanon.data.poisson_counts import BIAS, WEIGHT
+from deepcanon.models.linear._convex import CONVEX
+from deepcanon.models.linear.glm import FAMILIES, GLM, Family
+from deepcanon.train import fit
+
+NAMES: tuple[Family, ...] = ("gaussian", "bernoulli", "poisson")
+
+
+def density(family: str, eta: Tensor) -> Distribution:
+    if family == "gaussian":
+        return Normal(eta, 1.0)
+    return Bernoulli(logits=eta) if family == "bernoulli" else Poisson(eta.exp())
+
+
+def drawn(family: str, count: int = 300) -> Labelled:
+    generator = Generator().manual_seed(0)
+    x = torch.randn(count, 3, generator=generator, dtype=torch.float64)
+    eta = x @ torch.tensor([[0.5], [-0.4], [0.2]], dtype=torch.float64) + 0.3
+    return Labelled(x, draw(density(family, eta), generator))
+
+
+def fitted(family: Family, batch: Labelled) -> GLM:
+    model = GLM(features=3, targets=1, family=family).double()
+    settings = {"optimizer": CONVEX.optimizer, "lr": CONVEX.lr, "batch_size": CONVEX.batch_size, "epochs": 20}
+    fit(model, from_tensors(batch.x, batch.y), quiet=True, **settings)  # type: ignore[arg-type]
+    return model
+
+
+def weights(model: GLM) -> NDArray[np.float64]:
+    return torch.cat([model.linear.weight[0], model.linear.bias]).detach().numpy()
+
+
+def test_each_family_has_scikit_learns_optimum() -> None:
+    oracles = {
+        "gaussian": LinearRegression(),
+        "bernoulli": LogisticRegression(C=np.inf, tol=1e-12, max_iter=1000),
+        "poisson": PoissonRegressor(alpha=0, tol=1e-12, max_iter=1000),
+    }
+    for family in NAMES:
+        batch = drawn(family)
+        oracle = oracles[family].fit(batch.x.numpy(), batch.y[:, 0].numpy())
+        expected = np.append(oracle.coef_, oracle.intercept_)
+        np.testing.assert_allclose(weights(fitted(family, batch)), expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_the_optimum_is_the_fixed_point_of_iteratively_reweighted_least_squares(family: Family) -> None:
+    batch = drawn(family)
+    model = fitted(family, batch)
+    rows = np.column_stack([batch.x.numpy(), np.ones(len(batch))])
+    before = weights(model)
+    eta = rows @ before
+    mean = model.predict(batch.x, how="mean")[:, 0].numpy()
+    variance = {"gaussian": np.ones_like(mean), "bernoulli": mean * (1 - mean), "poisson": mean}[family]
+    answer = eta + (batch.y[:, 0].numpy() - mean) / variance
+    root = np.sqrt(variance)
+    after = np.linalg.lstsq(rows * root[:, None], answer * root)[0]
+    np.testing.assert_allclose(after, before, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(rows.T @ (batch.y[:, 0].numpy() - mean) / len(batch), 0, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_the_loss_is_minus_the_log_likelihood_up_to_what_does_not_depend_on_the_weights(family: Family) -> None:
+    batch = drawn(family)
+    gaps = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        model = GLM(features=3, targets=1, family=family).double()
+        torch.nn.init.normal_(model.linear.weight)
+        exact = -density(family, model(batch.x)).log_prob(batch.y).mean()
+        gaps.append((model.loss(batch)["nll"] - exact).item())
+    assert gaps == pytest.approx([gaps[0]] * 3, abs=1e-10)
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_the_mean_is_the_derivative_of_the_log_normaliser(family: Family) -> None:
+    eta = torch.linspace(-4, 4, 17, dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(FAMILIES[family].log_normaliser(eta).sum(), eta)
+    torch.testing.assert_close(FAMILIES[family].mean(eta), slope, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(density(family, eta.detach()).mean, slope, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_draws_have_the_mean_and_the_mode_is_the_likeliest(family: Family) -> None:
+    model = GLM(features=1, targets=1, family=family).double()
+    torch.nn.init.ones_(model.linear.weight)
+    x = torch.tensor([[-0.7], [0.2], [1.3]], dtype=torch.float64)
+    many = model.predict(x.repeat(4000, 1), how="sample", generator=Generator().manual_seed(0)).reshape(4000, 3)
+    torch.testing.assert_close(many.mean(0), model.predict(x, how="mean")[:, 0], rtol=0, atol=0.15)
+    likely = density(family, model(x))
+    best = likely.log_prob(model.predict(x, how="mode"))
+    tried = many[:200].unsqueeze(2)  # (draws, examples, 1)
+    assert bool((likely.log_prob(tried) <= best + 1e-12).all())
+
+
+def test_counts_give_back_the_rate_they_were_drawn_with() -> None:
+    data = load_data("poisson-counts")
+    model = GLM(features=2, targets=1, family="poisson")
+    fit(model, data, quiet=True)
+    found = torch.cat([model.linear.weight[0], model.linear.bias]).detach()
+    torch.testing.assert_close(found, torch.tensor([*WEIGHT, BIAS]), rtol=0, atol=0.05)
+
+
+def test_it_can_be_pickled_by_those_who_must() -> None:
+    model, batch = GLM.example()
+    again = pickle.loads(pickle.dumps(model))
+    assert torch.equal(again(batch.x), model(batch.x))
+
+
+def test_targets_that_the_family_does_not_have_are_refused() -> None:
+    data = from_tensors(torch.zeros(3, 2), torch.tensor([0.0, -1.5, 2.0]))
+    with pytest.raises(DataError, match=r"family poisson lie between 0 and inf, got -1.5 to 2"):
+        fit(GLM(features=2, targets=1, family="poisson"), data, quiet=True)
+    with pytest.raises(DataError, match=r"the targets must have the shape \(3, 1\), got \(3,\)"):
+        GLM(features=2, targets=1).loss(Labelled(torch.zeros(3, 2), torch.zeros(3)))
+    with pytest.raises(UsageError, match="family must be one of gaussian, bernoulli, poisson"):
+        GLM(features=2, targets=1, family="gamma")  # type: ignore[arg-type]
