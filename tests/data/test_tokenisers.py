@@ -7,6 +7,7 @@ import pytest
 from deepcanon.core import UsageError
 from deepcanon.data.bpe import BPE
 from deepcanon.data.tokenisers import Bytes, Characters, Tokeniser, tokeniser_of
+from deepcanon.data.words import Words
 
 TEXT = "to be, or not to be: naïve 日本 👍"
 
@@ -22,6 +23,15 @@ def test_text_and_tokeniser_come_back(tokeniser: Tokeniser) -> None:
     assert type(again) is type(tokeniser)
     assert again.encode(TEXT) == codes
     assert again.symbols == tokeniser.symbols
+
+
+def test_words_come_back_as_far_as_they_are_known() -> None:
+    words = Words(("<unk>", "to", "be", "not"))
+    codes = words.encode("To be, or not to be!")
+    assert codes == [1, 2, 0, 3, 1, 2]
+    assert words.decode(codes) == "to be <unk> not to be"
+    again = tokeniser_of((), {"tokeniser": json.loads(json.dumps(words.to_json()))})
+    assert (again.symbols, again.encode("not to")) == (words.symbols, [3, 1])
 
 
 def test_bytes_are_those_of_utf8_and_what_is_none_is_marked() -> None:

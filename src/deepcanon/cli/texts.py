@@ -27,7 +27,7 @@ def encode(text: str, info: Mapping[str, Any]) -> Tensor:
     """
     codes = tokeniser(info).encode(text)
     if not codes:
-        raise UsageError("a prompt needs at least one symbol")
+        raise UsageError("a prompt needs at least one symbol that the model can read: give one by --prompt")
     return torch.tensor([codes])
 
 

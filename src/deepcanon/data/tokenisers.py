@@ -1,4 +1,4 @@
-"""Tokenisers: text as whole numbers and back, by characters or bytes; what they know is plain JSON."""
+"""Tokenisers: text as whole numbers and back, by characters, bytes or words; what they know is plain JSON."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from deepcanon.core import UsageError
 from deepcanon.data.bpe import BPE
+from deepcanon.data.words import Words
 
 
 class Tokeniser(Protocol):
@@ -78,4 +79,6 @@ def tokeniser_of(symbols: Sequence[str], preprocessing: Mapping[str, Any]) -> To
         return Characters(symbols)
     if saved["kind"] == "bpe":
         return BPE(saved["tokens"], [(left, right) for left, right in saved["merges"]])
-    return Bytes() if saved["kind"] == "bytes" else Characters(saved["symbols"])
+    if saved["kind"] == "bytes":
+        return Bytes()
+    return (Words if saved["kind"] == "words" else Characters)(saved["symbols"])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -58,6 +59,30 @@ def vocabulary(words: Sequence[str], least: int) -> tuple[str, ...]:
     return (UNKNOWN, *sorted(frequent, key=lambda word: (-counts[word], word)))
 
 
+class Words:
+    """Every word is a symbol, the unknown one stands for all others; what is no word is lost.
+
+    >>> Words(("<unk>", "be", "to")).encode("To be, or")
+    [2, 1, 0]
+    >>> Words(("<unk>", "be", "to")).decode([2, 1, 0])
+    'to be <unk>'
+    """
+
+    def __init__(self, symbols: Sequence[str]) -> None:
+        self.symbols = tuple(symbols)
+        self._codes = {word: code for code, word in enumerate(self.symbols)}
+
+    def encode(self, text: str) -> list[int]:
+        unknown = self._codes[UNKNOWN]
+        return [self._codes.get(word, unknown) for word in words_of(text)]
+
+    def decode(self, codes: Iterable[int]) -> str:
+        return " ".join(self.symbols[code] for code in codes)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "words", "symbols": list(self.symbols)}
+
+
 def in_words(data: Dataset[Sequences], form: str) -> Dataset[Sequences]:
     """The text, whose symbols are characters so far, with words as its symbols.
 
@@ -67,21 +92,20 @@ def in_words(data: Dataset[Sequences], form: str) -> Dataset[Sequences]:
     if set(map(len, data.symbols)) != {1}:
         raise UsageError(f"words are made of characters, which {data.name} does not give; leave out ':{form}'")
     parts = {name: getattr(data, name) for name in ("train", "valid", "test")}
-    texts = {name: words_of(_text(part, data.symbols)) for name, part in parts.items() if part is not None}
-    symbols = vocabulary(texts["train"], least)
-    if len(symbols) < 2:
+    texts = {name: _text(part, data.symbols) for name, part in parts.items() if part is not None}
+    tokeniser = Words(vocabulary(words_of(texts["train"]), least))
+    if len(tokeniser.symbols) < 2:
         raise DataError(f"no word occurs {least} times in the training part of {data.name}; write :words=1")
-    code = {word: number for number, word in enumerate(symbols)}
-    cut = {name: windows(torch.tensor([code.get(word, 0) for word in text]), length) for name, text in texts.items()}
+    cut = {name: windows(torch.tensor(tokeniser.encode(text)), length) for name, text in texts.items()}
     return replace(
         data,
         name=f"{data.name}:{form}",
         train=cut["train"],
         valid=cut.get("valid"),
         test=cut.get("test"),
-        sizes={**data.sizes, "vocab": len(symbols)},
-        symbols=symbols,
-        preprocessing={**data.preprocessing, "form": form},
+        sizes={**data.sizes, "vocab": len(tokeniser.symbols)},
+        symbols=tokeniser.symbols,
+        preprocessing={**data.preprocessing, "form": form, "tokeniser": tokeniser.to_json()},
     )
 
 
