@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,12 @@ def test_the_weight_grows_as_the_paper_says() -> None:
         model.progress = progress
         assert model.ramp() == pytest.approx(share)
     assert Consistency(ToyClassifier(2, 2), warmup=0.0).ramp() == 1.0
+
+
+def test_a_run_that_is_read_again_is_measured_as_at_its_end(tmp_path: Path) -> None:
+    data = dc.load_data("moons:labels=6")
+    result = dc.fit(Consistency(MLP(features=2, classes=2)), data, steps=4, out=tmp_path / "run", quiet=True)
+    assert dc.evaluate(dc.load(tmp_path / "run"), data.train) == pytest.approx(result.train, rel=1e-6)
 
 
 def test_at_weight_zero_the_run_is_the_supervised_one_bit_for_bit() -> None:

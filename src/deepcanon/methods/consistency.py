@@ -26,7 +26,7 @@ class Consistency(SemiSupervised):
               + w(t) \frac1{CB} \sum_u \lVert p(\alpha(u)) - p(\alpha'(u)) \rVert^2
 
     The weight begins small, since early answers are noise: :math:`w(t) = w\, e^{-5 (1 - t / t_0)^2}` until the share
-    :math:`t_0` of the training is done, and :math:`w` from then on.
+    :math:`t_0` of the training is done, and :math:`w` from then on and wherever the model is only measured.
 
     References:
         | Temporal Ensembling for Semi-Supervised Learning (Laine and Aila, 2017), https://arxiv.org/abs/1610.02242
@@ -75,5 +75,7 @@ class Consistency(SemiSupervised):
 
     def ramp(self) -> float:
         """The share of the weight that counts by now."""
+        if not self.training:
+            return 1.0  # a measure must not depend on when it is taken
         left = max(0.0, 1 - self.progress / self.warmup) if self.warmup > 0 else 0.0
         return math.exp(-5 * left**2)
