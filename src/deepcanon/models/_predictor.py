@@ -9,7 +9,8 @@ from torch import Generator, Tensor, nn
 from torch.distributions import Categorical, Distribution, Normal
 
 from deepcanon.core import DataError, How, Labelled, Model, Terms, UsageError, draw
-from deepcanon.nn.heads import Head
+from deepcanon.nn.checks import at_least
+from deepcanon.nn.heads import Head, head_layer
 from deepcanon.nn.precision import full
 
 
@@ -83,6 +84,24 @@ class Predictor(Model[Labelled]):
         if self.classes is None:
             return outputs
         return outputs.argmax(-1) if how == "mode" else outputs.softmax(-1)
+
+    def _outputs_for(self, classes: int | None, targets: int | None, head: str | None) -> int:
+        """How many outputs the network needs for so many classes, or for targets with a head or without."""
+        self.classes = classes
+        if classes is not None and targets is None:
+            at_least(2, classes=classes)
+            if head is not None:
+                raise UsageError(f"a head is for real targets; classes have logits already (got head={head!r})")
+            return classes
+        if targets is not None and classes is None:
+            at_least(1, targets=targets)
+            if head is None:
+                return targets
+            self.answer = head_layer(head)
+            return targets * self.answer.numbers
+        raise UsageError(
+            f"{type(self).__name__} needs either classes or targets (got classes={classes}, targets={targets})"
+        )
 
     def _distribution(self, outputs: Tensor) -> Distribution:
         if self.answer is not None:

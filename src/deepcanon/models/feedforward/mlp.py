@@ -7,12 +7,11 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from deepcanon.core import Labelled, Recipe, UsageError
+from deepcanon.core import Labelled, Recipe
 from deepcanon.models._predictor import Predictor
 from deepcanon.nn.activations import Activation
 from deepcanon.nn.checks import at_least, flat
 from deepcanon.nn.dense import dense
-from deepcanon.nn.heads import head_layer
 
 
 class MLP(Predictor):
@@ -56,21 +55,9 @@ class MLP(Predictor):
         head: str | None = None,
     ) -> None:
         super().__init__()
-        outputs = targets if classes is None else classes
-        if outputs is None or (classes is not None and targets is not None):
-            raise UsageError(f"an MLP needs either classes or targets (got classes={classes}, targets={targets})")
         at_least(1, features=features)
-        if classes is None:
-            at_least(1, targets=outputs)
-        else:
-            at_least(2, classes=outputs)
         self.features = features
-        self.classes = classes
-        if head is not None:
-            if classes is not None:
-                raise UsageError(f"a head is for real targets; classes have logits already (got head={head!r})")
-            self.answer = head_layer(head)
-            outputs *= self.answer.numbers
+        outputs = self._outputs_for(classes, targets, head)
         self.net = dense(features, outputs, hidden, activation=activation, dropout=dropout)
 
     @classmethod
