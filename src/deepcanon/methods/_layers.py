@@ -32,10 +32,16 @@ def later_layers(model: Model[Any], method: str) -> list[nn.Module]:
 def classes_of(model: Model[Any]) -> int | None:
     """The number of classes that a model tells apart; none where its answers are real numbers."""
     inner = model
-    while "classes" not in inner.hparams:
+    while inner.hparams.get("classes") is None:
         wrapped = [value for value in inner.hparams.values() if isinstance(value, Model)]
         if not wrapped:
             return None
         inner = wrapped[0]
-    count: int | None = inner.hparams["classes"]
+    count: int = inner.hparams["classes"]
     return count
+
+
+def built_like(model: Model[Any]) -> Model[Any]:
+    """A new model with the arguments of this one, models among them built anew as well."""
+    given = {name: built_like(value) if isinstance(value, Model) else value for name, value in model.hparams.items()}
+    return type(model)(**given)

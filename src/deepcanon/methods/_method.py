@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from deepcanon.core import AnyBatch, Evidence, Model, Support, Terms, verbs
+from deepcanon.core import AnyBatch, Descend, Evidence, Model, Support, Terms, UsageError, verbs
 from deepcanon.core.turn import B
 
 
@@ -56,3 +56,12 @@ class Method(Model[B]):
     def unwrapped(self) -> Model[Any]:
         """The wrapped model by itself, which answers as the method does."""
         return self.model
+
+
+def descents(model: Model[Any], method: str) -> list[Descend[Any]]:
+    """The turns of a model for a method that changes their losses: all of them must be learned by backpropagation."""
+    turns = model.turns()
+    found = [turn for turn in turns if isinstance(turn, Descend) and turn.gradient is None]
+    if len(found) != len(turns):
+        raise UsageError(f"{method} wraps a model that learns by backpropagation; {model.name()} does otherwise")
+    return found

@@ -1,0 +1,118 @@
+"""Multi-task learning: one body serves several tasks, each with a head of its own, and learns from all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from deepcanon.core import Labelled, Model, Terms, Turn, UsageError, verbs
+from deepcanon.core.toy_classifier import ToyClassifier
+from deepcanon.methods._layers import classes_of, weight_layers
+from deepcanon.methods._method import Method, descents
+from deepcanon.nn.checks import at_least, flat
+
+
+class Multitask(Method[Labelled]):
+    r"""A model whose hidden representation is also made to serve other tasks, which have linear heads of their own.
+
+    .. math:: \ell(f(x), y) + w_r \frac1D \lVert V \phi(x) + c - x \rVert^2
+              - w_g \log \operatorname{softmax}(U \phi(x) + d)_{g(y)}
+
+    The body :math:`\phi` is all that lies below the model's last layer, and all tasks share it. One further task is to
+    tell the input from the representation; the other, where classes fall into groups, to tell the group :math:`g(y)`.
+    The model answers its own task alone.
+
+    References:
+        | Multitask Learning (Caruana, 1997), https://doi.org/10.1023/A:1007379606734
+
+    Arguments:
+        model: The classifier or regression, whose last layer is linear.
+        features: The number :math:`D` of features of an example.
+        reconstruction: The weight :math:`w_r` of telling the input; at 0 it is no task.
+        groups: The group of each class, numbered from 0, in the order of the classes; without any it is no task.
+        grouping: The weight :math:`w_g` of telling the group.
+    """
+
+    null: ClassVar[Mapping[str, Any]] = {"reconstruction": 0.0, "groups": ()}
+
+    group_of: Tensor
+
+    def __init__(
+        self,
+        model: Model[Any],
+        features: int,
+        reconstruction: float = 0.5,
+        groups: tuple[int, ...] = (),
+        grouping: float = 1.0,
+    ) -> None:
+        super().__init__(model)
+        at_least(1, features=features)
+        for name, weight in (("reconstruction", reconstruction), ("grouping", grouping)):
+            if weight < 0:
+                raise UsageError(f"{name} must be 0 or more (got {weight:g})")
+        if "predict" not in verbs(model):
+            raise UsageError(f"multitask wraps a model that answers; {model.name()} has no predict")
+        *_, head = weight_layers(model).values() or (None,)
+        if not isinstance(head, nn.Linear):
+            raise UsageError(f"multitask shares what lies below a last layer, a linear one; {model.name()} has none")
+        if groups and (len(groups) != classes_of(model) or min(groups) < 0 or len(set(groups)) < 2):
+            raise UsageError(
+                f"groups takes the group of each of {classes_of(model) or 'no'} classes, of at least two groups "
+                f"(got {', '.join(map(str, groups))})"
+            )
+        self.features = features
+        self.weights = {"reconstruction": reconstruction, "grouping": grouping if groups else 0.0}
+        outputs = {"reconstruction": features, "grouping": max(groups, default=0) + 1}
+        self.heads = nn.ModuleDict(
+            {task: nn.Linear(head.in_features, outputs[task]) for task, weight in self.weights.items() if weight > 0}
+        )
+        self.register_buffer("group_of", torch.tensor(groups, dtype=torch.long), persistent=False)
+        self._heard: list[Tensor] | None = None
+        head.register_forward_pre_hook(self._listen)
+
+    @classmethod
+    def example(cls) -> tuple[Self, Labelled]:
+        model, batch = ToyClassifier.example()
+        return cls(model, features=2, groups=(0, 1)), batch
+
+    def turns(self) -> Sequence[Turn[Labelled]]:
+        """The wrapped model's turns, which now train the further heads, too."""
+        return [
+            replace(
+                turn,
+                loss=partial(self._with_tasks, turn.loss),
+                parameters=(*turn.parameters, *self.heads.parameters()),
+            )
+            for turn in descents(self.model, self.name())
+        ]
+
+    def loss(self, batch: Labelled) -> Terms:
+        return self._with_tasks(self.model.loss, batch)
+
+    def _with_tasks(self, loss: Callable[[Labelled], Terms], batch: Labelled) -> Terms:
+        """The model's own loss and the weighted ones of the other tasks, out of one pass through the body."""
+        if not self.heads:
+            return loss(batch)
+        self._heard = []
+        try:
+            terms = dict(loss(batch))
+            (hidden,) = self._heard  # (B, width)
+        finally:
+            self._heard = None
+        if "reconstruction" in self.heads:
+            gap = self.heads["reconstruction"](hidden) - flat(batch.x, self.features)
+            terms["reconstruction"] = self.weights["reconstruction"] * gap.square().mean()
+        if "grouping" in self.heads:
+            surprise = cross_entropy(self.heads["grouping"](hidden), self.group_of[batch.y])
+            terms["grouping"] = self.weights["grouping"] * surprise
+        return terms
+
+    def _listen(self, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        if self._heard is not None:
+            self._heard.append(inputs[0])
