@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deepcanon.core import DataError, Labelled, Terms, UsageError
 from deepcanon.models._predictor import Predictor
-from deepcanon.nn.checks import at_least
+from deepcanon.nn.checks import at_least, one_of
+
+Stem = Literal["auto", "large", "small"]
+
+SMALL = 64
+"""Images with a side of at most so many pixels are small."""
+
+
+def is_small(stem: Stem, height: int, width: int) -> bool:
+    """Whether images of this size are received as small ones, which keep their size at the entrance."""
+    one_of(get_args(Stem), stem=stem)
+    return min(height, width) <= SMALL if stem == "auto" else stem == "small"
 
 
 class ImageClassifier(Predictor):

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Labelled, Recipe, UsageError
-from deepcanon.models.convolutional._convolutional import ImageClassifier
+from deepcanon.models.convolutional._convolutional import ImageClassifier, Stem, is_small
 from deepcanon.nn.batch_norm import BatchNorm
-from deepcanon.nn.checks import at_least, one_of
+from deepcanon.nn.checks import at_least
 from deepcanon.nn.pointwise import Pointwise
-
-Stem = Literal["auto", "large", "small"]
-
-SMALL = 64
-"""Images with a side of at most so many pixels are small."""
 
 
 class Block(nn.Module):
@@ -139,9 +134,8 @@ class ResNet(ImageClassifier):
         super().__init__(channels, height, width, classes, smoothing)
         if layers not in PLANS:
             raise UsageError(f"a ResNet has {', '.join(map(str, PLANS))} layers (got {layers})")
-        one_of(("auto", "large", "small"), stem=stem)
         at_least(1, base=base)
-        small = min(height, width) <= SMALL if stem == "auto" else stem == "small"
+        small = is_small(stem, height, width)
         self.conv1 = nn.Conv2d(channels, base, 3, padding=1, bias=False) if small else _large_stem(channels, base)
         self.bn1 = BatchNorm(base)
         self.relu = nn.ReLU(inplace=True)

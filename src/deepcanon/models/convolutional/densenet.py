@@ -1,0 +1,136 @@
+"""The densely connected network: layers that see what all layers before them found."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Labelled, Recipe, UsageError
+from deepcanon.models.convolutional._convolutional import ImageClassifier, Stem, is_small
+from deepcanon.nn.batch_norm import BatchNorm
+from deepcanon.nn.checks import at_least
+from deepcanon.nn.pointwise import Pointwise
+
+BOTTLENECK = 4
+"""The convolution of one pixel before that of 3x3 leaves so many times as many channels as the layer adds."""
+
+
+class DenseLayer(nn.Module):
+    """Adds ``growth`` channels to those it is given: BN, ReLU and a 1x1 convolution, then the same with 3x3 pixels."""
+
+    def __init__(self, inputs: int, growth: int) -> None:
+        super().__init__()
+        self.norm1 = BatchNorm(inputs)
+        self.relu1 = nn.ReLU(inplace=True)
+        self.conv1 = Pointwise(inputs, BOTTLENECK * growth)
+        self.norm2 = BatchNorm(BOTTLENECK * growth)
+        self.relu2 = nn.ReLU(inplace=True)
+        self.conv2 = nn.Conv2d(BOTTLENECK * growth, growth, 3, padding=1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        new = self.conv1(self.relu1(self.norm1(x)))
+        new = self.conv2(self.relu2(self.norm2(new)))
+        return torch.cat([x, new], dim=1)
+
+
+class DenseNet(ImageClassifier):
+    r"""Blocks in which each layer takes all feature maps found so far and adds a few of its own.
+
+    .. math:: h_l = F_l([h_0, h_1, \dots, h_{l-1}]), \qquad f(x) = A\, \mathrm{mean}([h_0, \dots, h_L]) + b
+
+    Each :math:`F_l` is a convolution of one pixel and one of 3x3, both after normalisation and ReLU. Between blocks a
+    transition halves the channels and the image. ``blocks=(6, 12, 24, 16), growth=32`` is DenseNet-121,
+    ``(6, 12, 32, 32)`` DenseNet-169, ``(6, 12, 48, 32)`` DenseNet-201, and ``(6, 12, 36, 24), growth=48`` DenseNet-161,
+    with the names and shapes of torchvision's weights; the default is the paper's 40 layers for small images.
+
+    References:
+        | Densely connected convolutional networks (Huang et al., 2017), https://arxiv.org/abs/1608.06993
+
+    Arguments:
+        channels: The channels of an image: 1 if it is grey, 3 if it has colours.
+        height: The height of an image in pixels.
+        width: The width of an image in pixels.
+        classes: The number of classes.
+        blocks: The number of layers in each block.
+        growth: The channels that each layer adds; the first block is given twice as many.
+        stem: How an image is received: "large" by a 7x7 convolution and a pooling, which together shrink it four times,
+            "small" by a 3x3 convolution that keeps its size, "auto" by the one that suits its size.
+        smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training.
+    """
+
+    recipe = Recipe(
+        optimizer="sgd:momentum=0.9,nesterov=true,weight_decay=5e-4",
+        lr=0.1,
+        schedule="one_cycle",
+        batch_size=64,
+        epochs=8,
+    )
+
+    def __init__(
+        self,
+        channels: int,
+        height: int,
+        width: int,
+        classes: int,
+        blocks: tuple[int, ...] = (6, 6, 6),
+        growth: int = 12,
+        stem: Stem = "auto",
+        smoothing: float = 0.1,
+    ) -> None:
+        super().__init__(channels, height, width, classes, smoothing)
+        at_least(1, growth=growth)
+        if not blocks:
+            raise UsageError("a DenseNet needs at least one block: blocks=(6,) or more (got none)")
+        at_least(1, blocks=min(blocks))
+        inputs = 2 * growth
+        parts: OrderedDict[str, nn.Module] = OrderedDict()
+        if is_small(stem, height, width):
+            parts["conv0"] = nn.Conv2d(channels, inputs, 3, padding=1, bias=False)
+            sides = (height, width)
+        else:
+            parts["conv0"] = nn.Conv2d(channels, inputs, 7, stride=2, padding=3, bias=False)
+            sides = (-(-height // 4), -(-width // 4))
+        parts["norm0"] = BatchNorm(inputs)
+        parts["relu0"] = nn.ReLU(inplace=True)
+        if sides != (height, width):
+            parts["pool0"] = nn.MaxPool2d(3, stride=2, padding=1)
+        for number, count in enumerate(blocks, start=1):
+            grown = {f"denselayer{i + 1}": DenseLayer(inputs + i * growth, growth) for i in range(count)}
+            parts[f"denseblock{number}"] = nn.Sequential(OrderedDict(grown))
+            inputs += count * growth
+            if number < len(blocks):
+                halving = (min(2, sides[0]), min(2, sides[1]))  # a side of one pixel is not halved further
+                parts[f"transition{number}"] = _transition(inputs, halving)
+                inputs, sides = inputs // 2, (sides[0] // halving[0], sides[1] // halving[1])
+        parts["norm5"] = BatchNorm(inputs)
+        parts["relu5"] = nn.ReLU(inplace=True)
+        self.features = nn.Sequential(parts)
+        self.classifier = nn.Linear(inputs, classes)
+        nn.init.zeros_(self.classifier.bias)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight)
+
+    @classmethod
+    def example(cls) -> tuple[Self, Labelled]:
+        x = torch.randn(12, 1, 6, 6, generator=torch.Generator().manual_seed(0))
+        halves = torch.stack([x[..., :3].mean((1, 2, 3)), x[..., 3:].mean((1, 2, 3))], -1)
+        return cls(1, 6, 6, classes=2, blocks=(2, 1), growth=2), Labelled(x, halves.argmax(-1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits, (B, classes)."""
+        logits: Tensor = self.classifier(self.features(self._images(x)).mean((-2, -1)))
+        return logits
+
+
+def _transition(inputs: int, halving: tuple[int, int]) -> nn.Sequential:
+    parts = {
+        "norm": BatchNorm(inputs),
+        "relu": nn.ReLU(inplace=True),
+        "conv": Pointwise(inputs, inputs // 2),
+        "pool": nn.AvgPool2d(halving),
+    }
+    return nn.Sequential(OrderedDict(parts))
