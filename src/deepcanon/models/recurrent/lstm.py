@@ -25,7 +25,7 @@ class LSTM(RecurrentLanguage):
     The docstrings of the standard library, in a few minutes on one core, and text that goes on from a beginning::
 
         deepcanon train lstm --data text
-        deepcanon generate runs/lstm-text-1 --prompt "Return the "
+        deepcanon generate runs/lstm-text --prompt "Return the "
 
     Along the text with the state carried from window to window::
 
@@ -47,7 +47,8 @@ class LSTM(RecurrentLanguage):
         peepholes: Whether the gates see the cells.
         memory: Over how many steps the cells can remember when training begins; without it, forget gates begin with a
             bias of 1.
-        streams: Of how many windows at once the state is carried, as many as a batch has; with 0 none is.
+        streams: Of how many windows at once the state is carried, as many as a batch has; with 0 none is. Only data in
+            their order, as text:stream gives them, have a state to carry.
     """
 
     recipe = Recipe(lr=4e-3, schedule="cosine:warmup=100", batch_size=32, epochs=6, clip="norm:1.0")
