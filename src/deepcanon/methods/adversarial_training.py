@@ -1,0 +1,133 @@
+"""Adversarial training: a model learns from examples that were changed to mislead it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+from torch import Tensor
+
+from deepcanon.core import Labelled, Model, Terms, Turn, UsageError, verbs
+from deepcanon.core.toy_classifier import ToyClassifier
+from deepcanon.methods._method import Method, descents
+from deepcanon.nn.checks import at_least, one_of
+
+
+class AdversarialTraining(Method[Labelled]):
+    r"""A classifier or regression that also learns from the worst examples near those that it is given.
+
+    .. math:: \alpha\, \ell(x, y) + (1 - \alpha)\, \ell(x + \delta, y), \qquad
+              \delta \approx \arg\max_{\lVert \delta \rVert_\infty \le \epsilon} \ell(x + \delta, y)
+
+    The fast gradient sign method takes :math:`\delta = \epsilon \operatorname{sign} \nabla_x \ell(x, y)`, which is the
+    exact maximum for a linear classifier of two classes. Projected gradient descent begins anywhere in the box, takes
+    smaller steps of that kind and cuts each back to the box. No gradient flows through :math:`\delta`, and the model
+    that is attacked is at rest, without dropout. Held-out examples give the plain loss, and the metrics say what is
+    left of the accuracy under attack.
+
+    References:
+        | Explaining and Harnessing Adversarial Examples (Goodfellow et al., 2015), https://arxiv.org/abs/1412.6572
+        | Towards Deep Learning Models Resistant to Adversarial Attacks (Madry et al., 2018),
+          https://arxiv.org/abs/1706.06083
+
+    Arguments:
+        model: The classifier or regression; its own loss is attacked.
+        epsilon: The largest change :math:`\epsilon` of an input; at 0 nothing is changed.
+        attack: The fast gradient sign method, or projected gradient descent.
+        clean: The share :math:`\alpha` of the loss on the examples as they are.
+        iterations: The number of steps of projected gradient descent.
+        low: The smallest value that an input may have, where there is one.
+        high: The largest one.
+    """
+
+    null: ClassVar[Mapping[str, Any]] = {"epsilon": 0.0}
+
+    def __init__(
+        self,
+        model: Model[Any],
+        epsilon: float = 0.1,
+        attack: Literal["fgsm", "pgd"] = "fgsm",
+        clean: float = 0.5,
+        iterations: int = 7,
+        low: float | None = None,
+        high: float | None = None,
+    ) -> None:
+        super().__init__(model)
+        if "predict" not in verbs(model):
+            raise UsageError(f"adversarial_training wraps a model that answers; {model.name()} has no predict")
+        one_of(("fgsm", "pgd"), attack=attack)
+        at_least(1, iterations=iterations)
+        if epsilon < 0:
+            raise UsageError(f"epsilon must be 0 or more (got {epsilon:g})")
+        if not 0 <= clean < 1:
+            raise UsageError(f"clean is a share of the loss, from 0 to below 1 (got {clean:g})")
+        self.epsilon, self.attack, self.clean, self.iterations = epsilon, attack, clean, iterations
+        self.low, self.high = low, high
+
+    @classmethod
+    def example(cls) -> tuple[Self, Labelled]:
+        model, batch = ToyClassifier.example()
+        return cls(model), batch
+
+    def turns(self) -> Sequence[Turn[Labelled]]:
+        return [replace(turn, loss=partial(self._mixed, turn.loss)) for turn in descents(self.model, self.name())]
+
+    def loss(self, batch: Labelled) -> Terms:
+        return self._mixed(self.model.loss, batch)
+
+    def metrics(self, batch: Labelled) -> Terms:
+        """The wrapped model's, and of classes the accuracy on attacked examples."""
+        found = self.model.metrics(batch)
+        if self.epsilon == 0 or batch.y.is_floating_point():
+            return found
+        said = self.model.predict(*self.attacked(batch).inputs)  # type: ignore[operator]
+        return {**found, "robust_accuracy": (said == batch.y).float().mean()}
+
+    def attacked(self, batch: Labelled) -> Labelled:
+        """The examples, each changed by at most ``epsilon`` in any input so that the wrapped model is misled."""
+        if self.epsilon == 0:
+            return batch
+        if not batch.x.is_floating_point():
+            raise UsageError(f"only real numbers can be changed a little; the examples are of {batch.x.dtype}")
+        with _resting(self.model), torch.enable_grad():
+            if self.attack == "fgsm":
+                return self._moved(batch, batch.x, self.epsilon)
+            changed = replace(batch, x=self._inside(batch.x + self.epsilon * (2 * torch.rand_like(batch.x) - 1)))
+            for _ in range(self.iterations):
+                changed = self._moved(changed, batch.x, 2.5 * self.epsilon / self.iterations)
+            return changed
+
+    def _mixed(self, loss: Callable[[Labelled], Terms], batch: Labelled) -> Terms:
+        if self.epsilon == 0 or not self.training:
+            return loss(batch)
+        worst = sum(loss(self.attacked(batch)).values(), start=torch.zeros((), device=batch.x.device))
+        known = {name: self.clean * value for name, value in loss(batch).items()} if self.clean > 0 else {}
+        return {**known, "adversarial": (1 - self.clean) * worst}
+
+    def _moved(self, batch: Labelled, centre: Tensor, length: float) -> Labelled:
+        """One step uphill on the loss, by the sign of its slope, and back into the box around the centre."""
+        x = batch.x.detach().requires_grad_()
+        terms = self.model.loss(replace(batch, x=x))
+        (slope,) = torch.autograd.grad(sum(terms.values(), start=torch.zeros((), device=x.device)), x)
+        step = x.detach() + length * slope.sign()
+        return replace(batch, x=self._inside(centre + (step - centre).clamp(-self.epsilon, self.epsilon)))
+
+    def _inside(self, x: Tensor) -> Tensor:
+        """``x`` within the values that an input may have."""
+        return x if self.low is None and self.high is None else x.clamp(self.low, self.high)
+
+
+@contextmanager
+def _resting(model: Model[Any]) -> Iterator[None]:
+    """Evaluation mode inside, gradients as they are; afterwards each module has the mode it had before."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
