@@ -1,0 +1,145 @@
+"""Bagging answers by the mean of its members; each learns alone from a bootstrap sample that never changes."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+import deepcanon as dc
+from deepcanon.core import GraphBatch, Labelled, UsageError
+from deepcanon.core.toy import Toy
+from deepcanon.methods.bagging import Bagging, occurrences
+from deepcanon.models.feedforward.mlp import MLP
+from deepcanon.models.graphs.gcn import GCN
+
+
+def examples(count: int) -> torch.Tensor:
+    return torch.randn(count, 3, generator=torch.Generator().manual_seed(0))
+
+
+def test_a_bootstrap_sample_is_poisson_and_independent_of_the_others() -> None:
+    x = examples(20_000)
+    counts = torch.stack([occurrences(x, member) for member in range(3)])
+    for each in counts:
+        seen = torch.bincount(each, minlength=6)[:6].numpy()
+        cells = np.append(seen, 20_000 - seen.sum())
+        chances = np.append(stats.poisson.pmf(np.arange(6), 1), stats.poisson.sf(5, 1))
+        assert stats.chisquare(cells, 20_000 * chances).pvalue > 1e-3
+    correlation = np.corrcoef(counts.numpy())
+    assert np.abs(correlation - np.eye(3)).max() < 0.03
+
+
+def test_a_sample_depends_on_the_example_alone() -> None:
+    x = examples(200)
+    order = torch.randperm(200)
+    assert torch.equal(occurrences(x[order], 1), occurrences(x, 1)[order])
+    assert torch.equal(occurrences(x[:7], 1), occurrences(x, 1)[:7])
+    assert not torch.equal(occurrences(x.flip(1), 1), occurrences(x, 1))
+
+
+def test_each_member_learns_as_it_would_by_itself_from_its_sample() -> None:
+    """Full batches, so that the sample as a data set of its own gives the same steps."""
+    torch.manual_seed(0)
+    method = Bagging(MLP(features=3, targets=1, hidden=(8,)), members=3)
+    alone = [copy.deepcopy(member) for member in method.members]
+    x = examples(50)
+    data = dc.from_tensors(x, (x.sum(-1, keepdim=True)).sin())
+    dc.fit(method, data, steps=15, batch_size=50, quiet=True, optimizer="sgd", lr=0.05)
+    for i, (member, twin) in enumerate(zip(method.members, alone, strict=True)):
+        times = occurrences(x, i)
+        sample = Labelled(x, x.sum(-1, keepdim=True).sin()).select(torch.arange(50).repeat_interleave(times))
+        optimizer = torch.optim.SGD(twin.parameters(), lr=0.05)
+        for _ in range(15):
+            optimizer.zero_grad()
+            twin.loss(sample)["mse"].backward()
+            optimizer.step()
+        for left, right in zip(member.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5)
+
+
+def test_the_answer_is_the_mean_of_the_members() -> None:
+    torch.manual_seed(0)
+    method = Bagging(MLP(features=3, classes=4), members=3).eval()
+    x = examples(6)
+    shares = torch.stack([member.predict(x, how="mean") for member in method.members]).mean(0)  # type: ignore[operator]
+    torch.testing.assert_close(method.predict(x, how="mean"), shares)
+    torch.testing.assert_close(method(x).softmax(-1), shares)
+    assert torch.equal(method.predict(x), shares.argmax(-1))
+    y = torch.arange(6) % 4
+    wanted = nn.functional.nll_loss(shares.log(), y)
+    torch.testing.assert_close(method.loss(Labelled(x, y))["nll"], wanted)
+    torch.testing.assert_close(method.metrics(Labelled(x, y))["nll"], wanted)
+    regression = Bagging(MLP(features=3, targets=2), members=3)
+    torch.testing.assert_close(regression.predict(x), torch.stack([each(x) for each in regression.members]).mean(0))
+    torch.testing.assert_close(regression(x), regression.predict(x))
+
+
+@pytest.mark.parametrize("shared", [0.0, 1.0, 3.0])
+def test_the_variance_of_the_mean_is_the_formula(shared: float) -> None:
+    """rho sigma^2 + (1 - rho) sigma^2 / M, for members whose common part has a known variance."""
+    random = np.random.default_rng(0)
+    count, members = 2000, 4
+    method = Bagging(MLP(features=1, targets=1, hidden=()), members=members)
+    x, answers = torch.ones(1, 1), []
+    for _ in range(count):
+        common = shared * random.normal()
+        with torch.no_grad():
+            for member in method.members:
+                answer = common + random.normal()
+                for parameter in member.parameters():  # a weight and a bias, which add up
+                    parameter.fill_(answer / 2)
+        answers.append(method.predict(x).item())
+    variance = shared**2 + 1
+    rho = shared**2 / variance
+    wanted = rho * variance + (1 - rho) * variance / members
+    assert np.var(answers) == pytest.approx(wanted, rel=5 * np.sqrt(2 / count))
+
+
+def test_one_member_on_all_data_is_the_plain_model_bit_for_bit() -> None:
+    ends = []
+    for arguments in (None, {"members": 1, "bootstrap": False}, {"members": 1, "bootstrap": True}):
+        torch.manual_seed(1)
+        model = MLP(features=2, classes=2, hidden=(8,), dropout=0.1)
+        method = model if arguments is None else Bagging(model, **arguments)  # type: ignore[arg-type]
+        dc.fit(method, dc.load_data("moons"), steps=6, batch_size=32, quiet=True)
+        ends.append(copy.deepcopy(model.state_dict()))
+    plain, idle, bootstrapped = ends
+    assert all(torch.equal(plain[name], idle[name]) for name in plain)
+    assert not torch.equal(plain["net.0.weight"], bootstrapped["net.0.weight"])
+
+
+def test_a_batch_without_any_example_of_the_sample_teaches_nothing() -> None:
+    method = Bagging(MLP(features=3, classes=2), members=1)
+    x = examples(50)
+    (left,) = x[occurrences(x, 0) == 0][:1].split(1)
+    loss = method.train().loss(Labelled(left, torch.tensor([0])))["nll"]
+    loss.backward()
+    assert loss == 0
+    assert all(not parameter.grad.any() for parameter in method.parameters())  # type: ignore[union-attr]
+
+
+def test_members_begin_apart_and_the_mean_beats_the_typical_member() -> None:
+    torch.manual_seed(0)
+    data = dc.load_data("digits")
+    method = Bagging(MLP(features=64, classes=10, hidden=(32,)), members=5)
+    first, second, *_ = method.members
+    assert not torch.equal(first.get_parameter("net.0.weight"), second.get_parameter("net.0.weight"))
+    result = dc.fit(method, data, steps=60, lr=0.005, quiet=True)
+    alone = [dc.evaluate(member, data.split("test"))["nll"] for member in method.members]
+    assert result.test["nll"] < float(np.mean(alone))
+
+
+def test_wrong_arguments_are_refused() -> None:
+    with pytest.raises(UsageError, match="members must be at least 1"):
+        Bagging(MLP(features=2, classes=2), members=0)
+    with pytest.raises(UsageError, match="averages answers; Toy has no predict"):
+        Bagging(Toy(2))
+    model, batch = GCN.example()
+    assert isinstance(batch, GraphBatch)
+    with pytest.raises(UsageError, match="a bootstrap sample is one of labelled examples"):
+        Bagging(model).train().training_loss(batch)  # type: ignore[arg-type]
