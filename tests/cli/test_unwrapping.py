@@ -11,12 +11,19 @@ import pytest
 import torch
 
 import deepcanon as dc
+from deepcanon import catalogue
 from deepcanon.cli.comparing import contender
-from deepcanon.core import Model
+from deepcanon.core import Model, SemiBatch
 from deepcanon.studies.words import run_commands
 from deepcanon.train import Run
 
 Call = Callable[..., Any]
+
+METHODS = [
+    entry.name
+    for entry in catalogue.entries()
+    if entry.family == "methods" and not issubclass(catalogue.find(entry.name).eats(), SemiBatch)
+]
 
 
 @pytest.fixture
@@ -127,3 +134,30 @@ def test_without_data_few_labels_of_the_digits_are_learned_from(call: Call, tmp_
     answer = call("train", "fixmatch", *words)
     assert answer.code == 0, answer.stderr
     assert answer.json["data"] == "digits:labels=40"
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_trains_around_a_network_of_digits(call: Call, tmp_path: Path, method: str) -> None:
+    words = ["--model", "mlp", "--model.hidden", "8", "--data", "digits", "--steps", "4", "--threads", "1", "--json"]
+    trained = call("train", method, *words, "--out", tmp_path)
+    assert trained.code == 0, trained.stderr
+    assert 0 <= trained.json["test"]["accuracy"] <= 1
+    assert call("evaluate", tmp_path, "--json").json["test"] == trained.json["test"]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_trained_body_learns_another_number_of_classes(call: Call, tmp_path: Path, base: Path) -> None:
+    rows = dc.load_data("digits").split("train")
+    blurred = rows.x[:200].flatten(1) + 0.01 * torch.randn(200, 64)
+    with (tmp_path / "parity.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*(f"pixel{i}" for i in range(64)), "parity"])
+        for x, y in zip(blurred.tolist(), rows.y[:200].tolist(), strict=True):
+            writer.writerow([*x, ("even", "odd")[y % 2]])
+    data = ["--data", tmp_path / "parity.csv", "--target", "parity"]
+    answer = call("train", "transfer", "--model", base, *data, "--steps", "5", "--out", tmp_path / "run", "--json")
+    assert answer.code == 0, answer.stderr
+    model = dc.load(tmp_path / "run")
+    assert model(torch.zeros(3, 64)).shape == (3, 2)
+    assert torch.equal(model.get_parameter("model.net.0.weight"), dc.load(base).get_parameter("net.0.weight"))

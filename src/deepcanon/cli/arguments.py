@@ -47,8 +47,11 @@ class Wanted:
         """The model, with the sizes it needs filled from the data, or as its run has left it."""
         if self.run is not None:
             return _trained(self.run, sizes, data)
+        # A method that takes the number of classes itself gives a trained model another head.
+        own = {"classes"} & arguments_of(self.cls).keys()
+        kept = {name: size for name, size in sizes.items() if name not in own}
         given = {
-            name: value.build(sizes, data) if isinstance(value, Wanted) else value
+            name: value.build(sizes if value.run is None else kept, data) if isinstance(value, Wanted) else value
             for name, value in self.arguments.items()
         }
         return self.cls(**with_sizes(self.cls, sizes, given, data))

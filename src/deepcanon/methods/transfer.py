@@ -1,0 +1,103 @@
+"""Transfer learning: the body of a trained model serves another task, with a head of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Self
+
+from torch import nn
+
+from deepcanon.core import Labelled, Model, Terms, Turn, UsageError, verbs
+from deepcanon.core.toy_classifier import ToyClassifier
+from deepcanon.methods._layers import weight_layers
+from deepcanon.methods._method import Method, descents
+from deepcanon.nn.checks import at_least, one_of
+
+
+class Transfer(Method[Labelled]):
+    r"""A trained model whose last layer is replaced by a new one, which learns alone or together with the rest.
+
+    .. math:: f(x) = W\, \phi_\theta(x) + b, \qquad \theta \text{ from another task}, \quad W, b \text{ new}
+
+    A frozen body :math:`\phi_\theta` is at rest: its weights stay as they are, and so do its running averages; nothing
+    in it is dropped. A tuned body is trained further from where it was.
+
+    References:
+        | How transferable are features in deep neural networks? (Yosinski et al., 2014),
+          https://arxiv.org/abs/1411.1792
+
+    Arguments:
+        model: The trained model, whose last layer is linear; on the command line, the folder of its run.
+        classes: The number of classes of the new task; left out, the new head has as many outputs as the old one.
+        body: Whether the layers below the head keep their weights or go on learning.
+        head: Whether the last layer is new, or kept as it is to begin with.
+    """
+
+    null: ClassVar[Mapping[str, Any]] = {"body": "tuned", "head": "kept"}
+
+    def __init__(
+        self,
+        model: Model[Any],
+        classes: int | None = None,
+        body: Literal["frozen", "tuned"] = "frozen",
+        head: Literal["new", "kept"] = "new",
+    ) -> None:
+        super().__init__(model)
+        if "predict" not in verbs(model):
+            raise UsageError(f"transfer wraps a model that answers; {model.name()} has no predict")
+        one_of(("frozen", "tuned"), body=body)
+        one_of(("new", "kept"), head=head)
+        self.frozen = body == "frozen"
+        layers = weight_layers(model)
+        self.place, old = list(layers.items())[-1] if layers else ("", None)
+        if not isinstance(old, nn.Linear):
+            raise UsageError(f"transfer replaces the last layer, a linear one; {model.name()} has none")
+        if head == "new":
+            self._replace_head(old, classes)
+        elif classes not in (None, old.out_features):
+            raise UsageError(
+                f"the head of {model.name()} has {old.out_features} classes, not {classes}: take a new one"
+            )
+        if self.frozen:
+            for parameter in model.parameters():
+                parameter.requires_grad_(False)
+            for parameter in self.head.parameters():
+                parameter.requires_grad_(True)
+
+    @classmethod
+    def example(cls) -> tuple[Self, Labelled]:
+        model, batch = ToyClassifier.example()
+        return cls(model), batch
+
+    @property
+    def head(self) -> nn.Module:
+        """The last layer."""
+        return self.model.get_submodule(self.place)
+
+    def train(self, mode: bool = True) -> Self:
+        super().train(mode)
+        if self.frozen:
+            self.model.eval()
+        return self
+
+    def turns(self) -> Sequence[Turn[Labelled]]:
+        """The wrapped model's turns on what is not frozen."""
+        return [
+            replace(turn, parameters=[parameter for parameter in turn.parameters if parameter.requires_grad])
+            for turn in descents(self.model, self.name())
+        ]
+
+    def loss(self, batch: Labelled) -> Terms:
+        return self.model.loss(batch)
+
+    def _replace_head(self, old: nn.Linear, classes: int | None) -> None:
+        outputs = old.out_features
+        if classes is not None:
+            if self.model.hparams.get("classes") is None:
+                raise UsageError(f"{self.model.name()} tells no classes apart, so it cannot learn {classes}")
+            at_least(2, classes=classes)
+            outputs = classes
+            self.model._hparams["classes"] = classes  # the model is now one of so many classes, also when rebuilt
+        place = {"device": old.weight.device, "dtype": old.weight.dtype}
+        self.model.set_submodule(self.place, nn.Linear(old.in_features, outputs, old.bias is not None, **place))

@@ -1,0 +1,126 @@
+"""A new head learns on a body from another task, which stays as it was or goes on; with few labels that pays."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import torch
+
+import deepcanon as dc
+from deepcanon import pictures
+from deepcanon.core import Labelled, Model, UsageError, describe
+from deepcanon.core.toy import Toy
+from deepcanon.methods.transfer import Transfer
+from deepcanon.models.convolutional.resnet import ResNet
+from deepcanon.models.feedforward.mlp import MLP
+
+
+def net(classes: int = 3) -> MLP:
+    torch.manual_seed(0)
+    return MLP(features=2, classes=classes, hidden=(16,), dropout=0.2)
+
+
+def fitted(method: Model[Any], **settings: Any) -> Any:
+    return dc.fit(method, dc.load_data("moons"), steps=8, batch_size=32, lr=0.01, quiet=True, **settings)
+
+
+@pytest.mark.parametrize("body", ["frozen", "tuned"])
+def test_a_new_head_replaces_the_old_one_and_the_body_is_as_chosen(body: Literal["frozen", "tuned"]) -> None:
+    model = net()
+    before = copy.deepcopy(model.state_dict())
+    method = Transfer(model, classes=2, body=body)
+    assert torch.equal(model.get_parameter("net.0.weight"), before["net.0.weight"])
+    head = copy.deepcopy(method.head.state_dict())
+    assert head["weight"].shape == (2, 16)
+    fitted(method)
+    assert not torch.equal(method.head.state_dict()["weight"], head["weight"])
+    assert torch.equal(model.get_parameter("net.0.weight"), before["net.0.weight"]) == (body == "frozen")
+    assert torch.equal(model.get_parameter("net.0.bias"), before["net.0.bias"]) == (body == "frozen")
+    assert method.predict(torch.zeros(4, 2), how="mean").shape == (4, 2)  # type: ignore[operator]
+
+
+def test_a_frozen_body_learns_what_logistic_regression_on_its_features_learns() -> None:
+    """The same steps by hand on the hidden activations, without dropout."""
+    model = net()
+    method = Transfer(model, classes=2)
+    data = dc.load_data("moons")
+    hidden = model.net[:2](data.train.x).detach()
+    twin = copy.deepcopy(method.head)
+    dc.fit(method, data, steps=10, batch_size=len(data.train), optimizer="sgd", lr=0.1, quiet=True)
+    optimizer = torch.optim.SGD(twin.parameters(), lr=0.1)
+    for _ in range(10):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(twin(hidden), data.train.y).backward()
+        optimizer.step()
+    for ours, theirs in zip(method.head.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_running_averages_of_a_frozen_body_rest() -> None:
+    model, batch = ResNet.example()
+    buffers = {name: value.clone() for name, value in model.named_buffers()}
+    assert buffers
+    method = Transfer(model).train()
+    method.loss(batch)
+    assert all(torch.equal(value, buffers[name]) for name, value in model.named_buffers())
+    Transfer(model, body="tuned").train().loss(batch)
+    assert not all(torch.equal(value, buffers[name]) for name, value in model.named_buffers())
+
+
+def test_a_run_with_another_number_of_classes_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures, "draw_run", lambda *_: [])
+    method = Transfer(net(classes=5), classes=2)
+    fitted(method, out=tmp_path)
+    again = dc.load(tmp_path)
+    x = torch.randn(6, 2)
+    assert torch.equal(again(x), method.eval()(x))
+    assert describe(again) == describe(method)
+    plain = method.unwrapped()
+    assert describe(plain)["arguments"]["classes"] == 2
+    assert torch.equal(plain(x), method(x))
+
+
+def test_with_the_old_head_and_a_body_that_learns_it_is_the_plain_run_bit_for_bit() -> None:
+    ends = []
+    for wrap in (False, True):
+        model = net(classes=2)
+        fitted(Transfer(model, classes=2, body="tuned", head="kept") if wrap else model)
+        ends.append(model.state_dict())
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
+
+
+@pytest.mark.slow
+def test_with_three_labels_per_class_it_beats_learning_from_scratch() -> None:
+    """Digits: the body learns to tell y modulo 5, then all ten digits are learned from thirty labels; paired seeds."""
+    data = dc.load_data("digits")
+    train, test = data.split("train"), data.split("test")
+    few = torch.cat([(train.y == digit).nonzero().squeeze(1)[:3] for digit in range(10)])
+    target = dc.from_tensors(train.x[few], train.y[few])
+    gains = []
+    for seed in range(10, 13):
+        torch.manual_seed(seed)
+        source = MLP(features=64, classes=5, hidden=(64,))
+        dc.fit(source, dc.from_tensors(train.x, train.y % 5), steps=300, seed=seed, quiet=True)
+        moved = Transfer(source, classes=10)
+        scratch = MLP(features=64, classes=10, hidden=(64,))
+        scores = []
+        for model in (scratch, moved):
+            dc.fit(model, target, steps=200, lr=0.01, seed=seed, quiet=True)
+            scores.append(dc.evaluate(model, Labelled(test.x, test.y))["accuracy"])
+        gains.append(scores[1] - scores[0])
+    assert min(gains) > 0, gains
+    assert sum(gains) / len(gains) > 0.02, gains
+
+
+def test_wrong_arguments_are_refused() -> None:
+    with pytest.raises(UsageError, match="the head of mlp has 3 classes, not 2: take a new one"):
+        Transfer(net(), classes=2, head="kept")
+    with pytest.raises(UsageError, match="mlp tells no classes apart, so it cannot learn 2"):
+        Transfer(MLP(features=2, targets=1), classes=2)
+    with pytest.raises(UsageError, match="wraps a model that answers; Toy has no predict"):
+        Transfer(Toy(2))
+    with pytest.raises(UsageError, match="body must be one of frozen, tuned"):
+        Transfer(net(), body="cold")  # type: ignore[arg-type]
