@@ -114,6 +114,6 @@ def test_gates_begin_open(coupled: bool, forget: slice) -> None:
     assert bool(((spans >= 1) & (spans <= 49)).all())
     assert float(spans.max()) > 25
     if not coupled:
-        torch.testing.assert_close(long.bias_ih_l1[:16], -long.bias_ih_l1[16:32])  # type: ignore[index, operator]
+        torch.testing.assert_close(long.bias_ih_l1[:16], -long.bias_ih_l1[16:32])  # type: ignore[index]
     gate = long.get_parameter("weight_hh_l0").detach()[forget]
     torch.testing.assert_close(gate @ gate.T, torch.eye(16), rtol=0, atol=1e-5)

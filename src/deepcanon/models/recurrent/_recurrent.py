@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Generator, Tensor, nn
@@ -25,7 +26,6 @@ from deepcanon.models._predictor import Predictor
 from deepcanon.nn.checks import at_least
 from deepcanon.nn.generation import generate
 from deepcanon.nn.next_symbol import next_symbol_nats, next_symbol_nll
-from deepcanon.nn.precision import full
 
 State = tuple[Tensor, ...]
 """What a recurrent net keeps of what it has read: tensors of (layers, B, units)."""
@@ -119,9 +119,11 @@ class RecurrentLanguage(Model[Sequences]):
 
     def read(self, symbols: Tensor, state: State | None) -> tuple[Tensor, State]:
         """The logits of what follows each of the symbols (B, t), and the state behind the last of them."""
-        values = self.dropout(self.embedding(symbols.T))  # (t, B, embedding)
-        values, state = recur(self.recurrent, values, state)  # (t, B, units)
-        return self.head(self.dropout(values)).transpose(0, 1), state
+        run: Recurrence = self.recurrent
+        with fitting_precision(symbols.device):
+            values = self.dropout(self.embedding(symbols.T))  # (t, B, embedding)
+            values, state = run(values, state)  # (t, B, units)
+            return self.head(self.dropout(values)).transpose(0, 1), state
 
     def generate(
         self,
@@ -223,19 +225,16 @@ class RecurrentPredictor(Predictor):
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """The logits or the means of the targets: (B, outputs), or (B, T, outputs) with answers at every place."""
         self._check(x)
+        run: Recurrence = self.recurrent
         values = (x if lengths is None else without_padding(x, lengths)).transpose(0, 1)
-        if self.vocab is not None:
-            values = self.dropout(self.embedding(values))
-        values, _ = recur(self.recurrent, values, None)  # (T, B, units)
-        if self.every_place:
-            every: Tensor = self.head(self.dropout(values)).transpose(0, 1)
-            return every
-        last = values[-1]
-        if lengths is not None:
-            place = (lengths - 1).view(1, -1, 1).expand(1, -1, values.shape[2])
-            last = values.gather(0, place).squeeze(0)  # (B, units), behind the last place that counts
-        outputs: Tensor = self.head(self.dropout(last))
-        return outputs
+        with fitting_precision(x.device):
+            if self.vocab is not None:
+                values = self.dropout(self.embedding(values))
+            values, _ = run(values, None)  # (T, B, units)
+            if not self.every_place:
+                values = values[-1] if lengths is None else _at(values, lengths - 1)  # (B, units)
+            outputs: Tensor = self.head(self.dropout(values))
+            return outputs.transpose(0, 1) if self.every_place else outputs
 
     def loss(self, batch: Labelled) -> Terms:
         if not (self.every_place and isinstance(batch, LabelledSequences)):
@@ -264,17 +263,21 @@ class RecurrentPredictor(Predictor):
             raise DataError(f"the model takes sequences of the shape {wanted}; got {x.dtype} of {tuple(x.shape)}")
 
 
-def recur(layers: nn.Module, values: Tensor, state: State | None) -> tuple[Tensor, State]:
-    """What the layers say, at full precision where the processor has no kernels for them in half precision."""
-    run: Recurrence = layers
-    if values.device.type != "cpu" or not torch.is_autocast_enabled("cpu") or _half_precision_is_there():
-        return run(values, state)
-    with torch.autocast("cpu", enabled=False):
-        return run(full(values), state)
+@contextmanager
+def fitting_precision(device: torch.device) -> Iterator[None]:
+    """Inside, full precision on a processor without bfloat16: torch has no recurrent kernels for it to imitate that."""
+    imitated = device.type == "cpu" and torch.is_autocast_enabled("cpu") and not _has_bfloat16()
+    with torch.autocast("cpu", enabled=False) if imitated else nullcontext():
+        yield
 
 
-def _half_precision_is_there() -> bool:
+def _has_bfloat16() -> bool:
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def _at(values: Tensor, places: Tensor) -> Tensor:
+    """Of values (T, B, units), those of each row at its own place, (B, units)."""
+    return values.gather(0, places.view(1, -1, 1).expand(1, -1, values.shape[2])).squeeze(0)
 
 
 def places_inside(x: Tensor, lengths: Tensor) -> Tensor:
