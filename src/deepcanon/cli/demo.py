@@ -9,7 +9,6 @@ import typer
 
 from deepcanon.cli.comparing import compare
 from deepcanon.cli.output import Json, Output
-from deepcanon.cli.places import free
 from deepcanon.cli.training import Threads
 
 DATA = "digits"
@@ -28,6 +27,8 @@ def demo(
     json: Json = False,
 ) -> None:
     """Compare eleven families of models on handwritten digits, and write a report that says which fits best."""
+    from deepcanon.cli.places import free
+
     folder = out or free(Path("runs") / "demo")
     Output(json).say(
         f"This is: deepcanon compare {' '.join(MODELS)} --data {DATA} --budget {BUDGET:g} --threads {threads} "
