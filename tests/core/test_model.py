@@ -71,6 +71,11 @@ def test_a_model_knows_what_it_eats() -> None:
     assert issubclass(Labelled, Batch)
     assert issubclass(Batch, AnyBatch)
 
+    class Whatever(Model[Any]):
+        pass
+
+    assert Whatever.eats() is AnyBatch
+
 
 def test_loss_and_example_are_abstract() -> None:
     class Empty(Model[Batch]):

@@ -92,7 +92,7 @@ class Model(nn.Module, ABC, Generic[B]):
                 origin = get_origin(generic)
                 if isinstance(origin, type) and issubclass(origin, Model):
                     (kind,) = get_args(generic)
-                    if isinstance(kind, type):
+                    if isinstance(kind, type) and issubclass(kind, AnyBatch):  # Any is a type, too, and says nothing
                         return kind
         return AnyBatch
 
