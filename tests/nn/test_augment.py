@@ -124,7 +124,9 @@ def test_an_example_is_changed_alike_in_every_batch_and_anew_in_every_epoch() ->
     state = torch.get_rng_state()
     whole = EVERYTHING(x, index, seed=0, epoch=0)
     some = torch.tensor([11, 3, 7])
-    assert torch.equal(EVERYTHING(x[some], index[some], seed=0, epoch=0), whole[some])
+    drawn, alone = (EVERYTHING.motion(i, WIDTH, HEIGHT, seed=0, epoch=0) for i in (index, index[some]))
+    assert torch.equal(alone.matrix(), drawn.matrix()[some])
+    torch.testing.assert_close(EVERYTHING(x[some], index[some], seed=0, epoch=0), whole[some])
     assert torch.equal(torch.get_rng_state(), state)
     for seed, epoch in ((0, 1), (1, 0)):
         assert not torch.isclose(EVERYTHING(x, index, seed=seed, epoch=epoch), whole).flatten(1).all(1).any()

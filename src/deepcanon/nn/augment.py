@@ -73,13 +73,11 @@ class Motion:
         offset = self.corner * (1 - self.crop).unsqueeze(-1) * size / 2
         offset = offset - (matrix @ self.translate.unsqueeze(-1)).squeeze(-1)
         # Places in units of half a side, as grid_sample counts them: -1 and 1 are the outer edges of the border pixels.
-        matrix = (matrix * size / size.unsqueeze(-1)).to(images)
-        x, y = (_centres(n, images) for n in (images.shape[3], images.shape[2]))
-        grid = (y.view(-1, 1, 1) * matrix[:, None, None, :, 1]) + (x.view(-1, 1) * matrix[:, None, None, :, 0])
-        if self.lens.any():
-            radius = ((x * size[0].item()) ** 2 + (y * size[1].item()).unsqueeze(-1) ** 2) / size.square().sum().item()
-            grid *= (1 + self.lens.to(images).view(-1, 1, 1) * radius).unsqueeze(-1)
-        grid += (offset * 2 / size).to(images)[:, None, None]
+        linear = matrix * size / size.unsqueeze(-1)
+        bent = linear * self.lens.view(-1, 1, 1)
+        # All places are one product with x, y, x r^2, y r^2 and 1 of each pixel.
+        motion = torch.cat([linear, bent, (offset * 2 / size).unsqueeze(-1)], dim=-1).to(images)  # (B, 2, 5)
+        grid = (motion.flatten(0, 1) @ _basis(images)).view(-1, 2, *images.shape[2:]).permute(0, 2, 3, 1)
         return F.grid_sample(images, grid, mode="bilinear", padding_mode=border, align_corners=False)
 
 
@@ -171,6 +169,13 @@ def _only_images(images: Tensor) -> None:
         )
 
 
-def _centres(count: int, like: Tensor) -> Tensor:
-    """The centres of so many pixels between -1 and 1."""
-    return (torch.arange(count, dtype=like.dtype, device=like.device) + 0.5) * 2 / count - 1
+def _basis(images: Tensor) -> Tensor:
+    """Of each pixel x and y between -1 and 1, both times the square of its distance r from the centre, and 1."""
+    height, width = images.shape[2:]
+    y, x = (
+        (torch.arange(count, dtype=images.dtype, device=images.device) + 0.5) * 2 / count - 1
+        for count in (height, width)
+    )
+    x, y = x.repeat(height), y.repeat_interleave(width)
+    square = ((x * width).square() + (y * height).square()) / (width**2 + height**2)
+    return torch.stack([x, y, x * square, y * square, torch.ones_like(x)])  # (5, height * width)
