@@ -1,7 +1,9 @@
-"""What torch.optim lacks: optimisers and schedules by name, schedules as pure functions of step or epoch."""
+"""What torch.optim lacks: forms of the papers, names with options, schedules as pure functions of step or epoch."""
 
+from deepcanon.optim.amsgrad import AMSGrad
 from deepcanon.optim.batch_sizes import batch_size_schedule
+from deepcanon.optim.momentum import Momentum
 from deepcanon.optim.optimizers import default_lr, optimizer, optimizers
 from deepcanon.optim.schedules import schedule
 
-__all__ = ["batch_size_schedule", "default_lr", "optimizer", "optimizers", "schedule"]
+__all__ = ["AMSGrad", "Momentum", "batch_size_schedule", "default_lr", "optimizer", "optimizers", "schedule"]

@@ -1,4 +1,4 @@
-"""Optimisers by name: torch's own, fused where torch has it."""
+"""Optimisers by name: torch's own, fused where torch has it, and the forms of papers that it lacks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import torch
 from torch import nn
 
 from deepcanon.core import UsageError
+from deepcanon.optim.amsgrad import AMSGrad
+from deepcanon.optim.momentum import Momentum
 from deepcanon.optim.named import check_options, choose, parse
 
 
 @cache
 def optimizers() -> dict[str, type[torch.optim.Optimizer]]:
-    """All optimisers of torch that descend on dense gradients, by lower-case name.
+    """All optimisers that descend on dense gradients, torch's and ours, by lower-case name.
 
     >>> sorted(optimizers())[:4]
     ['adadelta', 'adafactor', 'adagrad', 'adam']
@@ -23,7 +25,7 @@ def optimizers() -> dict[str, type[torch.optim.Optimizer]]:
     found = (getattr(torch.optim, name) for name in dir(torch.optim))
     classes = [cls for cls in found if isinstance(cls, type) and issubclass(cls, torch.optim.Optimizer)]
     excluded = (torch.optim.Optimizer, torch.optim.SparseAdam)  # abstract; and for sparse gradients only
-    return {cls.__name__.lower(): cls for cls in classes if cls not in excluded}
+    return {cls.__name__.lower(): cls for cls in (*classes, AMSGrad, Momentum) if cls not in excluded}
 
 
 def optimizer(text: str, parameters: Iterable[nn.Parameter], lr: float) -> torch.optim.Optimizer:
