@@ -16,7 +16,7 @@ MODELS = (
     "softmax_regression", "mlp", "gaussian", "gaussian_mixture", "ppca", "realnvp", "ddpm", "gan",
     "rbm", "nade", "vae:likelihood=bernoulli",
 )  # fmt: skip
-BUDGET = 8.0
+BUDGET = 15.0
 
 
 def demo(
