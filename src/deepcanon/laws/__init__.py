@@ -63,6 +63,7 @@ def check(target: Any, kind: str) -> list[Finding]:
         batch = invented_graph(module)
     if batch is None:
         raise UsageError(
-            f"{type(module).__name__} brings no examples; give it an example() that returns (module, batch)"
+            f"{type(module).__name__} brings no examples; give it an example() that returns (module, batch), or name a "
+            f"function that does; help('deepcanon.laws.{kind}') says how it is asked"
         )
     return KINDS[kind](module, batch)
