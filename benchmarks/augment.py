@@ -3,18 +3,18 @@
     python benchmarks/augment.py [--json results.json]
 
 All contenders are given the same motions (crop, flip, rotation, shear, stretch, translation, lens), drawn beforehand;
-ours is timed with the drawing of its own. Two threads, of which a loop over images uses one. "Step by step" applies one
-operation after the other, as lists of transforms do: with scipy ``affine_transform``, ``rotate``, ``shift`` and
-``map_coordinates`` on each channel, with Pillow on an image of bytes, turned into an array again; Pillow knows no lens
-and is spared it. "In one step" is the least each can do: scipy looks a grid made with NumPy up in each channel, Pillow
-takes the whole affine map in a single ``transform``.
+ours is timed with the drawing of its own. All use one thread. "Step by step" applies one operation after the other, as
+lists of transforms do: with scipy ``affine_transform``, ``rotate``, ``shift`` and ``map_coordinates`` on each channel,
+with Pillow on an image of bytes, turned into an array again; Pillow knows no lens and is spared it. "In one step" is
+the least each can do: scipy looks a grid made with NumPy up in each channel, Pillow takes the whole affine map in a
+single ``transform``.
 """
 
 from __future__ import annotations
 
 import os
 
-os.environ |= {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
+os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 import argparse
 import json
@@ -124,12 +124,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     images = torch.rand(COUNT, CHANNELS, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
     index = torch.arange(COUNT)
     loops = Loops(AUGMENT.motion(index, SIDE, SIDE, seed=0, epoch=0), images.numpy())
     apart = (AUGMENT(images, index, seed=0, epoch=0) - torch.from_numpy(loops.scipy_in_one_step())).abs().max().item()
-    print(f"torch {torch.__version__}, {platform.machine()}, 2 threads; ours and scipy differ by at most {apart:.1e}")
+    print(f"torch {torch.__version__}, {platform.machine()}, 1 thread; ours and scipy differ by at most {apart:.1e}")
     times = interleaved(
         {
             "ours": lambda: AUGMENT(images, index, seed=0, epoch=0),
