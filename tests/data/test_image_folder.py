@@ -142,3 +142,31 @@ def test_folders_without_classes_or_images_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "few", {"cat": animals()["cat"][:4]})
     with pytest.raises(DataError, match="has 4 examples; at least 5"):
         load(tmp_path / "few")
+
+
+@pytest.mark.parametrize("names", [("train", "val"), ("train", "valid", "test")], ids="-".join)
+def test_what_is_split_already_stays_so(names: tuple[str, ...], tmp_path: Path) -> None:
+    images = animals()
+    few = {"dog": images["dog"][:2]}  # a part need not have all classes, and codes stay those of the training part
+    for name in names:
+        write(tmp_path / "a" / name, images if name == "train" else few)
+    data = load_data(str(tmp_path / "a"))
+    assert data.labels == ("cat", "dog")
+    assert data.train.y.bincount().tolist() == [20, 10]
+    expected = torch.from_numpy(np.stack(few["dog"])).permute(0, 3, 1, 2)
+    for part in (data.split(name) for name in (("valid", "test") if "test" in names else ("valid",))):
+        assert part.y.tolist() == [1, 1]
+        assert torch.equal((part.x * 255).round().to(torch.uint8), expected)
+    assert ("test" in names) or data.test is None
+
+
+def test_a_part_with_a_class_of_its_own_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "train", animals())
+    write(tmp_path / "val", {"owl": animals()["dog"]})
+    with pytest.raises(DataError, match="owl is a class that does not occur in the training data, which know cat, dog"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("names", [("train", "bus"), ("train", "val")], ids="-".join)
+def test_classes_that_happen_to_be_called_like_parts_are_classes(names: tuple[str, str], tmp_path: Path) -> None:
+    assert load(write(tmp_path, dict(zip(names, animals().values(), strict=True)))).labels == tuple(sorted(names))

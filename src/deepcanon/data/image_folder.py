@@ -1,4 +1,4 @@
-"""A folder of images with one sub-folder per class."""
+"""A folder of images with one sub-folder per class, split already, as ImageNet is, or not."""
 
 from __future__ import annotations
 
@@ -21,17 +21,28 @@ SUFFIXES = (".png", ".jpg", ".jpeg")
 CHANNELS = {"L": 1, "RGB": 3}
 """The modes that are read: 8-bit grey and 8-bit colour."""
 LEVELS = 256
+PARTS = {"valid": ("val", "valid"), "test": ("test",)}
+"""What the sub-folders beside ``train`` are called in data that are split already."""
 
 
 def load(path: Path, preprocessing: Mapping[str, Any] | None = None) -> Dataset[Labelled]:
     """The images of a folder, split by a fixed seed and stratified by class.
 
-    With the ``preprocessing`` of an earlier load, classes keep their codes and images must have the same shape.
+    Where its sub-folders are ``train`` and ``val``, and perhaps ``test``, each with one sub-folder per class, as those
+    of ImageNet are, these are the parts. With the ``preprocessing`` of an earlier load, classes keep their codes and
+    images must have the same shape.
     """
-    batch, classes = _labelled(path, preprocessing)
+    parts = _parts_in(path)
+    batch, classes = _labelled(parts.get("train", path), preprocessing)
     shape = tuple(batch.x.shape[1:])
-    counts = three_counts(len(batch), str(path))
-    train, valid, test = (batch.select(rows) for rows in cut(stratified_order(batch.y.numpy(), seed=0), counts))
+    fitted = {"classes": list(classes), "shape": list(shape), "levels": LEVELS}
+    test: Labelled | None
+    if parts:
+        train, valid = batch, _labelled(parts["valid"], fitted)[0]
+        test = _labelled(parts["test"], fitted)[0] if "test" in parts else None
+    else:
+        counts = three_counts(len(batch), str(path))
+        train, valid, test = (batch.select(rows) for rows in cut(stratified_order(batch.y.numpy(), seed=0), counts))
     return Dataset(
         name=str(path),
         kind="images",
@@ -42,7 +53,7 @@ def load(path: Path, preprocessing: Mapping[str, Any] | None = None) -> Dataset[
         shape=shape,
         labels=classes,
         source=str(path.resolve()),
-        preprocessing={"classes": list(classes), "shape": list(shape), "levels": LEVELS},
+        preprocessing=fitted,
     )
 
 
@@ -86,6 +97,15 @@ def _labelled(path: Path, preprocessing: Mapping[str, Any] | None) -> tuple[Labe
     if preprocessing is not None:
         _check_shape(path, x, preprocessing)
     return Labelled(x, torch.tensor(codes)), classes
+
+
+def _parts_in(path: Path) -> dict[str, Path]:
+    """The folders of data that are split already: one to train, one to validate, perhaps one to test; else none."""
+    names = {folder.name for folder in _folders_in(path)}
+    found = {part: next((name for name in known if name in names), None) for part, known in PARTS.items()}
+    parts = {part: path / name for part, name in {"train": "train", **found}.items() if name in names}
+    whole = {"train", "valid"} <= parts.keys() and names == {folder.name for folder in parts.values()}
+    return parts if whole and not any(_images_in(folder) for folder in parts.values()) else {}
 
 
 def _folders_in(path: Path) -> list[Path]:
