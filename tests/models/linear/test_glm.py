@@ -13,7 +13,6 @@ from torch.distributions import Bernoulli, Distribution, Normal, Poisson
 from deepcanon.core import DataError, Labelled, UsageError, draw
 from deepcanon.data import from_tensors, load_data
 from deepcanon.data.poisson_counts import BIAS, WEIGHT
-from deepcanon.models.linear._convex import CONVEX
 from deepcanon.models.linear.glm import FAMILIES, GLM, Family
 from deepcanon.train import fit
 
@@ -35,8 +34,9 @@ def drawn(family: str, count: int = 300) -> Labelled:
 
 def fitted(family: Family, batch: Labelled) -> GLM:
     model = GLM(features=3, targets=1, family=family).double()
-    settings = {"optimizer": CONVEX.optimizer, "lr": CONVEX.lr, "batch_size": CONVEX.batch_size, "epochs": 20}
-    fit(model, from_tensors(batch.x, batch.y), quiet=True, **settings)  # type: ignore[arg-type]
+    optimizer = "lbfgs:max_iter=500,tolerance_grad=1e-12,tolerance_change=0,line_search_fn=strong_wolfe"
+    data = from_tensors(batch.x, batch.y)
+    fit(model, data, quiet=True, optimizer=optimizer, lr=1.0, batch_size=len(batch), epochs=1)
     return model
 
 

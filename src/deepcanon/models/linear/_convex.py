@@ -5,9 +5,8 @@ from deepcanon.core import Recipe
 BATCH = 65536
 """So many examples are one batch, which is all of them in most data; with fewer, each step would undo the last."""
 
-CONVEX = Recipe(
-    optimizer="lbfgs:max_iter=25,tolerance_grad=1e-12,tolerance_change=0,line_search_fn=strong_wolfe",
-    lr=1.0,
-    batch_size=BATCH,
-    epochs=20,
-)
+
+def convex(epochs: int, iterations: int) -> Recipe:
+    """L-BFGS with a line search, at most so many ``iterations`` in each epoch."""
+    options = f"max_iter={iterations},tolerance_grad=1e-12,tolerance_change=0,line_search_fn=strong_wolfe"
+    return Recipe(optimizer=f"lbfgs:{options}", lr=1.0, batch_size=BATCH, epochs=epochs)

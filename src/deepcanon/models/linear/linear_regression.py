@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import Absorb, DataError, Labelled, Terms, Turn
 from deepcanon.models._predictor import Predictor
-from deepcanon.models.linear._convex import CONVEX
+from deepcanon.models.linear._convex import convex
 from deepcanon.nn.checks import at_least, flat, one_of
 
 Solution = Literal["exact", "descent"]
@@ -42,7 +42,7 @@ class LinearRegression(Predictor):
         solution: ``exact`` for the closed form, ``descent`` for gradient descent on the mean squared error.
     """
 
-    recipe = CONVEX
+    recipe = convex(epochs=1, iterations=500)
     classes = None
 
     triangle: Tensor

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import Labelled
 from deepcanon.models._predictor import Predictor
-from deepcanon.models.linear._convex import CONVEX
+from deepcanon.models.linear._convex import convex
 from deepcanon.models.linear._two_classes import only_two, two_logits
 from deepcanon.nn.checks import at_least, flat
 
@@ -30,7 +30,7 @@ class LogisticRegression(Predictor):
         classes: The number of classes, which is 2.
     """
 
-    recipe = CONVEX
+    recipe = convex(epochs=20, iterations=25)
 
     def __init__(self, features: int, classes: Literal[2] = 2) -> None:
         super().__init__()
