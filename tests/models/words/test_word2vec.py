@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from typing import Any
 
 import pytest
@@ -281,3 +282,16 @@ def test_wrong_arguments_are_named() -> None:
         Word2Vec(vocab=9, draws=0)
     with pytest.raises(UsageError, match=r"subsample is a share of the text: 0 or more \(got -0.1\)"):
         Word2Vec(vocab=9, subsample=-0.1)
+
+
+@pytest.mark.slow
+def test_words_that_belong_together_are_neighbours() -> None:
+    """Opposites and partners stand in the same places of a text; by chance the rank would be half the vocabulary."""
+    data = dc.load_data("text:words")
+    torch.manual_seed(0)
+    model = Word2Vec(vocab=data.sizes["vocab"])
+    dc.fit(model, data, quiet=True)
+    pairs = (("true", "false"), ("read", "write"), ("start", "stop"), ("first", "second"), ("left", "right"),
+             ("minimum", "maximum"), ("open", "close"), ("keys", "values"))  # fmt: skip
+    ranks = [[word for word, _ in model.nearest(one, len(data.symbols) - 1)].index(other) for one, other in pairs]
+    assert statistics.median(ranks) < len(data.symbols) / 100
