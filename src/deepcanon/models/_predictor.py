@@ -29,6 +29,7 @@ class Predictor(Model[Labelled]):
         super().__init__()
         self.answer: Head | None = None
 
+    @torch.no_grad()
     def prepare(self, data: Iterable[Labelled]) -> None:
         """Targets that the head gives no probability are refused before training."""
         if self.answer is None:
