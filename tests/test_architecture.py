@@ -26,7 +26,7 @@ MAY_IMPORT = {
     **dict.fromkeys(("models", "methods"), PARTS),
     **dict.fromkeys(("laws", "insight"), SIGHTS),
     "train": {"core", "optim", "data", "pictures"},
-    "studies": {"core", "data", "train", "insight", "laws", "pictures"},
+    "studies": {"core", "nn", "optim", "data", "train", "insight", "laws", "pictures"},
 }
 """What each part may import of the others."""
 
