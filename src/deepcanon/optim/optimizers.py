@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from deepcanon.core import UsageError
+from deepcanon.core.named import check_options, choose, parse
 from deepcanon.optim.amsgrad import AMSGrad
 from deepcanon.optim.momentum import Momentum
-from deepcanon.optim.named import check_options, choose, parse
 
 
 @cache

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from deepcanon.core import UsageError
-from deepcanon.optim.named import check_options, choose, parse
+from deepcanon.core.named import check_options, choose, parse
 
 Factor = Callable[[int, int], float]
 """The factor at a step, counted from 1, of a total."""

@@ -10,8 +10,8 @@ from typing import Any, Literal, Self
 import torch
 
 from deepcanon.core import Recipe, UsageError
+from deepcanon.core.named import choose, parse
 from deepcanon.optim import batch_size_schedule, default_lr, schedule
-from deepcanon.optim.named import choose, parse
 
 Precision = Literal["fp32", "bf16"]
 

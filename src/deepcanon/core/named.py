@@ -1,4 +1,4 @@
-"""Names with options, the one way in which optimisers and schedules are written: ``sgd:momentum=0.9,nesterov=true``."""
+"""Names with options, written one way everywhere: ``sgd:momentum=0.9,nesterov=true``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from deepcanon.core import UsageError
+from deepcanon.core.errors import UsageError
 
 Value = bool | int | float | str | None | tuple[Any, ...]
 
