@@ -53,6 +53,14 @@ def test_no_dropout_is_the_plain_net_bit_for_bit() -> None:
     assert torch.equal(plain(x), zero(x))
 
 
+def test_the_initialisation_is_chosen_by_name() -> None:
+    model = MLP(features=3, classes=2, hidden=(8,), initialise="signs:value=0.5")
+    weights = [value for name, value in model.named_parameters() if name.endswith("weight")]
+    assert all(weight.abs().eq(0.5).all() for weight in weights)
+    with pytest.raises(UsageError, match="there is no initialisation 'glorot'"):
+        MLP(features=3, classes=2, initialise="glorot")
+
+
 def test_a_linear_net_finds_the_least_squares_solution() -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(200, 3, generator=generator, dtype=torch.float64)

@@ -12,6 +12,7 @@ from deepcanon.models._predictor import Predictor
 from deepcanon.nn.activations import Activation
 from deepcanon.nn.checks import at_least, flat
 from deepcanon.nn.dense import dense
+from deepcanon.nn.initialise import initialise as initialise_weights
 
 
 class MLP(Predictor):
@@ -40,6 +41,8 @@ class MLP(Predictor):
         head: The distribution of real targets: "gaussian" with one learned scale, "heteroscedastic" with a scale that
             depends on x, "bernoulli" for labels that are there or not (0 or 1), or a distribution of single numbers of
             torch.distributions, such as "gumbel" or "student_t"; without one the loss is the squared error.
+        initialise: The initialisation by name with its options, such as "kaiming_normal" or "normal:std=0.1", as in
+            deepcanon.nn.initialise; without one it is torch's own.
     """
 
     recipe = Recipe(lr=2e-3, epochs=50)
@@ -53,12 +56,15 @@ class MLP(Predictor):
         activation: Activation = "relu",
         dropout: float = 0.0,
         head: str | None = None,
+        initialise: str | None = None,
     ) -> None:
         super().__init__()
         at_least(1, features=features)
         self.features = features
         outputs = self._outputs_for(classes, targets, head)
         self.net = dense(features, outputs, hidden, activation=activation, dropout=dropout)
+        if initialise is not None:
+            initialise_weights(self.net, initialise)
 
     @classmethod
     def example(cls) -> tuple[Self, Labelled]:
