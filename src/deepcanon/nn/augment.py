@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -58,11 +59,12 @@ class Motion:
     def matrix(self) -> Tensor:
         """The linear part of the way from the pixels of the new image to those of the old one, (B, 2, 2)."""
         angle = self.rotate.deg2rad()
-        cos, sin = angle.cos() * self.crop, angle.sin() * self.crop
-        # s F R, whose upper row F may negate; y points down, so that turning against the clock has the minus below.
-        back = torch.stack([cos * self.mirror, -sin * self.mirror, sin, cos], -1).view(-1, 2, 2)
-        upright = torch.stack([torch.ones_like(cos), -self.shear, torch.zeros_like(cos), torch.ones_like(cos)], -1)
-        return back @ upright.view(-1, 2, 2) / self.stretch.unsqueeze(-2)
+        cos, sin = angle.cos(), angle.sin()
+        # The columns of F R, whose upper row F may negate; y points down, so that turning against the clock has the
+        # minus below.
+        right, down = torch.stack([cos * self.mirror, sin], -1), torch.stack([-sin * self.mirror, cos], -1)
+        turned = torch.stack([right, down - self.shear.unsqueeze(-1) * right], -1)
+        return turned * (self.crop.unsqueeze(-1) / self.stretch).unsqueeze(-2)
 
     def apply(self, images: Tensor, border: Border = "border") -> Tensor:
         """The images after the motion, between pixels interpolated linearly; outside is what ``border`` says."""
@@ -77,7 +79,11 @@ class Motion:
         bent = linear * self.lens.view(-1, 1, 1)
         # All places are one product with x, y, x r^2, y r^2 and 1 of each pixel.
         motion = torch.cat([linear, bent, (offset * 2 / size).unsqueeze(-1)], dim=-1).to(images)  # (B, 2, 5)
-        grid = (motion.flatten(0, 1) @ _basis(images)).view(-1, 2, *images.shape[2:]).permute(0, 2, 3, 1)
+        grid = (
+            (motion.flatten(0, 1) @ _basis(*images.shape[2:], images.dtype, images.device))
+            .view(-1, 2, *images.shape[2:])
+            .permute(0, 2, 3, 1)
+        )
         return F.grid_sample(images, grid, mode="bilinear", padding_mode=border, align_corners=False)
 
 
@@ -169,13 +175,15 @@ def _only_images(images: Tensor) -> None:
         )
 
 
-def _basis(images: Tensor) -> Tensor:
-    """Of each pixel x and y between -1 and 1, both times the square of its distance r from the centre, and 1."""
-    height, width = images.shape[2:]
-    y, x = (
-        (torch.arange(count, dtype=images.dtype, device=images.device) + 0.5) * 2 / count - 1
-        for count in (height, width)
-    )
-    x, y = x.repeat(height), y.repeat_interleave(width)
-    square = ((x * width).square() + (y * height).square()) / (width**2 + height**2)
-    return torch.stack([x, y, x * square, y * square, torch.ones_like(x)])  # (5, height * width)
+@lru_cache(maxsize=8)
+def _basis(height: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Of each pixel x and y between -1 and 1, both times the square of its distance r from the centre, and 1.
+
+    Kept, as all batches of a training ask for the same one; so it is made outside of any inference mode, whose tensors
+    are of no use elsewhere.
+    """
+    with torch.inference_mode(mode=False):
+        y, x = ((torch.arange(count, dtype=dtype, device=device) + 0.5) * 2 / count - 1 for count in (height, width))
+        x, y = x.repeat(height), y.repeat_interleave(width)
+        square = ((x * width).square() + (y * height).square()) / (width**2 + height**2)
+        return torch.stack([x, y, x * square, y * square, torch.ones_like(x)])  # (5, height * width)
