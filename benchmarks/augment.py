@@ -4,11 +4,11 @@
 
 All contenders are given the same motions (crop, flip, rotation, shear, stretch, translation, lens), drawn beforehand;
 ours is timed with the drawing of its own, over BATCHES different batches in a row as in an epoch: a loop over 256
-images is as warm after its first image. The process keeps freed memory, as in training. All use one thread. "Step by step" applies one operation after the other, as lists of
-transforms do: with scipy ``affine_transform``, ``rotate``, ``shift`` and ``map_coordinates`` on each channel, with
-Pillow on an image of bytes, turned into an array again; Pillow knows no lens and is spared it. "In one step" is the
-least each can do: scipy looks a grid made with NumPy up in each channel, Pillow takes the whole affine map in a single
-``transform``.
+images is as warm after its first image. The process keeps freed memory, as in training. All use one thread. "Step by
+step" applies one operation after the other, as lists of transforms do: with scipy ``affine_transform``, ``rotate``,
+``shift`` and ``map_coordinates`` on each channel, with Pillow on an image of bytes, turned into an array again; Pillow
+knows no lens and is spared it. "In one step" is the least each can do: scipy looks a grid made with NumPy up in each
+channel, Pillow takes the whole affine map in a single ``transform``.
 """
 
 from __future__ import annotations
