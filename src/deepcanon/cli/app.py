@@ -9,7 +9,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from deepcanon.cli import checking, comparing, demo, look, microscope, neighbours, show, training, unwrapping, using
+from deepcanon.cli import (
+    checking,
+    comparing,
+    demo,
+    findings,
+    look,
+    microscope,
+    neighbours,
+    show,
+    training,
+    unwrapping,
+    using,
+)
 
 WRONG_USAGE = 2
 FAILURE = 1
@@ -81,9 +93,11 @@ app.command("data", rich_help_panel=LOOK)(look.data)
 app.command("runs", rich_help_panel=LOOK)(look.runs)
 app.command("demo", rich_help_panel=LOOK)(demo.demo)
 app.command("microscope", rich_help_panel=LOOK, context_settings=MODEL_OPTIONS)(microscope.microscope)
+app.command("insight", rich_help_panel=LOOK, context_settings=MODEL_OPTIONS)(findings.insight)
 app.command("train", rich_help_panel=TRAIN, context_settings=MODEL_OPTIONS)(training.train)
 app.command("resume", rich_help_panel=TRAIN)(training.resume)
 app.command("compare", rich_help_panel=TRAIN)(comparing.compare)
+app.command("study", rich_help_panel=TRAIN, context_settings=MODEL_OPTIONS)(findings.study)
 app.command("evaluate", rich_help_panel=TRAIN)(training.evaluate)
 app.command("predict", rich_help_panel=USE)(using.predict)
 app.command("sample", rich_help_panel=USE)(using.sample)

@@ -1,8 +1,8 @@
 """Constructor arguments on the command line: ``--hidden 64,64 --model vae --model.latent 8``.
 
-Options a command does not know itself are matched against the constructor of the model, and their values are checked
-by its annotations. An argument that is itself a model takes a name, and its own arguments follow after a dot; or it
-takes the folder of a run, for the model that was trained there.
+Options a command does not know itself are matched against the constructor of the model, or the arguments of an insight
+or a study, and their values are checked by the annotations. An argument that is itself a model takes a name, and its
+own arguments follow after a dot; or it takes the folder of a run, for the model that was trained there.
 """
 
 from __future__ import annotations
@@ -82,24 +82,7 @@ def read_options(words: Iterable[str]) -> dict[str, list[str]]:
 def wanted(cls: type[Model[Any]], options: Options, others: Sequence[str] = (), prefix: str = "--") -> Wanted:
     """The model that the options ask for; ``others`` are the command's own options, for advice on a misspelling."""
     parameters = arguments_of(cls)
-    arguments: dict[str, Any] = {}
-    for option, words in options.items():
-        name, dot, _ = option.partition(".")
-        if _switches_off(name, words, parameters):
-            arguments[name.removeprefix("no_")] = False
-            continue
-        if name not in parameters:
-            raise _unknown(cls, name, prefix, [*parameters, *others])
-        annotation = parameters[name].annotation
-        if _is_model(annotation):
-            if name not in options:
-                raise UsageError(f"{_option(prefix, option)} belongs to which model? Add {_option(prefix, name)} NAME")
-            if not dot:
-                arguments[name] = _part(name, options, prefix)
-        elif dot:
-            raise UsageError(f"{_option(prefix, name)} of {cls.name()} is no model, so it has no {_option('', option)}")
-        else:
-            arguments[name] = read_value(_option(prefix, name), words, annotation)
+    arguments = given(cls.name(), parameters, options, others, prefix)
     missing = [
         f"{_option(prefix, name)} ({describe_type(parameter.annotation)})"
         for name, parameter in parameters.items()
@@ -108,6 +91,35 @@ def wanted(cls: type[Model[Any]], options: Options, others: Sequence[str] = (), 
     if missing:
         raise UsageError(f"{cls.name()} needs {' and '.join(missing)}")
     return Wanted(cls, arguments)
+
+
+def given(
+    owner: str,
+    parameters: Mapping[str, inspect.Parameter],
+    options: Options,
+    others: Sequence[str] = (),
+    prefix: str = "--",
+) -> dict[str, Any]:
+    """The arguments that the options give to the owner of these parameters, which ``deepcanon show`` can show."""
+    arguments: dict[str, Any] = {}
+    for option, words in options.items():
+        name, dot, _ = option.partition(".")
+        if switches_off(name, words, parameters):
+            arguments[name.removeprefix("no_")] = False
+            continue
+        if name not in parameters:
+            raise _unknown(owner, name, prefix, [*parameters, *others])
+        annotation = parameters[name].annotation
+        if _is_model(annotation):
+            if name not in options:
+                raise UsageError(f"{_option(prefix, option)} belongs to which model? Add {_option(prefix, name)} NAME")
+            if not dot:
+                arguments[name] = _part(name, options, prefix)
+        elif dot:
+            raise UsageError(f"{_option(prefix, name)} of {owner} is no model, so it has no {_option('', option)}")
+        else:
+            arguments[name] = read_value(_option(prefix, name), words, annotation)
+    return arguments
 
 
 def read_value(option: str, words: Sequence[str], annotation: Any) -> Any:
@@ -184,18 +196,16 @@ def _trained(run: Path, sizes: Mapping[str, int], data: str) -> Model[Any]:
     return model
 
 
-def _switches_off(name: str, words: Sequence[str], parameters: Mapping[str, inspect.Parameter]) -> bool:
+def switches_off(name: str, words: Sequence[str], parameters: Mapping[str, inspect.Parameter]) -> bool:
     """Whether this is ``--no-x`` for an argument x that is true or false."""
     positive = parameters.get(name.removeprefix("no_")) if name.startswith("no_") and name not in parameters else None
     return positive is not None and not words and bool in _members(positive.annotation)
 
 
-def _unknown(cls: type[Model[Any]], name: str, prefix: str, known: Sequence[str]) -> UsageError:
+def _unknown(owner: str, name: str, prefix: str, known: Sequence[str]) -> UsageError:
     near = difflib.get_close_matches(name, known, n=1)
-    advice = (
-        f"did you mean {_option(prefix, near[0])}?" if near else f"'deepcanon show {cls.name()}' tells what it takes"
-    )
-    return UsageError(f"{cls.name()} takes no {_option(prefix, name)}; {advice}")
+    advice = f"did you mean {_option(prefix, near[0])}?" if near else f"'deepcanon show {owner}' tells what it takes"
+    return UsageError(f"{owner} takes no {_option(prefix, name)}; {advice}")
 
 
 def _option(prefix: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The parts of a model's docstring: its first sentence, equations, papers and arguments."""
+"""The parts of the docstring of a model, an insight or a study: its first sentence, equations, papers and arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Docstring:
-    """What ``deepcanon show`` tells of a model."""
+    """What ``deepcanon show`` tells of its owner."""
 
     summary: str
     equations: tuple[str, ...]
@@ -17,14 +17,14 @@ class Docstring:
     arguments: dict[str, str]
 
 
-def read_docstring(cls: type) -> Docstring:
-    """The parts of the docstring of ``cls``.
+def read_docstring(owner: object) -> Docstring:
+    """The parts of the docstring of a class or a function.
 
     >>> from deepcanon.core.toy import Toy
     >>> read_docstring(Toy).arguments
     {'features': 'The dimension D of the data.'}
     """
-    text = inspect.getdoc(cls) or ""
+    text = inspect.getdoc(owner) or ""
     references = "\n".join(_section(text, "References"))
     return Docstring(
         summary=_plain(text.partition("\n\n")[0]),

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from deepcanon.cli.output import Json, Output
-from deepcanon.cli.training import open_run
 from deepcanon.cli.using import Overwrite, Seed
-
-if TYPE_CHECKING:
-    from deepcanon.core import AnyBatch, Model
 
 ROWS = 60
 """The longest table in the terminal; all edges are in the file."""
@@ -36,7 +32,9 @@ def microscope(
     An untrained model takes every argument of its constructor as an option, as in 'deepcanon train'. The exit code is 1
     if a gradient is not the derivative.
     """
+    from deepcanon.cli.arguments import read_options
     from deepcanon.cli.places import writable
+    from deepcanon.cli.subjects import few, is_run, trained, untrained
     from deepcanon.core import UsageError
     from deepcanon.insight.microscope import microscope as look
     from deepcanon.insight.words import COLUMNS, table
@@ -44,14 +42,16 @@ def microscope(
     if name.startswith("-"):
         raise UsageError(f"the model comes first: deepcanon microscope NAME {name} ...")
     path = writable(out, overwrite, ".html", ".json")
-    if (Path(name) / "run.json").is_file():
+    if is_run(name):
         if context.args:
             raise UsageError(f"a trained model has its arguments already; leave out {context.args[0]}")
-        model, batch, where = _trained(Path(name), data, target)
+        if target is not None:
+            raise UsageError(f"the run in {name} knows its target; leave out --target")
+        model, batch, where = trained(Path(name), data, ["train"])
     else:
         others = [str(each.name) for each in context.command.params]
-        model, batch, where = _untrained(name, context.args, others, data, target, seed)
-    graph = look(model, _few(batch, examples), seed=seed, title=f"{model.name()} on {where}")
+        model, batch, where = untrained(name, read_options(context.args), others, data, target, seed, ["train"])
+    graph = look(model, few(batch, examples), seed=seed, title=f"{model.name()} on {where}")
     graph.save(path)
     voice = Output(json)
     voice.table(COLUMNS, table(graph, ROWS), numbers=["edge", "shape", "value", "delta"])
@@ -74,44 +74,3 @@ def microscope(
     )
     if graph.parting:
         raise typer.Exit(1)
-
-
-def _trained(run: Path, data: str | None, target: str | None) -> tuple[Model[Any], AnyBatch, str]:
-    import deepcanon
-    from deepcanon.cli.rows import is_own, new_rows, own_data
-    from deepcanon.core import UsageError
-
-    if target is not None:
-        raise UsageError(f"the run in {run} knows its target; leave out --target")
-    opened = open_run(run)
-    model = deepcanon.load(run)
-    rows = own_data(opened).train if is_own(opened, data) else new_rows(opened, model, data)
-    return model, rows, data or opened.info["data"]["name"]
-
-
-def _untrained(
-    name: str, words: list[str], others: list[str], data: str | None, target: str | None, seed: int
-) -> tuple[Model[Any], AnyBatch, str]:
-    import torch
-
-    from deepcanon.catalogue import find
-    from deepcanon.cli.arguments import read_options, wanted
-    from deepcanon.cli.suits import check_suits, default_data
-    from deepcanon.core import UsageError
-    from deepcanon.data import load_data
-
-    model = wanted(find(name), read_options(words), others=others)
-    if target is not None and data is None:
-        raise UsageError(f"--target {target} is a column of which file? Add --data FILE.csv")
-    chosen = load_data(data, target=target) if data is not None else default_data(model)
-    check_suits(model, chosen)
-    torch.manual_seed(seed)
-    built = model.build(chosen.sizes, chosen.name)
-    built.prepare([chosen.train])
-    return built, chosen.train, chosen.name
-
-
-def _few(batch: AnyBatch, count: int) -> AnyBatch:
-    import torch
-
-    return batch.select(torch.arange(min(count, len(batch))))

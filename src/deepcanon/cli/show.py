@@ -1,7 +1,8 @@
-"""The command that shows one model."""
+"""The command that shows one model, insight or study."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,19 +11,66 @@ import typer
 from deepcanon.cli.output import Json, Output
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from deepcanon.catalogue import Question
     from deepcanon.core import Model
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="The name of a model, as 'deepcanon list' shows it.")],
+    name: Annotated[str, typer.Argument(help="A name that 'deepcanon list', 'insight' or 'study' shows.")],
     json: Json = False,
 ) -> None:
-    """Show a model: its equation, paper, arguments, verbs and recipe."""
-    from deepcanon.catalogue import find
+    """Show a model: its equation, paper, arguments, verbs and recipe; or an insight or a study and its arguments."""
+    from deepcanon.catalogue import FOLDERS, find, find_question, questions
 
-    facts = facts_of(find(name))
+    wanted = name.lower().replace("-", "_")
+    kinds = {each.name: kind for kind in FOLDERS for each in questions(kind)}
+    if wanted in kinds:
+        _show_question(kinds[wanted], find_question(kinds[wanted], wanted), json)
+    else:
+        _show_model(find(name), json)
+
+
+def _show_model(cls: type[Model[Any]], json: bool) -> None:
+    facts = facts_of(cls)
     out = Output(json)
-    out.say(f"{facts['model']}: {facts['summary']}")
+    _say_text(out, facts["model"], facts)
+    recipe = ", ".join(f"{setting} {value}" for setting, value in facts["recipe"].items() if value is not None)
+    verbs = [*facts["verbs"], *(["what the model it wraps can"] if facts["wraps"] else [])]
+    required = [each["option"] for each in facts["arguments"] if each["default"] == "required"]
+    out.say(f"learns from  {facts['learns_from']}")
+    out.say(f"can          {', '.join(verbs) or 'learn; it has no further verb'}")
+    out.say(f"recipe       {recipe or 'that of the model it wraps'}")
+    out.say(" ".join([f"train it     deepcanon train {facts['model']}", *(f"{o} {o[2:].upper()}" for o in required)]))
+    out.answer(facts)
+
+
+def _show_question(kind: Question, function: Callable[..., Any], json: bool) -> None:
+    from deepcanon.cli.docstrings import read_docstring
+    from deepcanon.cli.questions import filled, options_of
+
+    text = read_docstring(function)
+    facts = {
+        kind: function.__name__,
+        "summary": text.summary,
+        "equations": text.equations,
+        "references": text.references,
+        "arguments": [
+            _argument(name, parameter, text.arguments.get(name, ""))
+            for name, parameter in options_of(function).items()
+        ],
+    }  # fmt: skip
+    subject = "" if kind == "study" else (" RUN" if "model" in filled(function) else " IMAGE")
+    out = Output(json)
+    _say_text(out, function.__name__, facts)
+    out.say(f"ask it     deepcanon {kind} {function.__name__}{subject}")
+    out.answer(facts)
+
+
+def _say_text(out: Output, name: str, facts: Mapping[str, Any]) -> None:
+    """The sentence, the equations, the papers and the arguments."""
+    out.say(f"{name}: {facts['summary']}")
     for equation in facts["equations"]:
         out.say()
         out.say("\n".join(f"    {line}" for line in equation.split("\n")))
@@ -33,14 +81,6 @@ def show(
         ["argument", "default", "takes", "meaning"],
         [(each["option"], each["default"], each["takes"], each["meaning"]) for each in facts["arguments"]],
     )
-    recipe = ", ".join(f"{setting} {value}" for setting, value in facts["recipe"].items() if value is not None)
-    verbs = [*facts["verbs"], *(["what the model it wraps can"] if facts["wraps"] else [])]
-    required = [each["option"] for each in facts["arguments"] if each["default"] == "required"]
-    out.say(f"learns from  {facts['learns_from']}")
-    out.say(f"can          {', '.join(verbs) or 'learn; it has no further verb'}")
-    out.say(f"recipe       {recipe or 'that of the model it wraps'}")
-    out.say(" ".join([f"train it     deepcanon train {facts['model']}", *(f"{o} {o[2:].upper()}" for o in required)]))
-    out.answer(facts)
 
 
 def facts_of(cls: type[Model[Any]]) -> dict[str, Any]:

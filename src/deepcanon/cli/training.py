@@ -53,6 +53,7 @@ def train(
         bool, typer.Option("--deterministic", help="Only algorithms that repeat exactly.")
     ] = False,
     checkpoint_every: Annotated[int | None, typer.Option(help="Steps between checkpoints, not a minute.")] = None,
+    keep: Annotated[int | None, typer.Option(help="How many checkpoints stay; by itself the last two.")] = None,
     json: Json = False,
 ) -> None:
     """Train a model; every argument of its constructor is an option, too (see: deepcanon show NAME).
@@ -103,6 +104,7 @@ def train(
         precision=precision,
         deterministic=deterministic or None,
         checkpoint_every=checkpoint_every,
+        keep=keep,
     )
     voice = Output(json)
     set_beside(voice, folder, built, chosen, lambda changes: model.changed(changes).build(chosen.sizes, chosen.name))

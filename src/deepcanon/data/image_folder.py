@@ -72,6 +72,11 @@ def apply(path: Path, preprocessing: Mapping[str, Any], labelled: bool = True) -
     return Batch(x)
 
 
+def read_image(file: Path) -> Batch:
+    """One image as a batch of one, (1, channels, height, width) in [0, 1]."""
+    return Batch(_read_all([file]))
+
+
 def _labelled(path: Path, preprocessing: Mapping[str, Any] | None) -> tuple[Labelled, tuple[str, ...]]:
     folders = _folders_in(path)
     if not folders:
