@@ -86,6 +86,16 @@ def fans(weight: Tensor) -> tuple[int, int]:
     return weight.shape[1] * places, weight.shape[0] * places
 
 
+def own_weights(layer: nn.Module) -> list[str]:
+    """The names of a layer's own weights: parameters called so that have two or more dimensions.
+
+    >>> own_weights(nn.GRU(2, 3)), own_weights(nn.LayerNorm(4))
+    (['weight_ih_l0', 'weight_hh_l0'], [])
+    """
+    names = (*dict(layer.named_parameters(recurse=False)), *getattr(layer, "parametrizations", {}))
+    return [name for name in names if "weight" in name and getattr(layer, name).ndim > 1]
+
+
 def _filling(text: str) -> Callable[[Tensor], None]:
     """What fills a weight with the values of this initialisation."""
     name, options = parse(text)
@@ -103,12 +113,8 @@ def _filling(text: str) -> Callable[[Tensor], None]:
 
 def _weights(module: nn.Module) -> Iterator[tuple[nn.Module, str]]:
     for place, layer in module.named_modules():
-        if "parametrizations" in place.split("."):  # what a weight is made of; the weight itself is the layer's
-            continue
-        made = getattr(layer, "parametrizations", {})
-        for name in (*dict(layer.named_parameters(recurse=False)), *made):
-            if "weight" in name and getattr(layer, name).ndim > 1:
-                yield layer, name
+        if "parametrizations" not in place.split("."):  # what a weight is made of; the weight itself is the layer's
+            yield from ((layer, name) for name in own_weights(layer))
 
 
 def _put(layer: nn.Module, name: str, value: Tensor) -> None:
