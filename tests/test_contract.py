@@ -42,7 +42,7 @@ def kinds(cls: type[Model[Any]]) -> list[str]:
         found.append("diffusion")
     if isinstance(batch, LabelledSequences) or hasattr(model, "generate"):
         found.append("sequence")
-    if hasattr(model, "attention_maps"):
+    if hasattr(model, "attention_maps") and hasattr(model, "read"):
         found.append("attention")
     if isinstance(batch, GraphBatch):
         found.append("graph")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
-from deepcanon.core import UsageError
+from deepcanon.interop.weights import give_weights
 from deepcanon.models.attention.gpt import GPT
 
 OUTER = {"wte.weight": "symbol_table.weight", "wpe.weight": "position_table.weight", "ln_f": "norm"}
@@ -25,7 +24,6 @@ NOT_WEIGHTS = (".attn.bias", ".attn.masked_bias", "lm_head.weight")
 """Masks that old files hold, and the head, which is the embedding once more."""
 
 
-@torch.no_grad()
 def load_gpt2(model: GPT, weights: Mapping[str, Tensor]) -> None:
     """Give the model the weights of a GPT-2, by their names in Hugging Face's files, with or without a head.
 
@@ -39,17 +37,7 @@ def load_gpt2(model: GPT, weights: Mapping[str, Tensor]) -> None:
         ours = our_name(name)
         if ours is not None:
             found[ours] = tensor.T if _transposed(name) else tensor
-    own = model.state_dict()
-    missing, unknown = [name for name in own if name not in found], [name for name in found if name not in own]
-    if missing or unknown:
-        word, names = ("has no", missing) if missing else ("also has", unknown)
-        more = f" and {len(names) - 1} others" if len(names) > 1 else ""
-        raise UsageError(f"the file is no GPT-2 of this size: it {word} {names[0]}{more}")
-    for name, parameter in own.items():
-        if parameter.shape != found[name].shape:
-            came, wanted = tuple(found[name].shape), tuple(parameter.shape)
-            raise UsageError(f"{name} has the shape {came} in the file and {wanted} in the model: make it of that size")
-    model.load_state_dict(found)
+    give_weights(model, found, "GPT-2")
 
 
 def to_gpt2(model: GPT) -> dict[str, Tensor]:

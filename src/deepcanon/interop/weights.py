@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save
-from torch import nn
+from torch import Tensor, nn
 
+from deepcanon.core import UsageError
 from deepcanon.train.files import write_whole
 
 
@@ -18,3 +19,24 @@ def export_weights(module: nn.Module, path: Path, spec: Mapping[str, Any]) -> No
     # a copy of each: safetensors takes no two tensors that share memory, and tied weights do
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in module.state_dict().items()}
     write_whole(path, save(tensors, metadata={"format": "pt", "deepcanon": json.dumps(spec)}))
+
+
+def give_weights(module: nn.Module, weights: Mapping[str, Tensor], kind: str) -> None:
+    """Give the module weights that go by its own names, all of them; ``kind`` says in errors what they should be of.
+
+    >>> give_weights(nn.Linear(2, 3), {"weight": nn.Linear(3, 2).weight}, "Linear")
+    Traceback (most recent call last):
+    ...
+    deepcanon.core.errors.UsageError: the file is no Linear of this size: it has no bias
+    """
+    own = module.state_dict()
+    missing, unknown = [name for name in own if name not in weights], [name for name in weights if name not in own]
+    if missing or unknown:
+        word, names = ("has no", missing) if missing else ("also has", unknown)
+        more = f" and {len(names) - 1} others" if len(names) > 1 else ""
+        raise UsageError(f"the file is no {kind} of this size: it {word} {names[0]}{more}")
+    for name, parameter in own.items():
+        if parameter.shape != weights[name].shape:
+            came, wanted = tuple(weights[name].shape), tuple(parameter.shape)
+            raise UsageError(f"{name} has the shape {came} in the file and {wanted} in the model: make it of that size")
+    module.load_state_dict(weights)

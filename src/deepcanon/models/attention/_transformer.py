@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 from torch.nn.functional import dropout, gelu, layer_norm, linear
 
@@ -26,14 +28,23 @@ class Block(nn.Module):
         width: The width of the vector of a symbol.
         heads: The number of heads of the attention.
         drop: The probability to drop an attention weight, and a value of what is added, in training.
+        activation: The function in the place of gelu, which is by its tanh formula unless given.
+        epsilon: The small number under the root of the normalisations.
     """
 
-    def __init__(self, width: int, heads: int, drop: float = 0.0) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        drop: float = 0.0,
+        activation: Callable[[Tensor], Tensor] = gelu_tanh,
+        epsilon: float = 1e-5,
+    ) -> None:
         super().__init__()
-        self.drop = drop
-        self.attention_norm = nn.LayerNorm(width)
+        self.drop, self.activation = drop, activation
+        self.attention_norm = nn.LayerNorm(width, epsilon)
         self.attention = MultiHeadAttention(width, heads, dropout=drop)
-        self.thought_norm = nn.LayerNorm(width)
+        self.thought_norm = nn.LayerNorm(width, epsilon)
         self.expand = nn.Linear(width, 4 * width)  # W_1
         self.contract = nn.Linear(4 * width, width)  # W_2
 
@@ -41,14 +52,14 @@ class Block(nn.Module):
         """The symbols (B, T, width) after the block."""
         seen = self.attention(self.attention_norm(x), mask=mask, causal=causal)
         x = x + self._dropped(seen)
-        return x + self._dropped(self.contract(gelu_tanh(self.expand(self.thought_norm(x)))))  # eq. (1)
+        return x + self._dropped(self.contract(self.activation(self.expand(self.thought_norm(x)))))  # eq. (1)
 
     def _dropped(self, x: Tensor) -> Tensor:
         return dropout(x, self.drop) if self.drop and self.training else x
 
 
 class Reader:
-    """A causal block at rest that reads on from its memory, as plain tensors.
+    """A causal block of GPT-2 at rest that reads on from its memory, as plain tensors.
 
     For one symbol at a time the matrices are so small that a block's modules take longer to be called than to compute;
     here they are looked up once.

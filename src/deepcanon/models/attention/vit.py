@@ -1,0 +1,176 @@
+"""The vision transformer: an image read as a sequence of patches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd, isqrt
+from typing import Self, cast
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from deepcanon.core import Labelled, Recipe, UsageError
+from deepcanon.models.attention._transformer import Block
+from deepcanon.models.convolutional._convolutional import ImageClassifier
+from deepcanon.nn.checks import at_least
+from deepcanon.nn.positions import sinusoidal_2d
+
+
+class ViT(ImageClassifier):
+    r"""A transformer whose symbols are the patches of an image; one symbol more gathers what they say of the class.
+
+    .. math:: h^0 = [c;\; W x_1 + b;\; \dots;\; W x_N + b] + P, \qquad
+              h = \mathrm{block}_L(\cdots \mathrm{block}_1(h^0)), \qquad
+              f(x) = A\, \mathrm{norm}(h_0) + a \qquad (1)
+
+    Here :math:`x_1, \dots, x_N` are the patches, row by row, and c, P are learned. Nothing but P tells the model which
+    patches are neighbours; it begins as waves along rows and columns, so that few images are enough to learn from.
+    ``ViT(3, 224, 224, 1000, patch=16, layers=12, heads=12, embedding=768)`` is ViT-B/16; its weights by the names of
+    timm or of Hugging Face load by :func:`deepcanon.interop.vit_names.load_vit`.
+
+    References:
+        | An Image is Worth 16x16 Words: Transformers for Image Recognition at Scale (Dosovitskiy et al., 2021),
+          https://arxiv.org/abs/2010.11929
+        | Better plain ViT baselines for ImageNet-1k (Beyer et al., 2022; waves for places),
+          https://arxiv.org/abs/2205.01580
+        | Quantifying Attention Flow in Transformers (Abnar and Zuidema, 2020; the rollout of attention),
+          https://arxiv.org/abs/2005.00928
+
+    Arguments:
+        channels: The channels of an image: 1 if it is grey, 3 if it has colours.
+        height: The height of an image in pixels.
+        width: The width of an image in pixels.
+        classes: The number of classes.
+        patch: The side of a patch in pixels, which divides height and width; unless given, the largest one with no more
+            pixels along a side than there are patches along the shorter side of the image.
+        layers: The number of blocks.
+        heads: The number of heads of each attention.
+        embedding: The width of the vector of a patch, a multiple of ``heads`` and of 4.
+        dropout: The probability to drop an embedding, an attention weight, and a value that a block adds.
+        smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training.
+        epsilon: The small number under the root of the normalisations; weights of Hugging Face want 1e-12.
+    """
+
+    recipe = Recipe(
+        optimizer="adamw:weight_decay=0.05",
+        lr=1e-3,
+        schedule="cosine:warmup=100",
+        batch_size=64,
+        epochs=40,
+        clip="norm:1.0",
+    )
+
+    def __init__(
+        self,
+        channels: int,
+        height: int,
+        width: int,
+        classes: int,
+        patch: int | None = None,
+        layers: int = 4,
+        heads: int = 4,
+        embedding: int = 64,
+        dropout: float = 0.0,
+        smoothing: float = 0.1,
+        epsilon: float = 1e-6,
+    ) -> None:
+        super().__init__(channels, height, width, classes, smoothing)
+        at_least(1, layers=layers, heads=heads, embedding=embedding)
+        if embedding % 4:
+            raise UsageError(
+                f"places begin as waves along rows and columns: embedding must be a multiple of 4 (got {embedding})"
+            )
+        if not 0 <= dropout < 1:
+            raise UsageError(f"dropout is the probability to drop a value, from 0 to below 1 (got {dropout})")
+        self.patch = _fitting_patch(height, width) if patch is None else _checked_patch(patch, height, width)
+        self.dropout = dropout
+        self.patches = nn.Conv2d(channels, embedding, self.patch, stride=self.patch)  # W, b
+        waves = sinusoidal_2d(height // self.patch, width // self.patch, embedding).flatten(0, 1)  # (N, embedding)
+        self.class_token = nn.Parameter(0.02 * torch.randn(1, 1, embedding))  # c
+        self.positions = nn.Parameter(torch.cat([torch.zeros(1, embedding), waves]).unsqueeze(0))  # P
+        self.blocks = nn.ModuleList(Block(embedding, heads, dropout, functional.gelu, epsilon) for _ in range(layers))
+        self.norm = nn.LayerNorm(embedding, epsilon)
+        self.head = nn.Linear(embedding, classes)  # A, a
+        for part in self.modules():
+            if isinstance(part, nn.Linear):
+                nn.init.xavier_uniform_(part.weight)
+                nn.init.zeros_(part.bias)
+
+    @classmethod
+    def example(cls) -> tuple[Self, Labelled]:
+        x = torch.randn(24, 1, 4, 6, generator=torch.Generator().manual_seed(0))
+        halves = torch.stack([x[..., :3].mean((1, 2, 3)), x[..., 3:].mean((1, 2, 3))], -1)
+        model = cls(channels=1, height=4, width=6, classes=2, layers=2, heads=2, embedding=8)
+        return model, Labelled(x, halves.argmax(-1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits, (B, classes)."""
+        h = self._embedded(x)
+        for block in self.blocks:
+            h = block(h)
+        logits: Tensor = self.head(self.norm(h[:, 0]))  # eq. (1)
+        return logits
+
+    @torch.no_grad()
+    def attention_maps(self, x: Tensor) -> Tensor:
+        """How much each symbol looks at each, the class first, then the patches: (layers, B, heads, 1 + N, 1 + N)."""
+        h, maps = self._embedded(x), []
+        for block in cast(Iterator[Block], iter(self.blocks)):
+            maps.append(block.attention.weights(block.attention_norm(h)))
+            h = block(h)
+        return torch.stack(maps)
+
+    def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]:
+        """Images, and below them where the class looks: in the first and last block, and through all of them."""
+        maps = self.attention_maps(x).mean(2)  # (layers, B, 1 + N, 1 + N)
+        looks = {"class looks: first block": maps[0], "last block": maps[-1], "all blocks": rollout(maps)}
+        return {"data": x, **{name: self._as_images(map[:, 0, 1:], x) for name, map in looks.items()}}
+
+    def _embedded(self, x: Tensor) -> Tensor:
+        """The class and the patches with their places, (B, 1 + N, embedding)."""
+        patches = self.patches(self._images(x)).flatten(2).mT  # (B, N, embedding)
+        h = torch.cat([self.class_token.expand(len(patches), -1, -1), patches], 1) + self.positions  # eq. (1)
+        return functional.dropout(h, self.dropout) if self.dropout and self.training else h
+
+    def _as_images(self, shares: Tensor, like: Tensor) -> Tensor:
+        """Numbers of patches, (B, N), as images as bright as those they belong to, each up to its largest."""
+        channels, height, width = self.shape
+        low, high = like.aminmax()
+        bright = low + (high - low) * shares / shares.amax(1, keepdim=True)
+        grid = bright.view(-1, 1, height // self.patch, width // self.patch)
+        larger = grid.repeat_interleave(self.patch, 2).repeat_interleave(self.patch, 3)
+        return larger.expand(-1, channels, -1, -1).reshape(like.shape)
+
+
+def rollout(maps: Tensor) -> Tensor:
+    r"""How much of each input reaches each output of all blocks, (B, T, T), from their maps (layers, B, T, T).
+
+    .. math:: R = \prod_l \tfrac12 (A_l + I)
+
+    Half of what a block gives out is taken to be what it was given, which it adds to.
+
+    >>> rollout(torch.tensor([[[[0.0, 1.0], [0.0, 1.0]]]]))
+    tensor([[[0.5000, 0.5000],
+             [0.0000, 1.0000]]])
+    """
+    through = torch.eye(maps.shape[-1], dtype=maps.dtype, device=maps.device)
+    for map in maps:
+        through = (map @ through + through) / 2
+    return through
+
+
+def _fitting_patch(height: int, width: int) -> int:
+    shared, most = gcd(height, width), isqrt(min(height, width))
+    return max(side for side in range(1, most + 1) if shared % side == 0)
+
+
+def _checked_patch(patch: int, height: int, width: int) -> int:
+    at_least(1, patch=patch)
+    if height % patch or width % patch:
+        shared = gcd(height, width)
+        sides = ", ".join(str(side) for side in range(1, shared + 1) if shared % side == 0)
+        raise UsageError(
+            f"patches must fill an image of {height}x{width} pixels: patch is one of {sides} (got {patch})"
+        )
+    return patch
