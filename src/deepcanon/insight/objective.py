@@ -54,13 +54,19 @@ class Objective:
         except RuntimeError:  # where precisions meet: the model casts to single precision by itself
             self._asked, self._batch = _Loss(copy.deepcopy(model)).train(mode == "train"), batch
             self.precision = torch.float32
-        self.parameters: dict[str, Tensor] = {
-            name.removeprefix("model."): parameter.detach().clone()
-            for name, parameter in self._asked.named_parameters()
-            if parameter.requires_grad
+        named = {name.removeprefix("model."): weight for name, weight in self._asked.named_parameters()}
+        buffers = {name.removeprefix("model."): buffer for name, buffer in self._asked.named_buffers()}
+        self.state = {
+            name: value.detach().clone() for name, value in (named | buffers).items() if value.is_floating_point()
         }
+        self.parameters = {name: self.state[name] for name, weight in named.items() if weight.requires_grad}
         if not self.parameters:
             raise UsageError(f"{type(model).__name__} has no parameter that is trained, so its loss is a constant")
+
+    state: dict[str, Tensor]
+    """All real numbers of the model by name, parameters and buffers; a tensor with two names has the first."""
+    parameters: dict[str, Tensor]
+    """Those that are trained."""
 
     @property
     def theta(self) -> Tensor:

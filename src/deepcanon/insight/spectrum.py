@@ -135,5 +135,6 @@ def _ritz(diagonal: list[float], beside: list[float], rest: float, basis: Tensor
     if not (bool(matrix.isfinite().all()) and math.isfinite(rest)):
         raise UsageError("the Hessian is not finite here: the loss overflows or has no derivative")
     values, mix = torch.linalg.eigh(matrix)
-    residuals = (rest * mix[-1].abs()).tolist()
+    rounding = torch.finfo(basis.dtype).eps * float(values.abs().max())
+    residuals = (rest * mix[-1].abs()).clamp_min(rounding).tolist()
     return Spectrum(values.tolist(), residuals, mix[0].square().tolist(), basis, mix.to(basis))
