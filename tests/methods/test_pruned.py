@@ -113,6 +113,16 @@ def test_what_is_pruned_survives_a_restart(tmp_path: Path, monkeypatch: pytest.M
     assert int(again.done) == 1
 
 
+def test_given_masks_are_kept_through_a_training() -> None:
+    method: Pruned[Any] = Pruned(net(), sparsity=0.9)
+    masks = {name: torch.rand_like(mask, dtype=torch.float) < 0.3 for name, mask in method.masks.items()}
+    method.keep(masks)
+    fitted(method)
+    for name, mask in masks.items():
+        assert torch.equal(method.masks[name], mask)
+        assert torch.equal(method.model.get_parameter(name) != 0, mask)
+
+
 def test_where_the_weights_begin_again_is_a_choice() -> None:
     ends: dict[str, Any] = {}
     choices: tuple[Literal["initial", "anew", "none"], ...] = ("initial", "anew", "none")

@@ -120,6 +120,13 @@ class Pruned(Method[B]):
                 self.masks[name].copy_(part.view_as(self.masks[name]))
         self._stay_pruned(None)
 
+    def keep(self, masks: Mapping[str, Tensor]) -> None:
+        """Keep the weights where these masks are True, all others being zero for good, and cut no more."""
+        for name, mask in self.masks.items():
+            mask.copy_(masks[name])
+        self.done.fill_(self.cuts)
+        self._stay_pruned(None)
+
     def _cut(self, number: int, batch: B) -> None:
         """Prune as much as this cut does and begin again, once."""
         if int(self.done) >= number:
