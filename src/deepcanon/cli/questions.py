@@ -15,7 +15,8 @@ from deepcanon.cli.arguments import Options, given, switches_off
 from deepcanon.cli.subjects import few, is_run, part_of, trained, untrained
 from deepcanon.core import AnyBatch, Model, UsageError
 from deepcanon.data import load_data
-from deepcanon.data.image_folder import SUFFIXES, read_image
+from deepcanon.data.image_files import SUFFIXES
+from deepcanon.data.image_folder import read_image
 from deepcanon.train import Run, checkpoint
 
 Parameters = dict[str, inspect.Parameter]

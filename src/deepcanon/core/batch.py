@@ -20,6 +20,8 @@ class AnyBatch:
     """What all batches share; ``words`` names their content in messages."""
 
     words: ClassVar[str]
+    in_memory: ClassVar[bool] = True
+    """False of examples that lie in files, so that one does better to select some than to ask for all of ``x``."""
     x: Tensor
 
     @property
@@ -52,6 +54,14 @@ class AnyBatch:
     def select(self, index: Tensor) -> Self:
         """The examples at these positions."""
         return self._map(lambda tensor: tensor.index_select(0, index))
+
+    def part(self, index: Tensor) -> Self:
+        """The examples at these positions as data to select from; those that lie in files stay there."""
+        return self.select(index)
+
+    @property
+    def device(self) -> torch.device:
+        return self.x.device
 
     def to(self, device: torch.device | str) -> Self:
         return self._map(lambda tensor: tensor.to(device))

@@ -1,4 +1,4 @@
-"""A data set in memory: its splits, its sizes, and what must be remembered to treat new rows alike."""
+"""A data set: its splits, its sizes, and what must be remembered to treat new rows alike."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from torch import Tensor
 
 from deepcanon.core import AnyBatch, Graph, UsageError
 from deepcanon.core.turn import B
+from deepcanon.data.image_files import ImageFiles
 
 Kind = Literal["images", "points", "table", "text", "graph", "sequences"]
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset(Generic[B]):
-    """Each split is one batch that holds all its examples; a training batch is an index select of it.
+    """Each split is one batch of all its examples; a training batch is an index select of it.
 
     ``sizes`` are the constructor arguments that follow from the data. ``shape`` is that of one example. ``source`` says
     where the data come from, ``folder`` in which sub-folder of the data folder they are looked for. ``preprocessing``
@@ -57,13 +58,15 @@ class Dataset(Generic[B]):
         """The same data with a validation part, taken from the training part by ``seed`` where there is none."""
         if self.valid is not None or len(self.train) < 2:
             return self
-        order = torch.randperm(len(self.train), generator=torch.Generator().manual_seed(seed)).to(self.train.x.device)
+        order = torch.randperm(len(self.train), generator=torch.Generator().manual_seed(seed)).to(self.train.device)
         held = max(1, round(share * len(self.train)))
         valid, train = order[:held].sort().values, order[held:].sort().values
-        return replace(self, train=self.train.select(train), valid=self.train.select(valid))
+        return replace(self, train=self.train.part(train), valid=self.train.part(valid))
 
     def fingerprint(self) -> str:
         """SHA-256 over the training data, by which a run knows them again."""
+        if isinstance(self.train, ImageFiles):
+            return self.train.digest().hex()
         digest = hashlib.sha256()
         for tensor in _tensors(self.train):
             digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
@@ -79,7 +82,7 @@ def batches(split: B, size: int) -> Iterator[B]:
     [2, 2, 1]
     """
     for start in range(0, len(split), size):
-        yield split.select(torch.arange(start, min(start + size, len(split)), device=split.x.device))
+        yield split.select(torch.arange(start, min(start + size, len(split)), device=split.device))
 
 
 def _tensors(batch: AnyBatch) -> Iterator[Tensor]:

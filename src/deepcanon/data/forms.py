@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deepcanon.core import SemiBatch, UsageError
-from deepcanon.core.turn import B
+from deepcanon.core import Labelled, SemiBatch, UsageError
 from deepcanon.data import few_labels, streams, tokens, words
 from deepcanon.data.dataset import Dataset
+from deepcanon.data.image_files import ImageFiles
 from deepcanon.data.split import fixed_random
 
 THRESHOLD = 0.5
@@ -69,13 +69,16 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
         None if part is None else batch_in_form(part, form, levels, seed)
         for seed, part in enumerate((data.train, data.valid, data.test))
     )
-    preprocessing = {**data.preprocessing, "form": form}
+    before = data.preprocessing.get("form")
+    preprocessing = {**data.preprocessing, "form": f"{before}:{form}" if before else form}
     name = f"{data.name}:{form}"
     return replace(data, name=name, train=train, valid=valid, test=test, preprocessing=preprocessing)
 
 
-def batch_in_form(batch: B, form: str, levels: int, seed: int) -> B:
-    """One part of an image set in this form."""
+def batch_in_form(batch: Any, form: str, levels: int, seed: int) -> Any:
+    """One part of an image set in this form, in memory."""
+    if isinstance(batch, ImageFiles):
+        return Labelled(FORMS[form](batch.x, levels, seed), batch.y)
     return replace(batch, x=FORMS[form](batch.x, levels, seed))
 
 

@@ -2,53 +2,56 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
-from deepcanon.core import Batch, DataError, Labelled
+from deepcanon.core import Batch, DataError, Labelled, UsageError
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
 from deepcanon.data.hints import listed
+from deepcanon.data.image_files import LEVELS, SUFFIXES, ImageFiles, Reader, looks
 from deepcanon.data.split import cut, stratified_order, three_counts
 
-SUFFIXES = (".png", ".jpg", ".jpeg")
-CHANNELS = {"L": 1, "RGB": 3}
-"""The modes that are read: 8-bit grey and 8-bit colour."""
-LEVELS = 256
+MARK = "size="
+"""How the form begins that has all images cut to one size."""
+IN_MEMORY = 2**30
+"""As many bytes of images as are kept in memory; where there are more, all stay in their files."""
 PARTS = {"valid": ("val", "valid"), "test": ("test",)}
 """What the sub-folders beside ``train`` are called in data that are split already."""
 
 
-def load(path: Path, preprocessing: Mapping[str, Any] | None = None) -> Dataset[Labelled]:
+def load(path: Path, preprocessing: Mapping[str, Any] | None = None, size: int | None = None) -> Dataset[Labelled]:
     """The images of a folder, split by a fixed seed and stratified by class.
 
     Where its sub-folders are ``train`` and ``val``, and perhaps ``test``, each with one sub-folder per class, as those
-    of ImageNet are, these are the parts. With the ``preprocessing`` of an earlier load, classes keep their codes and
-    images must have the same shape.
+    of ImageNet are, these are the parts. Images may have different sizes and colours if a ``size`` is given, to which
+    each is cut: its largest square around the centre, scaled. With the ``preprocessing`` of an earlier load, classes
+    keep their codes and images must have the same shape.
     """
     parts = _parts_in(path)
-    batch, classes = _labelled(parts.get("train", path), preprocessing)
-    shape = tuple(batch.x.shape[1:])
+    whole, classes = _labelled(parts.get("train", path), preprocessing, size)
+    shape = whole.reader.shape
     fitted = {"classes": list(classes), "shape": list(shape), "levels": LEVELS}
-    test: Labelled | None
+    fitted |= {"size": size, "form": f"{MARK}{size}"} if size else {}
+    test: ImageFiles | None
     if parts:
-        train, valid = batch, _labelled(parts["valid"], fitted)[0]
-        test = _labelled(parts["test"], fitted)[0] if "test" in parts else None
+        train, valid = whole, _labelled(parts["valid"], fitted, size)[0]
+        test = _labelled(parts["test"], fitted, size)[0] if "test" in parts else None
     else:
-        counts = three_counts(len(batch), str(path))
-        train, valid, test = (batch.select(rows) for rows in cut(stratified_order(batch.y.numpy(), seed=0), counts))
+        counts = three_counts(len(whole), str(path))
+        train, valid, test = (whole.part(rows) for rows in cut(stratified_order(whole.y.numpy(), seed=0), counts))
     return Dataset(
-        name=str(path),
+        name=f"{path}:{MARK}{size}" if size else str(path),
         kind="images",
-        train=train,
-        valid=valid,
-        test=test,
+        train=_held(train),
+        valid=_held(valid),
+        test=None if test is None else _held(test),
         sizes=image_sizes(shape, classes=len(classes)),
         shape=shape,
         labels=classes,
@@ -65,19 +68,32 @@ def apply(path: Path, preprocessing: Mapping[str, Any], labelled: bool = True) -
     files = _images_in(path)
     if not files and not labelled:
         files = [image for folder in _folders_in(path) for image in _images_in(folder)]
+    size = preprocessing.get("size")
     if not files:
-        return _labelled(path, preprocessing)[0]
-    x = _read_all(files)
-    _check_shape(path, x, preprocessing)
-    return Batch(x)
+        return _held(_labelled(path, preprocessing, size)[0])
+    return Batch(_reader(path, files[0], preprocessing, size)(files))
 
 
 def read_image(file: Path) -> Batch:
     """One image as a batch of one, (1, channels, height, width) in [0, 1]."""
-    return Batch(_read_all([file]))
+    return Batch(Reader.for_images_like(file)([file]))
 
 
-def _labelled(path: Path, preprocessing: Mapping[str, Any] | None) -> tuple[Labelled, tuple[str, ...]]:
+def read_form(name: str, form: str) -> int:
+    """The size that a form asks for.
+
+    >>> read_form("photos", "size=64")
+    64
+    """
+    found = re.fullmatch(rf"{MARK}([1-9]\d*)", form)
+    if found is None:
+        raise UsageError(f"images are cut to one size by {name}:{MARK}64; got {name}:{form}")
+    return int(found[1])
+
+
+def _labelled(
+    path: Path, preprocessing: Mapping[str, Any] | None, size: int | None
+) -> tuple[ImageFiles, tuple[str, ...]]:
     folders = _folders_in(path)
     if not folders:
         raise DataError(f"{path} has no sub-folders; put the images of each class into one of its name")
@@ -98,10 +114,28 @@ def _labelled(path: Path, preprocessing: Mapping[str, Any] | None) -> tuple[Labe
             raise DataError(f"{folder} has no images ({', '.join(SUFFIXES)})")
         files += images
         codes += [classes.index(folder.name)] * len(images)
-    x = _read_all(files)
-    if preprocessing is not None:
-        _check_shape(path, x, preprocessing)
-    return Labelled(x, torch.tensor(codes)), classes
+    return ImageFiles(files, torch.tensor(codes), _reader(path, files[0], preprocessing, size)), classes
+
+
+def _reader(path: Path, first: Path, preprocessing: Mapping[str, Any] | None, size: int | None) -> Reader:
+    """A reader of images like the first, which must look as those of the training data where these are known."""
+    reader = Reader.for_images_like(first, size)
+    if preprocessing is None:
+        return reader
+    known = tuple(preprocessing["shape"])
+    if size is not None:
+        return replace(reader, shape=known)
+    if reader.shape != known:
+        raise DataError(f"the images in {path} are {looks(reader.shape)}, but the training data are {looks(known)}")
+    return reader
+
+
+def _held(images: ImageFiles) -> Labelled:
+    """The images in memory if they are few, else in their files, of which each is known to fit."""
+    if len(images) * math.prod(images.reader.shape) * 4 <= IN_MEMORY:
+        return Labelled(images.x, images.y)
+    images.reader.check(images.files)
+    return images
 
 
 def _parts_in(path: Path) -> dict[str, Path]:
@@ -121,43 +155,3 @@ def _images_in(folder: Path) -> list[Path]:
     return sorted(
         file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES and not file.name.startswith(".")
     )
-
-
-def _read_all(files: list[Path]) -> Tensor:
-    """The images as (N, channels, height, width) in [0, 1]; all must look like the first."""
-    first = _read(files[0])
-    pixels = np.empty((len(files), *first.shape), dtype=np.uint8)
-    for place, file in enumerate(files):
-        image = _read(file)
-        if image.shape != first.shape:
-            raise DataError(
-                f"all images must agree: {file} is {_looks(image.shape)}, but {files[0]} is {_looks(first.shape)}"
-            )
-        pixels[place] = image
-    return torch.from_numpy(pixels).float() / (LEVELS - 1)
-
-
-def _read(file: Path) -> NDArray[np.uint8]:
-    from PIL import Image
-
-    try:
-        with Image.open(file) as image:
-            if image.mode not in CHANNELS:
-                raise DataError(f"{file} has the mode {image.mode}; convert it to 8-bit grey (L) or colour (RGB)")
-            pixels = np.asarray(image).reshape(image.height, image.width, CHANNELS[image.mode])
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{file} is no readable image: {error}") from error
-    return np.moveaxis(pixels, -1, 0)
-
-
-def _check_shape(path: Path, x: Tensor, preprocessing: Mapping[str, Any]) -> None:
-    found, known = tuple(x.shape[1:]), tuple(preprocessing["shape"])
-    if found != known:
-        raise DataError(f"the images in {path} are {_looks(found)}, but the training data are {_looks(known)}")
-
-
-def _looks(shape: tuple[int, ...]) -> str:
-    channels, height, width = shape
-    return f"{width}x{height} {'grey' if channels == 1 else 'colour'}"

@@ -15,15 +15,16 @@ from deepcanon.data.dataset import Dataset, Kind
 from deepcanon.data.entry import Entry
 from deepcanon.data.forms import FORMS, batch_in_form, check_form, in_form
 from deepcanon.data.hints import did_you_mean
+from deepcanon.data.image_files import LEVELS
 
 
 def load_data(name: str, *, target: str | None = None, preprocessing: Mapping[str, Any] | None = None) -> Dataset[Any]:
     """The data of this name: a known set, ``file.csv`` or a folder of images by class.
 
     ``target`` names the column of a CSV file that is to be predicted. ``preprocessing`` is what an earlier load has
-    fitted (``Dataset.preprocessing``); a file or folder is then treated by it. Image sets also come as ``name:binary``
-    and ``name:dequantised``, texts as ``name:words`` and, in their order, ``name:stream``, and whatever has classes as
-    ``name:labels=40``, with all other labels hidden.
+    fitted (``Dataset.preprocessing``); a file or folder is then treated by it. ``folder:size=64`` cuts images of all
+    sizes to 64x64. Image sets also come as ``name:binary`` and ``name:dequantised``, texts as ``name:words`` and, in
+    their order, ``name:stream``, and whatever has classes as ``name:labels=40``, with all other labels hidden.
 
     >>> load_data("digits:binary").train.x.unique()
     tensor([0., 1.])
@@ -33,9 +34,10 @@ def load_data(name: str, *, target: str | None = None, preprocessing: Mapping[st
     deepcanon.core.errors.UsageError: there are no data 'monos'; did you mean moons?
     """
     base, forms = _parted(name)
+    size, forms = _sized(base, forms)
     for form in forms:  # before a download begins
         check_form(base, _kind(base), form)
-    data = _plain(base, target, preprocessing)
+    data = _plain(base, target, preprocessing, size)
     for form in forms:
         data = in_form(data, form)
     return data
@@ -52,11 +54,14 @@ def load_rows(name: str, preprocessing: Mapping[str, Any], *, labelled: bool = T
         known: AnyBatch = load_data(name).split("test")
         return known
     kind, path = _kind(base), Path(base).expanduser()
+    size, forms = _sized(base, forms)
+    if size not in (None, preprocessing.get("size")):
+        raise UsageError(f"new images are cut as those of the training were; leave out ':{image_folder.MARK}{size}'")
     for form in forms:
         check_form(base, kind, form)
     batch = (table.apply if kind == "table" else image_folder.apply)(path, preprocessing, labelled)
     for form in (form for form in forms if form in FORMS):  # of new rows no label is hidden
-        batch = batch_in_form(batch, form, image_folder.LEVELS, seed=2)
+        batch = batch_in_form(batch, form, LEVELS, seed=2)
     return batch
 
 
@@ -87,13 +92,13 @@ def entries() -> Mapping[str, Entry]:
     return {entry.name: entry for entry in sorted(found, key=lambda entry: (len(entry.remote.files), entry.name))}
 
 
-def _plain(name: str, target: str | None, preprocessing: Mapping[str, Any] | None) -> Dataset[Any]:
+def _plain(name: str, target: str | None, preprocessing: Mapping[str, Any] | None, size: int | None) -> Dataset[Any]:
     entry, kind, path = entries().get(name), _kind(name), Path(name).expanduser()
     if entry is None and kind == "table":
         return table.load(path, target, preprocessing)
     if target is not None:
         raise UsageError(f"a target is a column of a CSV file, and {name} is none; leave out the target {target!r}")
-    return image_folder.load(path, preprocessing) if entry is None else entry.load(entry)
+    return image_folder.load(path, preprocessing, size) if entry is None else entry.load(entry)
 
 
 def _kind(name: str) -> Kind:
@@ -119,6 +124,18 @@ def _parted(name: str) -> tuple[str, tuple[str, ...]]:
         return name, ()
     base, forms = _parted(base)
     return base, (*forms, form)
+
+
+def _sized(base: str, forms: tuple[str, ...]) -> tuple[int | None, tuple[str, ...]]:
+    """The size to which the images of a folder are to be cut, and the other forms."""
+    asked = [form for form in forms if form.startswith(image_folder.MARK)]
+    if not asked:
+        return None, forms
+    if base in entries() or _kind(base) != "images":
+        raise UsageError(f"{base} is no folder of images, whose sizes may differ; leave out ':{asked[0]}'")
+    if forms[0] != asked[0] or len(asked) > 1:
+        raise UsageError(f"the size comes once and first: {base}:{':'.join([asked[0], *set(forms) - set(asked)])}")
+    return image_folder.read_form(base, asked[0]), forms[1:]
 
 
 def _unknown(name: str, path: Path) -> UsageError:

@@ -42,6 +42,8 @@ from deepcanon.pictures.texts import HELD_OUT, text_picture
 from deepcanon.pictures.words import word_pictures
 
 CHUNK = 1024
+FROM_FILES = 1000
+"""On how many examples a model is shown that do not lie in memory."""
 MAPPED = 2000
 COLUMNS = 10
 GRID = 64
@@ -102,6 +104,8 @@ class _Scene:
     def of(cls, model: Model[Any], data: Data, seed: int) -> _Scene:
         part = next((part for part in ("test", "valid") if getattr(data, part)), "train")
         batch: Batch = getattr(data, part)
+        if not batch.in_memory:
+            batch = _spread(batch, FROM_FILES)
         device = next((t.device for t in (*model.parameters(), *model.buffers())), batch.x.device)
         batch = batch.to(device)
         real = batch.x.is_floating_point() and batch.x.layout == torch.strided and batch.x.numel() > 0
@@ -120,9 +124,13 @@ class _Scene:
         return Generator(self.batch.x.device).manual_seed(self.seed)
 
     def some(self, count: int) -> Batch:
-        """Examples spread evenly over the part, so that data sorted by class show all classes."""
-        count = min(count, len(self.batch))
-        return self.batch.select(torch.arange(count, device=self.batch.x.device) * len(self.batch) // count)
+        return _spread(self.batch, count)
+
+
+def _spread(batch: Batch, count: int) -> Batch:
+    """Examples spread evenly over the part, so that data sorted by class show all classes."""
+    count = min(count, len(batch))
+    return batch.select(torch.arange(count, device=batch.device) * len(batch) // count)
 
 
 def _in_chunks(answer: Callable[[Batch], Tensor], batch: Batch) -> Tensor:

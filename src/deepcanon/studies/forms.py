@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from deepcanon.core import Support
-from deepcanon.data import Dataset, load_data
+from deepcanon.data import Dataset, image_folder, load_data
 from deepcanon.data.few_labels import MARK
 from deepcanon.data.forms import in_form
 
@@ -27,7 +27,9 @@ class Forms:
         self.given = load_data(name, target=target)
         self.given.split("test")
         form = self.given.preprocessing.get("form")
-        base = load_data(name.removesuffix(f":{form}"), target=target) if form else self.given
+        size = [part for part in (form or "").split(":") if part.startswith(image_folder.MARK)]
+        plain = ":".join([name.removesuffix(f":{form}"), *size])
+        base = load_data(plain, target=target) if form else self.given
         self._hidden = [part for part in (form or "").split(":") if part.startswith(MARK)]
         self._made: dict[Form, Dataset[Any]] = {}
         self._base = base
