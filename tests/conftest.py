@@ -1,4 +1,8 @@
-"""What all tests share: one thread, so that numbers repeat, and pictures without a screen."""
+"""What all tests share: one thread, so that numbers repeat, and pictures only where they are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
 
 import matplotlib
 import pytest
@@ -6,6 +10,22 @@ import torch
 
 matplotlib.use("Agg")
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _undrawn() -> Iterator[None]:
+    """Runs without pictures, which take longer to draw than most models of the tests to train."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("deepcanon.pictures.draw_run", lambda *_: [])
+        yield
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs with their pictures, for a test that looks at them."""
+    from deepcanon.pictures.run import draw_run
+
+    monkeypatch.setattr("deepcanon.pictures.draw_run", draw_run)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -48,28 +48,16 @@ def call() -> Call:
     return call
 
 
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs without pictures, which take longer to draw than these small models to train."""
-    monkeypatch.setattr("deepcanon.pictures.draw_run", _draw_nothing)
-
-
-def _draw_nothing(*_: object) -> list[Path]:
-    return []
-
-
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
     """A folder with a run of each model, trained for a moment."""
     folder = tmp_path_factory.mktemp("runs")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deepcanon.pictures.draw_run", _draw_nothing)
-        for model, data, *more in (
-            ("mlp", "digits", "--hidden", "16", "--epochs", "2"),
-            ("vae", "digits", "--latent", "3", "--hidden", "16", "--epochs", "1"),
-            ("gan", "eight-gaussians", "--hidden", "8", "--steps", "5"),
-            ("hopfield", "digits:binary"),
-        ):
-            trained = call("train", model, "--data", data, "--out", folder / model, "--threads", "1", *more)
-            assert trained.code == 0, trained.stderr
+    for model, data, *more in (
+        ("mlp", "digits", "--hidden", "16", "--epochs", "2"),
+        ("vae", "digits", "--latent", "3", "--hidden", "16", "--epochs", "1"),
+        ("gan", "eight-gaussians", "--hidden", "8", "--steps", "5"),
+        ("hopfield", "digits:binary"),
+    ):
+        trained = call("train", model, "--data", data, "--out", folder / model, "--threads", "1", *more)
+        assert trained.code == 0, trained.stderr
     return folder

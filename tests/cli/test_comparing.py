@@ -21,7 +21,6 @@ from deepcanon.studies.words import compare_command, run_commands
 from deepcanon.train import Run
 
 Call = Callable[..., Any]
-pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +37,10 @@ def iris(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compared(iris: Path, tmp_path_factory: pytest.TempPathFactory, call: Call) -> tuple[Path, dict[str, Any]]:
     """A comparison of classifiers and densities on one file, with its answer."""
     out = tmp_path_factory.mktemp("runs") / "compared"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deepcanon.pictures.draw_run", lambda *_: [])  # the report draws its own
-        answer = call(
-            "compare", "softmax_regression", "vae:hidden=8/4,latent=1", "gaussian", "--data", iris, "--target", "kind",
-            "--out", out, "--threads", "1", "--json",
-        )  # fmt: skip
+    answer = call(
+        "compare", "softmax_regression", "vae:hidden=8/4,latent=1", "gaussian", "--data", iris, "--target", "kind",
+        "--out", out, "--threads", "1", "--json",
+    )  # fmt: skip
     assert answer.code == 0, answer.stderr
     return out, answer.json
 

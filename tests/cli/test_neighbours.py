@@ -11,7 +11,6 @@ import pytest
 import deepcanon as dc
 
 Call = Callable[..., Any]
-pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 @pytest.fixture(scope="module")
@@ -19,9 +18,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = dc.load_data("text:words=20")
     model = dc.find("word2vec")(vocab=data.sizes["vocab"], latent=8)
     folder = tmp_path_factory.mktemp("words") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deepcanon.pictures.draw_run", lambda *_: [])
-        dc.fit(model, data, out=folder, quiet=True, steps=30)
+    dc.fit(model, data, out=folder, quiet=True, steps=30)
     return folder
 
 

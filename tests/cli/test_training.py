@@ -18,7 +18,6 @@ from deepcanon.data import load_rows
 from deepcanon.train import Run
 
 Call = Callable[..., Any]
-pytestmark = pytest.mark.usefixtures("undrawn")
 KEYS = {"run", "model", "data", "parameters", "steps", "seconds", "train", "valid", "test"}
 
 

@@ -34,7 +34,6 @@ def base(call: Call, tmp_path: Path) -> Path:
     return tmp_path / "base"
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_lora_adapts_a_trained_model_and_gives_it_back_merged(call: Call, tmp_path: Path, base: Path) -> None:
     run, plain = tmp_path / "lora", tmp_path / "plain"
     words = ["--model", base, "--rank", "2", "--data", "digits", "--steps", "20", "--threads", "1", "--json"]
@@ -64,7 +63,6 @@ def test_lora_adapts_a_trained_model_and_gives_it_back_merged(call: Call, tmp_pa
     assert call("unwrap", base, "--out", plain).stderr.endswith("holds a mlp, which wraps no other model\n")
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_method_is_written_as_onnx(call: Call, tmp_path: Path, base: Path) -> None:
     pytest.importorskip("onnxscript", reason="needs deepcanon[onnx]")
     run = tmp_path / "lora"
@@ -74,7 +72,6 @@ def test_a_method_is_written_as_onnx(call: Call, tmp_path: Path, base: Path) -> 
     assert answer.json["difference"] < 1e-5
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_run_that_does_not_suit_is_refused_in_one_sentence(call: Call, tmp_path: Path, base: Path) -> None:
     for words, sentence in (
         (["--model", base, "--data", "moons"], "features is 2 in moons, but 64 in the model of"),
@@ -115,7 +112,6 @@ def test_few_labels_are_shown_beside_what_learns_without_the_unlabelled_examples
     assert Run.open(run).info["model"]["arguments"]["model"]["arguments"]["hidden"] == [16]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_methods_are_compared_with_plain_models(call: Call, tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     rows.write_text("a,b,kind\n" + "".join(f"{i % 7},{i % 5 + 9 * (i % 2)},{'xy'[i % 2]}\n" for i in range(80)))
@@ -128,7 +124,6 @@ def test_methods_are_compared_with_plain_models(call: Call, tmp_path: Path) -> N
     assert "--model mlp --model.hidden 4 --weight 0.5" in commands[0]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_without_data_few_labels_of_the_digits_are_learned_from(call: Call, tmp_path: Path) -> None:
     words = ["--model", "softmax_regression", "--steps", "3", "--out", tmp_path / "run", "--json"]
     answer = call("train", "fixmatch", *words)
@@ -136,7 +131,6 @@ def test_without_data_few_labels_of_the_digits_are_learned_from(call: Call, tmp_
     assert answer.json["data"] == "digits:labels=40"
 
 
-@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains_around_a_network_of_digits(call: Call, tmp_path: Path, method: str) -> None:
     words = ["--model", "mlp", "--model.hidden", "8", "--data", "digits", "--steps", "4", "--threads", "1", "--json"]
@@ -146,7 +140,6 @@ def test_every_method_trains_around_a_network_of_digits(call: Call, tmp_path: Pa
     assert call("evaluate", tmp_path, "--json").json["test"] == trained.json["test"]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_trained_body_learns_another_number_of_classes(call: Call, tmp_path: Path, base: Path) -> None:
     rows = dc.load_data("digits").split("train")
     blurred = rows.x[:200].flatten(1) + 0.01 * torch.randn(200, 64)

@@ -23,7 +23,6 @@ from deepcanon import catalogue
 from deepcanon.core import Model, Sequences, Terms
 
 Call = Callable[..., Any]
-pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 class Alphabet(Model[Sequences]):

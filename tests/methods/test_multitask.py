@@ -13,7 +13,6 @@ from sklearn.metrics import log_loss
 from torch.nn.functional import cross_entropy
 
 import deepcanon as dc
-from deepcanon import pictures
 from deepcanon.core import Labelled, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.methods.multitask import Multitask
@@ -74,8 +73,7 @@ def test_without_further_tasks_the_run_is_the_plain_one_bit_for_bit() -> None:
     assert not torch.equal(plain["net.0.weight"], shared["net.0.weight"])
 
 
-def test_all_tasks_are_learned_and_come_back_from_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "draw_run", lambda *_: [])
+def test_all_tasks_are_learned_and_come_back_from_a_run(tmp_path: Path) -> None:
     torch.manual_seed(0)
     data = dc.load_data("digits")
     model = MLP(features=64, classes=10, hidden=(32,))

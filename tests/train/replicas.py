@@ -77,7 +77,7 @@ def main(folder: Path) -> None:
     tensors = first_gradient(data.train, world)
     for name in ("mlp", "mlp_dropout", "vae", "gan", "by_hand"):
         model = make(name)
-        out = folder / f"run-{name}-{world.size}"
+        out = folder / f"run-{name}-{world.size}" if name == "mlp" else None
         dc.fit(model, data, out=out, steps=50, batch_size=33, checkpoint_every=20, quiet=True)
         tensors |= {f"{name}/{key}": value for key, value in model.state_dict().items()}
     searching = make("mlp")

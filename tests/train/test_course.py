@@ -88,10 +88,7 @@ class Breaks(Observer):
 
 
 @pytest.mark.parametrize("step", [7, 10, 15, 18, 27])
-def test_broken_off_anywhere_and_resumed_it_ends_with_the_same_bits(
-    step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("deepcanon.pictures.draw_run", lambda *_: None)  # they are slow, and not what is asked here
+def test_broken_off_anywhere_and_resumed_it_ends_with_the_same_bits(step: int, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"epochs": 6, "batch_size": 8, "batch_size_schedule": GROWING, "checkpoint_every": 1}
     model, data = setting()
     dc.fit(model, data, quiet=True, **settings)

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import deepcanon as dc
@@ -264,6 +265,17 @@ def test_a_bar_in_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert "Classifier epoch 4/4" in said
     assert "steps/s" in said
     assert "100%" in said
+
+
+@pytest.mark.usefixtures("drawn")
+def test_a_run_leaves_its_pictures(tmp_path: Path) -> None:
+    model, batch = Classifier.example()
+    dc.fit(model, dc.from_tensors(batch.x, batch.y), out=tmp_path / "run", quiet=True)
+    drawn = {path.stem: path for path in Run.open(tmp_path / "run").pictures.glob("*.png")}
+    assert {"curves", "confusion"} <= drawn.keys()
+    for path in drawn.values():
+        with Image.open(path) as image:
+            assert len(np.unique(np.asarray(image))) > 20, f"{path.name} shows nothing"
 
 
 def test_the_log_tells_what_happened(tmp_path: Path) -> None:
