@@ -8,7 +8,7 @@ from torch import Tensor
 
 from deepcanon.core import UsageError
 from deepcanon.pictures import decision_map, latent_map, scatter, truth_plot
-from deepcanon.pictures.points import principal_plane
+from deepcanon.pictures.points import function_plot, principal_plane
 from deepcanon.pictures.style import colours
 
 
@@ -94,3 +94,12 @@ def test_predictions_against_truth_say_the_explained_variance() -> None:
         assert axes.get_title(loc="left") == f"target {j + 1}: R² = {score:.3f}"
     constant = truth_plot(torch.zeros(3, 1), torch.zeros(3, 1)).axes[0]
     assert "constant" in constant.get_title(loc="left")
+
+
+def test_a_function_of_the_line_is_drawn_over_its_examples() -> None:
+    x = cloud(30, 1)
+    (axes,) = function_plot(lambda places: 2 * places, x, x.square()).axes
+    places, values = axes.lines[0].get_data()
+    assert np.allclose(np.asarray(values), 2 * np.asarray(places))
+    assert np.asarray(places)[[0, -1]] == pytest.approx([float(x.min()), float(x.max())])
+    assert np.allclose(np.asarray(axes.collections[0].get_offsets())[:, 1], x.square()[:, 0])

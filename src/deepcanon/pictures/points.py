@@ -146,6 +146,26 @@ def truth_plot(predicted: Tensor, true: Tensor, title: str = "") -> Figure:
     return figure
 
 
+def function_plot(predict: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, title: str = "") -> Figure:
+    """A regression on the line: what is predicted everywhere over the examples, one panel per target.
+
+    ``predict`` maps (B, 1) to (B, targets).
+    """
+    places, truth = (t.detach().cpu().double().reshape(len(t), -1) for t in (x, y))
+    low, high = float(places.min()), float(places.max())
+    grid = torch.linspace(low, high, 1001, dtype=torch.float64).unsqueeze(1)
+    guess = predict(grid.to(x)).detach().cpu().double().reshape(len(grid), -1)
+    targets = truth.shape[1]
+    figure = new_figure(6.4 * targets, 3.8, title)
+    for j in range(targets):
+        axes = figure.add_subplot(1, targets, j + 1)
+        axes.scatter(places[:, 0], truth[:, j], s=12, color=MUTED, alpha=0.5, linewidths=0, label="examples")
+        axes.plot(grid[:, 0], guess[:, j], color=PALETTE[0], linewidth=1.8, label="predicted")
+        dress(axes, f"target {j + 1}" if targets > 1 else "", "x", "y")
+        legend(axes)
+    return figure
+
+
 def principal_plane(z: Tensor) -> tuple[Tensor, tuple[str, str]]:
     """Codes in two dimensions, (B, 2), with the names of the axes: themselves, or their principal components."""
     codes = z.detach().cpu().double().flatten(1)

@@ -36,7 +36,7 @@ from deepcanon.pictures.filters import filter_grid, responses
 from deepcanon.pictures.graphs import class_graph
 from deepcanon.pictures.images import Limits, image_grids, rows
 from deepcanon.pictures.matrices import confusion
-from deepcanon.pictures.points import decision_map, latent_map, scatter, truth_plot
+from deepcanon.pictures.points import decision_map, function_plot, latent_map, scatter, truth_plot
 from deepcanon.pictures.style import save
 from deepcanon.pictures.texts import HELD_OUT, text_picture
 from deepcanon.pictures.words import word_pictures
@@ -205,7 +205,11 @@ def _regressed(scene: _Scene) -> dict[str, Figure]:
     if not isinstance(model, Predicts) or not isinstance(batch, Labelled) or not batch.y.is_floating_point():
         return {}
     guess = _in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
-    return {"predictions": truth_plot(guess, batch.y, f"Predictions on {scene.part}: {len(guess)} examples")}
+    drawn = {"predictions": truth_plot(guess, batch.y, f"Predictions on {scene.part}: {len(guess)} examples")}
+    if batch.x.shape[1:].numel() == 1 and len(batch.inputs) == 1:
+        title = f"{model.name()} on {scene.data.name}, with {scene.part} data"
+        drawn["function"] = function_plot(lambda x: model.predict(x, how="mean"), batch.x, batch.y, title)
+    return drawn
 
 
 def _sampled(scene: _Scene) -> dict[str, Figure]:
