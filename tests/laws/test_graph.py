@@ -223,6 +223,11 @@ def test_the_kind_needs_a_graph() -> None:
         check(nn.Identity(), "graph")
 
 
+def test_what_is_no_graph_layer_is_told_so_once() -> None:
+    with pytest.raises(UsageError, match=r"Linear cannot be called as a graph layer f\(x, edge_index\)"):
+        check(nn.Linear(3, 2), "graph")
+
+
 def test_features_may_be_sparse_and_weights_single() -> None:
     class Single(Layer):
         def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:

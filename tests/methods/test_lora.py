@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -10,12 +11,14 @@ import torch
 from torch import Tensor, nn
 
 import deepcanon as dc
-from deepcanon.core import Labelled, Model, Terms, UsageError, describe
+from deepcanon.core import Labelled, Model, Sequences, Terms, UsageError, describe
 from deepcanon.core.toy import Toy
+from deepcanon.data import Dataset
 from deepcanon.methods.lora import LoRA, LowRank, candidates
 from deepcanon.models.adversarial.gan import GAN
 from deepcanon.models.energy.hopfield import Hopfield
 from deepcanon.models.feedforward.mlp import MLP
+from deepcanon.models.recurrent.lstm import LSTM
 from deepcanon.models.variational.vae import VAE
 
 
@@ -200,3 +203,12 @@ def test_a_layer_that_is_not_there_gets_the_list_of_those_that_are() -> None:
         LoRA(MLP(features=2, classes=2), rank=0)
     with pytest.raises(UsageError, match="it has none"):
         LoRA(Hopfield.example()[0])
+
+
+def test_the_model_inside_knows_the_symbols_of_the_data(tmp_path: Path) -> None:
+    story = Sequences(torch.randint(3, (4, 6)), torch.full((4,), 6))
+    data: Dataset[Any] = Dataset(name="story", kind="text", train=story, sizes={"vocab": 3}, symbols=("a", "b", "c"))
+    method = LoRA(LSTM(vocab=3, embedding=4, units=5))
+    dc.fit(method, data, out=tmp_path, quiet=True, steps=1)
+    again: Any = dc.load(tmp_path)
+    assert method.model.symbols == again.model.symbols == again.symbols == ("a", "b", "c")

@@ -4,6 +4,9 @@ A mask is boolean, (queries, keys) or (B, 1, queries, keys), and True where a qu
 ``weights(query, key, mask)``, (B, heads, queries, keys). Layers of torch's kind, whose masks say what is hidden, are
 asked in their own way. The examples are sequences of vectors, (B, T, width). A model that reads symbols has
 ``read(symbols, state)``, which reads on from what it has read, and may have ``attention_maps(symbols)``.
+
+``torch.nn.MultiheadAttention`` breaks two of them: what is no number spreads from a hidden place, and a query that may
+look nowhere gets no number.
 """
 
 from __future__ import annotations

@@ -168,6 +168,13 @@ def check_graph(module: nn.Module, batch: Any) -> list[Finding]:
     """What the laws of graph layers find in any module that is called with features and edges."""
     if not isinstance(batch, GraphBatch):
         raise UsageError("a graph layer is checked on a graph: GraphBatch(x, y, mask, graph)")
+    try:
+        tried, x, edges, _ = _precise(module, batch)
+        with torch.no_grad():
+            tried(x, edges)
+    except TypeError as error:  # what is no graph layer breaks every law in the same way
+        name = type(module).__name__
+        raise UsageError(f"{name} cannot be called as a graph layer f(x, edge_index): {error}") from error
     return findings(LAWS, module, batch)
 
 

@@ -89,7 +89,9 @@ def load(folder: str | Path, *, find: Find) -> Model[Any]:
 def _built(run: Run, find: Find) -> Model[Any]:
     with randomness.kept():  # initial weights are drawn, then replaced
         model = build(run.info["model"], find)
-    model.symbols = tuple(run.info["data"]["symbols"])
+    for part in model.modules():
+        if isinstance(part, Model):  # a method wraps others, which know the symbols too
+            part.symbols = tuple(run.info["data"]["symbols"])
     return model
 
 

@@ -74,8 +74,9 @@ class Trainer:
         if watching and self.data.valid is None:
             raise UsageError(f"{data.name} is too small to hold out validation data; leave out patience and watch")
         self.model = model.to(self.device)
-        self.model.symbols = data.symbols
         self.learners = [module for module in model.modules() if isinstance(module, Model)]  # a method wraps others
+        for learner in self.learners:
+            learner.symbols = data.symbols
         self.world.spread(model.state_dict().values())
         with frozen(model, settings.freeze):
             self.players = players(model, settings, self.world)

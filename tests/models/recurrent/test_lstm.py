@@ -100,6 +100,9 @@ def test_a_state_is_carried_only_to_where_the_text_goes_on() -> None:
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     with pytest.raises(UsageError, match="states of 2 streams are carried, but the batch has 3 rows"):
         model.train().loss(whole.select(torch.arange(3)))
+    unordered = Sequences(whole.x, whole.lengths)
+    with pytest.raises(UsageError, match="these data come in no order: add ':stream' to their name"):
+        dc.fit(model, Dataset(name="story", kind="text", train=unordered, sizes={"vocab": 7}), quiet=True, steps=1)
 
 
 def test_a_split_batch_carries_the_same_states() -> None:

@@ -83,8 +83,13 @@ class RecurrentLanguage(Model[Sequences]):
         return "categorical"
 
     def prepare(self, data: Iterable[Sequences]) -> None:
-        """Refuse symbols that are not in the vocabulary, and batches of more streams than are carried."""
+        """Refuse symbols that are not in the vocabulary, and data along which no state can be carried."""
         for batch in data:
+            if self.streams and not isinstance(batch, Stream):
+                raise UsageError(
+                    f"the states of {self.streams} streams are to be carried along the text, but these data come in "
+                    "no order: add ':stream' to their name, or leave out streams"
+                )
             check_lengths(batch.x, batch.lengths)
             check_symbols(batch.x, batch.lengths, self.vocab)
 
