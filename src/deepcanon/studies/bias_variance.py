@@ -12,12 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.polynomial import legendre
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.func import functional_call, stack_module_state, vmap
 
 from deepcanon.core import Model, UsageError
 from deepcanon.pictures.finding import Finding
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
+from deepcanon.studies.side_by_side import fit_side_by_side
 from deepcanon.train.randomness import kept, seed_torch
 
 Floats = NDArray[np.float64]
@@ -171,31 +170,14 @@ def _truth(x: Floats) -> Floats:
 
 
 def _networks(mlp: type[Model[Any]], width: int, x: Floats, y: Floats, steps: int, seed: int) -> tuple[Floats, Floats]:
-    """What networks of this width say at the places, and what they leave at their examples: one for each row of y.
-
-    They are trained side by side; Adam treats each number by itself, so that none knows of the others.
-    """
+    """What networks of this width say at the places, and what they leave at their examples: one for each row of y."""
     with kept():
         seed_torch(seed)
         models = [mlp(features=1, targets=1, hidden=(width,), activation="tanh") for _ in y]
-    parameters, _ = stack_module_state(models)
-    leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
-
-    def says(own: Mapping[str, Tensor], at: Tensor) -> Tensor:
-        output: Tensor = functional_call(models[0], dict(own), (at,))
-        return output[:, 0]
-
     inputs, places = (torch.from_numpy(part).float().unsqueeze(1) for part in (x, PLACES))
-    targets = torch.from_numpy(y).float()
-    every = vmap(says, in_dims=(0, None))
-    optimizer = torch.optim.Adam(leaves.values(), lr=RATE)
-    for _ in range(steps):
-        loss = (every(leaves, inputs) - targets).square().mean(1).sum()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    with torch.no_grad():
-        return every(leaves, places).double().numpy(), (targets - every(leaves, inputs)).double().numpy()
+    targets = torch.from_numpy(y).float().unsqueeze(-1)
+    says = fit_side_by_side(models, inputs, targets, steps=steps, lr=RATE)
+    return says(places).squeeze(-1).double().numpy(), (targets - says(inputs)).squeeze(-1).double().numpy()
 
 
 def _telling(degrees: Sequence[int], best: int) -> list[int]:

@@ -1,0 +1,208 @@
+"""The lottery of first weights: a small network inside a large one that learns as well, if it begins as it began."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from deepcanon.core import Model, UsageError
+from deepcanon.data import Dataset, load_data
+from deepcanon.pictures.finding import Finding
+from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
+from deepcanon.train import fit
+from deepcanon.train.randomness import kept, seed_from, seed_torch
+
+ARMS = {
+    "ticket": "winning ticket: found mask, first weights",
+    "anew": "found mask, other weights",
+    "random": "random mask, first weights",
+}
+"""What is trained at each size, by name."""
+
+Masks = dict[str, Tensor]
+
+
+def lottery(
+    mlp: type[Model[Any]],
+    pruned: type[Model[Any]],
+    *,
+    data: str = "digits",
+    hidden: int = 100,
+    kept_shares: tuple[float, ...] = (0.5, 0.2, 0.1, 0.05, 0.03, 0.02),
+    seeds: int = 3,
+    steps: int = 200,
+    lr: float = 0.005,
+    seed: int = 0,
+) -> Finding:
+    r"""The largest weights of a trained network, begun again as they began, learn better than others of that number.
+
+    .. math:: m = \mathbb 1\bigl[\lvert \theta_T \rvert > t\bigr]: \qquad
+              \text{ticket}\; m \odot \theta_0, \qquad \text{anew}\; m \odot \theta_0', \qquad
+              \text{random}\; \pi(m) \odot \theta_0
+
+    A network is trained from :math:`\theta_0`, and its largest weights are the mask m. Three small networks are then
+    trained with the same data, in the same order, for as many steps: the mask with the first weights, the mask with
+    other weights from the same distribution, and the first weights with the mask shuffled within each layer. All is
+    repeated with other seeds and compared seed by seed.
+
+    References:
+        | The Lottery Ticket Hypothesis: Finding Sparse, Trainable Neural Networks (Frankle and Carbin, 2019),
+          https://arxiv.org/abs/1803.03635
+
+    Arguments:
+        mlp: The network.
+        pruned: The method that prunes, and keeps what is pruned at zero.
+        data: The data set, of labelled examples with classes.
+        hidden: The hidden units of the network.
+        kept_shares: Which shares of the weights to keep.
+        seeds: How many networks to draw.
+        steps: The steps of each training.
+        lr: The learning rate.
+        seed: What all draws follow from.
+    """
+    if not all(0 < share < 1 for share in kept_shares) or not kept_shares:
+        raise UsageError(f"kept_shares are shares of the weights, above 0 and below 1 (got {kept_shares})")
+    loaded = load_data(data)
+    if "classes" not in loaded.sizes:
+        raise UsageError(f"the lottery is played with classes; {data} has none")
+
+    def network(draw: int) -> Model[Any]:
+        with kept():
+            seed_torch(draw)
+            return mlp(features=loaded.train.x[0].numel(), classes=loaded.sizes["classes"], hidden=(hidden,))
+
+    def trained(model: Model[Any], order: int) -> dict[str, float]:
+        result = fit(model, loaded, quiet=True, steps=steps, lr=lr, seed=order)
+        return {name: result.test[name] for name in ("accuracy", "nll")}
+
+    rows: list[dict[str, Any]] = []
+    for number in range(seeds):
+        first, other, order = (seed_from(seed, number, what) for what in ("first", "other", "order"))
+        whole = network(first)
+        rows.append({"seed": number, "arm": "whole", "kept": 1.0, **trained(whole, order)})
+        for share in kept_shares:
+            masks = largest(pruned(whole, sparsity=1 - share), 1 - share)
+            for arm in ARMS:
+                start = network(other if arm == "anew" else first)
+                method: Any = pruned(start, sparsity=1 - share)
+                method.keep(shuffled(masks, order) if arm == "random" else masks)
+                rows.append({"seed": number, "arm": arm, "kept": share, **trained(method, order)})
+    numbers = {
+        "data": data, "hidden": hidden, "steps": steps, "seeds": seeds, "weights": _weights(network(0)),
+        "kept": list(kept_shares), "rows": rows, "gaps": _gaps(rows, kept_shares),
+    }  # fmt: skip
+    return Finding(numbers, _figure(numbers, loaded), _sentences(numbers))
+
+
+def largest(method: Any, sparsity: float) -> Masks:
+    """Where the weights of a pruning method's model stay if this share of them, the smallest, goes; none goes yet."""
+    model: Model[Any] = method.model
+    values = {name: value.detach().clone() for name, value in model.named_parameters()}
+    method.prune(sparsity)
+    masks = {name: mask.clone() for name, mask in method.masks.items()}
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            value.copy_(values[name])
+    return masks
+
+
+def shuffled(masks: Mapping[str, Tensor], seed: int) -> Masks:
+    """Masks that keep as many weights of each layer, but any of them.
+
+    >>> shuffled({"weight": torch.tensor([[True, False], [False, False]])}, 0)["weight"].sum()
+    tensor(1)
+    """
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: mask.flatten()[torch.randperm(mask.numel(), generator=generator)].view_as(mask)
+        for name, mask in masks.items()
+    }
+
+
+def _weights(model: Model[Any]) -> int:
+    return sum(value.numel() for value in model.parameters() if value.ndim >= 2)
+
+
+def _values(rows: list[dict[str, Any]], arm: str, share: float, metric: str = "accuracy") -> list[float]:
+    return [row[metric] for row in rows if row["arm"] == arm and row["kept"] == share]
+
+
+def _gaps(rows: list[dict[str, Any]], shares: tuple[float, ...]) -> dict[str, list[list[float]]]:
+    """By how much the log loss of each other arm exceeds the ticket's, for each share and seed."""
+    gaps: dict[str, list[list[float]]] = {"anew": [], "random": []}
+    for arm, of_shares in gaps.items():
+        for share in shares:
+            pairs = zip(_values(rows, arm, share, "nll"), _values(rows, "ticket", share, "nll"), strict=True)
+            of_shares.append([theirs - own for theirs, own in pairs])
+    return gaps
+
+
+def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    rows, shares, gaps = numbers["rows"], numbers["kept"], numbers["gaps"]
+
+    def mean(arm: str, share: float) -> float:
+        values = _values(rows, arm, share)
+        return sum(values) / len(values)
+
+    clearest = max(shares, key=lambda share: mean("ticket", share) - mean("anew", share))
+    wins = {arm: sum(gap > 0 for of_share in gaps[arm] for gap in of_share) for arm in gaps}
+    pairs = len(shares) * numbers["seeds"]
+    return (
+        f"The whole network of {numbers['weights']} weights reaches {mean('whole', 1.0):.1%} on test data.",
+        f"The ticket leads most clearly with {clearest:.0%} of them: it reaches {mean('ticket', clearest):.1%}, the "
+        f"same mask with other weights {mean('anew', clearest):.1%}, a random mask {mean('random', clearest):.1%}.",
+        f"Paired by seed and size, the ticket has the lower log loss in {wins['anew']} of {pairs} pairs against other "
+        f"weights, and in {wins['random']} of {pairs} against random masks.",
+    )
+
+
+def _figure(numbers: Mapping[str, Any], data: Dataset[Any]) -> Figure:
+    figure = new_figure(10.5, 4.3, "Which few weights are kept matters, and so does where they began")
+    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    rows, shares = numbers["rows"], numbers["kept"]
+    whole = _values(rows, "whole", 1.0)
+    left.axhspan(min(whole), max(whole), color=MUTED, alpha=0.2, linewidth=0)
+    left.axhline(sum(whole) / len(whole), color=MUTED, linewidth=1, label=f"all {numbers['weights']} weights")
+    colours = dict(zip(ARMS, PALETTE, strict=False))
+    for arm, words in ARMS.items():
+        values = [_values(rows, arm, share) for share in shares]
+        left.plot(
+            shares, [sum(each) / len(each) for each in values], "o-", color=colours[arm], markersize=4, label=words
+        )
+        low, high = [min(each) for each in values], [max(each) for each in values]
+        left.fill_between(shares, low, high, color=colours[arm], alpha=0.15, linewidth=0)
+    dress(
+        left,
+        f"Accuracy on {data.name}, mean and range of {numbers['seeds']} seeds",
+        "weights that are kept",
+        "accuracy on test data",
+    )
+    left.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    legend(left).set_loc("lower left")
+    for shift, arm in zip((0.96, 1.04), ("anew", "random"), strict=True):
+        for share, gaps in zip(shares, numbers["gaps"][arm], strict=True):
+            right.plot([share * shift] * len(gaps), gaps, "o", color=colours[arm], markersize=4, alpha=0.8)
+        right.plot([], [], "o", color=colours[arm], markersize=4, label=ARMS[arm])
+    right.axhline(0, color=INK, linewidth=1)
+    dress(
+        right,
+        "How much worse than the ticket of the same seed",
+        "weights that are kept",
+        "excess of the log loss in nats",
+    )
+    legend(right).set_loc("upper left")
+    for axes in (left, right):
+        _shares(axes, shares)
+    return figure
+
+
+def _shares(axes: Axes, shares: list[float]) -> None:
+    axes.set_xscale("log")
+    axes.set_xticks(shares, [f"{share:.0%}" for share in shares])
+    axes.minorticks_off()
+    axes.invert_xaxis()

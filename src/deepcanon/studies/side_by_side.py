@@ -1,0 +1,42 @@
+"""Many networks of one shape trained at once, each on targets of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, stack_module_state, vmap
+
+from deepcanon.core import Model
+
+
+def fit_side_by_side(
+    models: Sequence[Model[Any]], x: Tensor, y: Tensor, *, steps: int, lr: float
+) -> Callable[[Tensor], Tensor]:
+    """Fit R networks to the targets (R, n, targets) of n common inputs by Adam on the squared error of all examples.
+
+    What comes back says what each network answers at inputs (m, ...): (R, m, targets). Adam treats every number by
+    itself, so that none of the networks knows of the others; they only share the time it takes to call torch.
+    """
+    parameters, buffers = stack_module_state(list(models))
+    leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
+
+    def one(own: Mapping[str, Tensor], fixed: Mapping[str, Tensor], at: Tensor) -> Tensor:
+        answer: Tensor = functional_call(models[0], (dict(own), dict(fixed)), (at,))
+        return answer
+
+    every = vmap(one, in_dims=(0, 0, None))
+    optimizer = torch.optim.Adam(leaves.values(), lr=lr)
+    for _ in range(steps):
+        loss = (every(leaves, buffers, x) - y).square().sum(-1).mean(-1).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    @torch.no_grad()
+    def says(at: Tensor) -> Tensor:
+        return every(leaves, buffers, at)
+
+    return says
