@@ -240,6 +240,8 @@ def test_what_it_prints() -> None:
         (lambda: dt.ones(3)[5], IndexError, "getitem .*out of bounds"),
         (lambda: dt.ones(6).reshape(4, 2), ShapeError, "number of elements, 6, must stay"),
         (lambda: dt.tensor(["a"]), TensorError, "holds numbers"),
+        (lambda: dt.tensor([[1.0, 2.0], [3.0]]), ShapeError, "lists of a depth are equally long"),
+        (lambda: dt.asarray([[1.0], 2.0]), ShapeError, "lists of a depth are equally long"),
         (lambda: dt.tensor([1], requires_grad=True), GradientError, "only real floating-point"),
         (lambda: dt.ones(3).T, ShapeError, "transposes a matrix"),
         (lambda: dt.linalg.inv(dt.zeros((2, 2))), np.linalg.LinAlgError, "inv of shape .*[Ss]ingular"),

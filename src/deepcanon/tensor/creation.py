@@ -9,7 +9,7 @@ import numpy as np
 
 from deepcanon.tensor.errors import TensorError
 from deepcanon.tensor.movement import expand, expand_dims, triangle
-from deepcanon.tensor.tensor import DType, Tensor, _nested, plain, wrap
+from deepcanon.tensor.tensor import DType, Tensor, array_of, plain, wrap
 
 Shape = int | tuple[int, ...]
 
@@ -24,7 +24,7 @@ def asarray(obj: Any, /, *, dtype: DType = None, device: str | None = None, copy
     _on(device)
     if isinstance(obj, Tensor) and (dtype is None or dtype == obj.dtype):
         return obj.copy() if copy else obj
-    return wrap(np.array(_nested(obj), dtype=dtype, copy=copy))
+    return wrap(array_of(obj, dtype, copy))
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:

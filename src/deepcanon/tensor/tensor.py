@@ -38,8 +38,18 @@ def tensor(data: Any, dtype: DType = None, *, requires_grad: bool = False) -> Te
     >>> x * x + 1
     tensor([2., 5.], op=add)
     """
-    array = np.array(_nested(data), dtype=dtype)
-    return wrap(array, requires_grad=requires_grad)
+    return wrap(array_of(data, dtype, copy=True), requires_grad=requires_grad)
+
+
+def array_of(data: Any, dtype: DType = None, copy: bool | None = None) -> Any:
+    """The array of numbers, nested lists (of tensors, too) or an array."""
+    nested = _nested(data)
+    try:
+        return np.array(nested, dtype=dtype, copy=copy)
+    except ValueError as error:
+        if not isinstance(nested, list):
+            raise
+        raise ShapeError(f"nested lists make a tensor if all lists of a depth are equally long: {error}") from error
 
 
 def _nested(data: Any) -> Any:
