@@ -348,7 +348,8 @@ def _sentences(numbers: dict[str, Any]) -> tuple[str, ...]:
         ]
     else:
         lines.append("There are no checkpoints of another time, so the way of training cannot be shown.")
-    missing = sum(not math.isfinite(value) for row in numbers["random"]["losses"] for value in row)
+    planes = [numbers["random"], *([numbers["plane"]] if "plane" in numbers else [])]
+    missing = sum(not math.isfinite(value) for plane in planes for row in plane["losses"] for value in row)
     if missing:
-        lines.append(f"At {missing} points of the random plane the loss is not finite.")
+        lines.append(f"At {missing} points the loss is not finite, as where a running variance would be below zero.")
     return tuple(lines)
