@@ -1,0 +1,198 @@
+"""Shattered gradients: in deep plain networks the gradients of neighbouring inputs have nothing in common."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Generator, Tensor, nn
+from torch.nn.utils import skip_init
+
+from deepcanon.nn.checks import at_least
+from deepcanon.nn.connections import Residual
+from deepcanon.nn.initialise import initialise
+from deepcanon.pictures.finding import Finding
+from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
+
+KINDS = ("plain", "residual", "small residual")
+
+
+def shattered_gradients(
+    *,
+    depths: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 50),
+    width: int = 128,
+    nets: int = 12,
+    points: int = 256,
+    lag: float = 0.2,
+    seed: int = 0,
+) -> Finding:
+    r"""How alike the gradients of neighbouring inputs are, in plain and in residual networks of growing depth.
+
+    Inputs move on a circle, and :math:`\rho` is the correlation of the input gradients of two of them at the
+    angle :math:`\theta_0`. In wide rectifier networks with Kaiming's weights, angles change from layer to layer as
+
+    .. math:: \cos\theta_{l+1} = \kappa(\theta_l) = \frac{\sin\theta_l + (\pi - \theta_l) \cos\theta_l}{\pi},
+        \qquad \rho = \prod_{l=0}^{L-1} \left(1 - \frac{\theta_l}{\pi}\right)
+
+    so that gradients become white noise with depth. If each layer only adds :math:`\beta` times itself to what it was
+    given, :math:`h + \beta f(h)`,
+
+    .. math:: \cos\theta_{l+1} = \frac{\cos\theta_l + \beta^2 \kappa(\theta_l)}{1 + \beta^2}, \qquad
+        \rho = \prod_{l=0}^{L-1} \frac{1 + \beta^2 (1 - \theta_l / \pi)}{1 + \beta^2}
+
+    which at :math:`\beta = 1` falls much more slowly, and at :math:`\beta = 1 / \sqrt{L}` not to zero at any depth.
+
+    References:
+        | The shattered gradients problem: if resnets are the answer, then what is the question? (Balduzzi et al.,
+          2017), https://arxiv.org/abs/1702.08591
+        | Kernel methods for deep learning (Cho and Saul, 2009; the angles),
+          https://papers.nips.cc/paper/2009/hash/5751ec3e9a4feab575962e78e006250d-Abstract.html
+
+    Arguments:
+        depths: The numbers of layers.
+        width: The units of a layer.
+        nets: How many networks the correlation is averaged over.
+        points: How many inputs there are around the circle.
+        lag: The angle between two neighbours in radians, rounded to a whole number of steps.
+        seed: What the random numbers begin with.
+    """
+    at_least(1, width=width, nets=nets, depths=min(depths, default=0))
+    at_least(4, points=points)
+    step = 2 * math.pi / points
+    shift = max(1, round(lag / step))
+    generator = Generator().manual_seed(seed)
+    results: dict[str, dict[str, Any]] = {}
+    for kind in KINDS:
+        measured, theory = [], []
+        for depth in depths:
+            beta = _beta(kind, depth)
+            curves = torch.stack(
+                [gradients(_network(depth, width, beta, generator), points, generator) for _ in range(nets)]
+            )
+            by_lag = correlation(curves)
+            measured.append(by_lag[shift].item())
+            theory.append(theoretical(shift * step, depth, beta))
+        shown = curves[0].sum(1)  # along a direction that all inputs share; those of a single one are often zero
+        results[kind] = {
+            "measured": measured,
+            "theory": theory,
+            "deepest_by_lag": by_lag[: points // 2 + 1].tolist(),
+            "deepest_gradient": (shown / shown.std()).tolist(),
+        }
+    numbers = {"depths": list(depths), "points": points, "angle": shift * step, "kinds": results}
+    says = tuple(
+        f"{kind.capitalize()} network of {depths[-1]} layers: neighbouring gradients correlate by "
+        f"{result['measured'][-1]:.2f} (theory {result['theory'][-1]:.2f})."
+        for kind, result in results.items()
+    )
+    return Finding(numbers, _figure(numbers), says)
+
+
+def gradients(net: nn.Module, points: int, generator: Generator) -> Tensor:
+    """The gradients of a random output of the net at inputs around a circle, (points, units)."""
+    angles = torch.linspace(0, 2 * math.pi, points + 1, dtype=torch.float64)[:-1]
+    first = next(net.parameters())
+    width = first.shape[1]
+    # The circle lies in a random plane of the first layer's inputs, which are as wide as all others.
+    plane, _ = torch.linalg.qr(torch.randn(width, 2, generator=generator, dtype=torch.float64))
+    x = (math.sqrt(width) * torch.stack([angles.cos(), angles.sin()], 1) @ plane.T).requires_grad_()
+    outputs = net(x)
+    direction = torch.randn(width, generator=generator, dtype=torch.float64)
+    found: Tensor = torch.autograd.grad((outputs @ direction).sum(), x)[0]
+    return found
+
+
+def correlation(curves: Tensor) -> Tensor:
+    """The correlation of gradients, (nets, points, units), by how many points they are apart, from 0 on."""
+    spectrum = torch.fft.rfft(curves, dim=1).abs().square().sum((0, 2))
+    together: Tensor = torch.fft.irfft(spectrum, n=curves.shape[1])
+    return together / together[0]
+
+
+def theoretical(angle: float, depth: int, beta: float) -> float:
+    r"""The correlation at this angle in wide networks; :math:`\beta = \infty` is the plain net.
+
+    >>> round(theoretical(math.pi / 2, 1, math.inf), 6)
+    0.5
+    """
+    new = 1.0 if math.isinf(beta) else beta**2 / (1 + beta**2)  # the share of the layer in what it hands on
+    cosine, found = math.cos(angle), 1.0
+    for _ in range(depth):
+        theta = math.acos(max(-1.0, min(1.0, cosine)))
+        found *= 1 - new * theta / math.pi
+        kernel = (math.sin(theta) + (math.pi - theta) * math.cos(theta)) / math.pi
+        cosine = (1 - new) * cosine + new * kernel
+    return found
+
+
+def _beta(kind: str, depth: int) -> float:
+    betas = {"plain": math.inf, "residual": 1.0, "small residual": 1 / math.sqrt(depth)}
+    return betas[kind]
+
+
+def _network(depth: int, width: int, beta: float, generator: Generator) -> nn.Sequential:
+    """Layers ``W relu(h)``, each alone or added to what it was given."""
+    layers: list[nn.Module] = []
+    for _ in range(depth):
+        inner = nn.Sequential(nn.ReLU(), skip_init(nn.Linear, width, width, bias=False, dtype=torch.float64))
+        plain = math.isinf(beta)
+        initialise(inner, f"kaiming_normal:gain={math.sqrt(2) * (1.0 if plain else beta)}", generator)
+        layers.append(inner if plain else Residual(inner))
+    return nn.Sequential(*layers)
+
+
+def _figure(numbers: Mapping[str, Any]) -> Figure:
+    depths, kinds = numbers["depths"], numbers["kinds"]
+    plain, residual = (kinds[kind]["measured"][-1] for kind in ("plain", "small residual"))
+    figure = new_figure(
+        11.5, 6.4,
+        f"At {depths[-1]} layers the gradients of a plain net are noise ({plain:.2f}), those of a residual net are not "
+        f"({residual:.2f})",
+    )  # fmt: skip
+    grid = figure.add_gridspec(2, 6)
+    angles = [place * 2 * math.pi / numbers["points"] for place in range(numbers["points"])]
+    for place, (kind, colour) in enumerate(zip(KINDS, PALETTE, strict=False)):
+        axes = figure.add_subplot(grid[0, 2 * place : 2 * place + 2])
+        axes.plot(angles, kinds[kind]["deepest_gradient"], color=colour, linewidth=0.9)
+        dress(
+            axes, _title(kind, depths[-1]), "angle of the input in radians", "directional gradient" if not place else ""
+        )
+        axes.set_xlim(0, 2 * math.pi)
+    _by_depth(figure.add_subplot(grid[1, :3]), numbers)
+    _by_lag(figure.add_subplot(grid[1, 3:]), numbers)
+    return figure
+
+
+def _title(kind: str, depth: int) -> str:
+    layer = {"plain": "f(h)", "residual": "h + f(h)", "small residual": f"h + f(h) / √{depth}"}[kind]
+    return f"{kind.capitalize()}, {layer}, {depth} layers"
+
+
+def _by_depth(axes: Axes, numbers: Mapping[str, Any]) -> None:
+    depths = numbers["depths"]
+    for (kind, result), colour in zip(numbers["kinds"].items(), PALETTE, strict=False):
+        finer = range(1, max(depths) + 1)
+        axes.plot(finer, [theoretical(numbers["angle"], depth, _beta(kind, depth)) for depth in finer], color=colour)
+        axes.plot(depths, result["measured"], "o", color=colour, markersize=5, label=kind)
+    axes.plot([], [], color=MUTED, label="theory of wide nets")
+    axes.set_xscale("log")
+    axes.set_ylim(0, 1.03)
+    axes.set_xticks(depths, [str(depth) for depth in depths])
+    axes.minorticks_off()
+    dress(axes, f"Correlation of gradients {numbers['angle']:.2f} rad apart", "number of layers", "correlation")
+    legend(axes)
+
+
+def _by_lag(axes: Axes, numbers: Mapping[str, Any]) -> None:
+    deepest = numbers["depths"][-1]
+    lags = [place * 2 * math.pi / numbers["points"] for place in range(numbers["points"] // 2 + 1)]
+    for (kind, result), colour in zip(numbers["kinds"].items(), PALETTE, strict=False):
+        axes.plot(lags, result["deepest_by_lag"], "o", color=colour, markersize=2.5)
+        theory = [theoretical(lag, deepest, _beta(kind, deepest)) for lag in lags]
+        axes.plot(lags, theory, color=colour, linewidth=1.2)
+    axes.set_xlim(0, math.pi)
+    dress(axes, f"Autocorrelation at {deepest} layers", "angle between two inputs in radians", "")
