@@ -189,7 +189,7 @@ def test_the_finding_holds_the_numbers_and_leaves_the_model_alone() -> None:
     assert torch.equal(state, torch.get_rng_state())
     first, second = found.numbers["layers"]
     assert (first["layer"], first["size"], first["window"]) == ("first", [3, 3], [[3, 5], [3, 5]])
-    assert (second["layer"], second["size"], second["status"]) == ("drop", [5, 5], "EXACT")
+    assert (second["layer"], second["size"], second["status"]) == ("second", [5, 5], "EXACT")
     assert second["slope_outside"] == 0
     assert second["half_pixels"] <= second["effective_pixels"] <= 25
     assert "can see 5x5 pixels (EXACT)" in found.says[0]

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from deepcanon.core import AnyBatch, DataError, UsageError, at_rest
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+PASSING = (nn.Identity, nn.Dropout, nn.Dropout2d)
+"""Layers that pass on what they are given, at least at rest."""
 
 
 @dataclass(frozen=True)
@@ -72,19 +74,21 @@ def images_of(batch: AnyBatch) -> Tensor:
 
 
 def last_map(answers: Sequence[Answer]) -> Answer:
-    """The map that the last convolution leaves.
+    """The map that the last convolution leaves, after the normalisation, the ReLU or the end of the block behind it.
 
-    That is its own answer, or that of the last module after it (a normalisation, a ReLU, the end of a residual block)
-    up to which height and width stay as they are. A convolution that leaves a single place is passed over.
+    A pooling right behind the convolution belongs to it, too, a later one does not, since it only makes the map
+    coarser. Convolutions and poolings that leave a single place are passed over.
     """
     convolutions = [i for i, answer in enumerate(answers) if answer.is_map and isinstance(answer.module, CONVOLUTIONS)]
     if not convolutions:
         raise UsageError("the model has no convolution with more than one place in its answer to these examples")
-    last = answers[convolutions[-1]]
+    first = last = answers[convolutions[-1]]
     for answer in answers[convolutions[-1] + 1 :]:
-        if answer.output.shape[2:] != last.output.shape[2:]:
+        pooled = last is first and answer.is_map and "Pool" in type(answer.module).__name__
+        if answer.output.shape[2:] != last.output.shape[2:] and not pooled:
             break
-        last = answer
+        if not isinstance(answer.module, PASSING):
+            last = answer
     return last
 
 
