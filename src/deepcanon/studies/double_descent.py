@@ -1,0 +1,301 @@
+"""More parameters than examples: the error falls, rises where the data are just fitted, and falls again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from deepcanon.core import Labelled, UsageError
+from deepcanon.data import load_data
+from deepcanon.pictures.finding import Finding
+from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
+
+Floats = NDArray[np.float64]
+
+NEW, OWN, PENALISED, NORM = PALETTE[1], PALETTE[2], PALETTE[0], PALETTE[3]
+RIDGE = 1e-3
+"""The penalty of the squared weights, per example, that is shown beside none at all."""
+WAVES = (6, 15, 500)
+"""How many random waves are fitted to the points of the first row: fewer than points, as many, and many more."""
+POINTS, PLACES, FITS = 15, np.linspace(-1, 1, 200), 10
+
+
+def expected_risk(parameters: int, examples: int, features: int, noise: float, signal: float = 1.0) -> float:
+    r"""The expected squared error of the shortest least-squares fit to a random choice of Gaussian features.
+
+    .. math:: y = x^\top \beta + \varepsilon, \quad x \sim N(0, I_D), \qquad
+        E = \begin{cases}
+            r_p \bigl(1 + \frac{p}{n - p - 1}\bigr) & p \le n - 2 \\
+            \infty & n - 1 \le p \le n + 1 \\
+            s_p \bigl(1 - \frac np\bigr) + r_p \bigl(1 + \frac{n}{p - n - 1}\bigr) & p \ge n + 2
+        \end{cases} \qquad (1)
+
+    Here p of D features are used. They can tell :math:`s_p = \lVert \beta \rVert^2 p / D`, and :math:`r_p = \lVert
+    \beta \rVert^2 - s_p + \sigma^2` they cannot; ``signal`` is :math:`\lVert \beta \rVert`.
+
+    References:
+        | Two models of double descent for weak features (Belkin, Hsu and Xu, 2020), theorem 1,
+          https://arxiv.org/abs/1903.07571
+
+    >>> expected_risk(40, 40, 100, 0.2), round(expected_risk(100, 40, 100, 0.2), 4)
+    (inf, 0.6671)
+    """
+    used = signal**2 * parameters / features
+    rest = signal**2 - used + noise**2
+    if abs(parameters - examples) <= 1:
+        return math.inf
+    if parameters < examples:
+        return rest * (1 + parameters / (examples - parameters - 1))  # eq. (1)
+    return used * (1 - examples / parameters) + rest * (1 + examples / (parameters - examples - 1))
+
+
+def measured_risks(
+    parameters: int, examples: int, features: int, noise: float, draws: int, random: np.random.Generator
+) -> Floats:
+    """The error of each of so many fits as :func:`expected_risk` has them, (draws,).
+
+    Features are alike, so the first ones are used and the weights point in any direction. For a fit that is known, the
+    error at all new examples is known too: no test data are drawn.
+    """
+    truth = random.standard_normal((draws, features))
+    truth /= np.linalg.norm(truth, axis=1, keepdims=True)
+    x = random.standard_normal((draws, examples, features))
+    y = np.einsum("rnd,rd->rn", x, truth) + noise * random.standard_normal((draws, examples))
+    found = np.einsum("rpn,rn->rp", np.linalg.pinv(x[..., :parameters]), y)
+    missed: Floats = np.sum((truth[:, :parameters] - found) ** 2, 1) + np.sum(truth[:, parameters:] ** 2, 1) + noise**2
+    return missed
+
+
+def shortest_fit(inputs: Floats, targets: Floats, ridge: float = 0.0) -> Floats:
+    """The weights of least squares, (features, targets): of all that fit best, the shortest; or those under a penalty.
+
+    >>> shortest_fit(np.array([[1.0, 1.0]]), np.array([[2.0]]))
+    array([[1.],
+           [1.]])
+    """
+    left, sizes, right = np.linalg.svd(inputs, full_matrices=False)
+    if ridge:
+        gain = sizes / (sizes**2 + ridge * len(inputs))
+    else:
+        seen = sizes > sizes.max() * max(inputs.shape) * np.finfo(inputs.dtype).eps
+        gain = np.where(seen, 1 / np.where(seen, sizes, 1), 0)
+    weights: Floats = right.T @ (gain[:, None] * (left.T @ targets))
+    return weights
+
+
+def double_descent(
+    *,
+    data: str = "digits",
+    examples: int = 40,
+    features: int = 100,
+    noise: float = 0.2,
+    draws: int = 400,
+    training: int = 150,
+    wrong: float = 0.2,
+    counts: tuple[int, ...] = (5, 10, 20, 40, 70, 100, 120, 135, 145, 150, 155, 165, 185, 220, 300, 500, 1000, 2000),
+    seeds: int = 5,
+    seed: int = 0,
+) -> Finding:
+    r"""The error at new examples peaks where parameters are as many as examples, and falls again beyond.
+
+    Least squares with p of D Gaussian features, the shortest fit where there is a choice, is measured beside its exact
+    expectation (:func:`expected_risk`). The same fit is then made to real images, some of whose labels are wrong,
+    through random features, which are a network whose first layer stays as it was drawn:
+
+    .. math:: \phi_j(x) = \cos(w_j^\top x + b_j), \qquad w_j \sim N(0, I / d), \; b_j \sim U(0, 2 \pi)
+
+    The training data are fitted exactly from as many features as there are examples. There the weights are longest,
+    since only one fit is possible; with more features there is a choice among many, and the shortest is smooth. A
+    penalty of the weights takes the peak away.
+
+    References:
+        | Reconciling modern machine-learning practice and the classical bias-variance trade-off (Belkin et al., 2019),
+          https://arxiv.org/abs/1812.11118
+        | Two models of double descent for weak features (Belkin, Hsu and Xu, 2020), https://arxiv.org/abs/1903.07571
+
+    Arguments:
+        data: The data set of real images, or of other examples with classes.
+        examples: The examples of the Gaussian fits.
+        features: The features D of the Gaussian fits.
+        noise: The standard deviation of the noise of the Gaussian fits.
+        draws: How many Gaussian fits are measured for each number of parameters.
+        training: How many training examples of the data set are taken.
+        wrong: The share of their labels that is drawn anew.
+        counts: The numbers of random features.
+        seeds: How often random features and wrong labels are drawn.
+        seed: What all draws follow from.
+    """
+    if features < examples + 2:
+        raise UsageError(f"to go beyond {examples} examples, features must be {examples + 2} or more (got {features})")
+    if draws < 2 or seeds < 1:
+        raise UsageError(f"a mean needs at least 2 draws, and 1 seed (got {draws} and {seeds})")
+    loaded = load_data(data)
+    classes = loaded.sizes.get("classes")
+    if classes is None:
+        raise UsageError(f"random features tell classes apart; {data} has none")
+    random = np.random.default_rng(seed)
+    rows = np.arange(training) * len(loaded.train) // training
+    own, new = loaded.train.select(torch.from_numpy(rows)), loaded.split("valid" if loaded.test is None else "test")
+    numbers = {
+        "data": data, "examples": examples, "features": features, "noise": noise, "draws": draws,
+        "training": training, "wrong": wrong, "seeds": seeds, "waves": _waves(random),
+        "gaussian": [_gaussian(p, examples, features, noise, draws, random) for p in _sizes(examples, features)],
+        "random_features": [_random_features(count, own, new, classes, wrong, seeds, random) for count in counts],
+    }  # fmt: skip
+    return Finding(numbers, _figure(numbers), _sentences(numbers))
+
+
+def _sizes(examples: int, features: int) -> list[int]:
+    """Some forty numbers of parameters, among them those around the number of examples."""
+    even = range(1, features + 1, math.ceil(features / 34))
+    near = range(max(1, examples - 3), min(features, examples + 3) + 1)
+    return sorted({*even, *near, features})
+
+
+def _gaussian(
+    parameters: int, examples: int, features: int, noise: float, draws: int, random: np.random.Generator
+) -> dict[str, float]:
+    risks = measured_risks(parameters, examples, features, noise, draws, random)
+    return {
+        "parameters": parameters,
+        "expected": expected_risk(parameters, examples, features, noise),
+        "mean": float(risks.mean()),
+        "error": float(risks.std(ddof=1) / math.sqrt(draws)),
+    }
+
+
+def _random_features(
+    count: int, own: Labelled, new: Labelled, classes: int, wrong: float, seeds: int, random: np.random.Generator
+) -> dict[str, float]:
+    x, there = (part.x.flatten(1).double().numpy() for part in (own, new))
+    mean, spread = x.mean(0), x.std()
+    draws = []
+    for _ in range(seeds):
+        said = own.y.numpy().copy()
+        anew = random.random(len(said)) < wrong
+        said[anew] = random.integers(classes, size=int(anew.sum()))
+        weights, bias = random.standard_normal((x.shape[1], count)), random.uniform(0, 2 * np.pi, count)
+        seen, unseen = (
+            np.cos((part - mean) / spread @ weights / math.sqrt(x.shape[1]) + bias) / math.sqrt(count)
+            for part in (x, there)
+        )
+        targets = np.eye(classes)[said]
+        fit, penalised = shortest_fit(seen, targets), shortest_fit(seen, targets, RIDGE)
+        draws.append(
+            {
+                "test": np.mean((unseen @ fit).argmax(1) != new.y.numpy()),
+                "train": np.mean((seen @ fit).argmax(1) != said),
+                "left": np.mean(np.sum((seen @ fit - targets) ** 2, 1)),
+                "penalised": np.mean((unseen @ penalised).argmax(1) != new.y.numpy()),
+                "length": np.linalg.norm(fit),
+            }
+        )
+    return {"features": count, **{name: float(np.mean([each[name] for each in draws])) for name in draws[0]}}
+
+
+def _waves(random: np.random.Generator) -> dict[str, Any]:
+    """The shortest fits of random waves to noisy points on a line, several for each number of waves."""
+    x = np.linspace(-1, 1, POINTS)
+    y = np.sin(3 * x) + 0.15 * random.standard_normal(POINTS)
+    fits: dict[str, list[list[float]]] = {}
+    for count in WAVES:
+        fits[str(count)] = []
+        for _ in range(FITS):
+            # Some waves are far shorter than most, without which many smooth waves could hardly follow noise at all.
+            pace, start = 4 * random.standard_t(3, count), random.uniform(0, 2 * np.pi, count)
+            seen, everywhere = (np.cos(np.outer(part, pace) + start) / math.sqrt(count) for part in (x, PLACES))
+            fits[str(count)].append((everywhere @ shortest_fit(seen, y[:, None]))[:, 0].tolist())
+    return {"x": x.tolist(), "y": y.tolist(), "places": PLACES.tolist(), "fits": fits}
+
+
+def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    rows, training = numbers["random_features"], numbers["training"]
+    peak = max(rows, key=lambda row: row["test"])
+    before = min((row for row in rows if row["features"] < peak["features"]), key=lambda row: row["test"], default=peak)
+    finite = [row for row in numbers["gaussian"] if math.isfinite(row["expected"])]
+    off = float(np.median([abs(row["mean"] / row["expected"] - 1) for row in finite]))
+    return (
+        f"Gaussian features: the measured error is within {off:.1%} of the exact expectation in the middle, which is "
+        f"infinite from {numbers['examples'] - 1} to {numbers['examples'] + 1} parameters for {numbers['examples']} "
+        "examples.",
+        f"Random features on {numbers['data']}: {before['features']} give {before['test']:.1%} wrong answers, "
+        f"{peak['features']} give {peak['test']:.1%} at the peak, {rows[-1]['features']} give {rows[-1]['test']:.1%}; "
+        f"there are {training} training examples.",
+        f"At the peak the weights are {peak['length'] / rows[-1]['length']:.0f} times as long as at the end, and a "
+        f"small penalty brings the error there down to {peak['penalised']:.1%}.",
+    )
+
+
+def _figure(numbers: Mapping[str, Any]) -> Figure:
+    figure = new_figure(11, 6.9, "The error peaks where the data can just be fitted, and falls again beyond")
+    grid = figure.add_gridspec(2, 6, height_ratios=(1, 1.35))
+    waves = numbers["waves"]
+    for place, (count, fits) in enumerate(waves["fits"].items()):
+        axes = figure.add_subplot(grid[0, 2 * place : 2 * place + 2])
+        axes.plot(PLACES, np.sin(3 * PLACES), color=INK, linewidth=1.2, linestyle="--", label="the truth")
+        axes.plot(PLACES, np.transpose(fits), color=NEW, linewidth=1, alpha=0.6)
+        axes.plot([], [], color=NEW, linewidth=1, label=f"{len(fits)} shortest fits")
+        axes.plot(waves["x"], waves["y"], "o", color=MUTED, markersize=3.5, label="examples")
+        axes.set_ylim(-3, 3)
+        axes.set_xticks([-1, -0.5, 0, 0.5, 1])
+        dress(axes, f"{count} random waves, {len(waves['x'])} examples", "x", "" if place else "y")
+        if place == 0:
+            legend(axes).set_loc("upper left")
+    _gaussian_panel(figure.add_subplot(grid[1, 0:2]), numbers)
+    rows, training = numbers["random_features"], numbers["training"]
+    counts = [row["features"] for row in rows]
+    errors, lengths = figure.add_subplot(grid[1, 2:4]), figure.add_subplot(grid[1, 4:6])
+    for name, words, colour in (
+        ("test", "test data", NEW),
+        ("penalised", "test data, with a small penalty", PENALISED),
+        ("train", "training data", OWN),
+    ):
+        errors.plot(counts, [row[name] for row in rows], "o-", color=colour, markersize=3, linewidth=1.4, label=words)
+    dress(errors, f"Random features on {numbers['data']}", "random features", "wrong answers")
+    errors.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    errors.set_ylim(-0.12, 1.2)
+    errors.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])
+    legend(errors).set_loc("upper left")
+    lengths.plot(counts, [row["length"] for row in rows], "o-", color=NORM, markersize=3, linewidth=1.4)
+    lengths.set_yscale("log")
+    dress(lengths, "Why: only one fit is possible there", "random features", "length of the fitted weights")
+    for axes in (errors, lengths):
+        axes.set_xscale("log")
+        _threshold(axes, training)
+    return figure
+
+
+def _gaussian_panel(axes: Axes, numbers: Mapping[str, Any]) -> None:
+    examples, features = numbers["examples"], numbers["features"]
+    curve = [(p, expected_risk(p, examples, features, numbers["noise"])) for p in range(features + 1)]
+    for side in (
+        [point for point in curve if point[0] < examples - 1],
+        [point for point in curve if point[0] > examples + 1],
+    ):
+        label = None if side[0][0] else "exact expectation"
+        axes.plot(*zip(*side, strict=True), color=INK, linewidth=1.4, label=label)
+    rows = [row for row in numbers["gaussian"] if math.isfinite(row["expected"])]
+    axes.errorbar(
+        [row["parameters"] for row in rows], [row["mean"] for row in rows], [2 * row["error"] for row in rows],
+        fmt="o", color=NEW, markersize=3, linewidth=0.8, label=f"mean of {numbers['draws']} fits",
+    )  # fmt: skip
+    axes.set_yscale("log")
+    axes.set_ylim(0.3, 100)
+    dress(axes, "Gaussian features, shortest least squares", "parameters", "squared error at new examples")
+    legend(axes).set_loc("upper right")
+    _threshold(axes, examples)
+
+
+def _threshold(axes: Axes, examples: int) -> None:
+    axes.axvline(examples, color=MUTED, linewidth=0.9, linestyle=":")
+    axes.annotate(
+        f"{examples} examples", (examples, 0.02), xycoords=("data", "axes fraction"), xytext=(3, 0),
+        textcoords="offset points", fontsize=7.5, color=MUTED,
+    )  # fmt: skip
