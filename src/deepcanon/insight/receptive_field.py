@@ -149,13 +149,11 @@ def _growing(fields: Mapping[str, Field], maps: Mapping[str, Sequence[int]], las
     """The layers up to the last one that leave a map and see more than all before them."""
     chosen: list[str] = []
     for name in maps:
-        if not chosen or fields[name].size != fields[chosen[-1]].size:
+        if not chosen or prod(fields[name].size) > prod(fields[chosen[-1]].size):
             chosen.append(name)
         if name == last:
             break
-    if fields[chosen[-1]].size == fields[last].size:
-        chosen[-1] = last
-    return chosen
+    return [*(name for name in chosen if prod(fields[name].size) < prod(fields[last].size)), last]
 
 
 def _row(name: str, field: Field, places: Sequence[int], slope: Tensor, sides: Sequence[int]) -> dict[str, Any]:
@@ -250,7 +248,7 @@ def _draw_growth(axes: Axes, rows: Sequence[Mapping[str, Any]], sides: Sequence[
         axes.plot(depth, [row[key] for row in rows], style, color=PALETTE[0], markersize=4, label=label)
     axes.axhline(prod(sides) ** (1 / len(sides)), color=MUTED, linewidth=0.8, linestyle=":", label="the image")
     dress(axes, "Side of the square that a unit ...", "layer", "pixels")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.45 * axes.dataLim.ymax)  # with room for the legend
     names = [row["layer"] for row in rows]
     few = len(names) <= 8
     axes.set_xticks(list(depth) if few else [1, len(names)], names if few else [names[0], names[-1]])
