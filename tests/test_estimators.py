@@ -10,13 +10,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_digits, load_iris
+from sklearn.datasets import load_diabetes, load_digits, load_iris, make_circles
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from deepcanon.core import UsageError
@@ -100,6 +100,17 @@ def test_a_search_goes_through_arguments_of_the_model_and_settings_of_the_traini
     assert best.arguments == {"dropout": 0.0, "hidden": search.best_params_["classifier__arguments__hidden"]}
     assert best.model_.hparams["hidden"] == best.arguments["hidden"]
     assert search.best_score_ > 0.9
+
+
+def test_a_circle_needs_engineered_features() -> None:
+    """A linear classifier fails on one class around the other, and succeeds once it is given the squares."""
+    x, y = make_circles(200, factor=0.4, noise=0.05, random_state=0)
+    plain = Classifier("logistic_regression", random_state=0).fit(x, y)
+    assert plain.score(x, y) < 0.7
+    squares = make_pipeline(
+        PolynomialFeatures(2, include_bias=False), Classifier("logistic_regression", random_state=0)
+    )
+    assert squares.fit(x, y).score(x, y) == 1
 
 
 def test_it_can_be_validated_across_and_behind_an_encoder() -> None:

@@ -11,6 +11,7 @@ from deepcanon.core import Batch, How, Labelled, Terms, UsageError
 from deepcanon.laws import classifier as laws
 from deepcanon.laws import report
 from deepcanon.laws.finding import Finding, Law
+from deepcanon.losses.hinge import hinge
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.linear.softmax_regression import SoftmaxRegression
 
@@ -273,6 +274,30 @@ class DrawsTheImpossible(MLP):
 def test_draws_that_do_not_follow_the_probabilities_are_caught(mutant: Any) -> None:
     torch.manual_seed(0)
     assert not verdict(laws.samples_follow_the_mean, *mutant.example()).holds
+
+
+class ChargesTheMargin(MLP):
+    """Its loss is no log-probability, which it may say or not."""
+
+    def loss(self, batch: Labelled) -> Terms:
+        return {"hinge": hinge(self(batch.x), batch.y)}
+
+
+class SaysSo(ChargesTheMargin):
+    surrogate = True
+
+
+def test_a_loss_that_is_said_to_be_no_measure_of_fit_is_not_asked_for_log_probabilities() -> None:
+    torch.manual_seed(0)
+    assert not verdict(laws.loss_is_minus_log_probability, *ChargesTheMargin.example()).holds
+    assert laws.loss_is_minus_log_probability(*SaysSo.example()) is None
+
+
+def test_what_has_no_weights_to_learn_is_not_asked_to_learn() -> None:
+    fixed = network().requires_grad_(False)
+    assert laws.shuffled_labels_give_chance(fixed, points()) is None
+    assert laws.learns_one_example_per_class(fixed, points()) is None
+    assert laws.shuffled_labels_give_chance(network(), points()) is not None
 
 
 def test_the_kind_needs_classes() -> None:

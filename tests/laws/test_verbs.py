@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 from torch.distributions import Distribution, Independent, Normal
 
 from deepcanon.core import Batch, How, Labelled, Model, Terms, draw
@@ -98,6 +98,28 @@ class WastesGlobalNumbers(Toy):
     def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
         torch.rand(1)
         return super().sample(n, generator=generator)
+
+
+class Certain(MLP):
+    """Gives one class all of the probability, so that draws have no choice."""
+
+    def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
+        mode = super().predict(*inputs)
+        return nn.functional.one_hot(mode, 2).float() if how == "mean" else mode
+
+
+class OnlySaysTheMode(MLP):
+    """Draws as if it were certain, which it is not."""
+
+    def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
+        return super().predict(*inputs, how="mode" if how == "sample" else how)
+
+
+def test_draws_without_choice_are_told_from_draws_that_ignore_their_generator() -> None:
+    assert verdict(generator_is_honoured, Certain).holds
+    found = verdict(generator_is_honoured, OnlySaysTheMode)
+    assert not found.holds
+    assert "predict sample gives the same values with another generator" in found.detail
 
 
 def test_generators_that_are_not_honoured_are_named() -> None:

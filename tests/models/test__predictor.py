@@ -92,3 +92,28 @@ def test_half_precision_outputs_give_a_full_precision_loss() -> None:
 def test_an_unknown_way_to_answer_is_refused() -> None:
     with pytest.raises(UsageError, match="mode, mean, sample"):
         Fixed(classes=3).predict(torch.zeros(1, 3), how="median")  # type: ignore[arg-type]
+
+
+def test_steps_of_a_mean_loss_keep_their_length_and_a_batch_divides_the_variance() -> None:
+    r"""Of batches drawn with replacement: :math:`E g` and :math:`\sigma^2 / B`; of a sum, B times both."""
+    generator = Generator().manual_seed(0)
+    targets = torch.randn(50, 1, dtype=torch.float64, generator=generator)
+    model = Fixed(classes=None)
+
+    def gradients(index: Tensor) -> Tensor:
+        """With respect to an output that all examples share, for each row of examples."""
+        shift = torch.zeros(len(index), 1, 1, dtype=torch.float64, requires_grad=True)
+        losses = [
+            model.loss(Labelled(one.expand(len(row), 1), targets[row]))["mse"]
+            for one, row in zip(shift, index, strict=True)
+        ]
+        (slopes,) = torch.autograd.grad(torch.stack(losses).sum(), shift)
+        return slopes.flatten()
+
+    each = gradients(torch.arange(50).unsqueeze(1))
+    mean, variance = each.mean().item(), each.var(correction=0).item()
+    for size in (2, 8):
+        drawn = gradients(torch.randint(50, (1500, size), generator=generator))
+        assert drawn.mean().item() == pytest.approx(mean, abs=4 * math.sqrt(variance / size / 1500))
+        assert drawn.var().item() == pytest.approx(variance / size, rel=5 * math.sqrt(2 / 1500))
+        assert (size * drawn).var().item() == pytest.approx(size * variance, rel=5 * math.sqrt(2 / 1500))

@@ -177,6 +177,41 @@ def test_torchs_adadelta_at_rate_one_is_the_papers() -> None:
     assert far(walked("adadelta", lambda step: 1.0), list(adadelta(level))) < 1e-12
 
 
+def lbfgs(slope: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
+    """With the inverse of BFGS as a whole matrix, from y's/y'y I on; the first step, without a past, is torch's own."""
+    path, one = [START.clone()], torch.eye(3, dtype=torch.float64)
+    for _ in range(12):
+        g = slope(path[-1])
+        inverse = one * min(1.0, 1 / g.abs().sum().item())
+        pairs = [(b - a, slope(b) - slope(a)) for a, b in itertools.pairwise(path)]
+        if pairs:
+            s, y = pairs[-1]
+            inverse = one * (s @ y) / (y @ y)
+        for s, y in pairs:
+            keep = one - torch.outer(s, y) / (s @ y)
+            inverse = keep @ inverse @ keep.T + torch.outer(s, s) / (s @ y)
+        path.append(path[-1] - LR * inverse @ g)
+        yield path[-1]
+
+
+def test_lbfgs_multiplies_the_gradient_by_the_inverse_of_bfgs() -> None:
+    def slope(w: Tensor) -> Tensor:
+        return CURVATURE * w + 0.1 * w.sin()
+
+    weight = nn.Parameter(START.clone())
+    opt = optimizer("lbfgs:max_iter=1,tolerance_grad=0,tolerance_change=0", [weight], LR)
+
+    def closure() -> Tensor:
+        weight.grad = slope(weight.detach())
+        return weight.detach().sum()  # looked at by a search along the line only, and there is none
+
+    path = []
+    for _ in range(12):
+        opt.step(closure)  # type: ignore[arg-type]
+        path.append(weight.detach().clone())
+    assert far(path, list(lbfgs(slope))) < 1e-10
+
+
 def test_torchs_amsgrad_is_not_the_papers() -> None:
     assert far(walked("adam:amsgrad=true"), list(amsgrad(level))) > 1e-2
 

@@ -10,6 +10,7 @@ from deepcanon.models._predictor import Predictor
 from deepcanon.models.feedforward.highway import Highway
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.nn.connections import HighwayGate
+from deepcanon.train import fit
 
 DEPTH, UNITS = 50, 32
 
@@ -48,6 +49,12 @@ def test_fifty_layers_learn_where_a_plain_net_of_fifty_layers_does_not() -> None
     plain = MLP(features=64, classes=10, hidden=(UNITS,) * DEPTH)
     assert accuracy_after(gated, batch, steps=40) > 0.9
     assert accuracy_after(plain, batch, steps=40) < 0.2  # a tenth is chance
+
+
+def test_it_reads_96_percent_of_real_digits() -> None:
+    torch.manual_seed(0)
+    result = fit(Highway(features=64, classes=10), load_data("digits"), quiet=True)
+    assert result.test["accuracy"] >= 0.96
 
 
 def test_a_net_needs_classes_or_targets() -> None:

@@ -95,6 +95,18 @@ def test_the_mean_is_the_derivative_of_the_log_normaliser(family: Family) -> Non
 
 
 @pytest.mark.parametrize("family", NAMES)
+def test_with_its_canonical_link_the_delta_of_each_example_is_the_answer_minus_the_target(family: Family) -> None:
+    batch = drawn(family, count=20)
+    torch.manual_seed(0)
+    model = GLM(features=3, targets=1, family=family).double()
+    etas: list[Tensor] = []
+    model.linear.register_forward_hook(lambda module, inputs, eta: etas.append(eta))
+    (delta,) = torch.autograd.grad(model.loss(batch)["nll"], etas)
+    answer = density(family, etas[0].detach()).mean
+    torch.testing.assert_close(delta * len(batch), answer - batch.y, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("family", NAMES)
 def test_draws_have_the_mean_and_the_mode_is_the_likeliest(family: Family) -> None:
     model = GLM(features=1, targets=1, family=family).double()
     torch.nn.init.ones_(model.linear.weight)

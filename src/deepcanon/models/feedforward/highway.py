@@ -40,7 +40,7 @@ class Highway(Predictor):
             torch.distributions; without one the loss is the squared error.
     """
 
-    recipe = Recipe(lr=2e-3, epochs=30)
+    recipe = Recipe(lr=1e-2, schedule="one_cycle", epochs=30)
 
     def __init__(
         self,
