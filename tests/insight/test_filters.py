@@ -71,7 +71,7 @@ def test_sums_say_what_a_kernel_does_to_brightness() -> None:
 
 def test_blurring_smooths_and_sharpening_roughens() -> None:
     x = torch.rand(4, 3, 12, 10, generator=torch.Generator().manual_seed(0))
-    found = filters(Batch(x), examples=2, sigma=0.7)
+    found = filters(Batch(x), shown=2, sigma=0.7)
     rough = found.numbers["roughness"]
     before = found.numbers["roughness_before"]
     differences = np.concatenate([np.diff(x[:2].numpy(), axis=axis).ravel() for axis in (2, 3)])
@@ -89,5 +89,5 @@ def test_what_is_no_image_or_too_small_is_refused() -> None:
         filters(Batch(torch.zeros(3, 1, 2, 2)))
     with pytest.raises(UsageError, match="sigma must be above zero"):
         filters(Batch(torch.zeros(3, 1, 9, 9)), sigma=0.0)
-    with pytest.raises(UsageError, match="examples must be at least 1"):
-        filters(Batch(torch.zeros(3, 1, 9, 9)), examples=0)
+    with pytest.raises(UsageError, match="shown must be at least 1"):
+        filters(Batch(torch.zeros(3, 1, 9, 9)), shown=0)

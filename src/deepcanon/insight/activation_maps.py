@@ -40,8 +40,11 @@ def maps_of(model: nn.Module, inputs: Sequence[Any]) -> dict[str, Tensor]:
 def activation_maps(model: nn.Module, batch: AnyBatch, *, example: int = 0, channels: int = 8) -> Finding:
     r"""What the strongest channels of each layer find in one image, and how many channels find nothing in any.
 
-    The maps :math:`A^k` are what a convolution leaves after its pooling, normalisation and ReLU. A channel is dead if
-    it is zero at all places of all images of the batch; the share of zeros says how sparse a layer's answer is.
+    .. math:: A^k_{ij} = \max\Bigl(0, b_k + \sum_c (x_c \star W_{kc})_{ij}\Bigr)
+
+    The maps :math:`A^k` are what a convolution leaves after its pooling, normalisation and ReLU, if it has them. A
+    channel is dead if it is zero at all places of all images of the batch; the share of zeros says how sparse a layer's
+    answer is.
 
     References:
         | Visualizing and understanding convolutional networks (Zeiler and Fergus, 2014),

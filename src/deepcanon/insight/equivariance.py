@@ -86,7 +86,7 @@ def _difference(found: Tensor, wanted: Tensor, inside: Tensor | None) -> float:
     return apart / length if length > 0 else float(apart > 0)
 
 
-def equivariance(model: nn.Module, batch: AnyBatch, *, examples: int = 32, seed: int = 0) -> Finding:
+def equivariance(model: nn.Module, batch: AnyBatch, *, seed: int = 0) -> Finding:
     r"""Whether the maps of each layer move with the image (equivariance) and the answer stays (invariance).
 
     .. math:: \text{equivariant: } f(T x) = T f(x), \qquad \text{invariant: } f(T x) = f(x)
@@ -103,12 +103,9 @@ def equivariance(model: nn.Module, batch: AnyBatch, *, examples: int = 32, seed:
     Arguments:
         model: The network; its output are the scores of the classes.
         batch: Images.
-        examples: How many of them to ask about.
         seed: What draws the other order of the pixels.
     """
-    images = images_of(batch)
-    some = batch.select(torch.arange(min(examples, len(images)), device=images.device))
-    x, rest = some.x, some.inputs[1:]
+    x, rest = images_of(batch), batch.inputs[1:]
     height, width = x.shape[2:]
     order = torch.randperm(height * width, generator=torch.Generator().manual_seed(seed))
     moves: dict[str, Transform] = {"flip": flipped, "new order": permuted(order)}
@@ -126,7 +123,7 @@ def equivariance(model: nn.Module, batch: AnyBatch, *, examples: int = 32, seed:
     before = scores(x)
     shifts = [_answer(before, scores(shifted(0, pixels)(x)), pixels) for pixels in range(width // 2 + 1)]
     others = {name: _answer(before, scores(move(x))) for name, move in sorted(moves.items())}
-    numbers = {"examples": len(some), "layers": layers, "shifts": shifts, "transforms": others}
+    numbers = {"examples": len(x), "layers": layers, "shifts": shifts, "transforms": others}
     return Finding(numbers, _figure(layers, shifts, others), _says(layers, shifts))
 
 

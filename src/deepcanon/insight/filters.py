@@ -77,7 +77,7 @@ def filtered(x: Tensor, sigma: float = 1.0, border: Border = "reflect") -> dict[
     return {**found, "sobel": (found["sobel_x"].square() + found["sobel_y"].square()).sqrt()}
 
 
-def filters(batch: AnyBatch, *, examples: int = 3, sigma: float = 1.0, border: Border = "reflect") -> Finding:
+def filters(batch: AnyBatch, *, shown: int = 3, sigma: float = 1.0, border: Border = "reflect") -> Finding:
     r"""Images under the classical filters: identity, box, mean, Gaussian, sharpening, edges and Sobel's gradient.
 
     .. math:: y_{ij} = \sum_{mn} x_{i+m,\,j+n}\, K_{mn}
@@ -89,14 +89,14 @@ def filters(batch: AnyBatch, *, examples: int = 3, sigma: float = 1.0, border: B
 
     Arguments:
         batch: Images.
-        examples: How many of them to show.
+        shown: How many of them to show.
         sigma: The standard deviation of the Gaussian, in pixels.
         border: What lies beyond the image: "reflect" its mirror image, "replicate" its last pixels, "circular" its
             other end, "zeros" nothing.
     """
-    at_least(1, examples=examples)
+    at_least(1, shown=shown)
     one_of(BORDERS, border=border)
-    x = images_of(batch)[:examples].detach()
+    x = images_of(batch)[:shown].detach()
     found = filtered(x, sigma, border)
     own = kernels(sigma)
     numbers: dict[str, Any] = {

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, Labelled, UsageError, at_rest
 from deepcanon.insight.layers import answers_of, images_of, last_map, named
+from deepcanon.nn.checks import at_least
 from deepcanon.pictures.finding import Finding
 from deepcanon.pictures.heat import heat_over
 
@@ -116,7 +117,7 @@ def grad_cam(
     *,
     layer: str | None = None,
     target: int | None = None,
-    examples: int = 8,
+    shown: int = 8,
     seed: int = 0,
 ) -> Finding:
     r"""Where in images the model sees the evidence for a class, beside the same map of a model that has learnt nothing.
@@ -140,23 +141,24 @@ def grad_cam(
         batch: Images.
         layer: The layer whose maps are weighted; without one, what the last convolution leaves.
         target: The class to explain; without one, the most probable class of each image.
-        examples: How many images to show.
+        shown: How many images to show.
         seed: What the random model begins with.
     """
+    at_least(1, shown=shown)
     images = images_of(batch)
-    some = batch.select(torch.arange(min(examples, len(images)), device=images.device))
+    some = batch.select(torch.arange(min(shown, len(images)), device=images.device))
     wanted = None if target is None else torch.full((len(some),), target, device=images.device)
     evidence = grad_cam_maps(model, some.inputs, layer=layer, classes=wanted)
     if evidence.maps.ndim != 3:
         raise UsageError(f"the layer {evidence.layer!r} leaves no map of height and width; choose an earlier one")
     control = grad_cam_maps(randomised(model, seed), some.inputs, layer=evidence.layer, classes=evidence.classes)
-    shown = {"Grad-CAM": evidence.maps}
+    rows = {"Grad-CAM": evidence.maps}
     try:
         class_maps = cam_maps(model, some.inputs, classes=evidence.classes) if layer is None else None
     except UsageError:
         class_maps = None  # the network is not of the form for which there is a CAM
     if class_maps is not None:
-        shown["CAM"] = class_maps.maps
+        rows["CAM"] = class_maps.maps
     likeness = [rank_correlation(a, b) for a, b in zip(evidence.maps, control.maps, strict=True)]
     known = [value for value in likeness if value is not None]
     probabilities = evidence.logits.softmax(-1)
@@ -182,8 +184,8 @@ def grad_cam(
     )
     likeness_is = "" if not known else f"; {sum(known) / len(known):.2f} is their correlation with random weights"
     title = f"What speaks for a class in {evidence.layer}, {_size(evidence.maps)}{likeness_is}"
-    shown["random weights"] = control.maps
-    figure = heat_over(some.x, shown, _captions(numbers), title, note)
+    rows["random weights"] = control.maps
+    figure = heat_over(some.x, rows, _captions(numbers), title, note)
     return Finding(numbers, figure, _says(numbers))
 
 

@@ -102,11 +102,16 @@ def _middle(places: Sequence[int]) -> int:
     return number
 
 
-def receptive_field(model: nn.Module, batch: AnyBatch, *, layer: str | None = None, examples: int = 32) -> Finding:
-    """What a unit of each layer can see of an image, and what it looks at.
+def receptive_field(model: nn.Module, batch: AnyBatch, *, layer: str | None = None) -> Finding:
+    r"""What a unit of each layer can see of an image, and what it looks at.
 
-    The theoretical field is what can influence the unit at all, the effective field where its gradient is above 4.55 %
-    of the largest. In a random network the effective field grows with the root of the depth only.
+    .. math:: r_l = r_{l-1} + (k_l - 1)\, d_l\, j_{l-1}, \qquad j_l = j_{l-1}\, s_l, \qquad
+        E_p = \frac1B \sum_b \sum_c \Bigl| \frac{\partial}{\partial x_{bcp}} \sum_k h_{bkm} \Bigr|
+
+    The theoretical field, of size r, is what can influence a unit at all, found from the kernels k, strides s and
+    dilations d of all layers before it; where branches meet, the largest counts. The effective field is where the
+    gradient E of the layer's middle units is above 4.55 % of the largest. In a random network it grows with the root of
+    the depth only.
 
     References:
         | Understanding the effective receptive field in deep convolutional neural networks (Luo et al., 2016),
@@ -118,11 +123,9 @@ def receptive_field(model: nn.Module, batch: AnyBatch, *, layer: str | None = No
         model: The network.
         batch: Images; the effective field is a mean over them.
         layer: The last layer to look at; without one, the map that the last convolution leaves.
-        examples: How many images to look at.
     """
     images = images_of(batch)
-    some = batch.select(torch.arange(min(examples, len(images)), device=images.device))
-    one = some.select(torch.zeros(1, dtype=torch.long, device=images.device))
+    one = batch.select(torch.zeros(1, dtype=torch.long, device=images.device))
     answers = answers_of(model, one.inputs)
     last = last_map(answers) if layer is None else named(answers, layer)
     if not last.is_map:
@@ -130,10 +133,10 @@ def receptive_field(model: nn.Module, batch: AnyBatch, *, layer: str | None = No
     fields = theoretical(model, one.inputs)
     maps = {answer.name: answer.output.shape[2:] for answer in answers if answer.is_map and answer.name in fields}
     chosen = _growing(fields, maps, last.name)
-    slopes = effective(model, some.inputs, chosen)
+    slopes = effective(model, batch.inputs, chosen)
     sides = tuple(images.shape[2:])
     rows = [_row(name, fields[name], maps[name], slopes[name], sides) for name in chosen]
-    numbers = {"image": list(sides), "examples": len(some), "looked_at_above": LOOKED_AT, "layers": rows}
+    numbers = {"image": list(sides), "examples": len(images), "looked_at_above": LOOKED_AT, "layers": rows}
     deepest = rows[-1]
     says = (
         f"A unit of {deepest['layer']} can see {_by(deepest['size'])} pixels ({deepest['status']}), "
