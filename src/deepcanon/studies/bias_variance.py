@@ -197,7 +197,7 @@ def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
         f"Degree {first['setting']} errs by bias ({first['exact']['bias']:.3f}), degree {last['setting']} by variance "
         f"({last['exact']['variance']:.3f}).",
         f"Over {numbers['datasets']} data sets the measured variances are within {gap:.0%} of the closed form.",
-        f"Networks, measured only: {narrow['setting']} hidden units err by {narrow['error']:.3f}, {wide['setting']} by "
+        f"Networks, measured only: width {narrow['setting']} errs by {narrow['error']:.3f}, width {wide['setting']} by "
         f"{wide['error']:.3f}, of which {wide['measured']['variance']:.3f} is variance.",
     )
 

@@ -222,7 +222,7 @@ def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     finite = [row for row in numbers["gaussian"] if math.isfinite(row["expected"])]
     off = float(np.median([abs(row["mean"] / row["expected"] - 1) for row in finite]))
     return (
-        f"Gaussian features: the measured error is within {off:.1%} of the exact expectation in the middle, which is "
+        f"Gaussian features: half of the measured errors are within {off:.1%} of the exact expectation, which is "
         f"infinite from {numbers['examples'] - 1} to {numbers['examples'] + 1} parameters for {numbers['examples']} "
         "examples.",
         f"Random features on {numbers['data']}: {before['features']} give {before['test']:.1%} wrong answers, "
