@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,10 +27,6 @@ def support(slope: Tensor) -> list[tuple[int, int]]:
     """The smallest box that holds all that is not zero."""
     places = slope.nonzero()
     return list(zip(places.amin(0).tolist(), places.amax(0).tolist(), strict=True))
-
-
-def clipped(window: Any, sides: Any) -> list[tuple[int, int]]:
-    return [(max(low, 0), min(high, side - 1)) for (low, high), side in zip(window, sides, strict=True)]
 
 
 def vgg16() -> nn.Sequential:
@@ -105,7 +100,7 @@ def test_a_linear_network_looks_at_all_it_can_see_and_nothing_else(network: nn.S
     slope = effective(network, (x,), [name])[name]
     middle = [size // 2 for size in network.eval()(x).shape[2:]]
     assert field.exact
-    assert support(slope) == clipped(field.at(middle), x.shape[2:])
+    assert support(slope) == list(field.reached(middle))
 
 
 class Branches(nn.Module):
@@ -162,7 +157,7 @@ def test_gradients_stay_inside_the_theoretical_field(network: nn.Module) -> None
     assert len(maps) > 5
     for name, slope in effective(network, (x,), maps).items():
         unit = [16 // int(step) // 2 for step in fields[name].step]
-        for (low, high), (first, last) in zip(fields[name].at(unit), support(slope), strict=True):
+        for (low, high), (first, last) in zip(fields[name].reached(unit), support(slope), strict=True):
             assert low <= first <= last <= high
 
 

@@ -148,7 +148,7 @@ def _layers(model: nn.Module, x: Tensor, rest: Sequence[Any], moves: Mapping[str
                 shifts[step] = maps_of(model, (shifted(*step)(x), *rest))
             wanted = shifted(1, 1)(found)
             row["shift"] = _difference(shifts[step][name], wanted, None)
-            inside = None if field is None else _inside(field, found.shape[2:], step, x.shape[2:])
+            inside = None if field is None else _inside(field, found.shape[2:])
             if inside is not None and inside.any():
                 row["shift inside"] = _difference(shifts[step][name], wanted, inside.roll((1, 1), (0, 1)))
         for kind, transform in moves.items():
@@ -168,14 +168,14 @@ def _step(field: Field | None, sides: Sequence[int], places: Sequence[int]) -> t
     return sides[0] // places[0], sides[1] // places[1]
 
 
-def _inside(field: Field, places: Sequence[int], step: Sequence[int], sides: Sequence[int]) -> Tensor | None:
-    """The places whose receptive field lies in the image before and after the shift, (height, width)."""
+def _inside(field: Field, places: Sequence[int]) -> Tensor | None:
+    """The places whose receptive field no border touches, nor that of the next place, (height, width)."""
     if any(window.axis is None for window in field.footprint):
         return None
     free = []
-    for window, size, move, side in zip(field.footprint, places, step, sides, strict=True):
-        seen = [window.at(place) for place in range(size)]
-        free.append(torch.tensor([first >= 0 and last + move < side for first, last in seen]))
+    for window, size in zip(field.footprint, places, strict=True):
+        whole = torch.tensor([window.at(place) == window.reached(place) for place in range(size + 1)])
+        free.append(whole[:-1] & whole[1:])
     return free[0][:, None] & free[1]
 
 

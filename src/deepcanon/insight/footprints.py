@@ -22,7 +22,10 @@ class Footprints(TorchDispatchMode):
 
     def __init__(self, x: Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        whole = tuple(Window(axis, Fraction(1), Fraction(0), Fraction(0)) for axis in range(2, x.ndim))
+        zero = Fraction(0)
+        whole = tuple(
+            Window(axis, Fraction(1), zero, zero, zero, Fraction(x.shape[axis] - 1)) for axis in range(2, x.ndim)
+        )
         # Tensors are kept along with what they see, so that neither their identity nor their memory gets another owner.
         self._known: dict[int, tuple[Tensor, Footprint]] = {id(x): (x, whole)}
         self._written: dict[int, tuple[Tensor, Footprint]] = {}  # by memory: what was written into parts of it

@@ -48,11 +48,15 @@ class Field:
         return all(window.exact for window in self.footprint)
 
     def at(self, unit: Sequence[int]) -> tuple[tuple[int, int], ...]:
-        """The first and last place that the unit at this place sees along each axis, also beyond the borders.
+        """The first and last place that the unit at this place would see along each axis if there were no borders.
 
         ``unit`` has one number for each axis of the layer's output after the first two.
         """
         return tuple(window.at(0 if window.axis is None else unit[window.axis - 2]) for window in self.footprint)
+
+    def reached(self, unit: Sequence[int]) -> tuple[tuple[int, int], ...]:
+        """The first and last place that the unit at this place sees along each axis."""
+        return tuple(window.reached(0 if window.axis is None else unit[window.axis - 2]) for window in self.footprint)
 
 
 def theoretical(model: nn.Module, inputs: Sequence[Any]) -> dict[str, Field]:
@@ -162,7 +166,7 @@ def _growing(fields: Mapping[str, Field], maps: Mapping[str, Sequence[int]], las
 def _row(name: str, field: Field, places: Sequence[int], slope: Tensor, sides: Sequence[int]) -> dict[str, Any]:
     unit = [size // 2 for size in places]
     window = field.at(unit)
-    inside = [(max(low, 0), min(high, side - 1)) for (low, high), side in zip(window, sides, strict=True)]
+    inside = field.reached(unit)
     visible = prod(max(0, high - low + 1) for low, high in inside)
     seen = slope > LOOKED_AT * slope.max().clamp_min(torch.finfo(slope.dtype).tiny)
     pixels = int(seen.sum())

@@ -72,8 +72,8 @@ def _sliding(operation: Operation, source: str, change: Callable[[Window, int], 
     first = tensor.ndim - axes
     return tuple(
         window if window.axis is None
-        else change(window, window.axis - first) if window.axis >= first
-        else window.spread(tensor.shape)
+        else change(window.bounded(tensor.shape), window.axis - first) if window.axis >= first
+        else replace(window.spread(tensor.shape), exact=False)
         for window in footprint
     )  # fmt: skip
 
@@ -200,11 +200,13 @@ def _layer_norm(operation: Operation) -> Footprint | None:
 
 
 def _reshaped(operation: Operation) -> Footprint | None:
-    """An axis that stays between as many numbers as before is still the same axis."""
+    """An axis that stays between as many numbers as before is still the same axis; of others, places are mixed up."""
     (tensor, footprint), *_ = operation.seen
     old, new = _outside(tensor.shape), _outside(operation.output.shape)
     place = {axis: new.index(key) for axis, key in enumerate(old) if key in new}
-    return renumbered(footprint, tensor.shape, place)
+    whole = [window.axis is None or window.axis in place or tensor.shape[window.axis] == 1 for window in footprint]
+    found = renumbered(footprint, tensor.shape, place)
+    return tuple(replace(window, exact=window.exact and kept) for window, kept in zip(found, whole, strict=True))
 
 
 def _outside(shape: Sequence[int]) -> list[tuple[int, int]]:

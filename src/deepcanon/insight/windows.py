@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil, floor
 
 
 @dataclass(frozen=True)
 class Window:
     """What the places along ``axis`` of a tensor see of one axis of the input; without an axis, all see the same.
 
-    It is the smallest interval that holds all that is seen where it is ``exact``, else a larger one.
+    Place i sees ``low + step * i`` to ``high + step * i``, as far as that lies within ``floor`` and ``ceiling``, beyond
+    which there is padding or what no operation has read. It is the smallest interval that holds all that is seen where
+    it is ``exact``, else a larger one. (Where a dilated kernel reaches over a border, an exact one may be larger, too:
+    by less than the dilation, since the first place beyond the border need not be one that the kernel reads.)
     """
 
     axis: int | None
     step: Fraction
     low: Fraction
     high: Fraction
+    floor: Fraction
+    ceiling: Fraction
     exact: bool = True
 
     @property
@@ -26,9 +32,13 @@ class Window:
         return int(self.high - self.low) + 1
 
     def at(self, place: int) -> tuple[int, int]:
-        """The first and the last place of the input that this place sees; both may lie beyond the borders."""
-        first, last = self.low + self.step * place, self.high + self.step * place
-        return -int(-first // 1), int(last // 1)
+        """The first and the last place of the input that this place would see if there were no borders."""
+        return ceil(self.low + self.step * place), floor(self.high + self.step * place)
+
+    def reached(self, place: int) -> tuple[int, int]:
+        """The first and the last place of the input that this place sees."""
+        first, last = self.at(place)
+        return max(first, ceil(self.floor)), min(last, floor(self.ceiling))
 
     def spread(self, shape: Sequence[int]) -> Window:
         """What all places of its axis see together."""
@@ -36,10 +46,15 @@ class Window:
             return self
         return replace(self, axis=None, step=Fraction(0), high=self.high + self.step * (shape[self.axis] - 1))
 
+    def bounded(self, shape: Sequence[int]) -> Window:
+        """The window for an operation that would also read beyond the ends of a tensor of this shape."""
+        all_of_it = self.spread(shape)
+        return replace(self, floor=max(self.floor, all_of_it.low), ceiling=min(self.ceiling, all_of_it.high))
+
     def slid(self, step: Fraction | int, first: Fraction | int, last: Fraction | int, exact: bool = True) -> Window:
         """The window of an operation whose place i reads the places ``step * i + first`` to ``step * i + last``."""
         low, high = self.low + self.step * first, self.high + self.step * last
-        return Window(self.axis, self.step * step, low, high, self.exact and exact)
+        return replace(self, step=self.step * step, low=low, high=high, exact=self.exact and exact)
 
 
 Footprint = tuple[Window, ...]
@@ -60,10 +75,18 @@ def joined(footprints: Sequence[Footprint]) -> Footprint:
 
 
 def _union(windows: Sequence[Window]) -> Window:
+    """The union of windows along the same axis with the same step.
+
+    It is exact if on either side one of them goes farthest both without and with the borders.
+    """
     low, high = min(window.low for window in windows), max(window.high for window in windows)
-    same = len({(window.axis, window.step) for window in windows}) == 1
-    assert same, windows
-    return replace(windows[0], low=low, high=high, exact=all(window.exact for window in windows))
+    lowest, highest = min(window.floor for window in windows), max(window.ceiling for window in windows)
+    exact = (
+        all(window.exact for window in windows)
+        and any((window.low, window.floor) == (low, lowest) for window in windows)
+        and any((window.high, window.ceiling) == (high, highest) for window in windows)
+    )
+    return replace(windows[0], low=low, high=high, floor=lowest, ceiling=highest, exact=exact)
 
 
 def together(given: Iterable[tuple[Sequence[int], Footprint]]) -> Footprint:
