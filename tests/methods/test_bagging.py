@@ -134,6 +134,10 @@ def test_members_begin_apart_and_the_mean_beats_the_typical_member() -> None:
     assert result.test["nll"] < float(np.mean(alone))
 
 
+def test_the_turns_say_whose_they_are() -> None:
+    assert [turn.name for turn in Bagging(MLP(features=1, targets=1), members=2).turns()] == ["member-1", "member-2"]
+
+
 def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(UsageError, match="members must be at least 1"):
         Bagging(MLP(features=2, classes=2), members=0)

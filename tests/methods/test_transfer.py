@@ -12,6 +12,7 @@ import torch
 import deepcanon as dc
 from deepcanon.core import Labelled, Model, UsageError, describe
 from deepcanon.core.toy import Toy
+from deepcanon.methods.noisy import Noisy
 from deepcanon.methods.transfer import Transfer
 from deepcanon.models.convolutional.resnet import ResNet
 from deepcanon.models.feedforward.mlp import MLP
@@ -114,6 +115,8 @@ def test_with_three_labels_per_class_it_beats_learning_from_scratch() -> None:
 
 
 def test_wrong_arguments_are_refused() -> None:
+    with pytest.raises(UsageError, match="noisy is a way to train mlp, not a network with a head; 'deepcanon unwrap"):
+        Transfer(Noisy(MLP(features=2, classes=2)), classes=3)
     with pytest.raises(UsageError, match="the head of mlp has 3 classes, not 2: take a new one"):
         Transfer(net(), classes=2, head="kept")
     with pytest.raises(UsageError, match="mlp tells no classes apart, so it cannot learn 2"):

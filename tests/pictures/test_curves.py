@@ -65,6 +65,14 @@ def test_the_sum_of_terms_that_means_nothing_is_left_out() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["reconstruction", "kl", "validation"]
 
 
+def test_losses_of_several_turns_are_not_added_up() -> None:
+    for other, drawn in (("kl", True), ("member-2.nll", False)):
+        axes, *_ = curves([step(i, {"nll": 1.0, other: 2.0}) for i in range(1, 9)]).axes
+        legend = axes.get_legend()
+        assert legend is not None
+        assert ("sum of the terms" in [text.get_text() for text in legend.get_texts()]) == drawn
+
+
 def test_a_wide_range_of_positive_values_is_drawn_on_a_logarithm() -> None:
     panels = dict(zip(titles(curves(history())), curves(history()).axes, strict=True))
     assert panels["Learning rate"].get_yscale() == "log"  # from 0.1 to 0.001

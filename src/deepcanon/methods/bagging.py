@@ -83,7 +83,9 @@ class Bagging(Averaged):
     def turns(self) -> Sequence[Turn[Labelled]]:
         """The turns of each member, on its own bootstrap sample."""
         return [
-            replace(turn, loss=partial(self._sampled, i, turn.loss), name=f"{turn.name}-{i + 1}")
+            replace(
+                turn, loss=partial(self._sampled, i, turn.loss), name=turn.name.replace("main", "member") + f"-{i + 1}"
+            )
             for i, member in enumerate(self.members)
             for turn in descents(member, self.name())
         ]

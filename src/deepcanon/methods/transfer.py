@@ -94,6 +94,11 @@ class Transfer(Method[Labelled]):
     def _replace_head(self, old: nn.Linear, classes: int | None) -> None:
         outputs = old.out_features
         if classes is not None:
+            if isinstance(self.model, Method):
+                raise UsageError(
+                    f"{self.model.name()} is a way to train {self.model.model.name()}, not a network with a head; "
+                    "'deepcanon unwrap RUN' gives the trained network by itself"
+                )
             if self.model.hparams.get("classes") is None:
                 raise UsageError(f"{self.model.name()} tells no classes apart, so it cannot learn {classes}")
             at_least(2, classes=classes)

@@ -26,7 +26,8 @@ def curves(history: Sequence[Record], title: str = "", unit: str = "nats per exa
     """One panel each for the training terms, every validation metric, the learning rate and the gradient norm.
 
     ``history`` holds the records of a run's log; ``unit`` is that of the loss. The sum of the terms is drawn unless
-    ``summed`` says that it means nothing, as with the two players of a GAN.
+    ``summed`` says that it means nothing, as with the two players of a GAN, or terms of one name come from several
+    turns (``member-2.nll``): then each turn has a loss of its own.
     """
     steps = [record for record in history if record["kind"] == "step"]
     epochs = [record for record in history if record["kind"] == "epoch"]
@@ -34,7 +35,8 @@ def curves(history: Sequence[Record], title: str = "", unit: str = "nats per exa
     valid = {name: _series(epochs, _of("valid", name)) for name in _names(epochs, "valid")}
     panels: list[Callable[[Axes], None]] = []
     if terms:
-        total = {"loss": _series(steps, lambda record: record.get("loss"))} if summed and len(terms) > 1 else {}
+        one_loss = summed and len(terms) > 1 and not any("." in name for name in terms)
+        total = {"loss": _series(steps, lambda record: record.get("loss"))} if one_loss else {}
         panels.append(partial(_draw_loss, shown=terms | total, valid=valid, unit=unit))
     metrics = {name: series for name, series in valid.items() if name not in {*terms, "loss"}}
     panels += [partial(_draw_metric, name=name, series=series) for name, series in metrics.items()]
