@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from deepcanon.core import DataError
+from deepcanon.data import load_data
 from deepcanon.data.csv_file import number, read
 
 
@@ -77,3 +78,10 @@ def test_a_missing_column_is_named_with_its_neighbour(tmp_path: Path) -> None:
 def test_numbers_are_what_people_write_as_numbers() -> None:
     assert [number(text) for text in ("1", "-2.5", "1e3", ".5")] == [1, -2.5, 1000, 0.5]
     assert [number(text) for text in ("", "1_000", "0x1f", "1,5", "one")] == [None] * 5
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".ODS"])
+def test_a_spreadsheet_is_answered_with_how_to_save_it(suffix: str, tmp_path: Path) -> None:
+    (tmp_path / f"sheet{suffix}").touch()
+    with pytest.raises(DataError, match="is a spreadsheet; save the sheet that is meant as CSV"):
+        load_data(str(tmp_path / f"sheet{suffix}"))

@@ -17,6 +17,9 @@ from deepcanon.data.forms import FORMS, batch_in_form, check_form, in_form
 from deepcanon.data.hints import did_you_mean
 from deepcanon.data.image_files import LEVELS
 
+SPREADSHEETS = (".xlsx", ".xls", ".ods")
+"""Not read: what a cell holds and what it shows (dates, formulas) differ, and CSV settles which is meant."""
+
 
 def load_data(name: str, *, target: str | None = None, preprocessing: Mapping[str, Any] | None = None) -> Dataset[Any]:
     """The data of this name: a known set, ``file.csv`` or a folder of images by class.
@@ -139,6 +142,8 @@ def _sized(base: str, forms: tuple[str, ...]) -> tuple[int | None, tuple[str, ..
 
 
 def _unknown(name: str, path: Path) -> UsageError:
+    if path.suffix.lower() in SPREADSHEETS:
+        return DataError(f"{name} is a spreadsheet; save the sheet that is meant as CSV (UTF-8, with commas)")
     if path.exists():
         return DataError(f"{name} is neither a CSV file (its name must end in .csv) nor a folder of images")
     if len(path.parts) > 1:
