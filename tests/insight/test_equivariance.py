@@ -148,6 +148,10 @@ def test_the_finding_of_an_invariant_network_and_of_a_dense_one() -> None:
     dense = equivariance(nn.Sequential(nn.Flatten(), nn.Linear(48, 3)), Batch(x))
     assert dense.numbers["layers"] == []
     assert dense.numbers["shifts"][3]["change"] > 0.1
+    with_one_score = nn.Sequential(nn.Flatten(), nn.Linear(48, 1))
+    turned_about = equivariance(with_one_score, Batch(x)).numbers["transforms"]["flip"]["kept"]
+    same = with_one_score(x).sign() == with_one_score(x.flip(-1)).sign()
+    assert turned_about == pytest.approx(float(same.double().mean()))
     assert dense.says[0] == "No layer leaves a map whose places could move with the image."
 
 

@@ -151,6 +151,15 @@ def test_the_finding_names_the_prediction_and_leaves_the_model_alone() -> None:
     assert "predicted" in found.figure.axes[0].get_title()
 
 
+def test_a_single_score_is_no_choice_among_classes() -> None:
+    model, x = averaging(), images(2, 2, 9, 9)
+    model[8] = nn.Linear(5, 1).double()
+    found = grad_cam(model, Batch(x))
+    assert found.numbers["probability"] is None
+    assert found.numbers["score"] == pytest.approx(model.eval()(x).squeeze(-1).tolist())
+    assert found.figure.axes[0].get_title().startswith("score ")
+
+
 def test_an_empty_map_is_told_of() -> None:
     model, x = averaging(), images(2, 2, 9, 9)
     with torch.no_grad():

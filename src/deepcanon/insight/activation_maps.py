@@ -83,7 +83,7 @@ def activation_maps(model: nn.Module, batch: AnyBatch, *, example: int = 0, chan
     last = layers[-1]
     says = (
         f"{dead} of {count} channels are zero for all {len(images)} images.",
-        f"In {last['layer']}, the last of {len(layers)} layers, {last['zeros']:.0%} of all values are zero.",
+        f"Of what the last convolution leaves in {last['layer']}, {last['zeros']:.0%} is zero.",
     )
     return Finding({"example": example, "layers": layers}, _figure(images[example], layers, dead, count), says)
 

@@ -180,10 +180,15 @@ def _inside(field: Field, places: Sequence[int]) -> Tensor | None:
 
 
 def _answer(before: Tensor, after: Tensor, pixels: int | None = None) -> dict[str, Any]:
-    """How much the scores changed, and for which share of the images the largest one is still the same."""
-    kept = (before.argmax(-1) == after.argmax(-1)).double().mean()
+    """How much the scores changed, and for which share of the images the prediction is still the same."""
+    kept = (_prediction(before) == _prediction(after)).double().mean()
     found = {"change": _difference(after, before, None), "kept": float(kept)}
     return found if pixels is None else {"pixels": pixels, **found}
+
+
+def _prediction(scores: Tensor) -> Tensor:
+    """The class of the largest score; of a single score, its sign."""
+    return scores.argmax(-1) if scores.shape[-1] > 1 else scores.sign()
 
 
 def _says(layers: Sequence[Mapping[str, Any]], shifts: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

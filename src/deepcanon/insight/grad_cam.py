@@ -161,16 +161,17 @@ def grad_cam(
         rows["CAM"] = class_maps.maps
     likeness = [rank_correlation(a, b) for a, b in zip(evidence.maps, control.maps, strict=True)]
     known = [value for value in likeness if value is not None]
-    probabilities = evidence.logits.softmax(-1)
-    chances = probabilities.gather(-1, evidence.classes.unsqueeze(-1)).squeeze(-1)
+    chosen = evidence.classes.unsqueeze(-1)
     numbers = {
         "layer": evidence.layer,
         "map": list(evidence.maps.shape[1:]),
         "explained_class": evidence.classes.tolist(),
         "predicted_class": evidence.logits.argmax(-1).tolist(),
         "true_class": some.y.tolist() if isinstance(some, Labelled) and some.y.ndim == 1 else None,
-        "probability": chances.tolist(),
-        "score": evidence.logits.gather(-1, evidence.classes.unsqueeze(-1)).squeeze(-1).tolist(),
+        "probability": None
+        if evidence.logits.shape[-1] == 1  # a single score is no choice among classes
+        else evidence.logits.softmax(-1).gather(-1, chosen).squeeze(-1).tolist(),
+        "score": evidence.logits.gather(-1, chosen).squeeze(-1).tolist(),
         "grad_cam": evidence.maps.tolist(),
         "cam": None if class_maps is None else class_maps.maps.tolist(),
         "empty": evidence.empty.tolist(),
@@ -252,6 +253,8 @@ def _size(maps: Tensor) -> str:
 
 
 def _captions(numbers: dict[str, Any]) -> list[str]:
+    if numbers["probability"] is None:
+        return [f"score {score:.3g}" for score in numbers["score"]]
     captions = []
     for i, predicted in enumerate(numbers["predicted_class"]):
         explained, truth = numbers["explained_class"][i], numbers["true_class"]
@@ -276,7 +279,7 @@ def _says(numbers: dict[str, Any]) -> tuple[str, ...]:
         verdict = (
             "so they show the image more than what the model has learnt"
             if likeness >= ALIKE
-            else "so they show what the model has learnt"
+            else "so they depend on the weights"
         )
         says.append(f"Their ranks correlate with those of random weights by {likeness:.2f} on average, {verdict}.")
     return tuple(says)
