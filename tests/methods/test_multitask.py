@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import log_loss
+from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
 
 import deepcanon as dc
@@ -83,6 +84,29 @@ def test_all_tasks_are_learned_and_come_back_from_a_run(tmp_path: Path) -> None:
     assert all(result.test[task] < 0.7 * before[task] for task in ("nll", "reconstruction", "grouping"))
     again = dc.load(tmp_path)
     assert dc.evaluate(again, data.split("test")) == pytest.approx(result.test)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_with_few_labels_the_task_of_telling_the_input_helps(seed: int) -> None:
+    """Thirty features that two causes explain, twelve noisy labels: who must tell the input finds the causes."""
+
+    def drawn(count: int, seed: int) -> tuple[Tensor, Tensor]:
+        random = Generator().manual_seed(seed)
+        causes, ways = torch.randn(count, 2, generator=random), torch.randn(2, 30, generator=Generator().manual_seed(9))
+        return causes @ ways + 0.5 * torch.randn(count, 30, generator=random), causes[:, :1]
+
+    (x, y), (new, truth) = drawn(12, seed), drawn(1000, 100 + seed)
+    noisy = y + 0.5 * torch.randn(12, 1, generator=Generator().manual_seed(seed))
+    errors = []
+    for weight in (0.0, 10.0):
+        torch.manual_seed(seed)
+        model = Multitask(
+            MLP(features=30, targets=1, hidden=(2,), activation="identity"), features=30, reconstruction=weight
+        )
+        dc.fit(model, dc.from_tensors(x, noisy), quiet=True, lr=1e-2, batch_size=12, epochs=300)
+        errors.append((model.predict(new) - truth).square().mean().item())  # type: ignore[operator]
+    alone, shared = errors
+    assert shared < 0.7 * alone
 
 
 def test_wrong_arguments_are_refused() -> None:
