@@ -35,13 +35,7 @@ class Predictor(Model[Labelled]):
         if self.answer is None:
             return
         for batch in data:
-            distribution = self._distribution(self._outputs(*batch.inputs))
-            allowed = distribution.support
-            if allowed is not None and not batch.y.is_meta and not bool(allowed.check(batch.y).all()):
-                raise DataError(
-                    f"the head {self.answer!r} models other targets than these, which go from {batch.y.min():.3g} to "
-                    f"{batch.y.max():.3g}; take another head, or change the targets"
-                )
+            self._check_targets(batch)
 
     def loss(self, batch: Labelled) -> Terms:
         outputs = self._outputs(*batch.inputs)
@@ -103,6 +97,18 @@ class Predictor(Model[Labelled]):
         raise UsageError(
             f"{type(self).__name__} needs either classes or targets (got classes={classes}, targets={targets})"
         )
+
+    def _check_targets(self, batch: Labelled, counted: Tensor | None = None) -> None:
+        """Refuse targets that the head gives no probability; of many places, look only at those that are counted."""
+        allowed = None if self.answer is None else self._distribution(self._outputs(*batch.inputs)).support
+        if allowed is None or batch.y.is_meta:
+            return
+        right = allowed.check(batch.y)  # (B,), or (B, T)
+        if not bool((right if counted is None else right | ~counted).all()):
+            raise DataError(
+                f"the head {self.answer!r} models other targets than these, which go from {batch.y.min():.3g} to "
+                f"{batch.y.max():.3g}; take another head, or change the targets"
+            )
 
     def _distribution(self, outputs: Tensor) -> Distribution:
         if self.answer is not None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from scipy import stats
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
@@ -39,6 +40,27 @@ def test_answers_at_every_place_are_answers_about_beginnings() -> None:
     for place in range(7):
         lengths = torch.full((4,), place + 1)
         torch.testing.assert_close(every(x)[:, place], last(x, lengths), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("every_place", [False, True])
+def test_a_head_gives_the_likelihood_of_its_distribution_over_all_places_that_count(every_place: bool) -> None:
+    torch.manual_seed(0)
+    model = LSTMPredictor(features=3, targets=2, every_place=every_place, units=4, head="log_normal").double()
+    x, lengths = values(5, 6, 3), torch.tensor([6, 1, 3, 6, 2])
+    y = values(5, 6, 2).exp() if every_place else values(5, 2).exp()
+    outputs = model(x, lengths)
+    logs = stats.lognorm.logpdf(y, outputs[..., 2:].exp().detach(), scale=outputs[..., :2].exp().detach()).sum(-1)
+    counts = (torch.arange(6) < lengths.unsqueeze(1)).numpy()
+    expected = -(logs[counts].mean() if every_place else logs.mean())
+    if every_place:
+        y = y.masked_fill(~torch.from_numpy(counts).unsqueeze(2), -1.0)  # no target of the head, and not looked at
+    batch = LabelledSequences(x, y, lengths)
+    model.prepare([batch])
+    assert model.loss(batch)["nll"].item() == pytest.approx(expected, rel=1e-10)
+    assert model.metrics(batch)["nll"].item() == pytest.approx(expected, rel=1e-10)
+    torch.testing.assert_close(model.predict(x, lengths, how="mean").shape, y.shape)
+    with pytest.raises(DataError, match="models other targets than these"):
+        model.prepare([LabelledSequences(x, -y.abs(), lengths)])
 
 
 @pytest.mark.slow

@@ -187,19 +187,17 @@ class RecurrentPredictor(Predictor):
         units: int,
         layers: int,
         dropout: float,
+        head: str | None = None,
     ) -> None:
         super().__init__()
         check_sizes(units, layers, dropout)
-        outputs = targets if classes is None else classes
         if (features is None) == (vocab is None):
             raise UsageError(
                 f"sequences are of real values or of symbols: give either features or vocab "
                 f"(got features={features}, vocab={vocab})"
             )
-        if outputs is None or (classes is not None and targets is not None):
-            raise UsageError(f"an answer needs either classes or targets (got classes={classes}, targets={targets})")
-        at_least(1 if classes is None else 2, **{"targets" if classes is None else "classes": outputs})
-        self.features, self.vocab, self.classes, self.every_place = features, vocab, classes, every_place
+        outputs = self._outputs_for(classes, targets, head)
+        self.features, self.vocab, self.every_place = features, vocab, every_place
         if vocab is not None:
             at_least(1, vocab=vocab, embedding=embedding)
             self.embedding = nn.Embedding(vocab, embedding)
@@ -212,6 +210,7 @@ class RecurrentPredictor(Predictor):
     def eats(cls) -> type[AnyBatch]:
         return LabelledSequences
 
+    @torch.no_grad()
     def prepare(self, data: Iterable[Labelled]) -> None:
         """Refuse sequences of another kind, and labels of whole sequences where every place needs one, or reversed."""
         for batch in data:
@@ -226,9 +225,10 @@ class RecurrentPredictor(Predictor):
             check_lengths(batch.x, batch.lengths)
             if self.vocab is not None:
                 check_symbols(batch.x, batch.lengths, self.vocab)
+            self._check_targets(batch, places_inside(batch.x, batch.lengths) if self.every_place else None)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The logits or the means of the targets: (B, outputs), or (B, T, outputs) with answers at every place."""
+        """The logits, the means of the targets, or what the head reads: (B, outputs), or (B, T, outputs)."""
         self._check(x)
         run: Recurrence = self.recurrent
         values = (x if lengths is None else without_padding(x, lengths)).transpose(0, 1)
@@ -246,6 +246,11 @@ class RecurrentPredictor(Predictor):
             return super().loss(batch)
         outputs, counted = self._outputs(*batch.inputs), batch.lengths.sum()
         inside = places_inside(batch.x, batch.lengths)
+        if self.answer is not None:
+            # What stands in the padding may be no target of the head: there, any that is one takes its place.
+            known = torch.where(inside.unsqueeze(2), batch.y, batch.y[:1, :1])
+            log_p = self._distribution(outputs).log_prob(known)  # (B, T)
+            return {"nll": -log_p.masked_fill(~inside, 0).sum() / counted}
         if self.classes is None:
             missed = (outputs - batch.y).masked_fill(~inside.unsqueeze(2), 0)
             return {"mse": missed.square().sum() / counted}
@@ -256,6 +261,8 @@ class RecurrentPredictor(Predictor):
         """At every place, the share of right answers; about whole sequences, what every model that predicts has."""
         if not (self.every_place and isinstance(batch, LabelledSequences)):
             return super().metrics(batch)
+        if self.answer is not None:
+            return self.loss(batch)
         if self.classes is None:
             return {}
         right = (self.predict(*batch.inputs) == batch.y) & places_inside(batch.x, batch.lengths)

@@ -39,6 +39,8 @@ class LSTMPredictor(RecurrentPredictor):
         peepholes: Whether the gates see the cells.
         memory: Over how many steps the cells can remember when training begins; without it, forget gates begin with a
             bias of 1.
+        head: The distribution of real targets by name: "gaussian", "heteroscedastic", "bernoulli" or one of
+            torch.distributions; without one the loss is the squared error.
     """
 
     recipe = Recipe(lr=1e-2, schedule="cosine", batch_size=32, epochs=4, clip="norm:1.0")
@@ -57,8 +59,9 @@ class LSTMPredictor(RecurrentPredictor):
         coupled: bool = False,
         peepholes: bool = False,
         memory: int | None = 100,
+        head: str | None = None,
     ) -> None:
-        super().__init__(features, vocab, classes, targets, every_place, embedding, units, layers, dropout)
+        super().__init__(features, vocab, classes, targets, every_place, embedding, units, layers, dropout, head)
         if memory is not None:
             at_least(2, memory=memory)
         self.recurrent = lstm(
