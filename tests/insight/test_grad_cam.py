@@ -145,6 +145,9 @@ def test_the_finding_names_the_prediction_and_leaves_the_model_alone() -> None:
     assert numbers["true_class"] == [0, 1, 2]
     assert numbers["probability"] == pytest.approx(model(x).softmax(-1).amax(-1).tolist())
     assert numbers["cam"] is not None
+    assert found.says[0] == "The maps are those of 4, 4x4 places."
+    coarse = grad_cam(model, Batch(x[..., :5, :5])).says[0]
+    assert coarse == "The maps are those of 4, 2x2 places. So few tell little; an earlier layer has more."
     assert numbers["control"] != numbers["grad_cam"]
     rows = [axes.get_ylabel() for axes in found.figure.axes if axes.get_ylabel()]
     assert rows == ["image", "Grad-CAM", "CAM", "random weights"]

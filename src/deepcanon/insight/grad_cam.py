@@ -21,6 +21,9 @@ from deepcanon.pictures.heat import heat_over
 ALIKE = 0.5
 """Maps that a random network repeats with at least this correlation of ranks tell of the image, not of the model."""
 
+FEW = 9
+"""Fewer places than these are no map to find anything on."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -265,7 +268,8 @@ def _captions(numbers: dict[str, Any]) -> list[str]:
 
 def _says(numbers: dict[str, Any]) -> tuple[str, ...]:
     height, width = numbers["map"]
-    says = [f"The maps are those of {numbers['layer']}, {height}x{width} places."]
+    coarse = " So few tell little; an earlier layer has more." if height * width < FEW else ""
+    says = [f"The maps are those of {numbers['layer']}, {height}x{width} places.{coarse}"]
     empty, count = sum(numbers["empty"]), len(numbers["empty"])
     if empty:
         says.append(
