@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import BoundaryNorm, Colormap
+from matplotlib.colors import BoundaryNorm
 from matplotlib.patheffects import withStroke
 
 from deepcanon.pictures.style import INK, MUTED, SHADES
@@ -19,7 +19,6 @@ def contours(
     heights: Sequence[Sequence[float]],
     levels: int = 12,
     labels: bool = True,
-    colours: Colormap = SHADES,
 ) -> None:
     """Draw ``heights`` by rows of equal y, each level about as large as the others, so that no valley is lost.
 
@@ -35,8 +34,8 @@ def contours(
     edges[-1] = known.max()
     if len(edges) < 3:
         edges = np.linspace(known.min(), known.max(), 4)
-    norm = BoundaryNorm(edges.tolist(), colours.N)
-    axes.contourf(x, y, z, levels=edges, cmap=colours.reversed(), norm=norm, alpha=0.65)
+    norm = BoundaryNorm(edges.tolist(), SHADES.N)
+    axes.contourf(x, y, z, levels=edges, cmap=SHADES.reversed(), norm=norm, alpha=0.65)
     lines = axes.contour(x, y, z, levels=edges[1:-1], colors=INK, linewidths=0.4, alpha=0.5)
     if labels:
         texts = axes.clabel(lines, levels=edges[1:-1:2].tolist(), fontsize=7, fmt="%.3g", inline=False)
