@@ -45,9 +45,12 @@ def activations(
 
     Measured are whether zero passes, :math:`\sigma(0) = 0`; the slope to either side of 0; the bound
     :math:`\sup |\sigma'|`, by which a layer can at most multiply what comes back; and where the activation saturates,
-    :math:`\sigma'(x) \to 0`. The logistic function has the bound 1/4: through :math:`L` layers a gradient arrives as at
-    most :math:`4^{-L}` of what the weights alone would have made of it. Binary units show the slope that they
-    pretend to have.
+    :math:`\sigma'(x) \to 0`. Through :math:`L` layers a gradient arrives as at most this share of what the weights
+    alone would have made of it, where the logistic function has the bound 1/4:
+
+    .. math:: \left( \sup |\sigma'| \right)^L = 4^{-L}
+
+    Binary units show the slope that they pretend to have.
 
     References:
         | Understanding the difficulty of training deep feedforward neural networks (Glorot and Bengio, 2010),
