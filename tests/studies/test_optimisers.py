@@ -33,7 +33,7 @@ def test_descents_side_by_side_are_those_of_torch_alone(name: str) -> None:
     def closure() -> float:
         mover.zero_grad()
         height = valley.height(place[0], place[1])
-        height.backward()  # type: ignore[no-untyped-call]
+        height.backward()
         return float(height.detach())
 
     points = [place.tolist()]
