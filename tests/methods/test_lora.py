@@ -208,7 +208,7 @@ def test_a_layer_that_is_not_there_gets_the_list_of_those_that_are() -> None:
 def test_the_model_inside_knows_the_symbols_of_the_data(tmp_path: Path) -> None:
     story = Sequences(torch.randint(3, (4, 6)), torch.full((4,), 6))
     data: Dataset[Any] = Dataset(name="story", kind="text", train=story, sizes={"vocab": 3}, symbols=("a", "b", "c"))
-    method = LoRA(LSTM(vocab=3, embedding=4, units=5))
+    method: Any = LoRA(LSTM(vocab=3, embedding=4, units=5))
     dc.fit(method, data, out=tmp_path, quiet=True, steps=1)
     again: Any = dc.load(tmp_path)
     assert method.model.symbols == again.model.symbols == again.symbols == ("a", "b", "c")
