@@ -160,25 +160,27 @@ def best_descents(name: str, valleys: Sequence[Valley], steps: int, tolerance: f
 
 def _paths(name: str, valleys: Sequence[Valley], rates: Sequence[float], steps: int) -> Tensor:
     """The points of all descents, which go on side by side, (valleys, rates, steps + 1, 2)."""
-    places = [[nn.Parameter(torch.tensor(valley.start, dtype=torch.float64)) for valley in valleys] for _ in rates]
+    starts = torch.tensor([valley.start for valley in valleys], dtype=torch.float64)
+    points = starts.repeat(len(rates), 1, 1)  # the parameters are views of it, their gradients of the slopes
+    slopes = torch.zeros_like(points)
+    places = [[nn.Parameter(point) for point in row] for row in points]
+    for row, steep in zip(places, slopes, strict=True):
+        for place, slope in zip(row, steep, strict=True):
+            place.grad = slope
     mover = optimizer(name, places[0], rates[0])
-    for lr, group in zip(rates[1:], places[1:], strict=True):
-        mover.add_param_group({"params": group, "lr": lr})
+    for lr, row in zip(rates[1:], places[1:], strict=True):
+        mover.add_param_group({"params": row, "lr": lr})
     path = torch.empty(len(valleys), len(rates), steps + 1, 2, dtype=torch.float64)
 
-    def gathered() -> Tensor:  # (rates, valleys, 2)
-        return torch.stack([torch.stack(list(group)) for group in places])
-
     def height() -> float:
-        mover.zero_grad()
-        points = gathered()
-        heights = [valley.height(points[:, i, 0], points[:, i, 1]).sum() for i, valley in enumerate(valleys)]
+        here = points.clone().requires_grad_()
+        heights = [valley.height(here[:, i, 0], here[:, i, 1]).sum() for i, valley in enumerate(valleys)]
         total = torch.stack(heights).sum()
-        total.backward()
+        slopes.copy_(torch.autograd.grad(total, here)[0])
         return float(total.detach())
 
     for step in range(steps + 1):
-        path[:, :, step] = gathered().detach().transpose(0, 1)
+        path[:, :, step] = points.transpose(0, 1)
         if step < steps:
             mover.step(height)
     return path
