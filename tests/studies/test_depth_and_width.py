@@ -38,7 +38,7 @@ def test_widths_come_near_to_the_parameters_asked_for() -> None:
     mlp = catalogue.find("mlp")
     for depth in (1, 2, 3, 5):
         width = width_for(depth, 301)
-        sizes = [size(mlp(features=1, targets=1, hidden=(near,) * depth)) for near in (width - 1, width, width + 1)]  # type: ignore[call-arg]
+        sizes = [size(mlp(features=1, targets=1, hidden=(near,) * depth)) for near in (width - 1, width, width + 1)]
         assert abs(sizes[1] - 301) == min(abs(each - 301) for each in sizes)
 
 

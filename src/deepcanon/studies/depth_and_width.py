@@ -76,8 +76,8 @@ def depth_and_width(
               \qquad 2L + 1 \text{ of one layer}
 
     Both networks are built, and their pieces are counted exactly. Beside them are networks that were trained on a
-    sawtooth, all with about as many parameters: they have about as many pieces as units, whatever their depth, and the
-    sawtooth that depth can have is not what training finds.
+    sawtooth, all with about as many parameters. With the defaults they have no more pieces than units, whatever their
+    depth: the sawtooth that depth can have is not what training finds.
 
     References:
         | Benefits of depth in neural networks (Telgarsky, 2016), https://arxiv.org/abs/1602.04485
@@ -102,13 +102,14 @@ def depth_and_width(
     data = Dataset(name="sawtooth", kind="table", train=Labelled(x, y), sizes={"features": 1, "targets": 1}, shape=(1,))
     trained = [_trained(mlp, depth, parameters, data, epochs, repeats, seed) for depth in depths]
     numbers = {"built": built, "trained": trained, "x": x[:, 0].tolist(), "sawtooth": y[:, 0].tolist()}
+    deep = max(trained, key=lambda each: each["depth"])
     last, best = built[-1], min(trained, key=lambda each: sum(each["mse"]))
     pieces = [count for each in trained for count in each["after"]]
     says = (
         f"With {last['parameters']} parameters {last['depth']} layers of two units have {last['deep']} linear pieces, "
         f"one layer of {2 * deepest} units has {last['wide']}.",
-        f"Trained networks of about {parameters} parameters have between {min(pieces)} and {max(pieces)} pieces, far "
-        "fewer than depth allows.",
+        f"Trained networks of about {parameters} parameters have between {min(pieces)} and {max(pieces)} pieces; with "
+        f"{deep['depth']} layers there could be more than 10^{deep['log10_most']}.",
         f"Closest to a sawtooth of {2**folds} pieces came {best['depth']} hidden layers of {best['width']} units, with "
         f"a mean squared error of {sum(best['mse']) / repeats:.2g}.",
     )
@@ -134,10 +135,11 @@ def _trained(
     for repeat in range(repeats):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed + repeat)
-            model = mlp(features=1, targets=1, hidden=(width,) * depth)  # type: ignore[call-arg]
+            model = mlp(features=1, targets=1, hidden=(width,) * depth)
         found["before"].append(_pieces(model, -1, 1))
-        settings = {"epochs": epochs, "batch_size": EXAMPLES, "lr": 5e-3, "schedule": "cosine", "seed": seed + repeat}
-        fit(model, data, quiet=True, **settings)
+        fit(
+            model, data, quiet=True, epochs=epochs, batch_size=EXAMPLES, lr=5e-3, schedule="cosine", seed=seed + repeat
+        )  # fmt: skip
         found["after"].append(_pieces(model, -1, 1))
         with torch.no_grad():
             guess = model(data.train.x)
@@ -156,7 +158,8 @@ def _count(depth: int, width: int) -> int:
 
 
 def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
-    layer = nn.utils.skip_init(nn.Linear, weight.shape[1], weight.shape[0], dtype=torch.float64)  # draws nothing
+    outputs, inputs = weight.shape
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs, dtype=torch.float64)  # which draws nothing
     with torch.no_grad():
         layer.weight.copy_(weight)
         layer.bias.copy_(bias)
