@@ -1,6 +1,7 @@
 """Paths of optimisers: closed forms on quadratics, torch's own steps, and the best learning rates of the grid."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ def test_descents_side_by_side_are_those_of_torch_alone(name: str) -> None:
     valley = VALLEYS["rosenbrock"]
     best = best_descents(name, list(VALLEYS.values()), 15, 0.5)[list(VALLEYS).index("rosenbrock")]
     place = nn.Parameter(torch.tensor(valley.start, dtype=torch.float64))
-    kinds = {
+    kinds: dict[str, Callable[[], torch.optim.Optimizer]] = {
         "sgd:momentum=0.9": lambda: torch.optim.SGD([place], lr=best.lr, momentum=0.9),
         "adam": lambda: torch.optim.Adam([place], lr=best.lr),
         "rprop": lambda: torch.optim.Rprop([place], lr=best.lr),
