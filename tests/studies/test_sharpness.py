@@ -11,7 +11,7 @@ from deepcanon.core import UsageError
 from deepcanon.data import load_data
 from deepcanon.insight.objective import Objective
 from deepcanon.studies.residuals import DeepClassifier
-from deepcanon.studies.sharpness import _around, sharpness
+from deepcanon.studies.sharpness import around, sharpness
 
 
 def test_slices_go_through_the_model_and_agree_where_they_meet() -> None:
@@ -35,7 +35,7 @@ def test_the_largest_eigenvalue_is_that_of_the_dense_hessian() -> None:
     loss = Objective(model, batch)
     dense = torch.autograd.functional.hessian(loss, loss.theta)
     largest = torch.linalg.eigvalsh(dense)[-1].item()
-    assert _around(model, batch, data.split("test"), 3, 1, 0)["largest_eigenvalue"] == pytest.approx(largest, rel=1e-2)
+    assert around(model, batch, data.split("test"), 3, 1, 0)["largest_eigenvalue"] == pytest.approx(largest, rel=1e-2)
 
 
 def test_examples_need_classes() -> None:

@@ -41,7 +41,8 @@ def sharpness(
 ) -> Finding:
     r"""How steep the loss is where training ends: with small and large batches, with residual connections and without.
 
-    All networks are trained by the same number of steps of Adam. Around the weights of each, the loss is taken over a
+    All networks are trained by the same number of steps of Adam, so that one with large batches sees more examples and
+    fits them further: what differs is not the size of its batches alone. Around the weights of each, the loss is taken over a
     random plane and along random lines, whose directions are scaled filter by filter to the weights, so that networks
     with weights of different size can be compared,
 
@@ -84,7 +85,7 @@ def sharpness(
         with drawing_from(Generator().manual_seed(seed)):
             model = DeepClassifier(loaded.sizes["features"], loaded.sizes["classes"], kind, depth, width)
         learning_curve(model, loaded, optimizer="adam", lr=2e-3, batch_size=size, steps=steps, seed=seed)
-        found[name] = _around(model, some, loaded.split("test"), points, lines, seed)
+        found[name] = around(model, some, loaded.split("test"), points, lines, seed)
     numbers = {
         "depth": depth,
         "pairs": [[f"batches of {small}", f"batches of {large}"], [f"batches of {small}", "plain"]],
@@ -98,7 +99,7 @@ def sharpness(
     return Finding(numbers, _figure(numbers), says)
 
 
-def _around(
+def around(
     model: DeepClassifier, batch: Labelled, held: Labelled, points: int, lines: int, seed: int
 ) -> dict[str, Any]:
     """The slices of the loss around a model, its curvature and its accuracy."""
