@@ -42,9 +42,9 @@ def sharpness(
     r"""How steep the loss is where training ends: with small and large batches, with residual connections and without.
 
     All networks are trained by the same number of steps of Adam, so that one with large batches sees more examples and
-    fits them further: what differs is not the size of its batches alone. Around the weights of each, the loss is taken over a
-    random plane and along random lines, whose directions are scaled filter by filter to the weights, so that networks
-    with weights of different size can be compared,
+    fits them further: what differs is not the size of its batches alone. Around the weights of each, the loss is taken
+    over a random plane and along random lines, whose directions are scaled filter by filter to the weights, so that
+    networks with weights of different size can be compared,
 
     .. math:: f(\alpha, \beta) = L(\theta + \alpha a + \beta b), \qquad
         a_i \leftarrow a_i \, \lVert\theta_i\rVert / \lVert a_i\rVert .
