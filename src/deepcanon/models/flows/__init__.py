@@ -1,0 +1,1 @@
+"""Models that turn data into noise and back without loss."""
