@@ -9,47 +9,73 @@ from typing import Literal, Self, get_args
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
-from torch.distributions import Bernoulli, Distribution, Normal, Poisson
+from torch.distributions import Bernoulli, Distribution, Exponential, Normal, Poisson, constraints
+from torch.distributions.constraints import Constraint
 
 from deepcanon.core import DataError, How, Labelled, Model, Recipe, Terms, draw
 from deepcanon.nn.checks import at_least, flat, one_of
+from deepcanon.nn.inverse_gaussian import InverseGaussian
 
-Family = Literal["gaussian", "bernoulli", "poisson"]
+Family = Literal["gaussian", "bernoulli", "poisson", "gamma", "inverse_gaussian"]
 
 
 @dataclass(frozen=True)
-class Exponential:
-    """An exponential family of natural parameter eta: its log-normaliser A, its mean A', and what it draws."""
+class ExponentialFamily:
+    """A family of natural parameter eta: its log-normaliser A, its mean A', and what it draws."""
 
     log_normaliser: Callable[[Tensor], Tensor]
     mean: Callable[[Tensor], Tensor]
     distribution: Callable[[Tensor], Distribution]
     mode: Callable[[Tensor], Tensor]
-    within: tuple[float, float]
-    """Between which values targets lie."""
+    targets: Constraint
+    says: str
+    """What the targets are, in words."""
+    negative: bool = False
+    """Whether eta has to be negative."""
 
 
-FAMILIES: dict[str, Exponential] = {
-    "gaussian": Exponential(
+FAMILIES: dict[str, ExponentialFamily] = {
+    "gaussian": ExponentialFamily(
         log_normaliser=lambda eta: eta.square() / 2,
         mean=lambda eta: eta,
         distribution=lambda eta: Normal(eta, 1.0, validate_args=False),
         mode=lambda eta: eta,
-        within=(-torch.inf, torch.inf),
+        targets=constraints.real,
+        says="real numbers",
     ),
-    "bernoulli": Exponential(
+    "bernoulli": ExponentialFamily(
         log_normaliser=F.softplus,
         mean=torch.sigmoid,
         distribution=lambda eta: Bernoulli(logits=eta, validate_args=False),
         mode=lambda eta: (eta > 0).to(eta.dtype),
-        within=(0.0, 1.0),
+        targets=constraints.unit_interval,
+        says="from 0 to 1",
     ),
-    "poisson": Exponential(
+    "poisson": ExponentialFamily(
         log_normaliser=torch.exp,
         mean=torch.exp,
         distribution=lambda eta: Poisson(eta.exp(), validate_args=False),
         mode=lambda eta: eta.exp().floor(),
-        within=(0.0, torch.inf),
+        targets=constraints.nonnegative,
+        says="0 or more",
+    ),
+    "gamma": ExponentialFamily(
+        log_normaliser=lambda eta: -(-eta).log(),
+        mean=lambda eta: -1 / eta,
+        distribution=lambda eta: Exponential(-eta, validate_args=False),
+        mode=torch.zeros_like,
+        targets=constraints.positive,
+        says="above 0",
+        negative=True,
+    ),
+    "inverse_gaussian": ExponentialFamily(
+        log_normaliser=lambda eta: -(-2 * eta).sqrt(),
+        mean=lambda eta: (-2 * eta).rsqrt(),
+        distribution=lambda eta: InverseGaussian((-2 * eta).rsqrt()),
+        mode=lambda eta: InverseGaussian((-2 * eta).rsqrt()).mode,
+        targets=constraints.positive,
+        says="above 0",
+        negative=True,
     ),
 }
 
@@ -59,17 +85,25 @@ class GLM(Model[Labelled]):
 
     .. math:: p(y \mid \eta) \propto e^{y \eta - A(\eta)}, \qquad \eta = W x + b, \qquad E[y] = A'(\eta) \qquad (1)
 
-    ========= ======================== ========================= ======================
-    family    :math:`A(\eta)`          mean :math:`A'(\eta)`     canonical link
-    ========= ======================== ========================= ======================
-    gaussian  :math:`\eta^2 / 2`       :math:`\eta`              identity
-    bernoulli :math:`\log(1 + e^\eta)` :math:`1 / (1+e^{-\eta})` logit
-    poisson   :math:`e^\eta`           :math:`e^\eta`            logarithm
-    ========= ======================== ========================= ======================
+    ================ ======================== ========================= ============================
+    family           :math:`A(\eta)`          mean :math:`A'(\eta)`     canonical link
+    ================ ======================== ========================= ============================
+    gaussian         :math:`\eta^2 / 2`       :math:`\eta`              :math:`\mu`
+    bernoulli        :math:`\log(1 + e^\eta)` :math:`1 / (1+e^{-\eta})` :math:`\log(\mu / (1-\mu))`
+    poisson          :math:`e^\eta`           :math:`e^\eta`            :math:`\log \mu`
+    gamma            :math:`-\log(-\eta)`     :math:`-1 / \eta`         :math:`-1 / \mu`
+    inverse_gaussian :math:`-\sqrt{-2 \eta}`  :math:`1/\sqrt{-2 \eta}`  :math:`-1 / (2 \mu^2)`
+    ================ ======================== ========================= ============================
 
     The loss, :math:`A(\eta) - y \eta` summed over the targets, is minus the log-likelihood without what does not depend
-    on :math:`\eta`. It is convex, and at its minimum the residuals :math:`y - A'(\eta)` are orthogonal to every feature
-    and sum to 0.
+    on :math:`\eta`. It is convex, its gradient is :math:`A'(\eta) - y`, the mean minus the target, and at its minimum
+    the residuals are orthogonal to every feature and sum to 0.
+
+    All have the dispersion 1, which the minimum does not depend on; so the gamma distribution is the exponential one,
+    whose mode is 0. Gamma and inverse Gaussian exist for :math:`\eta < 0` only. Training begins at -1; where too long a
+    step, or an input far from those of the training, makes :math:`\eta \ge 0`, loss and answer are refused. The
+    multinomial family is ``softmax_regression``. The binomial one, of n trials each, is bernoulli, whose targets may be
+    shares k / n.
 
     References:
         | Generalized Linear Models (Nelder and Wedderburn, 1972), https://doi.org/10.2307/2344614
@@ -90,7 +124,7 @@ class GLM(Model[Labelled]):
         self.family = family
         self.linear = nn.Linear(features, targets)
         nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
+        nn.init.constant_(self.linear.bias, -1.0 if FAMILIES[family].negative else 0.0)
 
     @classmethod
     def example(cls) -> tuple[Self, Labelled]:
@@ -105,17 +139,17 @@ class GLM(Model[Labelled]):
 
     def prepare(self, data: Iterable[Labelled]) -> None:
         """Refuse targets that the family does not have."""
-        least, most = FAMILIES[self.family].within
+        family = FAMILIES[self.family]
         for y in (batch.y for batch in data):
-            if bool(((y < least) | (y > most)).any()):
+            if not bool(family.targets.check(y).all()):
                 raise DataError(
-                    f"targets of the family {self.family} lie between {least:g} and {most:g}, got "
-                    f"{float(y.min()):.4g} to {float(y.max()):.4g}; for standardised targets, as those of a CSV file "
-                    "are, take the family gaussian"
+                    f"targets of the family {self.family} are {family.says}, got {float(y.min()):.4g} to "
+                    f"{float(y.max()):.4g}; for standardised targets, as those of a CSV file are, take the family "
+                    "gaussian"
                 )
 
     def loss(self, batch: Labelled) -> Terms:
-        eta = self(batch.x)
+        eta = self._natural(batch.x)
         if batch.y.shape != eta.shape:  # broadcasting (B,) against (B, 1) would compare everything with everything
             raise DataError(f"the targets must have the shape {tuple(eta.shape)}, got {tuple(batch.y.shape)}")
         return {"nll": (FAMILIES[self.family].log_normaliser(eta) - batch.y * eta).sum(-1).mean()}  # eq. (1)
@@ -124,7 +158,17 @@ class GLM(Model[Labelled]):
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
         """The most probable targets, their expectations or drawn ones, (B, targets)."""
         one_of(("mode", "mean", "sample"), how=how)
-        eta, family = self(*inputs), FAMILIES[self.family]
+        eta, family = self._natural(*inputs), FAMILIES[self.family]
         if how == "sample":
             return draw(family.distribution(eta), generator)
         return family.mode(eta) if how == "mode" else family.mean(eta)
+
+    def _natural(self, *inputs: Tensor) -> Tensor:
+        """The natural parameters, all of which the family must have."""
+        eta: Tensor = self(*inputs)
+        if FAMILIES[self.family].negative and not eta.is_meta and bool((eta >= 0).any()):
+            raise DataError(
+                f"the family {self.family} has natural parameters below 0 only, got up to {eta.max().item():.4g}; take "
+                "a smaller lr, divide the targets by their mean, or stay near the inputs that it was trained with"
+            )
+        return eta
