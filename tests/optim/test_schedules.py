@@ -51,6 +51,13 @@ def test_exponential_reaches_its_rate_at_the_end_of_the_training() -> None:
     assert schedule("exponential:rate=0.1")(TOTAL + 1, TOTAL) == pytest.approx(0.1)
 
 
+@pytest.mark.parametrize(("total", "ends"), [(50, [17, 34]), (48, [16, 32])])
+def test_a_staircase_equals_torch(total: int, ends: list[int]) -> None:
+    """Where the stages cannot be equally long, each ends with the first step that is not before its share."""
+    theirs = torch_factors(lambda optimizer: torch.optim.lr_scheduler.MultiStepLR(optimizer, ends, gamma=0.2), total)
+    assert factors("staircase:rate=0.2,stages=3", total) == pytest.approx(theirs, abs=1e-12)
+
+
 def test_cosine_equals_torch() -> None:
     theirs = torch_factors(
         lambda optimizer: torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=TOTAL, eta_min=0.2)
@@ -75,7 +82,9 @@ def test_warm_up_rises_linearly_before_any_schedule() -> None:
     assert factors("warm-up:steps=10") == factors("constant:warmup=10")
 
 
-@pytest.mark.parametrize("text", ["constant", "linear", "power", "exponential", "cosine", "one-cycle", "warm-up"])
+@pytest.mark.parametrize(
+    "text", ["constant", "linear", "power", "exponential", "staircase", "cosine", "one-cycle", "warm-up"]
+)
 @pytest.mark.parametrize("total", [1, 2, 3, 1000])
 def test_factors_stay_between_nothing_and_one(text: str, total: int) -> None:
     assert all(0 <= value <= 1 and math.isfinite(value) for value in factors(text, total))
@@ -88,6 +97,8 @@ def test_factors_stay_between_nothing_and_one(text: str, total: int) -> None:
         ("linear:stop=1", "no option 'stop'"),
         ("power:exponent=1", "exponent < 0"),
         ("exponential:rate=2", "0 < rate < 1"),
+        ("staircase:rate=1", "0 < rate < 1"),
+        ("staircase:stages=2.5", "whole number of stages"),
         ("cosine:end=low", "wants a number"),
         ("cosine:warmup=0.5", "number of steps"),
         ("linear:over=0", "share of the training"),

@@ -6,7 +6,8 @@ With :math:`\tau` the steps done before this one and :math:`T` the steps of the 
     \text{linear}\;& 1 - (1 - e)\min(\tau / K, 1) \qquad
     \text{power}\; (1 + \tau / s)^{c},\; c < 0 \qquad
     \text{exponential}\; c^{\tau / s},\; 0 < c < 1 \\
-    \text{cosine}\;& e + \tfrac{1 - e}{2} (1 + \cos(\pi \tau / T))
+    \text{cosine}\;& e + \tfrac{1 - e}{2} (1 + \cos(\pi \tau / T)) \qquad
+    \text{staircase}\; c^{\lfloor n \tau / T \rfloor},\; 0 < c < 1
 
 Every schedule takes ``warmup``, a number of steps over which the rate first rises linearly from nothing.
 """
@@ -73,6 +74,15 @@ def exponential(done: int, total: int, rate: float = 0.1, scale: float | None = 
     return float(rate ** (done / (scale or total)))
 
 
+def staircase(done: int, total: int, rate: float = 0.1, stages: float = 3) -> float:
+    """Multiplied by ``rate`` at the end of each of so many equally long stages but the last."""
+    if not 0 < rate < 1 or stages < 1 or stages != int(stages):
+        raise UsageError(
+            f"the schedule staircase falls for 0 < rate < 1 in a whole number of stages, got {rate} and {stages}"
+        )
+    return float(rate ** (int(stages) * done // total))
+
+
 def cosine(done: int, total: int, end: float = 0.0) -> float:
     _check_end("cosine", end)
     return end + (1 - end) / 2 * (1 + math.cos(math.pi * min(done / total, 1.0)))
@@ -98,6 +108,7 @@ SCHEDULES: dict[str, Callable[..., float]] = {
     "linear": linear,
     "power": power,
     "exponential": exponential,
+    "staircase": staircase,
     "cosine": cosine,
     "one_cycle": one_cycle,
     "warm_up": warm_up,
