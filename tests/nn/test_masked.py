@@ -1,0 +1,29 @@
+"""A masked layer is the plain layer with the cut weights at zero."""
+
+import torch
+from torch import nn
+
+from deepcanon.nn.masked import MaskedLinear, sees
+
+
+def test_it_is_a_linear_layer_whose_cut_weights_are_zero_and_stay_without_gradient() -> None:
+    torch.manual_seed(0)
+    mask = torch.rand(4, 3) < 0.5
+    layer, plain = MaskedLinear(mask), nn.Linear(3, 4)
+    with torch.no_grad():
+        plain.weight.copy_(torch.where(mask, layer.weight, 0.0))
+        plain.bias.copy_(layer.bias)
+    x = torch.randn(5, 3)
+    torch.testing.assert_close(layer(x), plain(x))
+    for each in (layer, plain):
+        each(x).square().sum().backward()
+    assert layer.weight.grad is not None
+    assert plain.weight.grad is not None
+    torch.testing.assert_close(layer.weight.grad, torch.where(mask, plain.weight.grad, 0.0))
+    assert list(layer.state_dict()) == ["weight", "bias"]
+
+
+def test_degrees_that_are_kept_strictly_leave_out_their_own() -> None:
+    degrees = torch.arange(1, 5)
+    assert torch.equal(sees(degrees, degrees), torch.ones(4, 4).tril().bool())
+    assert torch.equal(sees(degrees, degrees, strictly=True), torch.ones(4, 4).tril(-1).bool())
