@@ -215,3 +215,15 @@ def test_a_file_that_has_changed_since_counts_as_new(call: Call, tmp_path: Path)
     assert isinstance(everything, Labelled)
     assert len(everything) == 41
     assert answer["test"] == pytest.approx(dc.evaluate(dc.load(run), everything), rel=1e-6)
+
+
+def test_numbers_are_learned_from_images_by_a_head_chosen_by_name(call: Call, tmp_path: Path) -> None:
+    words = ("--data", "spots", "--hidden", "2", "--steps", "2", "--json")
+    answer = call("train", "cnn", "--head", "student_t", *words, "--out", tmp_path / "run")
+    assert answer.code == 0, answer.stderr
+    arguments = Run.open(tmp_path / "run").info["model"]["arguments"]
+    assert (arguments["classes"], arguments["targets"], arguments["head"]) == (None, 2, "student_t")
+    assert "nll" in answer.json["test"]
+    wrong = call("train", "cnn", "--head", "bernoulli", *words, "--out", tmp_path / "other")
+    assert wrong.code == 2
+    assert wrong.stderr.startswith("deepcanon: the head BernoulliLikelihood() models other targets than these")

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.distributions import Categorical, Distribution, Normal
 
-from deepcanon.core import DataError, How, Labelled, Model, Terms, UsageError, draw
+from deepcanon.core import DataError, How, Labelled, Model, Terms, UsageError, at_rest, draw
 from deepcanon.nn.checks import at_least
 from deepcanon.nn.heads import Head, head_layer
 from deepcanon.nn.precision import full
@@ -29,7 +29,6 @@ class Predictor(Model[Labelled]):
         super().__init__()
         self.answer: Head | None = None
 
-    @torch.no_grad()
     def prepare(self, data: Iterable[Labelled]) -> None:
         """Targets that the head gives no probability are refused before training."""
         if self.answer is None:
@@ -100,8 +99,11 @@ class Predictor(Model[Labelled]):
 
     def _check_targets(self, batch: Labelled, counted: Tensor | None = None) -> None:
         """Refuse targets that the head gives no probability; of many places, look only at those that are counted."""
-        allowed = None if self.answer is None else self._distribution(self._outputs(*batch.inputs)).support
-        if allowed is None or batch.y.is_meta:
+        if self.answer is None or batch.y.is_meta:
+            return
+        with at_rest(self):  # so that batch normalisation does not learn from looking
+            allowed = self._distribution(self._outputs(*batch.inputs)).support
+        if allowed is None:
             return
         right = allowed.check(batch.y)  # (B,), or (B, T)
         if not bool((right if counted is None else right | ~counted).all()):

@@ -12,13 +12,13 @@ from torch.nn import functional
 
 from deepcanon.core import Labelled, Recipe, UsageError
 from deepcanon.models.attention._transformer import Block
-from deepcanon.models.convolutional._convolutional import ImageClassifier
+from deepcanon.models.convolutional._convolutional import ImagePredictor
 from deepcanon.nn.checks import at_least
 from deepcanon.nn.positions import sinusoidal_2d
 
 
-class ViT(ImageClassifier):
-    r"""A transformer whose symbols are the patches of an image; one symbol more gathers what they say of the class.
+class ViT(ImagePredictor):
+    r"""A transformer whose symbols are the patches of an image; one symbol more gathers what they say of it all.
 
     .. math:: h^0 = [c;\; W x_1 + b;\; \dots;\; W x_N + b] + P, \qquad
               h = \mathrm{block}_L(\cdots \mathrm{block}_1(h^0)), \qquad
@@ -41,15 +41,19 @@ class ViT(ImageClassifier):
         channels: The channels of an image: 1 if it is grey, 3 if it has colours.
         height: The height of an image in pixels.
         width: The width of an image in pixels.
-        classes: The number of classes.
+        classes: The number of classes; for real targets leave it out.
+        targets: The number of real targets; for classes leave it out.
         patch: The side of a patch in pixels, which divides height and width; unless given, the largest one with no more
             pixels along a side than there are patches along the shorter side of the image.
         layers: The number of blocks.
         heads: The number of heads of each attention.
         embedding: The width of the vector of a patch, a multiple of ``heads`` and of 4.
         dropout: The probability to drop an embedding, an attention weight, and a value that a block adds.
-        smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training.
+        smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training; real targets
+            stay as they are.
         epsilon: The small number under the root of the normalisations; weights of Hugging Face want 1e-12.
+        head: None of the attention: the distribution of real targets by name, "gaussian", "heteroscedastic",
+            "bernoulli" or one of torch.distributions; without one the loss is the squared error.
     """
 
     recipe = Recipe(
@@ -66,7 +70,8 @@ class ViT(ImageClassifier):
         channels: int,
         height: int,
         width: int,
-        classes: int,
+        classes: int | None = None,
+        targets: int | None = None,
         patch: int | None = None,
         layers: int = 4,
         heads: int = 4,
@@ -74,8 +79,9 @@ class ViT(ImageClassifier):
         dropout: float = 0.0,
         smoothing: float = 0.1,
         epsilon: float = 1e-6,
+        head: str | None = None,
     ) -> None:
-        super().__init__(channels, height, width, classes, smoothing)
+        super().__init__(channels, height, width, classes, targets, smoothing, head)
         at_least(1, layers=layers, heads=heads, embedding=embedding)
         if embedding % 4:
             raise UsageError(
@@ -91,7 +97,7 @@ class ViT(ImageClassifier):
         self.positions = nn.Parameter(torch.cat([torch.zeros(1, embedding), waves]).unsqueeze(0))  # P
         self.blocks = nn.ModuleList(Block(embedding, heads, dropout, functional.gelu, epsilon) for _ in range(layers))
         self.norm = nn.LayerNorm(embedding, epsilon)
-        self.head = nn.Linear(embedding, classes)  # A, a
+        self.head = nn.Linear(embedding, self.outputs)  # A, a
         for part in self.modules():
             if isinstance(part, nn.Linear):
                 nn.init.xavier_uniform_(part.weight)
@@ -105,12 +111,12 @@ class ViT(ImageClassifier):
         return model, Labelled(x, halves.argmax(-1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits, (B, classes)."""
+        """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""
         h = self._embedded(x)
         for block in self.blocks:
             h = block(h)
-        logits: Tensor = self.head(self.norm(h[:, 0]))  # eq. (1)
-        return logits
+        outputs: Tensor = self.head(self.norm(h[:, 0]))  # eq. (1)
+        return outputs
 
     @torch.no_grad()
     def attention_maps(self, x: Tensor) -> Tensor:
@@ -122,9 +128,10 @@ class ViT(ImageClassifier):
         return torch.stack(maps)
 
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]:
-        """Images, and below them where the class looks: in the first and last block, and through all of them."""
+        """Images, and below them where the answer looks: in the first and last block, and through all of them."""
         maps = self.attention_maps(x).mean(2)  # (layers, B, 1 + N, 1 + N)
-        looks = {"class looks: first block": maps[0], "last block": maps[-1], "all blocks": rollout(maps)}
+        asked = "answer" if self.classes is None else "class"
+        looks = {f"{asked} looks: first block": maps[0], "last block": maps[-1], "all blocks": rollout(maps)}
         return {"data": x, **{name: self._as_images(map[:, 0, 1:], x) for name, map in looks.items()}}
 
     def _embedded(self, x: Tensor) -> Tensor:

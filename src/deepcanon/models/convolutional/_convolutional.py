@@ -1,7 +1,8 @@
-"""What all convolutional classifiers share: images of a known size, soft labels, and filters to look at."""
+"""What all networks share that answer a question about images: their size, soft labels, filters to look at."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, get_args
 
 import torch
@@ -17,6 +18,10 @@ Stem = Literal["auto", "large", "small"]
 SMALL = 64
 """Images with a side of at most so many pixels are small."""
 
+CLIP = "norm:1.0"
+"""How the recipe of real targets clips: unlike those of classes their gradients have no bound, and a head that grows
+sure makes them larger still, too large for rates that suit classes."""
+
 
 def is_small(stem: Stem, height: int, width: int) -> bool:
     """Whether images of this size are received as small ones, which keep their size at the entrance."""
@@ -24,29 +29,43 @@ def is_small(stem: Stem, height: int, width: int) -> bool:
     return min(height, width) <= SMALL if stem == "auto" else stem == "small"
 
 
-class ImageClassifier(Predictor):
-    r"""A network that gives images one logit per class, trained with smoothed labels.
+class ImagePredictor(Predictor):
+    r"""A network that tells the class or the real targets of an image; classes are trained with smoothed labels.
 
     .. math:: q_k = (1 - \epsilon)\, [k = y] + \frac{\epsilon}{K}, \qquad
         -\sum_k q_k \log p_k = -\log p_y + \epsilon \Bigl(\log p_y - \frac1K \sum_k \log p_k\Bigr)
 
-    The two terms of the right-hand side are the two terms of the loss; the second is for training only. Images lie in
-    memory with their channels last, which is how convolutions are fastest; weights keep torch's own order.
+    The two terms of the right-hand side are the two terms of the loss; the second is for training only. Real targets
+    have the loss of every predictor: the squared error, or minus the log-likelihood of a head; their recipe clips
+    gradients. Images lie in memory with their channels last, which is how convolutions are fastest; weights keep
+    torch's own order.
+
+    A leaf ends in a linear map to ``outputs`` numbers.
     """
 
-    classes: int
-
-    def __init__(self, channels: int, height: int, width: int, classes: int, smoothing: float) -> None:
+    def __init__(
+        self,
+        channels: int,
+        height: int,
+        width: int,
+        classes: int | None,
+        targets: int | None,
+        smoothing: float,
+        head: str | None,
+    ) -> None:
         super().__init__()
         at_least(1, channels=channels, height=height, width=width)
-        at_least(2, classes=classes)
         if not 0 <= smoothing < 1:
             raise UsageError(f"smoothing is a share of the label, from 0 to below 1 (got {smoothing})")
         self.shape = (channels, height, width)
-        self.classes = classes
+        self.outputs = self._outputs_for(classes, targets, head)
         self.smoothing = smoothing
+        if classes is None:
+            self.__dict__["recipe"] = replace(self.recipe, clip=CLIP)
 
     def loss(self, batch: Labelled) -> Terms:
+        if self.classes is None:
+            return super().loss(batch)
         log_p = self._outputs(*batch.inputs).log_softmax(-1)
         nll = F.nll_loss(log_p, batch.y)
         if not self.training or self.smoothing == 0:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Labelled, Recipe, UsageError
-from deepcanon.models.convolutional._convolutional import ImageClassifier
+from deepcanon.models.convolutional._convolutional import ImagePredictor
 from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.checks import at_least
 
@@ -19,8 +19,8 @@ SUMMARY = 4
 """The linear map sees at most so many places in height and width, whatever the size of the image."""
 
 
-class CNN(ImageClassifier):
-    r"""Stages that convolve, halve the image, normalise and rectify; a linear map reads the classes off the last one.
+class CNN(ImagePredictor):
+    r"""Stages that convolve, halve the image, normalise and rectify; a linear map reads the answer off the last one.
 
     .. math:: h_0 = x, \qquad h_l = \max(0, \mathrm{BN}(\mathrm{pool}(W_l \star h_{l-1}))), \qquad
         f(x) = A\, h_L + b
@@ -42,10 +42,14 @@ class CNN(ImageClassifier):
         channels: The channels of an image: 1 if it is grey, 3 if it has colours.
         height: The height of an image in pixels.
         width: The width of an image in pixels.
-        classes: The number of classes.
+        classes: The number of classes; for real targets leave it out.
+        targets: The number of real targets; for classes leave it out.
         hidden: The channels of each stage.
         dropout: The probability to drop an input of the linear map in training.
-        smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training.
+        smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training; real targets
+            stay as they are.
+        head: The distribution of real targets by name: "gaussian", "heteroscedastic", "bernoulli" or one of
+            torch.distributions; without one the loss is the squared error.
     """
 
     recipe = Recipe(
@@ -61,12 +65,14 @@ class CNN(ImageClassifier):
         channels: int,
         height: int,
         width: int,
-        classes: int,
+        classes: int | None = None,
+        targets: int | None = None,
         hidden: tuple[int, ...] = (8, 32, 64),
         dropout: float = 0.0,
         smoothing: float = 0.1,
+        head: str | None = None,
     ) -> None:
-        super().__init__(channels, height, width, classes, smoothing)
+        super().__init__(channels, height, width, classes, targets, smoothing, head)
         if not hidden:
             raise UsageError("a CNN needs at least one stage: hidden=(8,) or more (got none)")
         at_least(1, hidden=min(hidden))
@@ -91,7 +97,7 @@ class CNN(ImageClassifier):
         places = (-(-sides[0] // windows[0]), -(-sides[1] // windows[1]))
         self.summary = nn.AvgPool2d(windows, ceil_mode=True) if max(windows) > 1 else nn.Identity()
         self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(inputs * places[0] * places[1], classes)
+        self.linear = nn.Linear(inputs * places[0] * places[1], self.outputs)
 
     @classmethod
     def example(cls) -> tuple[Self, Labelled]:
@@ -100,7 +106,7 @@ class CNN(ImageClassifier):
         return cls(channels=1, height=6, width=6, classes=2, hidden=(4, 4)), Labelled(x, halves.argmax(-1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits, (B, classes)."""
+        """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""
         maps = self.summary(self.stages(self._images(x)))  # (B, hidden[-1], at most 4, at most 4)
-        logits: Tensor = self.linear(self.dropout(maps.flatten(1)))
-        return logits
+        outputs: Tensor = self.linear(self.dropout(maps.flatten(1)))
+        return outputs

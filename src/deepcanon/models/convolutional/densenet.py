@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Labelled, Recipe, UsageError
-from deepcanon.models.convolutional._convolutional import ImageClassifier, Stem, is_small
+from deepcanon.models.convolutional._convolutional import ImagePredictor, Stem, is_small
 from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.checks import at_least
 from deepcanon.nn.pointwise import Pointwise
@@ -36,7 +36,7 @@ class DenseLayer(nn.Module):
         return torch.cat([x, new], dim=1)
 
 
-class DenseNet(ImageClassifier):
+class DenseNet(ImagePredictor):
     r"""Blocks in which each layer takes all feature maps found so far and adds a few of its own.
 
     .. math:: h_l = F_l([h_0, h_1, \dots, h_{l-1}]), \qquad f(x) = A\, \mathrm{mean}([h_0, \dots, h_L]) + b
@@ -53,12 +53,16 @@ class DenseNet(ImageClassifier):
         channels: The channels of an image: 1 if it is grey, 3 if it has colours.
         height: The height of an image in pixels.
         width: The width of an image in pixels.
-        classes: The number of classes.
+        classes: The number of classes; for real targets leave it out.
+        targets: The number of real targets; for classes leave it out.
         blocks: The number of layers in each block.
         growth: The channels that each layer adds; the first block is given twice as many.
         stem: How an image is received: "large" by a 7x7 convolution and a pooling, which together shrink it four times,
             "small" by a 3x3 convolution that keeps its size, "auto" by the one that suits its size.
-        smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training.
+        smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training; real targets
+            stay as they are.
+        head: The distribution of real targets by name: "gaussian", "heteroscedastic", "bernoulli" or one of
+            torch.distributions; without one the loss is the squared error.
     """
 
     recipe = Recipe(
@@ -74,13 +78,15 @@ class DenseNet(ImageClassifier):
         channels: int,
         height: int,
         width: int,
-        classes: int,
+        classes: int | None = None,
+        targets: int | None = None,
         blocks: tuple[int, ...] = (6, 6, 6),
         growth: int = 12,
         stem: Stem = "auto",
         smoothing: float = 0.1,
+        head: str | None = None,
     ) -> None:
-        super().__init__(channels, height, width, classes, smoothing)
+        super().__init__(channels, height, width, classes, targets, smoothing, head)
         at_least(1, growth=growth)
         if not blocks:
             raise UsageError("a DenseNet needs at least one block: blocks=(6,) or more (got none)")
@@ -108,7 +114,7 @@ class DenseNet(ImageClassifier):
         parts["norm5"] = BatchNorm(inputs)
         parts["relu5"] = nn.ReLU(inplace=True)
         self.features = nn.Sequential(parts)
-        self.classifier = nn.Linear(inputs, classes)
+        self.classifier = nn.Linear(inputs, self.outputs)
         nn.init.zeros_(self.classifier.bias)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -121,9 +127,9 @@ class DenseNet(ImageClassifier):
         return cls(1, 6, 6, classes=2, blocks=(2, 1), growth=2), Labelled(x, halves.argmax(-1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits, (B, classes)."""
-        logits: Tensor = self.classifier(self.features(self._images(x)).mean((-2, -1)))
-        return logits
+        """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""
+        outputs: Tensor = self.classifier(self.features(self._images(x)).mean((-2, -1)))
+        return outputs
 
 
 def _transition(inputs: int, halving: tuple[int, int]) -> nn.Sequential:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Labelled, Recipe, UsageError
-from deepcanon.models.convolutional._convolutional import ImageClassifier, Stem, is_small
+from deepcanon.models.convolutional._convolutional import ImagePredictor, Stem, is_small
 from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.checks import at_least
 from deepcanon.nn.pointwise import Pointwise
@@ -84,7 +84,7 @@ PLANS: dict[int, tuple[type[Basic] | type[Bottleneck], tuple[int, ...]]] = {
 """By the number of layers: the kind of block, and how many of them each stage has."""
 
 
-class ResNet(ImageClassifier):
+class ResNet(ImagePredictor):
     r"""A deep network of blocks that learn what to add to their input, so that gradients pass them unhindered.
 
     .. math:: h_{l+1} = \max(0, h_l + F_l(h_l)), \qquad f(x) = A\, \mathrm{mean}(h_L) + b
@@ -104,12 +104,16 @@ class ResNet(ImageClassifier):
         channels: The channels of an image: 1 if it is grey, 3 if it has colours.
         height: The height of an image in pixels.
         width: The width of an image in pixels.
-        classes: The number of classes.
+        classes: The number of classes; for real targets leave it out.
+        targets: The number of real targets; for classes leave it out.
         layers: The number of layers: 18, 34 or 50.
         stem: How an image is received: "large" by a 7x7 convolution and a pooling, which together shrink it four times,
             "small" by a 3x3 convolution that keeps its size, "auto" by the one that suits its size.
         base: The channels of the first stage; each further stage has twice as many.
-        smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training.
+        smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training; real targets
+            stay as they are.
+        head: The distribution of real targets by name: "gaussian", "heteroscedastic", "bernoulli" or one of
+            torch.distributions; without one the loss is the squared error.
     """
 
     recipe = Recipe(
@@ -125,13 +129,15 @@ class ResNet(ImageClassifier):
         channels: int,
         height: int,
         width: int,
-        classes: int,
+        classes: int | None = None,
+        targets: int | None = None,
         layers: int = 18,
         stem: Stem = "auto",
         base: int = 64,
         smoothing: float = 0.1,
+        head: str | None = None,
     ) -> None:
-        super().__init__(channels, height, width, classes, smoothing)
+        super().__init__(channels, height, width, classes, targets, smoothing, head)
         if layers not in PLANS:
             raise UsageError(f"a ResNet has {', '.join(map(str, PLANS))} layers (got {layers})")
         at_least(1, base=base)
@@ -151,7 +157,7 @@ class ResNet(ImageClassifier):
                 inputs = kind.wider * outputs
             stages.append(nn.Sequential(*blocks))
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
-        self.fc = nn.Linear(inputs, classes)
+        self.fc = nn.Linear(inputs, self.outputs)
         self._initialise()
 
     @classmethod
@@ -161,11 +167,11 @@ class ResNet(ImageClassifier):
         return cls(channels=1, height=8, width=8, classes=2, base=2), Labelled(x, halves.argmax(-1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits, (B, classes)."""
+        """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""
         h = self.maxpool(self.relu(self.bn1(self.conv1(self._images(x)))))  # (B, base, height, width), or a quarter
         h = self.layer4(self.layer3(self.layer2(self.layer1(h))))  # (B, 8 * base * wider, an eighth of each side)
-        logits: Tensor = self.fc(h.mean((-2, -1)))
-        return logits
+        outputs: Tensor = self.fc(h.mean((-2, -1)))
+        return outputs
 
     def _initialise(self) -> None:
         for module in self.modules():
