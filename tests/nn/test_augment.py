@@ -23,8 +23,8 @@ def images(count: int = 4, dtype: torch.dtype = torch.float64) -> Tensor:
 
 
 def only(count: int = 4, **changes: float | tuple[float, float]) -> Motion:
-    same = {name: torch.tensor(value, dtype=torch.float64) for name, value in changes.items()}
-    return replace(Motion.none(count), **{name: t.expand(count, *t.shape) for name, t in same.items()})
+    same = {name: np.array([value] * count) for name, value in changes.items()}
+    return replace(Motion.none(count), **same)
 
 
 def from_the_centre(matrix: Pixels, image: Pixels) -> Pixels:
@@ -105,7 +105,7 @@ def test_all_motions_together_follow_one_another_in_the_order_that_is_stated() -
         turn = np.deg2rad(motion.rotate[i].item())
         u, v = np.cos(turn) * u - np.sin(turn) * v, np.sin(turn) * u + np.cos(turn) * v
         u = u * motion.mirror[i].item()
-        crop, corner = motion.crop[i].item(), motion.corner[i].numpy()
+        crop, corner = motion.crop[i].item(), motion.corner[i]
         u = crop * u + corner[0] * (1 - crop) * WIDTH / 2 + (WIDTH - 1) / 2
         v = crop * v + corner[1] * (1 - crop) * HEIGHT / 2 + (HEIGHT - 1) / 2
         theirs += [ndimage.map_coordinates(image, [v, u], order=1) for image in item]
@@ -125,7 +125,7 @@ def test_an_example_is_changed_alike_in_every_batch_and_anew_in_every_epoch() ->
     whole = EVERYTHING(x, index, seed=0, epoch=0)
     some = torch.tensor([11, 3, 7])
     drawn, alone = (EVERYTHING.motion(i, WIDTH, HEIGHT, seed=0, epoch=0) for i in (index, index[some]))
-    assert torch.equal(alone.matrix(), drawn.matrix()[some])
+    assert (alone.matrix == drawn.matrix[some]).all()
     torch.testing.assert_close(EVERYTHING(x[some], index[some], seed=0, epoch=0), whole[some])
     assert torch.equal(torch.get_rng_state(), state)
     for seed, epoch in ((0, 1), (1, 0)):
@@ -145,7 +145,7 @@ def test_motions_stay_within_what_is_allowed_and_reach_it() -> None:
     ):
         assert low <= drawn.min() < low + 0.01 * (high - low)
         assert high - 0.01 * (high - low) < drawn.max() <= high
-    assert (motion.mirror < 0).double().mean().item() == pytest.approx(0.5, abs=0.03)
+    assert (motion.mirror < 0).mean() == pytest.approx(0.5, abs=0.03)
 
 
 def test_strength_zero_is_the_batch_itself() -> None:

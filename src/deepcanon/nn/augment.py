@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -16,11 +18,12 @@ from deepcanon.nn.checks import one_of
 from deepcanon.nn.counters import uniforms
 
 Border = Literal["border", "zeros", "reflection"]
+Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    r"""What happens to each image of a batch.
+    r"""What happens to each image of a batch: few numbers, kept in NumPy, which is quicker than torch with so few.
 
     The image is cropped, mirrored, rotated, sheared, stretched, translated and at last seen through the lens. So a
     pixel at :math:`p`, counted from the centre, to the right and down, shows what was at
@@ -40,50 +43,56 @@ class Motion:
         lens: The distortion :math:`\lambda`, (B,): a barrel above 0, a cushion below.
     """
 
-    crop: Tensor
-    corner: Tensor
-    mirror: Tensor
-    rotate: Tensor
-    shear: Tensor
-    stretch: Tensor
-    translate: Tensor
-    lens: Tensor
+    crop: Numbers
+    corner: Numbers
+    mirror: Numbers
+    rotate: Numbers
+    shear: Numbers
+    stretch: Numbers
+    translate: Numbers
+    lens: Numbers
 
     @classmethod
     def none(cls, count: int) -> Motion:
         """The motion that leaves all images as they are."""
-        zero, one = torch.zeros(count, dtype=torch.float64), torch.ones(count, dtype=torch.float64)
-        both = torch.zeros(count, 2, dtype=torch.float64)
+        zero, one = np.zeros(count), np.ones(count)
+        both = np.zeros((count, 2))
         return cls(one, both, one, zero, zero, both + 1, both, zero)
 
-    def matrix(self) -> Tensor:
+    @cached_property
+    def matrix(self) -> Numbers:
         """The linear part of the way from the pixels of the new image to those of the old one, (B, 2, 2)."""
-        angle = self.rotate.deg2rad()
-        cos, sin = angle.cos(), angle.sin()
-        # The columns of F R, whose upper row F may negate; y points down, so that turning against the clock has the
-        # minus below.
-        right, down = torch.stack([cos * self.mirror, sin], -1), torch.stack([-sin * self.mirror, cos], -1)
-        turned = torch.stack([right, down - self.shear.unsqueeze(-1) * right], -1)
-        return turned * (self.crop.unsqueeze(-1) / self.stretch).unsqueeze(-2)
+        angle = self.rotate * (math.pi / 180)
+        cos, sin = np.cos(angle), np.sin(angle)
+        wide, high = (self.crop / stretch for stretch in self.stretch.T)
+        matrix = np.empty((len(cos), 2, 2))
+        # y points down, so that turning against the clock has the minus below; F may negate the upper row.
+        matrix[:, 0, 0] = self.mirror * cos * wide
+        matrix[:, 0, 1] = self.mirror * (-sin - self.shear * cos) * high
+        matrix[:, 1, 0] = sin * wide
+        matrix[:, 1, 1] = (cos - self.shear * sin) * high
+        return matrix
+
+    def offset(self, width: int, height: int) -> Numbers:
+        """The place of the old image, counted from its centre, that comes to the centre of the new one, (B, 2)."""
+        cropped = self.corner * (1 - self.crop[:, None]) * (width / 2, height / 2)
+        moved: Numbers = cropped - (self.matrix * self.translate[:, None]).sum(-1)
+        return moved
 
     def apply(self, images: Tensor, border: Border = "border") -> Tensor:
         """The images after the motion, between pixels interpolated linearly; outside is what ``border`` says."""
         one_of(("border", "zeros", "reflection"), border=border)
         _only_images(images)
-        size = torch.tensor([images.shape[3], images.shape[2]], dtype=self.crop.dtype, device=self.crop.device)
-        matrix = self.matrix()
-        offset = self.corner * (1 - self.crop).unsqueeze(-1) * size / 2
-        offset = offset - (matrix @ self.translate.unsqueeze(-1)).squeeze(-1)
+        height, width = images.shape[2:]
+        half = np.array([width / 2, height / 2])
+        motion = np.empty((len(images), 2, 5))
         # Places in units of half a side, as grid_sample counts them: -1 and 1 are the outer edges of the border pixels.
-        linear = matrix * size / size.unsqueeze(-1)
-        bent = linear * self.lens.view(-1, 1, 1)
-        # All places are one product with x, y, x r^2, y r^2 and 1 of each pixel.
-        motion = torch.cat([linear, bent, (offset * 2 / size).unsqueeze(-1)], dim=-1).to(images)  # (B, 2, 5)
-        grid = (
-            (motion.flatten(0, 1) @ _basis(*images.shape[2:], images.dtype, images.device))
-            .view(-1, 2, *images.shape[2:])
-            .permute(0, 2, 3, 1)
-        )
+        motion[:, :, :2] = self.matrix * (half / half[:, None])
+        motion[:, :, 2:4] = motion[:, :, :2] * self.lens[:, None, None]
+        motion[:, :, 4] = self.offset(width, height) / half
+        rows, powers = _basis(height, width, images.dtype, images.device)
+        cubics = (torch.from_numpy(motion).to(images).flatten(0, 1) @ rows).view(-1, 4)  # one for each row of pixels
+        grid = (cubics @ powers).view(-1, 2, height, width).permute(0, 2, 3, 1)
         return F.grid_sample(images, grid, mode="bilinear", padding_mode=border, align_corners=False)
 
 
@@ -152,19 +161,37 @@ class Augment:
 
     def motion(self, index: Tensor, width: int, height: int, *, seed: int, epoch: int) -> Motion:
         """What happens to the images of this size at ``index``."""
-        share = uniforms(index, 11, seed=seed, epoch=epoch)  # (B, 11)
-        either = 2 * share - 1
-        size = torch.tensor([width, height], dtype=share.dtype, device=share.device)
+        low, high = _ends(self, width, height)
+        drawn = low + (high - low) * uniforms(index, 11, seed=seed, epoch=epoch)  # (B, 11)
         return Motion(
-            crop=1 - self.crop * share[:, 0],
-            corner=either[:, 1:3],
-            mirror=torch.where(share[:, 3] < self.flip, -1.0, 1.0),
-            rotate=self.rotate * either[:, 4],
-            shear=self.shear * either[:, 5],
-            stretch=(math.log1p(self.stretch) * either[:, 6:8]).exp(),
-            translate=self.translate * size * either[:, 8:10],
-            lens=self.lens * either[:, 10],
+            crop=drawn[:, 0],
+            corner=drawn[:, 1:3],
+            mirror=np.where(drawn[:, 3] < 0, -1.0, 1.0),
+            rotate=drawn[:, 4],
+            shear=drawn[:, 5],
+            stretch=np.exp(drawn[:, 6:8]),
+            translate=drawn[:, 8:10],
+            lens=drawn[:, 10],
         )
+
+
+@lru_cache(maxsize=8)
+def _ends(augment: Augment, width: int, height: int) -> tuple[Numbers, Numbers]:
+    """Between which ends each of the eleven numbers of a motion lies, both (11,).
+
+    The number below 0 for a mirrored image is so with probability ``flip``; those of the stretch are logarithms.
+    """
+    either = (
+        augment.rotate,
+        augment.shear,
+        *(math.log1p(augment.stretch),) * 2,
+        augment.translate * width,
+        augment.translate * height,
+        augment.lens,
+    )
+    low = (1.0, -1.0, -1.0, -augment.flip, *(-end for end in either))
+    high = (1.0 - augment.crop, 1.0, 1.0, 1.0 - augment.flip, *either)
+    return np.array(low), np.array(high)
 
 
 def _only_images(images: Tensor) -> None:
@@ -176,14 +203,26 @@ def _only_images(images: Tensor) -> None:
 
 
 @lru_cache(maxsize=8)
-def _basis(height: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Of each pixel x and y between -1 and 1, both times the square of its distance r from the centre, and 1.
+def _basis(height: int, width: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    r"""How places follow from :math:`x, y, x r^2, y r^2` and 1 of each pixel, as cubics in :math:`x` along its row.
+
+    Here x and y go from -1 to 1 and r from 0 to 1 at the corners. Returned are the coefficients of all five in each
+    row, (5, height * 4), and the powers of x, (4, width): two small products then give all places, at half of the cost
+    of one product with all five at each pixel.
 
     Kept, as all batches of a training ask for the same one; so it is made outside of any inference mode, whose tensors
     are of no use elsewhere.
     """
     with torch.inference_mode(mode=False):
         y, x = ((torch.arange(count, dtype=dtype, device=device) + 0.5) * 2 / count - 1 for count in (height, width))
-        x, y = x.repeat(height), y.repeat_interleave(width)
-        square = ((x * width).square() + (y * height).square()) / (width**2 + height**2)
-        return torch.stack([x, y, x * square, y * square, torch.ones_like(x)])  # (5, height * width)
+        wide, high = width**2 / (width**2 + height**2), height**2 / (width**2 + height**2)
+        nil, one = torch.zeros_like(y), torch.ones_like(y)
+        rows = [
+            [nil, one, nil, nil],  # x
+            [y, nil, nil, nil],  # y
+            [nil, high * y**2, nil, wide * one],  # x r^2
+            [high * y**3, nil, wide * y, nil],  # y r^2
+            [one, nil, nil, nil],  # 1
+        ]
+        coefficients = torch.stack([torch.stack(row, dim=-1).flatten() for row in rows])
+        return coefficients, torch.stack([x**power for power in range(4)])

@@ -2,44 +2,54 @@
 
 from __future__ import annotations
 
-import torch
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
-GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # as signed numbers, which wrap around as unsigned ones do
-FIRST = 0xBF58476D1CE4E5B9 - 2**64
-SECOND = 0x94D049BB133111EB - 2**64
+Counters = npt.NDArray[np.uint64]
+
+GOLDEN = 0x9E3779B97F4A7C15
 
 
-def mixed(counter: Tensor) -> Tensor:
-    """Each integer as another one that looks random: the step of SplitMix64, all 64 bits of it, as signed numbers.
+def mixed(counter: Counters) -> Counters:
+    """Each integer as another one that looks random: the step of SplitMix64.
 
     References:
         | Fast splittable pseudorandom number generators (Steele et al., 2014), https://doi.org/10.1145/2660193.2660195
 
-    >>> mixed(torch.tensor([0, 1]))
-    tensor([-2152535657050944081, -7995527694508729151])
+    >>> mixed(np.array([0, 1], dtype=np.uint64))
+    array([16294208416658607535, 10451216379200822465], dtype=uint64)
     """
-    z = counter + GOLDEN
-    z = (z ^ _shifted_right(z, 30)) * FIRST
-    z = (z ^ _shifted_right(z, 27)) * SECOND
-    return z ^ _shifted_right(z, 31)
+    z = counter + np.uint64(GOLDEN)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
-def uniforms(index: Tensor, count: int, *, seed: int, epoch: int) -> Tensor:
+def unit(counter: Counters) -> npt.NDArray[np.float64]:
+    """Mixed integers as numbers in [0, 1), of which they keep the 53 bits that such a number has."""
+    return (counter >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def uniforms(index: Tensor, count: int, *, seed: int, epoch: int) -> npt.NDArray[np.float64]:
     """For each example ``count`` numbers in [0, 1), (B, count), decided by seed, epoch and the example's index alone.
 
+    Seed and epoch choose the state in which a SplitMix64 starts; each example has its own stretch of what follows.
+
+    >>> import torch
     >>> both = uniforms(torch.tensor([7, 9]), 3, seed=1, epoch=0)
-    >>> torch.equal(both[1:], uniforms(torch.tensor([9]), 3, seed=1, epoch=0))
+    >>> bool((both[1:] == uniforms(torch.tensor([9]), 3, seed=1, epoch=0)).all())
     True
     """
-    key = index.long()
-    for number in (epoch, seed):
-        key = mixed(key) ^ number
-    places = torch.arange(count, device=index.device)
-    return _shifted_right(mixed(mixed(key).unsqueeze(-1) + places), 11).double() * 2.0**-53
+    first: Counters = index.long().cpu().numpy().view(np.uint64)[:, None] * np.uint64(count)
+    place: Counters = first + np.arange(count, dtype=np.uint64)
+    return unit(mixed(place * np.uint64(GOLDEN) + _start(seed, epoch)))
 
 
-def _shifted_right(z: Tensor, bits: int) -> Tensor:
-    """The shift of an unsigned number: zeros come in from the left, not copies of the sign."""
-    kept: Tensor = (z >> bits) & ((1 << (64 - bits)) - 1)
-    return kept
+@lru_cache(maxsize=8)
+def _start(seed: int, epoch: int) -> Counters:
+    """Where the numbers of this seed and epoch begin: kept, as all batches of an epoch ask for the same one."""
+    of_seed, of_epoch = (np.array([number % 2**64], dtype=np.uint64) for number in (seed, epoch))
+    return mixed(mixed(of_seed) ^ of_epoch)
