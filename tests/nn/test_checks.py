@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from deepcanon.core import DataError, UsageError
-from deepcanon.nn.checks import at_least, flat, is_binary, one_of
+from deepcanon.nn.checks import at_least, flat, is_binary, one_of, only_classes
 
 
 def test_the_first_size_that_is_too_small_is_named() -> None:
@@ -36,3 +36,13 @@ def test_only_zeros_and_ones_are_binary() -> None:
     assert not is_binary(torch.tensor([0.0, 1.0, 1e-6]))
     assert not is_binary(torch.tensor([-1.0, 1.0]))
     assert not is_binary(torch.tensor([0.0, float("nan")]))
+
+
+def test_classes_are_whole_numbers_below_their_count() -> None:
+    only_classes(torch.tensor([0, 2, 1]), 3)
+    only_classes(torch.zeros(0, dtype=torch.long), 3)
+    only_classes(torch.zeros(2, dtype=torch.long, device="meta"), 3)
+    with pytest.raises(DataError, match="classes 0 to 2, got the class -1"):
+        only_classes(torch.tensor([2, -1]), 3)
+    with pytest.raises(DataError, match=r"got whole numbers of the shape \(2, 1\)"):
+        only_classes(torch.zeros(2, 1, dtype=torch.long), 3)

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from deepcanon.nn.time_mlp import TimeMLP, time_features
+from deepcanon.nn.time_mlp import ClassTimeMLP, TimeMLP, time_features
 
 
 def test_time_features_are_sines_and_cosines_at_falling_frequencies() -> None:
@@ -26,3 +26,18 @@ def test_every_value_and_the_time_matter_once_it_is_stirred() -> None:
     each = torch.cat([net(x[i : i + 1], t[i : i + 1]) for i in range(5)])
     assert torch.allclose(net(x, t), each)
     assert (net(x, t) - net(x, t.flip(0))).abs().amax(1)[[0, 1, 3, 4]].min() > 1e-4
+
+
+def test_each_class_and_one_that_is_not_told_has_its_say() -> None:
+    torch.manual_seed(0)
+    net = ClassTimeMLP(3, (8, 6), classes=2).double()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.3)
+    x, t = torch.randn(1, 3, dtype=torch.float64), torch.tensor([7])
+    said = net(x.expand(3, 3), t, torch.arange(3))
+    each = torch.cat([net(x, t, torch.tensor([y])) for y in range(3)])
+    assert torch.allclose(said, each)
+    assert torch.pdist(said).min() > 1e-3
+    net.label.weight.data.zero_()
+    assert torch.equal(net(x, t, torch.tensor([1])), net.net(x, t))

@@ -77,7 +77,8 @@ CASES = [
         dataset("images", (3, 4, 4), "classes"),
         {"curves", "confusion", "mistakes", "filters", "responses"},
     ),
-    (Remembers, dataset("points", (2,)), {"curves"}),
+    (Remembers, dataset("points", (2,)), {"curves", "gallery"}),
+    (Remembers, dataset("table", (3,)), {"curves"}),
 ]  # fmt: skip
 
 
@@ -130,6 +131,14 @@ class Empty(Remembers):
 
 def test_an_empty_memory_has_no_gallery(tmp_path: Path) -> None:
     assert draw_run(Empty(), dataset("images", (1, 2, 2)), [], tmp_path, seed=0) == []
+
+
+def test_a_few_extreme_values_leave_the_others_in_black_and_white() -> None:
+    values = torch.cat([torch.linspace(0, 1, 998), torch.tensor([-50.0, 70.0])])
+    low, high = run_module._most(values[torch.randperm(1000, generator=Generator().manual_seed(0))])
+    assert 0 <= low < 0.02
+    assert 0.98 < high <= 1
+    assert run_module._most(torch.tensor([1.0, -1.0])) == (-1.0, 1.0)
 
 
 class Restless(VAE):

@@ -44,6 +44,23 @@ def flat(x: Tensor, features: int) -> Tensor:
     return x.flatten(1)  # (B, features)
 
 
+def only_classes(y: Tensor, classes: int) -> None:
+    """``y`` must hold numbers of classes, 0 to ``classes - 1``; on the meta device it has no values and passes.
+
+    >>> import torch
+    >>> only_classes(torch.tensor([0, 3]), classes=3)
+    Traceback (most recent call last):
+    ...
+    deepcanon.core.errors.DataError: the model knows the classes 0 to 2, got the class 3
+    """
+    if y.is_floating_point() or y.ndim != 1:
+        kind = "real numbers" if y.is_floating_point() else "whole numbers"
+        raise DataError(f"the model takes classes as whole numbers, (B,); got {kind} of the shape {tuple(y.shape)}")
+    strange = y[:0] if y.is_meta else y[(y < 0) | (y >= classes)]
+    if len(strange):
+        raise DataError(f"the model knows the classes 0 to {classes - 1}, got the class {int(strange[0])}")
+
+
 def is_binary(x: Tensor) -> bool:
     """Whether ``x`` holds zeros and ones only; a tensor on the meta device has no values and passes.
 

@@ -49,7 +49,8 @@ class TimeMLP(nn.Module):
     """A residual network that maps vectors and times to vectors of the same size.
 
     Times count from 0 to about 1000 and are given for each example, (B,), or once for all, (1,). ``hidden`` are the
-    widths of the blocks; the trunk is as wide as the first.
+    widths of the blocks; the trunk is as wide as the first. What ``also`` says, (B, 64) or (1, 64), enters with the
+    time.
     """
 
     def __init__(self, features: int, hidden: tuple[int, ...]) -> None:
@@ -62,10 +63,28 @@ class TimeMLP(nn.Module):
         self.blocks = nn.ModuleList(Block(trunk, size) for size in hidden)
         self.last = nn.Sequential(nn.LayerNorm(trunk), nn.SiLU(), nn.Linear(trunk, features))
 
-    def forward(self, x: Tensor, t: Tensor) -> Tensor:
+    def forward(self, x: Tensor, t: Tensor, also: Tensor | None = None) -> Tensor:
         time = self.time(time_features(t.to(x.dtype), TIME))
+        if also is not None:
+            time = time + also
         h = self.first(x)
         for block in self.blocks:
             h = block(h, time)
         output: Tensor = self.last(h)
+        return output
+
+
+class ClassTimeMLP(nn.Module):
+    """A :class:`TimeMLP` that is told classes, too: each has a vector that is added to the one of the time.
+
+    Classes are given as times are, (B,) or (1,); the number ``classes`` itself stands for a class that is not told.
+    """
+
+    def __init__(self, features: int, hidden: tuple[int, ...], classes: int) -> None:
+        super().__init__()
+        self.net = TimeMLP(features, hidden)
+        self.label = nn.Embedding(classes + 1, TIME)
+
+    def forward(self, x: Tensor, t: Tensor, y: Tensor) -> Tensor:
+        output: Tensor = self.net(x, t, self.label(y))
         return output

@@ -46,6 +46,7 @@ FROM_FILES = 1000
 """On how many examples a model is shown that do not lie in memory."""
 MAPPED = 2000
 COLUMNS = 10
+CLOUDS = 4
 GRID = 64
 LOOKED_AT = 28
 
@@ -252,14 +253,25 @@ def _reconstructed(scene: _Scene) -> dict[str, Figure]:
 
 def _gallery(scene: _Scene) -> dict[str, Figure]:
     model = scene.model
-    if not isinstance(model, Shows) or not scene.images:
+    if not isinstance(model, Shows) or not (scene.images or scene.planar):
         return {}
+    title = f"{model.name()} on {scene.data.name}"
+    if scene.planar and not scene.images:
+        x = scene.some(MAPPED // CLOUDS).x
+        clouds = list(model.gallery(x, generator=scene.generator()).items())[:CLOUDS]
+        return {"gallery": scatter({scene.part: x, **dict(clouds)}, title)}
     shown = {name: x[:COLUMNS] for name, x in model.gallery(scene.some(COLUMNS).x, generator=scene.generator()).items()}
     values = torch.cat([x.flatten() for x in shown.values()])
     if values.numel() == 0:
         return {}
-    limits = (float(values.min()), float(values.max()))
-    return {"gallery": rows(shown, scene.data.shape, limits=limits, title=f"{model.name()} on {scene.data.name}")}
+    return {"gallery": rows(shown, scene.data.shape, limits=_most(values), title=title)}
+
+
+def _most(values: Tensor) -> Limits:
+    """The range of all values but the most extreme ones, which would leave the others in a narrow range of grey."""
+    ordered = values.float().sort().values
+    left_out = len(ordered) // 100
+    return float(ordered[left_out]), float(ordered[-1 - left_out])
 
 
 def _filtered(scene: _Scene) -> dict[str, Figure]:

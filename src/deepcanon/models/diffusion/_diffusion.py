@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, Self, TypeVar, get_args
 
 import torch
 from torch import Generator, Tensor
 from torch.distributions import Distribution, Independent, Normal
 
-from deepcanon.core import Batch, Evidence, Model, Support, Terms, drawing_from
+from deepcanon.core import Batch, Evidence, Model, Support, Terms, UsageError, drawing_from
 from deepcanon.nn.checks import at_least, flat, one_of
 from deepcanon.nn.rescale import Rescale, centre_and_spread
+
+B = TypeVar("B", bound=Batch)
 
 NoiseSchedule = Literal["linear", "cosine"]
 
@@ -58,7 +60,7 @@ class Levels(NamedTuple):
         return Levels(*(values[t].unsqueeze(-1) for values in self))
 
 
-class Diffusion(Model[Batch]):
+class Diffusion(Model[B]):
     r"""Data are destroyed by Gaussian noise in T small steps, and a model learns the way back.
 
     .. math:: q(x_t \mid x_{t-1}) = N(\sqrt{\alpha_t} \, x_{t-1}, \beta_t I), \qquad
@@ -117,7 +119,7 @@ class Diffusion(Model[Batch]):
     def support(self) -> Support:
         return "real"
 
-    def prepare(self, data: Iterable[Batch]) -> None:
+    def prepare(self, data: Iterable[B]) -> None:
         """Take the centre and the spread of the data, against which the noise is measured."""
         centre, spread = centre_and_spread(data)
         if spread > 0:
@@ -165,10 +167,11 @@ class Diffusion(Model[Batch]):
         generator: Generator | None = None,
     ) -> Tensor:
         """The bound (3) in nats: with one draw at every level, or at ``samples`` levels drawn for each example."""
+        told = self._told(context, len(x))
         with drawing_from(generator):
-            return -torch.stack(list(self.bound(x, samples).values())).sum(0)
+            return -torch.stack(list(told.bound(x, samples).values())).sum(0)
 
-    def metrics(self, batch: Batch) -> Terms:
+    def metrics(self, batch: B) -> Terms:
         """The bound from a few levels for each example, which is enough for a mean over many."""
         return {"nll": -self.log_prob(batch.x, samples=2).mean()}
 
@@ -190,7 +193,7 @@ class Diffusion(Model[Batch]):
     def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
         """Examples drawn by going all the way back, level by level, (n, features)."""
         steps = torch.arange(self.levels, -1, -1, device=self.variances.device)
-        return self._walk(n, steps, 1.0, self.variances[steps[:-1]].sqrt(), generator)
+        return self._told(context, n)._walk(n, steps, 1.0, self.variances[steps[:-1]].sqrt(), generator)
 
     @torch.no_grad()
     def ddim(self, n: int, steps: int = 20, *, eta: float = 0.0, generator: Generator | None = None) -> Tensor:
@@ -198,6 +201,12 @@ class Diffusion(Model[Batch]):
         at_least(1, steps=steps)
         places = torch.linspace(self.levels, 0, min(steps, self.levels) + 1, device=self.variances.device)
         return self._walk(n, places.round().long(), eta, None, generator)
+
+    def _told(self, context: Tensor | None, count: int) -> Self:
+        """The process of which so many examples have this context; here they can have none."""
+        if context is not None:
+            raise UsageError(f"{self.name()} has learned no classes, so it takes no context; guided_ddpm learns them")
+        return self
 
     def _walk(self, n: int, steps: Tensor, eta: float, spread: Tensor | None, generator: Generator | None) -> Tensor:
         r"""From noise through these levels to data, (n, features).
