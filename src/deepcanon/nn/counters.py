@@ -43,9 +43,10 @@ def uniforms(index: Tensor, count: int, *, seed: int, epoch: int) -> npt.NDArray
     >>> bool((both[1:] == uniforms(torch.tensor([9]), 3, seed=1, epoch=0)).all())
     True
     """
-    first: Counters = index.long().cpu().numpy().view(np.uint64)[:, None] * np.uint64(count)
-    place: Counters = first + np.arange(count, dtype=np.uint64)
-    return unit(mixed(place * np.uint64(GOLDEN) + _start(seed, epoch)))
+    examples: Counters = index.long().cpu().numpy().view(np.uint64)
+    places: Counters = np.arange(count, dtype=np.uint64)
+    order = examples[:, None] * np.uint64(count) + places
+    return unit(mixed(order * np.uint64(GOLDEN) + _start(seed, epoch)))
 
 
 @lru_cache(maxsize=8)
