@@ -266,6 +266,23 @@ def test_samples_are_drawn_as_pictures(call: Call, runs: Path, tmp_path: Path) -
         assert imread(out).std() > 0.01, "a picture of one colour shows nothing"
 
 
+def test_samples_are_of_the_class_that_is_given(call: Call, tmp_path: Path, runs: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "samples.csv"
+    small = ("--hidden", "8", "--levels", "5", "--steps", "3")
+    assert call("train", "guided_ddpm", "--data", "moons", *small, "--out", run).code == 0
+    asked = ("--given", "lower", "--guidance", "2", "-n", "3", "--seed", "7")
+    assert call("sample", run, *asked, "--out", out).code == 0
+    values = torch.tensor([[float(value) for value in row.values()] for row in read(out)])
+    assert torch.equal(values, loaded(run).given(1, 2.0).sample(3, generator=torch.Generator().manual_seed(7)))
+    for place, more, sentence in (
+        (run, ("--given", "middle"), "there is no class 'middle'; there are upper, lower"),
+        (run, ("--guidance", "2"), "guidance leads towards a class; name it by --given CLASS"),
+        (runs / "gan", ("--given", "1"), "gan knows no classes, so leave out --given; guided_ddpm learns them"),
+    ):
+        answer = call("sample", place, *more, "--out", tmp_path / "other.csv")
+        assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
+
+
 def test_more_samples_than_a_picture_can_show_go_to_a_table(call: Call, runs: Path, tmp_path: Path) -> None:
     answer = call("sample", runs / "gan", "-n", "4097", "--out", tmp_path / "x.png")
     sentence = "a picture shows at most 4,096 samples (got -n 4,097); write more to a .csv file"

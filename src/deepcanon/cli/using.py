@@ -50,6 +50,10 @@ def sample(
     run: Folder,
     out: Annotated[Path, typer.Option(help="A picture or a table of numbers.", metavar="FILE.png|FILE.csv")],
     n: Annotated[int, typer.Option("-n", min=1, help="How many samples.")] = 64,
+    given: Annotated[
+        str | None, typer.Option(help="Samples of this class, of a model that knows classes.", metavar="CLASS")
+    ] = None,
+    guidance: Annotated[float, typer.Option(help="Above 0 the class counts for more than was learned.")] = 0.0,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -68,11 +72,13 @@ def sample(
         raise UsageError(
             f"a picture shows at most {MOST_IN_A_PICTURE:,} samples (got -n {n:,}); write more to a .csv file"
         )
-    drawn = model.sample(n, generator=torch.Generator().manual_seed(seed)).detach().flatten(1)
+    info = open_run(run).info["data"]
+    told = _told(model, given, guidance, info)
+    drawn = told.sample(n, generator=torch.Generator().manual_seed(seed)).detach().flatten(1)
     if table:
         write_csv(path, {f"x{i + 1}": drawn[:, i].tolist() for i in range(drawn.shape[1])})
     else:
-        _draw(drawn, open_run(run).info["data"], path, f"{n} samples of {model.name()}")
+        _draw(drawn, info, path, f"{n} samples of {model.name()}{'' if given is None else f', given {given}'}")
     voice = Output(json)
     voice.say(f"{n} samples of {model.name()} are in {path}")
     voice.answer({"run": run, "model": model.name(), "n": n, "out": path})
@@ -150,6 +156,23 @@ def _model_that_can(run: Path, verb: str) -> Any:
     if verb not in verbs(model):
         raise UsageError(f"{model.name()} cannot {verb}; it can {', '.join(verbs(model)) or 'only be trained'}")
     return model
+
+
+def _told(model: Any, given: str | None, guidance: float, info: dict[str, Any]) -> Any:
+    """The model, told of which class its samples are to be."""
+    from deepcanon.core import UsageError
+    from deepcanon.core.roles import KnowsClasses
+
+    if given is None:
+        if guidance != 0:
+            raise UsageError("guidance leads towards a class; name it by --given CLASS")
+        return model
+    if not isinstance(model, KnowsClasses):
+        raise UsageError(f"{model.name()} knows no classes, so leave out --given; guided_ddpm learns them")
+    names = info["labels"] or [str(c) for c in range(info["sizes"]["classes"])]
+    if given not in names:
+        raise UsageError(f"there is no class {given!r}; there are {', '.join(names)}")
+    return model.given(names.index(given), guidance)
 
 
 def _draw(drawn: Any, info: dict[str, Any], path: Path, title: str) -> None:

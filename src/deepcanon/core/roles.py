@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, Self, runtime_checkable
 
 from torch import Generator, Tensor
 from torch.distributions import Distribution
@@ -96,6 +96,16 @@ class Shows(Protocol):
     """Rows of examples worth seeing one above the other, by name (stored, damaged, retrieved ...)."""
 
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]: ...
+
+
+@runtime_checkable
+class KnowsClasses(Protocol):
+    """The same model, told the class of each example, or one class of all, with all its other verbs.
+
+    With ``guidance`` above 0 the class counts for more than the model has learned.
+    """
+
+    def given(self, labels: Tensor | int, guidance: float = 0.0) -> Self: ...
 
 
 @runtime_checkable
