@@ -51,3 +51,19 @@ def test_the_schedule_plays_each_turn_when_it_is_due() -> None:
     names = [turn.name for turn in schedule(model, batch)]
     assert names.count("slow") == 4
     assert names.count("early") == 6
+
+
+class OneByOne(Toy):
+    """A toy with many turns that follow upon each other."""
+
+    def turns(self) -> Sequence[Turn[Batch]]:
+        return [
+            Descend(self.loss, self.parameters(), name=str(i), every=2, share=(0.6 * i / 7, 0.6 * (i + 1) / 7))
+            for i in range(7)
+        ]
+
+
+def test_the_schedule_is_long_enough_for_turns_of_a_short_share() -> None:
+    model, batch = OneByOne.example()
+    names = [turn.name for turn in schedule(model, batch)]
+    assert list(dict.fromkeys(names)) == [str(i) for i in range(7)]

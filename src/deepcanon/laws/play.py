@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,7 +26,9 @@ def schedule(model: Model[Any], batch: Any) -> Iterator[Turn[Any]]:
     model.train()
     model.prepare([batch])
     turns = model.turns()
-    steps = 4 * max(turn.every for turn in turns)
+    # Twice as long as the shortest share needs, so that rounding its ends leaves none out.
+    shortest = (turn.every / (turn.share[1] - turn.share[0]) for turn in turns if turn.share[1] > turn.share[0])
+    steps = max(4 * max(turn.every for turn in turns), *(2 * math.ceil(need) for need in shortest))
     for step in range(1, steps + 1):
         set_progress(model, step / steps)
         yield from (turn for turn in turns if turn.due(step, steps))

@@ -1,0 +1,100 @@
+"""The convolutional autoencoder."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Batch, Recipe
+from deepcanon.models.autoencoders._autoencoder import Coder
+from deepcanon.nn.activations import Activation, activation_layer
+from deepcanon.nn.checks import at_least, flat
+from deepcanon.nn.convolution import output_size
+from deepcanon.nn.transposed import Transposed, TransposedConv, rows_left
+
+KERNEL, STRIDE, AROUND = 3, 2, 1
+"""Each stage looks at 3x3 places, halves the sides of an image, and finds zeros around it."""
+
+
+class ConvolutionalAutoencoder(Coder):
+    r"""An autoencoder whose encoder looks at all places of an image alike, and whose decoder goes back the same way.
+
+    .. math:: h_0 = x, \qquad h_l = f(W_l \star h_{l-1} + b_l), \qquad e(x) = A\, h_L + c
+
+    The convolutions find every second place. The decoder has the transposed maps in reverse,
+    :math:`\hat h_{l-1} = f(W_l'^{\top} \hat h_l + b_l')`: convolutions with flipped kernels, between whose places zeros
+    are laid. With tied weights :math:`W_l' = W_l`, as the paper has it, and the gradient of a weight is the sum over
+    both of its uses. A digit that has moved has the same features elsewhere, so few weights do for many places.
+
+    References:
+        | Stacked Convolutional Auto-Encoders for Hierarchical Feature Extraction (Masci et al., 2011),
+          https://doi.org/10.1007/978-3-642-21735-7_7
+
+    Arguments:
+        channels: The channels of an image: 1 if it is grey, 3 if it has colours.
+        height: The height of an image in pixels.
+        width: The width of an image in pixels.
+        latent: The dimension of the code.
+        hidden: The channels of each stage; each halves height and width.
+        activation: The activation behind each stage by name.
+        tied: Whether the decoder's weights are the encoder's, transposed.
+    """
+
+    recipe = Recipe(lr=3e-3, schedule="cosine", batch_size=64, epochs=50)
+
+    def __init__(
+        self,
+        channels: int,
+        height: int,
+        width: int,
+        latent: int = 8,
+        hidden: tuple[int, ...] = (32, 64),
+        activation: Activation = "relu",
+        tied: bool = False,
+    ) -> None:
+        super().__init__()
+        at_least(1, channels=channels, height=height, width=width, latent=latent)
+        self.shape = (channels, height, width)
+        self.features = channels * height * width
+        self.latent = latent
+        there: list[nn.Module] = []
+        back: list[nn.Module] = []
+        for outputs in hidden:
+            at_least(1, hidden=outputs)
+            stage = nn.Conv2d(channels, outputs, KERNEL, STRIDE, AROUND)
+            there += [stage, activation_layer(activation)]
+            left = rows_left(stage, (height, width))
+            way = TransposedConv(stage, left) if tied else _free(stage, left)
+            back += [way, activation_layer(activation)]
+            height, width = (output_size(side, KERNEL, stride=STRIDE, padding=AROUND) for side in (height, width))
+            channels = outputs
+        places = channels * height * width
+        last = nn.Linear(places, latent)
+        self.encoder = nn.Sequential(*there, nn.Flatten(), last)
+        first = Transposed(last) if tied else nn.Linear(latent, places)
+        self.decoder = nn.Sequential(first, nn.Unflatten(-1, (channels, height, width)), *reversed(back))
+
+    @classmethod
+    def example(cls) -> tuple[Self, Batch]:
+        x = torch.randn(32, 1, 5, 6, generator=torch.Generator().manual_seed(0))
+        return cls(channels=1, height=5, width=6, latent=2, hidden=(8, 16)), Batch(x)
+
+    def encode(self, x: Tensor) -> Tensor:
+        code: Tensor = self.encoder(flat(x, self.features).reshape(-1, *self.shape))
+        return code
+
+    def decode(self, z: Tensor) -> Tensor:
+        x: Tensor = self.decoder(z.reshape(-1, self.latent))
+        return x.reshape(*z.shape[:-1], self.features)
+
+    def filters(self) -> Tensor:
+        """The filters of the first stage, (count, channels, 3, 3)."""
+        first = next(layer for layer in self.modules() if isinstance(layer, nn.Conv2d))
+        return first.weight.detach()
+
+
+def _free(stage: nn.Conv2d, left: tuple[int, int]) -> nn.ConvTranspose2d:
+    """The way back of a stage with weights of its own."""
+    return nn.ConvTranspose2d(stage.out_channels, stage.in_channels, KERNEL, STRIDE, AROUND, left)

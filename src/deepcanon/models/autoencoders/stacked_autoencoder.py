@@ -1,0 +1,108 @@
+"""The stacked autoencoder: a deep one that is trained layer by layer first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Batch, Descend, Recipe, Terms, Turn, UsageError
+from deepcanon.models.autoencoders._autoencoder import Coder
+from deepcanon.nn.activations import Activation
+from deepcanon.nn.checks import at_least, flat
+from deepcanon.nn.dense import dense
+from deepcanon.nn.precision import full
+from deepcanon.nn.transposed import transposed
+
+
+class StackedAutoencoder(Coder):
+    r"""A deep autoencoder whose layers first learn one after the other, each to rebuild what the layer before it gives.
+
+    .. math:: h_0 = x, \quad h_l = f(W_l h_{l-1} + b_l), \qquad
+              \min_{W_l, b_l, V_l, c_l} \frac1N \sum_n \lVert h_{l-1} - f(V_l h_l + c_l) \rVert^2 \qquad (1)
+
+    While layer l learns (1), those before it stay as they are. Then the layers, one upon the other, are one deep
+    autoencoder, and all learn together to rebuild x. The code and the output have no f. From a random start a deep net
+    of sigmoid units learns little, since the gradient is lost on its way down; in (1) it never has more than two layers
+    to go.
+
+    With tied weights and without activation the layers need not learn together: the first finds the subspace of PCA,
+    and each further one the directions of largest variance inside the subspace of the one before it.
+
+    References:
+        | Reducing the Dimensionality of Data with Neural Networks (Hinton and Salakhutdinov, 2006),
+          https://doi.org/10.1126/science.1127647
+        | Greedy Layer-Wise Training of Deep Networks (Bengio et al., 2006),
+          https://papers.nips.cc/paper/2006/hash/5da713a690c067105aeb2fae32403405-Abstract.html
+
+    Arguments:
+        features: The dimension of the data.
+        latent: The dimension of the code.
+        hidden: The widths of the encoder's hidden layers; the decoder has them in reverse.
+        activation: The activation of the hidden layers by name.
+        tied: Whether the decoder's weights are the encoder's, transposed.
+        greedy: The share of the training in which the layers learn one after the other; 0 is the plain autoencoder.
+    """
+
+    recipe = Recipe(lr=1e-2, batch_size=64, epochs=100)
+
+    def __init__(
+        self,
+        features: int,
+        latent: int = 8,
+        hidden: tuple[int, ...] = (128, 64, 32),
+        activation: Activation = "sigmoid",
+        tied: bool = False,
+        greedy: float = 0.5,
+    ) -> None:
+        super().__init__()
+        at_least(1, features=features, latent=latent)
+        if not 0 <= greedy < 1:
+            raise UsageError(f"greedy is a share of the training, from 0 to below 1 (got {greedy})")
+        self.features = features
+        self.greedy = greedy
+        self.encoder = dense(features, latent, hidden, activation=activation)
+        back = hidden[::-1]
+        self.decoder = transposed(self.encoder) if tied else dense(latent, features, back, activation=activation)
+
+    @classmethod
+    def example(cls) -> tuple[Self, Batch]:
+        x = torch.randn(32, 4, generator=torch.Generator().manual_seed(0))
+        return cls(features=4, latent=2, hidden=(8, 8)), Batch(x)
+
+    def turns(self) -> Sequence[Turn[Batch]]:
+        layers = len(self.hparams["hidden"]) + 1
+        ends = [self.greedy * layer / layers for layer in range(layers + 1)]
+        return [
+            *(
+                Descend(
+                    partial(self.layer_loss, layer), [p for part in self.pair(layer) for p in part.parameters()],
+                    name=f"layer_{layer + 1}", share=(ends[layer], ends[layer + 1]),
+                )
+                for layer in range(layers)
+            ),
+            Descend(self.loss, self.parameters(), name="all", share=(self.greedy, 1.0)),
+        ]  # fmt: skip
+
+    def pair(self, layer: int) -> tuple[nn.Module, nn.Module]:
+        """A layer of the encoder and its way back in the decoder, each with the activation behind it, if it has one."""
+        there, back = 2 * layer, len(self.decoder) - 1 - 2 * layer
+        return self.encoder[there : there + 2], self.decoder[back : back + 2]
+
+    def layer_loss(self, layer: int, batch: Batch) -> Terms:
+        """How badly a layer rebuilds what the layers before it give."""
+        with torch.no_grad():
+            below: Tensor = self.encoder[: 2 * layer](flat(batch.x, self.features))
+        there, back = self.pair(layer)
+        return {f"layer_{layer + 1}": (full(back(there(below))) - below).square().sum(-1).mean()}  # eq. (1)
+
+    def encode(self, x: Tensor) -> Tensor:
+        code: Tensor = self.encoder(flat(x, self.features))
+        return code
+
+    def decode(self, z: Tensor) -> Tensor:
+        x: Tensor = self.decoder(z)
+        return x
