@@ -8,14 +8,14 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Batch, Recipe, UsageError
-from deepcanon.models.flows._flow import Flow
-from deepcanon.nn.checks import at_least, flat
+from deepcanon.core import Batch, Recipe
+from deepcanon.models.flows._couplings import Couplings
+from deepcanon.nn.checks import flat
 from deepcanon.nn.dense import dense
 from deepcanon.nn.precision import full
 
 
-class RealNVP(Flow):
+class RealNVP(Couplings):
     r"""A flow of affine couplings: half of x rescales and shifts the other half.
 
     .. math:: z_a = x_a, \qquad z_b = x_b \odot e^{s(x_a)} + t(x_a) \qquad (1)
@@ -24,8 +24,7 @@ class RealNVP(Flow):
 
     .. math:: \log \left| \det \frac{dz}{dx} \right| = \sum s(x_a) \qquad (3)
 
-    The halves are the features at even and at odd places, and each coupling changes the half that the one before it
-    has used. As in the paper, :math:`s = \lambda \tanh(\cdot)` with a learned :math:`\lambda`, so that no scale can run
+    As in the paper, :math:`s = \lambda \tanh(\cdot)` with a learned :math:`\lambda`, so that no scale can run
     away.
 
     References:
@@ -38,22 +37,12 @@ class RealNVP(Flow):
     """
 
     recipe = Recipe(lr=5e-3, schedule="cosine", batch_size=128, epochs=60)
-    order: Tensor
-    place: Tensor
 
     def __init__(self, features: int, couplings: int = 8, hidden: tuple[int, ...] = (64, 64)) -> None:
-        super().__init__(features)
-        if features < 2:
-            raise UsageError(f"RealNVP couples two halves: features must be at least 2 (got {features})")
-        at_least(1, couplings=couplings)
-        order = torch.cat([torch.arange(0, features, 2), torch.arange(1, features, 2)])
-        self.register_buffer("order", order, persistent=False)
-        self.register_buffer("place", order.argsort(), persistent=False)
-        self.halves = (features + 1) // 2, features // 2
+        super().__init__(features, couplings)
         relu = partial(nn.ReLU, inplace=True)
-        self.nets = nn.ModuleList(
-            dense(self.halves[i % 2], 2 * self.halves[1 - i % 2], hidden, activation=relu) for i in range(couplings)
-        )
+        sizes = map(self._read_and_changed, range(couplings))
+        self.nets = nn.ModuleList(dense(read, 2 * changed, hidden, activation=relu) for read, changed in sizes)
         self.limits = nn.Parameter(torch.full((couplings,), 0.5))
 
     @classmethod
@@ -82,12 +71,3 @@ class RealNVP(Flow):
         """What coupling i makes of the half it reads: log-scale s and shift t of the other one."""
         s, t = full(self.nets[i](half)).chunk(2, dim=-1)
         return self.limits[i] * s.tanh(), t
-
-    def _split(self, x: Tensor, swaps: int = 0) -> tuple[Tensor, Tensor]:
-        """The half that the next coupling reads and the half that it changes, after so many couplings."""
-        a, b = x.index_select(-1, self.order).split(self.halves, dim=-1)
-        return (a, b) if swaps % 2 == 0 else (b, a)
-
-    def _join(self, a: Tensor, b: Tensor, swaps: int = 0) -> Tensor:
-        """The inverse of ``_split``."""
-        return torch.cat([a, b] if swaps % 2 == 0 else [b, a], dim=-1).index_select(-1, self.place)
