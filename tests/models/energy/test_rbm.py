@@ -1,5 +1,6 @@
 """The machine against sums over all its states, by enumeration that does not use its own code."""
 
+import itertools
 import math
 from dataclasses import replace
 from itertools import product
@@ -98,17 +99,51 @@ def test_long_chains_give_the_gradient_of_the_likelihood() -> None:
         assert ((estimates.mean(0) - expected).abs() / error).max() < 5
 
 
-def test_short_chains_do_not() -> None:
-    model = machine(4, 3, sweeps=1, persistent=False, scale=2.0)
-    x = states(4)[[0, 3, 3, 9, 14]]
-    exact, found = exact_gradient(model, x)[0], []
+def after_sweeps(model: RBM, start: Tensor, sweeps: int) -> Tensor:
+    """The distribution of the visible states so many sweeps after ``start``, by the matrix of all transitions."""
+    joint = (-joint_energies(model)).exp().detach()
+    sweep = joint / joint.sum(1, keepdim=True) @ (joint / joint.sum(0)).T  # p(h | v), then p(v' | h)
+    return start @ torch.linalg.matrix_power(sweep, sweeps)
+
+
+def contrast_gradient(model: RBM, data: Tensor, chains: Tensor) -> Tensor:
+    """The gradient of F by the weights, on average over one distribution of visible states less that over another."""
+    free = -(-joint_energies(model)).logsumexp(1)
+    return torch.autograd.grad((data - chains) @ free, model.weight)[0]
+
+
+@pytest.mark.parametrize("sweeps", [1, 3])
+def test_short_chains_give_the_gradient_of_contrastive_divergence(sweeps: int) -> None:
+    """Which is that of the data against the chains after k sweeps, and not that of the likelihood."""
+    model = machine(4, 3, sweeps=sweeps, persistent=False, scale=2.0)
+    places = torch.tensor([0, 3, 3, 9, 14])
+    data, found = places.bincount(minlength=16) / 5.0, []
+    data = data.double()
+    expected = contrast_gradient(model, data, after_sweeps(model, data, sweeps))
+    exact = contrast_gradient(model, data, probabilities(model))
     for seed in range(60):
         torch.manual_seed(seed)
-        model.gradient(Batch(x.repeat(100, 1)))
+        model.gradient(Batch(states(4)[places].repeat(100, 1)))
         assert model.weight.grad is not None
         found.append(model.weight.grad)
     estimates = torch.stack(found)
-    assert ((estimates.mean(0) - exact).abs() / (estimates.std(0) / math.sqrt(60))).max() > 10
+    error = estimates.std(0) / math.sqrt(60)
+    assert ((estimates.mean(0) - expected).abs() / error).max() < 5
+    assert ((estimates.mean(0) - exact).abs() / error).max() > 10
+
+
+def test_the_bias_of_contrastive_divergence_falls_with_every_sweep_by_the_second_eigenvalue() -> None:
+    model = machine(4, 3, scale=2.0)
+    data = torch.zeros(16, dtype=torch.float64)
+    data[[0, 3, 9, 14]] = 0.25
+    exact = contrast_gradient(model, data, probabilities(model))
+    bias = [float((contrast_gradient(model, data, after_sweeps(model, data, k)) - exact).norm()) for k in range(1, 15)]
+    assert all(longer < shorter for shorter, longer in itertools.pairwise(bias))
+    sweep = after_sweeps(model, torch.eye(16, dtype=torch.float64), 1)
+    first, second, *_ = torch.linalg.eigvals(sweep).real.sort(descending=True).values.tolist()
+    assert first == pytest.approx(1)
+    assert 0.2 < second < 1
+    assert bias[-1] / bias[-2] == pytest.approx(second, rel=0.01)
 
 
 @pytest.mark.parametrize("persistent", [True, False])

@@ -35,8 +35,8 @@ class RBM(Energy):
 
     Learning follows the gradient of F(data) - F(chain), where the chain is ``sweeps`` times (1) away from the data
     (contrastive divergence, CD-k) or goes on from where the last step has left it (persistent contrastive divergence).
-    CD-k favours what is near the data; persistent chains follow the likelihood, if the learning rate is small enough
-    that they keep up.
+    CD-k favours what is near the data; its bias falls with k as fast as the chain forgets where it began. Persistent
+    chains follow the likelihood, if the learning rate is small enough that they keep up.
 
     log Z is exact where the states of the smaller side times the units of the other are at most ``MOST``; then the
     metric is the ``nll``. Else ``log_prob`` uses annealed importance sampling from the base rates of the data, which
