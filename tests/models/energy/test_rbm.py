@@ -103,7 +103,8 @@ def after_sweeps(model: RBM, start: Tensor, sweeps: int) -> Tensor:
     """The distribution of the visible states so many sweeps after ``start``, by the matrix of all transitions."""
     joint = (-joint_energies(model)).exp().detach()
     sweep = joint / joint.sum(1, keepdim=True) @ (joint / joint.sum(0)).T  # p(h | v), then p(v' | h)
-    return start @ torch.linalg.matrix_power(sweep, sweeps)
+    after: Tensor = start @ torch.linalg.matrix_power(sweep, sweeps)
+    return after
 
 
 def contrast_gradient(model: RBM, data: Tensor, chains: Tensor) -> Tensor:
