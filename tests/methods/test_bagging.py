@@ -100,6 +100,35 @@ def test_the_variance_of_the_mean_is_the_formula(shared: float) -> None:
     assert np.var(answers) == pytest.approx(wanted, rel=5 * np.sqrt(2 / count))
 
 
+def test_the_variance_of_the_mean_of_trained_members_is_the_formula() -> None:
+    """Members that learn the mean of numbers with variance 1: a half of what their answers vary by, they share.
+
+    The mean over a bootstrap sample of T from N examples varies by 1/N + (1 - 1/N) / T, of which 1/N is what two
+    members have in common; T is a Poisson number of mean N.
+    """
+    random = torch.Generator().manual_seed(0)
+    sets, targets, members, examples = 100, 16, 4, 20
+    method = Bagging(MLP(features=1, targets=targets, hidden=()), members=members)
+    drawn = []
+    for _ in range(sets):
+        x = 1e-6 * torch.randn(examples, 1, generator=random)  # tells the examples apart, but nothing about the numbers
+        data = dc.from_tensors(x, torch.randn(examples, targets, generator=random))
+        dc.fit(method, data, steps=1, batch_size=examples, quiet=True, optimizer="sgd", lr=0.5)  # to the very minimum
+        drawn.append(method.answers(torch.zeros(1, 1))[:, 0].numpy())
+    answers = np.concatenate(drawn, axis=1)  # (members, sets x targets)
+    sizes = np.arange(1, 100)
+    chances = stats.poisson.pmf(sizes, examples)
+    variance = 1 / examples + (1 - 1 / examples) * float(chances @ (1 / sizes))
+    rho = 1 / examples / variance
+    assert rho == pytest.approx(0.5, abs=0.03)
+    error = np.sqrt(2 / answers.shape[1])
+    correlations = np.asarray(np.corrcoef(answers))[np.triu_indices(members, 1)]
+    assert float(correlations.mean()) == pytest.approx(rho, abs=3 * error)
+    for size in range(1, members + 1):
+        wanted = rho * variance + (1 - rho) * variance / size
+        assert float(answers[:size].mean(0).var()) == pytest.approx(wanted, rel=3 * error)
+
+
 def test_one_member_on_all_data_is_the_plain_model_bit_for_bit() -> None:
     ends = []
     for arguments in (None, {"members": 1, "bootstrap": False}, {"members": 1, "bootstrap": True}):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
@@ -17,9 +18,7 @@ from deepcanon.methods._averaged import Averaged
 from deepcanon.methods._layers import built_like, classes_of
 from deepcanon.methods._method import descents
 from deepcanon.nn.checks import at_least
-
-MIX = (-7046029254386353131, -4658895280553007687, -7723592293110705685)
-"""Odd numbers of 64 bits that stir well (those of xxHash and splitmix64, as signed ones)."""
+from deepcanon.nn.counters import GOLDEN, mixed, unit
 
 
 class Bagging(Averaged):
@@ -124,24 +123,10 @@ def occurrences(x: Tensor, member: int) -> Tensor:
 
     >>> x = torch.arange(8.0).unsqueeze(1)
     >>> occurrences(x, 0), occurrences(x[3:5], 0)
-    (tensor([0, 0, 1, 0, 3, 0, 2, 0]), tensor([0, 3]))
+    (tensor([0, 0, 0, 3, 1, 1, 1, 1]), tensor([3, 1]))
     """
-    bits = x.flatten(1).double().view(torch.int64)  # (B, features)
-    places = torch.arange(bits.shape[1], device=x.device) * MIX[0]  # so that the order of the features counts
-    state = _stirred(_stirred(bits + places).sum(1) ^ (member + 1))
-    uniform = _shifted(state, 11).double() / 2**53
-    cumulative = [sum(math.exp(-1) / math.factorial(i) for i in range(count + 1)) for count in range(12)]
-    return sum(((uniform >= share).long() for share in cumulative), start=torch.zeros_like(state))
-
-
-def _stirred(state: Tensor) -> Tensor:
-    """Numbers of 64 bits mixed, one to one: each bit of the input moves half of those of the output."""
-    state = (state ^ _shifted(state, 30)) * MIX[1]
-    state = (state ^ _shifted(state, 27)) * MIX[2]
-    return state ^ _shifted(state, 31)
-
-
-def _shifted(state: Tensor, places: int) -> Tensor:
-    """The bits moved to the right with zeros behind them; torch's own shift repeats the sign."""
-    moved: Tensor = (state >> places) & (2 ** (64 - places) - 1)
-    return moved
+    bits = x.detach().flatten(1).double().cpu().numpy().view(np.uint64)  # (B, features)
+    places = np.arange(bits.shape[1], dtype=np.uint64) * np.uint64(GOLDEN)  # so that the order of the features counts
+    uniform = unit(mixed(mixed(bits + places).sum(1) ^ np.uint64(member + 1)))
+    cumulative = np.cumsum([math.exp(-1) / math.factorial(count) for count in range(12)])
+    return torch.from_numpy(np.searchsorted(cumulative, uniform, side="right")).to(x.device)
