@@ -112,6 +112,8 @@ class Bagging(Averaged):
             return loss(batch)
         if not isinstance(batch, Labelled):
             raise UsageError(f"a bootstrap sample is one of labelled examples; of {batch.words} set bootstrap to false")
+        if batch.x.is_meta:  # a sample follows from values, which there are none of
+            return loss(batch)
         times = occurrences(batch.x, member)
         if not bool(times.any()):  # nothing of this batch is in the sample, so it teaches nothing
             return {name: 0 * value for name, value in loss(batch).items()}
