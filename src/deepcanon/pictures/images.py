@@ -33,9 +33,14 @@ def image_grids(
     figure = new_figure(len(groups) * (0.52 * columns + 0.3), 0.52 * lines + 0.45 + 0.25 * bool(title), title)
     for place, (name, x) in enumerate(groups.items(), start=1):
         axes = figure.add_subplot(1, len(groups), place)
-        _show(axes, _canvas(x, shape, columns, limits))
+        draw_images(axes, x, shape, columns, limits=limits)
         axes.set_title(name, loc="left", fontsize=10, fontweight="bold", color=INK, pad=6)
     return figure
+
+
+def draw_images(axes: Axes, x: Tensor, shape: Sequence[int], columns: int = 8, *, limits: Limits = UNIT) -> None:
+    """Images, one per row of ``x``, as a grid in these axes."""
+    _show(axes, _canvas(x, shape, columns, limits))
 
 
 def rows(
