@@ -118,11 +118,11 @@ def _figure(numbers: dict[str, Any], example: Tensor, shape: torch.Size) -> Figu
     gallery = {
         "data": torch.cat([shown(mean).unsqueeze(0), _stretched(faces)]),
         "reconstructions": torch.cat([shown(rebuilt_mean).unsqueeze(0), _stretched(rebuilt)]),
-        "an image, summed up": shown(sums),
+        "summed up": shown(sums),
     }
     captions = ["mean", *(f"{k}: {share:.1%}" for k, share in enumerate(numbers["variance_shares"], start=1))]
-    widest = numbers["angles_degrees"][0]
-    title = f"{len(faces)} eigenfaces of the data and of the reconstructions: largest angle {widest:.3g}°"
+    widest, narrowest = max(numbers["angles_degrees"]), min(numbers["angles_degrees"])
+    title = f"{len(faces)} eigenfaces of the data and of reconstructions: angles from {narrowest:.3g}° to {widest:.3g}°"
     return rows(gallery, shape, len(captions), captions=captions, title=title)
 
 
