@@ -17,6 +17,7 @@ from deepcanon.models.autoencoders.autoencoder import Autoencoder
 from deepcanon.models.convolutional.cnn import CNN
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.graphs.gcn import GCN
+from deepcanon.models.linear.svm import SVM
 from deepcanon.models.variational.vae import VAE
 from deepcanon.pictures import draw_run
 from deepcanon.pictures import run as run_module
@@ -97,6 +98,7 @@ def test_the_verbs_decide_which_pictures_there_are(
     [
         (MLP(4, classes=3), "classes", "nats per example"),
         (MLP(4, targets=1), "real", "loss per example"),
+        (SVM(4, classes=3), "classes", "loss per example"),
         (VAE(4), "real", "nats per example"),
         (Autoencoder(4), "classes", "loss per example"),
     ],

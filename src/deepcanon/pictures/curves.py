@@ -20,6 +20,8 @@ Series = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 RAW_POINTS = 2000
 WIDE_RANGE = 20.0
+DOTS = 100
+"""So many measurements are dots on their line; more would be a thick band."""
 
 
 def curves(history: Sequence[Record], title: str = "", unit: str = "nats per example", summed: bool = True) -> Figure:
@@ -58,7 +60,7 @@ def _draw_loss(axes: Axes, shown: Mapping[str, Series], valid: Mapping[str, Seri
     for (name, series), colour in zip(shown.items(), _term_colours(shown), strict=True):
         _draw_noisy(axes, series, colour, "sum of the terms" if name == "loss" and len(shown) > 1 else name)
         if name in valid:
-            axes.plot(*valid[name], "--o", color=colour, linewidth=1, markersize=2.5)
+            axes.plot(*valid[name], f"--{_dot(valid[name])}", color=colour, linewidth=1, markersize=2.5)
     if shown.keys() & valid.keys():
         axes.plot([], [], "--o", color=MUTED, linewidth=1, markersize=2.5, label="validation")
     dress(axes, "Loss", "step", unit)
@@ -69,7 +71,7 @@ def _draw_loss(axes: Axes, shown: Mapping[str, Series], valid: Mapping[str, Seri
 
 def _draw_metric(axes: Axes, name: str, series: Series) -> None:
     at, values = series
-    axes.plot(at, values, "-o", color=PALETTE[2], linewidth=1.8, markersize=3)
+    axes.plot(at, values, f"-{_dot(series)}", color=PALETTE[2], linewidth=1.8, markersize=3)
     if len(values):
         axes.annotate(
             f"{values[-1]:.4g}", (at[-1], values[-1]), xytext=(-2, 7), textcoords="offset points",
@@ -78,6 +80,10 @@ def _draw_metric(axes: Axes, name: str, series: Series) -> None:
         axes.margins(y=0.2)
     dress(axes, _title(name), "step", "validation")
     _scale(axes, series)
+
+
+def _dot(series: Series) -> str:
+    return "o" if len(series[0]) <= DOTS else ""
 
 
 def _draw_rate(axes: Axes, series: Series) -> None:

@@ -147,8 +147,9 @@ def _unit(scene: _Scene) -> str:
     if isinstance(scene.model, Generates):
         return "nats per symbol"
     regression = isinstance(scene.batch, Labelled) and scene.batch.y.is_floating_point()
+    answers = isinstance(scene.model, Predicts) and (regression or scene.model.surrogate)
     errors = isinstance(scene.model, Reconstructs) and not isinstance(scene.model, HasLogProb)
-    return "loss per example" if errors or (regression and isinstance(scene.model, Predicts)) else "nats per example"
+    return "loss per example" if errors or answers else "nats per example"
 
 
 def _classified(scene: _Scene) -> dict[str, Figure]:
