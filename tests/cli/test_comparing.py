@@ -119,18 +119,23 @@ def test_arguments_are_read_by_the_constructor_of_the_model() -> None:
         contender("vae:likelihood=cauchy")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_between_trainings_it_says_how_to_go_on(
-    iris: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+    number: signal.Signals, iris: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    before = signal.getsignal(number)
+
     def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+        assert signal.getsignal(number) is not signal.SIG_DFL, "the signal would end these tests"
+        signal.raise_signal(number)
 
     words = ("compare", "gaussian", "--data", iris, "--out", tmp_path / "out")
     with monkeypatch.context() as patch:
         patch.setattr("deepcanon.studies.compare.measure", interrupt)
         answer = call(*words)
-    assert answer.code == 130
+    assert answer.code == 128 + number
     assert "the same command goes on" in answer.stdout
+    assert signal.getsignal(number) is before
     assert call(*words).code == 0
 
 

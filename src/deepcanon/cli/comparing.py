@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -49,11 +53,12 @@ def compare(
     contenders = [contender(name) for name in names]
     use_threads(threads)
     try:
-        comparison = run_all(
-            contenders, data, out, target=target, seeds=seeds, budget=budget, tell=voice.say,
-            quiet=json or not sys.stdout.isatty(),
-        )  # fmt: skip
-        report = write_report(comparison, contenders, out)
+        with _termination_raised():
+            comparison = run_all(
+                contenders, data, out, target=target, seeds=seeds, budget=budget, tell=voice.say,
+                quiet=json or not sys.stdout.isatty(),
+            )  # fmt: skip
+            report = write_report(comparison, contenders, out)
     except (KeyboardInterrupt, SystemExit) as stop:
         voice.say(f"stopped; the same command goes on with what is in {out}")
         raise typer.Exit(128 + signal.SIGINT if isinstance(stop, KeyboardInterrupt) else int(stop.code or 1)) from stop
@@ -83,6 +88,23 @@ def contender(text: str) -> Contender:
             raise UsageError(f"arguments are written NAME:argument=value,argument=value; got {text!r}")
         options[key.strip().replace("-", "_")] = value.split("/")
     return _as_contender(text, wanted(find(name), options, prefix=""))
+
+
+@contextmanager
+def _termination_raised() -> Iterator[None]:
+    """A SIGTERM between two trainings raises SystemExit, as one amid a training does, so that it is answered too."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():  # elsewhere Python lets no one listen
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _as_contender(label: str, asked: Wanted) -> Contender:

