@@ -1,0 +1,353 @@
+"""Growing the batches against decaying the rate: two ways to calm a training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean, stdev
+from typing import Any
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Generator
+
+from deepcanon.core import Labelled, Model, UsageError
+from deepcanon.data import Dataset, load_data
+from deepcanon.insight.objective import Objective
+from deepcanon.insight.spectrum import hessian_product, lanczos
+from deepcanon.nn.checks import at_least
+from deepcanon.pictures.finding import Finding
+from deepcanon.pictures.style import INK, MUTED, PALETTE, colours, dress, legend, new_figure
+from deepcanon.train import Trainer, fit
+from deepcanon.train.evaluate import evaluate
+from deepcanon.train.observers import Observer
+from deepcanon.train.randomness import kept, seed_from, seed_torch
+
+NAMES = {"decay": "the rate falls", "growth": "the batch grows", "neither": "neither"}
+"""What is compared, in words."""
+STYLES = {"decay": (PALETTE[0], "-"), "growth": (PALETTE[1], "--"), "neither": (MUTED, "-")}
+
+CURVED = (0.1, 0.2, 0.4, 0.8, 1.2, 1.6)
+"""Rates times curvature at which descent on a quadratic function is followed."""
+SMALL = 2
+"""The batch size there; only the product of variance and batch size matters."""
+VALUES, WALKS, WATCHED = 1000, 5000, 40
+"""Numbers in the data of the quadratic function, descents at a time, and steps over which their spread is a mean."""
+
+
+def batch_growth(
+    mlp: type[Model[Any]],
+    *,
+    data: str = "digits",
+    wrong: float = 0.2,
+    hidden: int = 32,
+    rates: tuple[float, ...] = (0.1, 0.8),
+    first: int = 8,
+    factor: int = 4,
+    stages: int = 3,
+    stage: int = 4,
+    seeds: int = 3,
+    seed: int = 0,
+) -> Finding:
+    r"""Does growing the batch do what decaying the rate does, in fewer steps?
+
+    How noisy descent is goes with the rate :math:`\epsilon` and the size B of the batches from N examples as
+
+    .. math:: g = \epsilon \left(\frac N B - 1\right) \approx \epsilon \frac N B, \qquad B \ll N. \qquad (1)
+
+    A network is trained in stages, after each of which the rate is divided, or the batch size multiplied, by the same
+    factor, so that :math:`\epsilon N / B` is the same in every epoch; a third training does neither. All three have the
+    same first weights and the same order of examples, seed by seed. Some labels are wrong, so that gradients of
+    examples keep differing.
+
+    On a quadratic function of curvature h, the mean of :math:`\frac h 2 (\theta - x_i)^2` over numbers of variance
+    :math:`\sigma^2`, descent ends in a cloud around the minimum whose variance is
+
+    .. math:: \operatorname{Var} \theta = \frac{\sigma^2}{B} \cdot \frac{\epsilon h}{2 - \epsilon h}, \qquad (2)
+
+    alike for smaller rates and for larger batches where :math:`\epsilon h` is small, and only there. So the trainings
+    are compared at a small rate and at a large one. The :math:`h` of a network is the largest eigenvalue of its Hessian
+    at the end.
+
+    References:
+        | Don't decay the learning rate, increase the batch size (Smith et al., 2018), https://arxiv.org/abs/1711.00489
+
+    Arguments:
+        mlp: The multilayer perceptron of the catalogue.
+        data: The data set by name; its examples have classes.
+        wrong: The share of the training labels that are replaced by random ones.
+        hidden: The width of the hidden layer.
+        rates: The rates of the first stage, each for trainings of its own.
+        first: The batch size of the first stage.
+        factor: What the rate is divided by, or the batch size multiplied with.
+        stages: How many stages there are.
+        stage: The epochs of a stage.
+        seeds: How many networks to draw.
+        seed: What all draws follow from.
+    """
+    at_least(1, hidden=hidden, rates=len(rates), first=first, stages=stages, stage=stage)
+    at_least(2, factor=factor, seeds=seeds)
+    if not 0 <= wrong <= 1:
+        raise UsageError(f"wrong is a share of the labels, from 0 to 1 (got {wrong})")
+    loaded = mislabelled(load_data(data), wrong, seed)
+    largest = first * factor ** (stages - 1)
+    if largest > len(loaded.train):
+        raise UsageError(
+            f"batches would grow to {largest}, but {loaded.name} has {len(loaded.train)} examples; take fewer stages, "
+            "a smaller factor or smaller first batches"
+        )
+    ways = {
+        "decay": {"schedule": f"staircase:rate={1 / factor},stages={stages}"},
+        "growth": {"schedule": "constant", "batch_size_schedule": f"exponential:by={factor},every={stage}"},
+        "neither": {"schedule": "constant"},
+    }
+    common: dict[str, Any] = {"optimizer": "sgd", "batch_size": first, "epochs": stages * stage}
+
+    def network(number: int) -> Model[Any]:
+        with kept():
+            seed_torch(number)
+            return mlp(features=loaded.sizes["features"], classes=loaded.sizes["classes"], hidden=(hidden,))
+
+    def trained(lr: float, way: dict[str, Any]) -> dict[str, Any]:
+        numbers = [seed_from(seed, each) for each in range(seeds)]
+        diaries = [Diary() for _ in numbers]
+        results = [
+            fit(network(number), loaded, quiet=True, lr=lr, seed=number, observers=[diary], **common, **way)
+            for number, diary in zip(numbers, diaries, strict=True)
+        ]
+        pairs = list(zip(diaries[0].rates, diaries[0].sizes, strict=True))
+        return {
+            "rates": diaries[0].rates,
+            "sizes": diaries[0].sizes,
+            "noise": [noise_scale(rate, size, len(loaded.train)) for rate, size in pairs],
+            "steps": diaries[0].steps,
+            "losses": [diary.losses for diary in diaries],
+            "accuracies": [result.test["accuracy"] for result in results],
+            "curvatures": [steepest(result.model, loaded.train) for result in results],
+        }
+
+    runs = [{"rate": rate, **{name: trained(rate, way) for name, way in ways.items()}} for rate in rates]
+    numbers = {"examples": len(loaded.train), "runs": runs, "quadratic": _quadratic(factor, seed)}
+    return Finding(numbers, _figure(numbers), _sentences(numbers))
+
+
+def noise_scale(rate: float, size: int, examples: int) -> float:
+    """The noise of descent, :math:`\\epsilon N / B`.
+
+    >>> noise_scale(0.1, 10, 1000), noise_scale(0.05, 5, 1000)
+    (10.0, 10.0)
+    """
+    return rate * examples / size
+
+
+def cloud(step: float, size: int) -> float:
+    """The variance (2) of descent on a quadratic function in units of that of the data; the step is rate x curvature.
+
+    >>> cloud(1.0, 4), cloud(0.5, 4), cloud(1.0, 8)
+    (0.25, 0.08333333333333333, 0.125)
+    """
+    return step / (2 - step) / size
+
+
+def measured_cloud(step: float, size: int, generator: Generator) -> float:
+    """The same of many descents with batches of numbers that are drawn, with replacement, from one data set."""
+    numbers = torch.randn(VALUES, generator=generator, dtype=torch.float64)
+    numbers -= numbers.mean()
+    theta = torch.zeros(WALKS, dtype=torch.float64)
+    squares = []
+    begin = math.ceil(-5 / math.log(abs(1 - step))) if step != 1 else 1  # the start is forgotten to e^-10
+    for done in range(begin + WATCHED):
+        drawn = numbers[torch.randint(VALUES, (WALKS, size), generator=generator)]
+        theta -= step * (theta - drawn.mean(1))
+        if done >= begin:
+            squares.append(theta.square().mean())
+    return float(torch.stack(squares).mean() / numbers.square().mean())
+
+
+def mislabelled(loaded: Dataset[Any], wrong: float, seed: int) -> Dataset[Any]:
+    """The data with this share of the training labels replaced by random ones, and no validation part."""
+    train = loaded.train
+    if "classes" not in loaded.sizes or not isinstance(train, Labelled):
+        raise UsageError(f"the batches are of examples with classes; {loaded.name} has none")
+    generator = Generator().manual_seed(seed)
+    others = torch.randint(loaded.sizes["classes"], train.y.shape, generator=generator)
+    y = torch.where(torch.rand(train.y.shape, generator=generator) < wrong, others, train.y)
+    return replace(loaded, train=Labelled(train.x, y), valid=None)
+
+
+class Diary(Observer):
+    """Notes at the end of each epoch the rate, the batch size, the steps so far and the loss of all training data."""
+
+    def __init__(self) -> None:
+        self.rates: list[float] = []
+        self.sizes: list[int] = []
+        self.steps: list[int] = []
+        self.losses: list[float] = []
+
+    def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None:
+        self.rates.append(trainer.lr())
+        self.sizes.append(trainer.course.sizes[trainer.epoch - 1])
+        self.steps.append(trainer.step)
+        self.losses.append(evaluate(trainer.model, trainer.data.train)["loss"])
+
+
+def steepest(model: Model[Any], batch: Labelled) -> float:
+    """The largest eigenvalue of the Hessian of the loss."""
+    loss = Objective(model, batch)
+    return float(lanczos(hessian_product(loss, loss.theta), len(loss.theta), steps=20, like=loss.theta).values[-1])
+
+
+def _quadratic(factor: int, seed: int) -> dict[str, Any]:
+    """The cloud for a smaller rate and for a larger batch, by the rate x curvature before."""
+    generator = Generator().manual_seed(seed)
+    choices = {
+        "decay": [(step / factor, SMALL) for step in CURVED],
+        "growth": [(step, SMALL * factor) for step in CURVED],
+    }
+    found = {
+        name: {
+            "measured": [measured_cloud(step, size, generator) for step, size in pairs],
+            "expected": [cloud(step, size) for step, size in pairs],
+        }
+        for name, pairs in choices.items()
+    }
+    return {"steps": list(CURVED), "size": SMALL, "factor": factor, **found}
+
+
+def _means(training: Mapping[str, Any]) -> list[float]:
+    """The mean loss over the seeds, epoch by epoch."""
+    return [fmean(losses) for losses in zip(*training["losses"], strict=True)]
+
+
+def _gaps(run: Mapping[str, Any], name: str) -> list[tuple[float, float]]:
+    """By how much the loss is above that with falling rates, paired by seeds: mean and standard error by epoch."""
+    gaps = []
+    for own, other in zip(
+        zip(*run[name]["losses"], strict=True), zip(*run["decay"]["losses"], strict=True), strict=True
+    ):
+        apart = [loss - with_decay for loss, with_decay in zip(own, other, strict=True)]
+        gaps.append((fmean(apart), stdev(apart) / math.sqrt(len(apart))))
+    return gaps
+
+
+def _figure(numbers: Mapping[str, Any]) -> Figure:
+    runs = numbers["runs"]
+    before, after = (runs[0][name]["steps"][-1] for name in ("decay", "growth"))
+    losses = [f"{_means(runs[0][name])[-1]:.3f}" for name in ("decay", "growth")]
+    title = (
+        f"Growing the batch, not decaying the rate: {after} steps for {before}; from rate {runs[0]['rate']:g} "
+        f"to a training loss of {losses[1]} for {losses[0]}"
+    )
+    figure = new_figure(13.2, 7.6, title)
+    (noise, small, large), (quadratic, steps, gaps) = figure.subplots(2, 3)
+    _draw_noise(noise, runs)
+    _draw_losses(small, runs[0], over_steps=False)
+    _draw_losses(steps, runs[0], over_steps=True)
+    _draw_losses(large, runs[-1], over_steps=False)
+    _draw_quadratic(quadratic, numbers)
+    _draw_gaps(gaps, runs)
+    return figure
+
+
+def _draw_noise(axes: Axes, runs: Sequence[Mapping[str, Any]]) -> None:
+    for run in runs:
+        for name, (colour, style) in STYLES.items():
+            noise = run[name]["noise"]
+            label = NAMES[name] if run is runs[0] else None
+            axes.stairs(noise, baseline=None, color=colour, linestyle=style, linewidth=2, label=label)
+        axes.annotate(f"rate {run['rate']:g}", (0.2, 1.12 * run["neither"]["noise"][0]), fontsize=8, color=MUTED)
+    axes.set_yscale("log")
+    axes.margins(y=0.15)
+    dress(axes, "How noisy: alike in every epoch", "epochs done", "noise scale  ε N / B")
+    legend(axes)
+
+
+def _draw_losses(axes: Axes, run: Mapping[str, Any], over_steps: bool) -> None:
+    """The mean over the seeds and their range."""
+    for name in ("neither", "decay", "growth"):
+        training, (colour, style) = run[name], STYLES[name]
+        by_epoch = list(zip(*training["losses"], strict=True))
+        places: Sequence[int] = training["steps"] if over_steps else range(1, len(by_epoch) + 1)
+        lows, highs = ([choose(losses) for losses in by_epoch] for choose in (min, max))
+        axes.fill_between(places, lows, highs, color=colour, alpha=0.15, linewidth=0)
+        label = f"{NAMES[name]}: {training['steps'][-1]} steps" if over_steps else NAMES[name]
+        axes.plot(places, _means(training), color=colour, linestyle=style, linewidth=1.8, label=label)
+    title = f"Rate {run['rate']:g}, {'step by step' if over_steps else 'epoch by epoch'}"
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:.2g}")
+    axes.yaxis.set_minor_formatter("{x:.2g}")
+    dress(axes, title, "steps done" if over_steps else "epochs done", "loss of all training data in nats")
+    legend(axes)
+
+
+def _draw_gaps(axes: Axes, runs: Sequence[Mapping[str, Any]]) -> None:
+    for run, colour in zip(runs, colours(2 + len(runs))[2:], strict=True):
+        means, errors = zip(*_gaps(run, "growth"), strict=True)
+        epochs = range(1, len(means) + 1)
+        axes.errorbar(epochs, means, errors, color=colour, marker="o", markersize=4, linewidth=1.2, capsize=2,
+                      label=f"rate {run['rate']:g}, mean and standard error")  # fmt: skip
+    axes.axhline(0, color=INK, linewidth=0.8)
+    dress(axes, "What growth loses against decay", "epochs done", "difference of the losses in nats, paired")
+    legend(axes)
+
+
+def _draw_quadratic(axes: Axes, numbers: Mapping[str, Any]) -> None:
+    found = numbers["quadratic"]
+    size, factor = found["size"], found["factor"]
+    fine = [CURVED[-1] * (i + 1) / 100 for i in range(100)]
+    lines = {
+        "decay": (f"rate / {factor}", [cloud(step / factor, size) for step in fine]),
+        "growth": (f"batch x {factor}", [cloud(step, size * factor) for step in fine]),
+    }
+    for name, (label, line) in lines.items():
+        axes.plot(fine, line, color=STYLES[name][0], linewidth=1.5, label=label)
+        axes.plot(found["steps"], found[name]["measured"], "o", color=STYLES[name][0], markersize=5)
+    axes.plot(
+        fine, [step / 2 / size / factor for step in fine], ":", color=INK, linewidth=1, label="first order of both"
+    )
+    axes.plot([], [], "o", color=MUTED, label="measured")
+    for run in numbers["runs"]:
+        place = run["rate"] * fmean(run["growth"]["curvatures"])
+        axes.axvline(place, color=MUTED, linewidth=0.8, linestyle="--")
+        axes.annotate(
+            f"networks, rate {run['rate']:g}", (place, 0.98), xycoords=("data", "axes fraction"), xytext=(-3, 0),
+            textcoords="offset points", rotation=90, fontsize=8, color=MUTED, ha="right", va="top",
+        )  # fmt: skip
+    dress(axes, "On a quadratic function", "rate x curvature  ε h", "variance of θ / variance of the data")
+    axes.legend(fontsize=8, labelcolor=INK, edgecolor="none", framealpha=0.75, loc="upper center")
+
+
+def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    runs, quadratic = numbers["runs"], numbers["quadratic"]
+    exact = {
+        name: runs[0][name]["rates"][-1] * (numbers["examples"] / runs[0][name]["sizes"][-1] - 1)  # eq. (1)
+        for name in NAMES
+    }
+    largest, steps = runs[0]["growth"]["sizes"][-1], {name: runs[0][name]["steps"][-1] for name in NAMES}
+    lines = [
+        "Falling rates and growing batches have the same ε N / B in every epoch; the exact ε (N / B - 1) is "
+        f"{1 - exact['growth'] / exact['decay']:.1%} smaller for batches of {largest}.",
+        f"Growing batches took {steps['growth']} steps, falling rates {steps['decay']}.",
+    ]
+    for run in runs:
+        decay, growth = _means(run["decay"]), _means(run["growth"])
+        widest = max(range(len(decay)), key=lambda epoch: abs(growth[epoch] - decay[epoch]))
+        gap, other = ("{:+.4f} (± {:.4f})".format(*_gaps(run, name)[-1]) for name in ("growth", "neither"))
+        right = ", ".join(f"{NAMES[name]} {fmean(run[name]['accuracies']):.1%}" for name in NAMES)
+        lines += [
+            f"From rate {run['rate']:g} falling rates end at a training loss of {decay[-1]:.3f}; against that, growing "
+            f"batches end at {gap} and neither at {other}, paired over {len(run['decay']['losses'])} seeds. Decay and "
+            f"growth are widest apart in epoch {widest + 1}, {decay[widest]:.3f} and {growth[widest]:.3f}.",
+            f"From rate {run['rate']:g}, right on test data: {right}. Rate x curvature of the network with growing "
+            f"batches: {run['rate'] * fmean(run['growth']['curvatures']):.2g}.",
+        ]
+    ratios = [
+        wide / low for wide, low in zip(quadratic["growth"]["measured"], quadratic["decay"]["measured"], strict=True)
+    ]
+    lines.append(
+        f"On a quadratic function a batch {quadratic['factor']} times as large leaves {ratios[0]:.2f} x the variance "
+        f"that a rate as much smaller leaves where ε h is {CURVED[0]}, and {ratios[-1]:.2f} x where it is {CURVED[-1]}."
+    )
+    return tuple(lines)
