@@ -93,6 +93,16 @@ def test_the_verbs_decide_which_pictures_there_are(
     assert {path.as_posix() for path in drawn} == {f"folder/{name}.png" for name in names}
 
 
+def test_of_a_head_without_a_mean_the_mode_is_drawn() -> None:
+    model = MLP(4, targets=1, head="cauchy")
+    scene = run_module._Scene.of(model, dataset("table", (4,), "real"), 0)
+    (figure,) = run_module._regressed(scene).values()
+    (points,) = figure.axes[0].collections
+    said = model.predict(scene.batch.x, how="mode")
+    assert torch.equal(torch.tensor(points.get_offsets())[:, 1], said[:, 0].double())
+    assert not model.predict(scene.batch.x, how="mean").isfinite().any()
+
+
 @pytest.mark.parametrize(
     ("model", "labels", "unit"),
     [

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, GraphBatch, Labelled, Model, Sequences, at_rest, draw, drawing_from
+from deepcanon.core import Batch, GraphBatch, How, Labelled, Model, Sequences, at_rest, draw, drawing_from
 from deepcanon.core.roles import (
     Attends,
     Decodes,
@@ -206,11 +206,15 @@ def _regressed(scene: _Scene) -> dict[str, Figure]:
     model, batch = scene.model, scene.batch
     if not isinstance(model, Predicts) or not isinstance(batch, Labelled) or not batch.y.is_floating_point():
         return {}
-    guess = _in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
-    drawn = {"predictions": truth_plot(guess, batch.y, f"Predictions on {scene.part}: {len(guess)} examples")}
+    how: How = "mean"
+    guess = _in_chunks(lambda part: model.predict(*part.inputs, how=how), batch)
+    if not bool(guess.isfinite().all()):  # heads with heavy tails have no mean
+        how = "mode"
+        guess = _in_chunks(lambda part: model.predict(*part.inputs, how=how), batch)
+    drawn = {"predictions": truth_plot(guess, batch.y, f"Predictions ({how}) on {scene.part}: {len(guess)} examples")}
     if batch.x.shape[1:].numel() == 1 and len(batch.inputs) == 1:
         title = f"{model.name()} on {scene.data.name}, with {scene.part} data"
-        drawn["function"] = function_plot(lambda x: model.predict(x, how="mean"), batch.x, batch.y, title)
+        drawn["function"] = function_plot(lambda x: model.predict(x, how=how), batch.x, batch.y, title)
     return drawn
 
 
