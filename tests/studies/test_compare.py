@@ -93,6 +93,14 @@ def test_broken_off_it_goes_on_and_ends_as_if_it_had_not_been(table: str, tmp_pa
         assert torch.equal(weights(tmp_path / "broken" / "Shy-plain" / "seed-0")[name], tensor)
 
 
+def test_broken_off_in_its_first_training_it_still_knows_what_was_measured_before(table: str, tmp_path: Path) -> None:
+    before = compare(contenders("Toy"), table, tmp_path / "out")
+    Shy.fault = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        compare(contenders("Shy", "Toy"), table, tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "compare.json").read_text())["runs"] == before["runs"]
+
+
 def test_a_run_killed_before_its_first_checkpoint_is_begun_anew(table: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     whole = compare(contenders("Toy"), table, out)

@@ -148,8 +148,9 @@ def compare(
     for form, yardstick in yardsticks.items():
         known = references.get(form) or (None if yardstick is None else yardstick.judge_training_data())
         comparison["reference"][form] = known
-    done = {entry["run"]: entry for entry in (before["runs"] if before is not None else []) if entry["measured"]}
-    _write(out, comparison)
+    known_runs = {entry["run"]: entry for entry in (before["runs"] if before is not None else []) if entry["measured"]}
+    done = {job.place: known_runs[job.place] for job in jobs if job.place in known_runs}
+    _write(out, comparison, rest=list(done.values()))
     progress = _Progress(len(jobs), tell)
     for job in jobs:
         entry = done.get(job.place)
@@ -160,7 +161,7 @@ def compare(
         else:
             progress.keep(entry)
         comparison["runs"].append(entry)
-        _write(out, comparison, rest=[done[job.place] for job in jobs if job.place in done])
+        _write(out, comparison, rest=list(done.values()))
     comparison["status"] = "finished"
     _write(out, comparison)
     return comparison
