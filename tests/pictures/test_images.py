@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.axes import Axes
+from matplotlib.text import Text
 
 from deepcanon.core import UsageError
 from deepcanon.pictures import image_grid, image_grids, rows
@@ -37,6 +38,17 @@ def test_limits_are_black_and_white_and_what_lies_outside_is_cut() -> None:
 def test_grids_stand_side_by_side_under_their_names() -> None:
     figure = image_grids({"data": torch.zeros(4, 4), "samples": torch.ones(4, 4)}, (2, 2), columns=2)
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["data", "samples"]
+
+
+def test_a_name_too_long_for_its_grid_goes_on_in_a_further_line() -> None:
+    name = "convolutional_autoencoder on digits: first filters, white is positive"
+    figure = image_grid(torch.rand(8, 4), (2, 2), title=name)
+    (axes,) = figure.axes
+    shown = axes.get_title(loc="left")
+    assert shown.split() == name.split()
+    figure.canvas.draw()
+    text = next(child for child in axes.findobj(Text) if isinstance(child, Text) and child.get_text() == shown)
+    assert text.get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_rows_go_on_in_a_further_block() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -19,6 +20,9 @@ from deepcanon.pictures.style import INK, LINE, dress, new_figure
 Limits = tuple[float, float]
 UNIT: Limits = (0.0, 1.0)
 
+LETTERS = 11
+"""How many letters of a title stand on an inch."""
+
 
 def image_grid(x: Tensor, shape: Sequence[int], columns: int = 8, *, limits: Limits = UNIT, title: str = "") -> Figure:
     """Images, one per row of ``x``, in a grid; ``limits`` are the values shown as black and white."""
@@ -30,8 +34,11 @@ def image_grids(
 ) -> Figure:
     """Named grids side by side, to be compared."""
     lines = max(math.ceil(len(x) / columns) for x in groups.values())
-    figure = new_figure(len(groups) * (0.52 * columns + 0.3), 0.52 * lines + 0.45 + 0.25 * bool(title), title)
-    for place, (name, x) in enumerate(groups.items(), start=1):
+    width = 0.52 * columns + 0.3
+    names = [textwrap.fill(name, int(LETTERS * width)) for name in groups]
+    above = 0.45 + 0.17 * max(name.count("\n") for name in names) + 0.25 * bool(title)
+    figure = new_figure(len(groups) * width, 0.52 * lines + above, title)
+    for place, (name, x) in enumerate(zip(names, groups.values(), strict=True), start=1):
         axes = figure.add_subplot(1, len(groups), place)
         draw_images(axes, x, shape, columns, limits=limits)
         axes.set_title(name, loc="left", fontsize=10, fontweight="bold", color=INK, pad=6)
