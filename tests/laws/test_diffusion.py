@@ -115,13 +115,18 @@ class NoNoiseOnTheWay(DDPM):
         return self.ddim(n, self.levels, generator=generator)
 
 
+class NoNumbers(DDPM):
+    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+        return torch.nan * super().sample(n, generator=generator)
+
+
 class StartsNarrow(DDPM):
     def _noise(self, n: int, generator: Generator | None) -> Tensor:
         return 0.5 * super()._noise(n, generator)
 
 
 def test_samples_of_another_chain_are_caught() -> None:
-    for mutant in (NoNoiseOnTheWay, StartsNarrow):
+    for mutant in (NoNoiseOnTheWay, NoNumbers, StartsNarrow):
         assert fails(laws.samples_go_back_step_by_step, mutant), mutant
 
 

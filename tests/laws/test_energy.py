@@ -50,7 +50,7 @@ class Bowl(nn.Module):
         return cls(), Batch(torch.randn(8, 3))
 
 
-@pytest.mark.parametrize(("model", "count"), [(RBM, 6), (Contrastive, 6), (Large, 3), (Hopfield, 1), (Bowl, 2)])
+@pytest.mark.parametrize(("model", "count"), [(RBM, 7), (Contrastive, 7), (Large, 4), (Hopfield, 1), (Bowl, 2)])
 def test_healthy_models_keep_the_laws(model: Any, count: int) -> None:
     torch.manual_seed(0)
     found = laws.check_energy(*model.example())
@@ -185,6 +185,25 @@ class SumOverTheBatch(RBM):
 @pytest.mark.parametrize("mutant", [OppositeSign, SumOverTheBatch])
 def test_a_gradient_by_hand_that_is_not_that_of_the_loss_is_caught(mutant: Any) -> None:
     assert fails(laws.gradient_by_hand_is_that_of_the_loss, mutant)
+
+
+class SumOverTheChains(RBM):
+    """The expectation under the model as a sum over M draws, without 1/M."""
+
+    def loss(self, batch: Batch) -> Terms:
+        return {"contrast": self.energy(batch.x).mean() - self.energy(self.negatives(batch.x)).sum()}
+
+
+class OnlyTheData(RBM):
+    """Z is taken for a constant, so that nothing holds the energies up elsewhere."""
+
+    def loss(self, batch: Batch) -> Terms:
+        return {"contrast": self.energy(batch.x).mean()}
+
+
+@pytest.mark.parametrize("mutant", [SumOverTheChains, OnlyTheData])
+def test_a_contrast_in_which_data_and_chains_do_not_count_alike_is_caught(mutant: Any) -> None:
+    assert fails(laws.only_differences_of_energies_count, mutant)
 
 
 class Unlearns(RBM):

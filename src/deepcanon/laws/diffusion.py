@@ -83,10 +83,10 @@ def samples_go_back_step_by_step(module: Any, batch: Batch) -> Measured | None:
         x = module.prior().sample(torch.Size([DRAWS]))
         for t in range(module.levels, 0, -1):
             x = _drawn(module.reverse(x, torch.full((DRAWS,), t)))
-    worst = 0.0
-    for left, right in ((own, x), ((own - x.mean(0)).square(), (x - x.mean(0)).square())):
-        error = ((left.var(0) + right.var(0)) / DRAWS).sqrt() + 1e-12
-        worst = max(worst, float(((left.mean(0) - right.mean(0)).abs() / error).max()))
+    pairs = ((own, x), ((own - x.mean(0)).square(), (x - x.mean(0)).square()))
+    errors = [((left.var(0) + right.var(0)) / DRAWS).sqrt() + 1e-12 for left, right in pairs]
+    gaps = [(left.mean(0) - right.mean(0)).abs() for left, right in pairs]
+    worst = float((torch.stack(gaps) / torch.stack(errors)).max())
     return worst, SIGMAS, f"{DRAWS} samples; the worst mean or variance is {worst:.2f} standard errors off"
 
 

@@ -122,6 +122,26 @@ def learning_raises_the_likelihood(module: Any, batch: Batch) -> Measured | None
     return -cosine, -0.3, f"the cosine between the mean gradient of the loss and that of -log p is {cosine:.3f}"
 
 
+@law
+def only_differences_of_energies_count(module: Any, batch: Batch) -> Measured | None:
+    """Data and chains count alike in the loss: a constant added to all energies, which changes no p, changes nothing.
+
+    A sum over chains where a mean belongs counts them too often.
+    """
+    if not (hasattr(module, "loss") and getattr(module, "surrogate", False)):
+        return None  # a loss that means the fit itself may know log Z by another way than by the energies
+    module, batch = doubled(stirred(module), batch)
+    raised = copy.deepcopy(module)
+    raised.energy = lambda x: type(raised).energy(raised, x) + 1
+    found = []
+    for each in (module, raised):
+        torch.manual_seed(0)
+        with torch.no_grad():
+            found.append(float(total(each.loss(batch))))
+    gap = abs(found[1] - found[0]) / (1 + abs(found[0]))
+    return gap, TIGHT, f"the loss is {found[0]:.9g}, and {found[1]:.9g} with 1 added to every energy"
+
+
 LAWS = (
     each_example_has_one_finite_energy,
     low_energy_is_high_probability,
@@ -129,6 +149,7 @@ LAWS = (
     real_energies_rise_far_out,
     samples_follow_the_energies,
     gradient_by_hand_is_that_of_the_loss,
+    only_differences_of_energies_count,
     learning_raises_the_likelihood,
 )
 
