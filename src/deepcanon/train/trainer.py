@@ -157,7 +157,7 @@ class Trainer:
         self.average.take_over()
         if self.watch is not None:  # a metric that is not there is better missed now than after an epoch
             some = next(batches(self.data.split("valid"), 2))
-            self.watch.chosen(self, self._evaluate(some))
+            self.watch.chosen(self, self._glance(some))
         if self.run is not None:
             run = self.run
             self._lock(run, surroundings)
@@ -231,12 +231,13 @@ class Trainer:
 
     def _end_epoch(self) -> None:
         with self.average.in_place():
-            valid = {} if self.data.valid is None else self._evaluate(self.data.valid)
+            valid = {} if self.data.valid is None else self._glance(self.data.valid)
             for observer in self.observers:
                 observer.epoch(self, valid)
 
-    def _evaluate(self, split: Any) -> dict[str, float]:
-        return evaluate(self.model, split, seed=self.settings.seed)
+    def _glance(self, split: Any) -> dict[str, float]:
+        """What is measured on the way: once through the examples, since it is asked for often."""
+        return evaluate(self.model, split, seed=self.settings.seed, draws=1)
 
     def _stop_by_signal(self) -> None:
         number = self.signals.caught or 15  # another process may have caught it
@@ -253,8 +254,8 @@ class Trainer:
             say(f"stopped early at step {self.step}: {self._stop_reason}")
         weights = self._choose_weights()
         self.model.eval()
-        parts = {"train": self.data.train, "valid": self.data.valid, "test": self.data.test}
-        scores = {name: {} if part is None else self._evaluate(part) for name, part in parts.items()}
+        parts, seed = {"train": self.data.train, "valid": self.data.valid, "test": self.data.test}, self.settings.seed
+        scores = {name: {} if part is None else evaluate(self.model, part, seed=seed) for name, part in parts.items()}
         folder = None if self.run is None else self.run.dir
         result = Result(self.model, folder, self.step, seconds, weights, **scores, history=self.log.history)
         if self.run is not None:
