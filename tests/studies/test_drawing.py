@@ -58,3 +58,14 @@ def test_a_ladder_tells_kinds_apart_and_stands_in_order_of_value() -> None:
     assert exact[0][1] == exact[1][1] != others[0][1]
     assert len(re.findall('class="arrow"', chart)) == 1
     assert "a&lt;b" in chart
+
+
+def test_a_ladder_writes_what_lies_far_below_and_still_shows_the_rest_apart() -> None:
+    near = {"a": [(50.0, "exact")], "b": [(35.0, "exact")], "c": [(5.0, "lower bound")]}
+    chart = ladder({**near, "d": [(-300_000.0, "exact"), (4.0, "exact")]}, "")
+    places = circles(chart, "dot")
+    assert places[0][0] - places[1][0] > 100
+    assert len(places) == 3
+    assert len(circles(chart, "open")) == 1
+    assert "\N{LEFTWARDS ARROW} \N{MINUS SIGN}300,000<" in chart
+    assert len(circles(ladder({"a": [(0.0, "exact")], "b": [(0.0, "exact")], "c": [(-9.0, "exact")]}, ""), "dot")) == 3

@@ -113,6 +113,14 @@ def test_what_has_no_likelihood_stands_below_by_its_samples() -> None:
     assert SPEED.write(123_456.0) == "123k"
 
 
+def test_samples_that_are_not_judged_are_told_and_bounds_are_listed() -> None:
+    bounds = [entry(name, measured(likelihood(nats, "lower"))) for name, nats in (("b", -2), ("c", -3), ("d", -4))]
+    plain = entry("a", measured(likelihood(-1), drawn={"per_second": 1.0, "quality": None}))
+    (section,) = sections(comparison(plain, *bounds))
+    assert sum(sentence.startswith("Samples are not judged") for sentence in remarks(section)) == 1
+    assert answers(section)[0].endswith("Of b, c and d only a lower bound is known.")
+
+
 def test_classifiers_stand_by_accuracy_then_by_log_loss() -> None:
     def classifier(label: str, accuracy: float, loss: float) -> Entry:
         given = {"calibration": 0.1, "confusion": [[1]]}

@@ -6,11 +6,14 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 Point = tuple[float, float]
 
 WIDTH, HEIGHT = 320, 190
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 30
+FAR = 10.0
+"""How many times the distance from the best value to the middle one a value may lie below the best to be drawn."""
 
 
 def number(value: float) -> str:
@@ -84,13 +87,15 @@ def cloud(points: Sequence[Point], behind: Sequence[Point], window: tuple[Point,
 def ladder(rows: Mapping[str, Sequence[tuple[float, str]]], unit: str) -> str:
     """One line for each name with a dot for each value; the word beside a value says what kind it is.
 
-    Exact values are filled, lower bounds are open with an arrow to where the truth may be, others are open.
+    Exact values are filled, lower bounds are open with an arrow to where the truth may be, others are open. What lies
+    so far below the rest that no difference between these could be seen is written at the left edge.
     """
     width, line = 760, 30
     names = min(320, 40 + 8 * max(map(len, rows)))
     height = line * len(rows) + 44
     values = [value for pairs in rows.values() for value, _ in pairs]
-    across = Scale(*spread(values, 0.08), names, width - 40)
+    least = max(values) - (FAR * (max(values) - median(values)) or math.inf)
+    across = Scale(*spread([value for value in values if value >= least], 0.08), names, width - 40)
     parts = [
         f'<line class="grid" x1="{across(tick):.1f}" x2="{across(tick):.1f}" y1="6" y2="{height - 34}"/>'
         f'<text class="tick" x="{across(tick):.1f}" y="{height - 18}" text-anchor="middle">{number(tick)}</text>'
@@ -99,7 +104,13 @@ def ladder(rows: Mapping[str, Sequence[tuple[float, str]]], unit: str) -> str:
     for place, (name, pairs) in enumerate(rows.items()):
         y = 6 + line * (place + 0.5)
         parts.append(f'<text class="name" x="{names - 16}" y="{y + 4}" text-anchor="end">{html.escape(name)}</text>')
+        off = [number(value) for value, _ in pairs if value < least]
+        if off:
+            words = f"\N{LEFTWARDS ARROW} {', '.join(dict.fromkeys(off))}"
+            parts.append(f'<text class="tick" x="{names}" y="{y + 4}">{words}</text>')
         for value, kind in pairs:
+            if value < least:
+                continue
             x = across(value)
             if kind == "lower bound":
                 parts.append(f'<path class="arrow" d="M{x + 6:.1f} {y} h16 m-5 -4 l5 4 l-5 4"/>')

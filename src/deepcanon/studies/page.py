@@ -36,7 +36,7 @@ section { background: var(--sheet); border: 1px solid var(--line); border-radius
 .short li + li { margin-top: .4rem }
 .scroll { overflow-x: auto; margin: 0 -1.5rem; padding: 0 1.5rem }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums }
-th, td { padding: .5rem .5rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top }
+th, td { padding: .5rem .34rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top }
 tbody th, th:first-child { text-align: left; font-weight: 600; min-width: 7.5rem }
 thead th { color: var(--muted); font-weight: 500; font-size: .82rem; vertical-align: bottom }
 td { white-space: nowrap }
@@ -45,7 +45,7 @@ td small, th small { display: block; color: var(--muted); font-size: .74rem; fon
 td.best { background: var(--good); color: var(--good-ink); font-weight: 600 }
 td.sentence { text-align: left; white-space: normal }
 .reference th, .reference td { color: var(--muted); font-style: italic; font-weight: 400; border-bottom: 0 }
-.kind { display: inline-block; border: 1px solid var(--line); border-radius: 99px; padding: 0 .5rem;
+.kind { display: inline-block; border: 1px solid var(--line); border-radius: 99px; padding: 0 .4rem;
   color: var(--muted); font-size: .74rem; font-weight: 400; margin-left: .2rem }
 .remarks { background: var(--warn); border-radius: 10px; padding: .7rem 1rem .7rem 2rem; font-size: .9rem;
   margin: 1rem 0 0 }

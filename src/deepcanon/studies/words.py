@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deepcanon.studies.compare import Comparison, Contender
+from deepcanon.studies.quality import FEWEST
 from deepcanon.studies.tables import (
     ACCURACY,
     BITS,
@@ -56,6 +57,9 @@ def remarks(section: Section) -> list[str]:
     if section.question == "densities":
         if len({row.kind for row in ranked}) > 1:
             found.append("These log-likelihoods are not all of one kind, so the order is not certain:")
+        drawn = [each["drawn"] for row in section.rows for each in row.measured if each["drawn"] is not None]
+        if any(each["quality"] is None for each in drawn):
+            found.append(f"Samples are not judged: that takes rows of numbers, and at least {FEWEST} test examples.")
         for row in ranked:
             if row.kind == "lower bound":
                 found.append(f"{row.label} gives a lower bound: its true log-likelihood, and its place, may be higher.")
@@ -130,8 +134,13 @@ def _likeliest(section: Section) -> list[str]:
     if first.kind == "estimate":
         sentence += " It is an estimate, which may flatter."
     elif behind:
-        sentence += f" Of {' and '.join(behind)} only a lower bound is known."
+        sentence += f" Of {_listed(behind)} only a lower bound is known."
     return [sentence]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as a person lists them: a, b and c."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _best_samples(section: Section) -> list[str]:
