@@ -15,7 +15,7 @@ import torch
 import deepcanon as dc
 from deepcanon.core import Batch, Terms, UsageError
 from deepcanon.core.toy import Toy
-from deepcanon.studies.compare import Comparison, Contender, compare
+from deepcanon.studies.compare import Comparison, Contender, compare, watched
 from deepcanon.studies.tables import NATS, sections
 from deepcanon.train import Run
 
@@ -55,6 +55,24 @@ def contenders(*names: str) -> list[Contender]:
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     return Run.open(folder).read_weights()
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("ddpm", "nll"), ("guided_ddpm", "nll"), ("vae", "loss"), ("realnvp", "loss"), ("mlp", "loss"), ("gan", None)],
+)
+def test_weights_are_chosen_by_what_models_are_ranked_by(name: str, wanted: str | None) -> None:
+    model, _ = dc.find(name).example()
+    assert watched(model, dc.load_data("moons")) == wanted
+
+
+def test_the_weights_of_diffusion_are_those_of_the_best_bound(table: str, tmp_path: Path) -> None:
+    small = Contender("ddpm", dc.find("ddpm"), {"hidden": (16,), "levels": 20})
+    (entry,) = compare([small], table, tmp_path / "out", budget=0.3)["runs"]
+    assert entry["measured"] is not None
+    epochs = [record for record in Run.open(tmp_path / "out" / entry["run"]).log() if record["kind"] == "epoch"]
+    best = min(epochs, key=lambda record: float(record["valid"]["nll"]))
+    assert entry["measured"]["weights"] == f"best by validation nll, of step {best['step']}"
 
 
 def test_runs_are_ordinary_runs_on_the_same_split_and_the_file_says_all(table: str, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any, TypedDict
 import torch
 
 from deepcanon.core import DeepcanonError, Model, Terms, UsageError, with_sizes
+from deepcanon.core.roles import Encodes, HasLogProb
 from deepcanon.data import Dataset
 from deepcanon.studies.forms import Form, Forms
 from deepcanon.studies.measures import Measured, measure
@@ -206,9 +207,14 @@ def _trained(job: Job, data: Dataset[Any], folder: Path, budget: float | None, q
 def watched(model: Model[Any], data: Dataset[Any]) -> str | None:
     """By what the weights are chosen: else a family whose recipe trains it for too long would seem to fit badly.
 
-    A loss that is no measure of fit chooses nothing, and the last weights are kept.
+    A loss that is no measure of fit chooses nothing, and the last weights are kept. Of a bound that is not the loss, as
+    that of diffusion, where the loss weights all levels alike and asks other weights than the averaged ones that the
+    model answers by, the bound chooses.
     """
-    return None if model.surrogate or data.valid is None else "loss"
+    if model.surrogate or data.valid is None:
+        return None
+    bound = isinstance(model, HasLogProb) and model.evidence == "lower"
+    return "nll" if bound and not isinstance(model, Encodes) else "loss"
 
 
 def _plan(contenders: Sequence[Contender], forms: Forms, seeds: int) -> tuple[list[Job], dict[str, str]]:

@@ -29,11 +29,11 @@ from deepcanon.train.files import write_whole
 
 FILE = "report.html"
 NOTE = """<p>All numbers are means over the seeds, measured on the test part, which no training has seen; small numbers
-below are the single seeds. Of every training the weights with the best validation loss were kept, or the last ones
-where the loss is no measure of fit. A dash means that a model has no such number. Log-likelihoods of zeros and ones and
-of real values never stand in one table, since a probability and a density cannot be compared. Precision and coverage
-follow Kynkäänniemi et al. (2019) and Naeem et al. (2020), the two-sample test Lopez-Paz and Oquab (2017), the
-calibration error Guo et al. (2017).</p>"""
+below are the single seeds. Of every training the weights with the best validation loss were kept (of diffusion, with
+the best bound), or the last ones where the loss is no measure of fit. A dash means that a model has no such number.
+Log-likelihoods of zeros and ones and of real values never stand in one table, since a probability and a density cannot
+be compared. Precision and coverage follow Kynkäänniemi et al. (2019) and Naeem et al. (2020), the two-sample test
+Lopez-Paz and Oquab (2017), the calibration error Guo et al. (2017).</p>"""
 
 
 def write_report(comparison: Comparison, contenders: Sequence[Contender], out: Path) -> Path:
