@@ -30,8 +30,10 @@ from torch import Generator, Tensor
 from torch.distributions import Distribution
 
 from deepcanon.catalogue import find
-from deepcanon.core import Batch, Model, UsageError, arguments_of, at_rest, verbs, with_sizes
+from deepcanon.core import SIZES, Batch, Model, UsageError, arguments_of, at_rest, verbs, with_sizes
+from deepcanon.core.spec import is_model
 from deepcanon.data import batches, from_tensors
+from deepcanon.nn.checks import at_least, one_of
 from deepcanon.train import fit, randomness
 
 ROWS = 1024
@@ -47,7 +49,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     Arguments:
         model: The model's name in the catalogue, or its class; left out, the ``standard`` one.
         arguments: Its constructor arguments; sizes that follow from the data are filled in. An argument that is itself
-            a model is written ``{"model": name, "arguments": {...}}``.
+            a model is its name, or ``{"model": name, "arguments": {...}}``.
         shape: The shape (channels, height, width) of an example, for models of images.
         epochs: How often to go through the data; this and all that follows is the model's recipe where it is left out.
         steps: How many batches to learn from, in place of epochs.
@@ -116,18 +118,16 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _train(self, x: NDArray[Any], y: NDArray[Any] | None = None) -> None:
         """Build the model for these data and train it."""
+        one_of(("float64", "float32"), dtype=self.dtype)
         cls = self._class()
-        missing = [verb for verb in self.needs if verb not in verbs(cls)]
-        if missing:
-            raise UsageError(
-                f"{type(self).__name__} needs a model that can {' and '.join(missing)}; {cls.name()} has "
-                f"{', '.join(verbs(cls)) or 'no verb'}"
-            )
+        if not any(is_model(parameter.annotation) for parameter in arguments_of(cls).values()):
+            self._check_verbs(cls)
         data = from_tensors(self._tensor(x), y, name="X")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with randomness.kept():
             randomness.seed_torch(seed)
             model = _built(cls, self.arguments or {}, data.sizes).to(getattr(torch, self.dtype))
+        self._check_verbs(model)  # a method has those of the model that it wraps, which only now is known
         settings = ("epochs", "steps", "batch_size", "optimizer", "lr", "schedule", "clip", "device")
         fit(model, data, quiet=True, seed=seed, **{name: getattr(self, name) for name in settings})
         self.model_ = model.cpu().eval()
@@ -149,11 +149,15 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         return rows.reshape(-1, *self.shape)
 
     def _class(self) -> type[Model[Any]]:
-        model = self.standard if self.model is None else self.model
-        cls = find(model) if isinstance(model, str) else model
-        if not (inspect.isclass(cls) and issubclass(cls, Model)):
-            raise UsageError(f"model is the name of a model or its class, got {model!r}")
-        return cls
+        return _found(self.standard if self.model is None else self.model)
+
+    def _check_verbs(self, model: Model[Any] | type[Model[Any]]) -> None:
+        missing = [verb for verb in self.needs if verb not in verbs(model)]
+        if missing:
+            raise UsageError(
+                f"{type(self).__name__} needs a model that can {' and '.join(missing)}; {model.name()} has "
+                f"{', '.join(verbs(model)) or 'no verb'}"
+            )
 
 
 class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
@@ -256,10 +260,11 @@ class Density(DensityMixin, Estimator):  # type: ignore[misc]
         """The mean log-density of the rows in nats."""
         return float(self.score_samples(X).mean())
 
-    @available_if(lambda self: hasattr(self._class(), "sample"))  # type: ignore[untyped-decorator]
+    @available_if(lambda self: "sample" in verbs(getattr(self, "model_", None) or self._class()))  # type: ignore[untyped-decorator]
     def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
         """New rows, (n_samples, features)."""
         check_is_fitted(self)
+        at_least(1, n_samples=n_samples)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         with at_rest(self.model_):
             drawn = self.model_.sample(n_samples, generator=Generator().manual_seed(seed))
@@ -296,16 +301,34 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):  # 
 
 def _built(cls: type[Model[Any]], arguments: Mapping[str, Any], sizes: Mapping[str, int]) -> Model[Any]:
     """The model with the sizes of the data; models among its arguments are built in turn."""
-    unknown = sorted(arguments.keys() - arguments_of(cls).keys())
+    parameters = arguments_of(cls)
+    if not isinstance(arguments, Mapping):
+        raise UsageError(f"the arguments of {cls.name()} are a mapping of names to values, got {arguments!r}")
+    unknown = sorted(arguments.keys() - parameters.keys())
     if unknown:
-        raise UsageError(f"{cls.name()} takes no argument {unknown[0]}; it takes {', '.join(arguments_of(cls))}")
+        raise UsageError(f"{cls.name()} takes no argument {unknown[0]}; it takes {', '.join(parameters)}")
     given = {
-        name: _built(find(value["model"]), value.get("arguments", {}), sizes)
-        if isinstance(value, Mapping) and "model" in value
-        else value
+        name: _part(value, sizes) if is_model(parameters[name].annotation) and value is not None else value
         for name, value in arguments.items()
     }
+    for name, parameter in parameters.items():
+        if parameter.default is inspect.Parameter.empty and name not in {*given, *SIZES}:
+            raise UsageError(f"{cls.name()} needs the argument {name}: give arguments={{{name!r}: ...}}")
     return cls(**with_sizes(cls, sizes, given, "X"))
+
+
+def _part(value: Any, sizes: Mapping[str, int]) -> Model[Any]:
+    """A model that is an argument of another: given by its name, or with arguments of its own."""
+    if isinstance(value, Mapping) and "model" in value:
+        return _built(_found(value["model"]), value.get("arguments", {}), sizes)
+    return _built(_found(value), {}, sizes)
+
+
+def _found(model: Any) -> type[Model[Any]]:
+    cls = find(model) if isinstance(model, str) else model
+    if not (inspect.isclass(cls) and issubclass(cls, Model)):
+        raise UsageError(f"model is the name of a model or its class, got {model!r}")
+    return cls
 
 
 def _mean(code: Distribution | Tensor) -> Tensor:

@@ -96,6 +96,8 @@ def test_options_become_values_of_the_annotated_types(words: list[str], expected
         (["--hidden", "8.5"], "--hidden takes whole numbers with commas between them, got '8.5'"),
         (["--kernel", "5"], "--kernel takes 2 whole numbers with commas between them, got '5'"),
         (["--dropout", "much"], "--dropout takes a number or none, got 'much'"),
+        (["--dropout", "nan"], "--dropout takes a number or none, got 'nan'"),
+        (["--width-factor", "inf"], "--width-factor takes a number, got 'inf'"),
         (["--dropout", "0.1", "0.2"], "--dropout takes a number or none, got '0.1 0.2'"),
         (["--dropout"], "--dropout needs a value: a number or none"),
         (["--bias", "perhaps"], "--bias takes true or false, got 'perhaps'"),

@@ -13,12 +13,13 @@ import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from deepcanon.catalogue import find
 from deepcanon.core import SIZES, Model, UsageError, arguments_of, with_sizes
+from deepcanon.core.spec import is_model, members_of
 from deepcanon.train import Run
 
 Options = Mapping[str, Sequence[str]]
@@ -110,7 +111,7 @@ def given(
         if name not in parameters:
             raise _unknown(owner, name, prefix, [*parameters, *others])
         annotation = parameters[name].annotation
-        if _is_model(annotation):
+        if is_model(annotation):
             if name not in options:
                 raise UsageError(f"{_option(prefix, option)} belongs to which model? Add {_option(prefix, name)} NAME")
             if not dot:
@@ -130,7 +131,7 @@ def read_value(option: str, words: Sequence[str], annotation: Any) -> Any:
     >>> read_value("--dropout", ["none"], float | None) is None
     True
     """
-    members = _members(annotation)
+    members = members_of(annotation)
     if not words:
         if bool in members:
             return True
@@ -149,7 +150,7 @@ def describe_type(annotation: Any) -> str:
     >>> describe_type(tuple[int, ...] | None)
     'whole numbers with commas between them or none'
     """
-    return " or ".join(_in_words(member) for member in _members(annotation))
+    return " or ".join(_in_words(member) for member in members_of(annotation))
 
 
 def show_value(value: Any) -> str:
@@ -199,7 +200,7 @@ def _trained(run: Path, sizes: Mapping[str, int], data: str) -> Model[Any]:
 def switches_off(name: str, words: Sequence[str], parameters: Mapping[str, inspect.Parameter]) -> bool:
     """Whether this is ``--no-x`` for an argument x that is true or false."""
     positive = parameters.get(name.removeprefix("no_")) if name.startswith("no_") and name not in parameters else None
-    return positive is not None and not words and bool in _members(positive.annotation)
+    return positive is not None and not words and bool in members_of(positive.annotation)
 
 
 def _unknown(owner: str, name: str, prefix: str, known: Sequence[str]) -> UsageError:
@@ -215,32 +216,27 @@ def _option(prefix: str, name: str) -> str:
 def _read_as(member: Any, words: Sequence[str]) -> Any:
     """The words as this type; pydantic's ValidationError is a ValueError like those raised here."""
     if _is_sequence(member):
-        return TypeAdapter(member).validate_python([item for word in words for item in word.split(",") if item.strip()])
+        return _reader(member).validate_python([item for word in words for item in word.split(",") if item.strip()])
     (word,) = words  # more than one word is a ValueError, too
     if member is types.NoneType:
         choices: dict[str, Any] = {"none": None}
     elif get_origin(member) is Literal:
         choices = {show_value(choice).lower(): choice for choice in get_args(member)}
     else:
-        return TypeAdapter(member).validate_python(word)
+        return _reader(member).validate_python(word)
     if word.lower() not in choices:
         raise ValueError(word)
     return choices[word.lower()]
 
 
-def _members(annotation: Any) -> tuple[Any, ...]:
-    """The types of a union; a type by itself is a union of one."""
-    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+def _reader(member: Any) -> TypeAdapter[Any]:
+    """Reads values of this type; the numbers that no model can be built with, infinite ones and nan, are none."""
+    return TypeAdapter(member, config=ConfigDict(allow_inf_nan=False))
 
 
 def _is_sequence(member: Any) -> bool:
     origin = get_origin(member) or member
     return isinstance(origin, type) and issubclass(origin, Sequence) and origin is not str
-
-
-def _is_model(annotation: Any) -> bool:
-    origins = [get_origin(member) or member for member in _members(annotation)]
-    return any(isinstance(origin, type) and issubclass(origin, Model) for origin in origins)
 
 
 def _is_number(word: str) -> bool:
@@ -262,6 +258,6 @@ def _in_words(member: Any) -> str:
         first, *rest = get_args(member) or (Any,)
         count = f"{1 + len(rest)} " if get_origin(member) is tuple and Ellipsis not in rest else ""
         return f"{count}{_PLURALS.get(first, 'values')} with commas between them"
-    if _is_model(member):
+    if is_model(member):
         return "the name of a model or the folder of a run"
     return _WORDS.get(member, getattr(member, "__name__", str(member)))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Union, get_args, get_origin
 
 from deepcanon.core.errors import UsageError
 from deepcanon.core.model import Model
@@ -47,6 +48,21 @@ def arguments_of(cls: type[Model[Any]]) -> dict[str, inspect.Parameter]:
     signature = inspect.signature(cls.__init__, eval_str=True)
     _, *parameters = signature.parameters.values()
     return {parameter.name: parameter for parameter in parameters}
+
+
+def members_of(annotation: Any) -> tuple[Any, ...]:
+    """The types of a union; a type by itself is a union of one."""
+    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+
+
+def is_model(annotation: Any) -> bool:
+    """Whether an argument with this annotation is itself a model.
+
+    >>> is_model(Model[Any]), is_model(int | None)
+    (True, False)
+    """
+    origins = [get_origin(member) or member for member in members_of(annotation)]
+    return any(isinstance(origin, type) and issubclass(origin, Model) for origin in origins)
 
 
 def with_sizes(cls: type[Model[Any]], sizes: Mapping[str, int], given: Mapping[str, Any], data: str) -> dict[str, Any]:
