@@ -33,7 +33,7 @@ def magnitudes(model: Model[Any]) -> list[np.ndarray[Any, Any]]:
 def test_a_global_cut_takes_exactly_the_smallest_weights_of_all() -> None:
     model = net()
     before = magnitudes(model)
-    method: Pruned[Any] = Pruned(model)
+    method: Pruned[Any] = Pruned(model, scope="global")
     method.prune(0.7)
     every = np.sort(np.concatenate([part.ravel() for part in before]))
     count = round(0.7 * len(every))
@@ -56,6 +56,18 @@ def test_a_cut_by_layer_takes_the_same_share_of_each() -> None:
     assert [(part == 0).mean() for part in magnitudes(model)] == [0.5, 0.5]
 
 
+def test_by_itself_no_layer_loses_all_its_weights() -> None:
+    """The last layer of a wide net begins with smaller weights than the first: a cut of all together takes it whole."""
+    torch.manual_seed(0)
+    model = MLP(features=4, classes=2, hidden=(400,))
+    together: Pruned[Any] = Pruned(copy.deepcopy(model), scope="global")
+    together.prune(0.8)
+    assert not together.masks["net.2.weight"].any()
+    method: Pruned[Any] = Pruned(model)
+    method.prune(0.8)
+    assert [int(mask.sum()) for mask in method.masks.values()] == [320, 160]
+
+
 def fitted(method: Model[Any], steps: int = 20, **settings: Any) -> Any:
     return dc.fit(method, dc.load_data("moons"), steps=steps, batch_size=32, lr=0.01, quiet=True, **settings)
 
@@ -64,7 +76,7 @@ def test_after_a_cut_the_rest_begins_at_its_initial_values() -> None:
     """At the first step of the second round the mask is that of the trained weights, the values are the first ones."""
     model = net()
     initial = copy.deepcopy(model.state_dict())
-    method: Pruned[Any] = Pruned(model, sparsity=0.6)
+    method: Pruned[Any] = Pruned(model, sparsity=0.6, scope="global")
     method.prepare([])
     turns = {turn.name: turn for turn in method.turns()}
     assert [(name, turn.share) for name, turn in turns.items()] == [

@@ -21,7 +21,7 @@ def net() -> MLP:
 def test_the_mask_is_that_of_the_largest_weights_and_the_network_stays_whole() -> None:
     model = net()
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
-    method: Pruned[Any] = Pruned(model, sparsity=0.8)
+    method: Pruned[Any] = Pruned(model, sparsity=0.8, scope="global")
     masks = largest(method, 0.8)
     assert all(torch.equal(value, before[name]) for name, value in model.named_parameters())
     kept, gone = (

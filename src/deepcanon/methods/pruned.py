@@ -28,7 +28,7 @@ class Pruned(Method[B]):
     taking the same share of what is left. Then the weights that remain are taken back to their values
     :math:`\theta_0` before the first step: if the smaller network so found learns as well as the whole one, it is a
     winning ticket of the lottery. Biases are never pruned. Exactly :math:`\operatorname{round}(s N)` of :math:`N`
-    weights are zero in the end.
+    weights, those of a layer or of all, are zero in the end.
 
     References:
         | The Lottery Ticket Hypothesis: Finding Sparse, Trainable Neural Networks (Frankle and Carbin, 2019),
@@ -40,7 +40,8 @@ class Pruned(Method[B]):
         model: The model, whose own loss and turns are used.
         sparsity: The share :math:`s` of the weights that is zero in the end; at 0 nothing is pruned.
         cuts: How often to prune; the training has one round more.
-        scope: Whether the smallest weights of all layers together are removed, or the same share of each layer.
+        scope: Whether the same share of each layer is removed, or the smallest weights of all layers together; the
+            latter may leave nothing of a layer whose weights begin small.
         restart: Where the remaining weights begin after a cut: at their initial values, at those of a new model, or
             where they are.
     """
@@ -54,7 +55,7 @@ class Pruned(Method[B]):
         model: Model[Any],
         sparsity: float = 0.8,
         cuts: int = 1,
-        scope: Literal["global", "layer"] = "global",
+        scope: Literal["global", "layer"] = "layer",
         restart: Literal["initial", "anew", "none"] = "initial",
     ) -> None:
         super().__init__(model)

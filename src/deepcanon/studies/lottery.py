@@ -86,7 +86,7 @@ def lottery(
         whole = network(first)
         rows.append({"seed": number, "arm": "whole", "kept": 1.0, **trained(whole, order)})
         for share in kept_shares:
-            masks = largest(pruned(whole, sparsity=1 - share), 1 - share)
+            masks = largest(pruned(whole, sparsity=1 - share, scope="global"), 1 - share)
             for arm in ARMS:
                 start = network(other if arm == "anew" else first)
                 method: Any = pruned(start, sparsity=1 - share)
