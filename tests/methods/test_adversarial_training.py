@@ -131,6 +131,7 @@ def test_wrong_arguments_are_refused() -> None:
         ({"clean": 1.0}, "clean is a share of the loss"),
         ({"attack": "cw"}, "attack must be one of fgsm, pgd"),
         ({"iterations": 0}, "iterations must be at least 1"),
+        ({"low": 1.0, "high": 0.0}, "low is to be below high"),
     )
     for arguments, words in wrong:
         with pytest.raises(UsageError, match=words):

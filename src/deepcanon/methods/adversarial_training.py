@@ -65,6 +65,8 @@ class AdversarialTraining(Method[Labelled]):
             raise UsageError(f"epsilon must be 0 or more (got {epsilon:g})")
         if not 0 <= clean < 1:
             raise UsageError(f"clean is a share of the loss, from 0 to below 1 (got {clean:g})")
+        if low is not None and high is not None and low >= high:
+            raise UsageError(f"low is to be below high (got low={low:g}, high={high:g})")
         self.epsilon, self.attack, self.clean, self.iterations = epsilon, attack, clean, iterations
         self.low, self.high = low, high
 
