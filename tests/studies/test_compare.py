@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -128,6 +129,13 @@ def test_a_run_killed_before_its_first_checkpoint_is_begun_anew(table: str, tmp_
     content = json.loads((out / "compare.json").read_text())
     (out / "compare.json").write_text(json.dumps({**content, "runs": []}))
     assert _scores(compare(contenders("Toy"), table, out)) == _scores(whole)
+
+
+def test_a_run_that_was_thrown_away_is_trained_again(table: str, tmp_path: Path) -> None:
+    whole = compare(contenders("Toy"), table, tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / "Toy-plain")
+    assert _scores(compare(contenders("Toy"), table, tmp_path / "out")) == _scores(whole)
+    assert (tmp_path / "out" / "Toy-plain" / "seed-0" / "model.safetensors").is_file()
 
 
 def test_models_and_seeds_may_be_added(table: str, tmp_path: Path) -> None:

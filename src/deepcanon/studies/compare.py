@@ -150,7 +150,8 @@ def compare(
         known = references.get(form) or (None if yardstick is None else yardstick.judge_training_data())
         comparison["reference"][form] = known
     known_runs = {entry["run"]: entry for entry in (before["runs"] if before is not None else []) if entry["measured"]}
-    done = {job.place: known_runs[job.place] for job in jobs if job.place in known_runs}
+    there = [job.place for job in jobs if (out / job.place / "run.json").is_file()]  # else it was thrown away
+    done = {place: known_runs[place] for place in there if place in known_runs}
     _write(out, comparison, rest=list(done.values()))
     progress = _Progress(len(jobs), tell)
     for job in jobs:
