@@ -55,11 +55,11 @@ def remarks(section: Section) -> list[str]:
     found: list[str] = []
     ranked = [row for row in section.rows if row.mean(SHARPEST) is not None]
     if section.question == "densities":
-        if len({row.kind for row in ranked}) > 1:
-            found.append("These log-likelihoods are not all of one kind, so the order is not certain:")
         drawn = [each["drawn"] for row in section.rows for each in row.measured if each["drawn"] is not None]
         if any(each["quality"] is None for each in drawn):
             found.append(f"Samples are not judged: that takes rows of numbers, and at least {FEWEST} test examples.")
+        if len({row.kind for row in ranked}) > 1:
+            found.append("These log-likelihoods are not all of one kind, so the order is not certain:")
         for row in ranked:
             if row.kind == "lower bound":
                 found.append(f"{row.label} gives a lower bound: its true log-likelihood, and its place, may be higher.")
