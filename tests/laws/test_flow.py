@@ -235,6 +235,12 @@ class Free(RealNVP):
         return super().log_prob(x, **options) - 2 * log_det
 
 
+class CalledApproximate(RealNVP):
+    """The exact density of a flow is given out as an estimate."""
+
+    evidence = "estimate"
+
+
 class SamplesWideNoise(RealNVP):
     def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
         return self.to_data(1.3 * torch.randn(n, 2, generator=generator, dtype=torch.float64))
@@ -242,6 +248,7 @@ class SamplesWideNoise(RealNVP):
 
 def test_a_wrong_sign_in_the_density_and_wrong_noise_are_caught() -> None:
     assert fails(laws.density_is_that_of_the_noise_times_the_volume, Free)
+    assert fails(laws.density_is_that_of_the_noise_times_the_volume, CalledApproximate)
     assert fails(continuous.density_integrates_to_one, Free)
     assert fails(laws.samples_come_from_noise, SamplesWideNoise)
     assert fails(sampler.samples_follow_the_density, SamplesWideNoise)
