@@ -316,3 +316,27 @@ def test_numbers_that_overflow_are_refused(column: str, tmp_path: Path) -> None:
     saved = load(path, "y").preprocessing
     with pytest.raises(DataError, match=rf"line 3, column '{column}': 1e\+300 is too far from the training data"):
         apply(write(tmp_path / "c.csv", [[1, 1], ["1e300", 1]], header), saved)
+
+
+def test_a_raw_target_keeps_its_units(tmp_path: Path) -> None:
+    """A column of few whole numbers, which would be classes, is learned as the counts that it holds."""
+    rows = [[row % 7, row % 5] for row in range(100)]
+    path = write(tmp_path / "counts.csv", rows, ["x", "n"])
+    assert load(path, "n").sizes == {"features": 1, "classes": 5}
+    data = load_data(f"{path}:raw", target="n")
+    assert data.name == f"{path}:raw"
+    assert data.sizes == {"features": 1, "targets": 1}
+    told = torch.cat([data.split(part).y for part in ("train", "valid", "test")])
+    assert told[:, 0].sort().values.tolist() == sorted(n for _, n in rows)
+    saved = json.loads(json.dumps(data.preprocessing))
+    assert in_original_units(torch.tensor([[2.5]]), saved).item() == 2.5
+    again = load_data(f"{path}:{saved['form']}", target="n", preprocessing=saved)
+    assert again.fingerprint() == data.fingerprint()
+    assert torch.equal(apply(path, saved).y, torch.tensor([[float(n)] for _, n in rows]))  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="say which column is the target"):
+        load_data(f"{path}:raw")
+    with pytest.raises(UsageError, match="digits is no CSV file, whose target may be left as it is"):
+        load_data("digits:raw")
+    words = write(tmp_path / "words.csv", [[row, "ab"[row % 2]] for row in range(50)], ["x", "n"])
+    with pytest.raises(DataError, match=r"a number was expected, got '[ab]'"):
+        load_data(f"{words}:raw", target="n")

@@ -180,7 +180,8 @@ def report(out: Output, folder: Path, scores: Mapping[str, Mapping[str, float]],
     names = dict.fromkeys(name for part in parts for name in scores[part])
     out.table(["", *parts], [[name, *(scores[part].get(name) for part in parts)] for name in names], numbers=parts)
     target = info["data"]["preprocessing"].get("target")
-    if {"mse", "mae"} <= names.keys() and target is not None:  # a number, which the model has learned standardised
+    standardised = target is not None and {"mse", "mae"} <= names.keys() and (target["mean"], target["std"]) != (0, 1)
+    if standardised:
         out.say(
             f"mse and mae are in units of the target's standard deviation: of {target['name']!r}, "
             f"{show_number(target['std'])} in its own units, which predict gives."

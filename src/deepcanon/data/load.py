@@ -25,9 +25,10 @@ def load_data(name: str, *, target: str | None = None, preprocessing: Mapping[st
     """The data of this name: a known set, ``file.csv`` or a folder of images by class.
 
     ``target`` names the column of a CSV file that is to be predicted. ``preprocessing`` is what an earlier load has
-    fitted (``Dataset.preprocessing``); a file or folder is then treated by it. ``folder:size=64`` cuts images of all
-    sizes to 64x64. Image sets also come as ``name:binary`` and ``name:dequantised``, texts as ``name:words`` and, in
-    their order, ``name:stream``, and whatever has classes as ``name:labels=40``, with all other labels hidden.
+    fitted (``Dataset.preprocessing``); a file or folder is then treated by it. ``file.csv:raw`` leaves the target in
+    its own units, and ``folder:size=64`` cuts images of all sizes to 64x64. Image sets also come as ``name:binary`` and
+    ``name:dequantised``, texts as ``name:words`` and, in their order, ``name:stream``, and whatever has classes as
+    ``name:labels=40``, with all other labels hidden.
 
     >>> load_data("digits:binary").train.x.unique()
     tensor([0., 1.])
@@ -38,9 +39,10 @@ def load_data(name: str, *, target: str | None = None, preprocessing: Mapping[st
     """
     base, forms = _parted(name)
     size, forms = _sized(base, forms)
+    raw, forms = _raw(base, forms)
     for form in forms:  # before a download begins
         check_form(base, _kind(base), form)
-    data = _plain(base, target, preprocessing, size)
+    data = _plain(base, target, preprocessing, size, raw)
     for form in forms:
         data = in_form(data, form)
     return data
@@ -58,6 +60,7 @@ def load_rows(name: str, preprocessing: Mapping[str, Any], *, labelled: bool = T
         return known
     kind, path = _kind(base), Path(base).expanduser()
     size, forms = _sized(base, forms)
+    _, forms = _raw(base, forms)  # new rows are treated as those of the training were
     if size not in (None, preprocessing.get("size")):
         raise UsageError(f"new images are cut as those of the training were; leave out ':{image_folder.MARK}{size}'")
     for form in forms:
@@ -95,10 +98,12 @@ def entries() -> Mapping[str, Entry]:
     return {entry.name: entry for entry in sorted(found, key=lambda entry: (len(entry.remote.files), entry.name))}
 
 
-def _plain(name: str, target: str | None, preprocessing: Mapping[str, Any] | None, size: int | None) -> Dataset[Any]:
+def _plain(
+    name: str, target: str | None, preprocessing: Mapping[str, Any] | None, size: int | None, raw: bool
+) -> Dataset[Any]:
     entry, kind, path = entries().get(name), _kind(name), Path(name).expanduser()
     if entry is None and kind == "table":
-        return table.load(path, target, preprocessing)
+        return table.load(path, target, preprocessing, raw)
     if target is not None:
         raise UsageError(f"a target is a column of a CSV file, and {name} is none; leave out the target {target!r}")
     return image_folder.load(path, preprocessing, size) if entry is None else entry.load(entry)
@@ -139,6 +144,15 @@ def _sized(base: str, forms: tuple[str, ...]) -> tuple[int | None, tuple[str, ..
     if forms[0] != asked[0] or len(asked) > 1:
         raise UsageError(f"the size comes once and first: {base}:{':'.join([asked[0], *set(forms) - set(asked)])}")
     return image_folder.read_form(base, asked[0]), forms[1:]
+
+
+def _raw(base: str, forms: tuple[str, ...]) -> tuple[bool, tuple[str, ...]]:
+    """Whether the target of a CSV file is to be left as it is, and the other forms."""
+    if table.RAW not in forms:
+        return False, forms
+    if base in entries() or _kind(base) != "table":
+        raise UsageError(f"{base} is no CSV file, whose target may be left as it is; leave out ':{table.RAW}'")
+    return True, tuple(form for form in forms if form != table.RAW)
 
 
 def _unknown(name: str, path: Path) -> UsageError:

@@ -7,12 +7,13 @@ Everything that is fitted is fitted on the training part and kept as JSON, so th
 - Any other column holds categories, one feature for each; a missing category is a category.
 - A target that is not numeric, or that has few different whole numbers, gives classes. Any other target is standardised
   too, and :func:`in_original_units` takes predictions back.
+- In the form ``raw`` a target is a number in its own units: a count, a share or a duration, for models of such.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,6 +33,9 @@ MOST_CLASSES = 20
 
 MOST_CATEGORIES = 20
 """A column may have more categories than these only if every one fills two rows on average."""
+
+RAW = "raw"
+"""The form of a file whose target is left as it is."""
 
 ROUNDING = 1e-12
 """A standard deviation below this share of the largest value is what rounding leaves of a constant."""
@@ -151,25 +155,32 @@ class Table:
         )
 
 
-def load(path: Path, target: str | None = None, preprocessing: Mapping[str, Any] | None = None) -> Dataset[Batch]:
+def load(
+    path: Path, target: str | None = None, preprocessing: Mapping[str, Any] | None = None, raw: bool = False
+) -> Dataset[Batch]:
     """The table in a CSV file, split by a fixed seed into parts that train, validate and test.
 
-    With the ``preprocessing`` that an earlier load has fitted, nothing is fitted anew.
+    With the ``preprocessing`` that an earlier load has fitted, nothing is fitted anew. A ``raw`` target is a number
+    that is left as it is.
     """
     saved = None if preprocessing is None else Table.from_json(preprocessing)
     if saved is not None:
         target = _agreed(target, saved)
+    if raw and target is None:
+        raise UsageError(f"{path}:{RAW} leaves the target as it is; say which column is the target")
     file = _with_class_names(read(path), target)
     if target is not None and "" in file.column(target):
         row = file.column(target).index("")
         raise file.wrong(row, target, "the target is missing; fill it in or take the row out")
-    kinds = _kinds(file, target) if saved is None else {c.name: type(c) for c in (*saved.columns, saved.target) if c}
+    kinds = (
+        _kinds(file, target, raw) if saved is None else {c.name: type(c) for c in (*saved.columns, saved.target) if c}
+    )
     parts = [file.rows(rows) for rows in _split(file, kinds, target)]
-    table = saved or _fit(parts[0], kinds, target)
+    table = saved or _fit(parts[0], kinds, target, raw)
     train, valid, test = (table.batch(part) for part in parts)
     sizes = table.sizes()
     return Dataset(
-        name=str(path),
+        name=f"{path}:{RAW}" if raw else str(path),
         kind="table",
         train=train,
         valid=valid,
@@ -179,7 +190,7 @@ def load(path: Path, target: str | None = None, preprocessing: Mapping[str, Any]
         labels=table.target.values if isinstance(table.target, Category) else (),
         source=str(path.resolve()),
         target=target,
-        preprocessing=table.as_json(),
+        preprocessing=table.as_json() | ({"form": RAW} if raw else {}),
     )
 
 
@@ -207,9 +218,9 @@ def in_original_units(values: Tensor, preprocessing: Mapping[str, Any]) -> Tenso
     return values * target.std + target.mean if isinstance(target, Number) else values
 
 
-def _kinds(file: CsvFile, target: str | None) -> dict[str, type[Column]]:
+def _kinds(file: CsvFile, target: str | None, raw: bool) -> dict[str, type[Column]]:
     """Which columns hold numbers and which categories, or classes."""
-    kinds: dict[str, type[Column]] = {} if target is None else {target: _target_kind(file, target)}
+    kinds: dict[str, type[Column]] = {} if target is None else {target: _target_kind(file, target, raw)}
     for name, texts in file.columns.items():
         values = set(texts) - {""}
         odd = next((text for text in texts if text and number(text) is None), None)
@@ -229,12 +240,14 @@ def _kinds(file: CsvFile, target: str | None) -> dict[str, type[Column]]:
     return kinds
 
 
-def _target_kind(file: CsvFile, name: str) -> type[Column]:
+def _target_kind(file: CsvFile, name: str, raw: bool) -> type[Column]:
     values = set(file.column(name))
     if len(values) == 1:
         raise DataError(
             f"{file.path}: the target {name!r} is {values.pop()} in every row, so there is nothing to learn"
         )
+    if raw:
+        return Number
     numbers = [number(text) for text in values]
     whole = all(value is not None and value.is_integer() for value in numbers)
     if None in numbers or (whole and len(values) <= MOST_CLASSES and 2 * len(values) <= len(file)):
@@ -262,12 +275,12 @@ def _split(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None)
     return [sorted(train), *held]
 
 
-def _fit(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None) -> Table:
+def _fit(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None, raw: bool) -> Table:
     fitted = {name: kind.fit(file, name) for name, kind in kinds.items()}
-    return Table(
-        columns=tuple(column for name, column in fitted.items() if name != target),
-        target=None if target is None else fitted[target],
-    )
+    answer = None if target is None else fitted[target]
+    if raw and isinstance(answer, Number):
+        answer = replace(answer, mean=0.0, std=1.0)
+    return Table(columns=tuple(column for name, column in fitted.items() if name != target), target=answer)
 
 
 def _agreed(target: str | None, saved: Table) -> str | None:

@@ -109,7 +109,8 @@ class Predictor(Model[Labelled]):
         if not bool((right if counted is None else right | ~counted).all()):
             raise DataError(
                 f"the head {self.answer!r} models other targets than these, which go from {batch.y.min():.3g} to "
-                f"{batch.y.max():.3g}; take another head, or change the targets"
+                f"{batch.y.max():.3g}; take another head, or change the targets (that of a CSV file is standardised "
+                "unless it is named FILE.csv:raw)"
             )
 
     def _distribution(self, outputs: Tensor) -> Distribution:

@@ -144,8 +144,8 @@ class GLM(Model[Labelled]):
             if not bool(family.targets.check(y).all()):
                 raise DataError(
                     f"targets of the family {self.family} are {family.says}, got {float(y.min()):.4g} to "
-                    f"{float(y.max()):.4g}; for standardised targets, as those of a CSV file are, take the family "
-                    "gaussian"
+                    f"{float(y.max()):.4g}; take another family, or name a CSV file FILE.csv:raw, so that its "
+                    "target is not standardised"
                 )
 
     def loss(self, batch: Labelled) -> Terms:
