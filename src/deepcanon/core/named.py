@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -59,7 +60,10 @@ def _value(text: str) -> Value:
         return words[text.lower()]
     for kind in (int, float):
         try:
-            return kind(text)
+            number = kind(text)
         except ValueError:
             continue
+        if not math.isfinite(number):
+            raise UsageError(f"the number of an option is finite (got {text})")
+        return number
     return text

@@ -100,7 +100,7 @@ class Settings:
             amount = float(limit)
         except ValueError:
             amount = 0.0
-        if amount <= 0 or kind not in ("norm", "value", "") or (colon and not kind):
+        if not amount > 0 or kind not in ("norm", "value", "") or (colon and not kind):
             raise UsageError(f"clip is written norm:1.0 or value:0.5, with a positive number; got {self.clip!r}")
         return kind or "norm", amount
 
