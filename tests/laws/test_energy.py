@@ -50,7 +50,31 @@ class Bowl(nn.Module):
         return cls(), Batch(torch.randn(8, 3))
 
 
-@pytest.mark.parametrize(("model", "count"), [(RBM, 7), (Contrastive, 7), (Large, 4), (Hopfield, 1), (Bowl, 2)])
+class Alone(nn.Module):
+    """A machine of visible units only, written without this library; it says nothing of its evidence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.tensor([0.5, -1.0, 0.2]))
+
+    def energy(self, x: Tensor) -> Tensor:
+        return -x @ self.bias
+
+    def log_prob(self, x: Tensor, **_: Any) -> Tensor:
+        return -self.energy(x) - softplus(self.bias).sum()
+
+    def loss(self, batch: Batch) -> Terms:
+        seen = torch.bernoulli(self.bias.sigmoid().expand(len(batch), -1)).detach()
+        return {"contrast": self.energy(batch.x).mean() - self.energy(seen).mean()}
+
+    @classmethod
+    def example(cls) -> tuple["Alone", Batch]:
+        return cls(), Batch(torch.rand(16, 3, generator=Generator().manual_seed(0)).round())
+
+
+@pytest.mark.parametrize(
+    ("model", "count"), [(RBM, 7), (Contrastive, 7), (Large, 4), (Hopfield, 1), (Bowl, 2), (Alone, 4)]
+)
 def test_healthy_models_keep_the_laws(model: Any, count: int) -> None:
     torch.manual_seed(0)
     found = laws.check_energy(*model.example())
@@ -107,7 +131,13 @@ class ForgetsTheBiases(RBM):
         return super().exact_log_partition(over) - softplus(self.hidden_bias).sum()  # type: ignore[operator]
 
 
+class WithoutItsConstant(Alone):
+    def log_prob(self, x: Tensor, **_: Any) -> Tensor:
+        return -self.energy(x)
+
+
 def test_a_constant_that_does_not_normalise_is_caught() -> None:
+    assert fails(laws.the_constant_normalises, WithoutItsConstant)
     assert fails(laws.the_constant_normalises, ForgetsTheBiases)
 
 
@@ -213,6 +243,13 @@ class Unlearns(RBM):
         return {name: -value for name, value in super().loss(batch).items()}
 
 
+class UnlearnsAlone(Alone):
+    """d E / d b = +x."""
+
+    def loss(self, batch: Batch) -> Terms:
+        return {name: -value for name, value in super().loss(batch).items()}
+
+
 class ThroughTheData(RBM):
     """Takes the data for the chain, so that only noise is left."""
 
@@ -220,7 +257,7 @@ class ThroughTheData(RBM):
         return x[torch.randint(len(x), (len(x),))]
 
 
-@pytest.mark.parametrize("mutant", [Unlearns, ThroughTheData])
+@pytest.mark.parametrize("mutant", [Unlearns, UnlearnsAlone, ThroughTheData])
 def test_learning_that_does_not_raise_the_likelihood_is_caught(mutant: Any) -> None:
     assert fails(laws.learning_raises_the_likelihood, mutant)
 

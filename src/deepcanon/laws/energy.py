@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Batch, Descend, Model, UsageError
+from deepcanon.laws.continuous import exact
 from deepcanon.laws.discrete import DRAWS, chi_square, states, stirred
 from deepcanon.laws.finding import Finding, Measured, findings, law
 from deepcanon.laws.probe import TIGHT, distance, doubled, repeated, seeded, total
@@ -47,7 +48,7 @@ def low_energy_is_high_probability(module: Any, batch: Batch) -> Measured | None
 @law
 def the_constant_normalises(module: Any, batch: Batch) -> Measured | None:
     """The sum of exp(-energy) over all inputs is Z of an exact log-probability, -energy - log Z."""
-    if not hasattr(module, "log_prob") or getattr(module, "evidence", "") != "exact":
+    if not hasattr(module, "log_prob") or not exact(module):
         return None
     module, batch = doubled(stirred(module), batch)
     x = states(module, batch)
@@ -107,17 +108,19 @@ def gradient_by_hand_is_that_of_the_loss(module: Any, batch: Batch) -> Measured 
 @law
 def learning_raises_the_likelihood(module: Any, batch: Batch) -> Measured | None:
     """On average the gradient of a contrast points where the exact likelihood of the data falls."""
-    if not isinstance(module, Model) or getattr(module, "evidence", "") != "exact" or not module.surrogate:
+    if not (hasattr(module, "loss") and hasattr(module, "log_prob") and exact(module)):
         return None
+    if isinstance(module, Model) and not module.surrogate:
+        return None  # its loss is held against log_prob by other laws
     module, batch = doubled(stirred(module), batch)
     many = repeated(batch, math.ceil(ROWS / len(batch)))
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    exact = torch.autograd.grad(-module.log_prob(batch.x).mean(), parameters)
+    wanted = torch.autograd.grad(-module.log_prob(batch.x).mean(), parameters)
     mean = [torch.zeros_like(parameter) for parameter in parameters]
     for _ in range(ROUNDS):
         for total_so_far, part in zip(mean, torch.autograd.grad(total(module.loss(many)), parameters), strict=True):
             total_so_far += part / ROUNDS
-    one, other = (torch.cat([part.flatten() for part in parts]) for parts in (mean, exact))
+    one, other = (torch.cat([part.flatten() for part in parts]) for parts in (mean, wanted))
     cosine = float(torch.cosine_similarity(one, other, dim=0))
     return -cosine, -0.3, f"the cosine between the mean gradient of the loss and that of -log p is {cosine:.3f}"
 
