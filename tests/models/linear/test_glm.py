@@ -1,6 +1,7 @@
 """Generalised linear models: the optima of scikit-learn and SciPy, the fixed point of IRLS, and torch's densities."""
 
 import pickle
+from dataclasses import asdict
 from typing import get_args
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch.distributions import Bernoulli, Distribution, Gamma, Normal, Poisson
 from deepcanon.core import DataError, Labelled, UsageError, draw
 from deepcanon.data import from_tensors, load_data
 from deepcanon.data.poisson_counts import BIAS, WEIGHT
+from deepcanon.models.linear._convex import convex
 from deepcanon.models.linear.glm import FAMILIES, GLM, Family
 from deepcanon.nn.inverse_gaussian import InverseGaussian
 from deepcanon.train import fit
@@ -49,9 +51,7 @@ def untrained(family: Family) -> GLM:
 
 def fitted(family: Family, batch: Labelled) -> GLM:
     model = GLM(features=3, targets=1, family=family).double()
-    optimizer = "lbfgs:max_iter=500,tolerance_grad=1e-12,tolerance_change=0,line_search_fn=strong_wolfe"
-    data = from_tensors(batch.x, batch.y)
-    fit(model, data, quiet=True, optimizer=optimizer, lr=1.0, batch_size=len(batch), epochs=1)
+    fit(model, from_tensors(batch.x, batch.y), quiet=True, **asdict(convex(epochs=1, iterations=500)))
     return model
 
 
@@ -70,6 +70,17 @@ def test_families_of_all_numbers_have_scikit_learns_optimum() -> None:
         oracle = oracles[family].fit(batch.x.numpy(), batch.y[:, 0].numpy())
         expected = np.append(oracle.coef_, oracle.intercept_)
         np.testing.assert_allclose(weights(fitted(family, batch)), expected, rtol=0, atol=1e-4)
+
+
+def test_the_default_recipe_finds_scikit_learns_optimum_of_large_counts() -> None:
+    """Their logarithm is far from where training begins."""
+    random = np.random.default_rng(0)
+    x = random.uniform(-1, 1, (100, 3))
+    counts = random.poisson(np.exp(x @ [0.5, -0.4, 0.2] + 5)).astype(float)
+    oracle = PoissonRegressor(alpha=0, tol=1e-12, max_iter=1000).fit(x, counts)
+    model = GLM(features=3, targets=1, family="poisson").double()
+    fit(model, from_tensors(torch.from_numpy(x), torch.from_numpy(counts)), quiet=True)
+    np.testing.assert_allclose(weights(model), np.append(oracle.coef_, oracle.intercept_), rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("family", NEGATIVE)

@@ -13,6 +13,7 @@ from torch.distributions import Bernoulli, Distribution, Exponential, Normal, Po
 from torch.distributions.constraints import Constraint
 
 from deepcanon.core import DataError, How, Labelled, Model, Recipe, Terms, draw
+from deepcanon.models.linear._convex import BATCH
 from deepcanon.nn.checks import at_least, flat, one_of
 from deepcanon.nn.inverse_gaussian import InverseGaussian
 
@@ -100,10 +101,10 @@ class GLM(Model[Labelled]):
     the residuals are orthogonal to every feature and sum to 0.
 
     All have the dispersion 1, which the minimum does not depend on; so the gamma distribution is the exponential one,
-    whose mode is 0. Gamma and inverse Gaussian exist for :math:`\eta < 0` only. Training begins at -1; where too long a
-    step, or an input far from those of the training, makes :math:`\eta \ge 0`, loss and answer are refused. The
-    multinomial family is ``softmax_regression``. The binomial one, of n trials each, is bernoulli, whose targets may be
-    shares k / n.
+    whose mode is 0. Gamma and inverse Gaussian exist for :math:`\eta < 0` only. Training begins at -1 and goes by
+    shorter steps than the recipe's; where still a step, or an input far from those of the training, makes :math:`\eta
+    \ge 0`, loss and answer are refused. The multinomial family is ``softmax_regression``. The binomial one, of n trials
+    each, is bernoulli, whose targets may be shares k / n.
 
     References:
         | Generalized Linear Models (Nelder and Wedderburn, 1972), https://doi.org/10.2307/2344614
@@ -114,7 +115,7 @@ class GLM(Model[Labelled]):
         family: The distribution of the targets.
     """
 
-    recipe = Recipe(lr=2e-2, schedule="cosine", epochs=50)
+    recipe = Recipe(lr=0.1, schedule="cosine", batch_size=BATCH, epochs=1000)
 
     def __init__(self, features: int, targets: int, family: Family = "gaussian") -> None:
         super().__init__()
@@ -125,6 +126,8 @@ class GLM(Model[Labelled]):
         self.linear = nn.Linear(features, targets)
         nn.init.zeros_(self.linear.weight)
         nn.init.constant_(self.linear.bias, -1.0 if FAMILIES[family].negative else 0.0)
+        if FAMILIES[family].negative:
+            self.__dict__["recipe"] = Recipe(lr=2e-2, schedule="cosine", epochs=50)
 
     @classmethod
     def example(cls) -> tuple[Self, Labelled]:
