@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 
 import deepcanon as dc
 from deepcanon import catalogue, laws, train
-from deepcanon.core import GraphBatch, Labelled, LabelledSequences, Model
+from deepcanon.core import DataError, GraphBatch, Labelled, LabelledSequences, Model
 from deepcanon.data import Dataset
 from deepcanon.train import Run, checkpoint
 
@@ -67,6 +68,18 @@ def test_the_catalogue_finds_the_models() -> None:
     assert kinds(catalogue.find("ddpm")) == ["contract", "diffusion"]
     assert kinds(catalogue.find("gcn")) == ["contract", "graph"]
     assert kinds(catalogue.find("fixmatch")) == ["contract", "classifier", "method"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gaussian", "gaussian_mixture", "ppca", "vae", "realnvp", "nice", "ddpm", "guided_ddpm", "rbm", "nade", "made"],
+)
+def test_densities_refuse_zeros_and_ones_and_probabilities_all_else(name: str) -> None:
+    model, batch = catalogue.find(name).example()
+    bits = (batch.x > batch.x.median()).to(batch.x)
+    wrong = batch.x + 0.5 if model.support == "binary" else bits
+    with pytest.raises(DataError, match="zeros and ones"):
+        model.prepare([replace(batch, x=wrong)])
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import prod
 
 from torch import Tensor
 
 from deepcanon.core import DataError, UsageError
+from deepcanon.core.turn import B
 
 
 def at_least(least: int, **sizes: int) -> None:
@@ -78,3 +79,19 @@ def only_binary(x: Tensor, model: str) -> None:
             f"{model} models zeros and ones, but the data have other values (from {x.min():.3g} to {x.max():.3g}); "
             "take images in their form NAME:binary, or threshold the data first"
         )
+
+
+def only_real(x: Tensor, model: str) -> None:
+    """``x`` must not be zeros and ones, on which a density can grow without bound; all alike they may be a place."""
+    if not x.is_meta and is_binary(x) and bool(x.min() < x.max()):
+        raise DataError(
+            f"{model} is a density of real numbers, but the data are zeros and ones, on which it can grow without "
+            "bound; take images in their form NAME:dequantised, or a model of zeros and ones"
+        )
+
+
+def of_reals(data: Iterable[B], model: str) -> Iterator[B]:
+    """The batches one by one, each looked at by :func:`only_real`."""
+    for batch in data:
+        only_real(batch.x, model)
+        yield batch

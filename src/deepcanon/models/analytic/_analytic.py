@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Generator, Tensor
 
 from deepcanon.core import Absorb, Batch, DataError, Evidence, Model, Support, Terms, Turn, UsageError
-from deepcanon.nn.checks import at_least, flat
+from deepcanon.nn.checks import at_least, flat, only_real
 
 PRECISION = torch.float64
 
@@ -51,6 +51,11 @@ class Analytic(Model[Batch]):
     @abstractmethod
     def draws(self, n: int, generator: Generator | None) -> Tensor:
         """Examples in double precision, (n, features)."""
+
+    def prepare(self, data: Iterable[Batch]) -> None:
+        """Refuse data that have no density."""
+        for batch in data:
+            only_real(batch.x, self.name())
 
     def turns(self) -> Sequence[Turn[Batch]]:
         return [Absorb(self.absorb)]

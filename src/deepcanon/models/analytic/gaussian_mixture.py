@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from deepcanon.core import Batch, DataError, Recipe, Terms
 from deepcanon.models.analytic._analytic import PRECISION, Analytic, cholesky, log_normal, standard_normal
-from deepcanon.nn.checks import at_least
+from deepcanon.nn.checks import at_least, of_reals
 
 TINY = 10 * torch.finfo(PRECISION).eps
 """What keeps a component without examples from dividing by zero."""
@@ -88,7 +88,7 @@ class GaussianMixture(Analytic):
     @torch.no_grad()
     def prepare(self, data: Iterable[Batch]) -> None:
         """Count the examples, and begin with the clusters of k-means."""
-        parts = [self._rows(batch.x) for batch in data]
+        parts = [self._rows(batch.x) for batch in of_reals(data, self.name())]
         x = torch.cat(parts)
         if len(x) < self.components:
             raise DataError(f"{self.components} components need as many examples, got {len(x)}; use fewer components")

@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 from torch.distributions import Distribution, Independent, Normal
 
 from deepcanon.core import Batch, Evidence, Model, Support, Terms, UsageError, drawing_from
-from deepcanon.nn.checks import at_least, flat, one_of
+from deepcanon.nn.checks import at_least, flat, of_reals, one_of
 from deepcanon.nn.rescale import Rescale, centre_and_spread
 
 B = TypeVar("B", bound=Batch)
@@ -121,7 +121,7 @@ class Diffusion(Model[B]):
 
     def prepare(self, data: Iterable[B]) -> None:
         """Take the centre and the spread of the data, against which the noise is measured."""
-        centre, spread = centre_and_spread(data)
+        centre, spread = centre_and_spread(of_reals(data, self.name()))
         if spread > 0:
             self.to_standard.set(1 / spread, -centre / spread)
 

@@ -10,6 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.core import Batch, Evidence, Model, Support, Terms
+from deepcanon.nn.checks import of_reals
 from deepcanon.nn.precision import full
 from deepcanon.nn.standardise import Standardise
 
@@ -49,7 +50,7 @@ class Flow(Model[Batch]):
 
     def prepare(self, data: Iterable[Batch]) -> None:
         """Take the mean and the spread of every feature."""
-        self.standard.fit(data)
+        self.standard.fit(of_reals(data, self.name()))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return self.to_latent(x)

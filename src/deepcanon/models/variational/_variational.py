@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from torch.distributions import Distribution, Independent, Normal, kl_divergence
 
 from deepcanon.core import Batch, DataError, Evidence, Model, Terms, draw, drawing_from
-from deepcanon.nn.checks import at_least, is_binary
+from deepcanon.nn.checks import at_least, is_binary, only_real
 
 CHUNK = 2**22
 """How many numbers an importance estimate decodes at once, so that many samples fit into memory."""
@@ -52,15 +52,17 @@ class Variational(Model[Batch]):
         return Independent(Normal(zeros, torch.ones_like(zeros), validate_args=False), 1, validate_args=False)
 
     def prepare(self, data: Iterable[Batch]) -> None:
-        """Refuse data on which the likelihood of binary values would grow without end."""
-        if self.support == "binary":
-            for batch in data:
-                low, high = batch.x.aminmax()
-                if low < 0 or high > 1:
-                    raise DataError(
-                        f"a Bernoulli likelihood needs values from 0 to 1, these go from {low:.3g} to {high:.3g}; "
-                        "take the gaussian likelihood"
-                    )
+        """Refuse data on which the likelihood would grow without end."""
+        for batch in data:
+            if self.support == "real":
+                only_real(batch.x, self.name())
+                continue
+            low, high = batch.x.aminmax()
+            if low < 0 or high > 1:
+                raise DataError(
+                    f"a Bernoulli likelihood needs values from 0 to 1, these go from {low:.3g} to {high:.3g}; "
+                    "take the gaussian likelihood"
+                )
 
     def loss(self, batch: Batch) -> Terms:
         reconstruction, kl = self.bound(batch.x)
