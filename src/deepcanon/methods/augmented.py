@@ -97,8 +97,10 @@ class Augmented(Method[B]):
         """The images, each changed by a motion of its own."""
         if self.augment.idle:
             return x
-        # A model is not told which examples of the data it sees: fresh numbers stand for their places.
-        fresh = torch.randint(2**62, (len(x),), generator=generator, device=x.device)
+        # A model is not told which examples of the data it sees: fresh numbers stand for their places. Motions are
+        # few numbers that are worked out off the accelerator.
+        device = "cpu" if generator is None else generator.device
+        fresh = torch.randint(2**62, (len(x),), generator=generator, device=device)
         return self.augment(x, fresh, seed=0, epoch=0)
 
     def _on_moved(self, loss: Callable[[B], Terms], batch: B) -> Terms:
