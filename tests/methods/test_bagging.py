@@ -79,27 +79,6 @@ def test_the_answer_is_the_mean_of_the_members() -> None:
     torch.testing.assert_close(regression(x), regression.predict(x))
 
 
-@pytest.mark.parametrize("shared", [0.0, 1.0, 3.0])
-def test_the_variance_of_the_mean_is_the_formula(shared: float) -> None:
-    """rho sigma^2 + (1 - rho) sigma^2 / M, for members whose common part has a known variance."""
-    random = np.random.default_rng(0)
-    count, members = 2000, 4
-    method = Bagging(MLP(features=1, targets=1, hidden=()), members=members)
-    x, answers = torch.ones(1, 1), []
-    for _ in range(count):
-        common = shared * random.normal()
-        with torch.no_grad():
-            for member in method.members:
-                answer = common + random.normal()
-                for parameter in member.parameters():  # a weight and a bias, which add up
-                    parameter.fill_(answer / 2)
-        answers.append(method.predict(x).item())
-    variance = shared**2 + 1
-    rho = shared**2 / variance
-    wanted = rho * variance + (1 - rho) * variance / members
-    assert np.var(answers) == pytest.approx(wanted, rel=5 * np.sqrt(2 / count))
-
-
 def test_the_variance_of_the_mean_of_trained_members_is_the_formula() -> None:
     """Members that learn the mean of numbers with variance 1: a half of what their answers vary by, they share.
 
