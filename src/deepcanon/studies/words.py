@@ -150,10 +150,10 @@ def _best_samples(section: Section) -> list[str]:
     best = min(drawing, key=lambda row: TWO_SAMPLE.distance(_value(row, TWO_SAMPLE)))
     right = _value(best, TWO_SAMPLE)
     if right > 0.99:
-        return ["No model draws samples that a forest could take for data: it is right in over 99 % of cases."]
+        return ["No model draws samples that a forest could take for data: it is right in over 99% of cases."]
     return [
         f"{best.label} draws the samples that are hardest to tell from data: a forest is right in {right:.1%} of "
-        "cases, and 50 % is mere guessing."
+        "cases, and 50% is mere guessing."
     ]
 
 
