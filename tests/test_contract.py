@@ -75,11 +75,14 @@ def test_the_catalogue_finds_the_models() -> None:
     ["gaussian", "gaussian_mixture", "ppca", "vae", "realnvp", "nice", "ddpm", "guided_ddpm", "rbm", "nade", "made"],
 )
 def test_densities_refuse_zeros_and_ones_and_probabilities_all_else(name: str) -> None:
+    model: Any
     model, batch = catalogue.find(name).example()
     bits = (batch.x > batch.x.median()).to(batch.x)
     wrong = batch.x + 0.5 if model.support == "binary" else bits
     with pytest.raises(DataError, match="zeros and ones"):
         model.prepare([replace(batch, x=wrong)])
+    with pytest.raises(DataError, match="zeros and ones"):
+        model.log_prob(wrong)
 
 
 @pytest.mark.parametrize("name", MODELS)

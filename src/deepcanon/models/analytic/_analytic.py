@@ -72,6 +72,7 @@ class Analytic(Model[Batch]):
         generator: Generator | None = None,
     ) -> Tensor:
         """The exact log-density of each example in nats, (B,)."""
+        only_real(x, self.name())
         return self.density(self._rows(x)).to(x.dtype)
 
     @torch.no_grad()

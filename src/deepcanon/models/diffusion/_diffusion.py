@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 from torch.distributions import Distribution, Independent, Normal
 
 from deepcanon.core import Batch, Evidence, Model, Support, Terms, UsageError, drawing_from
-from deepcanon.nn.checks import at_least, flat, of_reals, one_of
+from deepcanon.nn.checks import at_least, flat, of_reals, one_of, only_real
 from deepcanon.nn.rescale import Rescale, centre_and_spread
 
 B = TypeVar("B", bound=Batch)
@@ -167,6 +167,7 @@ class Diffusion(Model[B]):
         generator: Generator | None = None,
     ) -> Tensor:
         """The bound (3) in nats: with one draw at every level, or at ``samples`` levels drawn for each example."""
+        only_real(x, self.name())
         told = self._told(context, len(x))
         with drawing_from(generator):
             return -torch.stack(list(told.bound(x, samples).values())).sum(0)

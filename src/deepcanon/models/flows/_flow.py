@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.core import Batch, Evidence, Model, Support, Terms
-from deepcanon.nn.checks import of_reals
+from deepcanon.nn.checks import of_reals, only_real
 from deepcanon.nn.precision import full
 from deepcanon.nn.standardise import Standardise
 
@@ -67,6 +67,7 @@ class Flow(Model[Batch]):
         generator: Generator | None = None,
     ) -> Tensor:
         """The exact log-density of each example, in nats."""
+        only_real(x, self.name())
         z, log_det = self.to_latent(x)
         square = full(z).square().sum(-1)
         return log_det - 0.5 * square - 0.5 * self.features * math.log(2 * math.pi)  # eq. (1)

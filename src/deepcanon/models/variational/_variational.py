@@ -91,6 +91,8 @@ class Variational(Model[Batch]):
                 "a Bernoulli likelihood gives probabilities to 0 and 1 only, but x has other values; "
                 "threshold it or take the gaussian likelihood"
             )
+        if self.support == "real":
+            only_real(x, self.name())
         with drawing_from(generator):
             if samples is None:
                 reconstruction, kl = self.bound(x)
