@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from math import prod
 
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from deepcanon.core import DataError, UsageError
 from deepcanon.core.turn import B
@@ -83,7 +84,9 @@ def only_binary(x: Tensor, model: str) -> None:
 
 def only_real(x: Tensor, model: str) -> None:
     """``x`` must not be zeros and ones, on which a density can grow without bound; all alike they may be a place."""
-    if x.is_meta or len(x) == 0 or not is_binary(x[0]):  # which spares a look at all of it for each batch
+    if x.is_meta or len(x) == 0 or is_functorch_wrapped_tensor(x):  # torch.func.vmap shows no values
+        return
+    if not is_binary(x[0]):  # which spares a look at all of it for each batch
         return
     if is_binary(x) and bool(x.min() < x.max()):
         raise DataError(

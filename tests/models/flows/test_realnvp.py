@@ -87,6 +87,12 @@ def test_units_of_the_data_only_shift_the_likelihood() -> None:
     assert torch.allclose(model.log_prob(100 * x + 7), plain - 3 * math.log(100), atol=1e-5)
 
 
+def test_the_score_is_the_gradient_that_torch_maps_over_examples() -> None:
+    model, x = flow(3).double(), torch.randn(5, 3, dtype=torch.float64)
+    mapped = torch.func.vmap(torch.func.grad(lambda row: model.log_prob(row.unsqueeze(0)).sum()))(x)
+    torch.testing.assert_close(model.score(x), mapped)
+
+
 def test_one_feature_has_no_halves() -> None:
     with pytest.raises(UsageError, match="at least 2"):
         RealNVP(1)
