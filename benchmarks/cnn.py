@@ -6,7 +6,7 @@ Ours is a fixed recipe, chosen on images held out of the training part: the defa
 It is run with five seeds, and its time is that of one run; the mean of its test accuracies must be at least 99.0 %. The
 peer is the example that PyTorch publishes for MNIST, written anew here without torchvision: two convolutions of 32 and
 64 filters, a pooling, 128 units, dropout, Adadelta at 1.0, a rate that falls by 0.7 per epoch, batches of 64 out of a
-DataLoader that normalises each image. It is trained until its test accuracy reaches 99.0 % after an epoch. Both learn
+DataLoader that normalizes each image. It is trained until its test accuracy reaches 99.0 % after an epoch. Both learn
 from all 60,000 images; only training is timed, not the evaluation of either. Ours runs between the peer's epochs, so
 that both see the same machine. With the wall-clock time of the whole call of ours, evaluations included, beside it.
 """
@@ -34,7 +34,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
 import deepcanon as dc
-from deepcanon.core import Labelled
+from deepcanon.core import Labeled
 from deepcanon.data import Dataset
 
 GOAL, SEEDS, MOST_EPOCHS, ASKED = 0.99, 5, 14, 12.0
@@ -55,9 +55,9 @@ class PeerNet(nn.Module):
 
 
 class Images(TorchDataset[tuple[Tensor, Tensor]]):
-    """Images normalised one by one as they are asked for, as a transform does it."""
+    """Images normalized one by one as they are asked for, as a transform does it."""
 
-    def __init__(self, part: Labelled) -> None:
+    def __init__(self, part: Labeled) -> None:
         self.part = part
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Images(TorchDataset[tuple[Tensor, Tensor]]):
 class Peer:
     """The example's training, epoch by epoch."""
 
-    data: Dataset[Labelled]
+    data: Dataset[Labeled]
     seconds: list[float] = field(default_factory=list)
     accuracy: float = 0.0
 
@@ -103,7 +103,7 @@ class Peer:
 class Ours:
     """Our recipe, one seed after another."""
 
-    data: Dataset[Labelled]
+    data: Dataset[Labeled]
     seconds: list[float] = field(default_factory=list)
     whole: list[float] = field(default_factory=list)
     accuracies: list[float] = field(default_factory=list)
@@ -128,7 +128,7 @@ def main() -> None:
     print(f"torch {torch.__version__}, {platform.machine()}, 2 threads; ours: cnn with {RECIPE}")
     data: Dataset[Any] = dc.load_data("mnist")
     parts = [data.split(part) for part in ("train", "valid")]
-    known = Labelled(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts]))
+    known = Labeled(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts]))
     data = replace(data, train=known, valid=None)
     ours, peer = Ours(data), Peer(data)
     while peer.accuracy < GOAL and len(peer.seconds) < MOST_EPOCHS:

@@ -12,9 +12,10 @@ import torch
 
 import deepcanon as dc
 from deepcanon import catalogue, laws, train
-from deepcanon.core import DataError, GraphBatch, Labelled, LabelledSequences, Model
+from deepcanon.core import DataError, GraphBatch, Labeled, LabeledSequences, Model
 from deepcanon.data import Dataset
-from deepcanon.train import Run, checkpoint
+from deepcanon.runs import checkpoint
+from deepcanon.train import Run
 
 MODELS = [entry.name for entry in catalogue.entries() if entry.module.startswith("deepcanon.")]
 
@@ -23,17 +24,17 @@ def kinds(cls: type[Model[Any]]) -> list[str]:
     """The kinds of laws that a model falls under."""
     model, batch = cls.example()
     found = ["contract"]
-    if hasattr(model, "predict") and isinstance(batch, Labelled) and not batch.y.is_floating_point():
+    if hasattr(model, "predict") and isinstance(batch, Labeled) and not batch.y.is_floating_point():
         found.append("classifier")
-    if all(hasattr(model, verb) for verb in ("encode", "decode", "log_prob")):
+    if all(hasattr(model, method) for method in ("encode", "decode", "log_prob")):
         found.append("latent")
-    elif all(hasattr(model, verb) for verb in ("encode", "decode")):
+    elif all(hasattr(model, method) for method in ("encode", "decode")):
         found.append("autoencoder")
     if hasattr(model, "log_prob") and model.support in ("binary", "categorical") and not hasattr(model, "generate"):
         found.append("discrete")
     if hasattr(model, "energy"):
         found.append("energy")
-    if hasattr(model, "log_prob") and model.support == "real" and getattr(model, "evidence", "") == "exact":
+    if hasattr(model, "log_prob") and model.support == "real" and getattr(model, "likelihood_kind", "") == "exact":
         found += ["continuous", "sampler"]
     if hasattr(model, "to_latent"):
         found.append("flow")
@@ -41,7 +42,7 @@ def kinds(cls: type[Model[Any]]) -> list[str]:
         found.append("score")
     if hasattr(model, "posterior") and hasattr(model, "reverse"):
         found.append("diffusion")
-    if isinstance(batch, LabelledSequences) or hasattr(model, "generate"):
+    if isinstance(batch, LabeledSequences) or hasattr(model, "generate"):
         found.append("sequence")
     if hasattr(model, "attention_maps") and hasattr(model, "read"):
         found.append("attention")

@@ -2,7 +2,7 @@
 
 ``models/<family>/<name>.py`` and ``methods/<name>.py`` hold one model each, found by its file's name; a leading
 underscore marks what a family shares. Other packages add models through the entry-point group ``deepcanon.models``.
-``insight/<name>.py`` and ``studies/<name>.py`` hold an insight or a study where a function called as the file is
+``insights/<name>.py`` and ``studies/<name>.py`` hold an insight or a study where a function called as the file is
 returns a ``Finding``. Listing reads the files as text, so that it needs no torch.
 """
 
@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from deepcanon.core import Model
-    from deepcanon.pictures.finding import Finding
+    from deepcanon.core.finding import Finding
 
 GROUP = "deepcanon.models"
 
 Question = Literal["insight", "study"]
 """What gives a finding: an insight looks at one model, a study trains many times."""
 
-FOLDERS: dict[Question, str] = {"insight": "insight", "study": "studies"}
+FOLDERS: dict[Question, str] = {"insight": "insights", "study": "studies"}
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,10 @@ from torch import Generator, Tensor
 from torch.distributions import Distribution
 
 from deepcanon.catalogue import find
-from deepcanon.core import SIZES, Batch, Model, UsageError, arguments_of, at_rest, verbs, with_sizes
+from deepcanon.core import SIZES, Batch, Model, UsageError, arguments_of, eval_mode, methods_of, with_sizes
+from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.spec import is_model
 from deepcanon.data import batches, from_tensors
-from deepcanon.nn.checks import at_least, one_of
 from deepcanon.train import fit, randomness
 
 ROWS = 1024
@@ -65,9 +65,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     standard: ClassVar[str]
     needs: ClassVar[tuple[str, ...]]
-    """The verbs that a model must have."""
+    """The methods that a model must have."""
     model_: Any
-    """The trained model, which has these verbs."""
+    """The trained model, which has these methods."""
 
     def __init__(
         self,
@@ -121,13 +121,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         one_of(("float64", "float32"), dtype=self.dtype)
         cls = self._class()
         if not any(is_model(parameter.annotation) for parameter in arguments_of(cls).values()):
-            self._check_verbs(cls)
+            self._check_methods(cls)
         data = from_tensors(self._tensor(x), y, name="X")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with randomness.kept():
             randomness.seed_torch(seed)
             model = _built(cls, self.arguments or {}, data.sizes).to(getattr(torch, self.dtype))
-        self._check_verbs(model)  # a method has those of the model that it wraps, which only now is known
+        self._check_methods(model)  # a method has those of the model that it wraps, which only now is known
         settings = ("epochs", "steps", "batch_size", "optimizer", "lr", "schedule", "clip", "device")
         fit(model, data, quiet=True, seed=seed, **{name: getattr(self, name) for name in settings})
         self.model_ = model.cpu().eval()
@@ -136,7 +136,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         """What the trained model says of each row."""
         check_is_fitted(self)
         x = Batch(self._tensor(validate_data(self, X, reset=False, dtype=self.dtype)))
-        with at_rest(self.model_):
+        with eval_mode(self.model_):
             rows: NDArray[Any] = torch.cat([ask(part.x) for part in batches(x, ROWS)]).numpy()
         return rows
 
@@ -151,12 +151,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _class(self) -> type[Model[Any]]:
         return _found(self.standard if self.model is None else self.model)
 
-    def _check_verbs(self, model: Model[Any] | type[Model[Any]]) -> None:
-        missing = [verb for verb in self.needs if verb not in verbs(model)]
+    def _check_methods(self, model: Model[Any] | type[Model[Any]]) -> None:
+        missing = [method for method in self.needs if method not in methods_of(model)]
         if missing:
             raise UsageError(
                 f"{type(self).__name__} needs a model that can {' and '.join(missing)}; {model.name()} has "
-                f"{', '.join(verbs(model)) or 'no verb'}"
+                f"{', '.join(methods_of(model)) or 'no method'}"
             )
 
 
@@ -198,7 +198,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
 class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
     """A regressor around any model that predicts real numbers, by itself ``mlp``; see :class:`Estimator`.
 
-    Targets are learned in the units they come in; :class:`sklearn.compose.TransformedTargetRegressor` standardises
+    Targets are learned in the units they come in; :class:`sklearn.compose.TransformedTargetRegressor` standardizes
     them.
 
     >>> import numpy as np
@@ -232,7 +232,7 @@ class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
 class Density(DensityMixin, Estimator):  # type: ignore[misc]
     """A density around any model that has ``log_prob``, by itself ``gaussian_mixture``; see :class:`Estimator`.
 
-    What the logarithms are, exact or a bound, the trained model says: ``density.model_.evidence``.
+    What the logarithms are, exact or a bound, the trained model says: ``density.model_.likelihood_kind``.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
@@ -260,13 +260,13 @@ class Density(DensityMixin, Estimator):  # type: ignore[misc]
         """The mean log-density of the rows in nats."""
         return float(self.score_samples(X).mean())
 
-    @available_if(lambda self: "sample" in verbs(getattr(self, "model_", None) or self._class()))  # type: ignore[untyped-decorator]
+    @available_if(lambda self: "sample" in methods_of(getattr(self, "model_", None) or self._class()))  # type: ignore[untyped-decorator]
     def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
         """New rows, (n_samples, features)."""
         check_is_fitted(self)
         at_least(1, n_samples=n_samples)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        with at_rest(self.model_):
+        with eval_mode(self.model_):
             drawn = self.model_.sample(n_samples, generator=Generator().manual_seed(seed))
         rows: NDArray[Any] = drawn.flatten(1).to(getattr(torch, self.dtype)).numpy()
         return rows
@@ -290,7 +290,7 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):  # 
         """Learn to encode the rows of ``X``; there is no ``y`` to it."""
         rows = np.asarray(validate_data(self, X, dtype=self.dtype, ensure_min_samples=2))
         self._train(rows)
-        with at_rest(self.model_):
+        with eval_mode(self.model_):
             self._n_features_out = _mean(self.model_.encode(self._tensor(rows[:1]))).flatten(1).shape[1]
         return self
 

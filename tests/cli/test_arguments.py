@@ -11,10 +11,10 @@ from torch import nn
 from deepcanon import catalogue
 from deepcanon.cli import arguments
 from deepcanon.cli.arguments import describe_type, read_options, read_value, wanted
-from deepcanon.core import Labelled, Model, Terms, UsageError
+from deepcanon.core import Labeled, Model, Terms, UsageError
 
 
-class Net(Model[Labelled]):
+class Net(Model[Labeled]):
     """A model with every kind of argument."""
 
     def __init__(
@@ -33,14 +33,14 @@ class Net(Model[Labelled]):
         self.scale = nn.Parameter(torch.ones(features))
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
-        return cls(features=2), Labelled(torch.ones(4, 2), torch.zeros(4, dtype=torch.long))
+    def example(cls) -> tuple[Self, Labeled]:
+        return cls(features=2), Labeled(torch.ones(4, 2), torch.zeros(4, dtype=torch.long))
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return {"loss": (self.scale * batch.x).square().mean()}
 
 
-class Wrapper(Model[Labelled]):
+class Wrapper(Model[Labeled]):
     """A model that wraps another, and cannot do without a strength."""
 
     def __init__(self, model: Model[Any], strength: float, second: Model[Any] | None = None) -> None:
@@ -48,11 +48,11 @@ class Wrapper(Model[Labelled]):
         self.model = model
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         net, batch = Net.example()
         return cls(net, 1.0), batch
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return self.model.loss(batch)
 
 

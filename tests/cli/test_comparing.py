@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deepcanon.cli.comparing import contender
+from deepcanon.cli.comparing import candidate
+from deepcanon.comparison.sentences import compare_command, run_commands
 from deepcanon.core import UsageError
-from deepcanon.studies.words import compare_command, run_commands
 from deepcanon.train import Run
 
 Call = Callable[..., Any]
@@ -71,8 +71,8 @@ def test_the_commands_of_the_report_repeat_its_runs(
     compared: tuple[Path, dict[str, Any]], call: Call, tmp_path: Path
 ) -> None:
     out, answer = compared
-    contenders = [contender(name) for name in answer["request"]["models"]]
-    commands = run_commands(answer, contenders)  # type: ignore[arg-type]
+    candidates = [candidate(name) for name in answer["request"]["models"]]
+    commands = run_commands(answer, candidates)  # type: ignore[arg-type]
     assert len(commands) == 3
     for place, (command, entry) in enumerate(zip(commands, answer["runs"], strict=True)):
         _, *words = shlex.split(command)
@@ -92,7 +92,7 @@ def test_people_see_tables_by_question_and_what_did_not_work(iris: Path, tmp_pat
     assert "[1/2] gaussian on" in answer.stdout
     assert "Densities and samplers" in answer.stdout
     assert "(exact)" in answer.stdout
-    assert "mlp did not work: mlp learns from labelled examples" in answer.stdout
+    assert "mlp did not work: mlp learns from labeled examples" in answer.stdout
     assert str(tmp_path / "out" / "report.html") in answer.stdout.replace("\n", "")
 
 
@@ -103,7 +103,7 @@ def test_wrong_usage_is_said_before_anything_is_trained(iris: Path, tmp_path: Pa
         (["vae:latent"], "NAME:argument=value"),
         (["vae:latent=many"], "latent takes a whole number"),
         (["gaussian", "gaussian"], "given twice"),
-        (["mlp"], "labelled"),
+        (["mlp"], "labeled"),
         (["gaussian", "--budget", "-1"], "must be positive"),
     ):
         answer = call("compare", *words, "--data", iris, "--out", tmp_path / "out")
@@ -113,10 +113,10 @@ def test_wrong_usage_is_said_before_anything_is_trained(iris: Path, tmp_path: Pa
 
 
 def test_arguments_are_read_by_the_constructor_of_the_model() -> None:
-    found = contender("vae:hidden=64/32,likelihood=bernoulli")
+    found = candidate("vae:hidden=64/32,likelihood=bernoulli")
     assert found.arguments == {"hidden": (64, 32), "likelihood": "bernoulli"}
     with pytest.raises(UsageError, match="one of gaussian, bernoulli"):
-        contender("vae:likelihood=cauchy")
+        candidate("vae:likelihood=cauchy")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -131,7 +131,7 @@ def test_interrupted_between_trainings_it_says_how_to_go_on(
 
     words = ("compare", "gaussian", "--data", iris, "--out", tmp_path / "out")
     with monkeypatch.context() as patch:
-        patch.setattr("deepcanon.studies.compare.measure", interrupt)
+        patch.setattr("deepcanon.comparison.job.measure", interrupt)
         answer = call(*words)
     assert answer.code == 128 + number
     assert "the same command goes on" in answer.stdout
@@ -156,7 +156,7 @@ def test_a_signal_stops_it_and_the_same_command_goes_on(tmp_path: Path, call: Ca
         str(out),
     ]
     process = subprocess.Popen([sys.executable, "-m", "deepcanon", *words], stdout=subprocess.PIPE, text=True)
-    log = out / "vae-dequantised" / "seed-0" / "log.jsonl"
+    log = out / "vae-dequantized" / "seed-0" / "log.jsonl"
     for _ in range(600):
         if log.is_file() and log.stat().st_size > 1000:
             break

@@ -15,7 +15,7 @@ from torch import nn
 import deepcanon
 from deepcanon import catalogue
 from deepcanon.core import Batch, Model
-from deepcanon.pictures.finding import Finding
+from deepcanon.core.finding import Finding
 from deepcanon.pictures.style import new_figure
 
 Call = Callable[..., Any]
@@ -45,14 +45,14 @@ def brightness(batch: Batch, *, by: Literal["mean", "max"] = "mean") -> Finding:
     return Finding({"value": float(getattr(batch.x, by)()), "shape": list(batch.x.shape)}, new_figure(1, 1), ())
 
 
-def rivals(mlp: type[Model[Any]], gan: type[Model[Any]], *, sizes: tuple[int, ...] = (1,), seed: int = 0) -> Finding:
+def baselines(mlp: type[Model[Any]], gan: type[Model[Any]], *, sizes: tuple[int, ...] = (1,), seed: int = 0) -> Finding:
     """Which of two is better."""
     return Finding({"models": [mlp.name(), gan.name()], "sizes": list(sizes), "seed": seed}, new_figure(1, 1), ("So.",))
 
 
 QUESTIONS: dict[str, dict[str, Callable[..., Finding]]] = {
     "insight": {"spread": spread, "path_of": path_of, "brightness": brightness},
-    "study": {"rivals": rivals},
+    "study": {"baselines": baselines},
 }
 
 
@@ -70,42 +70,42 @@ def planted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    path = tmp_path / "grey.png"
+    path = tmp_path / "gray.png"
     Image.new("L", (5, 4), 51).save(path)
     return path
 
 
 def test_without_a_name_all_are_listed(call: Call) -> None:
-    assert "rivals" in call("study").stdout
+    assert "baselines" in call("study").stdout
     assert call("insight", "--json").json["insights"][0] == {"name": "spread", "summary": "How far answers spread."}
 
 
 def test_a_study_gets_its_models_by_name_and_its_options(call: Call) -> None:
-    answer = call("study", "rivals", "--sizes", "2,3", "--seed", "7", "--json")
+    answer = call("study", "baselines", "--sizes", "2,3", "--seed", "7", "--json")
     assert answer.code == 0, answer.stderr
     numbers = {"models": ["mlp", "gan"], "sizes": [2, 3], "seed": 7}
     assert answer.json == {
-        "study": "rivals", "says": ["So."], "numbers": numbers,
-        "picture": "studies/rivals/rivals.png", "table": "studies/rivals/rivals.json",
+        "study": "baselines", "says": ["So."], "numbers": numbers,
+        "picture": "studies/baselines/baselines.png", "table": "studies/baselines/baselines.json",
     }  # fmt: skip
-    assert json.loads(Path("studies/rivals/rivals.json").read_text()) == numbers
-    assert Path("studies/rivals/rivals.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads(Path("studies/baselines/baselines.json").read_text()) == numbers
+    assert Path("studies/baselines/baselines.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_second_study_finds_a_free_folder_and_nothing_is_overwritten_unasked(call: Call) -> None:
-    assert call("study", "rivals").stdout == (
-        "So.\nThe figure is studies/rivals/rivals.png, its numbers are in studies/rivals/rivals.json.\n"
+    assert call("study", "baselines").stdout == (
+        "So.\nThe figure is studies/baselines/baselines.png, its numbers are in studies/baselines/baselines.json.\n"
     )
-    assert call("study", "rivals", "--json").json["picture"] == "studies/rivals-2/rivals.png"
+    assert call("study", "baselines", "--json").json["picture"] == "studies/baselines-2/baselines.png"
     Path("mine").mkdir()
-    Path("mine/rivals.json").write_text("mine")
-    refused = call("study", "rivals", "--out", "mine")
+    Path("mine/baselines.json").write_text("mine")
+    refused = call("study", "baselines", "--out", "mine")
     assert (refused.code, refused.stderr.count("\n")) == (2, 1)
     assert "already there" in refused.stderr
-    assert Path("mine/rivals.json").read_text() == "mine"
-    assert not Path("mine/rivals.png").exists()
-    assert call("study", "rivals", "--out", "mine", "--overwrite").code == 0
-    assert "models" in Path("mine/rivals.json").read_text()
+    assert Path("mine/baselines.json").read_text() == "mine"
+    assert not Path("mine/baselines.png").exists()
+    assert call("study", "baselines", "--out", "mine", "--overwrite").code == 0
+    assert "models" in Path("mine/baselines.json").read_text()
 
 
 def test_an_insight_looks_at_the_held_out_data_of_a_run(call: Call, runs: Path) -> None:
@@ -146,21 +146,21 @@ def test_an_insight_without_a_model_looks_at_an_image_or_at_data(call: Call, ima
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["study", "rivalls"], "there is no study 'rivalls'; did you mean rivals?"),
+        (["study", "residualls"], "there is no study 'residualls'; did you mean residuals?"),
         (["study", "zzz"], "there is no study 'zzz'; 'deepcanon study' shows all"),
         (["study", "--seed", "3"], "the name comes first: deepcanon study NAME --seed"),
-        (["study", "rivals", "--sizes", "a"], "--sizes takes whole numbers with commas between them, got 'a'"),
-        (["study", "rivals", "--size", "1"], "rivals takes no --size; did you mean --sizes?"),
+        (["study", "baselines", "--sizes", "a"], "--sizes takes whole numbers with commas between them, got 'a'"),
+        (["study", "baselines", "--size", "1"], "baselines takes no --size; did you mean --sizes?"),
         (["insight", "sprad"], "there is no insight 'sprad'; did you mean spread?"),
         (["insight", "spread"], "spread looks at which model?"),
         (["insight", "spread", "nowhere/run"], "there is no model 'nowhere/run'"),
         (["insight", "spread", "."], ". is no run: it has no run.json"),
-        (["insight", "spread", "grey.png"], "spread looks at a model: give the folder of a run"),
+        (["insight", "spread", "gray.png"], "spread looks at a model: give the folder of a run"),
         (["insight", "spread", "--power", "2"], "spread looks at which model?"),
         (["insight", "brightness"], "brightness looks at which examples?"),
         (["insight", "brightness", "mlp"], "brightness needs no model; name an image"),
         (["insight", "brightness", "--data", "digits", "--by", "min"], "--by takes one of mean, max, got 'min'"),
-        (["insight", "brightness", "grey.png", "--bye", "max"], "brightness takes no --bye; did you mean --by?"),
+        (["insight", "brightness", "gray.png", "--bye", "max"], "brightness takes no --bye; did you mean --by?"),
     ],
 )
 def test_wrong_use_is_one_sentence(call: Call, image: Path, words: list[str], sentence: str) -> None:
@@ -168,7 +168,7 @@ def test_wrong_use_is_one_sentence(call: Call, image: Path, words: list[str], se
     assert answer.code == 2
     assert sentence in answer.stderr
     assert answer.stderr.count("\n") == 1
-    assert sorted(path.name for path in Path.cwd().iterdir()) == ["grey.png"]
+    assert sorted(path.name for path in Path.cwd().iterdir()) == ["gray.png"]
 
 
 def test_wrong_options_of_a_run_and_of_an_untrained_model(call: Call, runs: Path) -> None:

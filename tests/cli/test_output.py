@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deepcanon.cli.output import Output, as_json
+from deepcanon.cli.output import Output
+from deepcanon.core.files import as_json
 
 
 def test_json_stands_alone_and_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from torch import nn
 from deepcanon import catalogue
 from deepcanon.cli.arguments import Wanted
 from deepcanon.cli.suits import check_suits, default_data, mismatch
-from deepcanon.core import AnyBatch, GraphBatch, Labelled, Model, Sequences, Terms, UsageError
+from deepcanon.core import AnyBatch, GraphBatch, Labeled, Model, Sequences, Terms, UsageError
 from deepcanon.core.turn import B
 from deepcanon.data import from_tensors, load_data
 
@@ -40,17 +40,17 @@ class Texts(Of[Sequences]):
         super().__init__()
 
 
-class Regression(Of[Labelled]):
+class Regression(Of[Labeled]):
     def __init__(self, features: int, targets: int) -> None:
         super().__init__()
 
 
-class Volumes(Of[Labelled]):
+class Volumes(Of[Labeled]):
     def __init__(self, features: int, ratings: int) -> None:
         super().__init__()
 
 
-class Halves(Of[Labelled]):
+class Halves(Of[Labeled]):
     def __init__(self, features: int, classes: Literal[2] = 2) -> None:
         super().__init__()
 
@@ -64,8 +64,8 @@ NUMBERS = from_tensors(torch.zeros(6, 2), torch.rand(6), name="houses")
     [
         (Graphs, "digits", "Graphs learns from graphs; digits gives images"),
         (Texts, "karate", "Texts learns from sequences; karate gives a graph"),
-        (MLP, "text", "mlp learns from labelled examples; text gives text without labels"),
-        (MLP, "eight-gaussians", "mlp learns from labelled examples; eight-gaussians gives points without labels"),
+        (MLP, "text", "mlp learns from labeled examples; text gives text without labels"),
+        (MLP, "eight-gaussians", "mlp learns from labeled examples; eight-gaussians gives points without labels"),
         (VAE, "karate", "vae learns from examples; karate gives a graph"),
         (Regression, "moons", "Regression learns numbers; moons gives classes"),
         (Volumes, "moons", "Volumes needs ratings, which moons does not have"),
@@ -104,7 +104,7 @@ def test_data_that_come_along_are_chosen_by_what_the_model_learns_from(cls: type
 
 
 def test_where_nothing_suits_data_must_be_given() -> None:
-    with pytest.raises(UsageError, match="Volumes learns from labelled examples, and none that suit"):
+    with pytest.raises(UsageError, match="Volumes learns from labeled examples, and none that suit"):
         default_data(Wanted(Volumes, {}))
 
 

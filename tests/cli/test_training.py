@@ -12,7 +12,7 @@ import torch
 
 import deepcanon as dc
 from deepcanon import catalogue
-from deepcanon.core import AnyBatch, Labelled, Model, Terms
+from deepcanon.core import AnyBatch, Labeled, Model, Terms
 from deepcanon.core.turn import B
 from deepcanon.data import load_rows
 from deepcanon.train import Run
@@ -113,7 +113,7 @@ def test_a_method_wraps_a_model_chosen_by_name(call: Call, tmp_path: Path, finda
                 "model": "mlp",
                 "arguments": {
                     "features": 64, "classes": 10, "targets": None, "hidden": [8, 4], "activation": "tanh",
-                    "dropout": 0.0, "head": None, "initialise": None,
+                    "dropout": 0.0, "head": None, "initialize": None,
                 },
             },
         },
@@ -124,7 +124,7 @@ def test_a_method_wraps_a_model_chosen_by_name(call: Call, tmp_path: Path, finda
     assert answer.json["test"]["loss"] == pytest.approx(2 * plain["loss"], rel=1e-6)
     wrong = call("train", "scaled", *words, "--data", "karate")
     assert wrong.code == 2
-    assert wrong.stderr == "deepcanon: mlp learns from labelled examples; karate gives a graph\n"
+    assert wrong.stderr == "deepcanon: mlp learns from labeled examples; karate gives a graph\n"
     bare = call("train", "scaled", "--factor", "1").stderr
     assert bare == "deepcanon: Scaled needs --model (the name of a model or the folder of a run)\n"
 
@@ -144,7 +144,7 @@ def test_a_method_wraps_a_model_chosen_by_name(call: Call, tmp_path: Path, finda
         (["mlp", "--features", "3"], "features is 64 in digits, but 3 was given"),
         (["mlp", "--data", "digitz"], "there are no data 'digitz'; did you mean digits?"),
         (["mlp", "--data", "missing.csv"], "there is no file missing.csv"),
-        (["mlp", "--data", "karate"], "mlp learns from labelled examples; karate gives a graph"),
+        (["mlp", "--data", "karate"], "mlp learns from labeled examples; karate gives a graph"),
         (["mlp", "--target", "price"], "--target price is a column of which file? Add --data FILE.csv"),
         (["mlp", "digits"], "what is 'digits'?"),
         (["--hidden", "8", "mlp"], "the name of the model comes first"),
@@ -212,7 +212,7 @@ def test_a_file_that_has_changed_since_counts_as_new(call: Call, tmp_path: Path)
     assert answer["train"] == {}
     saved = Run.open(run).info["data"]["preprocessing"]
     everything = load_rows(str(table), saved)
-    assert isinstance(everything, Labelled)
+    assert isinstance(everything, Labeled)
     assert len(everything) == 41
     assert answer["test"] == pytest.approx(dc.evaluate(dc.load(run), everything), rel=1e-6)
 

@@ -12,9 +12,9 @@ import torch
 
 import deepcanon as dc
 from deepcanon import catalogue
-from deepcanon.cli.comparing import contender
+from deepcanon.cli.comparing import candidate
+from deepcanon.comparison.sentences import run_commands
 from deepcanon.core import Model, SemiBatch
-from deepcanon.studies.words import run_commands
 from deepcanon.train import Run
 
 Call = Callable[..., Any]
@@ -22,7 +22,7 @@ Call = Callable[..., Any]
 METHODS = [
     entry.name
     for entry in catalogue.entries()
-    if entry.family == "methods" and not issubclass(catalogue.find(entry.name).eats(), SemiBatch)
+    if entry.family == "methods" and not issubclass(catalogue.find(entry.name).batch_type(), SemiBatch)
 ]
 
 
@@ -87,18 +87,18 @@ def test_a_run_that_does_not_suit_is_refused_in_one_sentence(call: Call, tmp_pat
     assert "moons has labels only: say moons:labels=8" in wrong.stderr
     wrong = call("train", "fixmatch", "--model", "mlp", "--data", "karate")
     assert wrong.stderr == (
-        "deepcanon: fixmatch learns from labelled examples beside unlabelled ones; karate gives a graph\n"
+        "deepcanon: fixmatch learns from labeled examples beside unlabeled ones; karate gives a graph\n"
     )
 
 
-def test_few_labels_are_shown_beside_what_learns_without_the_unlabelled_examples(call: Call, tmp_path: Path) -> None:
+def test_few_labels_are_shown_beside_what_learns_without_the_unlabeled_examples(call: Call, tmp_path: Path) -> None:
     run = tmp_path / "run"
     words = ["--model", "mlp", "--model.hidden", "16", "--steps", "20", "--threads", "1"]
-    answer = call("train", "consistency", *words, "--data", "moons:labels=6", "--out", run, "--json")
+    answer = call("train", "pi_model", *words, "--data", "moons:labels=6", "--out", run, "--json")
     assert answer.code == 0, answer.stderr
-    rivals = ["supervised", "supervised, same augmentation", "LabelSpreading (scikit-learn)", "consistency"]
-    assert list(answer.json["beside"]) == rivals
-    assert answer.json["beside"]["consistency"] == pytest.approx(answer.json["test"]["accuracy"])
+    baselines = ["supervised", "supervised, same augmentation", "LabelSpreading (scikit-learn)", "pi_model"]
+    assert list(answer.json["beside"]) == baselines
+    assert answer.json["beside"]["pi_model"] == pytest.approx(answer.json["test"]["accuracy"])
     assert (run / "pictures" / "beside.png").is_file()
     assert call("evaluate", run, "--json").json["beside"] == answer.json["beside"]
     assert call("evaluate", run, "--data", "moons", "--json").json["test"] == answer.json["test"]
@@ -120,7 +120,7 @@ def test_methods_are_compared_with_plain_models(call: Call, tmp_path: Path) -> N
     answer = call("compare", method, "softmax_regression", *words)
     assert answer.code == 0, answer.stderr
     assert [entry["error"] for entry in answer.json["runs"]] == [None, None]
-    commands = run_commands(answer.json, [contender(method), contender("softmax_regression")])
+    commands = run_commands(answer.json, [candidate(method), candidate("softmax_regression")])
     assert "--model mlp --model.hidden 4 --weight 0.5" in commands[0]
 
 

@@ -1,4 +1,4 @@
-"""Batch normalisation in training and in evaluation, and of a batch that has no variance."""
+"""Batch normalization in training and in evaluation, and of a batch that has no variance."""
 
 import pytest
 import torch

@@ -21,11 +21,11 @@ def test_bits_are_numpys_and_give_the_class_back() -> None:
 
 
 def test_two_outputs_tell_four_quadrants_apart_unless_a_bit_asks_for_exclusive_or() -> None:
-    """Where neighbours in a square differ in one bit each unit has a linear task; else one of them has XOR."""
+    """Where neighbors in a square differ in one bit each unit has a linear task; else one of them has XOR."""
     generator = torch.Generator().manual_seed(0)
     cloud = torch.arange(400) % 4  # in the order 00 01 11 10 around the square
-    centres = torch.tensor([[-1.0, -1.0], [-1.0, 1.0], [1.0, 1.0], [1.0, -1.0]])
-    x = centres[cloud] + 0.2 * torch.randn(400, 2, generator=generator)
+    centers = torch.tensor([[-1.0, -1.0], [-1.0, 1.0], [1.0, 1.0], [1.0, -1.0]])
+    x = centers[cloud] + 0.2 * torch.randn(400, 2, generator=generator)
 
     def share_right(code_of_cloud: Tensor) -> float:
         y = code_of_cloud[cloud]

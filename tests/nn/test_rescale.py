@@ -1,17 +1,17 @@
-"""Rescaling: what the data's centre and spread are, and a map that goes there and back."""
+"""Rescaling: what the data's center and spread are, and a map that goes there and back."""
 
 import numpy as np
 import torch
 
 from deepcanon.core import Batch
-from deepcanon.nn.rescale import Rescale, centre_and_spread
+from deepcanon.nn.rescale import Rescale, mean_and_std
 
 
-def test_centre_and_spread_are_numpys_in_any_batches() -> None:
+def test_center_and_spread_are_numpys_in_any_batches() -> None:
     x = 3 + 5 * torch.randn(101, 2, 2, generator=torch.Generator().manual_seed(0))
     rows = x.flatten(1).double().numpy()
-    centre, spread = centre_and_spread([Batch(x[:40]), Batch(x[40:])])
-    np.testing.assert_allclose(centre.numpy(), rows.mean(0), rtol=1e-12)
+    center, spread = mean_and_std([Batch(x[:40]), Batch(x[40:])])
+    np.testing.assert_allclose(center.numpy(), rows.mean(0), rtol=1e-12)
     np.testing.assert_allclose(spread.item(), np.sqrt(rows.var(0).mean()), rtol=1e-12)
 
 

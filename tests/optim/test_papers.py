@@ -1,6 +1,6 @@
 """The updates of the papers, written out, against torch's and ours: where they agree and where they do not.
 
-Each line of the table in docs/optimisers.md stands on a test of this file.
+Each line of the table in docs/optimizers.md stands on a test of this file.
 """
 
 import itertools
@@ -34,7 +34,7 @@ def falling(step: int) -> float:
 
 
 def walked(text: str, rate: Rate = level) -> list[Tensor]:
-    """Where an optimiser by name goes from the start, step by step."""
+    """Where an optimizer by name goes from the start, step by step."""
     weight = nn.Parameter(START.clone())
     opt = optimizer(text, [weight], LR)
     path = []

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # what optimisers and pictures import at first use is imported once, before the forks
+import torch._dynamo  # what optimizers and pictures import at first use is imported once, before the forks
 
 import deepcanon as dc
 import deepcanon.pictures
 from deepcanon.core import Model, Terms
-from deepcanon.train import Observer, Trainer, checkpoint
-from deepcanon.train.run import Run
+from deepcanon.runs import checkpoint
+from deepcanon.runs.folder import Run
+from deepcanon.train import Observer, Trainer
 
 STEPS, SAVE_EVERY = 160, 7
 DATA = dc.load_data("digits")
@@ -87,7 +88,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     """The final weights and everything in the last checkpoint, as bits."""
     tensors = Run.open(folder).read_weights()
     last = checkpoint.latest(folder / "checkpoints").state
-    from deepcanon.train.tree import flatten
+    from deepcanon.runs.tree import flatten
 
     _, state = flatten({key: last[key] for key in ("model", "players", "random", "average")})
     return {**tensors, **state}

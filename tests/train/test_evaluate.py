@@ -35,8 +35,8 @@ def test_few_examples_say_of_a_lower_bound_what_many_say() -> None:
 def test_what_is_no_bound_is_measured_once_and_bounds_of_many_examples_are_too() -> None:
     model, _ = Counted.example()
     x: Tensor = torch.zeros(40, 2)
-    for evidence, wanted in (("exact", 40), ("estimate", 40), ("lower", 80)):
-        model.seen, model.evidence = [], evidence  # type: ignore[assignment]
+    for kind, wanted in (("exact", 40), ("estimate", 40), ("lower bound", 80)):
+        model.seen, model.likelihood_kind = [], kind  # type: ignore[assignment]
         dc.evaluate(model, Batch(x), draws=100)
         assert sum(model.seen) == wanted
     model.seen = []

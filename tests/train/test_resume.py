@@ -18,7 +18,8 @@ from PIL import Image
 import deepcanon as dc
 from deepcanon.core import Batch, DataError, Terms, UsageError
 from deepcanon.core.toy import Toy
-from deepcanon.train import Run, checkpoint
+from deepcanon.runs import checkpoint
+from deepcanon.train import Run
 
 KILLS = 10
 

@@ -17,14 +17,15 @@ from PIL import Image
 from torch import nn
 
 import deepcanon as dc
-from deepcanon.core import Batch, DivergenceError, Labelled, Model, Recipe, Terms, UsageError
+from deepcanon.core import Batch, DivergenceError, Labeled, Model, Recipe, Terms, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.data import Dataset
-from deepcanon.train import Observer, Run, Settings, Stopped, Trainer, checkpoint
+from deepcanon.runs import checkpoint
+from deepcanon.train import Observer, Run, Settings, Stopped, Trainer
 from deepcanon.train.randomness import seed_from
 
 
-class Classifier(Model[Labelled]):
+class Classifier(Model[Labeled]):
     """A small network with dropout, for trainings that draw random numbers."""
 
     recipe = Recipe(lr=0.01, batch_size=16, epochs=3)
@@ -35,11 +36,11 @@ class Classifier(Model[Labelled]):
         self.net = nn.Sequential(nn.Linear(features, 16), nn.ReLU(), nn.Dropout(dropout), self.last)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.randn(70, 2, generator=torch.Generator().manual_seed(0))
-        return cls(), Labelled(x, (x[:, 0] > 0).long())
+        return cls(), Labeled(x, (x[:, 0] > 0).long())
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return {"cross_entropy": nn.functional.cross_entropy(self.net(batch.x), batch.y)}
 
     def predict(self, x: torch.Tensor, how: str = "mode", generator: Any = None) -> torch.Tensor:
@@ -159,7 +160,7 @@ def test_watching_accuracy_means_more_is_better() -> None:
 
 def test_validation_is_carved_by_seed_and_test_data_steer_nothing() -> None:
     _, data = setting()
-    one, two, other = data.carved(0), data.carved(0), data.carved(1)
+    one, two, other = data.with_validation_split(0), data.with_validation_split(0), data.with_validation_split(1)
     assert torch.equal(one.split("valid").x, two.split("valid").x)
     assert not torch.equal(one.split("valid").x, other.split("valid").x)
     assert len(one.train) + len(one.split("valid")) == 70
@@ -367,7 +368,7 @@ def test_another_optimizer_brings_its_own_rate() -> None:
 
 
 def test_data_of_the_wrong_kind_are_refused() -> None:
-    with pytest.raises(UsageError, match="Classifier learns from labelled examples; tensors gives examples"):
+    with pytest.raises(UsageError, match="Classifier learns from labeled examples; tensors gives examples"):
         dc.fit(Classifier(), dc.from_tensors(torch.zeros(8, 2)), quiet=True)
 
 
@@ -390,7 +391,7 @@ def test_a_surrogate_is_watched_by_its_metrics_never_by_its_loss() -> None:
     assert result.weights.startswith("best by validation accuracy")
 
     class Mute(Surrogate):
-        def metrics(self, batch: Labelled) -> Terms:
+        def metrics(self, batch: Labeled) -> Terms:
             return {}
 
     with pytest.raises(UsageError, match="cannot watch 'a metric'"):
@@ -412,8 +413,8 @@ def test_what_is_refused_before_the_first_step_leaves_no_run(tmp_path: Path) -> 
     dc.fit(Classifier(), data, out=folder, quiet=True, epochs=1)
 
 
-@pytest.mark.parametrize("moment", ["begin", "save", "born"])
-def test_a_run_killed_while_it_is_born_is_in_no_ones_way(
+@pytest.mark.parametrize("moment", ["begin", "save", "commit"])
+def test_a_run_killed_before_it_is_committed_is_in_no_ones_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     class Killed(BaseException):

@@ -16,7 +16,7 @@ from deepcanon.cli import (
     findings,
     look,
     microscope,
-    neighbours,
+    neighbors,
     show,
     training,
     unwrapping,
@@ -102,7 +102,7 @@ app.command("evaluate", rich_help_panel=TRAIN)(training.evaluate)
 app.command("predict", rich_help_panel=USE)(using.predict)
 app.command("sample", rich_help_panel=USE)(using.sample)
 app.command("generate", rich_help_panel=USE)(using.generate)
-app.command("nearest", rich_help_panel=USE)(neighbours.nearest)
+app.command("nearest", rich_help_panel=USE)(neighbors.nearest)
 app.command("export", rich_help_panel=USE)(using.export)
 app.command("unwrap", rich_help_panel=USE)(unwrapping.unwrap)
 app.command("check", rich_help_panel=USE)(checking.check)

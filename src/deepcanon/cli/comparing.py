@@ -18,8 +18,8 @@ from deepcanon.cli.training import Threads, use_threads
 
 if TYPE_CHECKING:
     from deepcanon.cli.arguments import Wanted
-    from deepcanon.studies.compare import Contender
-    from deepcanon.studies.tables import Row, Section
+    from deepcanon.comparison.job import Candidate
+    from deepcanon.comparison.tables import Row, Section
 
 
 def compare(
@@ -41,24 +41,24 @@ def compare(
 ) -> None:
     """Train several models on the same data and write a report that says which fits best.
 
-    Each gets the form of the data that it models: images as zeros and ones, or dequantised. Broken off, the same
+    Each gets the form of the data that it models: images as zeros and ones, or dequantized. Broken off, the same
     command goes on where it was; what is finished is kept.
     """
-    from deepcanon.studies.compare import compare as run_all
-    from deepcanon.studies.report import write_report
-    from deepcanon.studies.tables import failures, sections
-    from deepcanon.studies.words import answers
+    from deepcanon.comparison.job import compare as run_all
+    from deepcanon.comparison.report import write_report
+    from deepcanon.comparison.sentences import answers
+    from deepcanon.comparison.tables import failures, sections
 
     voice = Output(json)
-    contenders = [contender(name) for name in names]
+    candidates = [candidate(name) for name in names]
     use_threads(threads)
     try:
         with _termination_raised():
             comparison = run_all(
-                contenders, data, out, target=target, seeds=seeds, budget=budget, tell=voice.say,
+                candidates, data, out, target=target, seeds=seeds, budget=budget, tell=voice.say,
                 quiet=json or not sys.stdout.isatty(),
             )  # fmt: skip
-            report = write_report(comparison, contenders, out)
+            report = write_report(comparison, candidates, out)
     except (KeyboardInterrupt, SystemExit) as stop:
         voice.say(f"stopped; the same command goes on with what is in {out}")
         raise typer.Exit(128 + signal.SIGINT if isinstance(stop, KeyboardInterrupt) else int(stop.code or 1)) from stop
@@ -74,7 +74,7 @@ def compare(
         raise typer.Exit(1)
 
 
-def contender(text: str) -> Contender:
+def candidate(text: str) -> Candidate:
     """The model that ``name:argument=value,argument=value`` asks for; a slash parts the values of one argument."""
     from deepcanon.catalogue import find
     from deepcanon.cli.arguments import wanted
@@ -87,7 +87,7 @@ def contender(text: str) -> Contender:
         if not equals:
             raise UsageError(f"arguments are written NAME:argument=value,argument=value; got {text!r}")
         options[key.strip().replace("-", "_")] = value.split("/")
-    return _as_contender(text, wanted(find(name), options, prefix=""))
+    return _as_candidate(text, wanted(find(name), options, prefix=""))
 
 
 @contextmanager
@@ -107,19 +107,19 @@ def _termination_raised() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _as_contender(label: str, asked: Wanted) -> Contender:
+def _as_candidate(label: str, asked: Wanted) -> Candidate:
     from deepcanon.cli.arguments import Wanted
+    from deepcanon.comparison.job import Candidate
     from deepcanon.core import UsageError
-    from deepcanon.studies.compare import Contender
 
     if asked.run is not None:
         raise UsageError(f"compare trains every model from its start; name a model in place of the run {asked.run}")
-    parts = {n: _as_contender(n, value) for n, value in asked.arguments.items() if isinstance(value, Wanted)}
-    return Contender(label, asked.cls, {**asked.arguments, **parts})
+    parts = {n: _as_candidate(n, value) for n, value in asked.arguments.items() if isinstance(value, Wanted)}
+    return Candidate(label, asked.cls, {**asked.arguments, **parts})
 
 
 def _show(voice: Output, section: Section) -> None:
-    from deepcanon.studies.words import remarks, title
+    from deepcanon.comparison.sentences import remarks, title
 
     voice.say(f"\n{title(section)}, on {section.data}")
     columns = [column.title for column in section.columns]
@@ -130,7 +130,7 @@ def _show(voice: Output, section: Section) -> None:
 
 def _cells(section: Section, row: Row) -> list[str]:
     """The means over the seeds; of more than one seed, the range too."""
-    from deepcanon.studies.tables import NATS
+    from deepcanon.comparison.tables import NATS
 
     cells = [row.label]
     for column in section.columns:

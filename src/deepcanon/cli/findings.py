@@ -14,7 +14,7 @@ from deepcanon.cli.using import Seed
 
 if TYPE_CHECKING:
     from deepcanon.catalogue import Question
-    from deepcanon.pictures.finding import Finding
+    from deepcanon.core.finding import Finding
 
 Out = Annotated[Path | None, typer.Option(help="The folder for the figure and the numbers.", metavar="DIR")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the figure and the numbers if they are there.")]

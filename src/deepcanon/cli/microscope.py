@@ -36,8 +36,8 @@ def microscope(
     from deepcanon.cli.places import writable
     from deepcanon.cli.subjects import few, is_run, trained, untrained
     from deepcanon.core import UsageError
-    from deepcanon.insight.microscope import microscope as look
-    from deepcanon.insight.words import COLUMNS, table
+    from deepcanon.microscopy.microscope import microscope as look
+    from deepcanon.microscopy.summary import COLUMNS, table
 
     if name.startswith("-"):
         raise UsageError(f"the model comes first: deepcanon microscope NAME {name} ...")
@@ -67,10 +67,10 @@ def microscope(
             "loss": graph.loss,
             "nodes": len(graph.nodes),
             "edges": len(graph.edges),
-            "parting": [edge.id for edge in graph.parting],
+            "mismatches": [edge.id for edge in graph.mismatches],
             "checks": {check.name: check.holds for check in graph.checks},
             "out": path,
         }
     )
-    if graph.parting:
+    if graph.mismatches:
         raise typer.Exit(1)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from deepcanon.core.files import as_json
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, as the last line, in place of tables.")]
 
@@ -52,23 +52,6 @@ class Output:
 
         # in a pipe rich would fold every table to 80 columns, though nobody says the reader has only those
         return Console(emoji=False, width=None if sys.stdout.isatty() else 200)
-
-
-def as_json(value: Any) -> Any:
-    """The value in JSON's own types; what JSON has no word for, NaN and infinity, is null.
-
-    >>> as_json({"loss": float("nan"), "run": Path("runs/a")})
-    {'loss': None, 'run': 'runs/a'}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): as_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_json(item) for item in value]
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def show_number(value: Any) -> str:

@@ -15,9 +15,10 @@ from deepcanon.cli.arguments import Options, given, switches_off
 from deepcanon.cli.subjects import few, is_run, part_of, trained, untrained
 from deepcanon.core import AnyBatch, Model, UsageError
 from deepcanon.data import load_data
-from deepcanon.data.image_files import SUFFIXES
-from deepcanon.data.image_folder import read_image
-from deepcanon.train import Run, checkpoint
+from deepcanon.data.images.image_files import SUFFIXES
+from deepcanon.data.images.image_folder import read_image
+from deepcanon.runs import checkpoint
+from deepcanon.train import Run
 
 Parameters = dict[str, inspect.Parameter]
 

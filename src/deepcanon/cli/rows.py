@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from deepcanon.cli.suits import GIVES
-from deepcanon.core import AnyBatch, Labelled, Model, UsageError
+from deepcanon.core import AnyBatch, Labeled, Model, UsageError
 from deepcanon.data import Dataset, absolute_name, load_data, load_rows
 from deepcanon.train import Run
 
@@ -23,10 +23,10 @@ def is_own(run: Run, data: str | None) -> bool:
     return data is None or absolute_name(data) == absolute_name(_found_again(run))
 
 
-def new_rows(run: Run, model: Model[Any], data: str | None, labelled: bool = True) -> AnyBatch:
+def new_rows(run: Run, model: Model[Any], data: str | None, labeled: bool = True) -> AnyBatch:
     """All rows of a file or folder, or the test part of a known data set, for the model of a run.
 
-    Rows must look like those the model has learned from and, where ``labelled`` says so, have labels if those had;
+    Rows must look like those the model has learned from and, where ``labeled`` says so, have labels if those had;
     elsewhere labels are not looked at.
     """
     name = data or _own_name(run)
@@ -35,25 +35,25 @@ def new_rows(run: Run, model: Model[Any], data: str | None, labelled: bool = Tru
     if holds is not None and holds != info["kind"]:
         raise UsageError(f"the model has learned from {GIVES[info['kind']]}; {name} gives {GIVES[holds]}")
     rows = load_rows(
-        name, {"classes": info["labels"], "shape": info["shape"], **info["preprocessing"]}, labelled=labelled
+        name, {"classes": info["labels"], "shape": info["shape"], **info["preprocessing"]}, labeled=labeled
     )
     learned, given = tuple(info["shape"]), tuple(rows.x.shape[1:])
     if given[-len(learned) :] != learned:
         raise UsageError(f"the model has learned from examples of shape {learned}; {name} gives {given}")
-    if info["symbols"] and tuple(info["symbols"]) != load_data(name).symbols:
-        raise UsageError(f"the model has learned from text in {len(info['symbols'])} symbols; {name} has others")
-    if labelled:
+    if info["vocabulary"] and tuple(info["vocabulary"]) != load_data(name).vocabulary:
+        raise UsageError(f"the model has learned from text in {len(info['vocabulary'])} tokens; {name} has others")
+    if labeled:
         _check_labels(rows, model, info, name)
     return rows
 
 
 def _check_labels(rows: AnyBatch, model: Model[Any], info: Mapping[str, Any], name: str) -> None:
-    needed = model.eats().held_out()
+    needed = model.batch_type().held_out()
     if not isinstance(rows, needed):
-        wanted = f"the column {info['target']!r}" if info["target"] else needed.words
+        wanted = f"the column {info['target']!r}" if info["target"] else needed.noun
         raise UsageError(f"{name} does not have {wanted} in every row, so there is nothing to compare with")
     classes = info["sizes"].get("classes")
-    if classes is not None and isinstance(rows, Labelled) and int(rows.y.max()) >= classes:
+    if classes is not None and isinstance(rows, Labeled) and int(rows.y.max()) >= classes:
         raise UsageError(f"the model knows {classes} classes; {name} has at least {int(rows.y.max()) + 1}")
 
 

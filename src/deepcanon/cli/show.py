@@ -21,7 +21,7 @@ def show(
     name: Annotated[str, typer.Argument(help="A name that 'deepcanon list', 'insight' or 'study' shows.")],
     json: Json = False,
 ) -> None:
-    """Show a model: its equation, paper, arguments, verbs and recipe; or an insight or a study and its arguments."""
+    """Show a model: its equation, paper, arguments, methods and recipe; or an insight or a study and its arguments."""
     from deepcanon.catalogue import FOLDERS, find, find_question, questions
 
     wanted = name.lower().replace("-", "_")
@@ -37,18 +37,18 @@ def _show_model(cls: type[Model[Any]], json: bool) -> None:
     out = Output(json)
     _say_text(out, facts["model"], facts)
     recipe = ", ".join(f"{setting} {value}" for setting, value in facts["recipe"].items() if value is not None)
-    verbs = [*facts["verbs"], *(["what the model it wraps can"] if facts["wraps"] else [])]
+    methods = [*facts["methods"], *(["what the model it wraps can"] if facts["wraps"] else [])]
     required = [each["option"] for each in facts["arguments"] if each["default"] == "required"]
     out.say(f"learns from  {facts['learns_from']}")
-    out.say(f"can          {', '.join(verbs) or 'learn; it has no further verb'}")
+    out.say(f"can          {', '.join(methods) or 'learn; it has no further method'}")
     out.say(f"recipe       {recipe or 'that of the model it wraps'}")
     out.say(" ".join([f"train it     deepcanon train {facts['model']}", *(f"{o} {o[2:].upper()}" for o in required)]))
     out.answer(facts)
 
 
 def _show_question(kind: Question, function: Callable[..., Any], json: bool) -> None:
-    from deepcanon.cli.docstrings import read_docstring
     from deepcanon.cli.questions import filled, options_of
+    from deepcanon.core.docstrings import read_docstring
 
     text = read_docstring(function)
     facts = {
@@ -85,9 +85,9 @@ def _say_text(out: Output, name: str, facts: Mapping[str, Any]) -> None:
 
 def facts_of(cls: type[Model[Any]]) -> dict[str, Any]:
     """All that is to be told of a model."""
-    from deepcanon.cli.docstrings import read_docstring
     from deepcanon.cli.suits import food
-    from deepcanon.core import Model, arguments_of, verbs
+    from deepcanon.core import Model, arguments_of, methods_of
+    from deepcanon.core.docstrings import read_docstring
 
     text = read_docstring(cls)
     wraps = hasattr(cls, "unwrapped")
@@ -99,8 +99,8 @@ def facts_of(cls: type[Model[Any]]) -> dict[str, Any]:
         "arguments": [
             _argument(name, parameter, text.arguments.get(name, "")) for name, parameter in arguments_of(cls).items()
         ],
-        "learns_from": food(cls.eats()),
-        "verbs": verbs(cls),
+        "learns_from": food(cls.batch_type()),
+        "methods": methods_of(cls),
         "wraps": wraps,
         "recipe": {} if wraps and cls.recipe is Model.recipe else asdict(cls.recipe),
     }

@@ -6,7 +6,7 @@ import inspect
 from typing import Any, Literal, get_args, get_origin
 
 from deepcanon.cli.arguments import Wanted
-from deepcanon.core import SIZES, AnyBatch, Labelled, Model, SemiBatch, UsageError, arguments_of
+from deepcanon.core import SIZES, AnyBatch, Labeled, Model, SemiBatch, UsageError, arguments_of
 from deepcanon.data import Dataset, describe_data, load_data
 
 GIVES = {
@@ -15,7 +15,7 @@ GIVES = {
     "table": "rows of a table",
     "text": "text",
     "graph": "a graph",
-    "sequences": "labelled sequences",
+    "sequences": "labeled sequences",
 }
 
 
@@ -23,9 +23,9 @@ FEW = 4
 """How many labels per class are few."""
 
 
-def food(eats: type[AnyBatch]) -> str:
-    """What a model that eats such batches learns from, in words."""
-    return getattr(eats, "words", "what the model it wraps learns from")
+def food(batch_type: type[AnyBatch]) -> str:
+    """What a model of this batch type learns from, in words."""
+    return getattr(batch_type, "noun", "what the model it wraps learns from")
 
 
 def check_suits(model: Wanted, data: Dataset[Any]) -> None:
@@ -37,14 +37,14 @@ def check_suits(model: Wanted, data: Dataset[Any]) -> None:
 
 def mismatch(cls: type[Model[Any]], data: Dataset[Any]) -> str | None:
     """Why the model cannot learn from the data; None if it can."""
-    eats = cls.eats()
-    if not data.train.feeds(eats):
-        if issubclass(eats, SemiBatch) and isinstance(data.train, Labelled) and "classes" in data.sizes:
+    batch_type = cls.batch_type()
+    if not data.train.is_a(batch_type):
+        if issubclass(batch_type, SemiBatch) and isinstance(data.train, Labeled) and "classes" in data.sizes:
             few = FEW * data.sizes["classes"]
-            return f"{cls.name()} learns from {food(eats)}; {data.name} has labels only: say {data.name}:labels={few}"
-        bare = issubclass(eats, Labelled) and not hasattr(data.train, "y")
+            return f"{cls.name()} learns from {food(batch_type)}; {data.name} has labels only: say {data.name}:labels={few}"
+        bare = issubclass(batch_type, Labeled) and not hasattr(data.train, "y")
         advice = f" without labels{': name a column by --target' if data.kind == 'table' else ''}" if bare else ""
-        return f"{cls.name()} learns from {food(eats)}; {data.name} gives {GIVES[data.kind]}{advice}"
+        return f"{cls.name()} learns from {food(batch_type)}; {data.name} gives {GIVES[data.kind]}{advice}"
     missing = _needed_sizes(cls) - data.sizes.keys()
     if "classes" in missing and "targets" in data.sizes:
         labels = f"the column {data.target!r} of {data.name} gives" if data.target else f"{data.name} gives"
@@ -65,20 +65,20 @@ def default_data(model: Wanted) -> Dataset[Any]:
     """The first data set that needs no download and that the model can learn from; the digits are asked first.
 
     A model of zeros and ones gets images in their binary form, one that learns from few labels data with few labels,
-    one that finds neighbours of words a text word by word.
+    one that finds neighbors of words a text word by word.
     """
     names = [row["name"] for row in describe_data() if row["folder"] is None]
-    semi = issubclass(model.cls.eats(), SemiBatch)
+    semi = issubclass(model.cls.batch_type(), SemiBatch)
     for name in sorted(names, key=lambda name: name != "digits"):
         data = load_data(name)
-        if semi and "classes" in data.sizes and type(data.train) is Labelled:
+        if semi and "classes" in data.sizes and type(data.train) is Labeled:
             data = load_data(f"{name}:labels={FEW * data.sizes['classes']}")
         if all(mismatch(part.cls, data) is None for part in _all(model)):
             if data.kind == "text" and hasattr(model.cls, "nearest"):
                 return load_data(f"{name}:words")
             return load_data(f"{name}:binary") if data.kind == "images" and _of_bits(model, data) else data
     raise UsageError(
-        f"{model.cls.name()} learns from {food(model.cls.eats())}, and none that suit come along: give --data"
+        f"{model.cls.name()} learns from {food(model.cls.batch_type())}, and none that suit come along: give --data"
     )
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from deepcanon.core import AnyBatch
+from deepcanon.core.files import write_whole
 from deepcanon.data import batches, in_original_units
-from deepcanon.train.files import write_whole
 
 ROWS_AT_ONCE = 1024
 

@@ -180,8 +180,8 @@ def report(out: Output, folder: Path, scores: Mapping[str, Mapping[str, float]],
     names = dict.fromkeys(name for part in parts for name in scores[part])
     out.table(["", *parts], [[name, *(scores[part].get(name) for part in parts)] for name in names], numbers=parts)
     target = info["data"]["preprocessing"].get("target")
-    standardised = target is not None and {"mse", "mae"} <= names.keys() and (target["mean"], target["std"]) != (0, 1)
-    if standardised:
+    standardized = target is not None and {"mse", "mae"} <= names.keys() and (target["mean"], target["std"]) != (0, 1)
+    if standardized:
         out.say(
             f"mse and mae are in units of the target's standard deviation: of {target['name']!r}, "
             f"{show_number(target['std'])} in its own units, which predict gives."
@@ -196,18 +196,18 @@ def report(out: Output, folder: Path, scores: Mapping[str, Mapping[str, float]],
 def set_beside(
     out: Output, folder: Path, model: Model[Any], data: Dataset[Any], build: Callable[[Mapping[str, Any]], Model[Any]]
 ) -> None:
-    """Where few labels were learned from, train what learns without the unlabelled examples, to be seen beside it."""
+    """Where few labels were learned from, train what learns without the unlabeled examples, to be seen beside it."""
+    from deepcanon.comparison.baselines import beside, picture
     from deepcanon.core import SemiBatch
     from deepcanon.pictures import save
-    from deepcanon.studies.semi_supervised import beside, picture
 
     run = open_run(folder)
     if not hasattr(model, "supervised") or not isinstance(data.train, SemiBatch) or "beside" in run.info:
         return
-    rivals = beside(model, build, data, run.settings, out.say)
+    baselines = beside(model, build, data, run.settings, out.say)
     if out.first:
-        save(picture(rivals, data), run.pictures / "beside.png")
-        run.update(beside={rival.name: rival.accuracy for rival in rivals})
+        save(picture(baselines, data), run.pictures / "beside.png")
+        run.update(beside={baseline.name: baseline.accuracy for baseline in baselines})
 
 
 def open_run(folder: Path) -> Run:

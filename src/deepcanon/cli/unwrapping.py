@@ -21,8 +21,8 @@ def unwrap(
     import deepcanon
     from deepcanon.cli.rows import own_data
     from deepcanon.core import UsageError
+    from deepcanon.runs.folder import describe_run
     from deepcanon.train import Run, evaluate
-    from deepcanon.train.run import describe_run
 
     opened = open_run(run)
     model = deepcanon.load(run)
@@ -41,7 +41,7 @@ def unwrap(
     new.write_results(
         plain.state_dict(), f"unwrapped from {model.name()}", results["steps"], results["seconds"], scores
     )
-    new.born()
+    new.commit()
     voice = Output(json)
     voice.say(f"The {plain.name()} inside {run} is in {out}.")
     report(voice, out, scores)

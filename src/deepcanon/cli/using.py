@@ -37,11 +37,11 @@ def predict(
     model = _model_that_can(run, "predict")
     path = writable(out, overwrite, ".csv")
     opened = open_run(run)
-    rows = new_rows(opened, model, data, labelled=False)
+    rows = new_rows(opened, model, data, labeled=False)
     columns = predictions(model, rows, opened.info["data"])
     write_csv(path, columns)
     voice = Output(json)
-    count = len(next(iter(columns.values())))  # of a graph, its vertices
+    count = len(next(iter(columns.values())))  # of a graph, its nodes
     voice.say(f"{count} predictions of {model.name()} are in {path}; its columns: {', '.join(columns)}")
     voice.answer({"run": run, "model": model.name(), "rows": count, "columns": list(columns), "out": path})
 
@@ -87,11 +87,11 @@ def sample(
 def generate(
     run: Folder,
     prompt: Annotated[str, typer.Option(help="The text to go on from.")] = "\n",
-    steps: Annotated[int, typer.Option(min=1, help="How many symbols to add.")] = 200,
+    steps: Annotated[int, typer.Option(min=1, help="How many tokens to add.")] = 200,
     temperature: Annotated[float, typer.Option(help="Below 1 more careful, above 1 more daring.")] = 1.0,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Choose among the k likeliest symbols only.")] = None,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Choose among the k likeliest tokens only.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Choose among the likeliest that make up this share.")] = None,
-    stop: Annotated[str | None, typer.Option(help="End at this symbol.", metavar="SYMBOL")] = None,
+    stop: Annotated[str | None, typer.Option(help="End at this token.", metavar="TOKEN")] = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -147,14 +147,14 @@ def export(
     voice.answer({"run": run, "model": model.name(), "part": part, "to": path, "difference": difference})
 
 
-def _model_that_can(run: Path, verb: str) -> Any:
-    """The run's model, if it has the verb."""
+def _model_that_can(run: Path, method: str) -> Any:
+    """The run's model, if it has the method."""
     import deepcanon
-    from deepcanon.core import UsageError, verbs
+    from deepcanon.core import UsageError, methods_of
 
     model = deepcanon.load(run)
-    if verb not in verbs(model):
-        raise UsageError(f"{model.name()} cannot {verb}; it can {', '.join(verbs(model)) or 'only be trained'}")
+    if method not in methods_of(model):
+        raise UsageError(f"{model.name()} cannot {method}; it can {', '.join(methods_of(model)) or 'only be trained'}")
     return model
 
 
@@ -194,7 +194,7 @@ def _inputs_for(run: Path, model: Model[Any], part: str | None) -> tuple[Any, ..
     import torch
 
     from deepcanon.cli.rows import own_data
-    from deepcanon.core import UsageError, verbs
+    from deepcanon.core import UsageError, methods_of
     from deepcanon.interop.parts import inputs_of, part_of
 
     opened = open_run(run)
@@ -210,7 +210,7 @@ def _inputs_for(run: Path, model: Model[Any], part: str | None) -> tuple[Any, ..
             raise UsageError(f"{model.name()} is no single map; {advice}")
         return inputs
     calls = [lambda: model(*inputs)]
-    if "sample" in verbs(model):
+    if "sample" in methods_of(model):
         calls.append(lambda: model.sample(2))  # type: ignore[operator]
     found = inputs_of(part_of(model, part), calls)
     if found is None:

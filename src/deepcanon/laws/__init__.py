@@ -21,11 +21,11 @@ from deepcanon.laws.contract import check_contract
 from deepcanon.laws.diffusion import check_diffusion
 from deepcanon.laws.discrete import check_discrete
 from deepcanon.laws.energy import check_energy
-from deepcanon.laws.finding import Finding, report
 from deepcanon.laws.flow import check_flow
 from deepcanon.laws.graph import check_graph, invented_graph
 from deepcanon.laws.latent import check_latent
 from deepcanon.laws.method import check_method
+from deepcanon.laws.outcome import Finding, report
 from deepcanon.laws.sampler import check_sampler
 from deepcanon.laws.score import check_score
 from deepcanon.laws.sequence import check_sequence

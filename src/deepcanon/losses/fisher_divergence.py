@@ -10,7 +10,7 @@ def fisher_divergence(p: Tensor, q: Tensor) -> Tensor:
 
     .. math:: F(p \,\|\, q) = E_{x \sim p} \lVert \nabla \log p(x) - \nabla \log q(x) \rVert^2 \qquad (1)
 
-    It needs no normalising constants, and it says how fast two densities become alike when Gaussian noise of variance t
+    It needs no normalizing constants, and it says how fast two densities become alike when Gaussian noise of variance t
     is added to both:
 
     .. math:: \frac{d}{dt} KL(p_t \,\|\, q_t) = -\tfrac12 F(p_t \,\|\, q_t) \qquad (2)

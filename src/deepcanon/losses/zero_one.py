@@ -10,7 +10,7 @@ def zero_one(scores: Tensor, y: Tensor) -> Tensor:
 
     .. math:: \ell = \mathbb 1\bigl[\arg\max_k s_k \ne y\bigr]
 
-    It has no gradient worth having, which is why others are minimised in its place.
+    It has no gradient worth having, which is why others are minimized in its place.
 
     Arguments:
         scores: The scores of the classes, (B, classes), or of the second of two classes, (B,), above 0 where it is it.

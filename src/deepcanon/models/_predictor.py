@@ -8,13 +8,13 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.distributions import Categorical, Distribution, Normal
 
-from deepcanon.core import DataError, How, Labelled, Model, Terms, UsageError, at_rest, draw
-from deepcanon.nn.checks import at_least
-from deepcanon.nn.heads import Head, head_layer
-from deepcanon.nn.precision import full
+from deepcanon.core import DataError, How, Labeled, Model, Terms, UsageError, draw, eval_mode
+from deepcanon.core.checks import at_least
+from deepcanon.core.precision import full
+from deepcanon.distributions.heads import Head, head_layer
 
 
-class Predictor(Model[Labelled]):
+class Predictor(Model[Labeled]):
     r"""A network whose ``forward`` gives the parameters of a distribution of the answer.
 
     With ``classes`` they are logits, (B, classes), and the loss is the cross-entropy. Without, they are the means of
@@ -29,14 +29,14 @@ class Predictor(Model[Labelled]):
         super().__init__()
         self.answer: Head | None = None
 
-    def prepare(self, data: Iterable[Labelled]) -> None:
+    def prepare(self, data: Iterable[Labeled]) -> None:
         """Targets that the head gives no probability are refused before training."""
         if self.answer is None:
             return
         for batch in data:
             self._check_targets(batch)
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         outputs = self._outputs(*batch.inputs)
         if self.classes is not None:
             return {"nll": nn.functional.cross_entropy(outputs, batch.y)}
@@ -51,7 +51,7 @@ class Predictor(Model[Labelled]):
         return {"mse": (outputs - batch.y).square().sum(-1).mean()}
 
     @torch.no_grad()
-    def metrics(self, batch: Labelled) -> Terms:
+    def metrics(self, batch: Labeled) -> Terms:
         """Of classes: accuracy and log loss out of one pass, which is what takes time."""
         if self.answer is not None:
             return self.loss(batch)
@@ -74,7 +74,7 @@ class Predictor(Model[Labelled]):
         if how == "sample":
             return draw(self._distribution(outputs), generator)
         if self.answer is not None:
-            return _centre(self._distribution(outputs), how)
+            return _center(self._distribution(outputs), how)
         if self.classes is None:
             return outputs
         return outputs.argmax(-1) if how == "mode" else outputs.softmax(-1)
@@ -97,11 +97,11 @@ class Predictor(Model[Labelled]):
             f"{type(self).__name__} needs either classes or targets (got classes={classes}, targets={targets})"
         )
 
-    def _check_targets(self, batch: Labelled, counted: Tensor | None = None) -> None:
+    def _check_targets(self, batch: Labeled, counted: Tensor | None = None) -> None:
         """Refuse targets that the head gives no probability; of many places, look only at those that are counted."""
         if self.answer is None or batch.y.is_meta:
             return
-        with at_rest(self):  # so that batch normalisation does not learn from looking
+        with eval_mode(self):  # so that batch normalization does not learn from looking
             allowed = self._distribution(self._outputs(*batch.inputs)).support
         if allowed is None:
             return
@@ -109,7 +109,7 @@ class Predictor(Model[Labelled]):
         if not bool((right if counted is None else right | ~counted).all()):
             raise DataError(
                 f"the head {self.answer!r} models other targets than these, which go from {batch.y.min():.3g} to "
-                f"{batch.y.max():.3g}; take another head, or change the targets (that of a CSV file is standardised "
+                f"{batch.y.max():.3g}; take another head, or change the targets (that of a CSV file is standardized "
                 "unless it is named FILE.csv:raw)"
             )
 
@@ -125,7 +125,7 @@ class Predictor(Model[Labelled]):
         return full(outputs)
 
 
-def _centre(distribution: Distribution, how: How) -> Tensor:
+def _center(distribution: Distribution, how: How) -> Tensor:
     try:
         return distribution.mode if how == "mode" else distribution.mean
     except NotImplementedError:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import UsageError
-from deepcanon.nn.checks import one_of
+from deepcanon.core.checks import one_of
 
 Activation = Literal[
     "relu",

@@ -1,4 +1,4 @@
-"""Batch normalisation that also takes a batch of one."""
+"""Batch normalization that also takes a batch of one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class BatchNorm(nn.BatchNorm2d):
-    r"""torch's batch normalisation of images, :math:`y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \beta`.
+    r"""torch's batch normalization of images, :math:`y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \beta`.
 
     In training :math:`\mu` and :math:`\sigma^2` are those of the batch, which a single value per channel does not have
     (the last batch of an epoch may be one example, seen in one pixel at the end of a network). There torch refuses;
@@ -25,5 +25,5 @@ class BatchNorm(nn.BatchNorm2d):
     def forward(self, x: Tensor) -> Tensor:
         if self.training and x.numel() == x.shape[1]:
             return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
-        normalised: Tensor = super().forward(x)
-        return normalised
+        normalized: Tensor = super().forward(x)
+        return normalized

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from deepcanon.nn.checks import at_least, one_of
+from deepcanon.core.checks import at_least, one_of
 
 Combine = Literal["concat", "mean", "max", "attention"]
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deepcanon.core import UsageError
-from deepcanon.nn.checks import at_least, one_of
+from deepcanon.core.checks import at_least, one_of
 
 Padding = int | Literal["valid", "same"]
 Border = Literal["zeros", "reflect", "replicate", "circular"]

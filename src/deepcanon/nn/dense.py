@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from torch import nn
 
 from deepcanon.core import UsageError
+from deepcanon.core.checks import at_least
 from deepcanon.nn.activations import Activation, activation_layer
-from deepcanon.nn.checks import at_least
 
 
 def dense(

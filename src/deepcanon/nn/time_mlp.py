@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from deepcanon.nn.checks import at_least
+from deepcanon.core.checks import at_least
 
 TIME = 64
 """How many numbers describe a time."""

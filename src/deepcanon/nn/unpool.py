@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from deepcanon.nn.checks import at_least
+from deepcanon.core.checks import at_least
 
 
 def bed_of_nails(x: Tensor, factor: int) -> Tensor:

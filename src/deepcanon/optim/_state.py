@@ -1,4 +1,4 @@
-"""What optimisers of our own share: the closure that is asked for gradients, and what is kept for each weight."""
+"""What optimizers of our own share: the closure that is asked for gradients, and what is kept for each weight."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def asked(closure: Callable[[], Any] | None) -> Any:
 
 
 def kept(optimizer: torch.optim.Optimizer, weight: Tensor, name: str) -> Tensor:
-    """What the optimiser keeps under this name for a weight; zeros at first."""
+    """What the optimizer keeps under this name for a weight; zeros at first."""
     state: dict[str, Tensor] = optimizer.state[weight]
     if name not in state:
         state[name] = torch.zeros_like(weight, memory_format=torch.preserve_format)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from deepcanon.core import UsageError
-from deepcanon.core.named import check_options, choose, parse
+from deepcanon.core.options import check_options, choose, parse
 
 BatchSize = Callable[[int, int], int]
 """The batch size of an epoch, counted from 0, where the first epoch has the given one."""

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from deepcanon.core import UsageError
-from deepcanon.core.named import check_options, choose, parse
+from deepcanon.core.options import check_options, choose, parse
 
 Factor = Callable[[int, int], float]
 """The factor at a step, counted from 1, of a total."""

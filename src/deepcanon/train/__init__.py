@@ -1,9 +1,9 @@
 """One trainer for every model: runs that survive, checkpoints that are safe, one loop."""
 
-from deepcanon.train.api import fit, load, resume
+from deepcanon.runs.folder import Run
 from deepcanon.train.evaluate import evaluate
+from deepcanon.train.fit import fit, load, resume
 from deepcanon.train.observers import Observer
-from deepcanon.train.run import Run
 from deepcanon.train.settings import Settings
 from deepcanon.train.trainer import Result, Stopped, Trainer
 

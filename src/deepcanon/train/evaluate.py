@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from deepcanon.core import AnyBatch, Model, at_rest
+from deepcanon.core import AnyBatch, Model, eval_mode
 from deepcanon.data.dataset import batches
 from deepcanon.train.randomness import kept, seed_from, seed_torch
 
@@ -29,9 +29,9 @@ def evaluate(
     ['loss', 'nll']
     """
     sums: dict[str, float] = {}
-    if getattr(model, "evidence", "exact") == "lower" and 0 < len(split) < draws:
+    if getattr(model, "likelihood_kind", "exact") == "lower bound" and 0 < len(split) < draws:
         split = split.part(torch.arange(len(split)).repeat(draws // len(split)))
-    with kept(), at_rest(model):
+    with kept(), eval_mode(model):
         seed_torch(seed_from(seed, "evaluate"))
         for batch in batches(split, size):
             terms = model.loss(batch)

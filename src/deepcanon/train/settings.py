@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import torch
 
 from deepcanon.core import Recipe, UsageError
-from deepcanon.core.named import choose, parse
+from deepcanon.core.options import choose, parse
 from deepcanon.optim import batch_size_schedule, default_lr, schedule
 
 Precision = Literal["fp32", "bf16"]
@@ -64,7 +64,7 @@ class Settings:
         if isinstance(chosen.get("freeze"), str):
             chosen["freeze"] = (chosen["freeze"],)
         if "lr" not in chosen and parse(chosen.get("optimizer", recipe.optimizer))[0] != parse(recipe.optimizer)[0]:
-            chosen["lr"] = default_lr(chosen["optimizer"])  # the recipe's rate suits the recipe's optimiser only
+            chosen["lr"] = default_lr(chosen["optimizer"])  # the recipe's rate suits the recipe's optimizer only
         settings = cls(**{**asdict(recipe), **chosen})
         settings._check()
         return settings

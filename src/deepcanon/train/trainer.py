@@ -15,17 +15,18 @@ from torch import Tensor
 from deepcanon.core import DivergenceError, Model, Terms, UsageError
 from deepcanon.data import Dataset, batches
 from deepcanon.optim import schedule
-from deepcanon.train import checkpoint, randomness
-from deepcanon.train.average import Average
-from deepcanon.train.course import Course
+from deepcanon.runs import checkpoint
+from deepcanon.runs.folder import Run, describe_run
+from deepcanon.train import randomness
 from deepcanon.train.distributed import World
 from deepcanon.train.evaluate import evaluate
+from deepcanon.train.moving_average import Average
 from deepcanon.train.observers import Checkpoints, Log, Observer, Watch
-from deepcanon.train.players import players
+from deepcanon.train.plan import Course
+from deepcanon.train.process import Signals, check_suitable, deterministic, frozen, keep_freed_memory, locked
 from deepcanon.train.progress import progress, say
-from deepcanon.train.run import Run, describe_run
 from deepcanon.train.settings import Settings
-from deepcanon.train.surroundings import Signals, check_suitable, deterministic, frozen, keep_freed_memory, locked
+from deepcanon.train.steps import players
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +71,13 @@ class Trainer:
         self.quiet = quiet or not self.world.first
         self.run: Run | None = None
         self.given = data
-        self.data = (data.carved(settings.seed) if watching else data).to(self.device)
+        self.data = (data.with_validation_split(settings.seed) if watching else data).to(self.device)
         if watching and self.data.valid is None:
             raise UsageError(f"{data.name} is too small to hold out validation data; leave out patience and watch")
         self.model = model.to(self.device)
         self.learners = [module for module in model.modules() if isinstance(module, Model)]  # a method wraps others
         for learner in self.learners:
-            learner.symbols = data.symbols
+            learner.vocabulary = data.vocabulary
         self.world.spread(model.state_dict().values())
         with frozen(model, settings.freeze):
             self.players = players(model, settings, self.world)
@@ -163,7 +164,7 @@ class Trainer:
             self._lock(run, surroundings)
             self.world.first_does(run.begin)
             self.save()
-            self.world.first_does(run.born)
+            self.world.first_does(run.commit)
 
     def _resume(self, surroundings: ExitStack) -> None:
         if self.run is not None:

@@ -102,10 +102,10 @@ def test_training_begins_at_the_base_rates() -> None:
 
 
 def test_other_values_than_zeros_and_ones_are_refused() -> None:
-    model, grey = NADE(4, 2), torch.tensor([[0.0, 0.25, 1.0, 0.0]])
+    model, gray = NADE(4, 2), torch.tensor([[0.0, 0.25, 1.0, 0.0]])
     for ask in (model.log_prob, lambda x: model.prepare([Batch(x)])):
         with pytest.raises(DataError, match="nade models zeros and ones"):
-            ask(grey)
+            ask(gray)
     with pytest.raises(UsageError, match="units must be at least 1"):
         NADE(4, 0)
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from deepcanon.core import UsageError
 from deepcanon.data import from_tensors, load_data
-from deepcanon.data.spots import LARGEST, SMALLEST, draw_spots, noise
+from deepcanon.data.sets.spots import LARGEST, SMALLEST, draw_spots, noise
 from deepcanon.models.convolutional.cnn import CNN
 from deepcanon.train import fit
 
@@ -67,15 +67,15 @@ def test_arguments_are_checked() -> None:
 
 
 def test_it_finds_spots_of_light_and_knows_how_exactly_they_are_told() -> None:
-    """The centres of new spots, and the noise with which those of such a size were told in training."""
+    """The centers of new spots, and the noise with which those of such a size were told in training."""
     torch.manual_seed(0)
     data = load_data("spots")
     net = CNN(1, 16, 16, targets=2, head="heteroscedastic")
     fit(net, from_tensors(data.train.x, data.train.y), quiet=True, epochs=6)
     random = np.random.default_rng(0)
-    centre, size = random.uniform(-0.7, 0.7, (500, 2)), random.uniform(SMALLEST, LARGEST, 500)
-    x = torch.from_numpy(draw_spots(centre, size))
-    missed = net.eval().predict(x, how="mean").numpy() - centre
+    center, size = random.uniform(-0.7, 0.7, (500, 2)), random.uniform(SMALLEST, LARGEST, 500)
+    x = torch.from_numpy(draw_spots(center, size))
+    missed = net.eval().predict(x, how="mean").numpy() - center
     assert np.sqrt(np.square(missed).mean()) < 0.06  # they were told with errors of 0.14; a pixel is 0.125
     assert net.answer is not None
     with torch.no_grad():

@@ -31,7 +31,7 @@ def test_the_numbers_of_parameters_are_the_published_ones(layers: int) -> None:
 
 def test_names_and_shapes_are_those_of_torchvision() -> None:
     shapes = {name: tuple(value.shape) for name, value in on_meta(121).state_dict().items()}
-    assert len(shapes) == 120 + 121 * 5 + 2  # convolutions, normalisations, the linear map
+    assert len(shapes) == 120 + 121 * 5 + 2  # convolutions, normalizations, the linear map
     for name, shape in {
         "features.conv0.weight": (64, 3, 7, 7),
         "features.norm0.running_var": (64,),

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import Absorb, Batch, DataError, Evidence, Model, Support, Terms, Turn, UsageError
-from deepcanon.nn.checks import at_least, flat, only_real
+from deepcanon.core import Absorb, Batch, DataError, LikelihoodKind, Model, Support, Terms, Turn, UsageError
+from deepcanon.core.checks import at_least, flat, only_real
 
 PRECISION = torch.float64
 
@@ -22,19 +22,19 @@ PRECISION = torch.float64
 class Analytic(Model[Batch]):
     """A density of real values that learns without gradients: a leaf gives ``absorb``, ``density`` and ``draws``.
 
-    ``regularisation`` is added to the variances, so that features that never change or depend on each other leave the
+    ``regularization`` is added to the variances, so that features that never change or depend on each other leave the
     density finite.
     """
 
-    evidence: Evidence = "exact"
+    likelihood_kind: LikelihoodKind = "exact"
 
-    def __init__(self, features: int, regularisation: float) -> None:
+    def __init__(self, features: int, regularization: float) -> None:
         super().__init__()
         at_least(1, features=features)
-        if not regularisation >= 0:
-            raise UsageError(f"regularisation is added to the variances and must be 0 or more (got {regularisation})")
+        if not regularization >= 0:
+            raise UsageError(f"regularization is added to the variances and must be 0 or more (got {regularization})")
         self.features = features
-        self.regularisation = regularisation
+        self.regularization = regularization
 
     @property
     def support(self) -> Support:
@@ -102,8 +102,8 @@ class Moments(Analytic):
     mean: Tensor
     covariance: Tensor
 
-    def __init__(self, features: int, regularisation: float) -> None:
-        super().__init__(features, regularisation)
+    def __init__(self, features: int, regularization: float) -> None:
+        super().__init__(features, regularization)
         self.register_buffer("count", torch.tensor(0.0, dtype=PRECISION))
         self.register_buffer("mean", torch.zeros(features, dtype=PRECISION))
         self.register_buffer("covariance", torch.eye(features, dtype=PRECISION))
@@ -126,23 +126,23 @@ class Moments(Analytic):
         self.solve()
 
 
-def cholesky(covariance: Tensor, regularisation: float) -> Tensor:
-    """The lower factor L of covariances (..., D, D) with ``regularisation`` added to their diagonals."""
+def cholesky(covariance: Tensor, regularization: float) -> Tensor:
+    """The lower factor L of covariances (..., D, D) with ``regularization`` added to their diagonals."""
     eye = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
     factor: Tensor
-    factor, info = torch.linalg.cholesky_ex(covariance + regularisation * eye)
+    factor, info = torch.linalg.cholesky_ex(covariance + regularization * eye)
     if bool(info.any()):
         raise DataError(
-            f"the covariance is singular with regularisation={regularisation:g}: features are constant or depend on "
-            "each other; use a larger regularisation"
+            f"the covariance is singular with regularization={regularization:g}: features are constant or depend on "
+            "each other; use a larger regularization"
         )
     return factor
 
 
 def log_normal(x: Tensor, mean: Tensor, factor: Tensor) -> Tensor:
     """log N(x; mean, L L') of rows x (B, D), for means (..., D) and factors L (..., D, D): (..., B)."""
-    centred = (x - mean.unsqueeze(-2)).mT  # (..., D, B)
-    white: Tensor = torch.linalg.solve_triangular(factor, centred, upper=False)
+    centered = (x - mean.unsqueeze(-2)).mT  # (..., D, B)
+    white: Tensor = torch.linalg.solve_triangular(factor, centered, upper=False)
     log_det: Tensor = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
     return -0.5 * (white.square().sum(-2) + mean.shape[-1] * math.log(2 * math.pi)) - log_det
 

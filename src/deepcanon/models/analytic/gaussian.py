@@ -18,22 +18,22 @@ class Gaussian(Moments):
               \mu = \frac1N \sum_n x_n, \quad \Sigma = \frac1N \sum_n (x_n - \mu)(x_n - \mu)^\top + \epsilon I
 
     One epoch fits it exactly, whatever the size of the batches; a second one changes nothing. Where a feature hardly
-    varies the density is high for no deeper reason, so densities of images are compared on dequantised values.
+    varies the density is high for no deeper reason, so densities of images are compared on dequantized values.
 
     References:
         | Pattern Recognition and Machine Learning (Bishop, 2006), section 2.3.4
 
     Arguments:
         features: The dimension of the data.
-        regularisation: The :math:`\epsilon` that is added to the variances.
+        regularization: The :math:`\epsilon` that is added to the variances.
     """
 
     recipe = Recipe(epochs=1, batch_size=8192)
 
     factor: Tensor
 
-    def __init__(self, features: int, regularisation: float = 1e-6) -> None:
-        super().__init__(features, regularisation)
+    def __init__(self, features: int, regularization: float = 1e-6) -> None:
+        super().__init__(features, regularization)
         self.register_buffer("factor", torch.eye(features, dtype=PRECISION))
 
     @classmethod
@@ -42,7 +42,7 @@ class Gaussian(Moments):
         return cls(features=3), Batch(x.cumsum(1) + 1)
 
     def solve(self) -> None:
-        self.factor.copy_(cholesky(self.covariance, self.regularisation))
+        self.factor.copy_(cholesky(self.covariance, self.regularization))
 
     def density(self, x: Tensor) -> Tensor:
         return log_normal(x, self.mean, self.factor)

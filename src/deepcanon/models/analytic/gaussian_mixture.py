@@ -1,4 +1,4 @@
-"""The mixture of Gaussians, fitted by expectation maximisation."""
+"""The mixture of Gaussians, fitted by expectation maximization."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.core import Batch, DataError, Recipe, Terms
+from deepcanon.core.checks import at_least, of_reals
 from deepcanon.models.analytic._analytic import PRECISION, Analytic, cholesky, log_normal, standard_normal
-from deepcanon.nn.checks import at_least, of_reals
 
 TINY = 10 * torch.finfo(PRECISION).eps
 """What keeps a component without examples from dividing by zero."""
 
 
 class GaussianMixture(Analytic):
-    r"""A weighted sum of Gaussians, each with a covariance of its own, fitted by expectation maximisation.
+    r"""A weighted sum of Gaussians, each with a covariance of its own, fitted by expectation maximization.
 
     .. math:: p(x) = \sum_k \pi_k N(x; \mu_k, \Sigma_k), \qquad
               r_{nk} = \frac{\pi_k N(x_n; \mu_k, \Sigma_k)}{\sum_j \pi_j N(x_n; \mu_j, \Sigma_j)} \qquad (1)
@@ -28,7 +28,7 @@ class GaussianMixture(Analytic):
     An epoch is one iteration: the sums of (2) are gathered batch by batch, and the parameters change when all examples
     have been seen, so the size of the batches does not matter. But for
     :math:`\epsilon` no iteration lowers the likelihood. Training begins with the clusters that k-means finds from well
-    spread centres.
+    spread centers.
 
     References:
         | Maximum Likelihood from Incomplete Data via the EM Algorithm (Dempster et al., 1977),
@@ -39,7 +39,7 @@ class GaussianMixture(Analytic):
     Arguments:
         features: The dimension of the data.
         components: The number of Gaussians.
-        regularisation: The :math:`\epsilon` that is added to the variances.
+        regularization: The :math:`\epsilon` that is added to the variances.
     """
 
     recipe = Recipe(epochs=50, batch_size=1024)
@@ -53,8 +53,8 @@ class GaussianMixture(Analytic):
     first: Tensor
     second: Tensor
 
-    def __init__(self, features: int, components: int = 10, regularisation: float = 1e-6) -> None:
-        super().__init__(features, regularisation)
+    def __init__(self, features: int, components: int = 10, regularization: float = 1e-6) -> None:
+        super().__init__(features, regularization)
         at_least(1, components=components)
         self.components = components
         eye = torch.eye(features, dtype=PRECISION).repeat(components, 1, 1)
@@ -98,7 +98,7 @@ class GaussianMixture(Analytic):
         for part in parts:
             nearest = torch.cdist(part, self.means).argmin(1)
             self._gather(part, torch.nn.functional.one_hot(nearest, self.components).to(PRECISION))
-        self._maximise()
+        self._maximize()
 
     @torch.no_grad()
     def absorb(self, batch: Batch) -> Terms:
@@ -107,7 +107,7 @@ class GaussianMixture(Analytic):
         joint = self._joint(x)
         self._gather(x, joint.softmax(-1))  # eq. (1)
         if self.seen >= self.examples:
-            self._maximise()
+            self._maximize()
         return {"nll": -joint.logsumexp(-1).mean().to(batch.x.dtype)}
 
     def responsibilities(self, x: Tensor) -> Tensor:
@@ -130,18 +130,18 @@ class GaussianMixture(Analytic):
         return log_normal(x, self.means, self.factors).T + self.weights.log()
 
     def _gather(self, x: Tensor, responsibilities: Tensor) -> None:
-        centred = x - self.means.unsqueeze(1)  # (components, B, features)
-        weighted = responsibilities.T.unsqueeze(-1) * centred
+        centered = x - self.means.unsqueeze(1)  # (components, B, features)
+        weighted = responsibilities.T.unsqueeze(-1) * centered
         self.mass += responsibilities.sum(0)
         self.first += weighted.sum(1)
-        self.second += weighted.mT @ centred
+        self.second += weighted.mT @ centered
         self.seen += len(x)
 
-    def _maximise(self) -> None:
+    def _maximize(self) -> None:
         mass = (self.mass + TINY).unsqueeze(-1)  # (components, 1)
         step = self.first / mass
         covariances = self.second / mass.unsqueeze(-1) - step.unsqueeze(-1) * step.unsqueeze(-2)
-        self.factors.copy_(cholesky(covariances, self.regularisation))  # eq. (2)
+        self.factors.copy_(cholesky(covariances, self.regularization))  # eq. (2)
         self.means += step
         self.weights.copy_(mass.squeeze(-1) / mass.sum())
         self._forget()
@@ -153,22 +153,22 @@ class GaussianMixture(Analytic):
 
 
 def _k_means(x: Tensor, count: int, rounds: int = 100) -> Tensor:
-    """Centres (count, features) from Lloyd's algorithm, begun at examples drawn far from each other."""
-    centres = x[torch.randint(len(x), (1,), device=x.device)]
+    """Centers (count, features) from Lloyd's algorithm, begun at examples drawn far from each other."""
+    centers = x[torch.randint(len(x), (1,), device=x.device)]
     for _ in range(count - 1):
-        distance = torch.cdist(x, centres).amin(1).square()
-        # Where all examples coincide with a centre, any of them will do.
+        distance = torch.cdist(x, centers).amin(1).square()
+        # Where all examples coincide with a center, any of them will do.
         chance = torch.where(distance.sum() > 0, distance, torch.ones_like(distance))
-        centres = torch.cat([centres, x[_drawn(chance)]])
+        centers = torch.cat([centers, x[_drawn(chance)]])
     nearest = torch.full((len(x),), -1, device=x.device)
     for _ in range(rounds):
-        before, nearest = nearest, torch.cdist(x, centres).argmin(1)
+        before, nearest = nearest, torch.cdist(x, centers).argmin(1)
         if torch.equal(before, nearest):
             break
         size = torch.bincount(nearest, minlength=count).unsqueeze(1)
-        sums = torch.zeros_like(centres).index_add_(0, nearest, x)
-        centres = torch.where(size > 0, sums / size.clamp_min(1), centres)
-    return centres
+        sums = torch.zeros_like(centers).index_add_(0, nearest, x)
+        centers = torch.where(size > 0, sums / size.clamp_min(1), centers)
+    return centers
 
 
 def _drawn(chance: Tensor) -> Tensor:

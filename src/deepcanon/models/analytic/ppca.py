@@ -10,8 +10,8 @@ from torch import Generator, Tensor
 from torch.distributions import Distribution, Independent, Normal
 
 from deepcanon.core import Batch, Recipe, UsageError
+from deepcanon.core.checks import at_least
 from deepcanon.models.analytic._analytic import PRECISION, Moments, standard_normal
-from deepcanon.nn.checks import at_least
 
 
 class PPCA(Moments):
@@ -39,7 +39,7 @@ class PPCA(Moments):
         features: The dimension :math:`D` of the data.
         latent: The dimension :math:`q` of the code :math:`z`, below ``features``; by default 8, or one less than
             ``features`` if that is smaller.
-        regularisation: What is added to the variances: to all :math:`\lambda_j`, hence to :math:`\sigma^2`.
+        regularization: What is added to the variances: to all :math:`\lambda_j`, hence to :math:`\sigma^2`.
     """
 
     recipe = Recipe(epochs=1, batch_size=8192)
@@ -48,8 +48,8 @@ class PPCA(Moments):
     variances: Tensor
     noise: Tensor
 
-    def __init__(self, features: int, latent: int | None = None, regularisation: float = 1e-6) -> None:
-        super().__init__(features, regularisation)
+    def __init__(self, features: int, latent: int | None = None, regularization: float = 1e-6) -> None:
+        super().__init__(features, regularization)
         at_least(2, features=features)
         self.latent = min(8, features - 1) if latent is None else latent
         at_least(1, latent=self.latent)
@@ -71,7 +71,7 @@ class PPCA(Moments):
 
     def solve(self) -> None:
         values, vectors = torch.linalg.eigh(self.covariance)  # in rising order
-        values = values.clamp_min(0) + self.regularisation
+        values = values.clamp_min(0) + self.regularization
         kept, rest = values[-self.latent :].flip(0), values[: -self.latent]
         directions = vectors[:, -self.latent :].flip(1)
         # The sign of an eigenvector is chance: the largest entry is made positive.
@@ -81,9 +81,9 @@ class PPCA(Moments):
         self.noise.copy_(rest.mean())  # eq. (2)
 
     def density(self, x: Tensor) -> Tensor:
-        centred = x - self.mean
-        along = centred @ self.directions  # (B, latent)
-        across = centred - along @ self.directions.T  # (B, features)
+        centered = x - self.mean
+        along = centered @ self.directions  # (B, latent)
+        across = centered - along @ self.directions.T  # (B, features)
         square = (along.square() / self.variances).sum(-1) + across.square().sum(-1) / self.noise
         log_det = self.variances.log().sum() + (self.features - self.latent) * self.noise.log()
         return -0.5 * (square + log_det + self.features * math.log(2 * math.pi))  # eq. (1) in the basis of U

@@ -7,8 +7,8 @@ from abc import abstractmethod
 from torch import Tensor
 
 from deepcanon.core import Batch, Model, Terms
-from deepcanon.nn.checks import flat
-from deepcanon.nn.precision import full
+from deepcanon.core.checks import flat
+from deepcanon.core.precision import full
 
 
 class Coder(Model[Batch]):

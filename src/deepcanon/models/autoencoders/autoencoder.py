@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import Batch, Recipe
+from deepcanon.core.checks import at_least, flat
 from deepcanon.models.autoencoders._autoencoder import Coder
 from deepcanon.nn.activations import Activation
-from deepcanon.nn.checks import at_least, flat
 from deepcanon.nn.dense import dense
 from deepcanon.nn.transposed import transposed
 
@@ -22,8 +22,8 @@ class Autoencoder(Coder):
               e: R^D \to R^q, \quad d: R^q \to R^D
 
     Without hidden layers both maps are linear, and at the optimum the reconstructions are the projections of PCA: the
-    columns of the decoder span the directions of largest variance of the centred data, but are neither orthogonal nor
-    in order, since :math:`d(A^{-1}(A\,e(x)))` is the same for every invertible A. The biases do the centring.
+    columns of the decoder span the directions of largest variance of the centered data, but are neither orthogonal nor
+    in order, since :math:`d(A^{-1}(A\,e(x)))` is the same for every invertible A. The biases do the centering.
 
     With tied weights the decoder goes back through the transposed weights of the encoder, with biases of its own; the
     gradient of a weight is then the sum over both of its uses.

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Batch, Recipe
+from deepcanon.core.checks import at_least, flat
 from deepcanon.models.autoencoders._autoencoder import Coder
 from deepcanon.nn.activations import Activation, activation_layer
-from deepcanon.nn.checks import at_least, flat
 from deepcanon.nn.convolution import output_size
 from deepcanon.nn.transposed import Transposed, TransposedConv, rows_left
 
@@ -33,7 +33,7 @@ class ConvolutionalAutoencoder(Coder):
           https://doi.org/10.1007/978-3-642-21735-7_7
 
     Arguments:
-        channels: The channels of an image: 1 if it is grey, 3 if it has colours.
+        channels: The channels of an image: 1 if it is gray, 3 if it has colors.
         height: The height of an image in pixels.
         width: The width of an image in pixels.
         latent: The dimension of the code.

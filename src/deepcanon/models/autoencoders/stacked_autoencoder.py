@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Batch, Descend, Recipe, Terms, Turn, UsageError
+from deepcanon.core.checks import at_least, flat
+from deepcanon.core.precision import full
 from deepcanon.models.autoencoders._autoencoder import Coder
 from deepcanon.nn.activations import Activation
-from deepcanon.nn.checks import at_least, flat
 from deepcanon.nn.dense import dense
-from deepcanon.nn.precision import full
 from deepcanon.nn.transposed import transposed
 
 

@@ -9,9 +9,9 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from deepcanon.core import Batch, Evidence, Model, Support, Terms
-from deepcanon.nn.checks import flat, only_binary
-from deepcanon.nn.precision import full
+from deepcanon.core import Batch, LikelihoodKind, Model, Support, Terms
+from deepcanon.core.checks import flat, only_binary
+from deepcanon.core.precision import full
 
 
 class Autoregressive(Model[Batch]):
@@ -27,7 +27,7 @@ class Autoregressive(Model[Batch]):
           https://papers.nips.cc/paper/1999/hash/e6384711491713d29bc63fc5eeb5ba4f-Abstract.html
     """
 
-    evidence: Evidence = "exact"
+    likelihood_kind: LikelihoodKind = "exact"
     features: int
 
     @abstractmethod

@@ -9,10 +9,10 @@ import torch
 from torch import Generator, Tensor, nn
 
 from deepcanon.core import Batch, Recipe
+from deepcanon.core.checks import at_least, flat, one_of
+from deepcanon.distributions.base_rates import log_odds
 from deepcanon.models.autoregressive._autoregressive import Autoregressive
 from deepcanon.nn.activations import activation_layer
-from deepcanon.nn.base_rates import log_odds
-from deepcanon.nn.checks import at_least, flat, one_of
 from deepcanon.nn.masked import MaskedLinear, sees
 
 Order = Literal["natural", "reversed", "shuffled"]
@@ -35,7 +35,7 @@ class MADE(Autoregressive):
     The degrees of the hidden units, which the paper draws at random, are spread evenly here. A sample costs as much as
     one pass: the units of a degree are final as soon as the values up to it are drawn, and each is computed once.
 
-    On the fixed binarisation of MNIST this takes three minutes of one core and reaches 90.96 nats per test image; the
+    On the fixed binarization of MNIST this takes three minutes of one core and reaches 90.96 nats per test image; the
     paper has 88.04 as the average over 32 masks::
 
         deepcanon train made --hidden 1000 --data binarized-mnist --lr 1e-3 --epochs 12 --threads 1 --watch nll

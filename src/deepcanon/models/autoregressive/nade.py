@@ -10,10 +10,10 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import pad
 
 from deepcanon.core import Batch, Recipe
+from deepcanon.core.checks import at_least, flat
+from deepcanon.core.precision import full
+from deepcanon.distributions.base_rates import log_odds
 from deepcanon.models.autoregressive._autoregressive import Autoregressive
-from deepcanon.nn.base_rates import log_odds
-from deepcanon.nn.checks import at_least, flat
-from deepcanon.nn.precision import full
 
 CHUNK = 28
 """How many values are computed at once."""
@@ -29,7 +29,7 @@ class NADE(Autoregressive):
     Therefore the values are computed in chunks in which each different hidden layer stands once: a chunk is three
     matrix products forward and six in all, in place of a step for every value, and ink-poor images need few of them.
 
-    On the fixed binarisation of MNIST this takes about fifty minutes of one core and reaches 88.66 nats per test image,
+    On the fixed binarization of MNIST this takes about fifty minutes of one core and reaches 88.66 nats per test image,
     where the paper has 88.33; the weights that are best on the validation images come after 15 of its 80 epochs::
 
         deepcanon train nade --data binarized-mnist --threads 1 --watch nll

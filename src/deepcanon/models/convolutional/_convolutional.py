@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from deepcanon.core import DataError, Labelled, Terms, UsageError
+from deepcanon.core import DataError, Labeled, Terms, UsageError
+from deepcanon.core.checks import at_least, one_of
 from deepcanon.models._predictor import Predictor
-from deepcanon.nn.checks import at_least, one_of
 
 Stem = Literal["auto", "large", "small"]
 
@@ -63,7 +63,7 @@ class ImagePredictor(Predictor):
         if classes is None:
             self.__dict__["recipe"] = replace(self.recipe, clip=CLIP)
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         if self.classes is None:
             return super().loss(batch)
         log_p = self._outputs(*batch.inputs).log_softmax(-1)

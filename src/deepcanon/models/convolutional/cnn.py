@@ -7,10 +7,10 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Labelled, Recipe, UsageError
+from deepcanon.core import Labeled, Recipe, UsageError
+from deepcanon.core.checks import at_least
 from deepcanon.models.convolutional._convolutional import ImagePredictor
 from deepcanon.nn.batch_norm import BatchNorm
-from deepcanon.nn.checks import at_least
 
 FIRST_KERNEL, KERNEL = 5, 3
 """The first filters see more pixels: there are few of them, and strokes are wider than one pixel."""
@@ -20,13 +20,13 @@ SUMMARY = 4
 
 
 class CNN(ImagePredictor):
-    r"""Stages that convolve, halve the image, normalise and rectify; a linear map reads the answer off the last one.
+    r"""Stages that convolve, halve the image, normalize and rectify; a linear map reads the answer off the last one.
 
     .. math:: h_0 = x, \qquad h_l = \max(0, \mathrm{BN}(\mathrm{pool}(W_l \star h_{l-1}))), \qquad
         f(x) = A\, h_L + b
 
     Here :math:`\star` is the cross-correlation, as everywhere in deep learning, and the pooling takes the maximum of
-    2x2 pixels; it stands before the normalisation, which then has a quarter of the work. A side that is one pixel long
+    2x2 pixels; it stands before the normalization, which then has a quarter of the work. A side that is one pixel long
     already is not halved further. One epoch on MNIST with the settings of ``benchmarks/cnn.py`` is enough for 99 %.
 
     References:
@@ -39,7 +39,7 @@ class CNN(ImagePredictor):
           the one-cycle schedule), https://arxiv.org/abs/1708.07120
 
     Arguments:
-        channels: The channels of an image: 1 if it is grey, 3 if it has colours.
+        channels: The channels of an image: 1 if it is gray, 3 if it has colors.
         height: The height of an image in pixels.
         width: The width of an image in pixels.
         classes: The number of classes; for real targets leave it out.
@@ -100,10 +100,10 @@ class CNN(ImagePredictor):
         self.linear = nn.Linear(inputs * places[0] * places[1], self.outputs)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.randn(24, 1, 6, 6, generator=torch.Generator().manual_seed(0))
         halves = torch.stack([x[..., :3].mean((1, 2, 3)), x[..., 3:].mean((1, 2, 3))], -1)
-        return cls(channels=1, height=6, width=6, classes=2, hidden=(4, 4)), Labelled(x, halves.argmax(-1))
+        return cls(channels=1, height=6, width=6, classes=2, hidden=(4, 4)), Labeled(x, halves.argmax(-1))
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""

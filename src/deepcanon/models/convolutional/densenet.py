@@ -8,10 +8,10 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Labelled, Recipe, UsageError
+from deepcanon.core import Labeled, Recipe, UsageError
+from deepcanon.core.checks import at_least
 from deepcanon.models.convolutional._convolutional import ImagePredictor, Stem, is_small
 from deepcanon.nn.batch_norm import BatchNorm
-from deepcanon.nn.checks import at_least
 from deepcanon.nn.pointwise import Pointwise
 
 BOTTLENECK = 4
@@ -41,7 +41,7 @@ class DenseNet(ImagePredictor):
 
     .. math:: h_l = F_l([h_0, h_1, \dots, h_{l-1}]), \qquad f(x) = A\, \mathrm{mean}([h_0, \dots, h_L]) + b
 
-    Each :math:`F_l` is a convolution of one pixel and one of 3x3, both after normalisation and ReLU. Between blocks a
+    Each :math:`F_l` is a convolution of one pixel and one of 3x3, both after normalization and ReLU. Between blocks a
     transition halves the channels and the image. ``blocks=(6, 12, 24, 16), growth=32`` is DenseNet-121,
     ``(6, 12, 32, 32)`` DenseNet-169, ``(6, 12, 48, 32)`` DenseNet-201, and ``(6, 12, 36, 24), growth=48`` DenseNet-161,
     with the names and shapes of torchvision's weights; the default is the paper's 40 layers for small images.
@@ -50,7 +50,7 @@ class DenseNet(ImagePredictor):
         | Densely connected convolutional networks (Huang et al., 2017), https://arxiv.org/abs/1608.06993
 
     Arguments:
-        channels: The channels of an image: 1 if it is grey, 3 if it has colours.
+        channels: The channels of an image: 1 if it is gray, 3 if it has colors.
         height: The height of an image in pixels.
         width: The width of an image in pixels.
         classes: The number of classes; for real targets leave it out.
@@ -121,10 +121,10 @@ class DenseNet(ImagePredictor):
                 nn.init.kaiming_normal_(module.weight)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.randn(12, 1, 6, 6, generator=torch.Generator().manual_seed(0))
         halves = torch.stack([x[..., :3].mean((1, 2, 3)), x[..., 3:].mean((1, 2, 3))], -1)
-        return cls(1, 6, 6, classes=2, blocks=(2, 1), growth=2), Labelled(x, halves.argmax(-1))
+        return cls(1, 6, 6, classes=2, blocks=(2, 1), growth=2), Labeled(x, halves.argmax(-1))
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""

@@ -7,10 +7,10 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Labelled, Recipe, UsageError
+from deepcanon.core import Labeled, Recipe, UsageError
+from deepcanon.core.checks import at_least
 from deepcanon.models.convolutional._convolutional import ImagePredictor, Stem, is_small
 from deepcanon.nn.batch_norm import BatchNorm
-from deepcanon.nn.checks import at_least
 from deepcanon.nn.pointwise import Pointwise
 
 
@@ -89,10 +89,10 @@ class ResNet(ImagePredictor):
 
     .. math:: h_{l+1} = \max(0, h_l + F_l(h_l)), \qquad f(x) = A\, \mathrm{mean}(h_L) + b
 
-    Each :math:`F_l` is two or three convolutions with batch normalisation; where a stage halves the image and doubles
+    Each :math:`F_l` is two or three convolutions with batch normalization; where a stage halves the image and doubles
     the channels, :math:`h_l` passes through a convolution of one pixel. Names and shapes of the weights are those of
     torchvision (and of timm), so that its files load by ``load_state_dict``; weights of Hugging Face are renamed by
-    :func:`deepcanon.interop.resnet_names.from_hugging_face`. The last normalisation of each block starts at zero, so
+    :func:`deepcanon.interop.resnet_names.from_hugging_face`. The last normalization of each block starts at zero, so
     that training begins with the identity.
 
     References:
@@ -101,7 +101,7 @@ class ResNet(ImagePredictor):
           https://arxiv.org/abs/1706.02677
 
     Arguments:
-        channels: The channels of an image: 1 if it is grey, 3 if it has colours.
+        channels: The channels of an image: 1 if it is gray, 3 if it has colors.
         height: The height of an image in pixels.
         width: The width of an image in pixels.
         classes: The number of classes; for real targets leave it out.
@@ -158,13 +158,13 @@ class ResNet(ImagePredictor):
             stages.append(nn.Sequential(*blocks))
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
         self.fc = nn.Linear(inputs, self.outputs)
-        self._initialise()
+        self._initialize()
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.randn(12, 1, 8, 8, generator=torch.Generator().manual_seed(0))
         halves = torch.stack([x[..., :4].mean((1, 2, 3)), x[..., 4:].mean((1, 2, 3))], -1)
-        return cls(channels=1, height=8, width=8, classes=2, base=2), Labelled(x, halves.argmax(-1))
+        return cls(channels=1, height=8, width=8, classes=2, base=2), Labeled(x, halves.argmax(-1))
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""
@@ -173,7 +173,7 @@ class ResNet(ImagePredictor):
         outputs: Tensor = self.fc(h.mean((-2, -1)))
         return outputs
 
-    def _initialise(self) -> None:
+    def _initialize(self) -> None:
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

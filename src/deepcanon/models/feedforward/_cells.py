@@ -10,9 +10,9 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Absorb, DataError, Labelled, Recipe, Terms, Turn, UsageError
+from deepcanon.core import Absorb, DataError, Labeled, Recipe, Terms, Turn, UsageError
+from deepcanon.core.checks import at_least, flat
 from deepcanon.models._predictor import Predictor
-from deepcanon.nn.checks import at_least, flat
 
 MOST = 2**16
 """More cells than these do not pay: their number grows exponentially with the features."""
@@ -21,7 +21,7 @@ MOST = 2**16
 def enough_cells(lipschitz: float, epsilon: float, features: int) -> int:
     r"""How many cells per axis bring the error on the unit cube down to epsilon, for any L-Lipschitz function.
 
-    A cell of side 1/K has no point farther from its centre than :math:`\sqrt n / (2K)`, so
+    A cell of side 1/K has no point farther from its center than :math:`\sqrt n / (2K)`, so
     :math:`K = \lceil \sqrt n L / (2 \varepsilon) \rceil`; in the plane that is :math:`L / (\sqrt 2 \varepsilon)`.
 
     >>> enough_cells(2.0, 0.1, features=1), enough_cells(2.0, 0.1, features=2)
@@ -36,7 +36,7 @@ class Cells(Predictor):
     """A network with one hidden unit, or a few, for each cell of a grid; its heights are set, not descended to.
 
     From data the height of a cell is the mean of the targets in it, or the logarithms of the shares of the classes;
-    from a function it is the value at its centre.
+    from a function it is the value at its center.
     """
 
     recipe: ClassVar[Recipe] = Recipe(batch_size=65536, epochs=1)
@@ -80,11 +80,11 @@ class Cells(Predictor):
         """The means of the targets, (B, targets), or the logits of the classes, (B, classes)."""
         return self.units(flat(x, self.features)) @ self.heights
 
-    def turns(self) -> Sequence[Turn[Labelled]]:
+    def turns(self) -> Sequence[Turn[Labeled]]:
         return [Absorb(self.absorb)]
 
     @torch.no_grad()
-    def prepare(self, data: Iterable[Labelled]) -> None:
+    def prepare(self, data: Iterable[Labeled]) -> None:
         """Lay the grid over the data."""
         parts = [flat(batch.x, self.features) for batch in data]
         low = torch.stack([part.amin(0) for part in parts]).amin(0)
@@ -93,7 +93,7 @@ class Cells(Predictor):
         self.high.copy_(torch.where(high > low, high, low + 1))
 
     @torch.no_grad()
-    def absorb(self, batch: Labelled) -> Terms:
+    def absorb(self, batch: Labeled) -> Terms:
         """Take in the examples of a batch, and set the heights by all that were seen so far."""
         answers = batch.y if self.classes is None else nn.functional.one_hot(batch.y, self.classes)
         if answers.shape != (len(batch), self.outputs):
@@ -111,16 +111,16 @@ class Cells(Predictor):
 
     @torch.no_grad()
     def build(self, function: Callable[[Tensor], Tensor]) -> Self:
-        """Give each cell the value of a function at its centre; nothing is trained."""
-        self.heights.copy_(function(self.centres()))
+        """Give each cell the value of a function at its center; nothing is trained."""
+        self.heights.copy_(function(self.centers()))
         return self
 
-    def centres(self) -> Tensor:
-        """The centres of all cells, (cells, features); the last feature runs fastest."""
+    def centers(self) -> Tensor:
+        """The centers of all cells, (cells, features); the last feature runs fastest."""
         return torch.cartesian_prod(*self.middles()).reshape(-1, self.features)
 
     def middles(self) -> Tensor:
-        """The centres along each axis, (features, K)."""
+        """The centers along each axis, (features, K)."""
         steps = (torch.arange(self.cells, device=self.low.device, dtype=self.low.dtype) + 0.5) / self.cells
         return self.low.unsqueeze(1) + (self.high - self.low).unsqueeze(1) * steps
 

@@ -7,9 +7,9 @@ from typing import Literal, Self, get_args
 import torch
 from torch import Tensor
 
-from deepcanon.core import Labelled
+from deepcanon.core import Labeled
+from deepcanon.core.checks import one_of
 from deepcanon.models.feedforward._cells import Cells
-from deepcanon.nn.checks import one_of
 
 Step = Literal["ramp", "logistic"]
 
@@ -19,9 +19,9 @@ class BumpNetwork(Cells):
 
     .. math:: f(x) = \sum_{k=1}^{K} a_k \left( s_k(x) - s_{k+1}(x) \right), \qquad s_1 = 1, \quad s_{K+1} = 0 \qquad (1)
 
-    The cells have the width w and the centres :math:`c_k`; the step :math:`s_k` lies between the cells k - 1 and k, and
+    The cells have the width w and the centers :math:`c_k`; the step :math:`s_k` lies between the cells k - 1 and k, and
     the outermost cells go on beyond the border, so that the bumps are a partition of unity. A ramp is made of two
-    rectifiers and reaches from centre to centre; a logistic step is one unit:
+    rectifiers and reaches from center to center; a logistic step is one unit:
 
     .. math:: s_k(x) = \left(\tfrac{x - c_{k-1}}{w}\right)_+ - \left(\tfrac{x - c_k}{w}\right)_+ \quad\text{or}\quad
               s_k(x) = \frac{1}{1 + e^{-\beta (x - c_k + w/2) / w}} \qquad (2)
@@ -59,13 +59,13 @@ class BumpNetwork(Cells):
         self.steepness = steepness
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.rand(64, 1, generator=torch.Generator().manual_seed(0))
-        return cls(features=1, targets=1, cells=8), Labelled(x, (6 * x).sin())
+        return cls(features=1, targets=1, cells=8), Labeled(x, (6 * x).sin())
 
     def units(self, x: Tensor) -> Tensor:
         """The bumps at x, (B, 1) to (B, K)."""
-        z = (x - self.middles()) / self.widths()  # (B, K): the way from each centre, in cells
+        z = (x - self.middles()) / self.widths()  # (B, K): the way from each center, in cells
         if self.step == "ramp":
             steps = z[:, :-1].relu() - z[:, 1:].relu()  # eq. (2): (B, K - 1)
         else:

@@ -7,10 +7,10 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Labelled, Recipe
+from deepcanon.core import Labeled, Recipe
+from deepcanon.core.checks import at_least, flat
 from deepcanon.models._predictor import Predictor
 from deepcanon.nn.activations import Activation, activation_layer
-from deepcanon.nn.checks import at_least, flat
 from deepcanon.nn.connections import HighwayGate
 
 
@@ -67,9 +67,9 @@ class Highway(Predictor):
         self.exit = nn.Linear(units, outputs)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.randn(32, 3, generator=torch.Generator().manual_seed(0))
-        return cls(features=3, classes=2, units=4, layers=3), Labelled(x, (x.prod(-1) > 0).long())
+        return cls(features=3, classes=2, units=4, layers=3), Labeled(x, (x.prod(-1) > 0).long())
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""

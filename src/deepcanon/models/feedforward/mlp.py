@@ -7,12 +7,12 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from deepcanon.core import Labelled, Recipe
+from deepcanon.core import Labeled, Recipe
+from deepcanon.core.checks import at_least, flat
 from deepcanon.models._predictor import Predictor
 from deepcanon.nn.activations import Activation
-from deepcanon.nn.checks import at_least, flat
 from deepcanon.nn.dense import dense
-from deepcanon.nn.initialise import initialise as initialise_weights
+from deepcanon.nn.initialize import initialize as initialize_weights
 
 
 class MLP(Predictor):
@@ -41,8 +41,8 @@ class MLP(Predictor):
         head: The distribution of real targets: "gaussian" with one learned scale, "heteroscedastic" with a scale that
             depends on x, "bernoulli" for labels that are there or not (0 or 1), or a distribution of single numbers of
             torch.distributions, such as "gumbel" or "student_t"; without one the loss is the squared error.
-        initialise: The initialisation by name with its options, such as "kaiming_normal" or "normal:std=0.1", as in
-            deepcanon.nn.initialise; without one it is torch's own.
+        initialize: The initialization by name with its options, such as "kaiming_normal" or "normal:std=0.1", as in
+            deepcanon.nn.initialize; without one it is torch's own.
     """
 
     recipe = Recipe(lr=2e-3, epochs=50)
@@ -56,20 +56,20 @@ class MLP(Predictor):
         activation: Activation = "relu",
         dropout: float = 0.0,
         head: str | None = None,
-        initialise: str | None = None,
+        initialize: str | None = None,
     ) -> None:
         super().__init__()
         at_least(1, features=features)
         self.features = features
         outputs = self._outputs_for(classes, targets, head)
         self.net = dense(features, outputs, hidden, activation=activation, dropout=dropout)
-        if initialise is not None:
-            initialise_weights(self.net, initialise)
+        if initialize is not None:
+            initialize_weights(self.net, initialize)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.randn(32, 3, generator=torch.Generator().manual_seed(0))
-        return cls(features=3, classes=2, hidden=(8,)), Labelled(x, (x.prod(-1) > 0).long())
+        return cls(features=3, classes=2, hidden=(8,)), Labeled(x, (x.prod(-1) > 0).long())
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""

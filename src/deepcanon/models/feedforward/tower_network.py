@@ -7,9 +7,9 @@ from typing import Literal, Self, get_args
 import torch
 from torch import Tensor
 
-from deepcanon.core import Labelled
+from deepcanon.core import Labeled
+from deepcanon.core.checks import one_of
 from deepcanon.models.feedforward._cells import Cells
-from deepcanon.nn.checks import one_of
 
 Towers = Literal["overlapping", "plain"]
 
@@ -19,15 +19,15 @@ class TowerNetwork(Cells):
 
     .. math:: f(x) = \sum_c a_c \, T_c(x), \qquad z_i = (x_i - c_i) / w_i \qquad (1)
 
-    with one tower for each cell of centre c and sides w. Overlapping towers are made of rectifiers and are a partition
-    of unity: x is first brought between the outermost centres, and then
+    with one tower for each cell of center c and sides w. Overlapping towers are made of rectifiers and are a partition
+    of unity: x is first brought between the outermost centers, and then
 
     .. math:: T_c(x) = \left( 1 - \max(0, z_1, \dots, z_n) - \max(0, -z_1, \dots, -z_n) \right)_+,
               \qquad \max(a, b) = a + (b - a)_+ \qquad (2)
 
     Built from an L-Lipschitz function on the unit cube by :math:`a_c = f(c)` with
     :math:`K = \lceil \sqrt n L / (2 \varepsilon) \rceil` cells per axis, they are nowhere farther from it than
-    :math:`\varepsilon`: the towers at x weigh centres that differ from x in each coordinate by a variance of at most
+    :math:`\varepsilon`: the towers at x weigh centers that differ from x in each coordinate by a variance of at most
     :math:`1/(2K)^2`. Plain towers are made of logistic units,
 
     .. math:: T_c(x) = \sigma\left( \beta \left[ \textstyle\sum_i \sigma(\beta (z_i + \tfrac12))
@@ -68,20 +68,20 @@ class TowerNetwork(Cells):
         self.steepness = steepness
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.rand(64, 2, generator=torch.Generator().manual_seed(0))
-        return cls(features=2, targets=1, cells=4), Labelled(x, x.prod(1, keepdim=True))
+        return cls(features=2, targets=1, cells=4), Labeled(x, x.prod(1, keepdim=True))
 
     def units(self, x: Tensor) -> Tensor:
         """The towers at x, (B, n) to (B, K^n)."""
         if self.towers == "plain":
-            z = (x.unsqueeze(1) - self.centres()) / self.widths()  # (B, K^n, n)
+            z = (x.unsqueeze(1) - self.centers()) / self.widths()  # (B, K^n, n)
             k = self.steepness
             bumps = (k * (z + 0.5)).sigmoid() - (k * (z - 0.5)).sigmoid()
             return (k * (bumps.sum(-1) - self.features + 0.5)).sigmoid()  # eq. (3)
         first, last = self.middles()[:, 0], self.middles()[:, -1]
         x = first + (x - first).relu() - (x - last).relu()
-        z = (x.unsqueeze(1) - self.centres()) / self.widths()
+        z = (x.unsqueeze(1) - self.centers()) / self.widths()
         return (1 - _largest(z) - _largest(-z)).relu()  # eq. (2)
 
 

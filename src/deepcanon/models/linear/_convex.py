@@ -1,4 +1,4 @@
-"""How losses that are convex are minimised: by steps that use all examples, until the gradient vanishes."""
+"""How losses that are convex are minimized: by steps that use all examples, until the gradient vanishes."""
 
 from deepcanon.core import Recipe
 

@@ -1,4 +1,4 @@
-"""Generalised linear models with their canonical links."""
+"""Generalized linear models with their canonical links."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from torch import Generator, Tensor, nn
 from torch.distributions import Bernoulli, Distribution, Exponential, Normal, Poisson, constraints
 from torch.distributions.constraints import Constraint
 
-from deepcanon.core import DataError, How, Labelled, Model, Recipe, Terms, draw
+from deepcanon.core import DataError, How, Labeled, Model, Recipe, Terms, draw
+from deepcanon.core.checks import at_least, flat, one_of
+from deepcanon.distributions.inverse_gaussian import InverseGaussian
 from deepcanon.models.linear._convex import BATCH
-from deepcanon.nn.checks import at_least, flat, one_of
-from deepcanon.nn.inverse_gaussian import InverseGaussian
 
 Family = Literal["gaussian", "bernoulli", "poisson", "gamma", "inverse_gaussian"]
 
 
 @dataclass(frozen=True)
 class ExponentialFamily:
-    """A family of natural parameter eta: its log-normaliser A, its mean A', and what it draws."""
+    """A family of natural parameter eta: its log-normalizer A, its mean A', and what it draws."""
 
-    log_normaliser: Callable[[Tensor], Tensor]
+    log_normalizer: Callable[[Tensor], Tensor]
     mean: Callable[[Tensor], Tensor]
     distribution: Callable[[Tensor], Distribution]
     mode: Callable[[Tensor], Tensor]
@@ -37,7 +37,7 @@ class ExponentialFamily:
 
 FAMILIES: dict[str, ExponentialFamily] = {
     "gaussian": ExponentialFamily(
-        log_normaliser=lambda eta: eta.square() / 2,
+        log_normalizer=lambda eta: eta.square() / 2,
         mean=lambda eta: eta,
         distribution=lambda eta: Normal(eta, 1.0, validate_args=False),
         mode=lambda eta: eta,
@@ -45,7 +45,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
         says="real numbers",
     ),
     "bernoulli": ExponentialFamily(
-        log_normaliser=F.softplus,
+        log_normalizer=F.softplus,
         mean=torch.sigmoid,
         distribution=lambda eta: Bernoulli(logits=eta, validate_args=False),
         mode=lambda eta: (eta > 0).to(eta.dtype),
@@ -53,7 +53,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
         says="from 0 to 1",
     ),
     "poisson": ExponentialFamily(
-        log_normaliser=torch.exp,
+        log_normalizer=torch.exp,
         mean=torch.exp,
         distribution=lambda eta: Poisson(eta.exp(), validate_args=False),
         mode=lambda eta: eta.exp().floor(),
@@ -61,7 +61,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
         says="0 or more",
     ),
     "gamma": ExponentialFamily(
-        log_normaliser=lambda eta: -(-eta).log(),
+        log_normalizer=lambda eta: -(-eta).log(),
         mean=lambda eta: -1 / eta,
         distribution=lambda eta: Exponential(-eta, validate_args=False),
         mode=torch.zeros_like,
@@ -70,7 +70,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
         negative=True,
     ),
     "inverse_gaussian": ExponentialFamily(
-        log_normaliser=lambda eta: -(-2 * eta).sqrt(),
+        log_normalizer=lambda eta: -(-2 * eta).sqrt(),
         mean=lambda eta: (-2 * eta).rsqrt(),
         distribution=lambda eta: InverseGaussian((-2 * eta).rsqrt()),
         mode=lambda eta: InverseGaussian((-2 * eta).rsqrt()).mode,
@@ -81,7 +81,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
 }
 
 
-class GLM(Model[Labelled]):
+class GLM(Model[Labeled]):
     r"""A linear map that gives the natural parameters of an exponential family.
 
     .. math:: p(y \mid \eta) \propto e^{y \eta - A(\eta)}, \qquad \eta = W x + b, \qquad E[y] = A'(\eta) \qquad (1)
@@ -130,17 +130,17 @@ class GLM(Model[Labelled]):
             self.__dict__["recipe"] = Recipe(lr=2e-2, schedule="cosine", epochs=50)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         generator = torch.Generator().manual_seed(0)
         x = torch.randn(32, 3, generator=generator)
-        return cls(features=3, targets=1, family="poisson"), Labelled(x, draw(Poisson(x[:, :1].exp()), generator))
+        return cls(features=3, targets=1, family="poisson"), Labeled(x, draw(Poisson(x[:, :1].exp()), generator))
 
     def forward(self, x: Tensor) -> Tensor:
         r"""The natural parameters :math:`\eta`, (B, targets)."""
         eta: Tensor = self.linear(flat(x, self.features))
         return eta
 
-    def prepare(self, data: Iterable[Labelled]) -> None:
+    def prepare(self, data: Iterable[Labeled]) -> None:
         """Refuse targets that the family does not have."""
         family = FAMILIES[self.family]
         for y in (batch.y for batch in data):
@@ -148,14 +148,14 @@ class GLM(Model[Labelled]):
                 raise DataError(
                     f"targets of the family {self.family} are {family.says}, got {float(y.min()):.4g} to "
                     f"{float(y.max()):.4g}; take another family, or name a CSV file FILE.csv:raw, so that its "
-                    "target is not standardised"
+                    "target is not standardized"
                 )
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         eta = self._natural(batch.x)
         if batch.y.shape != eta.shape:  # broadcasting (B,) against (B, 1) would compare everything with everything
             raise DataError(f"the targets must have the shape {tuple(eta.shape)}, got {tuple(batch.y.shape)}")
-        return {"nll": (FAMILIES[self.family].log_normaliser(eta) - batch.y * eta).sum(-1).mean()}  # eq. (1)
+        return {"nll": (FAMILIES[self.family].log_normalizer(eta) - batch.y * eta).sum(-1).mean()}  # eq. (1)
 
     @torch.no_grad()
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:

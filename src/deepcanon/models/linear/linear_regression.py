@@ -8,10 +8,10 @@ from typing import Literal, Self, get_args
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Absorb, DataError, Labelled, Terms, Turn
+from deepcanon.core import Absorb, DataError, Labeled, Terms, Turn
+from deepcanon.core.checks import at_least, flat, one_of
 from deepcanon.models._predictor import Predictor
 from deepcanon.models.linear._convex import convex
-from deepcanon.nn.checks import at_least, flat, one_of
 
 Solution = Literal["exact", "descent"]
 
@@ -63,21 +63,21 @@ class LinearRegression(Predictor):
             self.register_buffer("triangle", torch.zeros(size, size, dtype=torch.float64))
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         generator = torch.Generator().manual_seed(0)
         x, noise = (torch.randn(32, size, generator=generator) for size in (3, 2))
-        return cls(features=3, targets=2), Labelled(x, x.cumsum(1)[:, 1:] + 0.1 * noise + 1)
+        return cls(features=3, targets=2), Labeled(x, x.cumsum(1)[:, 1:] + 0.1 * noise + 1)
 
     def forward(self, x: Tensor) -> Tensor:
         """The means of the targets, (B, targets)."""
         means: Tensor = self.linear(flat(x, self.features))
         return means
 
-    def turns(self) -> Sequence[Turn[Labelled]]:
+    def turns(self) -> Sequence[Turn[Labeled]]:
         return [Absorb(self.absorb)] if self.solution == "exact" else super().turns()
 
     @torch.no_grad()
-    def absorb(self, batch: Labelled) -> Terms:
+    def absorb(self, batch: Labeled) -> Terms:
         """Take in the rows of a batch and solve (1) for all rows seen so far."""
         x, y = flat(batch.x, self.features), batch.y
         if y.shape != (len(x), self.targets):

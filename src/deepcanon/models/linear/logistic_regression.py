@@ -7,11 +7,11 @@ from typing import Literal, Self
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Labelled
+from deepcanon.core import Labeled
+from deepcanon.core.checks import at_least, flat
 from deepcanon.models._predictor import Predictor
 from deepcanon.models.linear._convex import convex
 from deepcanon.models.linear._two_classes import only_two, two_logits
-from deepcanon.nn.checks import at_least, flat
 
 
 class LogisticRegression(Predictor):
@@ -43,9 +43,9 @@ class LogisticRegression(Predictor):
         nn.init.zeros_(self.linear.bias)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.randn(32, 3, generator=torch.Generator().manual_seed(0))
-        return cls(features=3), Labelled(x, (x.sum(-1) > 0).long())
+        return cls(features=3), Labeled(x, (x.sum(-1) > 0).long())
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits of both classes, (B, 2), of which the first is 0."""

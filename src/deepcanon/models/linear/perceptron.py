@@ -8,12 +8,12 @@ from typing import Literal, Self
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import Absorb, How, Labelled, Model, Recipe, Terms, Turn
+from deepcanon.core import Absorb, How, Labeled, Model, Recipe, Terms, Turn
+from deepcanon.core.checks import at_least, flat, one_of
 from deepcanon.models.linear._two_classes import only_two, two_logits
-from deepcanon.nn.checks import at_least, flat, one_of
 
 
-class Perceptron(Model[Labelled]):
+class Perceptron(Model[Labeled]):
     r"""A threshold unit of two classes that changes its weights only when it errs.
 
     .. math:: \hat y = \operatorname{sign}(w^\top x + b), \quad y = \pm 1, \qquad
@@ -58,22 +58,22 @@ class Perceptron(Model[Labelled]):
         self.register_buffer("errors_before", torch.tensor(0))  # at the beginning of this epoch
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.randn(32, 3, generator=torch.Generator().manual_seed(0))
-        return cls(features=3), Labelled(x, (x.sum(-1) > 0).long())
+        return cls(features=3), Labeled(x, (x.sum(-1) > 0).long())
 
     def forward(self, x: Tensor) -> Tensor:
         """The inner products that the threshold sees, as the lead of the second class: (B, 2), of which one is 0."""
         return two_logits(self._lead(flat(x, self.features)).unsqueeze(1))
 
-    def turns(self) -> Sequence[Turn[Labelled]]:
+    def turns(self) -> Sequence[Turn[Labeled]]:
         return [Absorb(self.absorb)]
 
-    def prepare(self, data: Iterable[Labelled]) -> None:
+    def prepare(self, data: Iterable[Labeled]) -> None:
         self.examples.fill_(sum(len(batch) for batch in data))
 
     @torch.no_grad()
-    def absorb(self, batch: Labelled) -> Terms:
+    def absorb(self, batch: Labeled) -> Terms:
         """Go through the examples one after the other and learn from each that is answered wrongly."""
         x = flat(batch.x, self.features).to(self.weight.dtype)
         sign = 2 * batch.y.to(x.dtype) - 1
@@ -90,12 +90,12 @@ class Perceptron(Model[Labelled]):
         self._count(len(x), errors)
         return {"errors": x.new_tensor(errors / len(x)), **self.loss(batch)}
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         lead = self._lead(flat(batch.x, self.features))
         return {"criterion": (-(2 * batch.y.to(lead.dtype) - 1) * lead).clamp_min(0).mean()}
 
     @torch.no_grad()
-    def metrics(self, batch: Labelled) -> Terms:
+    def metrics(self, batch: Labeled) -> Terms:
         """The accuracy, and 1 if training came to an end: if an epoch passed without an error."""
         right = self.predict(*batch.inputs) == batch.y
         return {"accuracy": right.to(self.weight.dtype).mean(), "converged": self.converged.to(self.weight.dtype)}

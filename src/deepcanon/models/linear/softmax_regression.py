@@ -7,9 +7,9 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Labelled, Recipe
+from deepcanon.core import Labeled, Recipe
+from deepcanon.core.checks import at_least, flat
 from deepcanon.models._predictor import Predictor
-from deepcanon.nn.checks import at_least, flat
 
 
 class SoftmaxRegression(Predictor):
@@ -42,9 +42,9 @@ class SoftmaxRegression(Predictor):
         nn.init.zeros_(self.linear.bias)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.randn(32, 3, generator=torch.Generator().manual_seed(0))
-        return cls(features=3, classes=3), Labelled(x, x.argmax(-1))
+        return cls(features=3, classes=3), Labeled(x, x.argmax(-1))
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits, (B, classes)."""

@@ -7,14 +7,14 @@ from typing import Self
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import How, Labelled, Model, Recipe, Terms, UsageError
+from deepcanon.core import How, Labeled, Model, Recipe, Terms, UsageError
+from deepcanon.core.checks import at_least, flat, one_of
 from deepcanon.losses.hinge import hinge
 from deepcanon.models.linear._convex import BATCH
 from deepcanon.models.linear._two_classes import two_logits
-from deepcanon.nn.checks import at_least, flat, one_of
 
 
-class SVM(Model[Labelled]):
+class SVM(Model[Labeled]):
     r"""A linear map whose score of the true class is to exceed all others by a margin, with weights as small as may be.
 
     .. math:: \min_{w, b} \; \frac1N \sum_n \max(0, 1 - y_n (w^\top x_n + b)) + \frac\lambda2 \lVert w \rVert^2,
@@ -60,21 +60,21 @@ class SVM(Model[Labelled]):
         nn.init.zeros_(self.linear.bias)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.randn(32, 3, generator=torch.Generator().manual_seed(0))
-        return cls(features=3, classes=2), Labelled(x, (x.sum(-1) > 0).long())
+        return cls(features=3, classes=2), Labeled(x, (x.sum(-1) > 0).long())
 
     def forward(self, x: Tensor) -> Tensor:
         """The scores of the classes, (B, classes); of two, the first is 0."""
         scores: Tensor = self.linear(flat(x, self.features))
         return two_logits(scores) if self.classes == 2 else scores
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         penalty = 0.5 * self.decay * self.linear.weight.square().sum()
         return {"hinge": self._hinge(batch), "penalty": penalty}  # eq. (1)
 
     @torch.no_grad()
-    def metrics(self, batch: Labelled) -> Terms:
+    def metrics(self, batch: Labeled) -> Terms:
         right = self.predict(*batch.inputs) == batch.y
         return {"accuracy": right.to(self.linear.weight.dtype).mean(), "hinge": self._hinge(batch)}
 
@@ -86,6 +86,6 @@ class SVM(Model[Labelled]):
         answer = scores.argmax(-1)
         return nn.functional.one_hot(answer, self.classes).to(scores.dtype) if how == "mean" else answer
 
-    def _hinge(self, batch: Labelled) -> Tensor:
+    def _hinge(self, batch: Labeled) -> Tensor:
         scores = self(*batch.inputs)
         return hinge(scores[:, 1] if self.classes == 2 else scores, batch.y)
