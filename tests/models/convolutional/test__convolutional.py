@@ -13,7 +13,7 @@ from scipy import special, stats
 from torch import Tensor, nn
 
 from deepcanon.catalogue import find
-from deepcanon.core import DataError, Labeled, UsageError, build, describe
+from deepcanon.core import Blueprint, DataError, Labeled, UsageError, describe
 from deepcanon.data import from_tensors
 from deepcanon.models.attention.vit import ViT
 from deepcanon.models.convolutional._convolutional import ImagePredictor
@@ -236,7 +236,7 @@ def test_without_a_head_targets_have_the_squared_error(name: str) -> None:
 @pytest.mark.parametrize("name", NETS)
 def test_a_net_with_a_head_is_built_again_from_its_description(name: str) -> None:
     net = of_targets(name, "gaussian")
-    again = build(json.loads(json.dumps(describe(net))), find).double().eval()
+    again = Blueprint.from_json(json.loads(json.dumps(describe(net))), find).build().double().eval()
     again.load_state_dict(net.state_dict())
     x = torch.randn(3, 1, 6, 6, dtype=torch.float64)
     assert torch.equal(again(x), net(x))
