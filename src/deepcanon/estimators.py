@@ -65,9 +65,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             a model is its name, or ``{"model": name, "arguments": {...}}``.
         shape: The shape (channels, height, width) of an example, for models of images.
         dtype: ``float64`` or ``float32``.
-        random_state: The seed of everything that is random, as everywhere in scikit-learn.
-        settings: The training settings, each a parameter by its own name; what is left out is the model's recipe. They
-            are those of :class:`~deepcanon.core.settings.Settings`: ``epochs``, ``lr``, ``batch_size``, ``clip`` ...
+        random_state: The seed of everything that is random, as everywhere in scikit-learn. What follows are the
+            training settings; what is left out is the model's recipe.
     """
 
     standard: ClassVar[str]
@@ -156,6 +155,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__} needs a model that can {' and '.join(missing)}; {model.name()} has "
                 f"{', '.join(methods_of(model)) or 'no method'}"
             )
+
+
+Estimator.__doc__ = inspect.cleandoc(str(Estimator.__doc__)) + "".join(
+    f"\n    {name}: {listed_settings()[name][1].help}" for name in SETTINGS
+)
 
 
 class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]

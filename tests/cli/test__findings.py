@@ -154,7 +154,7 @@ def test_an_insight_without_a_model_looks_at_an_image_or_at_data(call: Call, ima
         (["insight", "sprad"], "there is no insight 'sprad'; did you mean spread?"),
         (["insight", "spread"], "spread looks at which model?"),
         (["insight", "spread", "nowhere/run"], "there is no model 'nowhere/run'"),
-        (["insight", "spread", "."], ". is no run: it has no run.json"),
+        (["insight", "spread", "."], ". is not a run: it has no run.json"),
         (["insight", "spread", "gray.png"], "spread looks at a model: give the folder of a run"),
         (["insight", "spread", "--power", "2"], "spread looks at which model?"),
         (["insight", "brightness"], "brightness looks at which examples?"),

@@ -100,7 +100,7 @@ def test_wrong_usage_is_said_before_anything_is_trained(iris: Path, tmp_path: Pa
     for words, expected in (
         (["gausian"], "did you mean gaussian?"),
         (["vae:latnt=3"], "did you mean latent?"),
-        (["vae:latent"], "NAME:argument=value"),
+        (["vae:latent"], "name:option=value"),
         (["vae:latent=many"], "latent takes a whole number"),
         (["gaussian", "gaussian"], "given twice"),
         (["mlp"], "labeled"),

@@ -145,7 +145,7 @@ def test_a_method_wraps_a_model_chosen_by_name(call: Call, tmp_path: Path, finda
         (["mlp", "--data", "digitz"], "there are no data 'digitz'; did you mean digits?"),
         (["mlp", "--data", "missing.csv"], "there is no file missing.csv"),
         (["mlp", "--data", "karate"], "mlp learns from labeled examples; karate gives a graph"),
-        (["mlp", "--target", "price"], "--target price is a column of which file? Add --data FILE.csv"),
+        (["mlp", "--target", "price"], "the target 'price' is a column of which file? Name a CSV file as the data"),
         (["mlp", "digits"], "what is 'digits'?"),
         (["--hidden", "8", "mlp"], "the name of the model comes first"),
         (["mlp", "--out", "file.txt/run"], "cannot write to the folder file.txt/run"),
@@ -196,7 +196,7 @@ def test_data_that_look_different_are_refused(call: Call, runs: Path, tmp_path: 
     for command in ("evaluate", "resume"):
         nowhere = call(command, tmp_path)
         assert nowhere.code == 2
-        assert "is no run" in nowhere.stderr
+        assert "is not a run" in nowhere.stderr
 
 
 def test_a_file_that_has_changed_since_counts_as_new(call: Call, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_run_that_does_not_suit_is_refused_in_one_sentence(call: Call, tmp_pat
     for words, sentence in (
         (["--model", base, "--data", "moons"], "features is 2 in moons, but 64 in the model of"),
         (["--model", base, "--model.hidden", "8"], "is as it was trained: leave out --model.hidden"),
-        (["--model", tmp_path / "nothing"], "is no run: it has no run.json"),
+        (["--model", tmp_path / "nothing"], "is not a run: it has no run.json"),
         (["--model", base, "--layers", "query"], "that LoRA can adapt; it has net.0, net.2"),
         (["--model", "mpl"], "there is no model 'mpl'; did you mean mlp?"),
     ):
@@ -97,16 +97,16 @@ def test_few_labels_are_shown_beside_what_learns_without_the_unlabeled_examples(
     answer = call("train", "pi_model", *words, "--data", "moons:labels=6", "--out", run, "--json")
     assert answer.code == 0, answer.stderr
     baselines = ["supervised", "supervised, same augmentation", "LabelSpreading (scikit-learn)", "pi_model"]
-    assert list(answer.json["beside"]) == baselines
-    assert answer.json["beside"]["pi_model"] == pytest.approx(answer.json["test"]["accuracy"])
-    assert (run / "pictures" / "beside.png").is_file()
-    assert call("evaluate", run, "--json").json["beside"] == answer.json["beside"]
+    assert list(answer.json["baselines"]) == baselines
+    assert answer.json["baselines"]["pi_model"] == pytest.approx(answer.json["test"]["accuracy"])
+    assert (run / "pictures" / "baselines.png").is_file()
+    assert call("evaluate", run, "--json").json["baselines"] == answer.json["baselines"]
     assert call("evaluate", run, "--data", "moons", "--json").json["test"] == answer.json["test"]
 
     torch.manual_seed(0)
     plain = dc.find("mlp")(features=2, classes=2, hidden=(16,))
     result = dc.fit(plain, dc.load_data("moons:labels=6"), steps=20, quiet=True)
-    assert answer.json["beside"]["supervised"] == pytest.approx(result.test["accuracy"])
+    assert answer.json["baselines"]["supervised"] == pytest.approx(result.test["accuracy"])
     inner = dc.load(run).model
     assert isinstance(inner, Model)
     assert RunFolder.open(run).info["model"]["arguments"]["model"]["arguments"]["hidden"] == [16]

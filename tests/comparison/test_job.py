@@ -180,7 +180,7 @@ def test_what_cannot_be_right_is_refused(table: str, tmp_path: Path) -> None:
     other.write_text("a,b\n" + "".join(f"{i},{i * i}\n" for i in range(60)))
     refused: dict[str, Callable[[], object]] = {
         "holds something else": lambda: run_jobs(toy, table, tmp_path / "full"),
-        "no comparison that can be read": lambda: run_jobs(toy, table, tmp_path / "broken"),
+        "not a comparison that can be read": lambda: run_jobs(toy, table, tmp_path / "broken"),
         "is a file": lambda: run_jobs(toy, table, tmp_path / "file"),
         "with budget None, not 3": lambda: run_jobs(toy, table, tmp_path / "there", budget=3),
         "with data": lambda: run_jobs(toy, str(other), tmp_path / "there"),

@@ -47,7 +47,7 @@ class Output:
         from rich.console import Console
 
         # in a pipe rich would fold every table to 80 columns, though nobody says the reader has only those
-        return Console(emoji=False, width=None if sys.stdout.isatty() else 200)
+        return Console(emoji=False, width=None if sys.stdout.isatty() else 260)
 
 
 def show_number(value: Any) -> str:

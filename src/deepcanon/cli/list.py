@@ -24,8 +24,8 @@ def list_models(
     chosen = [entry for entry in entries() if family in (None, entry.family)]
     out = Output(json)
     out.table(
-        ["model", "family", "proper name", "what it is"],
-        [(entry.name, entry.family, entry.title, entry.summary) for entry in chosen],
+        ["model", "family", "what it is"],
+        [(entry.name, entry.family, ": ".join(filter(None, (entry.title, entry.summary)))) for entry in chosen],
     )
     out.say("deepcanon show NAME tells all about one of them, with its other names.")
     out.answer(
