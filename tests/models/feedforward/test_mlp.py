@@ -206,5 +206,5 @@ def test_mistakes_are_answered_with_what_to_do() -> None:
     model = MLP(features=2, targets=1, head="heteroscedastic")
     with pytest.raises(DataError, match=r"must have the shape \(4, 1\), got \(4,\)"):
         model.loss(Labeled(torch.zeros(4, 2), torch.zeros(4)))
-    with pytest.raises(UsageError, match="knows no mode"):
+    with pytest.raises(UsageError, match="has no mode"):
         MLP(features=2, targets=1, head="continuous_bernoulli").predict(torch.zeros(1, 2))

@@ -75,5 +75,5 @@ def test_classes_that_a_plane_separates_stay_finite() -> None:
 
 
 def test_it_tells_two_classes_apart_and_no_more() -> None:
-    with pytest.raises(UsageError, match=r"tells 2 classes apart \(got 3\); use softmax_regression"):
+    with pytest.raises(UsageError, match=r"is a binary classifier \(got 3 classes\); use softmax_regression"):
         LogisticRegression(features=2, classes=3)  # type: ignore[arg-type]

@@ -97,5 +97,5 @@ def test_on_moons_it_goes_on_without_end_and_still_beats_chance() -> None:
 
 
 def test_it_tells_two_classes_apart_and_no_more() -> None:
-    with pytest.raises(UsageError, match=r"tells 2 classes apart \(got 10\)"):
+    with pytest.raises(UsageError, match=r"is a binary classifier \(got 10 classes\)"):
         Perceptron(features=2, classes=10)  # type: ignore[arg-type]
