@@ -161,13 +161,13 @@ def _model_that_can(run: Path, method: str) -> Any:
 def _told(model: Any, given: str | None, guidance: float, info: dict[str, Any]) -> Any:
     """The model, told of which class its samples are to be."""
     from deepcanon.core import UsageError
-    from deepcanon.core.roles import KnowsClasses
+    from deepcanon.core.roles import ClassConditional
 
     if given is None:
         if guidance != 0:
             raise UsageError("guidance leads towards a class; name it by --given CLASS")
         return model
-    if not isinstance(model, KnowsClasses):
+    if not isinstance(model, ClassConditional):
         raise UsageError(f"{model.name()} knows no classes, so leave out --given; guided_ddpm learns them")
     names = info["labels"] or [str(c) for c in range(info["sizes"]["classes"])]
     if given not in names:
