@@ -6,7 +6,7 @@ import torch
 from deepcanon.comparison.quality import Yardstick
 from deepcanon.core import Recipe, UsageError
 from deepcanon.data import load_data
-from deepcanon.models.diffusion._diffusion import NoiseSchedule
+from deepcanon.models.diffusion._diffusion import ScheduleName
 from deepcanon.models.diffusion.guided_ddpm import GuidedDDPM
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.studies import guidance as study
@@ -20,18 +20,18 @@ class Quick(MLP):
 
 
 class Small(GuidedDDPM):
-    """A diffusion model with a small network and few levels."""
+    """A diffusion model with a small network and few timesteps."""
 
     def __init__(
         self,
         features: int,
         classes: int,
         hidden: tuple[int, ...] = (64, 64),
-        levels: int = 40,
-        noise: NoiseSchedule = "cosine",
+        timesteps: int = 40,
+        noise: ScheduleName = "cosine",
         average: float = 0.95,
     ) -> None:
-        super().__init__(features, classes, hidden, levels, noise, average)
+        super().__init__(features, classes, hidden, timesteps, noise, average)
 
 
 def test_a_classifier_is_surer_of_samples_with_guidance() -> None:
@@ -42,7 +42,7 @@ def test_a_classifier_is_surer_of_samples_with_guidance() -> None:
     assert finding.numbers["weights"] == [0.0, 2.0]
     assert finding.numbers["samples"] == 360
     assert guided["probability"] > plain["probability"] + 0.02
-    assert guided["right"] > plain["right"] > 0.3, "by chance it would be a tenth"
+    assert guided["right"] > plain["right"] > 0.3, "at random it would be a tenth"
     assert finding.numbers["real"]["right"] > 0.9
     assert f"as the class that was asked for, with w = 2 {guided['right']:.1%}" in finding.says[0]
     assert f"from {plain['coverage']:.1%} of the test examples to {guided['coverage']:.1%}" in finding.says[2]
