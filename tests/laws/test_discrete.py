@@ -146,7 +146,7 @@ class SamplesMeans(NADE):
 class StopsEarly(RBM):
     """Takes the draw of the base for a sample."""
 
-    SWEEPS = 0
+    MCMC_STEPS = 0
 
 
 @pytest.mark.parametrize("mutant", [SamplesWithoutLooking, SamplesModes, SamplesMeans, StopsEarly])
