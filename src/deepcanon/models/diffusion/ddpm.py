@@ -21,16 +21,17 @@ class DDPM(Denoiser[Batch]):
               \sqrt{1 - \bar\alpha_t} \, \varepsilon, t) \rVert^2, \qquad t \sim U\{1 \dots T\}, \;
               \varepsilon \sim N(0, I) \qquad (1)
 
-    The predicted noise is :math:`\hat\varepsilon(x_t, t) = \sqrt{1 - \bar\alpha_t} \, x_t + \sqrt{\bar\alpha_t} \,
-    v(x_t, t)`, where v is the network (v-prediction); with v = 0 it is the best linear prediction for data of unit
-    variance. The ``simple`` loss (1) is the evidence lower bound (ELBO) with every timestep weighted alike;
-    ``log_prob`` is the ELBO itself, in nats. ``sample`` runs the reverse process through all timesteps, ``ddim``
-    through a few of them. All but the loss use an exponential moving average (EMA) of the weights.
+    .. math:: \hat\varepsilon(x_t, t) = \sqrt{1 - \bar\alpha_t} \, x_t + \sqrt{\bar\alpha_t} \, v(x_t, t) \qquad (2)
+
+    The network is v (v-prediction); where v is 0, (2) is the best linear prediction for data of unit variance. The
+    ``simple`` loss (1) is the evidence lower bound (ELBO) with every timestep weighted alike; ``log_prob`` is the ELBO
+    itself, in nats. ``sample`` runs the reverse process through all timesteps, ``ddim`` through a few of them. All but
+    the loss use an exponential moving average (EMA) of the weights.
 
     References:
         | Denoising Diffusion Probabilistic Models (Ho et al., 2020), https://arxiv.org/abs/2006.11239
         | Denoising Diffusion Implicit Models (Song et al., 2021), https://arxiv.org/abs/2010.02502
-        | Progressive Distillation for Fast Sampling of Diffusion Models (Salimans and Ho, 2022), for v,
+        | Progressive Distillation for Fast Sampling of Diffusion Models (Salimans and Ho, 2022), for (2),
           https://arxiv.org/abs/2202.00512
 
     Arguments:
@@ -60,4 +61,4 @@ class DDPM(Denoiser[Batch]):
         return cls(features=2, hidden=(8,), timesteps=8), Batch(x)
 
     def loss(self, batch: Batch) -> Terms:
-        return {"simple": self._simple_loss(batch.x)}  # eq. (1)
+        return {"simple": self._simple_loss(batch.x)}  # eqs. (1) and (2)
