@@ -1,4 +1,4 @@
-"""A variational autoencoder beside pythae's: 784-512-16-512-784, batches of 128, Adam, one thread.
+"""A variational autoencoder compared with pythae's: 784-512-16-512-784, batches of 128, Adam, one thread.
 
     python benchmarks/vae.py [--rounds 60] [--json results.json]
 

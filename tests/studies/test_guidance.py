@@ -1,4 +1,4 @@
-"""Guidance makes samples surer of their class: measured by a classifier, with the measures checked on real examples."""
+"""Guidance makes a classifier surer of samples, with the measures checked on real examples."""
 
 import pytest
 import torch
@@ -44,7 +44,7 @@ def test_a_classifier_is_surer_of_samples_with_guidance() -> None:
     assert guided["probability"] > plain["probability"] + 0.02
     assert guided["right"] > plain["right"] > 0.3, "at random it would be a tenth"
     assert finding.numbers["real"]["right"] > 0.9
-    assert f"as the class that was asked for, with w = 2 {guided['right']:.1%}" in finding.says[0]
+    assert f"as the given class, with w = 2 {guided['right']:.1%}" in finding.says[0]
     assert f"from {plain['coverage']:.1%} of the test examples to {guided['coverage']:.1%}" in finding.says[2]
 
 
@@ -67,5 +67,5 @@ def test_the_measures_of_real_examples_are_known() -> None:
 def test_data_and_weights_that_make_no_sense_are_refused() -> None:
     with pytest.raises(UsageError, match="images with classes; moons gives labeled examples"):
         guidance(Small, Quick, data="moons")
-    with pytest.raises(UsageError, match="one weight of guidance or more"):
+    with pytest.raises(UsageError, match="one guidance weight or more"):
         guidance(Small, Quick, weights=())
