@@ -97,10 +97,10 @@ def main() -> None:
     for work, candidates in works.items():
         times: tuple[list[float], list[float]] = ([], [])
         for number in range(2 + arguments.rounds):
-            for place in (0, 1) if number % 2 == 0 else (1, 0):
+            for which in (0, 1) if number % 2 == 0 else (1, 0):
                 start = time.perf_counter()
-                candidates[place]()
-                times[place].append(time.perf_counter() - start)
+                candidates[which]()
+                times[which].append(time.perf_counter() - start)
         mine, theirs = (found[2:] for found in times)  # the first rounds warm up
         ratio = statistics.median(b / a for a, b in zip(mine, theirs, strict=True))
         per = STEPS if work.startswith("step") else 1

@@ -41,7 +41,7 @@ from deepcanon.train import Observer, Settings, Trainer
 N, FEATURES, HIDDEN, LATENT, BATCH, LR = 60_000, 784, 512, 16, 128, 1e-4
 FOREVER = 1000
 LOSSES = {"bernoulli": "bce", "gaussian": "mse"}
-"""What pythae calls our likelihoods."""
+"""The names of our likelihoods in pythae."""
 Lap = Callable[[], None]
 
 

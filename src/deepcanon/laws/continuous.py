@@ -161,11 +161,11 @@ class Grid:
         shape = batch.x.shape[1:]
         if shape.numel() > 2:
             return None
-        seen = [batch.x.double().flatten(1)]
+        covered = [batch.x.double().flatten(1)]
         if hasattr(module, "sample"):
             with torch.no_grad():
-                seen.append(module.sample(DRAWS, generator=seeded(1)).double().flatten(1))
-        x = torch.cat(seen)
+                covered.append(module.sample(DRAWS, generator=seeded(1)).double().flatten(1))
+        x = torch.cat(covered)
         room = 2 * x.std(0) + 0.25 * (x.amax(0) - x.amin(0))
         points = POINTS if shape.numel() == 2 else POINTS**2
         return cls(x.amin(0) - room, x.amax(0) + room, points, shape)

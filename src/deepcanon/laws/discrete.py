@@ -163,10 +163,10 @@ def chi_square(drawn: Tensor, x: Tensor, expected: Tensor) -> Measured:
     known = torch.tensor([row for row in rows if row is not None], dtype=torch.long)
     if len(known) < len(drawn):
         return 1, 0, f"{len(drawn) - len(known)} of {len(drawn)} samples are not inputs at all"
-    seen = known.bincount(minlength=len(x)).double()
+    counts = known.bincount(minlength=len(x)).double()
     often = expected >= FEW
-    cells = [*zip(seen[often].tolist(), expected[often].tolist(), strict=True)]
-    rest = (float(seen[~often].sum()), float(expected[~often].sum()))
+    cells = [*zip(counts[often].tolist(), expected[often].tolist(), strict=True)]
+    rest = (float(counts[~often].sum()), float(expected[~often].sum()))
     if rest[1] >= FEW or rest[0] > 10 * FEW:
         cells.append((rest[0], max(rest[1], 0.5)))
     statistic = sum((got - want) ** 2 / want for got, want in cells)

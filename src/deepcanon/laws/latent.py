@@ -127,12 +127,12 @@ def samples_have_the_moments_of_the_model(module: Any, batch: Batch) -> Measured
     view = _View(module, first(batch, 2))
     count = 10 * DRAWS
     with torch.no_grad():
-        seen = view.module.sample(count, generator=seeded(0)).double().flatten(1)
+        drawn = view.module.sample(count, generator=seeded(0)).double().flatten(1)
     mean, variance, mean_error, variance_error = view.moments()
-    off = (seen - mean).square()
-    errors = ((seen.var(0) / count).sqrt(), (off.var(0) / count).sqrt())
+    off = (drawn - mean).square()
+    errors = ((drawn.var(0) / count).sqrt(), (off.var(0) / count).sqrt())
     gaps = (
-        (seen.mean(0) - mean).abs() / (errors[0] + mean_error + SLACK),
+        (drawn.mean(0) - mean).abs() / (errors[0] + mean_error + SLACK),
         (off.mean(0) - variance).abs() / (errors[1] + variance_error + SLACK * (1 + variance)),
     )
     worst = torch.stack(gaps)
@@ -195,10 +195,10 @@ class _View:
         """log p(x | z) for z (draws, B, ...), (draws, B)."""
         draws, rows = z.shape[:2]
         with torch.no_grad():
-            seen = self.module.decode(z.reshape(draws * rows, *self.size))
-            shape = (*seen.batch_shape, *seen.event_shape)
+            likelihood = self.module.decode(z.reshape(draws * rows, *self.size))
+            shape = (*likelihood.batch_shape, *likelihood.event_shape)
             x = self.x.expand(draws, *self.x.shape).reshape(shape)
-            return _per_row(seen.log_prob(x), draws * rows).reshape(draws, rows)
+            return _per_row(likelihood.log_prob(x), draws * rows).reshape(draws, rows)
 
     def evidence(self) -> Tensor | None:
         """The log-evidence log p(x) by quadrature, (B,), of one or two latent dimensions if the grid is fine enough."""
@@ -248,10 +248,10 @@ class _View:
 
     def _joint(self, z: Tensor) -> Tensor:
         """log p(x | z) + log p(z) at points of a grid, (points, B)."""
-        seen = self.module.decode(z)
-        shape = (*seen.batch_shape, *seen.event_shape)
-        likelihood = [_per_row(seen.log_prob(x.expand(len(z), *x.shape).reshape(shape)), len(z)) for x in self.x]
-        return torch.stack(likelihood, 1) + _per_row(self.prior.log_prob(z), len(z)).unsqueeze(1)
+        likelihood = self.module.decode(z)
+        shape = (*likelihood.batch_shape, *likelihood.event_shape)
+        parts = [_per_row(likelihood.log_prob(x.expand(len(z), *x.shape).reshape(shape)), len(z)) for x in self.x]
+        return torch.stack(parts, 1) + _per_row(self.prior.log_prob(z), len(z)).unsqueeze(1)
 
 
 def _prior(module: Any, size: torch.Size) -> Distribution:

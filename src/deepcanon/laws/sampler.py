@@ -48,9 +48,9 @@ def samples_follow_the_density(module: Any, batch: Batch) -> Measured | None:
         x = module.sample(DRAWS, generator=seeded(0)).double().flatten(1)
     cell = ((x - grid.low) / (grid.high - grid.low) * grid.points).floor().long()
     inside = ((cell >= 0) & (cell < grid.points)).all(1)
-    seen = torch.zeros([grid.points] * x.shape[1], dtype=torch.float64)
-    seen.index_put_(tuple(cell[inside].T), torch.ones((), dtype=torch.float64), accumulate=True)
-    counted, wanted = _merged(_blocks(seen), expected, outside=int((~inside).sum()))
+    counts = torch.zeros([grid.points] * x.shape[1], dtype=torch.float64)
+    counts.index_put_(tuple(cell[inside].T), torch.ones((), dtype=torch.float64), accumulate=True)
+    counted, wanted = _merged(_blocks(counts), expected, outside=int((~inside).sum()))
     statistic = float(((counted - wanted).square() / wanted).sum())
     bound = float(stats.chi2.isf(RARE, max(1, len(wanted) - 1)))
     return statistic, bound, f"chi-square of {DRAWS} samples in {len(wanted)} cells"
@@ -75,9 +75,9 @@ def _blocks(values: Tensor) -> Tensor:
     return values.flatten()
 
 
-def _merged(seen: Tensor, expected: Tensor, outside: int) -> tuple[Tensor, Tensor]:
+def _merged(counts: Tensor, expected: Tensor, outside: int) -> tuple[Tensor, Tensor]:
     """Counts of the frequent cells, and of all others together with what fell outside the grid."""
     frequent = expected >= FEW
-    counted = torch.cat([seen[frequent], seen[~frequent].sum().reshape(1) + outside])
+    counted = torch.cat([counts[frequent], counts[~frequent].sum().reshape(1) + outside])
     wanted = torch.cat([expected[frequent], expected[~frequent].sum().reshape(1)])
     return counted, wanted.clamp_min(1.0)

@@ -55,7 +55,7 @@ def guidance(
         data: The data set, of images with classes.
         weights: The guidance weights; 0 is the conditional model as it was learned.
         steps: The training steps of the diffusion model.
-        seed: What all draws follow from.
+        seed: The seed of all draws.
     """
     loaded = load_data(data)
     if loaded.kind != "images" or "classes" not in loaded.sizes:

@@ -26,7 +26,8 @@ class NICE(Couplings):
 
     .. math:: \log \left| \det \frac{dz}{dx} \right| = \sum_i s_i \qquad (3)
 
-    The coupling layers move probability mass about, but can neither concentrate nor spread it; those of RealNVP can.
+    Features are standardized first, which adds its own log-determinant to (3). The coupling layers move probability
+    mass about, but can neither concentrate nor spread it; those of RealNVP can.
 
     References:
         | NICE: Non-linear Independent Components Estimation (Dinh et al., 2015), https://arxiv.org/abs/1410.8516

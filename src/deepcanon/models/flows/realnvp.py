@@ -26,8 +26,8 @@ class RealNVP(Couplings):
 
     .. math:: \log \left| \det \frac{dz}{dx} \right| = \sum s(x_a) \qquad (3)
 
-    As in the paper, :math:`s = \lambda \tanh(\cdot)` with a learned :math:`\lambda`, so that no scale
-    diverges.
+    These are of one coupling layer; the log-determinants of all of them and of the standardization of the features add
+    up. As in the paper, :math:`s = \lambda \tanh(\cdot)` with a learned :math:`\lambda`, so that no scale diverges.
 
     References:
         | Density estimation using Real NVP (Dinh et al., 2017), https://arxiv.org/abs/1605.08803
