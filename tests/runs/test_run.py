@@ -37,12 +37,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> dc.Run:
 def test_predictions_are_in_the_units_of_the_table_and_those_of_the_command(run: dc.Run, tmp_path: Path) -> None:
     new = houses(tmp_path / "new.csv", 5, seed=1)
     columns = run.predict(new)
-    sizes = [float(row["size"]) for row in csv.DictReader(new.open())]
+    sizes = [float(row["size"]) for row in csv.DictReader(new.read_text().splitlines())]
     assert columns["prediction"] == pytest.approx([3.0 * size for size in sizes], rel=0.05)
     out = tmp_path / "p.csv"
     result = CliRunner().invoke(app, ["predict", str(run.dir), "--data", str(new), "--out", str(out)])
     assert result.exit_code == 0, result.stderr
-    written = [float(row["prediction"]) for row in csv.DictReader(out.open())]
+    written = [float(row["prediction"]) for row in csv.DictReader(out.read_text().splitlines())]
     assert written == pytest.approx(columns["prediction"], rel=1e-8)
     assert run.predict(new, out=tmp_path / "q.csv") == columns
     assert (tmp_path / "q.csv").read_bytes() == out.read_bytes()
