@@ -252,3 +252,11 @@ def test_the_command_line_and_the_catalogue_do_not_import_torch() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_every_file_that_the_architecture_names_is_there() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    lines = page.partition("## Four straight lines")[2].partition("## The contract")[0]
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py|\w+\.py)`", lines))
+    assert len(named) > 30
+    assert {name for name in named if not list(PACKAGE.rglob(name))} == set()
