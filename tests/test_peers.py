@@ -1,5 +1,6 @@
 """Libraries that tests compare ours with are no condition of running the other tests."""
 
+import os
 import re
 import subprocess
 import sys
@@ -34,8 +35,19 @@ def peers() -> set[str]:
 
 
 def collect(hidden: set[str], *files: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", WITHOUT, ",".join(hidden), "--collect-only", "-qq", "-p", "no:cacheprovider"]
-    return subprocess.run([*command, *files], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    command = [
+        sys.executable,
+        "-c",
+        WITHOUT,
+        ",".join(hidden),
+        "--collect-only",
+        "-qq",
+        "-p",
+        "no:cacheprovider",
+        *files,
+    ]
+    surroundings = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    return subprocess.run(command, cwd=ROOT, env=surroundings, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.slow
