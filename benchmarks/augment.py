@@ -2,7 +2,7 @@
 
     python benchmarks/augment.py [--json results.json]
 
-All contenders are given the same motions (crop, flip, rotation, shear, stretch, translation, lens), drawn beforehand;
+All candidates are given the same motions (crop, flip, rotation, shear, stretch, translation, lens), drawn beforehand;
 ours is timed with the drawing of its own, over BATCHES different batches in a row as in an epoch: a loop over 256
 images is as warm after its first image. The process keeps freed memory, as in training. Ours is timed with one thread,
 which is all that a loop over images can use, and with the two that a machine of two cores gives it. "Step by step"
@@ -31,8 +31,8 @@ from PIL import Image
 from scipy import ndimage
 from side_by_side import interleaved, table
 
-from deepcanon.nn.augment import Augment, Motion
-from deepcanon.train.surroundings import keep_freed_memory
+from deepcanon.augment.motions import Augment, Motion
+from deepcanon.train.process import keep_freed_memory
 
 COUNT, SIDE, CHANNELS, BATCHES, ASKED = 256, 32, 3, 10, 20.0
 AUGMENT = Augment(crop=0.1, flip=0.5, rotate=15, shear=0.1, stretch=0.1, translate=0.1, lens=0.1)
@@ -109,11 +109,11 @@ class Loops:
         return moved
 
     def pillow_in_one_step(self) -> Bytes:
-        moved, centre = np.empty_like(self.bytes), np.full(2, SIDE / 2)
+        moved, center = np.empty_like(self.bytes), np.full(2, SIDE / 2)
         for i, pixels in enumerate(self.bytes):
             matrix = self.matrices[i]
             (a, b), (c, d) = matrix
-            e, f = centre + self.offsets[i] - matrix @ centre
+            e, f = center + self.offsets[i] - matrix @ center
             image = Image.fromarray(pixels)
             moved[i] = np.asarray(
                 image.transform(image.size, Image.Transform.AFFINE, (a, b, e, c, d, f), Image.Resampling.BILINEAR)

@@ -3,7 +3,7 @@
     python benchmarks/ddpm.py [--rounds 20]
 
 The peer is the loop of diffusers' own training example: its scheduler's ``add_noise``, a mean squared error, AdamW, and
-its ``EMAModel``; it samples by its scheduler's ``step``. Ours is the model with its turn and the fused optimiser of our
+its ``EMAModel``; it samples by its scheduler's ``step``. Ours is the model with its turn and the fused optimizer of our
 trainer. Blocks are interleaved in one process; medians. ``pip install -c constraints.txt -e '.[bench]'``.
 """
 
@@ -78,7 +78,7 @@ def peers_sample(net: nn.Module, scheduler: Any) -> Callable[[], None]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--rounds", type=int, default=20, help="interleaved blocks of each contender")
+    parser.add_argument("--rounds", type=int, default=20, help="interleaved blocks of each candidate")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -94,12 +94,12 @@ def main() -> None:
     }
     print(f"torch {torch.__version__}, {platform.machine()}, 1 thread, {arguments.rounds} interleaved rounds")
     print(f"{sum(p.numel() for p in net.parameters()):,} parameters, {LEVELS} levels")
-    for work, contenders in works.items():
+    for work, candidates in works.items():
         times: tuple[list[float], list[float]] = ([], [])
         for number in range(2 + arguments.rounds):
             for place in (0, 1) if number % 2 == 0 else (1, 0):
                 start = time.perf_counter()
-                contenders[place]()
+                candidates[place]()
                 times[place].append(time.perf_counter() - start)
         mine, theirs = (found[2:] for found in times)  # the first rounds warm up
         ratio = statistics.median(b / a for a, b in zip(mine, theirs, strict=True))

@@ -4,7 +4,7 @@
     python benchmarks/flows.py --quality [--data moons rings] [--seeds 40]
 
 All have the same couplings and widths, and train on the same batches of 128. ``same Adam`` gives every flow the same
-optimiser, ``as it comes`` gives ours the fused one that our trainer takes and peers torch's default. Blocks are
+optimizer, ``as it comes`` gives ours the fused one that our trainer takes and peers torch's default. Blocks are
 interleaved in one process; medians. ``--quality`` compares test likelihoods after the same training instead: 1,000
 steps of Adam with a cosine, the rate of each chosen by validation data and other seeds. On these data one seed differs
 from the next by some 0.02 nats, so that it takes many to tell flows apart. Peers need
@@ -194,7 +194,7 @@ def trained(name: str, data: Any, steps: int, rate: float, seed: int, part: str)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--rounds", type=int, default=40, help="interleaved blocks of each contender")
+    parser.add_argument("--rounds", type=int, default=40, help="interleaved blocks of each candidate")
     parser.add_argument("--features", type=int, default=2)
     parser.add_argument("--quality", action="store_true", help="compare test likelihoods instead of speed")
     parser.add_argument("--data", nargs="+", default=["moons", "rings"], help="of the comparison of likelihoods")

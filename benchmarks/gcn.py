@@ -2,9 +2,9 @@
 
     python benchmarks/gcn.py [--part layer|epoch|accuracy] [--rounds 9] [--json results.json]
 
-``layer``: forwards and backwards, 64 features in and out, on a random graph of 100,000 vertices and 1,000,000 directed
+``layer``: forwards and backwards, 64 features in and out, on a random graph of 100,000 nodes and 1,000,000 directed
 edges, as an inner layer (its input requires grad) and as a first one. PyG's GCNConv is given edges as it comes, edges
-with its cache, and the normalised adjacency as a CSR matrix, which is its fastest input here.
+with its cache, and the normalized adjacency as a CSR matrix, which is its fastest input here.
 
 ``epoch``: a full-batch step on Cora with the settings of Kipf and Welling. Ours is an epoch of the Trainer as it comes:
 the step, the log with gradient norms, and the evaluation on the validation part. PyG's is the bare step of its
@@ -20,6 +20,8 @@ from __future__ import annotations
 
 import os
 
+from deepcanon.train.settings import resolve_settings
+
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import argparse
@@ -33,16 +35,16 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from relay import STEPS, Contender, race, ratio
+from relay import STEPS, Candidate, race, ratio
 from side_by_side import interleaved, table
 from torch import Tensor, nn
 
 import deepcanon as dc
 from deepcanon.core import Graph, GraphBatch, Terms
 from deepcanon.nn.graph_conv import GraphConv
-from deepcanon.train import Observer, Settings, Trainer
+from deepcanon.train import Observer, Trainer
 
-VERTICES, EDGES, WIDTH = 100_000, 1_000_000, 64
+NODES, EDGES, WIDTH = 100_000, 1_000_000, 64
 SEEDS = 10
 FOREVER = 100_000
 ASKED = {"PyG GCNConv, edges": 8.0, "PyG GCNConv, CSR": 2.0, "PyG, step": 10.0}
@@ -55,8 +57,8 @@ def layer(rounds: int) -> Numbers:
     from torch_geometric.nn import GCNConv
 
     random = torch.Generator().manual_seed(0)
-    half = torch.randint(VERTICES, (2, EDGES // 2), generator=random)
-    graph = Graph(torch.cat([half, half.flip(0)], 1), VERTICES)
+    half = torch.randint(NODES, (2, EDGES // 2), generator=random)
+    graph = Graph(torch.cat([half, half.flip(0)], 1), NODES)
     ours = GraphConv(WIDTH, WIDTH)
     theirs, cached, given_csr = (
         GCNConv(WIDTH, WIDTH),
@@ -69,21 +71,21 @@ def layer(rounds: int) -> Numbers:
     )
     numbers: Numbers = {}
     for place, needs_grad in (("inner", True), ("first", False)):
-        x = torch.randn(VERTICES, WIDTH, generator=random).requires_grad_(needs_grad)
-        pull = torch.randn(VERTICES, WIDTH, generator=random)
+        x = torch.randn(NODES, WIDTH, generator=random).requires_grad_(needs_grad)
+        pull = torch.randn(NODES, WIDTH, generator=random)
 
         def run(conv: nn.Module, edges: Any, x: Tensor = x, pull: Tensor = pull) -> Callable[[], object]:
             wanted = [*conv.parameters(), *([x] if x.requires_grad else [])]
             return lambda: torch.autograd.grad(conv(x, edges), wanted, pull)
 
-        contenders = {
+        candidates = {
             "deepcanon": run(ours, graph),
             "PyG GCNConv, edges": run(theirs, graph.edge_index),
             "PyG GCNConv, edges, cached": run(cached, graph.edge_index),
             "PyG GCNConv, CSR": run(given_csr, csr),
         }
-        title = f"{place} layer, {VERTICES:,} vertices, {EDGES:,} edges, {WIDTH} features"
-        numbers[place] = _asked(table(title, interleaved(contenders, rounds, warm_up=1), "deepcanon"))
+        title = f"{place} layer, {NODES:,} nodes, {EDGES:,} edges, {WIDTH} features"
+        numbers[place] = _asked(table(title, interleaved(candidates, rounds, warm_up=1), "deepcanon"))
     return numbers
 
 
@@ -101,7 +103,7 @@ def our_epochs(lap: Lap) -> None:
     data = cora()
     torch.manual_seed(0)
     model = dc.find("gcn")(**{name: data.sizes[name] for name in ("features", "classes")})
-    Trainer(model, data, Settings.resolve(model.recipe, epochs=FOREVER), quiet=True, observers=[Lapper()]).fit()
+    Trainer(model, data, resolve_settings(model.recipe, epochs=FOREVER), quiet=True, observers=[Lapper()]).fit()
 
 
 def our_steps(lap: Lap) -> None:
@@ -164,12 +166,12 @@ def epoch(rounds: int) -> Numbers:
         "PyG, step": pyg(evaluated=False),
         "PyG, step and evaluation": pyg(evaluated=True),
     }
-    contenders = {name: Contender(name, maker) for name, maker in makers.items()}
-    race(list(contenders.values()), rounds)
+    candidates = {name: Candidate(name, maker) for name, maker in makers.items()}
+    race(list(candidates.values()), rounds)
     numbers: Numbers = {}
     print("an epoch on Cora")
-    for name, contender in contenders.items():
-        seconds, factor = statistics.median(contender.blocks) / STEPS, ratio(contender, contenders["deepcanon"])
+    for name, candidate in candidates.items():
+        seconds, factor = statistics.median(candidate.blocks) / STEPS, ratio(candidate, candidates["deepcanon"])
         numbers[name] = {"milliseconds": round(1e3 * seconds, 3), "ours_faster_by": round(factor, 3)}
         print(f"  {name:32} {1e3 * seconds:10.2f} ms   deepcanon is faster by {factor:.2f}x")
     return _asked(numbers)
@@ -209,7 +211,7 @@ PARTS: dict[str, Callable[[int], Numbers]] = {"layer": layer, "epoch": epoch, "a
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--part", choices=PARTS, help="only this part")
-    parser.add_argument("--rounds", type=int, default=9, help="interleaved rounds of each contender")
+    parser.add_argument("--rounds", type=int, default=9, help="interleaved rounds of each candidate")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

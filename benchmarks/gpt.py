@@ -2,15 +2,17 @@
 
     python benchmarks/gpt.py [--rounds 7] [--json results.json]
 
-Both have 4 layers, 4 heads, 128 wide, 65 symbols, no dropout, the same first weights, float32, one thread. A training
-step is the loss of 12 windows of 64 symbols, its gradient, clipping and a fused AdamW: ours by the Trainer, theirs by a
-plain loop, each in a process of its own. Generation draws 511 symbols after one, batch 1, with a context of 512. Asked
-are 1.4 times the symbols per second in training and 2.5 times in generation.
+Both have 4 layers, 4 heads, 128 wide, 65 tokens, no dropout, the same first weights, float32, one thread. A training
+step is the loss of 12 windows of 64 tokens, its gradient, clipping and a fused AdamW: ours by the Trainer, theirs by a
+plain loop, each in a process of its own. Generation draws 511 tokens after one, batch 1, with a context of 512. Asked
+are 1.4 times the tokens per second in training and 2.5 times in generation.
 """
 
 from __future__ import annotations
 
 import os
+
+from deepcanon.train.settings import resolve_settings
 
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -23,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from relay import STEPS, Contender, race
+from relay import STEPS, Candidate, race
 from side_by_side import interleaved, table
 from torch import Tensor, nn
 
@@ -31,7 +33,7 @@ from deepcanon.core import Sequences, Terms
 from deepcanon.data import Dataset
 from deepcanon.interop.hugging_face import load_gpt2
 from deepcanon.models.attention.gpt import GPT
-from deepcanon.train import Observer, Settings, Trainer
+from deepcanon.train import Observer, Trainer
 
 VOCAB, LAYERS, HEADS, WIDTH = 65, 4, 4, 128
 ROWS, LENGTH, LR, FOREVER = 12, 64, 1e-3, 1000
@@ -65,14 +67,14 @@ def ours_trains(windows: Tensor) -> Callable[[Lap], None]:
         model, _ = pair(LENGTH)
         batch = Sequences(windows, torch.full((len(windows),), LENGTH + 1))
         data = Dataset(name="random", kind="text", train=batch)
-        settings = Settings.resolve(model.recipe, lr=LR, batch_size=ROWS, epochs=FOREVER)
+        settings = resolve_settings(model.recipe, lr=LR, batch_size=ROWS, epochs=FOREVER)
         Trainer(model, data, settings, quiet=True, observers=[Lapper()]).fit()
 
     return train
 
 
 def theirs_trains(windows: Tensor) -> Callable[[Lap], None]:
-    """The fastest plain loop: index select and the fused optimiser, nothing logged."""
+    """The fastest plain loop: index select and the fused optimizer, nothing logged."""
 
     def train(lap: Lap) -> None:
         _, model = pair(LENGTH)
@@ -95,9 +97,9 @@ def training(rounds: int) -> dict[str, list[float]]:
     """Seconds of every block of steps."""
     windows = torch.randint(VOCAB, (100 * ROWS, LENGTH + 1), generator=torch.Generator().manual_seed(0))
     makers = {"deepcanon": ours_trains, "Hugging Face": theirs_trains}
-    contenders = {name: Contender(name, maker(windows)) for name, maker in makers.items()}
-    race(list(contenders.values()), rounds, warm_up=1)
-    return {name: contender.blocks for name, contender in contenders.items()}
+    candidates = {name: Candidate(name, maker(windows)) for name, maker in makers.items()}
+    race(list(candidates.values()), rounds, warm_up=1)
+    return {name: candidate.blocks for name, candidate in candidates.items()}
 
 
 def generation() -> dict[str, Callable[[], object]]:
@@ -115,20 +117,20 @@ def generation() -> dict[str, Callable[[], object]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--rounds", type=int, default=7, help="interleaved blocks of each contender")
+    parser.add_argument("--rounds", type=int, default=7, help="interleaved blocks of each candidate")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     numbers = {}
-    for name, times, symbols in (
+    for name, times, tokens in (
         ("train", training(arguments.rounds), STEPS * ROWS * LENGTH),
         ("generate", interleaved(generation(), arguments.rounds, warm_up=1), CONTEXT - 1),
     ):
-        numbers[name] = table(f"{name}: {symbols} symbols (asked: {ASKED[name]}x)", times, "deepcanon")
+        numbers[name] = table(f"{name}: {tokens} tokens (asked: {ASKED[name]}x)", times, "deepcanon")
         for row in numbers[name].values():
-            row["symbols_per_second"] = round(1e3 * symbols / row["milliseconds"])
-        print("  symbols per second:", {who: row["symbols_per_second"] for who, row in numbers[name].items()})
+            row["tokens_per_second"] = round(1e3 * tokens / row["milliseconds"])
+        print("  tokens per second:", {who: row["tokens_per_second"] for who, row in numbers[name].items()})
     print(f"torch {torch.__version__}, transformers {transformers.__version__}, {platform.machine()}, 1 thread")
     if arguments.json:
         arguments.json.write_text(json.dumps(numbers, indent=1) + "\n")

@@ -1,16 +1,19 @@
-"""An LSTM language model beside a plain torch.nn.LSTM loop: 2 layers of 256, windows of 64 symbols, one thread.
+"""An LSTM language model beside a plain torch.nn.LSTM loop: 2 layers of 256, windows of 64 tokens, one thread.
 
     python benchmarks/lstm.py [--rounds 12] [--json results.json]
 
 A step takes a batch of windows out of the text, and is loss, gradient and Adam. The plain loop is what one writes with
 torch alone: a DataLoader of windows, ``nn.Embedding``, ``nn.LSTM``, ``nn.Linear``, cross entropy, Adam. Ours is the
 trainer's own step on the same data with a model of the same size, in single precision and in bfloat16. Asked: 1.0x the
-plain loop's tokens per second, and 1.5x in bfloat16. Then both make text, one symbol at a time.
+plain loop's tokens per second, and 1.5x in bfloat16. Then both make text, one token at a time.
 """
 
 from __future__ import annotations
 
 import os
+
+from deepcanon.core.settings import Precision
+from deepcanon.train.settings import resolve_settings
 
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -31,13 +34,12 @@ from torch.utils.data import DataLoader, TensorDataset
 from deepcanon.core import Sequences
 from deepcanon.data import Dataset
 from deepcanon.models.recurrent.lstm import LSTM
-from deepcanon.train.settings import Settings
 from deepcanon.train.trainer import Trainer
 
 VOCAB, EMBEDDING, UNITS, LAYERS = 95, 128, 256, 2
 ROWS, PLACES, WINDOWS = 32, 64, 512
 STEPS = 2
-SYMBOLS = 200
+TOKENS = 200
 
 
 class Plain(nn.Module):
@@ -79,12 +81,12 @@ def plain_steps(x: Tensor) -> Callable[[], None]:
     return steps
 
 
-def our_steps(x: Tensor, precision: str) -> Callable[[], None]:
+def our_steps(x: Tensor, precision: Precision) -> Callable[[], None]:
     """The trainer's own step: it chooses the batch, plays the turn and clips."""
     data: Dataset[Any] = Dataset(
         name="text", kind="text", train=Sequences(x, torch.full((len(x),), x.shape[1])), sizes={"vocab": VOCAB}
     )
-    settings = Settings.resolve(LSTM.recipe, batch_size=ROWS, steps=10**6, device="cpu", precision=precision)
+    settings = resolve_settings(LSTM.recipe, batch_size=ROWS, steps=10**6, device="cpu", precision=precision)
     trainer = Trainer(LSTM(VOCAB, EMBEDDING, UNITS, LAYERS), data, settings, quiet=True)
     indices = trainer._indices()
 
@@ -102,46 +104,46 @@ def plain_text() -> Callable[[], None]:
 
     @torch.no_grad()
     def write() -> None:
-        symbol, state = torch.zeros(1, 1, dtype=torch.long), None
-        for _ in range(SYMBOLS):
-            logits, state = model(symbol, state)
-            symbol = torch.multinomial(logits[:, -1].softmax(-1), 1)
+        token, state = torch.zeros(1, 1, dtype=torch.long), None
+        for _ in range(TOKENS):
+            logits, state = model(token, state)
+            token = torch.multinomial(logits[:, -1].softmax(-1), 1)
 
     return write
 
 
 def our_text() -> Callable[[], Tensor]:
     model = LSTM(VOCAB, EMBEDDING, UNITS, LAYERS).eval()
-    return lambda: model.generate(torch.zeros(1, 1, dtype=torch.long), SYMBOLS)
+    return lambda: model.generate(torch.zeros(1, 1, dtype=torch.long), TOKENS)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--rounds", type=int, default=12, help="interleaved blocks of steps of each contender")
+    parser.add_argument("--rounds", type=int, default=12, help="interleaved blocks of steps of each candidate")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     x = torch.randint(VOCAB, (WINDOWS, PLACES + 1), generator=torch.Generator().manual_seed(0))
-    contenders = {
+    candidates = {
         "deepcanon": our_steps(x, "fp32"),
         "deepcanon, bf16": our_steps(x, "bf16"),
         "plain torch loop": plain_steps(x),
         "deepcanon again": our_steps(x, "fp32"),
     }
-    times = interleaved(contenders, arguments.rounds, warm_up=1)
+    times = interleaved(candidates, arguments.rounds, warm_up=1)
     per_step = {name: [seconds / STEPS for seconds in column] for name, column in times.items()}
-    title = f"a training step of {ROWS} x {PLACES} symbols, {LAYERS} layers of {UNITS}"
+    title = f"a training step of {ROWS} x {PLACES} tokens, {LAYERS} layers of {UNITS}"
     numbers = {"train": table(title, per_step, "deepcanon")}
     for name, column in per_step.items():
-        print(f"  {name:32} {ROWS * PLACES / statistics.median(column):10,.0f} symbols per second")
+        print(f"  {name:32} {ROWS * PLACES / statistics.median(column):10,.0f} tokens per second")
     for name, asked in (("deepcanon", 1.0), ("deepcanon, bf16", 1.5)):
         pairs = zip(per_step["plain torch loop"], per_step[name], strict=True)
         ratio = statistics.median(plain / ours for plain, ours in pairs)
         print(f"  {name}: {ratio:.2f}x the plain loop; asked was {asked}x")
     writing = interleaved({"deepcanon": our_text(), "plain torch loop": plain_text()}, arguments.rounds, warm_up=1)
-    each = {name: [seconds / SYMBOLS for seconds in column] for name, column in writing.items()}
-    numbers["generate"] = table("one generated symbol, batch of 1", each, "deepcanon")
+    each = {name: [seconds / TOKENS for seconds in column] for name, column in writing.items()}
+    numbers["generate"] = table("one generated token, batch of 1", each, "deepcanon")
     print(f"torch {torch.__version__}, {platform.machine()}, 1 thread, bfloat16 in hardware: "
           f"{bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())}")  # fmt: skip
     if arguments.json:

@@ -1,10 +1,10 @@
-"""A training step of NADE beside loops over its inputs: 784 inputs, 500 hidden units, float32, one thread.
+"""A training step of NADE compared with loops over its inputs: 784 inputs, 500 hidden units, float32, one thread.
 
     python benchmarks/nade.py [--rounds 10] [--json results.json]
 
-A step is the loss, its gradient and Adam. The plain loop is the recurrence as the paper has it, with ``weight[d]`` in
+A step is the loss, its gradient and Adam. The plain loop is the recurrence of the paper, with ``weight[d]`` in
 every step; the careful loop takes the rows apart once, which spares autograd a full matrix of zeros at every step.
-The inputs are as inky as binarised MNIST, 13 % of ones; on denser data ours has more to do, the loops have not.
+The inputs are as dense as binarized MNIST, 13 % of ones; on denser data ours takes longer, the loops do not.
 """
 
 from __future__ import annotations
@@ -68,20 +68,20 @@ def block(x: Tensor, logits: Callable[[NADE, Tensor], Tensor] | None = None) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--rounds", type=int, default=10, help="interleaved blocks of steps of each contender")
+    parser.add_argument("--rounds", type=int, default=10, help="interleaved blocks of steps of each candidate")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     numbers = {}
     for batch in (100, 10):
         x = (torch.rand(batch, FEATURES, generator=torch.Generator().manual_seed(0)) < INK).float()
-        contenders = {
+        candidates = {
             "deepcanon": block(x),
             "plain loop": block(x, plain_loop),
             "careful loop": block(x, careful_loop),
             "deepcanon again": block(x),
         }
-        times = interleaved(contenders, arguments.rounds, warm_up=1)
+        times = interleaved(candidates, arguments.rounds, warm_up=1)
         per_step = {name: [seconds / STEPS for seconds in column] for name, column in times.items()}
         title = f"batch of {batch}, {FEATURES} inputs, {UNITS} hidden units: one training step"
         numbers[str(batch)] = table(title, per_step, "deepcanon")

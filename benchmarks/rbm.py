@@ -3,7 +3,7 @@
     python benchmarks/rbm.py [--rounds 40] [--json results.json]
 
 Both learn by persistent contrastive divergence with one sweep and as many chains as a batch has examples. Ours runs
-through the trainer as it comes, and in a bare loop. Blocks of 20 steps are interleaved, each contender in a
+through the trainer as it comes, and in a bare loop. Blocks of 20 steps are interleaved, each candidate in a
 process of its own; the table gives medians over pairs of blocks and an A/A control.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 
 import sklearn
 import torch
-from relay import STEPS, Contender, race, ratio
+from relay import STEPS, Candidate, race, ratio
 from sklearn.neural_network import BernoulliRBM
 
 import deepcanon as dc
@@ -77,7 +77,7 @@ def scikit_learn(x: torch.Tensor, units: int) -> Callable[[Lap], None]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--rounds", type=int, default=40, help="interleaved blocks of each contender")
+    parser.add_argument("--rounds", type=int, default=40, help="interleaved blocks of each candidate")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -86,8 +86,8 @@ def main() -> None:
     numbers: dict[str, dict[str, dict[str, float]]] = {}
     print(f"torch {torch.__version__}, scikit-learn {sklearn.__version__}, {platform.machine()}, 1 thread")
     for units in (100, 500):
-        mine, again = (Contender(name, ours(x, units)) for name in ("deepcanon", "deepcanon again"))
-        plain, peer = Contender("bare loop", bare(x, units)), Contender("scikit-learn", scikit_learn(x, units))
+        mine, again = (Candidate(name, ours(x, units)) for name in ("deepcanon", "deepcanon again"))
+        plain, peer = Candidate("bare loop", bare(x, units)), Candidate("scikit-learn", scikit_learn(x, units))
         race([mine, peer, plain, again], arguments.rounds)
         print(f"{units} hidden units, {len(x)} digits, batches of {BATCH}")
         numbers[str(units)] = {}

@@ -1,6 +1,6 @@
 """Training loops side by side in one run: each trains a block of steps, then hands over to the next.
 
-Every contender trains in a process of its own with whatever loop its library has, and calls ``lap`` after each step; so
+Every candidate trains in a process of its own with whatever loop its library has, and calls ``lap`` after each step; so
 none meets the allocator, the thread settings or the caches that another has left behind. Only one runs at a time, so
 that all see the same machine and the same load; ratios of blocks that stand next to each other are what is compared.
 """
@@ -20,10 +20,10 @@ STEPS = 20
 
 
 class Over(BaseException):
-    """Ends a contender's loop from inside; not an Exception, so that no library catches it."""
+    """Ends a candidate's loop from inside; not an Exception, so that no library catches it."""
 
 
-class Contender:
+class Candidate:
     """One training loop; ``train`` gets the function to call after each step."""
 
     def __init__(self, name: str, train: Callable[[Callable[[], None]], None]) -> None:
@@ -50,7 +50,7 @@ class Contender:
 
 
 def _run(train: Callable[[Callable[[], None]], None], pipe: Connection) -> None:
-    """What a contender's process does: wait for its turn, train a block, say how long it took."""
+    """What a candidate's process does: wait for its turn, train a block, say how long it took."""
     torch.set_num_threads(1)
     steps, begun = 0, 0.0
 
@@ -76,16 +76,16 @@ def _run(train: Callable[[Callable[[], None]], None], pipe: Connection) -> None:
         pipe.send(traceback.format_exc())
 
 
-def race(contenders: list[Contender], rounds: int, warm_up: int = 3) -> None:
-    """Blocks of all contenders in turn; the first rounds, in which libraries set themselves up, do not count."""
+def race(candidates: list[Candidate], rounds: int, warm_up: int = 3) -> None:
+    """Blocks of all candidates in turn; the first rounds, in which libraries set themselves up, do not count."""
     for number in range(warm_up + rounds):
-        for contender in contenders if number % 2 == 0 else reversed(contenders):
-            contender.block()
-    for contender in contenders:
-        contender.blocks = contender.blocks[warm_up:]
-        contender.end()
+        for candidate in candidates if number % 2 == 0 else reversed(candidates):
+            candidate.block()
+    for candidate in candidates:
+        candidate.blocks = candidate.blocks[warm_up:]
+        candidate.end()
 
 
-def ratio(slow: Contender, fast: Contender) -> float:
-    """How many times faster ``fast`` is: the median over pairs of neighbouring blocks."""
+def ratio(slow: Candidate, fast: Candidate) -> float:
+    """How many times faster ``fast`` is: the median over pairs of neighboring blocks."""
     return statistics.median(a / b for a, b in zip(slow.blocks, fast.blocks, strict=True))

@@ -1,4 +1,4 @@
-"""Few labels: methods that use unlabelled examples beside those that do not, over paired seeds.
+"""Few labels: methods that use unlabeled examples beside those that do not, over paired seeds.
 
     python benchmarks/semi_supervised.py --data moons:labels=6 --seeds 10
 
@@ -15,21 +15,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from deepcanon.core import Model
+from deepcanon.comparison.baselines import baselines
+from deepcanon.core import Blueprint, Model
 from deepcanon.data import load_data
-from deepcanon.methods.consistency import Consistency
 from deepcanon.methods.fixmatch import FixMatch
+from deepcanon.methods.pi_model import PiModel
 from deepcanon.models.feedforward.mlp import MLP
-from deepcanon.studies.semi_supervised import beside
-from deepcanon.train import Settings, fit
+from deepcanon.train import fit
+from deepcanon.train.settings import resolve_settings
 
-METHODS: dict[str, type[Model[Any]]] = {"consistency": Consistency, "fixmatch": FixMatch}
+METHODS: dict[str, type[Model[Any]]] = {"pi_model": PiModel, "fixmatch": FixMatch}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", default="moons:labels=6")
-    parser.add_argument("--method", choices=METHODS, default="consistency")
+    parser.add_argument("--method", choices=METHODS, default="pi_model")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--steps", type=int, default=1000)
@@ -55,18 +56,15 @@ def main() -> None:
 def one(
     data: str, method: type[Model[Any]], given: Mapping[str, Any], seed: int, steps: int, lr: float
 ) -> dict[str, float]:
-    """The accuracies of all rivals with one seed."""
+    """The accuracies of all baselines with one seed."""
     few = load_data(f"{data},seed={seed}")
-    features, classes = few.sizes["features"], few.sizes["classes"]
 
-    def build(changes: Mapping[str, Any]) -> Model[Any]:
-        return method(MLP(features, classes, hidden=(64, 64)), **{**given, **changes})
-
+    asked = Blueprint(method, {"model": Blueprint(MLP, {"hidden": (64, 64)}), **given})
     torch.manual_seed(seed)
-    model = build({})
-    settings = Settings.resolve(model.recipe, steps=steps, lr=lr, seed=seed)
-    fit(model, few, quiet=True, **settings.to_json())
-    return {rival.name: rival.accuracy for rival in beside(model, build, few, settings)}
+    model = asked.build(few.sizes, few.name)
+    settings = resolve_settings(model.recipe, steps=steps, lr=lr, seed=seed)
+    fit(model, few, quiet=True, **settings)
+    return {baseline.name: baseline.accuracy for baseline in baselines(model, asked, few, settings)}
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     deepcanon train gpt --data shakespeare --batch-size 12 --steps 2000 --seed 0 --threads 1 --out RUN
     python benchmarks/shakespeare.py RUN [--json results.json]
 
-The model foretells every character of a window of 64 from those before it in the window. A chain of order k sees the k
-characters before it, across windows, which favours it a little; it is smoothed by the chain of the order below after
+The model predicts every character of a window of 64 from those before it in the window. A chain of order k sees the k
+characters before it, across windows, which favors it a little; it is smoothed by the chain of the order below after
 Witten and Bell, which has no setting to be chosen. Asked of GPT by these settings are at most 1.90 nats per character.
 """
 
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 import deepcanon as dc
 from deepcanon.data import load_data
-from deepcanon.data.windows import stream
-from deepcanon.train.evaluate import evaluate
+from deepcanon.data.text.windows import stream
+from deepcanon.train.evaluation import evaluate
 
 Codes = NDArray[np.int64]
 ORDERS = range(6)
@@ -29,9 +29,9 @@ ASKED = 1.90
 
 
 def chains(train: Codes, held_out: Codes, vocab: int) -> list[float]:
-    """The nats per symbol of the held-out text under the chain of each order.
+    """The nats per token of the held-out text under the chain of each order.
 
-    With n the count of a symbol in its context, N the count of the context and D how many different symbols followed
+    With n the count of a token in its context, N the count of the context and D how many different tokens followed
     it: p_k = (n + D p_{k-1}) / (N + D), which begins at p_{-1} = 1 / vocab. An unknown context keeps p_{k-1}.
     """
     share = np.full(len(held_out), 1 / vocab)
@@ -46,12 +46,12 @@ def chains(train: Codes, held_out: Codes, vocab: int) -> list[float]:
         big, kinds = looked_up(contexts, totals, context), looked_up(contexts, different, context)
         seen = big > 0
         share[order:][seen] = ((n + kinds * share[order:]) / np.maximum(big + kinds, 1))[seen]
-        scores.append(float(-np.log(share[1:]).mean()))  # the first symbol is given, as it is to the model
+        scores.append(float(-np.log(share[1:]).mean()))  # the first token is given, as it is to the model
     return scores
 
 
 def grams(text: Codes, order: int, vocab: int) -> Codes:
-    """Each symbol with the ``order`` symbols before it, as one number."""
+    """Each token with the ``order`` tokens before it, as one number."""
     numbers = np.zeros(len(text) - order, dtype=np.int64)
     for place in range(order + 1):
         numbers = numbers * vocab + text[place : len(text) - order + place]

@@ -1,4 +1,4 @@
-"""Functions timed side by side in one process: A B A B, so that all see the same machine; ratios are of neighbours."""
+"""Functions timed side by side in one process: A B A B, so that all see the same machine; ratios are of neighbors."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import Callable, Mapping
 Times = dict[str, list[float]]
 
 
-def interleaved(contenders: Mapping[str, Callable[[], object]], rounds: int, warm_up: int = 2) -> Times:
-    """Seconds of every run of each contender, in turns, the order reversed from round to round."""
-    times: Times = {name: [] for name in contenders}
+def interleaved(candidates: Mapping[str, Callable[[], object]], rounds: int, warm_up: int = 2) -> Times:
+    """Seconds of every run of each candidate, in turns, the order reversed from round to round."""
+    times: Times = {name: [] for name in candidates}
     for number in range(warm_up + rounds):
-        for name in contenders if number % 2 == 0 else reversed(list(contenders)):
+        for name in candidates if number % 2 == 0 else reversed(list(candidates)):
             begun = time.perf_counter()
-            contenders[name]()
+            candidates[name]()
             if number >= warm_up:
                 times[name].append(time.perf_counter() - begun)
     return times
 
 
 def table(title: str, times: Times, ours: str) -> dict[str, dict[str, float]]:
-    """Print the median of each contender and how many times faster ours is, by pairs of neighbours; return both."""
+    """Print the median of each candidate and how many times faster ours is, by pairs of neighbors; return both."""
     print(title)
     numbers = {}
     for name, seconds in times.items():

@@ -2,7 +2,7 @@
 
     python benchmarks/tensor.py
 
-One thread, in one process, in turns; ratios are medians over pairs of neighbours.
+One thread, in one process, in turns; ratios are medians over pairs of neighbors.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def our_step() -> Callable[[], float]:
     weights = [dt.tensor(w, requires_grad=True) for w in WEIGHTS]
     biases = [dt.tensor(b, requires_grad=True) for b in BIASES]
     parameters = [*weights, *biases]
-    optimiser = SGD(parameters, RATE)
+    optimizer = SGD(parameters, RATE)
     x = dt.tensor(PIXELS)
 
     def step() -> float:
@@ -122,7 +122,7 @@ def our_step() -> Callable[[], float]:
             h = dt.linear(h, w, b)
             h = dt.relu(h) if i < 2 else h
         loss = dt.cross_entropy(h, LABELS)
-        optimiser.step(dt.gradients(loss, parameters))
+        optimizer.step(dt.gradients(loss, parameters))
         return float(loss)
 
     return step
@@ -131,7 +131,7 @@ def our_step() -> Callable[[], float]:
 def torch_step() -> Callable[[], float]:
     weights = [torch.tensor(w, requires_grad=True) for w in WEIGHTS]
     biases = [torch.tensor(b, requires_grad=True) for b in BIASES]
-    optimiser = torch.optim.SGD([*weights, *biases], RATE)
+    optimizer = torch.optim.SGD([*weights, *biases], RATE)
     x, y = torch.tensor(PIXELS), torch.tensor(LABELS)
 
     def step() -> float:
@@ -140,9 +140,9 @@ def torch_step() -> Callable[[], float]:
             h = F.linear(h, w, b)
             h = F.relu(h) if i < 2 else h
         loss = F.cross_entropy(h, y)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         return loss.item()
 
     return step
@@ -210,7 +210,7 @@ def torch_convolution() -> Callable[[], None]:
 
 
 def report(title: str, times: Times, asked: dict[str, float], unit: float, name_of_unit: str) -> None:
-    """Medians, how many times faster ours is by pairs of neighbours, and what was asked."""
+    """Medians, how many times faster ours is by pairs of neighbors, and what was asked."""
     print(title)
     for name, seconds in times.items():
         factor = statistics.median(a / b for a, b in zip(seconds, times["deepcanon.tensor"], strict=True))

@@ -2,7 +2,7 @@
 
     python benchmarks/trainer.py [--rounds 60] [--json results.json]
 
-Blocks of 20 steps are interleaved, each contender in a process of its own; the table gives medians over pairs of
+Blocks of 20 steps are interleaved, each candidate in a process of its own; the table gives medians over pairs of
 blocks and an A/A control.
 Peers run with their own defaults and need ``pip install -c constraints.txt -e '.[bench]'``; those not installed are
 left out.
@@ -11,6 +11,8 @@ left out.
 from __future__ import annotations
 
 import os
+
+from deepcanon.train.settings import resolve_settings
 
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "KERAS_BACKEND": "torch"}
 
@@ -29,13 +31,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from relay import STEPS, Contender, race, ratio
+from relay import STEPS, Candidate, race, ratio
 from rich.console import Console
 from torch import Tensor, nn
 
 import deepcanon as dc
 from deepcanon.core import Terms
-from deepcanon.train import Observer, Settings, Trainer
+from deepcanon.train import Observer, Trainer
 from deepcanon.train.progress import Bar
 
 N, FEATURES, CLASSES, BATCH, LR = 60_000, 784, 10, 128, 1e-3
@@ -56,7 +58,7 @@ def network() -> nn.Sequential:
 
 
 def bare(x: Tensor, y: Tensor) -> Callable[[Lap], None]:
-    """The fastest plain loop: index select and the fused optimiser, nothing logged."""
+    """The fastest plain loop: index select and the fused optimizer, nothing logged."""
 
     def train(lap: Lap) -> None:
         net = network()
@@ -82,7 +84,7 @@ def ours(x: Tensor, y: Tensor) -> Callable[[Lap], None]:
 
         torch.manual_seed(0)
         model = dc.find("mlp")(features=FEATURES, classes=CLASSES, hidden=(512, 512))
-        settings = Settings.resolve(model.recipe, lr=LR, batch_size=BATCH, epochs=FOREVER)
+        settings = resolve_settings(model.recipe, lr=LR, batch_size=BATCH, epochs=FOREVER)
         trainer = Trainer(model, dc.from_tensors(x, y), settings, quiet=True)
         screen = Console(file=io.StringIO(), force_terminal=True, width=120)
         trainer.observers += [Bar(trainer.log, screen), Lapper()]
@@ -191,7 +193,7 @@ PEERS = {"lightning": lightning, "skorch": skorch, "keras": keras}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--rounds", type=int, default=60, help="interleaved blocks of each contender")
+    parser.add_argument("--rounds", type=int, default=60, help="interleaved blocks of each candidate")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -201,18 +203,18 @@ def main() -> None:
     makers = {"deepcanon": ours, "bare loop": bare, "bare loop again": bare, "DataLoader loop": data_loader}
     makers |= {name: maker for name, maker in PEERS.items() if importlib.util.find_spec(name)}
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        contenders = {name: Contender(name, maker(x, y)) for name, maker in makers.items()}
-        race(list(contenders.values()), arguments.rounds)
-    mine = contenders["deepcanon"]
+        candidates = {name: Candidate(name, maker(x, y)) for name, maker in makers.items()}
+        race(list(candidates.values()), arguments.rounds)
+    mine = candidates["deepcanon"]
     machine = f"torch {torch.__version__}, {platform.machine()}, 1 thread"
     print(f"{machine}, {arguments.rounds} interleaved blocks of {STEPS} steps")
     print(f"{'':18} {'steps/s':>8}  deepcanon is faster by")
     numbers = {}
-    for name, contender in contenders.items():
-        speed = STEPS / statistics.median(contender.blocks)
-        numbers[name] = {"steps_per_second": round(speed, 1), "deepcanon_faster_by": round(ratio(contender, mine), 3)}
-        print(f"{name:18} {speed:8.1f}  {ratio(contender, mine):.2f}x")
-    control = ratio(contenders["bare loop"], contenders["bare loop again"])
+    for name, candidate in candidates.items():
+        speed = STEPS / statistics.median(candidate.blocks)
+        numbers[name] = {"steps_per_second": round(speed, 1), "deepcanon_faster_by": round(ratio(candidate, mine), 3)}
+        print(f"{name:18} {speed:8.1f}  {ratio(candidate, mine):.2f}x")
+    control = ratio(candidates["bare loop"], candidates["bare loop again"])
     print(f"A/A control (bare loop against itself): {control:.3f}x")
     if arguments.json:
         arguments.json.write_text(json.dumps({**numbers, "control": round(control, 3)}, indent=1) + "\n")

@@ -5,13 +5,15 @@
 Both objectives are raced: Bernoulli against pythae's ``bce``, Gaussian against its default ``mse``. pythae trains with
 its own trainer and its default Adam, and needs ``pip install -c constraints.txt -e '.[bench]'``. A bare loop, the same
 network and the same closed forms written by hand with an index select and the fused Adam, shows what is left to gain.
-Blocks of 20 steps are interleaved, each contender in a process of its own; the table gives medians over pairs of
+Blocks of 20 steps are interleaved, each candidate in a process of its own; the table gives medians over pairs of
 blocks and an A/A control.
 """
 
 from __future__ import annotations
 
 import os
+
+from deepcanon.train.settings import resolve_settings
 
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -31,12 +33,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from relay import STEPS, Contender, race, ratio
+from relay import STEPS, Candidate, race, ratio
 from torch import Tensor, nn
 
 import deepcanon as dc
 from deepcanon.core import Terms
-from deepcanon.train import Observer, Settings, Trainer
+from deepcanon.train import Observer, Trainer
 
 N, FEATURES, HIDDEN, LATENT, BATCH, LR = 60_000, 784, 512, 16, 128, 1e-4
 FOREVER = 1000
@@ -59,7 +61,7 @@ def ours(x: Tensor, likelihood: str) -> Callable[[Lap], None]:
 
         torch.manual_seed(0)
         model = dc.find("vae")(features=FEATURES, latent=LATENT, hidden=(HIDDEN,), likelihood=likelihood)
-        settings = Settings.resolve(model.recipe, lr=LR, batch_size=BATCH, epochs=FOREVER)
+        settings = resolve_settings(model.recipe, lr=LR, batch_size=BATCH, epochs=FOREVER)
         trainer = Trainer(model, dc.from_tensors(x), settings, quiet=True, observers=[Lapper()])
         with tempfile.TemporaryDirectory() as folder:
             trainer.write_to(Path(folder) / "run", overwrite=False)
@@ -96,7 +98,7 @@ def pythae(x: Tensor, likelihood: str) -> Callable[[Lap], None]:
 
 
 def bare(x: Tensor, likelihood: str) -> Callable[[Lap], None]:
-    """The fastest plain loop: closed forms by hand, an index select and the fused optimiser, nothing logged."""
+    """The fastest plain loop: closed forms by hand, an index select and the fused optimizer, nothing logged."""
 
     def train(lap: Lap) -> None:
         torch.manual_seed(0)
@@ -124,7 +126,7 @@ def bare(x: Tensor, likelihood: str) -> Callable[[Lap], None]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--rounds", type=int, default=60, help="interleaved blocks of each contender")
+    parser.add_argument("--rounds", type=int, default=60, help="interleaved blocks of each candidate")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -139,16 +141,16 @@ def main() -> None:
     numbers: dict[str, dict[str, dict[str, float]]] = {}
     for likelihood in LOSSES:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            contenders = {name: Contender(name, maker(x, likelihood)) for name, maker in makers.items()}
-            race(list(contenders.values()), arguments.rounds)
-        mine = contenders["deepcanon"]
+            candidates = {name: Candidate(name, maker(x, likelihood)) for name, maker in makers.items()}
+            race(list(candidates.values()), arguments.rounds)
+        mine = candidates["deepcanon"]
         print(f"{likelihood:18} {'steps/s':>8}  deepcanon is faster by")
         rows = numbers[likelihood] = {}
-        for name, contender in contenders.items():
-            speed, faster = STEPS / statistics.median(contender.blocks), ratio(contender, mine)
+        for name, candidate in candidates.items():
+            speed, faster = STEPS / statistics.median(candidate.blocks), ratio(candidate, mine)
             rows[name] = {"steps_per_second": round(speed, 1), "deepcanon_faster_by": round(faster, 3)}
             print(f"  {name:16} {speed:8.1f}  {faster:.2f}x")
-        control = ratio(contenders["bare loop"], contenders["bare loop again"])
+        control = ratio(candidates["bare loop"], candidates["bare loop again"])
         rows["control"] = {"ratio": round(control, 3)}
         print(f"  A/A control (bare loop against itself): {control:.3f}x")
     if arguments.json:

@@ -5,7 +5,7 @@
 Whole trainings are interleaved in one process; words per second count every word of the text, kept or skipped, as
 gensim does. Ours runs through the trainer as it comes. Beside the speed stands what the vectors are worth: the loss of
 negative sampling on text that neither has seen, by one and the same function for both, and how many of the ten nearest
-neighbours of the 200 most frequent words both have in common, beside two trainings of gensim from different seeds.
+neighbors of the 200 most frequent words both have in common, beside two trainings of gensim from different seeds.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ def theirs(data: Dataset[Sequences], sentences: list[list[str]], scheme: Scheme,
     places = [peer.wv.key_to_index.get(str(word), 0) for word in range(data.sizes["vocab"])]
     model.vectors.data = torch.tensor(peer.wv.vectors[places])
     model.contexts.data = torch.tensor(peer.syn1neg[places])
-    model.symbols = data.symbols
+    model.vocabulary = data.vocabulary
     return model
 
 
-def shared_neighbours(left: Word2Vec, right: Word2Vec, words: int = 200, n: int = 10) -> float:
-    """The share of the nearest neighbours that two sets of vectors have in common."""
+def shared_neighbors(left: Word2Vec, right: Word2Vec, words: int = 200, n: int = 10) -> float:
+    """The share of the nearest neighbors that two sets of vectors have in common."""
     common = [
         len({name for name, _ in left.nearest(word, n)} & {name for name, _ in right.nearest(word, n)})
         for word in range(1, 1 + words)
@@ -81,7 +81,7 @@ def shared_neighbours(left: Word2Vec, right: Word2Vec, words: int = 200, n: int 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--data", default="text:words", help="a text word by word")
-    parser.add_argument("--rounds", type=int, default=3, help="interleaved trainings of each contender")
+    parser.add_argument("--rounds", type=int, default=3, help="interleaved trainings of each candidate")
     parser.add_argument("--epochs", type=int, default=20, help="epochs of each training")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
@@ -125,19 +125,19 @@ def main() -> None:
             warm_up=1,
         )
         first, second, *_ = made["gensim"]
-        print(f"{scheme}: two trainings of gensim share {shared_neighbours(first, second):.0%} of the neighbours")
+        print(f"{scheme}: two trainings of gensim share {shared_neighbors(first, second):.0%} of the neighbors")
         numbers[scheme] = {}
         for name, seconds in times.items():
             rate = statistics.median(words * arguments.epochs / second for second in seconds)
             faster = statistics.median(b / a for a, b in zip(seconds, times["gensim"], strict=True))
             losses = [evaluate(model, held_out)["loss"] for model in made[name]]
-            common = shared_neighbours(made[name][-1], first)
+            common = shared_neighbors(made[name][-1], first)
             row = {"words_per_second": rate, "faster_than_gensim": faster, "held_out_loss": statistics.mean(losses),
-                   "neighbours_shared_with_gensim": common}  # fmt: skip
+                   "neighbors_shared_with_gensim": common}  # fmt: skip
             numbers[scheme][name] = {key: round(value, 4) for key, value in row.items()}
             print(
                 f"  {name:16} {rate / 1e3:7.0f}k words/s, {faster:5.2f}x gensim; "
-                f"held-out loss {row['held_out_loss']:.3f} nats; {common:.0%} of gensim's neighbours"
+                f"held-out loss {row['held_out_loss']:.3f} nats; {common:.0%} of gensim's neighbors"
             )
     if arguments.json:
         arguments.json.write_text(json.dumps(numbers, indent=1) + "\n")

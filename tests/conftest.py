@@ -29,7 +29,7 @@ def _undrawn() -> Iterator[None]:
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs with their pictures, for a test that looks at them."""
-    from deepcanon.pictures.run import draw_run
+    from deepcanon.pictures.run_pictures import draw_run
 
     monkeypatch.setattr("deepcanon.pictures.draw_run", draw_run)
 

@@ -151,7 +151,7 @@ def test_rows_become_images_for_models_of_images() -> None:
 
 METHODS = [
     *("bagging", "curriculum", "adversarial_training", "mc_dropout", "multitask"),
-    *("noisy", "penalised", "pruned", "transfer"),
+    *("noise_injection", "regularized", "pruning", "transfer"),
 ]
 
 
@@ -164,14 +164,14 @@ def test_any_method_around_a_model_is_an_estimator(method: str) -> None:
     assert model.score(x, y) > 0.8
 
 
-def test_a_method_has_the_verbs_of_the_model_that_it_wraps() -> None:
+def test_a_method_has_the_methods_of_the_model_that_it_wraps() -> None:
     x = patients()[0][:, :3]
-    density = Density("penalised", {"model": "realnvp"}, steps=2, random_state=0).fit(x)
+    density = Density("regularized", {"model": "realnvp"}, steps=2, random_state=0).fit(x)
     assert density.sample(4, random_state=0).shape == (4, 3)
     assert np.isfinite(density.score(x))
     with pytest.raises(UsageError, match="n_samples must be at least 1"):
         density.sample(0)
-    assert Encoder("penalised", {"model": "autoencoder"}, steps=2, random_state=0).fit_transform(x).shape == (442, 8)
+    assert Encoder("regularized", {"model": "autoencoder"}, steps=2, random_state=0).fit_transform(x).shape == (442, 8)
 
 
 @pytest.mark.parametrize(
@@ -180,18 +180,18 @@ def test_a_method_has_the_verbs_of_the_model_that_it_wraps() -> None:
         (Classifier("vae"), "Classifier needs a model that can predict; vae has sample, log_prob"),
         (Encoder("gaussian"), "Encoder needs a model that can encode; gaussian has sample, log_prob"),
         (Classifier("mpl"), "there is no model 'mpl'; did you mean mlp?"),
-        (Classifier(3), "model is the name of a model or its class, got 3"),  # type: ignore[arg-type]
+        (Classifier(3), "model is the name of a model or its class, got 3"),
         (Classifier(arguments={"width": 3}), "mlp takes no argument width; it takes features, classes"),
-        (Classifier("logistic_regression"), "logistic_regression tells 2 classes apart (got 3)"),
+        (Classifier("logistic_regression"), "logistic_regression is a binary classifier (got 3 classes)"),
         (Classifier(arguments={"features": 7}), "features is 4 in X, but 7 was given"),
-        (Classifier(arguments=[7]), "the arguments of mlp are a mapping of names to values, got [7]"),  # type: ignore[arg-type]
-        (Classifier(dtype="float16"), "dtype must be one of float64, float32 (got 'float16')"),  # type: ignore[arg-type]
-        (Classifier("noisy"), "noisy needs the argument model: give arguments={'model': ...}"),
+        (Classifier(arguments=[7]), "the arguments of mlp are a mapping of names to values, got [7]"),
+        (Classifier(dtype="float16"), "dtype must be one of float64, float32 (got 'float16')"),
+        (Classifier("noise_injection"), "noise_injection needs the argument model: give arguments={'model': ...}"),
         (
-            Classifier("noisy", {"model": "vae"}),
-            "Classifier needs a model that can predict; noisy has sample, log_prob",
+            Classifier("noise_injection", {"model": "vae"}),
+            "Classifier needs a model that can predict; noise_injection has sample, log_prob",
         ),
-        (Classifier("noisy", {"model": 3}), "model is the name of a model or its class, got 3"),
+        (Classifier("noise_injection", {"model": 3}), "model is the name of a model or its class, got 3"),
     ],
     ids=lambda value: "" if isinstance(value, Estimator) else value,
 )

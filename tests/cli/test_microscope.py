@@ -16,7 +16,7 @@ def test_an_untrained_model_by_name(call: Call, tmp_path: Path) -> None:
     out = tmp_path / "graph.html"
     answer = call("microscope", "mlp", "--data", "moons", "--hidden", "4", "--examples", "3", "--out", out, "--json")
     assert answer.code == 0, answer.stderr
-    assert answer.json["parting"] == []
+    assert answer.json["mismatches"] == []
     assert answer.json["checks"] == {"each operation": True, "the whole": True, "torch.autograd": True}
     assert out.read_text().startswith("<!doctype html>")
 
@@ -37,9 +37,9 @@ def test_a_trained_model_by_its_folder_and_the_numbers_as_json(call: Call, runs:
     [
         (["mpl", "--out", "a.html"], "there is no model 'mpl'; did you mean mlp?"),
         (["mlp", "--out", "a.png"], "a.png must end in .html or .json"),
-        (["mlp", "--data", "karate", "--out", "a.html"], "mlp learns from labelled examples"),
+        (["mlp", "--data", "karate", "--out", "a.html"], "mlp learns from labeled examples"),
         (["mlp", "--hiden", "3", "--out", "a.html"], "mlp takes no --hiden; did you mean --hidden?"),
-        (["mlp", "--target", "y", "--out", "a.html"], "--target y is a column of which file?"),
+        (["mlp", "--target", "y", "--out", "a.html"], "the target 'y' is a column of which file?"),
         (["--out", "a.html"], "Missing argument 'NAME|DIR'"),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from deepcanon import catalogue
-from deepcanon.core import Model, arguments_of, verbs
+from deepcanon.core import Model, arguments_of, methods_of
 
 Call = Callable[..., Any]
 
@@ -27,7 +27,7 @@ def test_all_there_is_to_know_is_shown(name: str, call: Call) -> None:
         f"--{argument}".replace("_", "-") for argument in arguments_of(cls)
     ]
     assert all(each["meaning"] for each in facts["arguments"])
-    assert tuple(facts["verbs"]) == verbs(cls)
+    assert tuple(facts["methods"]) == methods_of(cls)
     own = not facts["wraps"] or cls.recipe is not Model.recipe
     assert facts["recipe"] == (asdict(cls.recipe) if own else {})
     page = call("show", name).stdout

@@ -26,7 +26,7 @@ Call = Callable[..., Any]
 
 
 class Alphabet(Model[Sequences]):
-    """A model of text that always goes on with the next symbol of the alphabet."""
+    """A model of text that always goes on with the next token of the alphabet."""
 
     def __init__(self, vocab: int) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ def findable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def loaded(run: Path) -> Any:
-    """The run's model, of whose verbs the type knows nothing."""
+    """The run's model, of whose methods the type knows nothing."""
     return dc.load(run)
 
 
@@ -173,13 +173,13 @@ def test_rows_that_cannot_be_treated_are_named(call: Call, tmp_path: Path) -> No
         assert answer.stderr.count("\n") == 1
         assert all(word in answer.stderr for word in words)
         assert not (tmp_path / "out.csv").exists()
-    unlabelled = write(tmp_path / "unlabelled.csv", without(new, "sold"))
-    answer = call("evaluate", run, "--data", unlabelled)
+    unlabeled = write(tmp_path / "unlabeled.csv", without(new, "sold"))
+    answer = call("evaluate", run, "--data", unlabeled)
     assert answer.code == 2
     assert "does not have the column 'sold'" in answer.stderr
 
 
-def test_every_vertex_of_a_graph_is_predicted_and_a_graph_is_no_input_of_onnx(call: Call, tmp_path: Path) -> None:
+def test_every_node_of_a_graph_is_predicted_and_a_graph_is_no_input_of_onnx(call: Call, tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "out.csv"
     assert call("train", "gcn", "--data", "karate", "--epochs", "2", "--out", run).code == 0
     assert "34 predictions of gcn are in" in call("predict", run, "--out", out).stdout
@@ -215,8 +215,8 @@ def test_images_of_a_folder_suit_a_model_of_known_images(call: Call, runs: Path,
         Image.fromarray((255 * test.x[place, 0]).round().byte().numpy()).save(folder / f"{place}.png")
     answer = call("evaluate", runs / "mlp", "--data", tmp_path / "images", "--json")
     assert answer.code == 0, answer.stderr
-    grey = ((255 * test.x[:8]).round() / 255).clone()
-    said = loaded(runs / "mlp").predict(grey)
+    gray = ((255 * test.x[:8]).round() / 255).clone()
+    said = loaded(runs / "mlp").predict(gray)
     assert answer.json["test"]["accuracy"] == pytest.approx((said == test.y[:8]).float().mean().item())
     assert call("predict", runs / "mlp", "--data", tmp_path / "images", "--out", tmp_path / "out.csv").code == 0
     assert sorted(int(row["prediction"]) for row in read(tmp_path / "out.csv")) == sorted(said.tolist())
@@ -249,7 +249,7 @@ def test_more_classes_than_the_model_knows_are_refused(call: Call, tmp_path: Pat
         Image.fromarray(np.full((8, 8), place, dtype=np.uint8)).save(two / "ab"[place % 2] / f"{place}.png")
     assert call("train", "mlp", "--data", two, "--hidden", "4", "--steps", "1", "--out", tmp_path / "run").code == 0
     answer = call("evaluate", tmp_path / "run", "--data", "digits")
-    assert (answer.code, answer.stderr) == (2, "deepcanon: the model knows 2 classes; digits has at least 10\n")
+    assert (answer.code, answer.stderr) == (2, "deepcanon: the model predicts 2 classes; digits has at least 10\n")
 
 
 def test_samples_are_those_of_the_seed(call: Call, runs: Path, tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_samples_are_drawn_as_pictures(call: Call, runs: Path, tmp_path: Path) -
     for model in ("vae", "gan"):
         out = tmp_path / f"{model}.png"
         assert call("sample", runs / model, "-n", "9", "--out", out, "--json").json["out"] == str(out)
-        assert imread(out).std() > 0.01, "a picture of one colour shows nothing"
+        assert imread(out).std() > 0.01, "a picture of one color shows nothing"
 
 
 def test_samples_are_of_the_class_that_is_given(call: Call, tmp_path: Path, runs: Path) -> None:
@@ -277,7 +277,7 @@ def test_samples_are_of_the_class_that_is_given(call: Call, tmp_path: Path, runs
     for place, more, sentence in (
         (run, ("--given", "middle"), "there is no class 'middle'; there are upper, lower"),
         (run, ("--guidance", "2"), "guidance leads towards a class; name it by --given CLASS"),
-        (runs / "gan", ("--given", "1"), "gan knows no classes, so leave out --given; guided_ddpm learns them"),
+        (runs / "gan", ("--given", "1"), "gan is not conditioned on classes, so leave out --given; guided_ddpm is"),
     ):
         answer = call("sample", place, *more, "--out", tmp_path / "other.csv")
         assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
@@ -294,15 +294,15 @@ def test_more_samples_than_a_picture_can_show_go_to_a_table(call: Call, runs: Pa
 
 
 def test_what_a_model_cannot_do_is_said_with_what_it_can(call: Call, runs: Path, tmp_path: Path) -> None:
-    for command, verb, can in (("sample", "sample", "predict"), ("generate", "generate", "predict")):
+    for command, method, can in (("sample", "sample", "predict"), ("generate", "generate", "predict")):
         more = ("--out", tmp_path / "x.png") if command == "sample" else ()
         answer = call(command, runs / "mlp", *more)
-        assert (answer.code, answer.stderr) == (2, f"deepcanon: mlp cannot {verb}; it can {can}\n")
+        assert (answer.code, answer.stderr) == (2, f"deepcanon: mlp cannot {method}; it can {can}\n")
     answer = call("predict", runs / "vae", "--out", tmp_path / "x.csv")
     assert answer.stderr == "deepcanon: vae cannot predict; it can sample, log_prob, encode, decode, reconstruct\n"
 
 
-def test_text_is_generated_symbol_by_symbol(call: Call, tmp_path: Path, findable: None) -> None:
+def test_text_is_generated_token_by_token(call: Call, tmp_path: Path, findable: None) -> None:
     run = tmp_path / "run"
     assert call("train", "alphabet", "--steps", "1", "--out", run).code == 0
     assert call("generate", run, "--prompt", "xa", "--steps", "4", "--json").json["text"] == "xabcde"
@@ -361,7 +361,7 @@ def test_parts_and_kinds_of_files_that_are_not_there(call: Call, runs: Path, tmp
 def test_a_model_of_no_parts_and_no_map_has_only_weights_to_export(call: Call, tmp_path: Path) -> None:
     call("train", "gaussian", "--data", "moons", "--out", tmp_path / "run")
     answer = call("export", tmp_path / "run", "--to", tmp_path / "x.onnx")
-    sentence = "gaussian is no single map; export its weights to .safetensors"
+    sentence = "gaussian is not a single map; export its weights to .safetensors"
     assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
     assert call("export", tmp_path / "run", "--to", tmp_path / "x.safetensors").code == 0
 
@@ -371,7 +371,7 @@ def test_a_table_of_wide_samples_is_no_picture(call: Call, tmp_path: Path) -> No
     call("train", "vae", "--data", table, "--steps", "1", "--hidden", "4", "--out", tmp_path / "run")
     answer = call("sample", tmp_path / "run", "--out", tmp_path / "x.png")
     assert answer.code == 2
-    assert "samples of 3 values are no picture; write them to a .csv file" in answer.stderr
+    assert "samples of 3 values are not a picture; write them to a .csv file" in answer.stderr
 
 
 def test_the_runs_own_file_is_found_from_any_folder(

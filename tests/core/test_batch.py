@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from deepcanon.core import DataError, Graph, GraphBatch, Labelled, SemiBatch, Sequences
+from deepcanon.core import DataError, Graph, GraphBatch, Labeled, SemiBatch, Sequences
 
 
 def test_every_part_is_selected() -> None:
-    batch = Labelled(torch.arange(10.0).view(5, 2), torch.arange(5))
+    batch = Labeled(torch.arange(10.0).view(5, 2), torch.arange(5))
     part = batch.select(torch.tensor([4, 0]))
     assert part.x.tolist() == [[8.0, 9.0], [0.0, 1.0]]
     assert part.y.tolist() == [4, 0]
@@ -18,7 +18,7 @@ def test_every_part_is_selected() -> None:
 
 def test_a_label_for_every_example() -> None:
     with pytest.raises(DataError, match="got 3 examples and 2 labels"):
-        Labelled(torch.zeros(3, 1), torch.zeros(2))
+        Labeled(torch.zeros(3, 1), torch.zeros(2))
 
 
 def test_a_graph_is_one_batch_and_is_checked() -> None:
@@ -31,7 +31,7 @@ def test_a_graph_is_one_batch_and_is_checked() -> None:
     assert graph.degrees().tolist() == [1.0, 2.0, 1.0, 0.0]
     weighted = Graph(graph.edge_index, 4, torch.tensor([0.5, 2.0, 1.0, 1.0]))
     assert weighted.degrees().tolist() == [2.0, 1.5, 1.0, 0.0]
-    with pytest.raises(DataError, match="vertices 0 to 2"):
+    with pytest.raises(DataError, match="nodes 0 to 2"):
         Graph(torch.tensor([[0], [3]]), nodes=3)
     with pytest.raises(DataError, match="shape"):
         Graph(torch.tensor([0, 3]), nodes=4)
@@ -39,24 +39,24 @@ def test_a_graph_is_one_batch_and_is_checked() -> None:
         Graph(graph.edge_index, 4, torch.ones(3))
 
 
-def test_labelled_examples_come_round_beside_unlabelled_ones() -> None:
+def test_labeled_examples_come_round_beside_unlabeled_ones() -> None:
     few = SemiBatch(torch.tensor([[0.0], [1.0], [2.0]]), torch.tensor([0, 1, 2]), torch.arange(10.0).view(10, 1))
     assert len(few) == 10
     part = few.select(torch.tensor([9, 1, 5]))
     assert part.x.flatten().tolist() == [0.0, 1.0, 2.0]
     assert part.y.tolist() == [0, 1, 2]
-    assert part.unlabelled.flatten().tolist() == [9.0, 1.0, 5.0]
+    assert part.unlabeled.flatten().tolist() == [9.0, 1.0, 5.0]
     again = part.select(torch.tensor([2, 0]))
     assert again.y.tolist() == [2, 0]
-    assert again.unlabelled.flatten().tolist() == [5.0, 9.0]
+    assert again.unlabeled.flatten().tolist() == [5.0, 9.0]
     assert len(few.select(torch.tensor([], dtype=torch.long))) == 0
-    assert SemiBatch.held_out() is Labelled
-    assert Labelled.held_out() is Labelled
+    assert SemiBatch.held_out() is Labeled
+    assert Labeled.held_out() is Labeled
 
 
-def test_unlabelled_examples_look_like_the_labelled_ones_and_are_no_fewer() -> None:
+def test_unlabeled_examples_look_like_the_labeled_ones_and_are_no_fewer() -> None:
     x, y = torch.zeros(3, 2), torch.zeros(3)
-    with pytest.raises(DataError, match=r"must look like the labelled ones, \(2,\); got \(4,\)"):
+    with pytest.raises(DataError, match=r"must look like the labeled ones, \(2,\); got \(4,\)"):
         SemiBatch(x, y, torch.zeros(9, 4))
     with pytest.raises(DataError, match="got 3 and 2"):
         SemiBatch(x, y, torch.zeros(2, 2))

@@ -21,7 +21,7 @@ def of_networkx(source: Any) -> Graph:
 
 
 def random_graph() -> Any:
-    """Weighted, with two isolated vertices."""
+    """Weighted, with two isolated nodes."""
     graph = networkx.gnp_random_graph(12, 0.3, seed=1)
     graph.remove_edges_from([edge for edge in graph.edges if 5 in edge or 11 in edge])
     random = np.random.default_rng(0)
@@ -33,7 +33,7 @@ def dense(graph: Graph, name: Operator) -> Tensor:
     return graph.operator(name, torch.float64).to_dense()
 
 
-def test_the_laplacians_of_a_path_of_three_vertices() -> None:
+def test_the_laplacians_of_a_path_of_three_nodes() -> None:
     root = 1 / np.sqrt(2)
     assert PATH.degrees().tolist() == [1, 2, 1]
     assert dense(PATH, "adjacency").tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
@@ -76,20 +76,20 @@ def test_the_operator_of_gcn_on_a_path() -> None:
     np.testing.assert_allclose(dense(PATH, "gcn"), printed, rtol=1e-15)
 
 
-def test_laplacians_are_those_of_networkx_and_scipy_with_isolated_vertices() -> None:
+def test_laplacians_are_those_of_networkx_and_scipy_with_isolated_nodes() -> None:
     source = random_graph()
     graph, adjacency = of_networkx(source), networkx.to_numpy_array(source)
     np.testing.assert_allclose(dense(graph, "adjacency"), adjacency)
     np.testing.assert_allclose(dense(graph, "laplacian"), networkx.laplacian_matrix(source).toarray(), atol=1e-14)
-    normalised = networkx.normalized_laplacian_matrix(source).toarray()
-    np.testing.assert_allclose(dense(graph, "symmetric_laplacian"), normalised, atol=1e-14)
+    normalized = networkx.normalized_laplacian_matrix(source).toarray()
+    np.testing.assert_allclose(dense(graph, "symmetric_laplacian"), normalized, atol=1e-14)
     scipys = scipy.sparse.csgraph.laplacian(adjacency, normed=True)
     np.testing.assert_allclose(dense(graph, "symmetric_laplacian"), scipys, atol=1e-14)
     degrees = adjacency.sum(1)
     walk = np.divide(adjacency, degrees[:, None], out=np.zeros_like(adjacency), where=degrees[:, None] > 0)
     np.testing.assert_allclose(dense(graph, "random_walk"), walk, atol=1e-14)
     np.testing.assert_allclose(dense(graph, "random_walk_laplacian"), np.diag(degrees > 0) - walk, atol=1e-14)
-    np.testing.assert_allclose(dense(graph, "symmetric"), np.diag(degrees > 0) - normalised, atol=1e-14)
+    np.testing.assert_allclose(dense(graph, "symmetric"), np.diag(degrees > 0) - normalized, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", get_args(Operator))
@@ -140,13 +140,13 @@ def test_graphs_move_with_all_they_have() -> None:
 def test_wrong_graphs_are_refused() -> None:
     with pytest.raises(UsageError, match="no operator 'gnc'; it has adjacency, gcn"):
         PATH.operator("gnc")  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="parts have 4 vertices together, the graph has 3"):
+    with pytest.raises(DataError, match="parts have 4 nodes together, the graph has 3"):
         Graph(PATH.edge_index, 3, parts=(2, 2))
     with pytest.raises(UsageError, match="constants; detach"):
         Graph(PATH.edge_index, 3, torch.ones(4, requires_grad=True))
     with pytest.raises(UsageError, match="at least one graph"):
         Graph.union([])
-    with pytest.raises(DataError, match="graph of 3 vertices needs as many rows of features, got 4"):
+    with pytest.raises(DataError, match="graph of 3 nodes needs as many rows of features, got 4"):
         Graph.of(PATH, 4)
     assert Graph.of(PATH.edge_index, 4).nodes == 4
 
@@ -160,5 +160,5 @@ def test_a_batch_gives_sparse_features_and_checks_its_rows() -> None:
     assert graph is PATH
     assert torch.equal(features.to_dense(), torch.eye(3))
     assert GraphBatch(x=torch.eye(3), y=y, mask=mask, graph=PATH).inputs[0].layout == torch.strided
-    with pytest.raises(DataError, match="3 vertices needs as many rows of x, got 2"):
+    with pytest.raises(DataError, match="3 nodes needs as many rows of x, got 2"):
         GraphBatch(x=torch.eye(2), y=y, mask=mask, graph=PATH)

@@ -1,4 +1,4 @@
-"""The base class records arguments, knows what it eats, and makes metrics out of verbs."""
+"""The base class records arguments, knows what it batch_type, and makes metrics out of methods."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import AnyBatch, Batch, Labelled, Model, Terms
+from deepcanon.core import AnyBatch, Batch, Labeled, Model, Terms
 from deepcanon.core.toy import Toy
 
 
-class Base(Model[Labelled]):
+class Base(Model[Labeled]):
     """A classifier with fixed logits."""
 
     def __init__(self, classes: int, *, hidden: tuple[int, ...] = (3,), name_of_part: str | None = None) -> None:
@@ -22,10 +22,10 @@ class Base(Model[Labelled]):
         self.logits = nn.Parameter(torch.linspace(0, 1, classes, dtype=torch.float64))
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
-        return cls(2), Labelled(torch.zeros(4, 1), torch.tensor([0, 1, 1, 1]))
+    def example(cls) -> tuple[Self, Labeled]:
+        return cls(2), Labeled(torch.zeros(4, 1), torch.tensor([0, 1, 1, 1]))
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return {"nll": nn.functional.cross_entropy(self.logits.expand(len(batch), -1), batch.y)}
 
     def predict(self, x: Tensor, how: str = "mode", generator: Any = None) -> Tensor:
@@ -66,15 +66,15 @@ def test_hparams_cannot_be_changed_from_outside() -> None:
 
 
 def test_a_model_knows_what_it_eats() -> None:
-    assert Base.eats() is Derived.eats() is Heir.eats() is Labelled
-    assert Toy.eats() is Batch
-    assert issubclass(Labelled, Batch)
+    assert Base.batch_type() is Derived.batch_type() is Heir.batch_type() is Labeled
+    assert Toy.batch_type() is Batch
+    assert issubclass(Labeled, Batch)
     assert issubclass(Batch, AnyBatch)
 
     class Whatever(Model[Any]):
         pass
 
-    assert Whatever.eats() is AnyBatch
+    assert Whatever.batch_type() is AnyBatch
 
 
 def test_loss_and_example_are_abstract() -> None:
@@ -99,7 +99,7 @@ def test_metrics_of_a_regression_against_their_definitions() -> None:
         def predict(self, x: Tensor, how: str = "mode", generator: Any = None) -> Tensor:
             return torch.tensor([[1.0, 2.0], [0.0, 0.0]])
 
-    batch = Labelled(torch.zeros(2, 1), torch.tensor([[1.0, 0.0], [3.0, 4.0]]))
+    batch = Labeled(torch.zeros(2, 1), torch.tensor([[1.0, 0.0], [3.0, 4.0]]))
     metrics = Mean(2).metrics(batch)
     assert metrics["mse"].item() == pytest.approx((4 + 25) / 2)
     assert metrics["mae"].item() == pytest.approx((2 + 7) / 2)

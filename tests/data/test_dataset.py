@@ -3,17 +3,17 @@
 import pytest
 import torch
 
-from deepcanon.core import Batch, Graph, GraphBatch, Labelled, UsageError
+from deepcanon.core import Batch, Graph, GraphBatch, Labeled, UsageError
 from deepcanon.data import Dataset, batches
 
 
-def numbered(count: int) -> Dataset[Labelled]:
-    return Dataset("numbers", "table", Labelled(torch.arange(float(count)).unsqueeze(1), torch.arange(count)))
+def numbered(count: int) -> Dataset[Labeled]:
+    return Dataset("numbers", "table", Labeled(torch.arange(float(count)).unsqueeze(1), torch.arange(count)))
 
 
 def test_carving_parts_the_training_data_without_loss() -> None:
     data = numbered(50)
-    carved = data.carved(seed=3)
+    carved = data.with_validation_split(seed=3)
     assert carved.valid is not None
     assert len(carved.valid) == 5
     assert sorted(torch.cat([carved.train.y, carved.valid.y]).tolist()) == list(range(50))
@@ -22,32 +22,32 @@ def test_carving_parts_the_training_data_without_loss() -> None:
 
 def test_carving_follows_the_seed_and_happens_once() -> None:
     data = numbered(50)
-    again, other = data.carved(seed=3), data.carved(seed=4)
-    assert data.carved(seed=3).fingerprint() == again.fingerprint() != other.fingerprint()
-    assert again.carved(seed=4) is again
+    again, other = data.with_validation_split(seed=3), data.with_validation_split(seed=4)
+    assert data.with_validation_split(seed=3).fingerprint() == again.fingerprint() != other.fingerprint()
+    assert again.with_validation_split(seed=4) is again
 
 
 def test_one_example_is_never_carved() -> None:
     data = numbered(1)
-    assert data.carved(seed=0) is data
+    assert data.with_validation_split(seed=0) is data
 
 
 def test_a_missing_part_is_named_with_those_there_are() -> None:
     with pytest.raises(UsageError, match="numbers has no 'test' part; it has train, valid"):
-        numbered(50).carved(seed=0).split("test")
+        numbered(50).with_validation_split(seed=0).split("test")
     with pytest.raises(UsageError, match="has no 'name' part"):
         numbered(50).split("name")
 
 
 def test_fingerprint_sees_values_types_and_labels() -> None:
     x, y = torch.tensor([[1.0], [2.0]]), torch.tensor([0, 1])
-    base = Dataset("a", "table", Labelled(x, y)).fingerprint()
-    assert Dataset("b", "table", Labelled(x.clone(), y.clone())).fingerprint() == base
+    base = Dataset("a", "table", Labeled(x, y)).fingerprint()
+    assert Dataset("b", "table", Labeled(x.clone(), y.clone())).fingerprint() == base
     others = [
-        Labelled(x.nextafter(x + 1), y),
-        Labelled(x, 1 - y),
-        Labelled(x.double(), y),
-        Labelled(x.T.reshape(2, 1, 1), y),
+        Labeled(x.nextafter(x + 1), y),
+        Labeled(x, 1 - y),
+        Labeled(x.double(), y),
+        Labeled(x.T.reshape(2, 1, 1), y),
     ]
     assert base not in {Dataset("a", "table", other).fingerprint() for other in others}
 
@@ -68,7 +68,7 @@ def test_batches_follow_each_other_and_lose_nothing() -> None:
 
 
 def test_moving_a_data_set_moves_every_part() -> None:
-    data = numbered(20).carved(seed=0).to("meta")
+    data = numbered(20).with_validation_split(seed=0).to("meta")
     assert data.valid is not None
     assert data.train.x.is_meta
     assert data.valid.y.is_meta

@@ -33,41 +33,41 @@ class Server:
     written: int = 0
     """How many times too often an endless answer held the content."""
 
-    def mirror(self, behaviour: str) -> str:
-        return f"{self.address}/{behaviour}/"
+    def mirror(self, behavior: str) -> str:
+        return f"{self.address}/{behavior}/"
 
 
 def handler(server: Server) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            behaviour = self.path.split("/")[1]
+            behavior = self.path.split("/")[1]
             span = self.headers.get("Range")
-            server.asked.append((behaviour, span))
-            if behaviour == "absent":
+            server.asked.append((behavior, span))
+            if behavior == "absent":
                 self.send_error(404)
                 return
-            if behaviour == "silent":
+            if behavior == "silent":
                 self.connection.close()
                 return
-            if behaviour == "slow":
+            if behavior == "slow":
                 time.sleep(0.2)
-            start = int(span.removeprefix("bytes=").removesuffix("-")) if span and behaviour != "deaf" else 0
+            start = int(span.removeprefix("bytes=").removesuffix("-")) if span and behavior != "deaf" else 0
             body = CONTENT[start:]
-            if behaviour == "altered":
+            if behavior == "altered":
                 body = body[:-1] + bytes([body[-1] ^ 1])
-            if behaviour == "short":  # a whole answer, of another file
+            if behavior == "short":  # a whole answer, of another file
                 body = body[: len(body) // 2]
             self.send_response(206 if start else 200)
             if start:
-                claimed = start + 1 if behaviour == "elsewhere" else start
+                claimed = start + 1 if behavior == "elsewhere" else start
                 self.send_header("Content-Range", f"bytes {claimed}-{len(CONTENT) - 1}/{len(CONTENT)}")
-            if behaviour not in ("unsaid", "endless"):
+            if behavior not in ("unsaid", "endless"):
                 self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            if behaviour in ("cut", "unsaid"):
+            if behavior in ("cut", "unsaid"):
                 body = body[: len(body) // 2]
             self.wfile.write(body)
-            if behaviour == "endless":
+            if behavior == "endless":
                 with suppress(ConnectionError):  # the other side has had enough
                     for _ in range(ENDLESS):
                         self.wfile.write(CONTENT)

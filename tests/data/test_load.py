@@ -32,7 +32,7 @@ def test_descriptions_are_plain_and_say_what_is_here(tmp_path: Path, monkeypatch
     assert json.loads(json.dumps(rows)) == rows
     assert [name for name, row in rows.items() if not row["here"]] == list(REMOTE)
     assert rows["mnist"]["folder"] == "mnist"
-    assert rows["digits"]["forms"] == ["binary", "dequantised"]
+    assert rows["digits"]["forms"] == ["binary", "dequantized"]
     assert rows["moons"]["forms"] == []
     (tmp_path / "mnist").mkdir()
     for file in entries()["mnist"].remote.files:
@@ -69,7 +69,7 @@ def test_loading_twice_gives_the_same(name: str) -> None:
 def test_loading_leaves_the_global_generators_alone() -> None:
     state = torch.get_rng_state()
     load_data("eight-gaussians")
-    load_data("digits:dequantised")
+    load_data("digits:dequantized")
     assert torch.equal(torch.get_rng_state(), state)
 
 

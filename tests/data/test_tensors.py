@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from deepcanon.core import Batch, DataError, Labelled
+from deepcanon.core import Batch, DataError, Labeled
 from deepcanon.data import from_tensors
 
 
@@ -22,7 +22,7 @@ def test_images_with_classes() -> None:
     assert data.kind == "images"
     assert dict(data.sizes) == {"features": 30, "channels": 3, "height": 5, "width": 2, "classes": 3}
     assert data.labels == ("0", "1", "2")
-    assert isinstance(data.train, Labelled)
+    assert isinstance(data.train, Labeled)
     assert data.train.x.dtype == torch.float32
     assert data.train.y.dtype == torch.int64
     assert data.train.y.tolist() == [0, 2, 1, 2]

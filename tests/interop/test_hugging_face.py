@@ -68,7 +68,7 @@ def test_weights_of_another_size_are_refused() -> None:
     weights = theirs().state_dict()
     with pytest.raises(UsageError, match=r"also has blocks.2.attention_norm.weight and 11 others"):
         load_gpt2(GPT(vocab=23, length=16, layers=2, heads=4, embedding=32), weights)
-    with pytest.raises(UsageError, match=r"symbol_table.weight has the shape \(23, 32\) in the file and \(24, 32\)"):
+    with pytest.raises(UsageError, match=r"token_embedding.weight has the shape \(23, 32\) in the file and \(24, 32\)"):
         load_gpt2(GPT(vocab=24, length=16, layers=3, heads=4, embedding=32), weights)
     with pytest.raises(UsageError, match=r"it has no blocks\.3"):
         load_gpt2(GPT(vocab=23, length=16, layers=4, heads=4, embedding=32), weights)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from deepcanon.core import Batch, UsageError
 from deepcanon.laws import attention as laws
 from deepcanon.laws import report
-from deepcanon.laws.finding import Law
+from deepcanon.laws.outcome import Law
 from deepcanon.models.attention.gpt import GPT, Reading
 from deepcanon.nn.attention import MultiHeadAttention, causal_mask
 
@@ -146,7 +146,7 @@ def test_a_faulty_layer_is_caught(mutant: nn.Module, caught: Law) -> None:
 
 
 class ForgetsWhereItIs(GPT):
-    """With a memory, positions are counted from each new symbol."""
+    """With a memory, positions are counted from each new token."""
 
     def _embedded(self, x: Tensor, start: int) -> Tensor:
         return super()._embedded(x, 0)
@@ -155,17 +155,17 @@ class ForgetsWhereItIs(GPT):
 class KeepsPositions(GPT):
     """When the window is full the oldest keys are dropped, but those that stay keep the positions they had."""
 
-    def read(self, symbols: Tensor, state: Reading | None) -> tuple[Tensor, Reading]:
-        if state is not None and state.symbols.shape[1] + symbols.shape[1] > self.length:
-            kept = self.length - symbols.shape[1]
-            state.symbols = state.symbols[:, -kept:]
+    def read(self, tokens: Tensor, state: Reading | None) -> tuple[Tensor, Reading]:
+        if state is not None and state.tokens.shape[1] + tokens.shape[1] > self.length:
+            kept = self.length - tokens.shape[1]
+            state.tokens = state.tokens[:, -kept:]
             for block in state.blocks:
                 cache = block.cache
                 assert cache.keys is not None
                 assert cache.values is not None
                 cache.keys, cache.values = cache.keys.roll(-1, 2), cache.values.roll(-1, 2)
                 cache.crop(kept)
-        return super().read(symbols, state)
+        return super().read(tokens, state)
 
 
 class LooksAhead(GPT):

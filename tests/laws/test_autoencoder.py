@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from deepcanon.core import Batch, Terms, UsageError
 from deepcanon.laws import autoencoder as laws
 from deepcanon.laws import check, report
-from deepcanon.laws.finding import Finding, Law
+from deepcanon.laws.outcome import Finding, Law
 from deepcanon.models.autoencoders.autoencoder import Autoencoder
 from deepcanon.models.variational.vae import VAE
 
@@ -160,8 +160,8 @@ def test_noise_in_eval_mode_is_caught() -> None:
         assert fails(laws.same_input_same_code, mutant), mutant
 
 
-class CentresTheBatch(Autoencoder):
-    """Centring by the batch at hand in place of the training data."""
+class CentersTheBatch(Autoencoder):
+    """Centering by the batch at hand in place of the training data."""
 
     def encode(self, x: Tensor) -> Tensor:
         return super().encode(x - x.mean(0))
@@ -175,7 +175,7 @@ class MultipliesByZero(Autoencoder):
 
 
 def test_examples_that_mix_are_caught() -> None:
-    for mutant in (CentresTheBatch, MultipliesByZero):
+    for mutant in (CentersTheBatch, MultipliesByZero):
         assert fails(laws.examples_do_not_mix, mutant), mutant
 
 
@@ -224,6 +224,6 @@ def test_what_cannot_learn_two_examples_is_caught() -> None:
         assert fails(laws.learns_two_examples_by_heart, mutant), mutant
 
 
-def test_the_kind_needs_its_verbs() -> None:
+def test_the_kind_needs_its_methods() -> None:
     with pytest.raises(UsageError, match="encode, decode is missing"):
         laws.check_autoencoder(nn.Linear(1, 1), Batch(torch.zeros(1, 1)))

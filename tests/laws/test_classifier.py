@@ -7,19 +7,19 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import Batch, How, Labelled, Terms, UsageError
+from deepcanon.core import Batch, How, Labeled, Terms, UsageError
 from deepcanon.laws import classifier as laws
 from deepcanon.laws import report
-from deepcanon.laws.finding import Finding, Law
+from deepcanon.laws.outcome import Finding, Law
 from deepcanon.losses.hinge import hinge
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.linear.softmax_regression import SoftmaxRegression
 
 
-def points(classes: int = 3, features: int = 5) -> Labelled:
+def points(classes: int = 3, features: int = 5) -> Labeled:
     random = Generator().manual_seed(1)
     y = torch.arange(24) % classes
-    return Labelled(torch.randn(24, features, generator=random), y)
+    return Labeled(torch.randn(24, features, generator=random), y)
 
 
 def network(classes: int = 3, features: int = 5) -> nn.Sequential:
@@ -27,11 +27,11 @@ def network(classes: int = 3, features: int = 5) -> nn.Sequential:
     return nn.Sequential(nn.Linear(features, 16), nn.Tanh(), nn.Linear(16, classes))
 
 
-def failing(module: nn.Module, batch: Labelled) -> set[str]:
+def failing(module: nn.Module, batch: Labeled) -> set[str]:
     return {finding.law for finding in laws.check_classifier(module, batch) if not finding.holds}
 
 
-def verdict(law: Law, module: nn.Module, batch: Labelled) -> Finding:
+def verdict(law: Law, module: nn.Module, batch: Labeled) -> Finding:
     found = law(module, batch)
     assert found is not None
     return found
@@ -44,7 +44,7 @@ def test_a_plain_sequential_keeps_the_laws(classes: int) -> None:
     assert len(found) == 8  # the three about predict and loss do not apply to a plain module
 
 
-def test_networks_with_dropout_and_normalisation_keep_the_laws() -> None:
+def test_networks_with_dropout_and_normalization_keep_the_laws() -> None:
     torch.manual_seed(0)
     module = nn.Sequential(
         nn.Linear(5, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.LayerNorm(16), nn.Linear(16, 3)
@@ -56,7 +56,7 @@ def test_networks_with_dropout_and_normalisation_keep_the_laws() -> None:
 def test_a_convolutional_network_keeps_the_laws() -> None:
     torch.manual_seed(0)
     module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 3))
-    batch = Labelled(torch.randn(12, 1, 6, 6, generator=Generator().manual_seed(0)), torch.arange(12) % 3)
+    batch = Labeled(torch.randn(12, 1, 6, 6, generator=Generator().manual_seed(0)), torch.arange(12) % 3)
     found = laws.check_classifier(module, batch)
     assert all(finding.holds for finding in found), report(found)
 
@@ -79,7 +79,7 @@ def test_log_probabilities_are_logits() -> None:
 
 
 class SoftmaxInItsLoss(MLP):
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return {"nll": F.cross_entropy(self(batch.x).softmax(-1), batch.y)}
 
 
@@ -90,7 +90,7 @@ def test_a_loss_that_is_no_log_probability_is_caught() -> None:
 
 
 class WithPenalty(MLP):
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return super().loss(batch) | {"decay": torch.stack([p.square().sum() for p in self.parameters()]).sum()}
 
 
@@ -99,13 +99,13 @@ def test_a_penalty_beside_the_log_probability_is_allowed() -> None:
 
 
 class AlwaysTraining(nn.BatchNorm1d):
-    """A normalisation by the batch, also in eval mode."""
+    """A normalization by the batch, also in eval mode."""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.batch_norm(x, None, None, self.weight, self.bias, training=True)
 
 
-def test_a_normalisation_by_the_batch_in_eval_mode_is_caught() -> None:
+def test_a_normalization_by_the_batch_in_eval_mode_is_caught() -> None:
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(5, 8), AlwaysTraining(8), nn.ReLU(), nn.Linear(8, 3))
     assert not verdict(laws.examples_do_not_mix, module, points()).holds
@@ -122,7 +122,7 @@ class WatchesTheMaximum(nn.Module):
         return self.net(x) + 0 * x.sum()  # type: ignore[no-any-return]
 
 
-def test_an_example_that_suffers_from_a_broken_neighbour_is_caught() -> None:
+def test_an_example_that_suffers_from_a_broken_neighbor_is_caught() -> None:
     found = verdict(laws.examples_do_not_mix, WatchesTheMaximum(), points())
     assert not found.holds
     assert "beside broken ones" in found.detail
@@ -224,7 +224,7 @@ class RemembersLabels(MLP):
 
     last: Tensor
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         self.last = batch.y
         return super().loss(batch)
 
@@ -279,7 +279,7 @@ def test_draws_that_do_not_follow_the_probabilities_are_caught(mutant: Any) -> N
 class ChargesTheMargin(MLP):
     """Its loss is no log-probability, which it may say or not."""
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return {"hinge": hinge(self(batch.x), batch.y)}
 
 
@@ -304,4 +304,4 @@ def test_the_kind_needs_classes() -> None:
     with pytest.raises(UsageError, match="whole numbers"):
         laws.check_classifier(network(), Batch(torch.zeros(3, 5)))
     with pytest.raises(UsageError, match="whole numbers"):
-        laws.check_classifier(network(), Labelled(torch.zeros(3, 5), torch.zeros(3, 1)))
+        laws.check_classifier(network(), Labeled(torch.zeros(3, 5), torch.zeros(3, 1)))

@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from deepcanon.core import Batch, Terms, UsageError
 from deepcanon.laws import continuous as laws
 from deepcanon.laws import report
-from deepcanon.laws.finding import Law
+from deepcanon.laws.outcome import Law
 
 
 class Plain(nn.Module):
@@ -126,7 +126,7 @@ def test_a_wrong_loss_and_a_wrong_shape_are_caught() -> None:
     assert fails(laws.log_densities_are_numbers, SumOverFeaturesOnly)
 
 
-def test_the_kind_needs_its_verb_and_real_numbers() -> None:
+def test_the_kind_needs_its_method_and_real_numbers() -> None:
     with pytest.raises(UsageError, match="has log_prob"):
         laws.check_continuous(nn.Linear(1, 1), Batch(torch.zeros(1, 1)))
     with pytest.raises(UsageError, match="real numbers"):

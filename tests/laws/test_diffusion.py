@@ -10,7 +10,7 @@ from torch.distributions import Distribution, Independent, Normal, kl_divergence
 from deepcanon.core import Batch, Terms, UsageError
 from deepcanon.laws import diffusion as laws
 from deepcanon.laws import report
-from deepcanon.laws.finding import Law
+from deepcanon.laws.outcome import Law
 from deepcanon.models.diffusion.ddpm import DDPM
 
 

@@ -10,7 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from deepcanon.core import Batch, Terms, UsageError
 from deepcanon.laws import discrete as laws
 from deepcanon.laws import report
-from deepcanon.laws.finding import Law
+from deepcanon.laws.outcome import Law
 from deepcanon.models.autoregressive.nade import NADE
 from deepcanon.models.energy.rbm import RBM
 from deepcanon.models.variational.vae import VAE
@@ -198,15 +198,15 @@ def test_a_gradient_that_is_no_slope_is_caught() -> None:
     assert fails(laws.gradient_is_the_slope, Detached)
 
 
-class TakesGrey(NADE):
+class TakesGray(NADE):
     def log_prob(self, x: Tensor, **_: Any) -> Tensor:
         return -binary_cross_entropy_with_logits(self.logits(x), x, reduction="none").sum(-1)
 
 
-def test_a_probability_of_grey_values_is_caught() -> None:
-    assert fails(laws.other_values_are_refused, TakesGrey)
+def test_a_probability_of_gray_values_is_caught() -> None:
+    assert fails(laws.other_values_are_refused, TakesGray)
 
 
-def test_the_kind_needs_its_verb() -> None:
+def test_the_kind_needs_its_method() -> None:
     with pytest.raises(UsageError, match="log_prob, which is missing"):
         laws.check_discrete(nn.Linear(1, 1), Batch(torch.zeros(1, 1)))

@@ -10,7 +10,7 @@ from torch.nn.functional import softplus
 from deepcanon.core import Batch, Terms, UsageError
 from deepcanon.laws import energy as laws
 from deepcanon.laws import report
-from deepcanon.laws.finding import Law
+from deepcanon.laws.outcome import Law
 from deepcanon.models.energy.hopfield import Hopfield
 from deepcanon.models.energy.rbm import RBM
 
@@ -136,9 +136,9 @@ class WithoutItsConstant(Alone):
         return -self.energy(x)
 
 
-def test_a_constant_that_does_not_normalise_is_caught() -> None:
-    assert fails(laws.the_constant_normalises, WithoutItsConstant)
-    assert fails(laws.the_constant_normalises, ForgetsTheBiases)
+def test_a_constant_that_does_not_normalize_is_caught() -> None:
+    assert fails(laws.the_constant_normalizes, WithoutItsConstant)
+    assert fails(laws.the_constant_normalizes, ForgetsTheBiases)
 
 
 class UpsideDown(Bowl):
@@ -155,7 +155,7 @@ class Gutter(Bowl):
         return super().energy(x[:, 1:]) - x[:, 0].square() / 4
 
 
-def test_an_energy_that_cannot_be_normalised_is_caught() -> None:
+def test_an_energy_that_cannot_be_normalized_is_caught() -> None:
     for mutant in (UpsideDown, Gutter):
         assert fails(laws.real_energies_rise_far_out, mutant), mutant
 
@@ -262,6 +262,6 @@ def test_learning_that_does_not_raise_the_likelihood_is_caught(mutant: Any) -> N
     assert fails(laws.learning_raises_the_likelihood, mutant)
 
 
-def test_the_kind_needs_its_verb() -> None:
+def test_the_kind_needs_its_method() -> None:
     with pytest.raises(UsageError, match="energy, which is missing"):
         laws.check_energy(nn.Linear(1, 1), Batch(torch.zeros(1, 1)))

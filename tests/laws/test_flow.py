@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from deepcanon.core import Batch, UsageError, drawing_from
 from deepcanon.laws import continuous, report, sampler
 from deepcanon.laws import flow as laws
-from deepcanon.laws.finding import Law
+from deepcanon.laws.outcome import Law
 from deepcanon.models.flows.realnvp import RealNVP
 
 
@@ -22,7 +22,7 @@ def fails(law: Law, cls: Any) -> bool:
 
 
 class OfZuko(nn.Module):
-    """A flow of zuko behind the verbs of the laws."""
+    """A flow of zuko behind the methods of the laws."""
 
     def __init__(self, flow: Any) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class OfZuko(nn.Module):
 
 
 class OfNflows(nn.Module):
-    """A flow of nflows behind the verbs of the laws."""
+    """A flow of nflows behind the methods of the laws."""
 
     def __init__(self, flow: Any) -> None:
         super().__init__()
@@ -190,7 +190,7 @@ class VolumeUpsideDown(Mutant):
 
 
 class ForgetsTheUnits(RealNVP):
-    """The volume of the standardisation is left out."""
+    """The volume of the standardization is left out."""
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         z, log_det = super().to_latent(x)
@@ -241,7 +241,7 @@ class Free(RealNVP):
 class CalledApproximate(RealNVP):
     """The exact density of a flow is given out as an estimate."""
 
-    evidence = "estimate"
+    likelihood_kind = "estimate"
 
 
 class SamplesWideNoise(RealNVP):
@@ -257,6 +257,6 @@ def test_a_wrong_sign_in_the_density_and_wrong_noise_are_caught() -> None:
     assert fails(sampler.samples_follow_the_density, SamplesWideNoise)
 
 
-def test_the_kind_needs_its_verbs() -> None:
+def test_the_kind_needs_its_methods() -> None:
     with pytest.raises(UsageError, match="to_data, log_prob is missing"):
         laws.check_flow(type("Half", (nn.Module,), {"to_latent": lambda self, x: x})(), Batch(torch.zeros(1, 2)))

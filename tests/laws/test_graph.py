@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from deepcanon.core import Batch, Graph, GraphBatch, UsageError
 from deepcanon.laws import check, report
 from deepcanon.laws import graph as laws
-from deepcanon.laws.finding import Law
+from deepcanon.laws.outcome import Law
 from deepcanon.models.graphs.gcn import GCN
 from deepcanon.nn.graph_conv import GraphConv
 
@@ -52,7 +52,7 @@ def test_our_layers_keep_the_laws(operator: Any) -> None:
 
 
 class Layer(nn.Module):
-    """A plain layer, ``self + sum of neighbours``, whose steps a mutant changes."""
+    """A plain layer, ``self + sum of neighbors``, whose steps a mutant changes."""
 
     in_features = 3
 
@@ -75,7 +75,7 @@ def test_the_layer_without_a_mutation_is_healthy() -> None:
 
 
 class OwnState(Layer):
-    """The sum over the neighbours takes the vertex's own state: nothing ever flows."""
+    """The sum over the neighbors takes the node's own state: nothing ever flows."""
 
     def message(self, h: Tensor, source: Tensor, target: Tensor) -> Tensor:
         return h[target]
@@ -89,18 +89,18 @@ class Backwards(Layer):
 def test_messages_that_go_nowhere_or_backwards_are_caught() -> None:
     assert fails(laws.messages_follow_the_edges, OwnState())
     assert fails(laws.messages_follow_the_edges, Backwards())
-    assert not fails(laws.order_of_vertices_does_not_matter, Backwards())
+    assert not fails(laws.order_of_nodes_does_not_matter, Backwards())
 
 
 class Numbered(Layer):
-    """Messages grow with the number of the vertex they come from."""
+    """Messages grow with the number of the node they come from."""
 
     def message(self, h: Tensor, source: Tensor, target: Tensor) -> Tensor:
         return h[source] * source.unsqueeze(1)
 
 
 class LastWins(Layer):
-    """Messages to one vertex overwrite each other."""
+    """Messages to one node overwrite each other."""
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         h: Tensor = self.linear(x)
@@ -111,13 +111,13 @@ class LastWins(Layer):
 
 
 def test_a_dependence_on_numbers_or_on_the_order_of_edges_is_caught() -> None:
-    assert fails(laws.order_of_vertices_does_not_matter, Numbered())
+    assert fails(laws.order_of_nodes_does_not_matter, Numbered())
     assert fails(laws.order_of_edges_does_not_matter, LastWins())
     assert not fails(laws.order_of_edges_does_not_matter, Numbered())
 
 
 class MeanOfNobody(Layer):
-    """The mean over no neighbours is 0 / 0."""
+    """The mean over no neighbors is 0 / 0."""
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         h: Tensor = self.linear(x)
@@ -127,22 +127,22 @@ class MeanOfNobody(Layer):
 
 
 class Guesses(Layer):
-    """The number of vertices is guessed from the edges."""
+    """The number of nodes is guessed from the edges."""
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
         return super().forward(x[:nodes], edge_index)
 
 
-class Centred(Layer):
-    """Features are centred over all vertices there are."""
+class Centered(Layer):
+    """Features are centered over all nodes there are."""
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         return super().forward(x - x.mean(0), edge_index)
 
 
 class Masked(Layer):
-    """Every vertex sees every other, those that are no neighbours with weight 0."""
+    """Every node sees every other, those that are no neighbors with weight 0."""
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         h: Tensor = self.linear(x)
@@ -151,16 +151,16 @@ class Masked(Layer):
         return h + dense @ h
 
 
-def test_isolated_vertices_that_break_or_disturb_are_caught() -> None:
+def test_isolated_nodes_that_break_or_disturb_are_caught() -> None:
     for mutant in (MeanOfNobody, Guesses):
-        assert fails(laws.every_vertex_gets_one_finite_row, mutant()), mutant
-        assert fails(laws.isolated_vertices_stay_alone, mutant()), mutant
-    assert fails(laws.isolated_vertices_stay_alone, Centred())
+        assert fails(laws.every_node_gets_one_finite_row, mutant()), mutant
+        assert fails(laws.isolated_nodes_stay_alone, mutant()), mutant
+    assert fails(laws.isolated_nodes_stay_alone, Centered())
 
 
 def test_graphs_that_mix_are_caught() -> None:
-    assert fails(laws.graphs_side_by_side_do_not_mix, Centred())
-    assert fails(laws.nan_in_another_graph_changes_no_bit, Centred())
+    assert fails(laws.graphs_side_by_side_do_not_mix, Centered())
+    assert fails(laws.nan_in_another_graph_changes_no_bit, Centered())
     assert fails(laws.nan_in_another_graph_changes_no_bit, Masked())
     assert not fails(laws.graphs_side_by_side_do_not_mix, Masked())
 
@@ -205,14 +205,14 @@ class UntransposedGradient(Layer):
         return rows
 
 
-class DetachedNeighbours(Layer):
+class DetachedNeighbors(Layer):
     def message(self, h: Tensor, source: Tensor, target: Tensor) -> Tensor:
         return h.detach()[source]
 
 
 def test_wrong_gradients_are_caught() -> None:
     assert fails(laws.gradient_is_the_slope, UntransposedGradient())
-    assert fails(laws.gradient_is_the_slope, DetachedNeighbours())
+    assert fails(laws.gradient_is_the_slope, DetachedNeighbors())
     assert not fails(laws.same_input_same_output, UntransposedGradient())
 
 

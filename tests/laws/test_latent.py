@@ -11,7 +11,7 @@ from torch.distributions import Distribution, Independent, MultivariateNormal, N
 from deepcanon.core import Batch, Terms, UsageError, draw
 from deepcanon.laws import latent as laws
 from deepcanon.laws import report
-from deepcanon.laws.finding import Finding, Law
+from deepcanon.laws.outcome import Finding, Law
 from deepcanon.models.variational.vae import VAE
 
 
@@ -263,7 +263,7 @@ class SamplesMeans(VAE):
         return self.decode(draw(self.prior(), generator, (n,))).mean
 
 
-class SamplesTheCentre(VAE):
+class SamplesTheCenter(VAE):
     def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
         return draw(self.decode(torch.zeros(n, self.latent, dtype=torch.float64)), generator)
 
@@ -274,10 +274,10 @@ class SamplesFromAWidePrior(Deep):
 
 
 def test_samples_that_are_not_the_model_are_caught() -> None:
-    for mutant in (SamplesMeans, SamplesTheCentre, SamplesFromAWidePrior):
+    for mutant in (SamplesMeans, SamplesTheCenter, SamplesFromAWidePrior):
         assert fails(laws.samples_have_the_moments_of_the_model, mutant), mutant
 
 
-def test_the_kind_needs_its_verbs() -> None:
+def test_the_kind_needs_its_methods() -> None:
     with pytest.raises(UsageError, match="decode, log_prob is missing"):
         laws.check_latent(type("Half", (nn.Module,), {"encode": lambda self, x: x})(), Batch(torch.zeros(1, 1)))

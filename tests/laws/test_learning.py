@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import Absorb, Batch, Descend, Labelled, Model, Terms, Turn
+from deepcanon.core import Absorb, Batch, Descend, Labeled, Model, Terms, Turn
 from deepcanon.core.toy import Toy
-from deepcanon.laws.finding import Finding, Law
 from deepcanon.laws.learning import (
     duplicated_batch_keeps_the_loss,
     every_parameter_is_trained,
@@ -19,6 +18,7 @@ from deepcanon.laws.learning import (
     training_changes_the_state,
     turns_change_only_their_own,
 )
+from deepcanon.laws.outcome import Finding, Law
 from deepcanon.models.adversarial.gan import GAN
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.variational.vae import VAE
@@ -32,7 +32,7 @@ def verdict(law: Law, cls: type[Model[Any]]) -> Finding:
 
 
 class SumsOverExamples(MLP):
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return {name: value * len(batch) for name, value in super().loss(batch).items()}
 
 

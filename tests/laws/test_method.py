@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon import laws
-from deepcanon.core import Descend, Labelled, Model, SemiBatch, Terms, Turn, UsageError
+from deepcanon.core import Descend, Labeled, Model, SemiBatch, Terms, Turn, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.core.toy_classifier import ToyClassifier
-from deepcanon.laws.finding import Finding, Law
 from deepcanon.laws.method import (
     check_method,
     null_setting_answers_as_the_plain_model,
@@ -22,9 +21,10 @@ from deepcanon.laws.method import (
     only_declared_parameters_change,
     says_when_it_does_nothing,
 )
-from deepcanon.methods.consistency import Consistency
+from deepcanon.laws.outcome import Finding, Law
 from deepcanon.methods.fixmatch import FixMatch
 from deepcanon.methods.lora import LoRA
+from deepcanon.methods.pi_model import PiModel
 
 
 def verdict(check: Law, cls: type[Model[Any]]) -> Finding:
@@ -34,7 +34,7 @@ def verdict(check: Law, cls: type[Model[Any]]) -> Finding:
     return found
 
 
-@pytest.mark.parametrize("method", [FixMatch, Consistency, LoRA])
+@pytest.mark.parametrize("method", [FixMatch, PiModel, LoRA])
 def test_our_methods_keep_the_laws(method: type[Model[Any]]) -> None:
     torch.manual_seed(0)
     found = laws.check(method, "method")
@@ -42,11 +42,11 @@ def test_our_methods_keep_the_laws(method: type[Model[Any]]) -> None:
     assert len(found) == (3 if method is LoRA else 4)  # LoRA trains no parameter of the model it wraps
 
 
-class ForgetsItsNull(Consistency):
+class ForgetsItsNull(PiModel):
     null: ClassVar[Mapping[str, Any]] = {}
 
 
-class NamesNoArgument(Consistency):
+class NamesNoArgument(PiModel):
     null: ClassVar[Mapping[str, Any]] = {"strenght": 0.0}
 
 
@@ -56,33 +56,33 @@ def test_a_method_without_a_null_setting_is_named() -> None:
     assert (found.holds, found.detail) == (False, "null names strenght, which is no argument")
 
 
-class AddsAnIdleTerm(Consistency):
+class AddsAnIdleTerm(PiModel):
     """A term of weight zero is still a term, and it draws."""
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         terms = super().loss(batch)
         if isinstance(batch, SemiBatch) and "consistency" not in terms:
-            terms["consistency"] = 0.0 * self.unlabelled_term(batch.unlabelled)[1]
+            terms["consistency"] = 0.0 * self.unlabeled_term(batch.unlabeled)[1]
         return terms
 
 
-class DrawsForNothing(Consistency):
+class DrawsForNothing(PiModel):
     """The loss is right, but noise is drawn and thrown away: the run would part from the plain one."""
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         terms = super().loss(batch)
         torch.randn(3)
         return terms
 
 
-class PerturbsAlways(Consistency):
-    """Its labelled examples are perturbed although the null setting says no."""
+class PerturbsAlways(PiModel):
+    """Its labeled examples are perturbed although the null setting says no."""
 
-    def loss(self, batch: Labelled) -> Terms:
-        return super().loss(Labelled(batch.x + 0.1 * torch.randn_like(batch.x), batch.y))
+    def loss(self, batch: Labeled) -> Terms:
+        return super().loss(Labeled(batch.x + 0.1 * torch.randn_like(batch.x), batch.y))
 
 
-class StartsElsewhere(LoRA[Labelled]):
+class StartsElsewhere(LoRA[Labeled]):
     """Both factors start at random, so that the model does not start as it was."""
 
     null: ClassVar[Mapping[str, Any]] = {"alpha": 8.0}
@@ -94,16 +94,16 @@ class StartsElsewhere(LoRA[Labelled]):
                 nn.init.normal_(parameter)
 
 
-class Deaf(Consistency):
-    """It does not pass on the verb of the wrapped model."""
+class Deaf(PiModel):
+    """It does not pass on the method of the wrapped model."""
 
-    def __init__(self, model: Model[Any], weight: float = 1.0, labelled: Any = "weak") -> None:
-        super().__init__(model, weight, labelled=labelled)
+    def __init__(self, model: Model[Any], weight: float = 1.0, labeled: Any = "weak") -> None:
+        super().__init__(model, weight, labeled=labeled)
         del self.__dict__["predict"]
 
 
-class Promises(Consistency):
-    """A verb that the wrapped model does not have."""
+class Promises(PiModel):
+    """A method that the wrapped model does not have."""
 
     def sample(self, n: int, *, context: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         return torch.randn(n, 2, generator=generator)
@@ -116,8 +116,8 @@ class Promises(Consistency):
         (DrawsForNothing, "loss nll in training uses up other random numbers than the plain model"),
         (PerturbsAlways, "loss nll in training is not the plain model's"),
         (StartsElsewhere, "predict mean in eval mode is not the plain model's"),
-        (Deaf, "the verb predict is missing"),
-        (Promises, "the verb sample is new"),
+        (Deaf, "the method predict is missing"),
+        (Promises, "the method sample is new"),
     ],
 )
 def test_a_null_setting_that_does_something_is_named(mutant: type[Model[Any]], words: str) -> None:
@@ -126,7 +126,7 @@ def test_a_null_setting_that_does_something_is_named(mutant: type[Model[Any]], w
     assert not found.holds
 
 
-class DecaysTheWeights(Consistency):
+class DecaysTheWeights(PiModel):
     """Its loss is the plain model's, but behind every step the weights shrink."""
 
     def turns(self) -> Sequence[Turn[SemiBatch]]:
@@ -140,12 +140,12 @@ class DecaysTheWeights(Consistency):
             parameter.mul_(0.999)
 
 
-class LearnsTwice(Consistency):
+class LearnsTwice(PiModel):
     def turns(self) -> Sequence[Turn[SemiBatch]]:
         return [*super().turns(), *super().turns()]
 
 
-class PreparesBadly(Consistency):
+class PreparesBadly(PiModel):
     """Looking at the data once before the training moves the generator."""
 
     def prepare(self, data: Any) -> None:
@@ -163,10 +163,10 @@ def test_a_null_setting_that_learns_otherwise_is_named() -> None:
     assert null_setting_learns_as_the_plain_model(*LoRA.example()) is None
 
 
-class TouchesTheBase(LoRA[Labelled]):
+class TouchesTheBase(LoRA[Labeled]):
     """The frozen weights creep."""
 
-    def turns(self) -> Sequence[Turn[Labelled]]:
+    def turns(self) -> Sequence[Turn[Labeled]]:
         return [replace(turn, after=self.creep) for turn in super().turns() if isinstance(turn, Descend)]
 
     def creep(self) -> None:
@@ -181,7 +181,7 @@ def test_a_frozen_weight_that_changes_is_named() -> None:
     assert not found.holds
 
 
-class Bare(Model[Labelled]):
+class Bare(Model[Labeled]):
     """It wraps nothing."""
 
     def __init__(self, features: int = 2) -> None:
@@ -189,10 +189,10 @@ class Bare(Model[Labelled]):
         self.inner = ToyClassifier(features, 2)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         return cls(), ToyClassifier.example()[1]
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return self.inner.loss(batch)
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.distributions import Bernoulli, Independent, Normal
 
-from deepcanon.core import Batch, Labelled
+from deepcanon.core import Batch, Labeled
 from deepcanon.core.toy import Toy
 from deepcanon.laws import probe
 
@@ -30,7 +30,7 @@ def test_distance_is_relative_and_shows_nan_and_other_shapes() -> None:
 
 
 def test_doubled_turns_numbers_but_not_classes_into_doubles() -> None:
-    module, batch = probe.doubled(nn.Linear(2, 3), Labelled(torch.ones(4, 2), torch.arange(4)))
+    module, batch = probe.doubled(nn.Linear(2, 3), Labeled(torch.ones(4, 2), torch.arange(4)))
     assert module.weight.dtype == batch.x.dtype == torch.float64
     assert batch.y.dtype == torch.int64
     assert not module.training
@@ -43,7 +43,7 @@ def test_repeated_and_first_select_examples() -> None:
     assert len(probe.first(batch, 9)) == 3
 
 
-def test_maps_and_draws_are_the_verbs_that_are_there() -> None:
+def test_maps_and_draws_are_the_methods_that_are_there() -> None:
     model, batch = Toy.example()
     assert list(probe.maps(model)) == ["log_prob"]
     assert list(probe.draws(model, batch)) == ["sample"]

@@ -10,7 +10,7 @@ from torch.distributions import Categorical, Independent, MixtureSameFamily, Nor
 from deepcanon.core import Batch, UsageError, draw
 from deepcanon.laws import report
 from deepcanon.laws import sampler as laws
-from deepcanon.laws.finding import Law
+from deepcanon.laws.outcome import Law
 
 
 class Mixture(nn.Module):
@@ -89,6 +89,6 @@ def test_samples_that_repeat_or_are_no_numbers_are_caught() -> None:
         assert fails(laws.samples_are_finite_and_differ, mutant), mutant
 
 
-def test_the_kind_needs_its_verb() -> None:
+def test_the_kind_needs_its_method() -> None:
     with pytest.raises(UsageError, match="has sample"):
         laws.check_sampler(nn.Linear(1, 1), Batch(torch.zeros(1, 1)))

@@ -77,6 +77,6 @@ def test_a_wrong_shape_is_caught() -> None:
     assert not found.holds
 
 
-def test_the_kind_needs_its_verbs() -> None:
+def test_the_kind_needs_its_methods() -> None:
     with pytest.raises(UsageError, match="score, loss is missing"):
         laws.check_score(nn.Linear(1, 1), Batch(torch.zeros(1, 1)))

@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import AnyBatch, Batch, LabelledSequences, Sequences, Terms, UsageError
+from deepcanon.core import AnyBatch, Batch, LabeledSequences, Sequences, Terms, UsageError
+from deepcanon.decoding.next_token import next_token_nats
 from deepcanon.laws import check, report
 from deepcanon.laws import sequence as laws
-from deepcanon.laws.finding import Law
+from deepcanon.laws.outcome import Law
 from deepcanon.models.recurrent._recurrent import State, without_padding
 from deepcanon.models.recurrent.lstm import LSTM
 from deepcanon.models.recurrent.lstm_predictor import LSTMPredictor
-from deepcanon.nn.next_symbol import next_symbol_nats
 
 
 def values(rows: int = 6, places: int = 5, features: int = 3) -> Tensor:
@@ -28,18 +28,18 @@ class Labels(LSTMPredictor):
         x = values()
         lengths = torch.tensor([5, 3, 2, 5, 4, 1])
         y = (x[..., 0].cumsum(1) > 0).long()
-        return cls(features=3, classes=2, every_place=True, units=4), LabelledSequences(x, y, lengths)
+        return cls(features=3, classes=2, every_place=True, units=4), LabeledSequences(x, y, lengths)
 
 
 class Levels(LSTMPredictor):
-    """Real targets at every place, of symbols."""
+    """Real targets at every place, of tokens."""
 
     @classmethod
     def example(cls) -> Any:
         x = torch.randint(4, (6, 5), generator=Generator().manual_seed(0))
         y = x.cumsum(1).unsqueeze(2).float()
         model = cls(vocab=4, targets=1, every_place=True, embedding=3, units=4)
-        return model, LabelledSequences(x, y, torch.tensor([5, 3, 2, 5, 4, 1]))
+        return model, LabeledSequences(x, y, torch.tensor([5, 3, 2, 5, 4, 1]))
 
 
 class Coupled(LSTM):
@@ -95,10 +95,10 @@ def both_ways() -> Any:
 
 
 class LooksAhead(LSTM):
-    """The vector of the next symbol enters, as where a mask is aligned wrongly by one."""
+    """The vector of the next token enters, as where a mask is aligned wrongly by one."""
 
-    def read(self, symbols: Tensor, state: State | None) -> tuple[Tensor, State]:
-        logits, state = super().read(symbols, state)
+    def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
+        logits, state = super().read(tokens, state)
         return logits + torch.cat([logits[:, 1:], logits[:, :1]], 1), state
 
 
@@ -117,8 +117,8 @@ def test_what_sees_the_future_is_caught() -> None:
 class LateByOne(LSTM):
     """Says at each place what it knew before the place."""
 
-    def read(self, symbols: Tensor, state: State | None) -> tuple[Tensor, State]:
-        logits, state = super().read(symbols, state)
+    def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
+        logits, state = super().read(tokens, state)
         return torch.cat([torch.zeros_like(logits[:, :1]), logits[:, :-1]], 1), state
 
 
@@ -146,14 +146,14 @@ class CountsThePadding(LSTM):
     def loss(self, batch: Sequences) -> Terms:
         x = without_padding(batch.x, batch.lengths)
         full = torch.full_like(batch.lengths, batch.x.shape[1])
-        return {"nll": next_symbol_nats(self(x[:, :-1]), x, full).mean()}
+        return {"nll": next_token_nats(self(x[:, :-1]), x, full).mean()}
 
 
 class DividesByThePadding(LSTM):
     """Padding counts nothing, but its places are counted."""
 
     def loss(self, batch: Sequences) -> Terms:
-        return {"nll": next_symbol_nats(self(batch.x[:, :-1]), batch.x, batch.lengths).mean()}
+        return {"nll": next_token_nats(self(batch.x[:, :-1]), batch.x, batch.lengths).mean()}
 
 
 def test_padding_that_is_seen_is_caught() -> None:
@@ -163,7 +163,7 @@ def test_padding_that_is_seen_is_caught() -> None:
         assert fails(laws.more_padding_changes_nothing, counting), counting
 
 
-class CentresTheBatch(LSTMPredictor):
+class CentersTheBatch(LSTMPredictor):
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         return super().forward(x - x.mean(0), lengths)
 
@@ -197,7 +197,7 @@ class RowsAndPlacesSwapped(nn.Module):
 
 
 def test_sequences_that_mix_are_caught() -> None:
-    for mutant in (CentresTheBatch, CarriesTheStateOn, RowsAndPlacesSwapped, LeavesThePadding):
+    for mutant in (CentersTheBatch, CarriesTheStateOn, RowsAndPlacesSwapped, LeavesThePadding):
         assert fails(laws.sequences_do_not_mix, mutant), mutant
 
 
@@ -205,7 +205,7 @@ class MeanOfMeans(LSTM):
     """Every sequence counts alike, however long: the mean of the rows' means."""
 
     def loss(self, batch: Sequences) -> Terms:
-        nats = next_symbol_nats(self(batch.x[:, :-1]), batch.x, batch.lengths)
+        nats = next_token_nats(self(batch.x[:, :-1]), batch.x, batch.lengths)
         return {"nll": (nats.sum(1) / (batch.lengths - 1)).mean()}
 
 
@@ -225,7 +225,7 @@ class InBits(LSTM):
 
 
 class CountsTheFirst(LSTM):
-    """Divides by the lengths, although the first symbol is given."""
+    """Divides by the lengths, although the first token is given."""
 
     def loss(self, batch: Sequences) -> Terms:
         return {"nll": super().loss(batch)["nll"] * batch.weight / batch.lengths.sum()}
@@ -236,30 +236,30 @@ class ForgetsTheLengths(LSTM):
         return super().log_prob(x)
 
 
-def test_a_loss_that_is_not_in_nats_per_symbol_is_caught() -> None:
+def test_a_loss_that_is_not_in_nats_per_token_is_caught() -> None:
     for mutant in (InBits, CountsTheFirst, MeanOfMeans, ForgetsTheLengths):
-        assert fails(laws.loss_is_nats_per_symbol, mutant), mutant
+        assert fails(laws.loss_is_nats_per_token, mutant), mutant
 
 
-class NotNormalised(LSTM):
+class NotNormalized(LSTM):
     def log_prob(self, x: Tensor, **context: Any) -> Tensor:
         return super().log_prob(x, **context) + 0.01
 
 
 class SkipsTheLast(LSTM):
-    """The last symbol is never judged."""
+    """The last token is never judged."""
 
     def log_prob(self, x: Tensor, **context: Any) -> Tensor:
         return super().log_prob(x[:, :-1])
 
 
 def test_probabilities_that_do_not_sum_to_one_are_caught() -> None:
-    for mutant in (NotNormalised, SkipsTheLast):
+    for mutant in (NotNormalized, SkipsTheLast):
         assert fails(laws.continuations_sum_to_one, mutant), mutant
 
 
 class LosesItsState(LSTM):
-    """Generates every symbol from the one before it alone."""
+    """Generates every token from the one before it alone."""
 
     def generate(self, prompt: Tensor, steps: int, **options: Any) -> Tensor:
         for _ in range(steps):
@@ -281,9 +281,9 @@ class NeverTheLikeliest(LSTM):
 
 def test_generation_by_other_probabilities_is_caught() -> None:
     for mutant in (LosesItsState, AlwaysWarm):
-        assert fails(laws.generated_symbols_follow_the_probabilities, mutant), mutant
+        assert fails(laws.generated_tokens_follow_the_probabilities, mutant), mutant
     for other in (LosesItsState, NeverTheLikeliest):
-        assert fails(laws.generation_is_what_is_foretold, other), other
+        assert fails(laws.generation_is_what_is_predicted, other), other
 
 
 @pytest.mark.parametrize("batch", [Batch(torch.zeros(4, 3)), Batch(torch.zeros(4, 3, 2, dtype=torch.long))])

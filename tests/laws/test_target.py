@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon import laws
-from deepcanon.core import Batch, Labelled, UsageError
+from deepcanon.core import Batch, Labeled, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.laws.target import invented_batch, load_target, target_of
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from deepcanon.core import Labelled
+from deepcanon.core import Labeled
 from deepcanon.core.toy import Toy
 
 
@@ -44,7 +44,7 @@ class Settings:
 
 
 def made():
-    return nn.Linear(Settings().width, 2), Labelled(torch.zeros(4, 3), torch.arange(4) % 2)
+    return nn.Linear(Settings().width, 2), Labeled(torch.zeros(4, 3), torch.arange(4) % 2)
 
 
 def lonely():
@@ -85,7 +85,7 @@ def test_a_plain_class_is_built_without_arguments(file: Path) -> None:
 def test_examples_may_be_tensors(file: Path) -> None:
     module, batch = load_target(f"{file}:WithExample")
     assert isinstance(module, nn.Linear)
-    assert isinstance(batch, Labelled)
+    assert isinstance(batch, Labeled)
     assert batch.y.tolist() == [0, 1, 2, 3, 0, 1]
     _, alone = target_of((nn.Linear(2, 2), torch.zeros(3, 2)))
     assert type(alone) is Batch
@@ -94,7 +94,7 @@ def test_examples_may_be_tensors(file: Path) -> None:
 def test_a_function_gives_a_module_with_or_without_examples(file: Path) -> None:
     module, batch = load_target(f"{file}:made")
     assert isinstance(module, nn.Linear)
-    assert isinstance(batch, Labelled)
+    assert isinstance(batch, Labeled)
     assert load_target(f"{file}:lonely")[1] is None
 
 

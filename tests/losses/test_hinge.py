@@ -34,7 +34,7 @@ def test_it_bounds_the_share_of_mistakes_and_vanishes_beyond_the_margin() -> Non
     assert not far.grad.any()
 
 
-def test_its_gradient_pulls_the_true_class_up_and_the_strongest_rival_down() -> None:
+def test_its_gradient_pulls_the_true_class_up_and_the_runner_up_down() -> None:
     s = torch.tensor([[0.0, 0.4, 0.2]], dtype=torch.float64, requires_grad=True)
     hinge(s, torch.tensor([0])).backward()
     assert s.grad is not None

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import deepcanon as dc
-from deepcanon.core import Labelled, UsageError
+from deepcanon.core import Labeled, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods.adversarial_training import AdversarialTraining
@@ -21,12 +21,12 @@ from deepcanon.models.linear.softmax_regression import SoftmaxRegression
 EPSILON = 0.2
 
 
-def linear() -> tuple[SoftmaxRegression, Labelled]:
+def linear() -> tuple[SoftmaxRegression, Labeled]:
     random = torch.Generator().manual_seed(0)
     model = SoftmaxRegression(features=6, classes=2).double()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, generator=random)
-    return model, Labelled(torch.randn(30, 6, generator=random, dtype=torch.float64), torch.arange(30) % 2)
+    return model, Labeled(torch.randn(30, 6, generator=random, dtype=torch.float64), torch.arange(30) % 2)
 
 
 @pytest.mark.parametrize("attack", ["fgsm", "pgd"])
@@ -53,7 +53,7 @@ def test_changed_examples_stay_in_the_box_and_in_the_range() -> None:
     attacks: tuple[Literal["fgsm", "pgd"], ...] = ("fgsm", "pgd")
     for attack in attacks:
         method = AdversarialTraining(model, epsilon=EPSILON, attack=attack, low=-1.0, high=1.0)
-        inside = Labelled(batch.x.clamp(-1, 1), batch.y)
+        inside = Labeled(batch.x.clamp(-1, 1), batch.y)
         changed = method.attacked(inside).x
         assert (changed - inside.x).abs().max() <= EPSILON + 1e-6
         assert changed.abs().max() <= 1
@@ -140,5 +140,5 @@ def test_wrong_arguments_are_refused() -> None:
         AdversarialTraining(Toy(2))
     method = AdversarialTraining(ToyClassifier(2, 2))
     with pytest.raises(UsageError, match="only real numbers can be changed a little"):
-        method.attacked(Labelled(torch.zeros(3, 2, dtype=torch.long), torch.zeros(3, dtype=torch.long)))
+        method.attacked(Labeled(torch.zeros(3, 2, dtype=torch.long), torch.zeros(3, dtype=torch.long)))
     assert math.isfinite(method.loss(ToyClassifier.example()[1])["adversarial"].item())

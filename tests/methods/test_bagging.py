@@ -11,7 +11,7 @@ from scipy import stats
 from torch import nn
 
 import deepcanon as dc
-from deepcanon.core import GraphBatch, Labelled, UsageError
+from deepcanon.core import GraphBatch, Labeled, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.methods.bagging import Bagging, occurrences
 from deepcanon.models.feedforward.mlp import MLP
@@ -52,7 +52,7 @@ def test_each_member_learns_as_it_would_by_itself_from_its_sample() -> None:
     dc.fit(method, data, steps=15, batch_size=50, quiet=True, optimizer="sgd", lr=0.05)
     for i, (member, twin) in enumerate(zip(method.members, alone, strict=True)):
         times = occurrences(x, i)
-        sample = Labelled(x, x.sum(-1, keepdim=True).sin()).select(torch.arange(50).repeat_interleave(times))
+        sample = Labeled(x, x.sum(-1, keepdim=True).sin()).select(torch.arange(50).repeat_interleave(times))
         optimizer = torch.optim.SGD(twin.parameters(), lr=0.05)
         for _ in range(15):
             optimizer.zero_grad()
@@ -72,8 +72,8 @@ def test_the_answer_is_the_mean_of_the_members() -> None:
     assert torch.equal(method.predict(x), shares.argmax(-1))
     y = torch.arange(6) % 4
     wanted = nn.functional.nll_loss(shares.log(), y)
-    torch.testing.assert_close(method.loss(Labelled(x, y))["nll"], wanted)
-    torch.testing.assert_close(method.metrics(Labelled(x, y))["nll"], wanted)
+    torch.testing.assert_close(method.loss(Labeled(x, y))["nll"], wanted)
+    torch.testing.assert_close(method.metrics(Labeled(x, y))["nll"], wanted)
     regression = Bagging(MLP(features=3, targets=2), members=3)
     torch.testing.assert_close(regression.predict(x), torch.stack([each(x) for each in regression.members]).mean(0))
     torch.testing.assert_close(regression(x), regression.predict(x))
@@ -125,7 +125,7 @@ def test_a_batch_without_any_example_of_the_sample_teaches_nothing() -> None:
     method = Bagging(MLP(features=3, classes=2), members=1)
     x = examples(50)
     (left,) = x[occurrences(x, 0) == 0][:1].split(1)
-    loss = method.train().loss(Labelled(left, torch.tensor([0])))["nll"]
+    loss = method.train().loss(Labeled(left, torch.tensor([0])))["nll"]
     loss.backward()
     assert loss == 0
     assert all(not parameter.grad.any() for parameter in method.parameters())  # type: ignore[union-attr]
@@ -153,5 +153,5 @@ def test_wrong_arguments_are_refused() -> None:
         Bagging(Toy(2))
     model, batch = GCN.example()
     assert isinstance(batch, GraphBatch)
-    with pytest.raises(UsageError, match="a bootstrap sample is one of labelled examples"):
+    with pytest.raises(UsageError, match="a bootstrap sample is one of labeled examples"):
         Bagging(model).train().training_loss(batch)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import deepcanon as dc
-from deepcanon.core import Labelled, Model, Terms, UsageError
+from deepcanon.core import Labeled, Model, Terms, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods.curriculum import Curriculum
@@ -23,7 +23,7 @@ class Seeing(ToyClassifier):
 
     seen: Tensor
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         self.seen = batch.x[:, 0]
         return super().loss(batch)
 
@@ -31,13 +31,13 @@ class Seeing(ToyClassifier):
 class Given(Curriculum):
     """Takes the first feature for the difficulty."""
 
-    def hardness(self, batch: Labelled) -> Tensor:
+    def hardness(self, batch: Labeled) -> Tensor:
         return batch.x[:, 0]
 
 
-def shuffled(values: list[float]) -> Labelled:
+def shuffled(values: list[float]) -> Labeled:
     x = torch.tensor(values)[torch.randperm(len(values))]
-    return Labelled(torch.stack([x, x], 1), torch.zeros(len(values), dtype=torch.long))
+    return Labeled(torch.stack([x, x], 1), torch.zeros(len(values), dtype=torch.long))
 
 
 @pytest.mark.parametrize("begin", [0.05, 0.3, 1.0])
@@ -67,7 +67,7 @@ def test_surprise_orders_as_the_losses_of_the_single_examples_do() -> None:
     torch.manual_seed(0)
     for model in (MLP(features=3, classes=4), MLP(features=3, targets=2)):
         y = torch.arange(12) % 4 if model.classes else torch.randn(12, 2)
-        batch = Labelled(torch.randn(12, 3), y)
+        batch = Labeled(torch.randn(12, 3), y)
         with torch.no_grad():
             alone = [sum(model.loss(batch.select(torch.tensor([i]))).values()) for i in range(12)]
         hardness = Curriculum(model).hardness(batch)
@@ -78,7 +78,7 @@ def test_surprise_orders_as_the_losses_of_the_single_examples_do() -> None:
 @pytest.mark.parametrize("difficulty", ["uniform", "equal"])
 def test_a_uniform_score_is_the_plain_run_bit_for_bit(difficulty: str) -> None:
     class Equal(Curriculum):
-        def hardness(self, batch: Labelled) -> Tensor:
+        def hardness(self, batch: Labeled) -> Tensor:
             return torch.ones(len(batch))
 
     ends = []

@@ -1,4 +1,4 @@
-"""Without unlabelled examples FixMatch is the supervised run, bit for bit; with them its loss is the paper's."""
+"""Without unlabeled examples FixMatch is the supervised run, bit for bit; with them its loss is the paper's."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def equal(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
-def test_without_unlabelled_examples_it_is_the_supervised_run_bit_for_bit() -> None:
+def test_without_unlabeled_examples_it_is_the_supervised_run_bit_for_bit() -> None:
     plain = trained(net())
-    assert equal(trained(FixMatch(net(), weight=0.0, labelled="none")), plain)
-    assert equal(trained(FixMatch(net(), threshold=1.01, labelled="none")), plain)
-    assert not equal(trained(FixMatch(net(), threshold=0.6, labelled="none")), plain)
+    assert equal(trained(FixMatch(net(), weight=0.0, labeled="none")), plain)
+    assert equal(trained(FixMatch(net(), threshold=1.01, labeled="none")), plain)
+    assert not equal(trained(FixMatch(net(), threshold=0.6, labeled="none")), plain)
 
 
 def test_weight_zero_and_a_threshold_above_one_are_the_same_augmented_run() -> None:
@@ -66,7 +66,7 @@ def test_the_term_and_its_gradient_are_the_closed_form_of_a_linear_classifier(th
     weight, bias = model.parameters()
     gradient = torch.autograd.grad(term, [weight, bias])
 
-    u = batch.unlabelled.numpy()
+    u = batch.unlabeled.numpy()
     p = softmax(u @ weight.detach().numpy().T + bias.detach().numpy(), axis=1)
     sure, label = p.max(1) >= threshold, np.eye(4)[p.argmax(1)]
     assert 0 < sure.mean() <= 1
@@ -80,9 +80,9 @@ def test_no_gradient_flows_through_the_weak_branch() -> None:
     method, batch = FixMatch.example()
     seen: list[tuple[bool, torch.Tensor]] = []
     method.model.register_forward_hook(lambda _, inputs, output: seen.append((output.requires_grad, inputs[0])))
-    method.unlabelled_term(batch.unlabelled)
+    method.unlabeled_term(batch.unlabeled)
     assert [grad for grad, _ in seen] == [False, True]
-    weak, strong = ((x - batch.unlabelled).std().item() for _, x in seen)
+    weak, strong = ((x - batch.unlabeled).std().item() for _, x in seen)
     assert weak == pytest.approx(0.1, rel=0.3)
     assert strong == pytest.approx(0.5, rel=0.3)
 
@@ -103,7 +103,7 @@ def test_wrong_arguments_and_models_are_refused() -> None:
     wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({"weight": -1.0}, "weight must be 0 or more"),
         ({"strong": -0.1}, "a strength must be 0 or more"),
-        ({"labelled": "both"}, "labelled must be one of none, weak, strong"),
+        ({"labeled": "both"}, "labeled must be one of none, weak, strong"),
     )
     for arguments, words in wrong:
         with pytest.raises(UsageError, match=words):
@@ -114,4 +114,4 @@ def test_wrong_arguments_and_models_are_refused() -> None:
         FixMatch(VAE(features=4))
     regression = FixMatch(MLP(features=2, targets=1))
     with pytest.raises((UsageError, DataError)):
-        regression.unlabelled_term(torch.zeros(3, 2))
+        regression.unlabeled_term(torch.zeros(3, 2))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import deepcanon as dc
-from deepcanon.core import Labelled, Model, Sequences, Terms, UsageError, describe
+from deepcanon.core import Labeled, Model, Sequences, Terms, UsageError, describe
 from deepcanon.core.toy import Toy
 from deepcanon.data import Dataset
 from deepcanon.methods.lora import LoRA, LowRank, candidates
@@ -22,7 +22,7 @@ from deepcanon.models.recurrent.lstm import LSTM
 from deepcanon.models.variational.vae import VAE
 
 
-class Zoo(Model[Labelled]):
+class Zoo(Model[Labeled]):
     """Every kind of layer that can be adapted, some that cannot, and weights that are used without their layer."""
 
     def __init__(self) -> None:
@@ -37,8 +37,8 @@ class Zoo(Model[Labelled]):
         self.shared.weight = self.tied.weight
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
-        return cls(), Labelled(torch.randn(8, 1, 7, 7), torch.arange(8) % 5)
+    def example(cls) -> tuple[Self, Labeled]:
+        return cls(), Labeled(torch.randn(8, 1, 7, 7), torch.arange(8) % 5)
 
     def forward(self, x: Tensor) -> Tensor:
         seen = self.norm(self.conv(x)).mean((2, 3))
@@ -47,7 +47,7 @@ class Zoo(Model[Labelled]):
         logits: Tensor = self.head(seen) + self.tied(read.mean(1))
         return logits
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return {"nll": nn.functional.cross_entropy(self(batch.x), batch.y)}
 
 
@@ -117,7 +117,7 @@ def test_peft_computes_the_same_on_the_same_weights() -> None:
         copy.deepcopy(net), peft.LoraConfig(r=2, lora_alpha=5, target_modules=["0", "3"], init_lora_weights=False)
     ).double()
 
-    class Wrapped(Model[Labelled]):
+    class Wrapped(Model[Labeled]):
         def __init__(self) -> None:
             super().__init__()
             self.net = net
@@ -126,7 +126,7 @@ def test_peft_computes_the_same_on_the_same_weights() -> None:
         def example(cls) -> Any:
             raise NotImplementedError
 
-        def loss(self, batch: Labelled) -> Terms:
+        def loss(self, batch: Labeled) -> Terms:
             return {}
 
         def forward(self, x: Tensor) -> Any:
@@ -205,10 +205,10 @@ def test_a_layer_that_is_not_there_gets_the_list_of_those_that_are() -> None:
         LoRA(Hopfield.example()[0])
 
 
-def test_the_model_inside_knows_the_symbols_of_the_data(tmp_path: Path) -> None:
+def test_the_model_inside_knows_the_tokens_of_the_data(tmp_path: Path) -> None:
     story = Sequences(torch.randint(3, (4, 6)), torch.full((4,), 6))
-    data: Dataset[Any] = Dataset(name="story", kind="text", train=story, sizes={"vocab": 3}, symbols=("a", "b", "c"))
+    data: Dataset[Any] = Dataset(name="story", kind="text", train=story, sizes={"vocab": 3}, vocabulary=("a", "b", "c"))
     method: Any = LoRA(LSTM(vocab=3, embedding=4, units=5))
     dc.fit(method, data, out=tmp_path, quiet=True, steps=1)
     again: Any = dc.load(tmp_path)
-    assert method.model.symbols == again.model.symbols == again.symbols == ("a", "b", "c")
+    assert method.model.vocabulary == again.model.vocabulary == again.vocabulary == ("a", "b", "c")

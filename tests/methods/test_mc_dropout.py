@@ -13,7 +13,7 @@ from scipy.special import softmax
 from torch import nn
 
 import deepcanon as dc
-from deepcanon.core import Labelled, UsageError
+from deepcanon.core import Labeled, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.methods.mc_dropout import MCDropout
 from deepcanon.models.convolutional.cnn import CNN
@@ -92,7 +92,7 @@ def test_of_regression_the_answer_is_the_mean_and_draws_spread_around_it() -> No
     drawn = method.predict(many, how="sample", generator=torch.Generator().manual_seed(0))
     variance = 1 + method.spread(X[:1]).square()  # unit variance around each network's mean
     torch.testing.assert_close(drawn.var(0), variance[0], rtol=0.05, atol=0)
-    batch = Labelled(X, torch.zeros(5, 2, dtype=torch.float64))
+    batch = Labeled(X, torch.zeros(5, 2, dtype=torch.float64))
     expected = method.predict(X).square().sum(-1).mean()
     assert method.eval().loss(batch)["mse"].item() == pytest.approx(expected.item())
     assert method.metrics(batch)["mse"].item() == pytest.approx(expected.item())

@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
 
 import deepcanon as dc
-from deepcanon.core import Labelled, UsageError
+from deepcanon.core import Labeled, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.methods.multitask import Multitask
 from deepcanon.models.feedforward.mlp import MLP
@@ -22,10 +22,10 @@ from deepcanon.models.feedforward.mlp import MLP
 GROUPS = (0, 1, 0, 2)
 
 
-def net() -> tuple[MLP, Labelled]:
+def net() -> tuple[MLP, Labeled]:
     torch.manual_seed(0)
     model = MLP(features=3, classes=4, hidden=(6,), activation="tanh").double()
-    return model, Labelled(torch.randn(10, 3, dtype=torch.float64), torch.arange(10) % 4)
+    return model, Labeled(torch.randn(10, 3, dtype=torch.float64), torch.arange(10) % 4)
 
 
 def test_the_loss_is_the_weighted_sum_of_the_tasks() -> None:

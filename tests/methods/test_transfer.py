@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import deepcanon as dc
-from deepcanon.core import Labelled, Model, UsageError, describe
+from deepcanon.core import Labeled, Model, UsageError, describe
 from deepcanon.core.toy import Toy
-from deepcanon.methods.noisy import Noisy
+from deepcanon.methods.noise_injection import NoiseInjection
 from deepcanon.methods.transfer import Transfer
 from deepcanon.models.convolutional.resnet import ResNet
 from deepcanon.models.feedforward.mlp import MLP
@@ -108,15 +108,17 @@ def test_with_three_labels_per_class_it_beats_learning_from_scratch() -> None:
         scores = []
         for model in (scratch, moved):
             dc.fit(model, target, steps=200, lr=0.01, seed=seed, quiet=True)
-            scores.append(dc.evaluate(model, Labelled(test.x, test.y))["accuracy"])
+            scores.append(dc.evaluate(model, Labeled(test.x, test.y))["accuracy"])
         gains.append(scores[1] - scores[0])
     assert min(gains) > 0, gains
     assert sum(gains) / len(gains) > 0.02, gains
 
 
 def test_wrong_arguments_are_refused() -> None:
-    with pytest.raises(UsageError, match="noisy is a way to train mlp, not a network with a head; 'deepcanon unwrap"):
-        Transfer(Noisy(MLP(features=2, classes=2)), classes=3)
+    with pytest.raises(
+        UsageError, match="noise_injection is a way to train mlp, not a network with a head; 'deepcanon unwrap"
+    ):
+        Transfer(NoiseInjection(MLP(features=2, classes=2)), classes=3)
     with pytest.raises(UsageError, match="the head of mlp has 3 classes, not 2: take a new one"):
         Transfer(net(), classes=2, head="kept")
     with pytest.raises(UsageError, match="mlp tells no classes apart, so it cannot learn 2"):

@@ -1,4 +1,4 @@
-"""What all predictors share: answers that are the distribution's mode, mean and draws, and metrics that follow."""
+"""Supervised models: predictions that are the distribution's mode, mean and samples, and metrics that follow."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 from scipy import stats
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import DataError, Labelled, UsageError
+from deepcanon.core import DataError, Labeled, UsageError
 from deepcanon.models._predictor import Predictor
 
 
@@ -20,8 +20,8 @@ class Fixed(Predictor):
         self.unused = nn.Parameter(torch.zeros(1))
 
     @classmethod
-    def example(cls) -> tuple["Fixed", Labelled]:
-        return cls(3), Labelled(torch.zeros(2, 3), torch.zeros(2, dtype=torch.long))
+    def example(cls) -> tuple["Fixed", Labeled]:
+        return cls(3), Labeled(torch.zeros(2, 3), torch.zeros(2, dtype=torch.long))
 
     def forward(self, x: Tensor) -> Tensor:
         return x
@@ -63,7 +63,7 @@ def test_draws_repeat_with_the_generator_and_leave_the_global_one_alone(classes:
 
 def test_the_loss_of_classes_is_the_log_loss_that_is_reported() -> None:
     logits, y = torch.randn(40, 3, dtype=torch.float64), torch.arange(40) % 3
-    model, batch = Fixed(classes=3), Labelled(logits, y)
+    model, batch = Fixed(classes=3), Labeled(logits, y)
     by_hand = -torch.stack([row.log_softmax(-1)[label] for row, label in zip(logits, y, strict=True)]).mean()
     torch.testing.assert_close(model.loss(batch)["nll"], by_hand)
     metrics = model.metrics(batch)
@@ -73,7 +73,7 @@ def test_the_loss_of_classes_is_the_log_loss_that_is_reported() -> None:
 
 def test_the_loss_of_targets_is_the_squared_error_that_is_reported() -> None:
     means, y = torch.randn(2, 40, 2, dtype=torch.float64)
-    model, batch = Fixed(classes=None), Labelled(means, y)
+    model, batch = Fixed(classes=None), Labeled(means, y)
     by_hand = sum(float((a - b) ** 2) for a, b in zip(means.flatten(), y.flatten(), strict=True)) / 40
     assert model.loss(batch)["mse"].item() == pytest.approx(by_hand)
     assert model.metrics(batch)["mse"].item() == pytest.approx(by_hand)
@@ -81,15 +81,15 @@ def test_the_loss_of_targets_is_the_squared_error_that_is_reported() -> None:
 
 def test_targets_that_would_be_broadcast_are_refused() -> None:
     with pytest.raises(DataError, match=r"shape \(4, 1\), got \(4,\)"):
-        Fixed(classes=None).loss(Labelled(torch.zeros(4, 1), torch.zeros(4)))
+        Fixed(classes=None).loss(Labeled(torch.zeros(4, 1), torch.zeros(4)))
 
 
 def test_half_precision_outputs_give_a_full_precision_loss() -> None:
-    model, batch = Fixed(classes=3), Labelled(torch.randn(8, 3).bfloat16(), torch.zeros(8, dtype=torch.long))
+    model, batch = Fixed(classes=3), Labeled(torch.randn(8, 3).bfloat16(), torch.zeros(8, dtype=torch.long))
     assert model.loss(batch)["nll"].dtype == torch.float32
 
 
-def test_an_unknown_way_to_answer_is_refused() -> None:
+def test_an_unknown_way_to_predict_is_refused() -> None:
     with pytest.raises(UsageError, match="mode, mean, sample"):
         Fixed(classes=3).predict(torch.zeros(1, 3), how="median")  # type: ignore[arg-type]
 
@@ -104,7 +104,7 @@ def test_steps_of_a_mean_loss_keep_their_length_and_a_batch_divides_the_variance
         """With respect to an output that all examples share, for each row of examples."""
         shift = torch.zeros(len(index), 1, 1, dtype=torch.float64, requires_grad=True)
         losses = [
-            model.loss(Labelled(one.expand(len(row), 1), targets[row]))["mse"]
+            model.loss(Labeled(one.expand(len(row), 1), targets[row]))["mse"]
             for one, row in zip(shift, index, strict=True)
         ]
         (slopes,) = torch.autograd.grad(torch.stack(losses).sum(), shift)

@@ -8,13 +8,13 @@ from torch import Tensor, nn
 
 from deepcanon.core import DataError, Graph
 from deepcanon.laws import check, report
-from deepcanon.nn.graph_attention import GraphAttention, neighbour_max
+from deepcanon.nn.graph_attention import GraphAttention, neighbor_max
 
 NODES = 20
 
 
 def inputs() -> tuple[Tensor, Graph]:
-    """Directed edges, some loops, and isolated vertices at the end."""
+    """Directed edges, some loops, and isolated nodes at the end."""
     random = torch.Generator().manual_seed(0)
     edges = torch.randint(NODES - 3, (2, 60), generator=random).unique(dim=1)
     return torch.randn(NODES, 5, generator=random, dtype=torch.float64), Graph(edges, NODES)
@@ -42,19 +42,19 @@ def test_attention_is_pygs_gatconv_with_all_its_gradients(heads: int) -> None:
 def test_the_largest_message_is_pygs() -> None:
     pyg: Any = pytest.importorskip("torch_geometric.nn", reason="PyTorch Geometric is not installed")
     x, graph = inputs()
-    assert torch.equal(neighbour_max(x, graph), pyg.SimpleConv(aggr="max")(x, graph.edge_index))
+    assert torch.equal(neighbor_max(x, graph), pyg.SimpleConv(aggr="max")(x, graph.edge_index))
 
 
-class LargestOfNeighbours(nn.Module):
+class LargestOfNeighbors(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.linear = nn.Linear(3, 4)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return neighbour_max(self.linear(x), edge_index)
+        return neighbor_max(self.linear(x), edge_index)
 
 
-@pytest.mark.parametrize("make", [lambda: GraphAttention(3, 4, heads=2), LargestOfNeighbours], ids=["attention", "max"])
+@pytest.mark.parametrize("make", [lambda: GraphAttention(3, 4, heads=2), LargestOfNeighbors], ids=["attention", "max"])
 def test_they_keep_the_laws_of_graph_layers(make: Any) -> None:
     torch.manual_seed(0)
     found = check(make(), "graph")
@@ -68,5 +68,5 @@ def test_large_scores_do_not_overflow() -> None:
 
 
 def test_wrong_features_are_named() -> None:
-    with pytest.raises(DataError, match="takes 3 features per vertex, got 5"):
+    with pytest.raises(DataError, match="takes 3 features per node, got 5"):
         GraphAttention(3, 4).double()(*inputs())

@@ -13,7 +13,7 @@ NODES = 30
 
 
 def random_graph(weighted: bool = False) -> Graph:
-    """Directed, with loops, and with isolated vertices at the end."""
+    """Directed, with loops, and with isolated nodes at the end."""
     random = torch.Generator().manual_seed(0)
     edges = torch.randint(NODES - 4, (2, 80), generator=random).unique(dim=1)
     weight = torch.rand(edges.shape[1], generator=random, dtype=torch.float64) + 0.5 if weighted else None
@@ -99,5 +99,5 @@ def test_wrong_arguments_are_named() -> None:
         GraphConv(3, 2, operator="mean")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="in_features must be at least 1"):
         GraphConv(0, 2)
-    with pytest.raises(DataError, match="takes 3 features per vertex, got 4"):
+    with pytest.raises(DataError, match="takes 3 features per node, got 4"):
         GraphConv(3, 2)(torch.zeros(2, 4), torch.zeros(2, 0, dtype=torch.long))

@@ -1,4 +1,4 @@
-"""What the normalisations of torch do to small counted tensors, digit for digit."""
+"""What the normalizations of torch do to small counted tensors, digit for digit."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Every head has its map, with the symbols beside it."""
+"""Every head has its map, with the tokens beside it."""
 
 from pathlib import Path
 
@@ -41,5 +41,5 @@ def test_a_run_of_a_model_that_attends_has_the_picture(tmp_path: Path) -> None:
     model, batch = Looks(features=5), Batch(torch.zeros(3, 5, dtype=torch.long))
     data: Dataset[Batch] = Dataset(name="letters", kind="text", train=batch, shape=(5,))
     assert not any("attention" in path.name for path in draw_run(model, data, [], tmp_path, seed=0))
-    model.symbols = ("a",)
+    model.vocabulary = ("a",)
     assert tmp_path / "attention.png" in draw_run(model, data, [], tmp_path, seed=0)

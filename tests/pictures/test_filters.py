@@ -12,7 +12,7 @@ def sheets(figure: Figure) -> list[np.ndarray]:
     return [np.asarray(axes.images[0].get_array()) for axes in figure.axes]
 
 
-def test_each_filter_is_stretched_to_its_own_largest_weight_and_zero_is_grey() -> None:
+def test_each_filter_is_stretched_to_its_own_largest_weight_and_zero_is_gray() -> None:
     filters = torch.zeros(2, 1, 3, 3)
     filters[0, 0, 1, 1], filters[1, 0, 1, 1] = 1e-3, -50.0
     (sheet,) = sheets(filter_grid(filters))

@@ -11,7 +11,7 @@ from deepcanon.pictures.graphs import MOST_LAID_OUT, between_corners, class_grap
 
 
 def drawn(nodes: int, classes: int, wrong: Tensor) -> tuple[Figure, Tensor]:
-    """A picture of a ring in which these vertices are said wrongly, and its first four were told."""
+    """A picture of a ring in which these nodes are said wrongly, and its first four were told."""
     ring = torch.stack([torch.arange(nodes), torch.arange(nodes).roll(1)])
     true = torch.arange(nodes) % classes
     said = torch.where(wrong, (true + 1) % classes, true)
@@ -27,7 +27,7 @@ def count(points: Any) -> int:
 
 
 def test_what_is_said_wrongly_is_ringed_in_both_panels() -> None:
-    wrong = torch.arange(8) % 5 == 4  # of the vertices that count, one
+    wrong = torch.arange(8) % 5 == 4  # of the nodes that count, one
     figure, _ = drawn(8, 3, wrong)
     left, right = figure.axes
     for axes in (left, right):
@@ -38,7 +38,7 @@ def test_what_is_said_wrongly_is_ringed_in_both_panels() -> None:
     assert right.get_title(loc="left") == "Said classes: 75.0% right of 4 in test"
 
 
-def test_a_vertex_is_never_ringed_outside_the_part_that_is_judged() -> None:
+def test_a_node_is_never_ringed_outside_the_part_that_is_judged() -> None:
     figure, _ = drawn(8, 3, torch.arange(8) < 4)
     assert count(figure.axes[0].collections[-1]) == 0
     assert "100.0% right" in figure.axes[1].get_title(loc="left")

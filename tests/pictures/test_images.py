@@ -22,7 +22,7 @@ def test_every_image_lies_in_its_place_of_the_grid() -> None:
         assert np.allclose(tile, x[i].reshape(4, 6, 1).expand(4, 6, 3).numpy())
 
 
-def test_colours_keep_their_channels_and_other_channels_become_grey() -> None:
+def test_colors_keep_their_channels_and_other_channels_become_gray() -> None:
     x = torch.rand(1, 3, 4, 4, generator=torch.Generator().manual_seed(0))
     assert np.allclose(sheet(image_grid(x, (3, 4, 4)).axes[0])[1:5, 1:5], x[0].permute(1, 2, 0).numpy())
     two = torch.stack([torch.zeros(4, 4), torch.ones(4, 4)]).unsqueeze(0)

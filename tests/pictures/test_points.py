@@ -9,7 +9,7 @@ from torch import Tensor
 from deepcanon.core import UsageError
 from deepcanon.pictures import decision_map, latent_map, scatter, truth_plot
 from deepcanon.pictures.points import function_plot, principal_plane
-from deepcanon.pictures.style import colours
+from deepcanon.pictures.style import colors
 
 
 def cloud(count: int, size: int) -> Tensor:
@@ -47,7 +47,7 @@ def test_a_latent_map_draws_and_names_every_class() -> None:
     assert np.allclose(drawn[1], principal_plane(z)[0][y == 1].numpy())
 
 
-def test_a_decision_map_has_the_colour_of_the_class_on_each_side() -> None:
+def test_a_decision_map_has_the_color_of_the_class_on_each_side() -> None:
     x = torch.tensor([[-1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [1.0, -1.0]])
 
     def predict(points: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ def test_a_decision_map_has_the_colour_of_the_class_on_each_side() -> None:
 
     axes = decision_map(predict, x, (x[:, 0] > 0).long()).axes[0]
     picture = np.asarray(axes.images[0].get_array())
-    left, right = (1 - 0.5 * (1 - np.array(to_rgb(colour))) for colour in colours(2))
+    left, right = (1 - 0.5 * (1 - np.array(to_rgb(color))) for color in colors(2))
     assert np.allclose(picture[5, 5], left, atol=1e-6)
     assert np.allclose(picture[-5, -5], right, atol=1e-6)
 

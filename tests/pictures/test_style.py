@@ -7,9 +7,9 @@ from deepcanon.core import UsageError
 from deepcanon.pictures import style
 
 
-def test_colours_are_told_apart_however_many() -> None:
+def test_colors_are_told_apart_however_many() -> None:
     for count in (1, 2, 10, 11, 40):
-        assert len(set(style.colours(count))) == count
+        assert len(set(style.colors(count))) == count
 
 
 @pytest.mark.parametrize(("name", "magic"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.PDF", b"%PDF")])

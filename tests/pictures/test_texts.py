@@ -1,4 +1,4 @@
-"""Text with its probabilities: every letter where it belongs, on the ground of its own symbol."""
+"""Text with its probabilities: every letter where it belongs, on the ground of its own token."""
 
 import math
 
@@ -19,14 +19,14 @@ def written(passage: Passage) -> list[str]:
 
 
 def test_lines_end_where_the_text_ends_them_and_never_beyond_the_width() -> None:
-    symbols = [*"one\n\ntwo\n", "x" * (WIDTH + 3)]
-    shares = [0.5] * len(symbols)
-    assert written(Passage([(symbols, shares)], broken=True)) == ["one↵↵", "two↵", "x" * WIDTH, "xxx"]
+    tokens = [*"one\n\ntwo\n", "x" * (WIDTH + 3)]
+    shares = [0.5] * len(tokens)
+    assert written(Passage([(tokens, shares)], broken=True)) == ["one↵↵", "two↵", "x" * WIDTH, "xxx"]
     assert written(Passage([("ab\n", [1.0] * 3), ("c", [0.1])])) == ["ab↵", "c"]
     assert written(Passage([("a\tb", [1.0] * 3)])) == ["a·b"]
 
 
-def test_each_letter_stands_on_the_colour_of_its_symbol() -> None:
+def test_each_letter_stands_on_the_color_of_its_token() -> None:
     figure = text_probabilities({"one": Passage([(["ab", "c"], [0.25, math.nan])])}, "title")
     axes = figure.axes[0]
     (cells,) = [part for part in axes.collections if isinstance(part, PatchCollection)]
@@ -36,7 +36,7 @@ def test_each_letter_stands_on_the_colour_of_its_symbol() -> None:
 
 
 class Coin:
-    """Whatever came before, symbol 1 has the odds of three to one."""
+    """Whatever came before, token 1 has the odds of three to one."""
 
     def __call__(self, x: Tensor) -> Tensor:
         return torch.tensor([0.0, math.log(3)]).expand(*x.shape, 2)
@@ -48,17 +48,17 @@ class Coin:
         return torch.cat([prompt, torch.ones(len(prompt), steps, dtype=torch.long)], 1)
 
 
-@pytest.mark.parametrize(("symbols", "spaced"), [(("a", "b "), False), (("a", "b"), True)])
-def test_the_picture_says_what_the_model_foretells(
-    symbols: tuple[str, ...], spaced: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("vocabulary", "spaced"), [(("a", "b "), False), (("a", "b"), True)])
+def test_the_picture_says_what_the_model_predicts(
+    vocabulary: tuple[str, ...], spaced: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: dict[str, Passage] = {}
     monkeypatch.setattr(texts, "text_probabilities", lambda passages, title: shown.update(passages))
     x = torch.tensor([[0, 1, 1, 0], [1, 0, 0, 0]])
-    text_picture(Coin(), Coin(), x, torch.tensor([4, 2]), symbols, "title", "test", Generator())
+    text_picture(Coin(), Coin(), x, torch.tensor([4, 2]), vocabulary, "title", "test", Generator())
     held_out, drawn = shown.items()
     nats = -(2 * math.log(0.75) + 2 * math.log(0.25)) / 4
-    assert held_out[0] == f"test sequences: {nats:.2f} nats per symbol"
+    assert held_out[0] == f"test sequences: {nats:.2f} nats per token"
     (first, shares), (second, few) = held_out[1].rows
     assert math.isnan(shares[0])
     assert shares[1:] == pytest.approx([0.75, 0.75, 0.25])
@@ -68,4 +68,4 @@ def test_the_picture_says_what_the_model_foretells(
     (_, made) = drawn[1].rows[0]
     assert all(map(math.isnan, made[:4]))
     assert made[4:] == pytest.approx([0.75] * texts.STEPS)
-    assert drawn[0] == f"drawn from the model: {-math.log(0.75):.2f} nats per symbol"
+    assert drawn[0] == f"drawn from the model: {-math.log(0.75):.2f} nats per token"

@@ -13,8 +13,8 @@ from torch import Generator
 from deepcanon import find
 from deepcanon.core import UsageError
 from deepcanon.data import load_data
-from deepcanon.insight.objective import Objective
-from deepcanon.studies.batch_growth import batch_growth, cloud, measured_cloud, mislabelled, steepest
+from deepcanon.insights._engines.objective import Objective
+from deepcanon.studies.batch_growth import batch_growth, cloud, measured_cloud, mislabeled, steepest
 
 
 @pytest.mark.parametrize("step", [0.05, 0.3, 1.0, 1.7])
@@ -75,7 +75,7 @@ def test_the_curvature_is_the_largest_eigenvalue_of_the_hessian() -> None:
 
 def test_so_many_labels_are_wrong() -> None:
     digits = load_data("digits")
-    same, half = mislabelled(digits, 0.0, 0), mislabelled(digits, 0.5, 0)
+    same, half = mislabeled(digits, 0.0, 0), mislabeled(digits, 0.5, 0)
     assert torch.equal(same.train.y, digits.train.y)
     assert float((half.train.y != digits.train.y).double().mean()) == pytest.approx(0.45, abs=0.05)
     assert torch.equal(half.train.x, digits.train.x)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from deepcanon import catalogue
-from deepcanon.insight.regions import regions_on_line
+from deepcanon.insights._engines.regions import regions_on_line
 from deepcanon.studies.depth_and_width import depth_and_width, sawtooth, width_for, zigzag
 
 ENDS = (torch.zeros(1), torch.ones(1))

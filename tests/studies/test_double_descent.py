@@ -56,7 +56,7 @@ def test_the_peak_is_where_features_are_as_many_as_examples() -> None:
     assert max(rows, key=lambda count: rows[count]["test"]) == 60
     assert max(rows, key=lambda count: rows[count]["length"]) == 60
     assert rows[600]["test"] < rows[60]["test"] - 0.2 > rows[15]["test"] - 0.2
-    assert rows[60]["penalised"] < rows[60]["test"] - 0.2
+    assert rows[60]["penalized"] < rows[60]["test"] - 0.2
     for count, row in rows.items():
         assert (row["left"] < 1e-12) == (count >= 60), count
     risks = {row["parameters"]: row["mean"] for row in finding.numbers["gaussian"]}

@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon import find
-from deepcanon.core import Labelled
+from deepcanon.core import Labeled
 from deepcanon.studies.gradient_noise import (
     batch_variance,
     drawn_counts,
@@ -40,7 +40,7 @@ def test_going_through_all_batches_gives_the_formula(size: int, replacement: boo
 def test_gradients_of_examples_are_those_of_batches_of_one() -> None:
     torch.manual_seed(0)
     model = find("mlp")(features=4, classes=3, hidden=(5,)).double()
-    batch = Labelled(torch.randn(6, 4, dtype=torch.float64), torch.arange(6) % 3)
+    batch = Labeled(torch.randn(6, 4, dtype=torch.float64), torch.arange(6) % 3)
     rows = example_gradients(model, batch)
     for chosen in (torch.tensor([2]), torch.tensor([0, 5, 5])):
         model.zero_grad()

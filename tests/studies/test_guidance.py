@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from deepcanon.comparison.quality import Yardstick
 from deepcanon.core import Recipe, UsageError
 from deepcanon.data import load_data
 from deepcanon.models.diffusion._diffusion import NoiseSchedule
@@ -10,7 +11,6 @@ from deepcanon.models.diffusion.guided_ddpm import GuidedDDPM
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.studies import guidance as study
 from deepcanon.studies.guidance import guidance
-from deepcanon.studies.quality import Yardstick
 
 
 class Quick(MLP):
@@ -65,7 +65,7 @@ def test_the_measures_of_real_examples_are_known() -> None:
 
 
 def test_data_and_weights_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(UsageError, match="images with classes; moons gives labelled examples"):
+    with pytest.raises(UsageError, match="images with classes; moons gives labeled examples"):
         guidance(Small, Quick, data="moons")
     with pytest.raises(UsageError, match="one weight of guidance or more"):
         guidance(Small, Quick, weights=())

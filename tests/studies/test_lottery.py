@@ -1,4 +1,4 @@
-"""Tickets are the largest weights where they began, rivals are fair, and the ticket wins by paired seeds."""
+"""Tickets are the largest weights where they began, baselines are fair, and the ticket wins by paired seeds."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from deepcanon.core import UsageError
-from deepcanon.methods.pruned import Pruned
+from deepcanon.methods.pruning import Pruning
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.studies.lottery import largest, lottery, shuffled
 
@@ -21,7 +21,7 @@ def net() -> MLP:
 def test_the_mask_is_that_of_the_largest_weights_and_the_network_stays_whole() -> None:
     model = net()
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
-    method: Pruned[Any] = Pruned(model, sparsity=0.8, scope="global")
+    method: Pruning[Any] = Pruning(model, sparsity=0.8, scope="global")
     masks = largest(method, 0.8)
     assert all(torch.equal(value, before[name]) for name, value in model.named_parameters())
     kept, gone = (
@@ -33,7 +33,7 @@ def test_the_mask_is_that_of_the_largest_weights_and_the_network_stays_whole() -
 
 
 def test_a_shuffled_mask_keeps_as_many_weights_of_each_layer_but_others() -> None:
-    masks = largest(Pruned(net(), sparsity=0.5), 0.5)
+    masks = largest(Pruning(net(), sparsity=0.5), 0.5)
     other = shuffled(masks, 1)
     for name in WEIGHTS:
         assert other[name].shape == masks[name].shape
@@ -44,7 +44,7 @@ def test_a_shuffled_mask_keeps_as_many_weights_of_each_layer_but_others() -> Non
 
 def test_the_ticket_beats_the_same_mask_with_other_weights_and_random_masks() -> None:
     before = torch.get_rng_state()
-    finding = lottery(MLP, Pruned, hidden=60, kept_shares=(0.1,), seeds=2, steps=120)
+    finding = lottery(MLP, Pruning, hidden=60, kept_shares=(0.1,), seeds=2, steps=120)
     assert torch.equal(torch.get_rng_state(), before)
     rows = finding.numbers["rows"]
     assert [row["arm"] for row in rows] == ["whole", "ticket", "anew", "random"] * 2
@@ -60,6 +60,6 @@ def test_the_ticket_beats_the_same_mask_with_other_weights_and_random_masks() ->
 
 def test_shares_and_data_that_make_no_sense_are_refused() -> None:
     with pytest.raises(UsageError, match="kept_shares are shares of the weights"):
-        lottery(MLP, Pruned, kept_shares=(1.5,))
+        lottery(MLP, Pruning, kept_shares=(1.5,))
     with pytest.raises(UsageError, match="diabetes has none"):
-        lottery(MLP, Pruned, data="diabetes")
+        lottery(MLP, Pruning, data="diabetes")

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from deepcanon.core import Labelled
-from deepcanon.nn.checks import flat
+from deepcanon.core import Labeled
+from deepcanon.core.checks import flat
 from deepcanon.studies.residuals import DeepClassifier, gradients, residuals, singular_values
 
 
@@ -28,7 +28,7 @@ def test_what_is_measured_is_what_autograd_says() -> None:
     torch.manual_seed(0)
     model = DeepClassifier(features=5, classes=3, kind="residual", depth=3, width=4).double()
     x = torch.randn(6, 5, dtype=torch.float64)
-    batch = Labelled(x, torch.arange(6) % 3)
+    batch = Labeled(x, torch.arange(6) % 3)
     model.loss(batch)["nll"].backward()
     bias = model.exit.bias.grad
     assert bias is not None

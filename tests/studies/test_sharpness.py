@@ -9,7 +9,7 @@ import torch
 
 from deepcanon.core import UsageError
 from deepcanon.data import load_data
-from deepcanon.insight.objective import Objective
+from deepcanon.insights._engines.objective import Objective
 from deepcanon.studies.residuals import DeepClassifier
 from deepcanon.studies.sharpness import around, sharpness
 

@@ -25,8 +25,8 @@ def race(
     theirs: nn.Module,
     names: Sequence[str],
     torch_loss: Callable[[int], torch.Tensor],
-    optimiser: Any,
-    torch_optimiser: torch.optim.Optimizer,
+    optimizer: Any,
+    torch_optimizer: torch.optim.Optimizer,
 ) -> None:
     """Start ours from torch's weights (``names`` in our order), train both, and compare losses and weights."""
     there = dict(theirs.named_parameters())
@@ -35,11 +35,11 @@ def race(
     )
     for step in range(STEPS):
         value = loss(step)
-        optimiser.step(dt.gradients(value, ours.parameters()))
-        torch_optimiser.zero_grad()
+        optimizer.step(dt.gradients(value, ours.parameters()))
+        torch_optimizer.zero_grad()
         other = torch_loss(step)
         other.backward()
-        torch_optimiser.step()
+        torch_optimizer.step()
         assert abs(value.item() - other.item()) <= BOUND * max(1.0, abs(other.item()))
     for p, name in zip(ours.parameters(), names, strict=True):
         np.testing.assert_allclose(p.numpy(), there[name].detach().numpy().reshape(p.shape), rtol=0, atol=BOUND)

@@ -34,21 +34,21 @@ def test_two_hundred_steps_on_digits_equal_torchs(network: Sequential) -> None:
     losses = fit(
         network, Adam(network.parameters()), x, y, epochs=5, batch_size=32, generator=np.random.default_rng(1)
     )[:200]
-    optimiser, generator = torch.optim.Adam(net.parameters()), np.random.default_rng(1)
+    optimizer, generator = torch.optim.Adam(net.parameters()), np.random.default_rng(1)
     theirs: list[float] = []
     while len(theirs) < 200:
         for rows in np.split(order := generator.permutation(len(x)), range(32, len(order), 32)):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss = F.cross_entropy(net(torch.tensor(x[rows])), torch.tensor(y[rows]))
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             theirs.append(loss.item())
     np.testing.assert_allclose(losses, theirs[:200], rtol=0, atol=1e-6)
 
 
-def test_it_recognises_digits(network: Sequential) -> None:
-    optimiser = Adam(network.parameters())
-    fit(network, optimiser, *digits("train"), epochs=30, batch_size=32, generator=np.random.default_rng(0))
+def test_it_recognizes_digits(network: Sequential) -> None:
+    optimizer = Adam(network.parameters())
+    fit(network, optimizer, *digits("train"), epochs=30, batch_size=32, generator=np.random.default_rng(0))
     assert score(network, *digits("test")) >= 0.965
 
 

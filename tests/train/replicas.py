@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 import deepcanon as dc
-from deepcanon.core import Batch, Descend, Labelled, Model, Terms, Turn
+from deepcanon.core import Batch, Descend, Labeled, Model, Terms, Turn
 from deepcanon.train.distributed import World
-from deepcanon.train.players import Descender, players
-from deepcanon.train.settings import Settings
+from deepcanon.train.settings import resolve_settings
+from deepcanon.train.steps import Descender, players
 
 
 class ByHand(Model[Batch]):
@@ -59,11 +59,11 @@ def make(name: str) -> Model[Any]:
     return dc.find(name.partition("_")[0])(**arguments[name])
 
 
-def first_gradient(whole: Labelled, world: World) -> dict[str, Tensor]:
+def first_gradient(whole: Labeled, world: World) -> dict[str, Tensor]:
     """The gradient of the first step in float64, on a batch that two processes cannot share evenly."""
     model = make("mlp").double()
-    batch = Labelled(whole.x[:33].double(), whole.y[:33])
-    (player,) = players(model, Settings.resolve(model.recipe, optimizer="sgd"), world)
+    batch = Labeled(whole.x[:33].double(), whole.y[:33])
+    (player,) = players(model, resolve_settings(model.recipe, optimizer="sgd"), world)
     assert isinstance(player, Descender)
     shard = batch.select(world.shard(torch.arange(33)))
     player.play(batch, shard, 1.0, False)

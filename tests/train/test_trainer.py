@@ -17,14 +17,17 @@ from PIL import Image
 from torch import nn
 
 import deepcanon as dc
-from deepcanon.core import Batch, DivergenceError, Labelled, Model, Recipe, Terms, UsageError
+from deepcanon.core import Batch, DivergenceError, Labeled, Model, Recipe, Terms, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.data import Dataset
-from deepcanon.train import Observer, Run, Settings, Stopped, Trainer, checkpoint
+from deepcanon.runs import checkpoint
+from deepcanon.runs.folder import RunFolder
+from deepcanon.train import Observer, Stopped, Trainer
 from deepcanon.train.randomness import seed_from
+from deepcanon.train.settings import resolve_settings
 
 
-class Classifier(Model[Labelled]):
+class Classifier(Model[Labeled]):
     """A small network with dropout, for trainings that draw random numbers."""
 
     recipe = Recipe(lr=0.01, batch_size=16, epochs=3)
@@ -35,11 +38,11 @@ class Classifier(Model[Labelled]):
         self.net = nn.Sequential(nn.Linear(features, 16), nn.ReLU(), nn.Dropout(dropout), self.last)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.randn(70, 2, generator=torch.Generator().manual_seed(0))
-        return cls(), Labelled(x, (x[:, 0] > 0).long())
+        return cls(), Labeled(x, (x[:, 0] > 0).long())
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return {"cross_entropy": nn.functional.cross_entropy(self.net(batch.x), batch.y)}
 
     def predict(self, x: torch.Tensor, how: str = "mode", generator: Any = None) -> torch.Tensor:
@@ -144,7 +147,7 @@ def test_early_stopping_keeps_the_best_weights(tmp_path: Path) -> None:
     assert len(losses) < 300
     assert losses.index(min(losses)) == len(losses) - 1 - 5
     assert result.valid["loss"] == pytest.approx(min(losses), abs=1e-6)
-    assert f"of step {epochs[losses.index(min(losses))]['step']}" in Run.open(tmp_path).info["weights"]
+    assert f"of step {epochs[losses.index(min(losses))]['step']}" in RunFolder.open(tmp_path).info["weights"]
     assert dc.load(tmp_path, Classifier).state_dict().keys() == model.state_dict().keys()
 
 
@@ -159,7 +162,7 @@ def test_watching_accuracy_means_more_is_better() -> None:
 
 def test_validation_is_carved_by_seed_and_test_data_steer_nothing() -> None:
     _, data = setting()
-    one, two, other = data.carved(0), data.carved(0), data.carved(1)
+    one, two, other = data.with_validation_split(0), data.with_validation_split(0), data.with_validation_split(1)
     assert torch.equal(one.split("valid").x, two.split("valid").x)
     assert not torch.equal(one.split("valid").x, other.split("valid").x)
     assert len(one.train) + len(one.split("valid")) == 70
@@ -193,7 +196,7 @@ def test_nan_stops_the_run_and_names_the_term_the_step_and_a_remedy(tmp_path: Pa
     model, data = Explosive(2), dc.from_tensors(Toy.example()[1].x)
     with pytest.raises(DivergenceError, match=r"'culprit' became nan at step 13.*step-000000010.*smaller lr"):
         dc.fit(model, data, out=tmp_path, quiet=True, steps=3000, checkpoint_every=10)
-    assert Run.open(tmp_path).info["status"] == "diverged"
+    assert RunFolder.open(tmp_path).info["status"] == "diverged"
     good = checkpoint.latest(tmp_path / "checkpoints").state
     assert torch.isfinite(good["model"]["mean"]).all()
 
@@ -212,7 +215,7 @@ def test_a_run_is_never_overwritten_unasked(tmp_path: Path) -> None:
         dc.fit(model, data, out=tmp_path, quiet=True, epochs=1)
     assert (tmp_path / "run.json").read_bytes() == before
     dc.fit(model, data, out=tmp_path, quiet=True, epochs=2, overwrite=True)
-    assert Run.open(tmp_path).info["settings"]["epochs"] == 2
+    assert RunFolder.open(tmp_path).info["settings"]["epochs"] == 2
     assert (tmp_path / "mine.txt").read_text() == "keep me"
 
 
@@ -238,7 +241,7 @@ def test_a_signal_saves_at_the_end_of_the_step_and_exits(tmp_path: Path, number:
     assert stopped.value.code == code
     assert signal.getsignal(number) is before
     assert checkpoint.latest(tmp_path / "checkpoints").state["step"] == 7
-    assert Run.open(tmp_path).info["status"] == "stopped"
+    assert RunFolder.open(tmp_path).info["status"] == "stopped"
     again = dc.resume(tmp_path, data, Classifier, quiet=True).model
     unbroken, _ = setting()
     dc.fit(unbroken, data, quiet=True)
@@ -271,7 +274,7 @@ def test_a_bar_in_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 def test_a_run_leaves_its_pictures(tmp_path: Path) -> None:
     model, batch = Classifier.example()
     dc.fit(model, dc.from_tensors(batch.x, batch.y), out=tmp_path / "run", quiet=True)
-    drawn = {path.stem: path for path in Run.open(tmp_path / "run").pictures.glob("*.png")}
+    drawn = {path.stem: path for path in RunFolder.open(tmp_path / "run").pictures.glob("*.png")}
     assert {"curves", "confusion"} <= drawn.keys()
     for path in drawn.values():
         with Image.open(path) as image:
@@ -361,13 +364,13 @@ def test_wrong_settings_are_refused_with_a_sentence(settings: dict[str, Any], wo
 
 
 def test_another_optimizer_brings_its_own_rate() -> None:
-    assert Settings.resolve(Recipe(lr=3e-4), optimizer="lbfgs").lr == 1.0
-    assert Settings.resolve(Recipe(lr=3e-4), optimizer="adam:betas=0.5/0.9").lr == 3e-4
-    assert Settings.resolve(Recipe(lr=3e-4), optimizer="lbfgs", lr=0.5).lr == 0.5
+    assert resolve_settings(Recipe(lr=3e-4), optimizer="lbfgs")["lr"] == 1.0
+    assert resolve_settings(Recipe(lr=3e-4), optimizer="adam:betas=0.5/0.9")["lr"] == 3e-4
+    assert resolve_settings(Recipe(lr=3e-4), optimizer="lbfgs", lr=0.5)["lr"] == 0.5
 
 
 def test_data_of_the_wrong_kind_are_refused() -> None:
-    with pytest.raises(UsageError, match="Classifier learns from labelled examples; tensors gives examples"):
+    with pytest.raises(UsageError, match="Classifier learns from labeled examples; tensors gives examples"):
         dc.fit(Classifier(), dc.from_tensors(torch.zeros(8, 2)), quiet=True)
 
 
@@ -390,7 +393,7 @@ def test_a_surrogate_is_watched_by_its_metrics_never_by_its_loss() -> None:
     assert result.weights.startswith("best by validation accuracy")
 
     class Mute(Surrogate):
-        def metrics(self, batch: Labelled) -> Terms:
+        def metrics(self, batch: Labeled) -> Terms:
             return {}
 
     with pytest.raises(UsageError, match="cannot watch 'a metric'"):
@@ -412,8 +415,8 @@ def test_what_is_refused_before_the_first_step_leaves_no_run(tmp_path: Path) -> 
     dc.fit(Classifier(), data, out=folder, quiet=True, epochs=1)
 
 
-@pytest.mark.parametrize("moment", ["begin", "save", "born"])
-def test_a_run_killed_while_it_is_born_is_in_no_ones_way(
+@pytest.mark.parametrize("moment", ["begin", "save", "commit"])
+def test_a_run_killed_before_it_is_committed_is_in_no_ones_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     class Killed(BaseException):
@@ -423,13 +426,13 @@ def test_a_run_killed_while_it_is_born_is_in_no_ones_way(
         raise Killed
 
     _, data = setting()
-    target = checkpoint if moment == "save" else Run
+    target = checkpoint if moment == "save" else RunFolder
     monkeypatch.setattr(target, moment, kill)
     with pytest.raises(Killed):
         dc.fit(Classifier(), data, out=tmp_path, quiet=True, epochs=1)
     monkeypatch.undo()
     dc.fit(Classifier(), data, out=tmp_path, quiet=True, epochs=1)
-    assert Run.open(tmp_path).info["status"] == "finished"
+    assert RunFolder.open(tmp_path).info["status"] == "finished"
 
 
 def test_two_trainings_cannot_share_a_folder(tmp_path: Path) -> None:
@@ -442,7 +445,7 @@ def test_two_trainings_cannot_share_a_folder(tmp_path: Path) -> None:
                     dc.fit(Classifier(), data, out=tmp_path, overwrite=True, quiet=True, epochs=1)
 
     dc.fit(Classifier(), data, out=tmp_path, quiet=True, epochs=1, observers=[Intruder()])
-    assert Run.open(tmp_path).info["status"] == "finished"
+    assert RunFolder.open(tmp_path).info["status"] == "finished"
 
 
 def test_weights_that_burst_at_the_very_end_are_a_divergence(tmp_path: Path) -> None:
@@ -454,7 +457,7 @@ def test_weights_that_burst_at_the_very_end_are_a_divergence(tmp_path: Path) -> 
     _, data = setting()
     with pytest.raises(DivergenceError, match="not finite at step 5"):
         dc.fit(Classifier(), data, out=tmp_path, quiet=True, epochs=1, observers=[Burster()])
-    assert Run.open(tmp_path).info["status"] == "diverged"
+    assert RunFolder.open(tmp_path).info["status"] == "diverged"
     with pytest.raises(UsageError, match="it is diverged"):
         dc.load(tmp_path, Classifier)
 

@@ -1,4 +1,4 @@
-"""Batches say what a model eats: frozen dataclasses whose required fields are tensors with one row per example."""
+"""Batches, what one step of training sees: frozen dataclasses of tensors with one row per example."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from deepcanon.core.sparse import Sparse
 
 @dataclass(frozen=True, eq=False)
 class AnyBatch:
-    """What all batches share; ``words`` names their content in messages."""
+    """What all batches share; ``noun`` names their content in messages."""
 
-    words: ClassVar[str]
+    noun: ClassVar[str]
     in_memory: ClassVar[bool] = True
     """False of examples that lie in files, so that one does better to select some than to ask for all of ``x``."""
     x: Tensor
@@ -43,9 +43,9 @@ class AnyBatch:
         return len(self)
 
     @classmethod
-    def feeds(cls, eats: type[AnyBatch]) -> bool:
+    def is_a(cls, batch_type: type[AnyBatch]) -> bool:
         """Whether models that eat such batches can learn from these."""
-        return issubclass(cls, eats)
+        return issubclass(cls, batch_type)
 
     def order(self, size: int, generator: Generator) -> Tensor:
         """The order in which an epoch goes through the examples, in batches of ``size``."""
@@ -78,14 +78,14 @@ class Batch(AnyBatch):
     torch.Size([2, 2])
     """
 
-    words = "examples"
+    noun = "examples"
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled(Batch):
+class Labeled(Batch):
     """Examples with labels: whole numbers are classes, (B,); real numbers are regression targets, (B, targets)."""
 
-    words = "labelled examples"
+    noun = "labeled examples"
     y: Tensor
 
     def __post_init__(self) -> None:
@@ -94,10 +94,10 @@ class Labelled(Batch):
 
 
 @dataclass(frozen=True, eq=False)
-class SemiBatch(Labelled):
-    """A few labelled examples ``x``, ``y`` and many ``unlabelled`` ones; a model of labelled examples sees only those.
+class SemiBatch(Labeled):
+    """A few labeled examples ``x``, ``y`` and many ``unlabeled`` ones; a model of labeled examples sees only those.
 
-    It is as long as its unlabelled part. Where the labelled part is shorter it is gone through again and again, so that
+    It is as long as its unlabeled part. Where the labeled part is shorter it is gone through again and again, so that
     a selection holds as many of both.
 
     >>> few = SemiBatch(torch.zeros(3, 2), torch.tensor([0, 1, 2]), torch.zeros(100, 2))
@@ -105,46 +105,49 @@ class SemiBatch(Labelled):
     tensor([0, 1, 2, 0])
     """
 
-    words = "labelled examples beside unlabelled ones"
-    unlabelled: Tensor
+    noun = "labeled examples beside unlabeled ones"
+    unlabeled: Tensor
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.x.shape[1:] != self.unlabelled.shape[1:]:
-            labelled, unlabelled = tuple(self.x.shape[1:]), tuple(self.unlabelled.shape[1:])
-            raise DataError(f"unlabelled examples must look like the labelled ones, {labelled}; got {unlabelled}")
-        few, many = self.x.shape[0], self.unlabelled.shape[0]
+        if self.x.shape[1:] != self.unlabeled.shape[1:]:
+            labeled, unlabeled = tuple(self.x.shape[1:]), tuple(self.unlabeled.shape[1:])
+            raise DataError(f"unlabeled examples must look like the labeled ones, {labeled}; got {unlabeled}")
+        few, many = self.x.shape[0], self.unlabeled.shape[0]
         if few > many or (many and not few):
-            raise DataError(f"there must be labelled examples, and no fewer unlabelled ones; got {few} and {many}")
+            raise DataError(f"there must be labeled examples, and no fewer unlabeled ones; got {few} and {many}")
 
     @classmethod
     def held_out(cls) -> type[AnyBatch]:
-        return Labelled
+        return Labeled
 
     def __len__(self) -> int:
-        return self.unlabelled.shape[0]
+        return self.unlabeled.shape[0]
 
     def select(self, index: Tensor) -> Self:
         place = index % self.x.shape[0]
         return type(self)(
-            self.x.index_select(0, place), self.y.index_select(0, place), self.unlabelled.index_select(0, index)
+            self.x.index_select(0, place), self.y.index_select(0, place), self.unlabeled.index_select(0, index)
         )
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledSequences(Labelled):
-    """Sequences with labels: ``x`` are symbols, (B, T), or real values, (B, T, features), right-padded to one length.
+class LabeledSequences(Labeled):
+    """Sequences with labels: ``x`` are tokens, (B, T), or real values, (B, T, features), right-padded to one length.
 
-    Of row i the first ``lengths[i]`` places count. A label belongs to a whole sequence, as in ``Labelled``, or there is
+    Of row i the first ``lengths[i]`` places count. A label belongs to a whole sequence, as in ``Labeled``, or there is
     one at every place: classes, (B, T), or real targets, (B, T, targets).
     """
 
-    words = "labelled sequences"
+    noun = "labeled sequences"
     lengths: Tensor
 
     @classmethod
-    def feeds(cls, eats: type[AnyBatch]) -> bool:
-        return super().feeds(eats) and eats not in (Batch, Labelled)  # whose models would look at the padding, too
+    def is_a(cls, batch_type: type[AnyBatch]) -> bool:
+        return super().is_a(batch_type) and batch_type not in (
+            Batch,
+            Labeled,
+        )  # whose models would look at the padding, too
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -162,15 +165,15 @@ class LabelledSequences(Labelled):
 
 @dataclass(frozen=True, eq=False)
 class Sequences(AnyBatch):
-    """Sequences of symbols, right-padded: ``x`` (B, T), of which the first ``lengths[i]`` of row i count.
+    """Sequences of tokens, right-padded: ``x`` (B, T), of which the first ``lengths[i]`` of row i count.
 
-    A model of them predicts every symbol but the first of a row, which it is given; its loss is the mean over these.
+    A model of them predicts every token but the first of a row, which it is given; its loss is the mean over these.
 
     >>> Sequences(torch.zeros(2, 5, dtype=torch.long), torch.tensor([5, 3])).weight
     6
     """
 
-    words = "sequences"
+    noun = "sequences"
     lengths: Tensor
 
     @property
@@ -184,13 +187,13 @@ class Sequences(AnyBatch):
 
 @dataclass(frozen=True, eq=False)
 class Stream(Sequences):
-    """Windows of one long text in its order, the last symbol of one being the first of the next.
+    """Windows of one long text in its order, the last token of one being the first of the next.
 
     Row i begins at the place ``starts[i]`` of the text. The rows of a batch are far apart, and the same row of the next
     batch goes on where this one ends, so that a model may carry its state from batch to batch.
     """
 
-    words = "windows of a text in their order"
+    noun = "windows of a text in their order"
     starts: Tensor
 
     def order(self, size: int, generator: Generator) -> Tensor:
@@ -207,12 +210,12 @@ class Stream(Sequences):
 
 @dataclass(frozen=True, eq=False)
 class GraphBatch(AnyBatch):
-    """A whole graph at once: features ``x`` and classes ``y`` per vertex; ``mask`` says which vertices count.
+    """A whole graph at once: features ``x`` and classes ``y`` per node; ``mask`` says which nodes count.
 
     Features that are mostly zeros are given as a sparse tensor of torch; a model gets them as :class:`Sparse`.
     """
 
-    words = "graphs"
+    noun = "graphs"
     y: Tensor
     mask: Tensor
     graph: Graph
@@ -220,7 +223,7 @@ class GraphBatch(AnyBatch):
     def __post_init__(self) -> None:
         for name, rows in (("x", self.x), ("y", self.y), ("mask", self.mask)):
             if rows.shape[0] != self.graph.nodes:
-                raise DataError(f"a graph of {self.graph.nodes} vertices needs as many rows of {name}, got {len(rows)}")
+                raise DataError(f"a graph of {self.graph.nodes} nodes needs as many rows of {name}, got {len(rows)}")
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -233,14 +236,14 @@ class GraphBatch(AnyBatch):
 
     @cached_property
     def counted(self) -> Tensor:
-        """The numbers of the vertices in the mask."""
+        """The numbers of the nodes in the mask."""
         return self.mask.nonzero().squeeze(1)
 
     def __len__(self) -> int:
         return 1
 
     def select(self, index: Tensor) -> Self:
-        """The graph itself: its vertices hang together, so a data set of one graph is a data set of one batch."""
+        """The graph itself: its nodes hang together, so a data set of one graph is a data set of one batch."""
         return self
 
     def to(self, device: torch.device | str) -> Self:

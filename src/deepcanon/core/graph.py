@@ -23,21 +23,21 @@ Entries = tuple[Tensor, Tensor, Tensor]
 class Graph:
     r"""Edges ``edge_index`` (2, E), from the first row to the second; an undirected edge stands in both directions.
 
-    The number of ``nodes`` is given, never inferred, so that isolated vertices count. ``parts`` are the numbers of
-    vertices of the graphs of which it is the union. With :math:`A_{vu}` the weight of the edges from u to v and
+    The number of ``nodes`` is given, never inferred, so that isolated nodes count. ``parts`` are the numbers of
+    nodes of the graphs of which it is the union. With :math:`A_{vu}` the weight of the edges from u to v and
     :math:`D` the diagonal matrix of the degrees, its operators are
 
     ===================== ============================================= =============================================
-    adjacency             :math:`A`                                     the sum over the neighbours
-    gcn                   :math:`D^{-1/2} A D^{-1/2}`                   with every vertex a neighbour of itself
+    adjacency             :math:`A`                                     the sum over the neighbors
+    gcn                   :math:`D^{-1/2} A D^{-1/2}`                   with every node a neighbor of itself
     symmetric             :math:`D^{-1/2} A D^{-1/2}`
-    random_walk           :math:`D^{-1} A`                              the mean over the neighbours
+    random_walk           :math:`D^{-1} A`                              the mean over the neighbors
     laplacian             :math:`D - A`
     symmetric_laplacian   :math:`D^{-1/2} (D - A) D^{-1/2}`
     random_walk_laplacian :math:`D^{-1} (D - A)`
     ===================== ============================================= =============================================
 
-    Where a degree is 0, so is its inverse: an isolated vertex has a row of zeros, but for gcn.
+    Where a degree is 0, so is its inverse: an isolated node has a row of zeros, but for gcn.
 
     >>> graph = Graph(torch.tensor([[0, 1], [1, 0]]), nodes=3)
     >>> graph.degrees()
@@ -62,19 +62,19 @@ class Graph:
         if self.weight is not None and self.weight.requires_grad:
             raise UsageError("the weights of a graph are constants; detach them, or multiply by Sparse.with_values")
         if self.parts and sum(self.parts) != self.nodes:
-            raise DataError(f"the parts have {sum(self.parts)} vertices together, the graph has {self.nodes}")
+            raise DataError(f"the parts have {sum(self.parts)} nodes together, the graph has {self.nodes}")
         if self.edge_index.is_meta or not self.edge_index.numel():
             return
         if not 0 <= int(self.edge_index.min()) <= int(self.edge_index.max()) < self.nodes:
-            raise DataError(f"edges must join vertices 0 to {self.nodes - 1}")
+            raise DataError(f"edges must join nodes 0 to {self.nodes - 1}")
 
     @classmethod
     def of(cls, graph: Graph | Tensor, nodes: int) -> Graph:
-        """A graph as it is, or the one with this ``edge_index``; either must have so many vertices."""
+        """A graph as it is, or the one with this ``edge_index``; either must have so many nodes."""
         if isinstance(graph, Tensor):
             return cls(graph, nodes)
         if graph.nodes != nodes:
-            raise DataError(f"a graph of {graph.nodes} vertices needs as many rows of features, got {nodes}")
+            raise DataError(f"a graph of {graph.nodes} nodes needs as many rows of features, got {nodes}")
         return graph
 
     @classmethod
@@ -97,7 +97,7 @@ class Graph:
         return cls(torch.cat(edges, 1), ends[-1], weight, parts)
 
     def membership(self) -> Tensor:
-        """The number of the graph that each vertex of a union belongs to, (nodes,)."""
+        """The number of the graph that each node of a union belongs to, (nodes,)."""
         sizes = torch.tensor(self.parts or (self.nodes,), device=self.edge_index.device)
         return torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes, output_size=self.nodes)
 
@@ -106,7 +106,7 @@ class Graph:
         return torch.ones_like(self.edge_index[0], dtype=torch.float32) if self.weight is None else self.weight
 
     def degrees(self) -> Tensor:
-        """The sum of the weights of the edges that arrive at each vertex, (nodes,)."""
+        """The sum of the weights of the edges that arrive at each node, (nodes,)."""
         weights = self.weights()
         return weights.new_zeros(self.nodes).index_add(0, self.edge_index[1], weights)
 
@@ -135,7 +135,7 @@ def _adjacency(graph: Graph) -> Entries:
 
 
 def _with_loops(graph: Graph) -> Entries:
-    """The adjacency matrix with an edge from each vertex to itself; one that is there already counts as it is."""
+    """The adjacency matrix with an edge from each node to itself; one that is there already counts as it is."""
     rows, columns, values = _adjacency(graph)
     looped = values.new_zeros(graph.nodes).index_add(0, rows, (rows == columns).to(values.dtype))
     return _joined((rows, columns, values), _diagonal((looped == 0).to(values.dtype)))

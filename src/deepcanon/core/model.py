@@ -12,18 +12,18 @@ from typing import Any, ClassVar, Generic, Literal, Self, get_args, get_origin
 import torch
 from torch import nn
 
-from deepcanon.core.batch import AnyBatch, Labelled
+from deepcanon.core.batch import AnyBatch, Labeled
 from deepcanon.core.recipe import Recipe
 from deepcanon.core.turn import B, Descend, Terms, Turn
 
 Support = Literal["binary", "real", "categorical", "any"]
-Evidence = Literal["exact", "lower", "estimate", "unnormalised"]
+LikelihoodKind = Literal["exact", "lower bound", "estimate", "unnormalized"]
 
 
 class Model(nn.Module, ABC, Generic[B]):
     """A module that knows how badly it fits a batch and how it learns from one.
 
-    A model implements ``loss`` and ``example``. Everything else has a default, and the verbs of
+    A model implements ``loss`` and ``example``. Everything else has a default, and the methods of
     :mod:`deepcanon.core.roles` (``predict``, ``sample``, ``log_prob`` ...) are there only where they mean something.
     """
 
@@ -32,7 +32,7 @@ class Model(nn.Module, ABC, Generic[B]):
     """True where the loss is no measure of fit; then only ``metrics`` are watched."""
     progress: float = 0.0
     """The share of the training that is done, kept by the trainer."""
-    symbols: tuple[str, ...] = ()
+    vocabulary: tuple[str, ...] = ()
     """What the numbers of a text stand for, characters or words: those of the data, kept by the trainer."""
     _hparams: dict[str, Any]
 
@@ -64,9 +64,9 @@ class Model(nn.Module, ABC, Generic[B]):
         return "any"
 
     def metrics(self, batch: B) -> Terms:
-        """What to watch on held-out data, here from the verbs the model has."""
+        """What to watch on held-out data, here from the methods the model has."""
         predict = getattr(self, "predict", None)
-        if predict is not None and isinstance(batch, Labelled):
+        if predict is not None and isinstance(batch, Labeled):
             return _predictive_metrics(predict, batch)
         log_prob = getattr(self, "log_prob", None)
         if log_prob is not None:
@@ -85,7 +85,7 @@ class Model(nn.Module, ABC, Generic[B]):
         return cls.__module__.rpartition(".")[2] if tree else cls.__name__
 
     @classmethod
-    def eats(cls) -> type[AnyBatch]:
+    def batch_type(cls) -> type[AnyBatch]:
         """The kind of batch the model learns from: the argument of ``Model[...]`` in its bases."""
         for base in cls.__mro__:
             for generic in getattr(base, "__orig_bases__", ()):
@@ -113,7 +113,7 @@ def _recording(init: Callable[..., None]) -> Callable[..., None]:
     return recorded
 
 
-def _predictive_metrics(predict: Callable[..., torch.Tensor], batch: Labelled) -> Terms:
+def _predictive_metrics(predict: Callable[..., torch.Tensor], batch: Labeled) -> Terms:
     mean = predict(*batch.inputs, how="mean")
     if batch.y.is_floating_point():
         return {"mse": (mean - batch.y).square().sum(-1).mean(), "mae": (mean - batch.y).abs().sum(-1).mean()}

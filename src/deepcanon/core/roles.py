@@ -1,4 +1,4 @@
-"""The verbs a model may have, always with these signatures. A missing verb is absent, never a stub that raises."""
+"""The methods a model may have, always with these signatures. A missing method is absent, never a stub that raises."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from torch.distributions import Distribution
 
 How = Literal["mode", "mean", "sample"]
 
-VERBS = ("predict", "sample", "log_prob", "energy", "score", "encode", "decode", "reconstruct", "generate")
+METHODS = ("predict", "sample", "log_prob", "energy", "score", "encode", "decode", "reconstruct", "generate")
 
 
-def verbs(model: object) -> tuple[str, ...]:
-    """Which verbs a model, or a class of models, has.
+def methods_of(model: object) -> tuple[str, ...]:
+    """Which methods a model, or a class of models, has.
 
     >>> from deepcanon.core.toy import Toy
-    >>> verbs(Toy)
+    >>> methods_of(Toy)
     ('sample', 'log_prob')
     """
-    return tuple(verb for verb in VERBS if callable(getattr(model, verb, None)))
+    return tuple(method for method in METHODS if callable(getattr(model, method, None)))
 
 
 @runtime_checkable
@@ -36,10 +36,10 @@ class Samples(Protocol):
 
 @runtime_checkable
 class HasLogProb(Protocol):
-    """``log_prob`` in nats, (B,); ``samples`` sharpens an estimate, ``evidence`` says what the number is."""
+    """``log_prob`` in nats, (B,); ``samples`` sharpens an estimate, ``likelihood_kind`` says what the number is."""
 
     @property
-    def evidence(self) -> str: ...
+    def likelihood_kind(self) -> str: ...
 
     def log_prob(
         self,
@@ -99,8 +99,8 @@ class Shows(Protocol):
 
 
 @runtime_checkable
-class KnowsClasses(Protocol):
-    """The same model, told the class of each example, or one class of all, with all its other verbs.
+class ClassConditional(Protocol):
+    """The same model, told the class of each example, or one class of all, with all its other methods.
 
     With ``guidance`` above 0 the class counts for more than the model has learned.
     """
@@ -123,7 +123,7 @@ class HasFilters(Protocol):
 
 
 @runtime_checkable
-class HasNeighbours(Protocol):
+class HasNeighbors(Protocol):
     """Words as vectors: those nearest to one, with the cosines, and all vectors at length one, (vocab, latent)."""
 
     def nearest(self, word: str | int, n: int = 10) -> list[tuple[str, float]]: ...
@@ -133,6 +133,6 @@ class HasNeighbours(Protocol):
 
 @runtime_checkable
 class Attends(Protocol):
-    """How much each symbol of a text looks at each, (layers, B, heads, T, T)."""
+    """How much each token of a text looks at each, (layers, B, heads, T, T)."""
 
     def attention_maps(self, x: Tensor) -> Tensor: ...

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from deepcanon.core.batch import Batch
-from deepcanon.core.model import Evidence, Model
+from deepcanon.core.model import LikelihoodKind, Model
 from deepcanon.core.recipe import Recipe
 from deepcanon.core.turn import Terms
 
@@ -31,7 +31,7 @@ class Toy(Model[Batch]):
     """
 
     recipe = Recipe(lr=0.1, epochs=5)
-    evidence: Evidence = "exact"
+    likelihood_kind: LikelihoodKind = "exact"
 
     def __init__(self, features: int) -> None:
         super().__init__()

@@ -7,13 +7,13 @@ from typing import Self
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core.batch import Labelled
+from deepcanon.core.batch import Labeled
 from deepcanon.core.model import Model
 from deepcanon.core.roles import How
 from deepcanon.core.turn import Terms
 
 
-class ToyClassifier(Model[Labelled]):
+class ToyClassifier(Model[Labeled]):
     r"""A classifier with one small hidden layer, for methods to wrap in their examples.
 
     .. math:: p(y \mid x) = \operatorname{softmax}(W_2 \tanh(W_1 x + b_1) + b_2)_y
@@ -37,16 +37,16 @@ class ToyClassifier(Model[Labelled]):
         self.last = nn.Linear(8, classes)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.randn(32, 2, generator=torch.Generator().manual_seed(0))
-        return cls(features=2, classes=2), Labelled(x, (x.sum(-1) > 0).long())
+        return cls(features=2, classes=2), Labeled(x, (x.sum(-1) > 0).long())
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits, (B, classes)."""
         logits: Tensor = self.last(self.first(x.flatten(1)).tanh())
         return logits
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return {"nll": nn.functional.cross_entropy(self(batch.x), batch.y)}
 
     @torch.no_grad()

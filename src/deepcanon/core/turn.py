@@ -18,7 +18,7 @@ from deepcanon.core.errors import UsageError
 B = TypeVar("B", bound=AnyBatch)
 
 Terms = dict[str, Tensor]
-"""Named 0-d tensors, means over examples; the sum of a loss's terms is what is minimised."""
+"""Named 0-d tensors, means over examples; the sum of a loss's terms is what is minimized."""
 
 
 @dataclass(eq=False)

@@ -2,7 +2,7 @@
 
 from deepcanon.data.dataset import Dataset, Kind, batches
 from deepcanon.data.load import absolute_name, describe_data, load_data, load_rows
-from deepcanon.data.table import in_original_units
+from deepcanon.data.tables.table import in_original_units
 from deepcanon.data.tensors import from_tensors
 
 __all__ = [

@@ -12,9 +12,19 @@ from torch import Tensor
 
 from deepcanon.core import AnyBatch, Graph, UsageError
 from deepcanon.core.turn import B
-from deepcanon.data.image_files import ImageFiles
+from deepcanon.data.images.image_files import ImageFiles
 
 Kind = Literal["images", "points", "table", "text", "graph", "sequences"]
+
+GIVES: Mapping[Kind, str] = {
+    "images": "images",
+    "points": "points",
+    "table": "rows of a table",
+    "text": "text",
+    "graph": "a graph",
+    "sequences": "labeled sequences",
+}
+"""What data of a kind give, in words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +45,7 @@ class Dataset(Generic[B]):
     shape: tuple[int, ...] = ()
     labels: tuple[str, ...] = ()
     """The names of the classes."""
-    symbols: tuple[str, ...] = ()
+    vocabulary: tuple[str, ...] = ()
     """The alphabet of a text."""
     source: str = ""
     folder: str | None = None
@@ -54,7 +64,7 @@ class Dataset(Generic[B]):
         valid, test = (None if part is None else part.to(device) for part in (self.valid, self.test))
         return replace(self, train=self.train.to(device), valid=valid, test=test)
 
-    def carved(self, seed: int, share: float = 0.1) -> Self:
+    def with_validation_split(self, seed: int, share: float = 0.1) -> Self:
         """The same data with a validation part, taken from the training part by ``seed`` where there is none."""
         if self.valid is not None or len(self.train) < 2:
             return self

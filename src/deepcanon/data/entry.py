@@ -23,11 +23,11 @@ class Entry:
     shape: tuple[int, ...]
     sizes: Mapping[str, int]
     counts: tuple[int, ...]
-    """Examples that train, validate and test (of a graph, its vertices); empty where the installed Python decides."""
+    """Examples that train, validate and test (of a graph, its nodes); empty where the installed Python decides."""
     source: str
     load: Callable[[Entry], Dataset[Any]]
     labels: tuple[str, ...] = ()
-    symbols: tuple[str, ...] = ()
+    vocabulary: tuple[str, ...] = ()
     preprocessing: Mapping[str, Any] = field(default_factory=dict)
     remote: Remote = field(default_factory=Remote)
 
@@ -42,7 +42,7 @@ class Entry:
             sizes=self.sizes,
             shape=self.shape,
             labels=self.labels,
-            symbols=self.symbols,
+            vocabulary=self.vocabulary,
             source=self.source,
             folder=self.remote.folder,
             preprocessing=self.preprocessing,

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from deepcanon.core import AnyBatch, DataError, UsageError
-from deepcanon.data import image_folder, streams, table, tokens, words
+from deepcanon.core.hints import did_you_mean
+from deepcanon.data import sets
 from deepcanon.data.dataset import Dataset, Kind
 from deepcanon.data.entry import Entry
-from deepcanon.data.forms import FORMS, batch_in_form, check_form, in_form
-from deepcanon.data.hints import did_you_mean
-from deepcanon.data.image_files import LEVELS
+from deepcanon.data.images import image_folder
+from deepcanon.data.images.image_files import LEVELS
+from deepcanon.data.tables import table
+from deepcanon.data.text import streams, tokens, words
+from deepcanon.data.transforms.forms import FORMS, batch_in_form, check_form, in_form
 
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
 """Not read: what a cell holds and what it shows (dates, formulas) differ, and CSV settles which is meant."""
@@ -27,7 +30,7 @@ def load_data(name: str, *, target: str | None = None, preprocessing: Mapping[st
     ``target`` names the column of a CSV file that is to be predicted. ``preprocessing`` is what an earlier load has
     fitted (``Dataset.preprocessing``); a file or folder is then treated by it. ``file.csv:raw`` leaves the target in
     its own units, and ``folder:size=64`` cuts images of all sizes to 64x64. Image sets also come as ``name:binary`` and
-    ``name:dequantised``, texts as ``name:words`` and, in their order, ``name:stream``, and whatever has classes as
+    ``name:dequantized``, texts as ``name:words`` and, in their order, ``name:stream``, and whatever has classes as
     ``name:labels=40``, with all other labels hidden.
 
     >>> load_data("digits:binary").train.x.unique()
@@ -48,11 +51,11 @@ def load_data(name: str, *, target: str | None = None, preprocessing: Mapping[st
     return data
 
 
-def load_rows(name: str, preprocessing: Mapping[str, Any], *, labelled: bool = True) -> AnyBatch:
+def load_rows(name: str, preprocessing: Mapping[str, Any], *, labeled: bool = True) -> AnyBatch:
     """All rows of a file or folder, as new rows for a model whose data had this ``preprocessing``.
 
     They are treated as its training data were, and have labels only if these are there; unless they are to be
-    ``labelled``, nobody looks what is written as one. Of data known by name, the test part is given.
+    ``labeled``, nobody looks what is written as one. Of data known by name, the test part is given.
     """
     base, forms = _parted(name)
     if base in entries():
@@ -65,7 +68,7 @@ def load_rows(name: str, preprocessing: Mapping[str, Any], *, labelled: bool = T
         raise UsageError(f"new images are cut as those of the training were; leave out ':{image_folder.MARK}{size}'")
     for form in forms:
         check_form(base, kind, form)
-    batch = (table.apply if kind == "table" else image_folder.apply)(path, preprocessing, labelled)
+    batch = (table.apply if kind == "table" else image_folder.apply)(path, preprocessing, labeled)
     for form in (form for form in forms if form in FORMS):  # of new rows no label is hidden
         batch = batch_in_form(batch, form, LEVELS, seed=2)
     return batch
@@ -91,9 +94,9 @@ def describe_data() -> list[dict[str, Any]]:
 
 @cache
 def entries() -> Mapping[str, Entry]:
-    """The data sets that the modules of this package offer, by name; those without a download come first."""
-    names = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])]
-    modules = [importlib.import_module(f"{__package__}.{name}") for name in names]
+    """The data sets of :mod:`deepcanon.data.sets` by name; those without a download come first."""
+    names = [module.name for module in pkgutil.iter_modules(sets.__path__)]
+    modules = [importlib.import_module(f"{sets.__name__}.{name}") for name in names]
     found = [value for module in modules for value in vars(module).values() if isinstance(value, Entry)]
     return {entry.name: entry for entry in sorted(found, key=lambda entry: (len(entry.remote.files), entry.name))}
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepcanon.core import Batch, DataError, Labelled
+from deepcanon.core import Batch, DataError, Labeled
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
 
@@ -40,7 +40,7 @@ def from_tensors(x: Tensor | np.ndarray[Any, Any], y: Any = None, *, name: str =
             sizes["targets"] = labels.shape[1]
         else:
             sizes["classes"] = int(labels.max()) + 1
-        train = Labelled(x, labels)
+        train = Labeled(x, labels)
     return Dataset(
         name=name,
         kind="images" if x.ndim == 4 else "table",

@@ -9,12 +9,12 @@ from torch import Tensor
 from deepcanon.interop.weights import give_weights
 from deepcanon.models.attention.gpt import GPT
 
-OUTER = {"wte.weight": "symbol_table.weight", "wpe.weight": "position_table.weight", "ln_f": "norm"}
+OUTER = {"wte.weight": "token_embedding.weight", "wpe.weight": "position_table.weight", "ln_f": "norm"}
 INNER = {
     "ln_1": "attention_norm",
     "attn.c_attn": "attention.projection",
     "attn.c_proj": "attention.output",
-    "ln_2": "thought_norm",
+    "ln_2": "mlp_norm",
     "mlp.c_fc": "expand",
     "mlp.c_proj": "contract",
 }
@@ -30,7 +30,7 @@ def load_gpt2(model: GPT, weights: Mapping[str, Tensor]) -> None:
     >>> load_gpt2(GPT(5, 4, 1, 1, 2), {})
     Traceback (most recent call last):
     ...
-    deepcanon.core.errors.UsageError: the file is no GPT-2 of this size: it has no symbol_table.weight and 15 others
+    deepcanon.core.errors.UsageError: the file is no GPT-2 of this size: it has no token_embedding.weight and 15 others
     """
     found = {}
     for name, tensor in weights.items():
@@ -48,7 +48,7 @@ def to_gpt2(model: GPT) -> dict[str, Tensor]:
     """
     theirs = {f"transformer.{their_name(name)}": tensor for name, tensor in model.state_dict().items()}
     turned = {name: tensor.T.contiguous() if _transposed(name) else tensor for name, tensor in theirs.items()}
-    return {**turned, "lm_head.weight": model.symbol_table.weight.detach()}
+    return {**turned, "lm_head.weight": model.token_embedding.weight.detach()}
 
 
 def our_name(name: str) -> str | None:

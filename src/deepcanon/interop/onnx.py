@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import DeepcanonError, UsageError
-from deepcanon.train.files import write_whole
+from deepcanon.core.files import write_whole
 
 TOLERANCE = 1e-4
 """How far a file may be from its module, relative to the largest output: float32 sums in another order."""

@@ -11,7 +11,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from deepcanon.core import UsageError
-from deepcanon.train.files import write_whole
+from deepcanon.core.files import write_whole
 
 
 def export_weights(module: nn.Module, path: Path, spec: Mapping[str, Any]) -> None:

@@ -2,8 +2,8 @@
 
 A mask is boolean, (queries, keys) or (B, 1, queries, keys), and True where a query may look. Besides, a layer may have
 ``weights(query, key, mask)``, (B, heads, queries, keys). Layers of torch's kind, whose masks say what is hidden, are
-asked in their own way. The examples are sequences of vectors, (B, T, width). A model that reads symbols has
-``read(symbols, state)``, which reads on from what it has read, and may have ``attention_maps(symbols)``.
+asked in their own way. The examples are sequences of vectors, (B, T, width). A model that reads tokens has
+``read(tokens, state)``, which reads on from what it has read, and may have ``attention_maps(tokens)``.
 
 ``torch.nn.MultiheadAttention`` breaks two of them: what is no number spreads from a hidden place, and a query that may
 look nowhere gets no number.
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, UsageError
-from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Finding, Measured, findings, law
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, seeded
 
 ROWS = 4
@@ -131,7 +131,7 @@ def one_query_sees_all_that_was_read(module: Any, batch: AnyBatch) -> Measured |
 
 @law
 def reading_on_is_reading_at_once(module: Any, batch: AnyBatch) -> Measured | None:
-    """With a memory of what was read, symbols get the logits that they get in the whole text; rows can be reordered."""
+    """With a memory of what was read, tokens get the logits that they get in the whole text; rows can be reordered."""
     if not hasattr(module, "read"):
         return None
     module, batch = doubled(module, first(batch, ROWS))
@@ -146,7 +146,7 @@ def reading_on_is_reading_at_once(module: Any, batch: AnyBatch) -> Measured | No
             gap = distance(logits[:, -1], whole[:, place - 1])
             if not gap <= worst:
                 worst, where = gap, place
-    return worst, TIGHT, f"a text of {text.shape[1]} symbols; the worst is off by {worst:.2g} after {where} symbols"
+    return worst, TIGHT, f"a text of {text.shape[1]} tokens; the worst is off by {worst:.2g} after {where} tokens"
 
 
 LAWS = (
@@ -161,10 +161,10 @@ LAWS = (
 
 
 def check_attention(module: nn.Module, batch: AnyBatch) -> list[Finding]:
-    """What the laws of attention find in a layer of queries, keys and values, or in a model that reads symbols."""
+    """What the laws of attention find in a layer of queries, keys and values, or in a model that reads tokens."""
     if not _is_layer(module) and not hasattr(module, "read"):
         raise UsageError(
-            "attention is a layer called as layer(query, key, value, mask), or a model with read(symbols, state); "
+            "attention is a layer called as layer(query, key, value, mask), or a model with read(tokens, state); "
             f"{type(module).__name__} is neither"
         )
     return findings(LAWS, module, batch)

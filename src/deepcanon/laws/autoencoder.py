@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.distributions import Distribution
 
 from deepcanon.core import Batch, UsageError
-from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Finding, Measured, findings, law
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, seeded, total
 from deepcanon.laws.slope import slopes
 
@@ -159,7 +159,7 @@ LAWS = (
 
 def check_autoencoder(module: nn.Module, batch: Batch) -> list[Finding]:
     """What the laws of autoencoders find in any module with ``encode`` and ``decode``."""
-    missing = [verb for verb in ("encode", "decode") if not callable(getattr(module, verb, None))]
+    missing = [method for method in ("encode", "decode") if not callable(getattr(module, method, None))]
     if missing:
         raise UsageError(f"an autoencoder has encode and decode; {', '.join(missing)} is missing")
     return findings(LAWS, module, batch)
@@ -167,15 +167,15 @@ def check_autoencoder(module: nn.Module, batch: Batch) -> list[Finding]:
 
 def code(module: Any, x: Tensor) -> Tensor:
     """The code of each example: what ``encode`` gives, or its mean where that is a distribution."""
-    return _centre(module.encode(x))
+    return _center(module.encode(x))
 
 
 def decoded(module: Any, z: Tensor) -> Tensor:
     """What ``decode`` makes of codes, or its mean where that is a distribution."""
-    return _centre(module.decode(z))
+    return _center(module.decode(z))
 
 
-def _centre(output: Distribution | Tensor) -> Tensor:
+def _center(output: Distribution | Tensor) -> Tensor:
     return output.mean if isinstance(output, Distribution) else output
 
 

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from scipy import stats
 from torch import Tensor, nn
 
-from deepcanon.core import Batch, Labelled, UsageError
-from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.core import Batch, Labeled, UsageError
+from deepcanon.laws.outcome import Finding, Measured, findings, law
 from deepcanon.laws.probe import TIGHT, distance, first, precise, repeated, seeded, total
 from deepcanon.laws.slope import slopes
 
@@ -22,7 +22,7 @@ RARE = 1e-6
 
 
 @law
-def gives_logits_for_every_class(module: nn.Module, batch: Labelled) -> Measured:
+def gives_logits_for_every_class(module: nn.Module, batch: Labeled) -> Measured:
     """The output is one finite row per example that covers every label, and its probabilities sum to 1."""
     module.eval()
     with torch.no_grad():
@@ -38,7 +38,7 @@ def gives_logits_for_every_class(module: nn.Module, batch: Labelled) -> Measured
 
 
 @law
-def logits_are_no_probabilities(module: nn.Module, batch: Labelled) -> Measured:
+def logits_are_no_probabilities(module: nn.Module, batch: Labeled) -> Measured:
     """A row that is positive and sums to 1 went through a softmax already; the loss would apply a second one."""
     stirred(module).eval()
     with torch.no_grad():
@@ -49,7 +49,7 @@ def logits_are_no_probabilities(module: nn.Module, batch: Labelled) -> Measured:
 
 
 @law
-def examples_do_not_mix(module: nn.Module, batch: Labelled) -> Measured | None:
+def examples_do_not_mix(module: nn.Module, batch: Labeled) -> Measured | None:
     """In eval mode an example gets the answer that it gets alone, even beside a broken example."""
     if len(batch) < 2:
         return None
@@ -70,7 +70,7 @@ def examples_do_not_mix(module: nn.Module, batch: Labelled) -> Measured | None:
 
 
 @law
-def order_does_not_matter(module: nn.Module, batch: Labelled) -> Measured | None:
+def order_does_not_matter(module: nn.Module, batch: Labeled) -> Measured | None:
     """Shuffled examples get the shuffled answers."""
     if len(batch) < 2:
         return None
@@ -82,7 +82,7 @@ def order_does_not_matter(module: nn.Module, batch: Labelled) -> Measured | None
 
 
 @law
-def same_input_same_output(module: nn.Module, batch: Labelled) -> Measured:
+def same_input_same_output(module: nn.Module, batch: Labeled) -> Measured:
     """In eval mode nothing is random and nothing is remembered."""
     stirred(module).eval()
     with torch.no_grad():
@@ -94,7 +94,7 @@ def same_input_same_output(module: nn.Module, batch: Labelled) -> Measured:
 
 
 @law
-def gradient_is_the_slope(module: nn.Module, batch: Labelled) -> Measured | None:
+def gradient_is_the_slope(module: nn.Module, batch: Labeled) -> Measured | None:
     """The gradient of the cross-entropy agrees with central differences in double precision, along random lines."""
     module, batch, bound = precise(stirred(module), batch)
     if bound > TIGHT:  # differences in single precision say nothing
@@ -103,7 +103,7 @@ def gradient_is_the_slope(module: nn.Module, batch: Labelled) -> Measured | None
 
 
 @law
-def learns_one_example_per_class(module: nn.Module, batch: Labelled) -> Measured | None:
+def learns_one_example_per_class(module: nn.Module, batch: Labeled) -> Measured | None:
     """A classifier that works can learn one example of each class by heart: its loss falls well below log C."""
     small = _one_per_class(batch)
     if len(small) < 2 or not any(parameter.requires_grad for parameter in module.parameters()):
@@ -119,7 +119,7 @@ def learns_one_example_per_class(module: nn.Module, batch: Labelled) -> Measured
 
 
 @law
-def shuffled_labels_give_chance(module: Any, batch: Labelled) -> Measured | None:
+def shuffled_labels_give_chance(module: Any, batch: Labeled) -> Measured | None:
     """Labels that say nothing cannot be guessed on new examples: who does better has seen them."""
     if not any(parameter.requires_grad for parameter in module.parameters()):
         return None
@@ -143,7 +143,7 @@ def shuffled_labels_give_chance(module: Any, batch: Labelled) -> Measured | None
 
 
 @law
-def mode_is_the_likeliest_class(module: Any, batch: Labelled) -> Measured | None:
+def mode_is_the_likeliest_class(module: Any, batch: Labeled) -> Measured | None:
     """``predict`` says the class to which it gives the highest probability."""
     if not hasattr(module, "predict"):
         return None
@@ -155,7 +155,7 @@ def mode_is_the_likeliest_class(module: Any, batch: Labelled) -> Measured | None
 
 
 @law
-def samples_follow_the_mean(module: Any, batch: Labelled) -> Measured | None:
+def samples_follow_the_mean(module: Any, batch: Labeled) -> Measured | None:
     """Classes drawn by ``predict`` occur as often as its probabilities say (chi-square)."""
     if not hasattr(module, "predict"):
         return None
@@ -184,7 +184,7 @@ def samples_follow_the_mean(module: Any, batch: Labelled) -> Measured | None:
 
 
 @law
-def loss_is_minus_log_probability(module: Any, batch: Labelled) -> Measured | None:
+def loss_is_minus_log_probability(module: Any, batch: Labeled) -> Measured | None:
     """The loss, or one of its terms, is the mean of minus the logarithm of the probability given to the true class.
 
     A loss that is said to be a surrogate, such as the perceptron's, is none.
@@ -222,8 +222,8 @@ LAWS = (
 
 def check_classifier(module: nn.Module, batch: Batch) -> list[Finding]:
     """What the laws of classifiers find in any module that gives logits."""
-    if not isinstance(batch, Labelled) or batch.y.is_floating_point() or batch.y.ndim != 1:
-        raise UsageError("a classifier is checked on examples with classes: Labelled(x, y) with whole numbers y, (B,)")
+    if not isinstance(batch, Labeled) or batch.y.is_floating_point() or batch.y.ndim != 1:
+        raise UsageError("a classifier is checked on examples with classes: Labeled(x, y) with whole numbers y, (B,)")
     return findings(LAWS, module, batch)
 
 
@@ -244,7 +244,7 @@ def probabilities(module: Any, batch: Batch) -> Tensor:
     return output.softmax(-1)
 
 
-def cross_entropy(module: nn.Module, batch: Labelled) -> Tensor:
+def cross_entropy(module: nn.Module, batch: Labeled) -> Tensor:
     return F.cross_entropy(module(*batch.inputs), batch.y)
 
 
@@ -256,7 +256,7 @@ def _answer(module: Any, batch: Batch) -> Tensor:
     return output.argmax(-1)
 
 
-def _learn(module: Any, batch: Labelled, rate: float, steps: int = 200, enough: float = 0.0) -> float:
+def _learn(module: Any, batch: Labeled, rate: float, steps: int = 200, enough: float = 0.0) -> float:
     """Train by Adam on one batch; the loss in eval mode at the end, or as soon as it is ``enough``."""
     optimizer = torch.optim.Adam([parameter for parameter in module.parameters() if parameter.requires_grad], lr=rate)
     reached = math.inf
@@ -274,12 +274,12 @@ def _learn(module: Any, batch: Labelled, rate: float, steps: int = 200, enough: 
     return reached
 
 
-def _one_per_class(batch: Labelled) -> Labelled:
+def _one_per_class(batch: Labeled) -> Labeled:
     firsts = {label: place for place, label in reversed(list(enumerate(batch.y.tolist())))}
     return batch.select(torch.tensor(sorted(firsts.values())[:10]))
 
 
-def _broken(batch: Labelled, keep: int) -> Labelled:
+def _broken(batch: Labeled, keep: int) -> Labeled:
     """The batch with every other example made of NaN, or of zeros where examples are whole numbers."""
     x = torch.full_like(batch.x, math.nan) if batch.x.is_floating_point() else torch.zeros_like(batch.x)
     x[keep] = batch.x[keep]

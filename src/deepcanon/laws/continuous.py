@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Batch, Model, UsageError
-from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Finding, Measured, findings, law
 from deepcanon.laws.play import train_briefly
 from deepcanon.laws.probe import converted, doubled, seeded, total
 
@@ -74,8 +74,8 @@ def steins_identity_holds_on_own_samples(module: Any, batch: Batch) -> Measured 
     with torch.no_grad():
         x = module.sample(DRAWS, generator=seeded(0)).double().flatten(1)
     g = gradient(module, x.reshape(DRAWS, *batch.x.shape[1:])).flatten(1)
-    centred = (x - x.mean(0)) / x.std(0)  # so that units do not matter
-    products = torch.einsum("bi,bj->bij", centred, g * x.std(0))
+    centered = (x - x.mean(0)) / x.std(0)  # so that units do not matter
+    products = torch.einsum("bi,bj->bij", centered, g * x.std(0))
     worst = max(_sigmas(g * x.std(0), 0.0), _sigmas(products.flatten(1), -torch.eye(x.shape[1]).double().flatten()))
     return worst, SIGMAS, f"{DRAWS} samples; the worst mean is {worst:.2f} standard errors off"
 
@@ -132,7 +132,7 @@ def check_continuous(module: nn.Module, batch: Batch) -> list[Finding]:
 
 def exact(module: Any) -> bool:
     """Whether ``log_prob`` is the log-density itself; a module that says nothing is taken at its word."""
-    return getattr(module, "evidence", "exact") == "exact"
+    return getattr(module, "likelihood_kind", "exact") == "exact"
 
 
 def settled(module: Any, batch: Batch) -> tuple[Any, Batch]:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from deepcanon.core import Batch, Model, UsageError
-from deepcanon.laws.finding import Finding, findings
-from deepcanon.laws.form import constructor_is_the_configuration, docstring_is_complete, spec_round_trip
+from deepcanon.laws.documentation import constructor_is_the_configuration, docstring_is_complete, spec_round_trip
+from deepcanon.laws.interface import (
+    examples_do_not_mix,
+    generator_is_honored,
+    maps_are_deterministic,
+    methods_have_their_shapes,
+    works_on_the_meta_device,
+)
 from deepcanon.laws.learning import (
     duplicated_batch_keeps_the_loss,
     every_parameter_is_trained,
@@ -15,13 +21,7 @@ from deepcanon.laws.learning import (
     training_changes_the_state,
     turns_change_only_their_own,
 )
-from deepcanon.laws.verbs import (
-    examples_do_not_mix,
-    generator_is_honoured,
-    maps_are_deterministic,
-    verbs_have_their_shapes,
-    works_on_the_meta_device,
-)
+from deepcanon.laws.outcome import Finding, findings
 
 LAWS = (
     docstring_is_complete,
@@ -33,9 +33,9 @@ LAWS = (
     training_changes_the_state,
     state_round_trip,
     duplicated_batch_keeps_the_loss,
-    verbs_have_their_shapes,
+    methods_have_their_shapes,
     maps_are_deterministic,
-    generator_is_honoured,
+    generator_is_honored,
     examples_do_not_mix,
     works_on_the_meta_device,
 )

@@ -17,7 +17,7 @@ from torch.distributions import Distribution
 
 from deepcanon.core import Batch, UsageError
 from deepcanon.laws.continuous import settled
-from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Finding, Measured, findings, law
 from deepcanon.laws.probe import first, seeded
 
 ROWS = 4

@@ -15,7 +15,7 @@ from scipy import stats
 from torch import Tensor, nn
 
 from deepcanon.core import Batch, Model, UsageError
-from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Finding, Measured, findings, law
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, repeated, seeded, total
 from deepcanon.laws.slope import slopes
 
@@ -31,21 +31,21 @@ FEW = 5.0
 @law
 def probabilities_sum_to_one(module: Any, batch: Batch) -> Measured | None:
     """The probabilities of all inputs sum to 1; of a lower bound, to no more."""
-    evidence = _evidence(module)
+    kind = _likelihood_kind(module)
     module, batch = doubled(stirred(module), batch)
     x = states(module, batch)
-    if x is None or evidence not in ("exact", "lower"):
+    if x is None or kind not in ("exact", "lower bound"):
         return None
     with torch.no_grad():
         mass = float(module.log_prob(x).double().logsumexp(0).exp())
-    over = mass - 1 if evidence == "lower" else abs(mass - 1)
+    over = mass - 1 if kind == "lower bound" else abs(mass - 1)
     return over, 1e-6, f"the probabilities of all {len(x)} inputs sum to {mass:.9g}"
 
 
 @law
 def log_probabilities_are_not_positive(module: Any, batch: Batch) -> Measured | None:
     """No input is more probable than 1, and all log-probabilities are numbers."""
-    if _evidence(module) not in ("exact", "lower"):
+    if _likelihood_kind(module) not in ("exact", "lower bound"):
         return None
     module, batch = doubled(stirred(module), batch)
     with torch.no_grad():
@@ -59,7 +59,7 @@ def log_probabilities_are_not_positive(module: Any, batch: Batch) -> Measured | 
 @law
 def samples_follow_the_probabilities(module: Any, batch: Batch) -> Measured | None:
     """Inputs drawn by ``sample`` occur as often as ``log_prob`` says (chi-square)."""
-    if not hasattr(module, "sample") or _evidence(module) != "exact":
+    if not hasattr(module, "sample") or _likelihood_kind(module) != "exact":
         return None
     module, batch = doubled(stirred(module), batch)
     x = states(module, batch)
@@ -74,7 +74,7 @@ def samples_follow_the_probabilities(module: Any, batch: Batch) -> Measured | No
 @law
 def duplicates_change_nothing(module: Any, batch: Batch) -> Measured | None:
     """An example has the probability that it has alone, twice over, or in another order."""
-    if _evidence(module) not in ("exact", "unnormalised"):
+    if _likelihood_kind(module) not in ("exact", "unnormalized"):
         return None
     module, batch = doubled(stirred(module), batch)
     order = torch.randperm(len(batch), generator=seeded(0))
@@ -95,7 +95,7 @@ def duplicates_change_nothing(module: Any, batch: Batch) -> Measured | None:
 @law
 def loss_is_minus_log_probability(module: Any, batch: Batch) -> Measured | None:
     """The loss, unless it is a surrogate, or one of its terms is the mean of minus the log-probability."""
-    if not hasattr(module, "loss") or getattr(module, "surrogate", False) or _evidence(module) != "exact":
+    if not hasattr(module, "loss") or getattr(module, "surrogate", False) or _likelihood_kind(module) != "exact":
         return None
     module, batch = doubled(stirred(module), batch)
     with torch.no_grad():
@@ -108,7 +108,7 @@ def loss_is_minus_log_probability(module: Any, batch: Batch) -> Measured | None:
 @law
 def gradient_is_the_slope(module: Any, batch: Batch) -> Measured | None:
     """The gradient of an exact log-probability agrees with central differences along random lines."""
-    if _evidence(module) != "exact":
+    if _likelihood_kind(module) != "exact":
         return None
     module, few = doubled(stirred(module), first(batch, 8))
     return slopes(module, lambda: module.log_prob(few.x).mean())
@@ -182,5 +182,5 @@ def stirred(module: nn.Module) -> nn.Module:
     return module
 
 
-def _evidence(module: Any) -> str:
-    return str(getattr(module, "evidence", "exact"))
+def _likelihood_kind(module: Any) -> str:
+    return str(getattr(module, "likelihood_kind", "exact"))

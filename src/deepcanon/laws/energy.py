@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from deepcanon.core import Batch, Descend, Model, UsageError
 from deepcanon.laws.continuous import exact
 from deepcanon.laws.discrete import DRAWS, chi_square, states, stirred
-from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Finding, Measured, findings, law
 from deepcanon.laws.probe import TIGHT, distance, doubled, repeated, seeded, total
 
 ROUNDS = 100
@@ -46,7 +46,7 @@ def low_energy_is_high_probability(module: Any, batch: Batch) -> Measured | None
 
 
 @law
-def the_constant_normalises(module: Any, batch: Batch) -> Measured | None:
+def the_constant_normalizes(module: Any, batch: Batch) -> Measured | None:
     """The sum of exp(-energy) over all inputs is Z of an exact log-probability, -energy - log Z."""
     if not hasattr(module, "log_prob") or not exact(module):
         return None
@@ -148,7 +148,7 @@ def only_differences_of_energies_count(module: Any, batch: Batch) -> Measured | 
 LAWS = (
     each_example_has_one_finite_energy,
     low_energy_is_high_probability,
-    the_constant_normalises,
+    the_constant_normalizes,
     real_energies_rise_far_out,
     samples_follow_the_energies,
     gradient_by_hand_is_that_of_the_loss,

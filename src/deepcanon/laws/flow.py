@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import Batch, UsageError
 from deepcanon.laws.classifier import stirred
-from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Finding, Measured, findings, law
 from deepcanon.laws.probe import doubled, first, seeded
 
 ROWS = 8
@@ -50,8 +50,12 @@ def log_det_is_that_of_the_jacobian(module: Any, batch: Batch) -> Measured:
 @law
 def density_is_that_of_the_noise_times_the_volume(module: Any, batch: Batch) -> Measured:
     """log p(x) = log N(z; 0, I) + log |det dz/dx|, with a plus; it is exact, and called so."""
-    if getattr(module, "evidence", "exact") != "exact":
-        return 1, 0, f"the evidence of a flow is exact, no bound and no estimate; it says {module.evidence!r}"
+    if getattr(module, "likelihood_kind", "exact") != "exact":
+        return (
+            1,
+            0,
+            f"the likelihood of a flow is exact, not a bound or an estimate; it says {module.likelihood_kind!r}",
+        )
     module, batch = doubled(stirred(module), batch)
     with torch.no_grad():
         z, log_det = module.to_latent(batch.x)
@@ -102,7 +106,7 @@ LAWS = (
 
 def check_flow(module: nn.Module, batch: Batch) -> list[Finding]:
     """What the laws of flows find in any module with ``to_latent``, ``to_data`` and ``log_prob``."""
-    missing = [verb for verb in ("to_latent", "to_data", "log_prob") if not callable(getattr(module, verb, None))]
+    missing = [method for method in ("to_latent", "to_data", "log_prob") if not callable(getattr(module, method, None))]
     if missing:
         raise UsageError(f"a flow has to_latent, to_data and log_prob; {', '.join(missing)} is missing")
     return findings(LAWS, module, batch)

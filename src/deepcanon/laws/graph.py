@@ -1,4 +1,4 @@
-"""The laws of graph layers: any module called as ``f(x, edge_index)`` that gives one row for every vertex.
+"""The laws of graph layers: any module called as ``f(x, edge_index)`` that gives one row for every node.
 
 ``x`` is (nodes, features), ``edge_index`` (2, E) from the first row to the second, as in PyTorch Geometric.
 """
@@ -14,39 +14,39 @@ from torch import Tensor, nn
 
 from deepcanon.core import Graph, GraphBatch, UsageError
 from deepcanon.laws.classifier import stirred
-from deepcanon.laws.finding import Finding, Measured, findings, law, violations
+from deepcanon.laws.outcome import Finding, Measured, findings, law, violations
 from deepcanon.laws.probe import LOOSE, TIGHT, distance, same, seeded
 from deepcanon.laws.slope import slopes
 
-VERTICES = 10
+NODES = 10
 FEATURES = ("in_features", "in_channels")
 """What layers call the number of features they take."""
 
 
 @law
-def every_vertex_gets_one_finite_row(module: nn.Module, batch: GraphBatch) -> Measured:
-    """The output has a finite row for every vertex, also where no edge is left."""
+def every_node_gets_one_finite_row(module: nn.Module, batch: GraphBatch) -> Measured:
+    """The output has a finite row for every node, also where no edge is left."""
     module, x, edges, _ = _precise(module, batch)
     faults = []
     with torch.no_grad():
-        for what, some in (("the graph", edges), ("its vertices without edges", edges[:, :0])):
+        for what, some in (("the graph", edges), ("its nodes without edges", edges[:, :0])):
             rows = module(x, some)
             if len(rows) != len(x):
-                faults.append(f"{len(x)} vertices give {tuple(rows.shape)} on {what}")
+                faults.append(f"{len(x)} nodes give {tuple(rows.shape)} on {what}")
             elif not rows.isfinite().all():
                 faults.append(f"{int((~rows.isfinite()).flatten(1).any(1).sum())} rows are not finite on {what}")
-    return violations(faults, f"{len(x)} vertices, with {edges.shape[1]} edges and with none")
+    return violations(faults, f"{len(x)} nodes, with {edges.shape[1]} edges and with none")
 
 
 @law
-def order_of_vertices_does_not_matter(module: nn.Module, batch: GraphBatch) -> Measured:
-    """Vertices that are numbered otherwise get the same rows under their new numbers."""
+def order_of_nodes_does_not_matter(module: nn.Module, batch: GraphBatch) -> Measured:
+    """Nodes that are numbered otherwise get the same rows under their new numbers."""
     module, x, edges, bound = _precise(module, batch)
     order = torch.randperm(len(x), generator=seeded(0)).roll(1)
-    number = order.argsort()  # of the vertex that stood at each place
+    number = order.argsort()  # of the node that stood at each place
     with torch.no_grad():
         gap = distance(module(x[order], number[edges]), module(x, edges)[order])
-    return gap, bound, f"{len(x)} vertices numbered otherwise"
+    return gap, bound, f"{len(x)} nodes numbered otherwise"
 
 
 @law
@@ -60,21 +60,21 @@ def order_of_edges_does_not_matter(module: nn.Module, batch: GraphBatch) -> Meas
 
 
 @law
-def isolated_vertices_stay_alone(module: nn.Module, batch: GraphBatch) -> Measured:
-    """Vertices without edges change nobody's row, and get the finite row that they get in a graph of their own."""
+def isolated_nodes_stay_alone(module: nn.Module, batch: GraphBatch) -> Measured:
+    """Nodes without edges change nobody's row, and get the finite row that they get in a graph of their own."""
     module, x, edges, bound = _precise(module, batch)
     lonely = torch.randn(3, x.shape[1], generator=seeded(0), dtype=x.dtype)
     with torch.no_grad():
         rows, before = module(torch.cat([x, lonely]), edges), module(x, edges)
-        alone = torch.cat([module(vertex, edges[:, :0]) for vertex in lonely.split(1)])
+        alone = torch.cat([module(node, edges[:, :0]) for node in lonely.split(1)])
     if len(rows) != len(x) + len(lonely):
-        return math.inf, bound, f"{len(x)} vertices and {len(lonely)} isolated ones give {len(rows)} rows"
+        return math.inf, bound, f"{len(x)} nodes and {len(lonely)} isolated ones give {len(rows)} rows"
     others, own = distance(rows[: len(x)], before), distance(rows[len(x) :], alone)
     gap = math.nan if math.isnan(others) or math.isnan(own) else max(others, own)
     return (
         gap,
         bound,
-        f"3 isolated vertices move the others by {others:.2g}, and are {own:.2g} from what they are alone",
+        f"3 isolated nodes move the others by {others:.2g}, and are {own:.2g} from what they are alone",
     )
 
 
@@ -86,7 +86,7 @@ def graphs_side_by_side_do_not_mix(module: nn.Module, batch: GraphBatch) -> Meas
     with torch.no_grad():
         together = module(torch.cat([x, other]), torch.cat([edges, links + len(x)], 1))
         apart = torch.cat([module(x, edges), module(other, links)])
-    return distance(together, apart), bound, f"graphs of {len(x)} and {len(other)} vertices"
+    return distance(together, apart), bound, f"graphs of {len(x)} and {len(other)} nodes"
 
 
 @law
@@ -105,12 +105,12 @@ def nan_in_another_graph_changes_no_bit(module: nn.Module, batch: GraphBatch) ->
 
 @law
 def messages_follow_the_edges(module: nn.Module, batch: GraphBatch) -> Measured:
-    """On a path of edges that all point forwards, a change reaches the next vertex and none of those before."""
+    """On a path of edges that all point forwards, a change reaches the next node and none of those before."""
     module, x, _, bound = _precise(module, batch)
-    path = torch.stack([torch.arange(VERTICES - 1), torch.arange(1, VERTICES)])
+    path = torch.stack([torch.arange(NODES - 1), torch.arange(1, NODES)])
     random = seeded(0)
-    x = torch.randn(VERTICES, x.shape[1], generator=random, dtype=x.dtype)
-    middle = VERTICES // 2
+    x = torch.randn(NODES, x.shape[1], generator=random, dtype=x.dtype)
+    middle = NODES // 2
     reached, back = False, 0.0
     with torch.no_grad():
         before = module(x, path)
@@ -120,10 +120,10 @@ def messages_follow_the_edges(module: nn.Module, batch: GraphBatch) -> Measured:
             after = module(other, path)
             back = max(back, distance(after[:middle], before[:middle]))
             reached |= not same(after[middle + 1], before[middle + 1])
-    faults = [] if back <= bound else [f"a change moves vertices before it by {back:.2g}: edges go from row 0 to row 1"]
+    faults = [] if back <= bound else [f"a change moves nodes before it by {back:.2g}: edges go from row 0 to row 1"]
     if not reached:
-        faults.append("a change never reaches the next vertex")
-    return violations(faults, f"a change on a path of {VERTICES} vertices went forwards only")
+        faults.append("a change never reaches the next node")
+    return violations(faults, f"a change on a path of {NODES} nodes went forwards only")
 
 
 @law
@@ -152,10 +152,10 @@ def gradient_is_the_slope(module: nn.Module, batch: GraphBatch) -> Measured | No
 
 
 LAWS = (
-    every_vertex_gets_one_finite_row,
-    order_of_vertices_does_not_matter,
+    every_node_gets_one_finite_row,
+    order_of_nodes_does_not_matter,
     order_of_edges_does_not_matter,
-    isolated_vertices_stay_alone,
+    isolated_nodes_stay_alone,
     graphs_side_by_side_do_not_mix,
     nan_in_another_graph_changes_no_bit,
     messages_follow_the_edges,
@@ -188,11 +188,11 @@ def invented_graph(module: nn.Module) -> GraphBatch:
             "give the class an example() that returns (module, GraphBatch(x, y, mask, graph))"
         )
     random = seeded(0)
-    half = torch.randint(VERTICES, (2, 2 * VERTICES), generator=random)
+    half = torch.randint(NODES, (2, 2 * NODES), generator=random)
     half = half[:, half[0] < half[1]].unique(dim=1)
-    x = torch.randn(VERTICES, features, generator=random)
-    y, mask = torch.arange(VERTICES) % 2, torch.ones(VERTICES, dtype=torch.bool)
-    return GraphBatch(x=x, y=y, mask=mask, graph=Graph(torch.cat([half, half.flip(0)], 1), VERTICES))
+    x = torch.randn(NODES, features, generator=random)
+    y, mask = torch.arange(NODES) % 2, torch.ones(NODES, dtype=torch.bool)
+    return GraphBatch(x=x, y=y, mask=mask, graph=Graph(torch.cat([half, half.flip(0)], 1), NODES))
 
 
 class _Fed(nn.Module):
@@ -222,7 +222,7 @@ def _precise(module: nn.Module, batch: GraphBatch) -> tuple[nn.Module, Tensor, T
 
 
 def _another(x: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-    """A second graph, unlike the first: other features, and only the edges among two thirds of the vertices."""
+    """A second graph, unlike the first: other features, and only the edges among two thirds of the nodes."""
     count = max(1, 2 * len(x) // 3)
     links = edges[:, (edges < count).all(0)]
     return torch.randn(count, x.shape[1], generator=seeded(2), dtype=x.dtype), links

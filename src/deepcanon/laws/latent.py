@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.distributions import Distribution, Independent, Normal
 
 from deepcanon.core import Batch, UsageError
-from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Finding, Measured, findings, law
 from deepcanon.laws.probe import doubled, first, repeated, seeded, tensors_of, total
 
 ROWS = 4
@@ -156,7 +156,7 @@ LAWS = (
 
 def check_latent(module: nn.Module, batch: Batch) -> list[Finding]:
     """What the laws of latent-variable models find in any module with ``encode``, ``decode`` and ``log_prob``."""
-    missing = [verb for verb in ("encode", "decode", "log_prob") if not callable(getattr(module, verb, None))]
+    missing = [method for method in ("encode", "decode", "log_prob") if not callable(getattr(module, method, None))]
     if missing:
         raise UsageError(f"a latent-variable model has encode, decode and log_prob; {', '.join(missing)} is missing")
     return findings(LAWS, module, batch)
@@ -212,16 +212,16 @@ class _View:
                 z, cell = _grid(self.prior, self.size, 101 if self.size.numel() == 2 else 2001)
                 share = (_per_row(self.prior.log_prob(z), len(z)) + cell).softmax(0).unsqueeze(1)
                 seen = self.module.decode(z)
-                centre, width = seen.mean.flatten(1), seen.variance.flatten(1)
-                mean = (share * centre).sum(0)
-                variance = (share * (width + (centre - mean).square())).sum(0)
+                center, width = seen.mean.flatten(1), seen.variance.flatten(1)
+                mean = (share * center).sum(0)
+                variance = (share * (width + (center - mean).square())).sum(0)
                 return mean, variance, torch.zeros_like(mean), torch.zeros_like(mean)
             count = 10 * DRAWS
             seen = self.module.decode(self.prior.sample(torch.Size([count])).reshape(count, *self.size))
-            centre, width = seen.mean.flatten(1), seen.variance.flatten(1)
-            mean = centre.mean(0)
-            spread = width + (centre - mean).square()
-            return mean, spread.mean(0), (centre.var(0) / count).sqrt(), (spread.var(0) / count).sqrt()
+            center, width = seen.mean.flatten(1), seen.variance.flatten(1)
+            mean = center.mean(0)
+            spread = width + (center - mean).square()
+            return mean, spread.mean(0), (center.var(0) / count).sqrt(), (spread.var(0) / count).sqrt()
 
     def average(self, values: Tensor) -> tuple[float, float]:
         """The mean over examples of (draws, B) with its standard error."""

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import Batch, Descend, Model, Terms
-from deepcanon.laws.finding import Measured, law, violations
-from deepcanon.laws.form import rebuilt
+from deepcanon.laws.documentation import rebuilt
+from deepcanon.laws.outcome import Measured, law, violations
 from deepcanon.laws.play import play, schedule, set_progress, train_briefly
 from deepcanon.laws.probe import draws, maps, repeated, same, seeded, total
 

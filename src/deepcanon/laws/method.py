@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deepcanon.core import AnyBatch, Descend, Model, UsageError, arguments_of, verbs
-from deepcanon.laws.finding import Finding, Measured, findings, law, violations
-from deepcanon.laws.form import rebuilt
+from deepcanon.core import AnyBatch, Descend, Model, UsageError, arguments_of, methods_of
+from deepcanon.laws.documentation import rebuilt
+from deepcanon.laws.outcome import Finding, Measured, findings, law, violations
 from deepcanon.laws.play import train_briefly
 from deepcanon.laws.probe import draws, maps, same, seeded
 
@@ -33,7 +33,7 @@ def says_when_it_does_nothing(method: Model[Any], batch: AnyBatch) -> Measured:
 
 @law
 def null_setting_answers_as_the_plain_model(method: Model[Any], batch: AnyBatch) -> Measured:
-    """With its null setting the method has the plain model's loss, metrics and verbs, and draws as that one draws."""
+    """With its null setting the method has the plain model's loss, metrics and methods, and draws as that one draws."""
     idle, plain = idle_and_plain(method)
     faults = []
     for training, when in ((True, "in training"), (False, "in eval mode")):
@@ -45,8 +45,10 @@ def null_setting_answers_as_the_plain_model(method: Model[Any], batch: AnyBatch)
                 faults.append(f"{name} {when} is not the plain model's")
             elif not torch.equal(ours[name][1], random):
                 faults.append(f"{name} {when} uses up other random numbers than the plain model")
-    differ = set(verbs(idle)) ^ set(verbs(plain))
-    faults += [f"the verb {verb} is {'new' if verb in verbs(idle) else 'missing'}" for verb in sorted(differ)]
+    differ = set(methods_of(idle)) ^ set(methods_of(plain))
+    faults += [
+        f"the method {method} is {'new' if method in methods_of(idle) else 'missing'}" for method in sorted(differ)
+    ]
     return violations(faults, f"{', '.join(theirs)} are the plain model's, bit for bit")
 
 

@@ -116,10 +116,10 @@ def maps(module: Any) -> dict[str, Callable[[Batch], Any]]:
         found["forward"] = lambda batch: module(*batch.inputs)
     if hasattr(module, "predict"):
         found["predict mean"] = lambda batch: module.predict(*batch.inputs, how="mean")
-    if hasattr(module, "log_prob") and getattr(module, "evidence", "") in ("exact", "unnormalised"):
+    if hasattr(module, "log_prob") and getattr(module, "likelihood_kind", "") in ("exact", "unnormalized"):
         found["log_prob"] = lambda batch: module.log_prob(batch.x)
-    verbs = [verb for verb in ("energy", "score", "encode", "reconstruct") if hasattr(module, verb)]
-    return found | {verb: partial(_ask, module, verb) for verb in verbs}
+    methods = [method for method in ("energy", "score", "encode", "reconstruct") if hasattr(module, method)]
+    return found | {method: partial(_ask, module, method) for method in methods}
 
 
 def draws(module: Any, batch: Batch) -> dict[str, Callable[[Generator | None], Any]]:
@@ -130,10 +130,10 @@ def draws(module: Any, batch: Batch) -> dict[str, Callable[[Generator | None], A
     if hasattr(module, "predict"):
         many = repeated(batch, 16).inputs
         found["predict sample"] = lambda generator: module.predict(*many, how="sample", generator=generator)
-    if hasattr(module, "log_prob") and getattr(module, "evidence", "") in ("lower", "estimate"):
+    if hasattr(module, "log_prob") and getattr(module, "likelihood_kind", "") in ("lower bound", "estimate"):
         found["log_prob"] = lambda generator: module.log_prob(batch.x, samples=3, generator=generator)
     return found
 
 
-def _ask(module: Any, verb: str, batch: Batch) -> Any:
-    return getattr(module, verb)(batch.x)
+def _ask(module: Any, method: str, batch: Batch) -> Any:
+    return getattr(module, method)(batch.x)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import Batch, UsageError
 from deepcanon.laws.continuous import Grid, exact, settled
-from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Finding, Measured, findings, law
 from deepcanon.laws.probe import seeded
 
 DRAWS = 4000

@@ -1,4 +1,4 @@
-"""The laws of sequence models: any module that reads rows of symbols, (B, T), or of real values, (B, T, features).
+"""The laws of sequence models: any module that reads rows of tokens, (B, T), or of real values, (B, T, features).
 
 A module is called as its batch says: ``module(x, lengths)`` with sequences of unequal length, ``module(x)`` with plain
 examples. It answers at every place, (B, T, ...), or once for a whole sequence, (B, ...); of several outputs the first
@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from deepcanon.core import AnyBatch, LabelledSequences, Sequences, UsageError
+from deepcanon.core import AnyBatch, LabeledSequences, Sequences, UsageError
 from deepcanon.laws.discrete import MOST, chi_square, stirred
-from deepcanon.laws.finding import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Finding, Measured, findings, law
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, seeded, tensors_of, total
 
 ROWS = 8
@@ -68,7 +68,7 @@ def padding_is_not_seen(module: Any, batch: AnyBatch) -> Measured | None:
     model, batch = _asked(module, batch)
     batch = _ragged(batch)
     broken: Any = replace(batch, x=torch.where(_spread(~_inside(batch), batch.x), _poison(batch.x), batch.x))
-    if isinstance(batch, LabelledSequences) and batch.at_every_place and batch.y.is_floating_point():
+    if isinstance(batch, LabeledSequences) and batch.at_every_place and batch.y.is_floating_point():
         broken = replace(broken, y=torch.where(_spread(~_inside(batch), batch.y), math.nan, batch.y))
     changed = []
     if not torch.equal(_counted(_say(model, broken), batch), _counted(_say(model, batch), batch)):
@@ -86,7 +86,7 @@ def more_padding_changes_nothing(module: Any, batch: AnyBatch) -> Measured | Non
     model, batch = _asked(module, batch)
     batch = _ragged(batch)
     longer = replace(batch, x=_padded(batch.x))
-    if isinstance(longer, LabelledSequences) and longer.at_every_place:
+    if isinstance(longer, LabeledSequences) and longer.at_every_place:
         longer = replace(longer, y=_padded(longer.y))
     gap = distance(_counted(_say(model, longer), longer), _counted(_say(model, batch), batch))
     if hasattr(model, "loss"):
@@ -132,9 +132,9 @@ def parts_of_a_batch_add_up(module: Any, batch: AnyBatch) -> Measured | None:
 
 
 @law
-def loss_is_nats_per_symbol(module: Any, batch: AnyBatch) -> Measured | None:
-    """The loss is minus the log-probability of all sequences by the number of symbols that are foretold."""
-    if not (hasattr(module, "loss") and _gives_symbols(module, batch)):
+def loss_is_nats_per_token(module: Any, batch: AnyBatch) -> Measured | None:
+    """The loss is minus the log-probability of all sequences by the number of tokens that are predicted."""
+    if not (hasattr(module, "loss") and _gives_tokens(module, batch)):
         return None
     model, batch = _asked(module, batch)
     batch = _ragged(batch)
@@ -144,14 +144,14 @@ def loss_is_nats_per_symbol(module: Any, batch: AnyBatch) -> Measured | None:
     return (
         abs(loss - nats / batch.weight),
         TIGHT * (1 + abs(loss)),
-        (f"the loss is {loss:.6g}; {nats:.6g} nats for {batch.weight} symbols"),
+        (f"the loss is {loss:.6g}; {nats:.6g} nats for {batch.weight} tokens"),
     )
 
 
 @law
 def continuations_sum_to_one(module: Any, batch: AnyBatch) -> Measured | None:
-    """The probabilities of all that can follow a first symbol sum to 1."""
-    if not _gives_symbols(module, batch):
+    """The probabilities of all that can follow a first token sum to 1."""
+    if not _gives_tokens(module, batch):
         return None
     model, batch = _asked(stirred(module), batch)
     worst, seen = 0.0, 0
@@ -165,14 +165,14 @@ def continuations_sum_to_one(module: Any, batch: AnyBatch) -> Measured | None:
     return (
         worst,
         1e-6,
-        f"the probabilities of all {seen} continuations of {steps} symbols are off by {worst:.2g} from 1",
+        f"the probabilities of all {seen} continuations of {steps} tokens are off by {worst:.2g} from 1",
     )
 
 
 @law
-def generated_symbols_follow_the_probabilities(module: Any, batch: AnyBatch) -> Measured | None:
+def generated_tokens_follow_the_probabilities(module: Any, batch: AnyBatch) -> Measured | None:
     """What ``generate`` draws comes as often as ``log_prob`` says (chi-square)."""
-    if not (hasattr(module, "generate") and _gives_symbols(module, batch)):
+    if not (hasattr(module, "generate") and _gives_tokens(module, batch)):
         return None
     model, batch = _asked(stirred(module), batch)
     with torch.no_grad():
@@ -184,8 +184,8 @@ def generated_symbols_follow_the_probabilities(module: Any, batch: AnyBatch) -> 
 
 
 @law
-def generation_is_what_is_foretold(module: Any, batch: AnyBatch) -> Measured | None:
-    """At temperature 0 each generated symbol is the likeliest that ``forward`` gives for all that was read so far."""
+def generation_is_what_is_predicted(module: Any, batch: AnyBatch) -> Measured | None:
+    """At temperature 0 each generated token is the likeliest that ``forward`` gives for all that was read so far."""
     if not hasattr(module, "generate") or batch.x.is_floating_point():
         return None
     model, batch = _asked(stirred(module), batch)
@@ -198,7 +198,7 @@ def generation_is_what_is_foretold(module: Any, batch: AnyBatch) -> Measured | N
     return (
         worst,
         TIGHT * (1 + float(logits.abs().max())),
-        f"{steps} symbols; the lead of another is at most {worst:.2g}",
+        f"{steps} tokens; the lead of another is at most {worst:.2g}",
     )
 
 
@@ -209,17 +209,17 @@ LAWS = (
     more_padding_changes_nothing,
     sequences_do_not_mix,
     parts_of_a_batch_add_up,
-    loss_is_nats_per_symbol,
+    loss_is_nats_per_token,
     continuations_sum_to_one,
-    generated_symbols_follow_the_probabilities,
-    generation_is_what_is_foretold,
+    generated_tokens_follow_the_probabilities,
+    generation_is_what_is_predicted,
 )
 
 
 def check_sequence(module: nn.Module, batch: AnyBatch) -> list[Finding]:
     """What the laws of sequence models find in any module that reads sequences."""
-    symbols = batch.x.ndim == 2 and not batch.x.is_floating_point()
-    if not symbols and not (batch.x.ndim == 3 and batch.x.is_floating_point()):
+    tokens = batch.x.ndim == 2 and not batch.x.is_floating_point()
+    if not tokens and not (batch.x.ndim == 3 and batch.x.is_floating_point()):
         raise UsageError(
             f"sequences are whole numbers, (B, T), or real numbers, (B, T, features); "
             f"got {batch.x.dtype} of {tuple(batch.x.shape)}"
@@ -256,7 +256,7 @@ def _takes_lengths(module: Any, batch: AnyBatch) -> bool:
     return isinstance(module, nn.RNNBase) or hasattr(batch, "lengths")
 
 
-def _gives_symbols(module: Any, batch: AnyBatch) -> bool:
+def _gives_tokens(module: Any, batch: AnyBatch) -> bool:
     return hasattr(module, "log_prob") and isinstance(batch, Sequences)
 
 
@@ -284,7 +284,7 @@ def _poison(x: Tensor) -> Tensor:
 
 
 def _other(x: Tensor) -> Tensor:
-    """Another value at every place: of symbols, the next one that occurs."""
+    """Another value at every place: of tokens, the next one that occurs."""
     if x.is_floating_point():
         return x + 1
     known = x.unique()
@@ -310,7 +310,7 @@ def _cut(batch: Any, length: int) -> Any:
     shorter = {"x": batch.x[:, :length]}
     if hasattr(batch, "lengths"):
         shorter["lengths"] = batch.lengths.clamp_max(length)
-    if isinstance(batch, LabelledSequences) and batch.at_every_place:
+    if isinstance(batch, LabeledSequences) and batch.at_every_place:
         shorter["y"] = batch.y[:, :length]
     return replace(batch, **shorter)
 
@@ -333,11 +333,11 @@ def _gradients(model: Any, batch: Any) -> dict[str, Tensor]:
 
 
 def _affordable(vocab: int, most: int) -> int:
-    """Over how many symbols all continuations can be written out."""
+    """Over how many tokens all continuations can be written out."""
     return max(1, min(most, int(math.log(MOST) / math.log(vocab))))
 
 
 def _continuations(vocab: int, steps: int, begin: int) -> Tensor:
-    """Every row of ``steps`` symbols behind a first one."""
+    """Every row of ``steps`` tokens behind a first one."""
     every = torch.cartesian_prod(*[torch.arange(vocab)] * steps).reshape(-1, steps)
     return torch.cat([torch.full((len(every), 1), begin), every], 1)

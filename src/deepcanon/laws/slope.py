@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from deepcanon.laws.finding import Measured
+from deepcanon.laws.outcome import Measured
 from deepcanon.laws.probe import seeded
 
 STEP = 1e-6

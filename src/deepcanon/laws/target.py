@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import AnyBatch, Batch, Labelled, UsageError
+from deepcanon.core import AnyBatch, Batch, Labeled, UsageError
 from deepcanon.laws.probe import seeded
 
 Target = tuple[nn.Module, AnyBatch | None]
@@ -58,7 +58,7 @@ def target_of(thing: Any, name: str = "") -> Target:
     return target_of(made, name) if isinstance(made, tuple | list) else (_module(made, name), None)
 
 
-def invented_batch(module: nn.Module) -> Labelled:
+def invented_batch(module: nn.Module) -> Labeled:
     """Random examples of every class for a classifier, their size read off its first layer."""
     faults: list[str] = []
     for x in _candidates(module):
@@ -72,7 +72,7 @@ def invented_batch(module: nn.Module) -> Labelled:
             faults.insert(len(faults) if isinstance(error, RuntimeError) else 0, f"{fault} (given {tuple(x.shape)})")
             continue
         if isinstance(output, Tensor) and output.ndim == 2:
-            return Labelled(x, torch.arange(ROWS) % output.shape[1])
+            return Labeled(x, torch.arange(ROWS) % output.shape[1])
         found = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
         faults.insert(0, f"gave {found} where logits, (examples, classes), are needed (given {tuple(x.shape)})")
     problem = (
@@ -81,7 +81,7 @@ def invented_batch(module: nn.Module) -> Labelled:
         else f"what {type(module).__name__} takes cannot be read off its first layer;"
     )
     raise UsageError(
-        f"{problem} give the class an example() that returns (module, Labelled(x, y)), or name a function that does"
+        f"{problem} give the class an example() that returns (module, Labeled(x, y)), or name a function that does"
     )
 
 
@@ -131,5 +131,5 @@ def _batch(thing: Any, name: str) -> AnyBatch | None:
     if isinstance(thing, Tensor):
         return Batch(thing)
     if isinstance(thing, tuple | list) and len(thing) == 2 and all(isinstance(part, Tensor) for part in thing):
-        return Labelled(*thing)
+        return Labeled(*thing)
     raise UsageError(f"{name} gave a {type(thing).__name__} where examples are needed: a Batch, x, or (x, y)")

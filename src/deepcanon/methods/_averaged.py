@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import How, Labelled, Model, Terms, UsageError, verbs
+from deepcanon.core import How, Labeled, Model, Terms, UsageError, methods_of
+from deepcanon.core.checks import one_of
 from deepcanon.methods._layers import classes_of
 from deepcanon.methods._method import Method
-from deepcanon.nn.checks import one_of
 
 
-class Averaged(Method[Labelled]):
+class Averaged(Method[Labeled]):
     """Its answer is the mean over networks: of probabilities where there are classes, else of the targets.
 
     Held-out examples are measured by that answer, in the loss, too. With one network it is the wrapped model.
@@ -22,7 +22,7 @@ class Averaged(Method[Labelled]):
 
     def __init__(self, model: Model[Any]) -> None:
         super().__init__(model)
-        if "predict" not in verbs(model):
+        if "predict" not in methods_of(model):
             raise UsageError(f"{self.name()} averages answers; {model.name()} has no predict")
 
     @property
@@ -54,18 +54,18 @@ class Averaged(Method[Labelled]):
         """How far the networks disagree: the standard deviation of their answers, in the shape of the mean."""
         return self.answers(*inputs).std(0, correction=0)
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         if self.training or not self.averages:
             return self.training_loss(batch)
         mean = self.predict(*batch.inputs, how="mean")
         return {"mse": _square(mean, batch)} if classes_of(self.model) is None else {"nll": _surprise(mean, batch)}
 
-    def training_loss(self, batch: Labelled) -> Terms:
-        """What is minimised in training, here the wrapped model's own loss."""
+    def training_loss(self, batch: Labeled) -> Terms:
+        """What is minimized in training, here the wrapped model's own loss."""
         return self.model.loss(batch)
 
     @torch.no_grad()
-    def metrics(self, batch: Labelled) -> Terms:
+    def metrics(self, batch: Labeled) -> Terms:
         """Those of the mean answer, and ``spread``, the mean standard deviation of the networks' answers."""
         if not self.averages:
             return self.model.metrics(batch)
@@ -77,10 +77,10 @@ class Averaged(Method[Labelled]):
         return {"accuracy": right.to(mean.dtype).mean(), "nll": _surprise(mean, batch), "spread": spread}
 
 
-def _square(mean: Tensor, batch: Labelled) -> Tensor:
+def _square(mean: Tensor, batch: Labeled) -> Tensor:
     return (mean - batch.y).square().sum(-1).mean()
 
 
-def _surprise(mean: Tensor, batch: Labelled) -> Tensor:
+def _surprise(mean: Tensor, batch: Labeled) -> Tensor:
     chances = mean.gather(-1, batch.y.unsqueeze(-1)).clamp_min(torch.finfo(mean.dtype).tiny)
     return -chances.log().mean()

@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from deepcanon.core import AnyBatch, Descend, Evidence, Model, Support, Terms, UsageError, verbs
+from deepcanon.core import AnyBatch, Descend, LikelihoodKind, Model, Support, Terms, UsageError, methods_of
 from deepcanon.core.turn import B
 
 
 class Method(Model[B]):
-    """A model around a model: it has the verbs that the wrapped one has, or that it defines itself, and no others.
+    """A model around a model: it has the methods that the wrapped one has, or that it defines itself, and no others.
 
-    Recipe, kind of batch, support, evidence and metrics are the wrapped model's, too, where the method has none of its
+    Recipe, kind of batch, support, likelihood kind and metrics are the wrapped model's, too, where the method has none of its
     own.
     """
 
@@ -25,14 +25,16 @@ class Method(Model[B]):
         super().__init__()
         self.model = model
         own = type(self)
-        passed = [verb for verb in (*verbs(model), "gallery") if hasattr(model, verb) and not hasattr(own, verb)]
+        passed = [
+            method for method in (*methods_of(model), "gallery") if hasattr(model, method) and not hasattr(own, method)
+        ]
         if own.recipe is Model.recipe:
             passed.append("recipe")
-        if own.eats() is AnyBatch:
-            passed.append("eats")
+        if own.batch_type() is AnyBatch:
+            passed.append("batch_type")
         if model.forward.__name__ == "_forward_unimplemented":
             passed.append("forward")  # who asks whether there is a map gets the wrapped model's answer
-        # Into the instance, not by __getattr__: protocols look verbs up without it.
+        # Into the instance, not by __getattr__: protocols look methods up without it.
         self.__dict__.update({name: getattr(model, name) for name in (*passed, "surrogate")})
 
     def forward(self, *inputs: Tensor) -> Any:
@@ -49,8 +51,8 @@ class Method(Model[B]):
         return self.model.support
 
     @property
-    def evidence(self) -> Evidence:
-        found: Evidence = self.model.evidence  # type: ignore[assignment]
+    def likelihood_kind(self) -> LikelihoodKind:
+        found: LikelihoodKind = self.model.likelihood_kind  # type: ignore[assignment]
         return found
 
     def unwrapped(self) -> Model[Any]:

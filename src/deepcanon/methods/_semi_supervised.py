@@ -1,4 +1,4 @@
-"""What methods share that learn a classifier from a few labelled and many unlabelled examples."""
+"""What methods share that learn a classifier from a few labeled and many unlabeled examples."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from deepcanon.core import Descend, Labelled, Model, SemiBatch, Terms, Turn, UsageError, verbs
+from deepcanon.core import Descend, Labeled, Model, SemiBatch, Terms, Turn, UsageError, methods_of
+from deepcanon.core.precision import full
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods._method import Method
-from deepcanon.nn.precision import full
 
 
 class SemiSupervised(Method[SemiBatch]):
-    """The wrapped classifier's own loss on the labelled examples, and a term on the unlabelled ones.
+    """The wrapped classifier's own loss on the labeled examples, and a term on the unlabeled ones.
 
-    The wrapped model gives logits, (B, classes), by its ``forward``. In training its labelled examples are perturbed,
-    too, as ``see`` says. Where no unlabelled example can count, none is looked at and nothing is drawn for it.
+    The wrapped model gives logits, (B, classes), by its ``forward``. In training its labeled examples are perturbed,
+    too, as ``see`` says. Where no unlabeled example can count, none is looked at and nothing is drawn for it.
     """
 
     supervised: ClassVar[Mapping[str, Any]]
-    """Arguments with which it learns from the labelled examples alone, perturbed as strongly as the others are."""
+    """Arguments with which it learns from the labeled examples alone, perturbed as strongly as the others are."""
 
     def __init__(self, model: Model[Any], weight: float, see: Callable[[Tensor], Tensor] | None) -> None:
         super().__init__(model)
-        if "predict" not in verbs(model):
+        if "predict" not in methods_of(model):
             raise UsageError(f"{self.name()} wraps a classifier; {model.name()} has no predict")
         if weight < 0:
             raise UsageError(f"weight must be 0 or more (got {weight:g})")
@@ -43,22 +43,22 @@ class SemiSupervised(Method[SemiBatch]):
             )
         return [replace(turns[0], loss=self.loss)]
 
-    def loss(self, batch: Labelled) -> Terms:
-        seen = batch if self.see is None or not self.training else Labelled(self.see(batch.x), batch.y)
+    def loss(self, batch: Labeled) -> Terms:
+        seen = batch if self.see is None or not self.training else Labeled(self.see(batch.x), batch.y)
         terms = dict(self.model.loss(seen))
-        if isinstance(batch, SemiBatch) and self.weight > 0 and self.heeds_unlabelled:
-            name, value = self.unlabelled_term(batch.unlabelled)
+        if isinstance(batch, SemiBatch) and self.weight > 0 and self.heeds_unlabeled:
+            name, value = self.unlabeled_term(batch.unlabeled)
             terms[name] = self.weight * value
         return terms
 
     @property
-    def heeds_unlabelled(self) -> bool:
-        """Whether an unlabelled example can count at all."""
+    def heeds_unlabeled(self) -> bool:
+        """Whether an unlabeled example can count at all."""
         return True
 
     @abstractmethod
-    def unlabelled_term(self, x: Tensor) -> tuple[str, Tensor]:
-        """The name of the term and its mean over the unlabelled examples, before it is weighted."""
+    def unlabeled_term(self, x: Tensor) -> tuple[str, Tensor]:
+        """The name of the term and its mean over the unlabeled examples, before it is weighted."""
 
     def logits(self, x: Tensor) -> Tensor:
         """The wrapped model's logits, (B, classes)."""

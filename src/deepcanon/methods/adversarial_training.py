@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 from torch import Tensor
 
-from deepcanon.core import Labelled, Model, Terms, Turn, UsageError, verbs
+from deepcanon.core import Labeled, Model, Terms, Turn, UsageError, methods_of
+from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods._method import Method, descents
-from deepcanon.nn.checks import at_least, one_of
 
 
-class AdversarialTraining(Method[Labelled]):
+class AdversarialTraining(Method[Labeled]):
     r"""A classifier or regression that also learns from the worst examples near those that it is given.
 
     .. math:: \alpha\, \ell(x, y) + (1 - \alpha)\, \ell(x + \delta, y), \qquad
@@ -57,7 +57,7 @@ class AdversarialTraining(Method[Labelled]):
         high: float | None = None,
     ) -> None:
         super().__init__(model)
-        if "predict" not in verbs(model):
+        if "predict" not in methods_of(model):
             raise UsageError(f"adversarial_training wraps a model that answers; {model.name()} has no predict")
         one_of(("fgsm", "pgd"), attack=attack)
         at_least(1, iterations=iterations)
@@ -71,17 +71,17 @@ class AdversarialTraining(Method[Labelled]):
         self.low, self.high = low, high
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         model, batch = ToyClassifier.example()
         return cls(model), batch
 
-    def turns(self) -> Sequence[Turn[Labelled]]:
+    def turns(self) -> Sequence[Turn[Labeled]]:
         return [replace(turn, loss=partial(self._mixed, turn.loss)) for turn in descents(self.model, self.name())]
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return self._mixed(self.model.loss, batch)
 
-    def metrics(self, batch: Labelled) -> Terms:
+    def metrics(self, batch: Labeled) -> Terms:
         """The wrapped model's, and of classes the accuracy on attacked examples."""
         found = self.model.metrics(batch)
         if self.epsilon == 0 or batch.y.is_floating_point():
@@ -89,7 +89,7 @@ class AdversarialTraining(Method[Labelled]):
         said = self.model.predict(*self.attacked(batch).inputs)  # type: ignore[operator]
         return {**found, "robust_accuracy": (said == batch.y).float().mean()}
 
-    def attacked(self, batch: Labelled) -> Labelled:
+    def attacked(self, batch: Labeled) -> Labeled:
         """The examples, each changed by at most ``epsilon`` in any input so that the wrapped model is misled."""
         if self.epsilon == 0:
             return batch
@@ -103,20 +103,20 @@ class AdversarialTraining(Method[Labelled]):
                 changed = self._moved(changed, batch.x, 2.5 * self.epsilon / self.iterations)
             return changed
 
-    def _mixed(self, loss: Callable[[Labelled], Terms], batch: Labelled) -> Terms:
+    def _mixed(self, loss: Callable[[Labeled], Terms], batch: Labeled) -> Terms:
         if self.epsilon == 0 or not self.training:
             return loss(batch)
         worst = sum(loss(self.attacked(batch)).values(), start=torch.zeros((), device=batch.x.device))
         known = {name: self.clean * value for name, value in loss(batch).items()} if self.clean > 0 else {}
         return {**known, "adversarial": (1 - self.clean) * worst}
 
-    def _moved(self, batch: Labelled, centre: Tensor, length: float) -> Labelled:
-        """One step uphill on the loss, by the sign of its slope, and back into the box around the centre."""
+    def _moved(self, batch: Labeled, center: Tensor, length: float) -> Labeled:
+        """One step uphill on the loss, by the sign of its slope, and back into the box around the center."""
         x = batch.x.detach().requires_grad_()
         terms = self.model.loss(replace(batch, x=x))
         (slope,) = torch.autograd.grad(sum(terms.values(), start=torch.zeros((), device=x.device)), x)
         step = x.detach() + length * slope.sign()
-        return replace(batch, x=self._inside(centre + (step - centre).clamp(-self.epsilon, self.epsilon)))
+        return replace(batch, x=self._inside(center + (step - center).clamp(-self.epsilon, self.epsilon)))
 
     def _inside(self, x: Tensor) -> Tensor:
         """``x`` within the values that an input may have."""

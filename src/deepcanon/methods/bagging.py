@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import How, Labelled, Model, Terms, Turn, UsageError
+from deepcanon.augment.counters import GOLDEN, mixed, unit
+from deepcanon.core import How, Labeled, Model, Terms, Turn, UsageError
+from deepcanon.core.checks import at_least
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods._averaged import Averaged
 from deepcanon.methods._layers import built_like, classes_of
 from deepcanon.methods._method import descents
-from deepcanon.nn.checks import at_least
-from deepcanon.nn.counters import GOLDEN, mixed, unit
 
 
 class Bagging(Averaged):
@@ -53,7 +53,7 @@ class Bagging(Averaged):
         self.others = nn.ModuleList(built_like(model) for _ in range(members - 1))
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         model, batch = ToyClassifier.example()
         return cls(model, members=3), batch
 
@@ -79,7 +79,7 @@ class Bagging(Averaged):
         for member in self.members:
             member.prepare(data)
 
-    def turns(self) -> Sequence[Turn[Labelled]]:
+    def turns(self) -> Sequence[Turn[Labeled]]:
         """The turns of each member, on its own bootstrap sample."""
         return [
             replace(
@@ -89,7 +89,7 @@ class Bagging(Averaged):
             for turn in descents(member, self.name())
         ]
 
-    def training_loss(self, batch: Labelled) -> Terms:
+    def training_loss(self, batch: Labeled) -> Terms:
         """The mean over the members of their losses on their bootstrap samples."""
         losses = [self._sampled(i, member.loss, batch) for i, member in enumerate(self.members)]
         return {name: torch.stack([terms[name] for terms in losses]).mean() for name in losses[0]}
@@ -106,12 +106,12 @@ class Bagging(Averaged):
         """The members together: no single model answers as they do."""
         return self
 
-    def _sampled(self, member: int, loss: Callable[[Labelled], Terms], batch: Labelled) -> Terms:
+    def _sampled(self, member: int, loss: Callable[[Labeled], Terms], batch: Labeled) -> Terms:
         """The loss on what of the batch is in the member's bootstrap sample, as often as it is in there."""
         if not self.bootstrap or not self.training:
             return loss(batch)
-        if not isinstance(batch, Labelled):
-            raise UsageError(f"a bootstrap sample is one of labelled examples; of {batch.words} set bootstrap to false")
+        if not isinstance(batch, Labeled):
+            raise UsageError(f"a bootstrap sample is one of labeled examples; of {batch.noun} set bootstrap to false")
         if batch.x.is_meta:  # a sample follows from values, which there are none of
             return loss(batch)
         times = occurrences(batch.x, member)

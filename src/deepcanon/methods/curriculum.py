@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 from torch import Tensor
 
-from deepcanon.core import Labelled, Model, Terms, Turn, UsageError, at_rest, verbs
+from deepcanon.core import Labeled, Model, Terms, Turn, UsageError, eval_mode, methods_of
+from deepcanon.core.checks import one_of
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods._method import Method, descents
-from deepcanon.nn.checks import one_of
 
 
-class Curriculum(Method[Labelled]):
+class Curriculum(Method[Labeled]):
     r"""A model that begins with the easiest examples of each batch and gets to see all of them in time.
 
     .. math:: \ell_t = \frac{\sum_i \mathbb 1[d_i \le q_t]\, \ell(x_i, y_i)}{\sum_i \mathbb 1[d_i \le q_t]},
@@ -54,7 +54,7 @@ class Curriculum(Method[Labelled]):
     ) -> None:
         super().__init__(model)
         one_of(("surprise", "size", "uniform"), difficulty=difficulty)
-        if difficulty == "surprise" and "predict" not in verbs(model):
+        if difficulty == "surprise" and "predict" not in methods_of(model):
             raise UsageError(f"how badly an example is answered is not known: {model.name()} has no predict")
         for name, share in (("begin", begin), ("until", until)):
             if not 0 < share <= 1:
@@ -62,14 +62,14 @@ class Curriculum(Method[Labelled]):
         self.difficulty, self.begin, self.until = difficulty, begin, until
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         model, batch = ToyClassifier.example()
         return cls(model), batch
 
-    def turns(self) -> Sequence[Turn[Labelled]]:
+    def turns(self) -> Sequence[Turn[Labeled]]:
         return [replace(turn, loss=partial(self._on_the_easy, turn.loss)) for turn in descents(self.model, self.name())]
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return self._on_the_easy(self.model.loss, batch)
 
     def share(self) -> float:
@@ -77,26 +77,26 @@ class Curriculum(Method[Labelled]):
         return min(1.0, self.begin + (1 - self.begin) * self.progress / self.until)
 
     @torch.no_grad()
-    def hardness(self, batch: Labelled) -> Tensor:
+    def hardness(self, batch: Labeled) -> Tensor:
         """How hard each example is, (B,)."""
         if self.difficulty == "uniform":
             return torch.zeros(len(batch), device=batch.x.device)
         if self.difficulty == "size":
             norms: Tensor = torch.linalg.vector_norm(batch.x.flatten(1), dim=1)
             return norms
-        with at_rest(self.model):
+        with eval_mode(self.model):
             mean: Tensor = self.model.predict(*batch.inputs, how="mean")  # type: ignore[operator]
         if batch.y.is_floating_point():
             return (mean - batch.y).square().flatten(1).sum(1)
         return -mean.gather(-1, batch.y.unsqueeze(-1)).squeeze(-1)  # in the order of minus the logarithm
 
-    def _on_the_easy(self, loss: Callable[[Labelled], Terms], batch: Labelled) -> Terms:
+    def _on_the_easy(self, loss: Callable[[Labeled], Terms], batch: Labeled) -> Terms:
         """The loss on the easiest of the batch."""
         count = math.ceil(self.share() * len(batch))
         if not self.training or self.difficulty == "uniform" or count == len(batch):
             return loss(batch)
-        if not isinstance(batch, Labelled) or batch.y.ndim > 2:
-            raise UsageError(f"a curriculum is one of examples with a label each; there are {batch.words}")
+        if not isinstance(batch, Labeled) or batch.y.ndim > 2:
+            raise UsageError(f"a curriculum is one of examples with a label each; there are {batch.noun}")
         hardness = self.hardness(batch)
         easy = hardness <= hardness.kthvalue(count).values
         return loss(batch.select(easy.nonzero().squeeze(1)))

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from deepcanon.core import Labelled, Model, SemiBatch, Terms, UsageError
+from deepcanon.augment.perturbations import strongly, weakly
+from deepcanon.core import Labeled, Model, SemiBatch, Terms, UsageError
+from deepcanon.core.checks import one_of
 from deepcanon.methods._semi_supervised import SemiSupervised, toy_example
-from deepcanon.nn.checks import one_of
-from deepcanon.nn.perturb import strongly, weakly
 
 
 class FixMatch(SemiSupervised):
-    r"""A classifier that also learns from its own confident answers to unlabelled examples.
+    r"""A classifier that also learns from its own confident answers to unlabeled examples.
 
     With :math:`\alpha` a weak and :math:`\mathcal A` a strong perturbation of an example, :math:`q_u = p(y \mid
     \alpha(u))` and :math:`\hat y_u = \arg\max q_u`, the loss is
@@ -25,27 +25,27 @@ class FixMatch(SemiSupervised):
     .. math:: -\frac1B \sum_x \log p(y_x \mid \alpha(x))
               - \frac\lambda B \sum_u \mathbb 1[\max q_u \ge \tau] \log p(\hat y_u \mid \mathcal A(u))
 
-    No gradient flows through :math:`q`. A batch holds as many labelled as unlabelled examples; labelled ones, of which
+    No gradient flows through :math:`q`. A batch holds as many labeled as unlabeled examples; labeled ones, of which
     there are few, come again and again.
 
     References:
-        | FixMatch: Simplifying Semi-Supervised Learning with Consistency and Confidence (Sohn et al., 2020),
+        | FixMatch: Simplifying Semi-Supervised Learning with PiModel and Confidence (Sohn et al., 2020),
           https://arxiv.org/abs/2001.07685
 
     Arguments:
         model: The classifier, whose forward gives logits.
-        weight: The weight :math:`\lambda` of the unlabelled examples; at 0 they are not looked at.
+        weight: The weight :math:`\lambda` of the unlabeled examples; at 0 they are not looked at.
         threshold: The confidence :math:`\tau` from which an answer counts; above 1 none does.
         weak: The strength of the weak perturbation: of images, the largest shift in parts of their side; of other
             examples, the standard deviation of Gaussian noise.
         strong: The strength of the strong perturbation: of images, the side of the square that is cut out in parts of
             theirs, the change of contrast, and four times the shift; of others, the standard deviation of the noise.
         flip: Whether images may be mirrored.
-        labelled: How labelled examples are perturbed in training.
+        labeled: How labeled examples are perturbed in training.
     """
 
-    null: ClassVar[Mapping[str, Any]] = {"weight": 0.0, "labelled": "none"}
-    supervised: ClassVar[Mapping[str, Any]] = {"weight": 0.0, "labelled": "strong"}
+    null: ClassVar[Mapping[str, Any]] = {"weight": 0.0, "labeled": "none"}
+    supervised: ClassVar[Mapping[str, Any]] = {"weight": 0.0, "labeled": "strong"}
 
     def __init__(
         self,
@@ -55,13 +55,13 @@ class FixMatch(SemiSupervised):
         weak: float = 0.1,
         strong: float = 0.5,
         flip: bool = False,
-        labelled: Literal["none", "weak", "strong"] = "weak",
+        labeled: Literal["none", "weak", "strong"] = "weak",
     ) -> None:
         if min(weak, strong) < 0:
             raise UsageError(f"a strength must be 0 or more (got weak={weak:g}, strong={strong:g})")
-        one_of(("none", "weak", "strong"), labelled=labelled)
+        one_of(("none", "weak", "strong"), labeled=labeled)
         weaken, change = partial(weakly, strength=weak, flip=flip), partial(strongly, strength=strong, flip=flip)
-        super().__init__(model, weight, {"none": None, "weak": weaken, "strong": change}[labelled])
+        super().__init__(model, weight, {"none": None, "weak": weaken, "strong": change}[labeled])
         self.threshold = threshold
         self.weak, self.strong = weaken, change
 
@@ -71,16 +71,16 @@ class FixMatch(SemiSupervised):
         return cls(model, threshold=0.6), batch
 
     @property
-    def heeds_unlabelled(self) -> bool:
+    def heeds_unlabeled(self) -> bool:
         return self.threshold <= 1
 
-    def unlabelled_term(self, x: Tensor) -> tuple[str, Tensor]:
+    def unlabeled_term(self, x: Tensor) -> tuple[str, Tensor]:
         with torch.no_grad():
             confidence, label = self.logits(self.weak(x)).softmax(-1).max(-1)
         surprise = cross_entropy(self.logits(self.strong(x)), label, reduction="none")
         return "pseudo_labels", (surprise * (confidence >= self.threshold)).mean()
 
-    def metrics(self, batch: Labelled) -> Terms:
+    def metrics(self, batch: Labeled) -> Terms:
         """The wrapped model's, and the share of answers that are confident enough to be learned from."""
         sure = self.model.predict(*batch.inputs, how="mean").max(-1).values >= self.threshold  # type: ignore[operator]
         return {**self.model.metrics(batch), "confident": sure.float().mean()}

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from deepcanon.core import Descend, Model, Terms, Turn, UsageError
+from deepcanon.core.checks import at_least
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.core.turn import B
 from deepcanon.methods._method import Method
-from deepcanon.nn.checks import at_least
 
 
 class LoRA(Method[B]):
@@ -88,7 +88,7 @@ class LoRA(Method[B]):
         for name in self.adapted:
             layer = plain.get_submodule(name)
             weight = _weight(layer).detach().clone()
-            # By hand: torch's own removal takes the parametrisation from the class, which copies share.
+            # By hand: torch's own removal takes the parametrization from the class, which copies share.
             layer.__class__ = parametrize.type_before_parametrizations(layer)
             del layer.parametrizations
             layer.weight = nn.Parameter(weight)

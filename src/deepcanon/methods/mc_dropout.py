@@ -10,11 +10,11 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import dropout as drop
 
-from deepcanon.core import How, Labelled, Model, UsageError, at_rest
+from deepcanon.core import How, Labeled, Model, UsageError, eval_mode
+from deepcanon.core.checks import at_least
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods._averaged import Averaged
 from deepcanon.methods._layers import later_layers
-from deepcanon.nn.checks import at_least
 
 BY_CHANNEL = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 
@@ -62,7 +62,7 @@ class MCDropout(Averaged):
             raise UsageError(f"{model.name()} drops nothing; give mc_dropout a dropout above 0")
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         model, batch = ToyClassifier.example()
         return cls(model, samples=8), batch
 
@@ -85,7 +85,7 @@ class MCDropout(Averaged):
         """Inside, every pass of the wrapped model drops by the next masks, which are the same ones every time."""
         self.masks = torch.Generator().manual_seed(0)
         try:
-            with at_rest(self.model):
+            with eval_mode(self.model):
                 yield
         finally:
             self.masks = None

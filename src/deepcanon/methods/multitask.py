@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from deepcanon.core import Labelled, Model, Terms, Turn, UsageError, verbs
+from deepcanon.core import Labeled, Model, Terms, Turn, UsageError, methods_of
+from deepcanon.core.checks import at_least, flat
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods._layers import classes_of, weight_layers
 from deepcanon.methods._method import Method, descents
-from deepcanon.nn.checks import at_least, flat
 
 
-class Multitask(Method[Labelled]):
+class Multitask(Method[Labeled]):
     r"""A model whose hidden representation is also made to serve other tasks, which have linear heads of their own.
 
     .. math:: \ell(f(x), y) + w_r \frac1D \lVert V \phi(x) + c - x \rVert^2
@@ -56,7 +56,7 @@ class Multitask(Method[Labelled]):
         for name, weight in (("reconstruction", reconstruction), ("grouping", grouping)):
             if weight < 0:
                 raise UsageError(f"{name} must be 0 or more (got {weight:g})")
-        if "predict" not in verbs(model):
+        if "predict" not in methods_of(model):
             raise UsageError(f"multitask wraps a model that answers; {model.name()} has no predict")
         *_, head = weight_layers(model).values() or (None,)
         if not isinstance(head, nn.Linear):
@@ -77,11 +77,11 @@ class Multitask(Method[Labelled]):
         head.register_forward_pre_hook(self._listen)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         model, batch = ToyClassifier.example()
         return cls(model, features=2, groups=(0, 1)), batch
 
-    def turns(self) -> Sequence[Turn[Labelled]]:
+    def turns(self) -> Sequence[Turn[Labeled]]:
         """The wrapped model's turns, which now train the further heads, too."""
         return [
             replace(
@@ -92,10 +92,10 @@ class Multitask(Method[Labelled]):
             for turn in descents(self.model, self.name())
         ]
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return self._with_tasks(self.model.loss, batch)
 
-    def _with_tasks(self, loss: Callable[[Labelled], Terms], batch: Labelled) -> Terms:
+    def _with_tasks(self, loss: Callable[[Labeled], Terms], batch: Labeled) -> Terms:
         """The model's own loss and the weighted ones of the other tasks, out of one pass through the body."""
         if not self.heads:
             return loss(batch)

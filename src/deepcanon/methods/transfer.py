@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Literal, Self
 
 from torch import nn
 
-from deepcanon.core import Labelled, Model, Terms, Turn, UsageError, verbs
+from deepcanon.core import Labeled, Model, Terms, Turn, UsageError, methods_of
+from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods._layers import weight_layers
 from deepcanon.methods._method import Method, descents
-from deepcanon.nn.checks import at_least, one_of
 
 
-class Transfer(Method[Labelled]):
+class Transfer(Method[Labeled]):
     r"""A trained model whose last layer is replaced by a new one, which learns alone or together with the rest.
 
     .. math:: f(x) = W\, \phi_\theta(x) + b, \qquad \theta \text{ from another task}, \quad W, b \text{ new}
@@ -44,7 +44,7 @@ class Transfer(Method[Labelled]):
         head: Literal["new", "kept"] = "new",
     ) -> None:
         super().__init__(model)
-        if "predict" not in verbs(model):
+        if "predict" not in methods_of(model):
             raise UsageError(f"transfer wraps a model that answers; {model.name()} has no predict")
         one_of(("frozen", "tuned"), body=body)
         one_of(("new", "kept"), head=head)
@@ -66,7 +66,7 @@ class Transfer(Method[Labelled]):
                 parameter.requires_grad_(True)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         model, batch = ToyClassifier.example()
         return cls(model), batch
 
@@ -81,14 +81,14 @@ class Transfer(Method[Labelled]):
             self.model.eval()
         return self
 
-    def turns(self) -> Sequence[Turn[Labelled]]:
+    def turns(self) -> Sequence[Turn[Labeled]]:
         """The wrapped model's turns on what is not frozen."""
         return [
             replace(turn, parameters=[parameter for parameter in turn.parameters if parameter.requires_grad])
             for turn in descents(self.model, self.name())
         ]
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return self.model.loss(batch)
 
     def _replace_head(self, old: nn.Linear, classes: int | None) -> None:

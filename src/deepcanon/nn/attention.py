@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention
 
 from deepcanon.core import UsageError
-from deepcanon.nn.checks import at_least
+from deepcanon.core.checks import at_least
 
 
 def attention(

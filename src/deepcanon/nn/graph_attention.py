@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deepcanon.core import DataError, Graph
-from deepcanon.nn.checks import at_least
+from deepcanon.core.checks import at_least
 
 
 class GraphAttention(nn.Module):
-    r"""A mean over the neighbours and the vertex itself whose weights depend on what both ends of an edge are.
+    r"""A mean over the neighbors and the node itself whose weights depend on what both ends of an edge are.
 
     .. math:: y_v = \sum_{u \to v} \alpha_{vu} W x_u + b, \qquad
               \alpha_{vu} = \operatorname{softmax}_u \operatorname{LeakyReLU}(a_s^\top W x_u + a_t^\top W x_v)
@@ -40,8 +40,8 @@ class GraphAttention(nn.Module):
     def forward(self, x: Tensor, graph: Graph | Tensor) -> Tensor:
         """New features, (nodes, heads * out_features)."""
         if x.shape[1] != self.in_features:
-            raise DataError(f"the layer takes {self.in_features} features per vertex, got {x.shape[1]}")
-        edges = Graph.of(graph, len(x)).operator("gcn", x.dtype)  # for its places alone: a loop at every vertex
+            raise DataError(f"the layer takes {self.in_features} features per node, got {x.shape[1]}")
+        edges = Graph.of(graph, len(x)).operator("gcn", x.dtype)  # for its places alone: a loop at every node
         h = F.linear(x, self.weight).unflatten(1, (self.heads, -1))  # (nodes, heads, out_features)
         from_source, to_target = ((h * vector).sum(-1) for vector in (self.source, self.target))  # (nodes, heads)
         rows, columns = edges.pattern.rows.long(), edges.pattern.columns.long()
@@ -69,10 +69,10 @@ def largest_in_rows(values: Tensor, rows: Tensor, count: int) -> Tensor:
     return values.new_zeros(count, values.shape[1]).scatter_reduce(0, places, values, "amax", include_self=False)
 
 
-def neighbour_max(x: Tensor, graph: Graph | Tensor) -> Tensor:
-    """The largest value of every feature among a vertex's neighbours, and 0 for a vertex without any.
+def neighbor_max(x: Tensor, graph: Graph | Tensor) -> Tensor:
+    """The largest value of every feature among a node's neighbors, and 0 for a node without any.
 
-    >>> neighbour_max(torch.tensor([[1.0], [5.0], [3.0]]), torch.tensor([[1, 2], [0, 0]]))
+    >>> neighbor_max(torch.tensor([[1.0], [5.0], [3.0]]), torch.tensor([[1, 2], [0, 0]]))
     tensor([[5.],
             [0.],
             [0.]])

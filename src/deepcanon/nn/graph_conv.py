@@ -1,4 +1,4 @@
-"""The graph convolution: features mixed over neighbours and over channels."""
+"""The graph convolution: features mixed over neighbors and over channels."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deepcanon.core import DataError, Graph, Operator, Sparse
-from deepcanon.nn.checks import at_least, one_of
+from deepcanon.core.checks import at_least, one_of
 
 
 class GraphConv(nn.Module):
-    r"""A linear map of every vertex's features, and of these a sum over its neighbours.
+    r"""A linear map of every node's features, and of these a sum over its neighbors.
 
     .. math:: Y = P X W^\top + b
 
@@ -40,8 +40,8 @@ class GraphConv(nn.Module):
         """New features, (nodes, out_features)."""
         nodes, features = x.shape
         if features != self.in_features:
-            raise DataError(f"the layer takes {self.in_features} features per vertex, got {features}")
-        kind = torch.promote_types(x.dtype, torch.float32)  # sums over neighbours keep their digits
+            raise DataError(f"the layer takes {self.in_features} features per node, got {features}")
+        kind = torch.promote_types(x.dtype, torch.float32)  # sums over neighbors keep their digits
         mix = Graph.of(graph, nodes).operator(self.operator, kind)
         if isinstance(x, Sparse):
             return mix @ (x @ self.weight.T) + self.bias

@@ -1,4 +1,4 @@
-"""LSTM layers: torch's own, quick also for one symbol, and variants that torch lacks."""
+"""LSTM layers: torch's own, quick also for one token, and variants that torch lacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ State = tuple[Tensor, Tensor]
 class LSTMLayers(nn.LSTM):
     """``torch.nn.LSTM``, of which a single step without gradients goes layer by layer.
 
-    The fused kernels of torch arrange all weights anew at every call, which for one symbol costs more than the step.
+    The fused kernels of torch arrange all weights anew at every call, which for one token costs more than the step.
     """
 
     def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""Where a symbol stands, as numbers that attention can use."""
+"""Where a token stands, as numbers that attention can use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import UsageError
-from deepcanon.nn.checks import at_least
+from deepcanon.core.checks import at_least
 
 SLOWEST = 10_000.0
 """The wave lengths rise from 2 pi to this many times 2 pi."""

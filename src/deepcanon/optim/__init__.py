@@ -2,8 +2,8 @@
 
 from deepcanon.optim.amsgrad import AMSGrad
 from deepcanon.optim.batch_sizes import batch_size_schedule
+from deepcanon.optim.by_name import default_lr, optimizer, optimizer_classes
 from deepcanon.optim.momentum import Momentum
-from deepcanon.optim.optimizers import default_lr, optimizer, optimizers
 from deepcanon.optim.schedules import schedule
 
-__all__ = ["AMSGrad", "Momentum", "batch_size_schedule", "default_lr", "optimizer", "optimizers", "schedule"]
+__all__ = ["AMSGrad", "Momentum", "batch_size_schedule", "default_lr", "optimizer", "optimizer_classes", "schedule"]

@@ -5,7 +5,7 @@ from deepcanon.pictures.filters import filter_grid, responses
 from deepcanon.pictures.images import image_grid, image_grids, rows
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.points import decision_map, latent_map, scatter, truth_plot
-from deepcanon.pictures.run import draw_run
+from deepcanon.pictures.run_pictures import draw_run
 from deepcanon.pictures.style import save
 
 __all__ = [

@@ -16,8 +16,8 @@ MOST_LAYERS, MOST_HEADS = 6, 6
 VISIBLE = {" ": "·", "\n": "↵", "\t": "⇥"}
 
 
-def attention_heads(maps: Tensor, symbols: Sequence[str], title: str = "") -> Figure:
-    """A map for every head of every layer, from weights (layers, heads, T, T): each row of it is a symbol that looks.
+def attention_heads(maps: Tensor, tokens: Sequence[str], title: str = "") -> Figure:
+    """A map for every head of every layer, from weights (layers, heads, T, T): each row of it is a token that looks.
 
     Shades are roots of the weights, so that a head which looks at many places is not white.
     """
@@ -29,7 +29,7 @@ def attention_heads(maps: Tensor, symbols: Sequence[str], title: str = "") -> Fi
     side = max(2.0, 0.105 * length)
     figure = new_figure(columns * side + 0.9, len(shown) * side + 0.9, title)
     grid = figure.subplots(len(shown), columns, squeeze=False)
-    names = [VISIBLE.get(symbol, symbol) for symbol in symbols]
+    names = [VISIBLE.get(token, token) for token in tokens]
     size = min(7.0, 72 * side / length * 0.85)
     image = None
     for row, layer in enumerate(shown):
@@ -47,8 +47,8 @@ def attention_heads(maps: Tensor, symbols: Sequence[str], title: str = "") -> Fi
             axes.tick_params(length=0, labelsize=size, pad=1, labelcolor=MUTED)
             turned = max(map(len, names)) > 2
             axes.tick_params(axis="x", labelrotation=90 if turned else 0)
-    figure.supxlabel("the symbol that is looked at", fontsize=8, color=MUTED)
-    figure.supylabel("the symbol that looks, from top to bottom", fontsize=8, color=MUTED)
+    figure.supxlabel("the token that is looked at", fontsize=8, color=MUTED)
+    figure.supylabel("the token that looks, from top to bottom", fontsize=8, color=MUTED)
     if image is not None:
         bar = figure.colorbar(
             image,

@@ -8,14 +8,14 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from deepcanon.pictures.style import INK, MUTED, PALETTE, colours, dress, legend, new_figure
+from deepcanon.pictures.style import INK, MUTED, PALETTE, colors, dress, legend, new_figure
 
 SHOWN = 24
 """More layers are not shown: the largest updates are."""
 
 
 def share_bars(shares: Mapping[str, float], title: str = "") -> Figure:
-    """Shares from 0 to 1 by name, the last of them, which is what it is about, in colour."""
+    """Shares from 0 to 1 by name, the last of them, which is what it is about, in color."""
     figure = new_figure(6.4, 0.42 * len(shares) + 1.2)
     axes = figure.add_subplot()
     shades = [*([MUTED] * (len(shares) - 1)), PALETTE[0]]
@@ -40,7 +40,7 @@ def update_norms(updates: Mapping[str, tuple[Tensor, Tensor]], title: str = "") 
     names = [name for name in updates if name in largest]
     figure = new_figure(9.6, max(3.2, 0.3 * len(names) + 1.6), title)
     left, right = figure.subplots(1, 2)
-    shades = colours(len(names))
+    shades = colors(len(names))
     left.barh(names, [sizes[name] for name in names], color=shades, height=0.62)
     left.invert_yaxis()
     dress(left, "size of the update", "‖update‖ / ‖weight‖")

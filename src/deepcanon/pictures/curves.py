@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
-from deepcanon.pictures.style import INK, MUTED, PALETTE, colours, dress, legend, new_figure
+from deepcanon.pictures.style import INK, MUTED, PALETTE, colors, dress, legend, new_figure
 
 Record = Mapping[str, Any]
 Series = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -57,10 +57,10 @@ def curves(history: Sequence[Record], title: str = "", unit: str = "nats per exa
 
 
 def _draw_loss(axes: Axes, shown: Mapping[str, Series], valid: Mapping[str, Series], unit: str) -> None:
-    for (name, series), colour in zip(shown.items(), _term_colours(shown), strict=True):
-        _draw_noisy(axes, series, colour, "sum of the terms" if name == "loss" and len(shown) > 1 else name)
+    for (name, series), color in zip(shown.items(), _term_colors(shown), strict=True):
+        _draw_noisy(axes, series, color, "sum of the terms" if name == "loss" and len(shown) > 1 else name)
         if name in valid:
-            axes.plot(*valid[name], f"--{_dot(valid[name])}", color=colour, linewidth=1, markersize=2.5)
+            axes.plot(*valid[name], f"--{_dot(valid[name])}", color=color, linewidth=1, markersize=2.5)
     if shown.keys() & valid.keys():
         axes.plot([], [], "--o", color=MUTED, linewidth=1, markersize=2.5, label="validation")
     dress(axes, "Loss", "step", unit)
@@ -100,19 +100,19 @@ def _draw_norm(axes: Axes, series: Series) -> None:
     _scale(axes, series)
 
 
-def _draw_noisy(axes: Axes, series: Series, colour: str, label: str) -> None:
+def _draw_noisy(axes: Axes, series: Series, color: str, label: str) -> None:
     """The raw values pale, and their smoothed course above them."""
     at, values = series
     if len(at) < 3:
-        axes.plot(at, values, "o", color=colour, label=label)
+        axes.plot(at, values, "o", color=color, label=label)
         return
     thin = max(1, len(at) // RAW_POINTS)
-    axes.plot(at[::thin], values[::thin], color=colour, alpha=0.22, linewidth=0.8)
-    axes.plot(at[::thin], smooth(values)[::thin], color=colour, linewidth=1.8, label=label)
+    axes.plot(at[::thin], values[::thin], color=color, alpha=0.22, linewidth=0.8)
+    axes.plot(at[::thin], smooth(values)[::thin], color=color, linewidth=1.8, label=label)
 
 
 def smooth(values: NDArray[np.float64], window: int | None = None) -> NDArray[np.float64]:
-    """The centred running mean over a window of an odd number of values, of which the ends see only one side.
+    """The centered running mean over a window of an odd number of values, of which the ends see only one side.
 
     >>> smooth(np.array([0.0, 3.0, 0.0, 3.0]), window=3).tolist()
     [1.5, 1.0, 2.0, 1.5]
@@ -161,6 +161,6 @@ def _title(name: str) -> str:
     return words.upper() if len(words) <= 3 else words[:1].upper() + words[1:]
 
 
-def _term_colours(terms: Mapping[str, Series]) -> list[str]:
-    plain = iter(colours(len(terms)))
+def _term_colors(terms: Mapping[str, Series]) -> list[str]:
+    plain = iter(colors(len(terms)))
     return [INK if name == "loss" else next(plain) for name in terms]

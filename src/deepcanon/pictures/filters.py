@@ -19,7 +19,7 @@ TINY = torch.finfo(torch.float32).tiny
 
 
 def filter_grid(filters: Tensor, title: str = "") -> Figure:
-    """Filters, (count, channels, height, width), each stretched to its own largest weight; zero is mid-grey."""
+    """Filters, (count, channels, height, width), each stretched to its own largest weight; zero is mid-gray."""
     larger = math.ceil(SIDE / max(filters.shape[-2:]))
     scaled = _stretched(filters.detach().cpu().float())
     scaled = scaled.repeat_interleave(larger, -2).repeat_interleave(larger, -1)

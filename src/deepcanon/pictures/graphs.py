@@ -1,4 +1,4 @@
-"""Graphs whose vertices are coloured by class: as they are beside as they were said to be."""
+"""Graphs whose nodes are colored by class: as they are beside as they were said to be."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 
 from deepcanon.core import Graph
-from deepcanon.pictures.style import INK, MUTED, colours, dress, new_figure
+from deepcanon.pictures.style import INK, MUTED, colors, dress, new_figure
 
 MOST_LAID_OUT = 300
 """Larger graphs take too long to lay out, and would show nothing but a ball of wool."""
@@ -33,11 +33,11 @@ def class_graph(
     part: str = "test",
     title: str = "",
 ) -> Figure:
-    """The graph twice: coloured by the true classes and by those that were said, with what was said wrongly ringed.
+    """The graph twice: colored by the true classes and by those that were said, with what was said wrongly ringed.
 
-    ``shares`` are the probabilities of the classes, (nodes, classes); ``told`` are the vertices whose class was given
+    ``shares`` are the probabilities of the classes, (nodes, classes); ``told`` are the nodes whose class was given
     in training and ``counted`` those of the ``part`` that is judged. A small graph is laid out by its edges. Of a
-    larger one every vertex stands between the corners of a polygon, one for each class, nearer to those that were
+    larger one every node stands between the corners of a polygon, one for each class, nearer to those that were
     said to be more probable.
     """
     true, shares, told, counted = (t.detach().cpu() for t in (true, shares, told, counted))
@@ -53,7 +53,7 @@ def class_graph(
     ):
         axes = figure.add_subplot(1, 2, place)
         _edges(axes, graph, places)
-        _vertices(axes, places, classes, told, len(names), 70.0 if laid_out else 9.0)
+        _nodes(axes, places, classes, told, len(names), 70.0 if laid_out else 9.0)
         ring = places[wrong]
         axes.scatter(
             ring[:, 0], ring[:, 1], s=190.0 if laid_out else 26.0, facecolors="none", edgecolors=INK,
@@ -72,7 +72,7 @@ def class_graph(
 
 
 def layout(graph: Graph) -> Tensor:
-    """Places in the plane where neighbours are near each other, (nodes, 2); the same ones whenever it is asked."""
+    """Places in the plane where neighbors are near each other, (nodes, 2); the same ones whenever it is asked."""
     import networkx
 
     drawn: Any = networkx.Graph()
@@ -82,7 +82,7 @@ def layout(graph: Graph) -> Tensor:
         found = networkx.kamada_kawai_layout(drawn)
     else:
         found = networkx.spring_layout(drawn, seed=0, k=2 / math.sqrt(graph.nodes), iterations=200)
-    places = torch.tensor([list(map(float, found[vertex])) for vertex in range(graph.nodes)], dtype=torch.float64)
+    places = torch.tensor([list(map(float, found[node])) for node in range(graph.nodes)], dtype=torch.float64)
     places = places - places.mean(0)
     _, axes = torch.linalg.eigh(places.T @ places)
     lying_down: Tensor = places @ axes.flip(1)  # a page is wider than high
@@ -92,7 +92,7 @@ def layout(graph: Graph) -> Tensor:
 def between_corners(shares: Tensor) -> Tensor:
     """The mean of the corners of a regular polygon, weighed by the probabilities of their classes, (nodes, 2).
 
-    Between two corners is but a line: there the vertices stand beside each other in their order.
+    Between two corners is but a line: there the nodes stand beside each other in their order.
 
     >>> between_corners(torch.tensor([[1.0, 0.0, 0.0, 0.0]])).round(decimals=3)
     tensor([[0., 1.]], dtype=torch.float64)
@@ -118,30 +118,28 @@ def _edges(axes: Axes, graph: Graph, places: Tensor) -> None:
     )
 
 
-def _vertices(axes: Axes, places: Tensor, classes: Tensor, told: Tensor, count: int, size: float) -> None:
-    for colour, c in zip(colours(count), range(count), strict=True):
+def _nodes(axes: Axes, places: Tensor, classes: Tensor, told: Tensor, count: int, size: float) -> None:
+    for color, c in zip(colors(count), range(count), strict=True):
         for marker, some in (("o", ~told), ("s", told)):
             x, y = places[(classes == c) & some].T
             axes.scatter(
-                x, y, s=size * (1.6 if marker == "s" else 1.0), marker=marker, color=colour,
+                x, y, s=size * (1.6 if marker == "s" else 1.0), marker=marker, color=color,
                 edgecolors="white", linewidths=0.6 if size > 20 else 0.2, zorder=3 if marker == "s" else 2,
             )  # fmt: skip
 
 
 def _corners(axes: Axes, names: Sequence[str]) -> None:
-    for name, (x, y), colour in zip(names, (1.12 * _polygon(len(names))).tolist(), colours(len(names)), strict=True):
+    for name, (x, y), color in zip(names, (1.12 * _polygon(len(names))).tolist(), colors(len(names)), strict=True):
         side = "center" if abs(x) < 0.1 else "left" if x > 0 else "right"
-        axes.annotate(
-            name.replace(" ", "\n"), (x, y), ha=side, va="center", fontsize=8, fontweight="bold", color=colour
-        )
+        axes.annotate(name.replace(" ", "\n"), (x, y), ha=side, va="center", fontsize=8, fontweight="bold", color=color)
     axes.set_xlim(-1.5, 1.5)
     axes.set_ylim(-1.1, 1.2)
 
 
 def _legend(names: Sequence[str]) -> list[Line2D]:
     dots = [
-        Line2D([], [], marker="o", linestyle="", color=colour, label=name)
-        for name, colour in zip(names, colours(len(names)), strict=True)
+        Line2D([], [], marker="o", linestyle="", color=color, label=name)
+        for name, color in zip(names, colors(len(names)), strict=True)
     ]
     told = Line2D([], [], marker="s", linestyle="", color=MUTED, label=TOLD)
     ring = Line2D([], [], marker="o", linestyle="", color=INK, markerfacecolor="none", markersize=9, label=WRONG)

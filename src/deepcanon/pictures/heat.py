@@ -23,28 +23,28 @@ def heat_over(
 ) -> Figure:
     """Images, (B, channels, height, width), in a first row, and below it a row for each named map, (B, h, w).
 
-    Maps are enlarged to the images. Each is stretched to its own largest value; one without any is left grey, with the
+    Maps are enlarged to the images. Each is stretched to its own largest value; one without any is left gray, with the
     word "empty" on it.
     """
     if any(len(map_) != len(images) for map_ in maps.values()):
         raise UsageError("there must be one map for every image")
     images = images.detach().cpu().float()
     low, high = images.aminmax()
-    grey = ((images - low) / (high - low).clamp_min(torch.finfo(torch.float32).tiny)).mean(1)  # (B, height, width)
+    gray = ((images - low) / (high - low).clamp_min(torch.finfo(torch.float32).tiny)).mean(1)  # (B, height, width)
     columns, side = len(images), 1.15
     figure = new_figure(side * columns + 1.4, side * (len(maps) + 1) + 0.75 + 0.25 * bool(note), title)
     grid = figure.subplots(len(maps) + 1, columns, squeeze=False)
     for column in range(columns):
-        grid[0, column].imshow(grey[column].numpy(), cmap="gray", vmin=0, vmax=1)
+        grid[0, column].imshow(gray[column].numpy(), cmap="gray", vmin=0, vmax=1)
         if captions:
             grid[0, column].set_title(captions[column], fontsize=7.5, color=INK, pad=4)
         for row, map_ in enumerate(maps.values(), start=1):
             axes, one = grid[row, column], map_[column].detach().cpu().float().clamp_min(0)
             largest = float(one.max())
             if largest > 0:
-                axes.imshow(_overlay(grey[column], one / largest).numpy())
+                axes.imshow(_overlay(gray[column], one / largest).numpy())
             else:
-                axes.imshow(grey[column].numpy() * 0.5 + 0.5, cmap="gray", vmin=0, vmax=1)
+                axes.imshow(gray[column].numpy() * 0.5 + 0.5, cmap="gray", vmin=0, vmax=1)
                 axes.text(0.5, 0.5, "empty", ha="center", va="center", transform=axes.transAxes, fontsize=8, color=INK)
     for axes in grid.flat:
         axes.set_xticks([])
@@ -58,8 +58,8 @@ def heat_over(
     return figure
 
 
-def _overlay(grey: Tensor, share: Tensor) -> Tensor:
-    """The image in grey with the colours of heat laid over it, (height, width, 3)."""
-    larger = F.interpolate(share[None, None], grey.shape, mode="bilinear", align_corners=False)[0, 0]
-    colour = torch.from_numpy(HEAT(larger.numpy())[..., :3]).float()
-    return PALE * grey.unsqueeze(-1) + (1 - PALE) * colour
+def _overlay(gray: Tensor, share: Tensor) -> Tensor:
+    """The image in gray with the colors of heat laid over it, (height, width, 3)."""
+    larger = F.interpolate(share[None, None], gray.shape, mode="bilinear", align_corners=False)[0, 0]
+    color = torch.from_numpy(HEAT(larger.numpy())[..., :3]).float()
+    return PALE * gray.unsqueeze(-1) + (1 - PALE) * color

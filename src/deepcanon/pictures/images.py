@@ -100,7 +100,7 @@ def _show(axes: Axes, canvas: NDArray[np.float32]) -> None:
 
 def _canvas(x: Tensor, shape: Sequence[int], columns: int, limits: Limits) -> NDArray[np.float32]:
     """All images on one pale sheet, (height, width, 3), so that white images have borders too."""
-    images = _coloured(x, shape, limits)
+    images = _colored(x, shape, limits)
     count, height, width, _ = images.shape
     gap = max(1, round(0.08 * height))
     lines = math.ceil(count / columns)
@@ -112,8 +112,8 @@ def _canvas(x: Tensor, shape: Sequence[int], columns: int, limits: Limits) -> ND
     return sheet
 
 
-def _coloured(x: Tensor, shape: Sequence[int], limits: Limits) -> NDArray[np.float32]:
-    """Values in [0, 1] with three channels last, (B, height, width, 3); other channels than three become grey."""
+def _colored(x: Tensor, shape: Sequence[int], limits: Limits) -> NDArray[np.float32]:
+    """Values in [0, 1] with three channels last, (B, height, width, 3); other channels than three become gray."""
     if len(shape) not in (2, 3):
         raise UsageError(f"an image has the shape (height, width) or (channels, height, width), got {tuple(shape)}")
     low, high = limits

@@ -12,22 +12,22 @@ from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from deepcanon.core import UsageError
-from deepcanon.pictures.style import INK, MUTED, PALETTE, colours, dress, legend, new_figure
+from deepcanon.pictures.style import INK, MUTED, PALETTE, colors, dress, legend, new_figure
 
 RESOLUTION = 240
 
 
 def scatter(points: Mapping[str, Tensor], title: str = "") -> Figure:
-    """Named clouds of 2-D points side by side on the same axes; the first one stands grey behind the others."""
+    """Named clouds of 2-D points side by side on the same axes; the first one stands gray behind the others."""
     clouds = {name: _plane(x) for name, x in points.items()}
     first, *_ = clouds.values()
     low, high = _window(first)
     figure = new_figure(3.8 * len(clouds), 3.6 * _slimness(low, high) + 1.1, title)
-    for place, ((name, x), colour) in enumerate(zip(clouds.items(), colours(len(clouds)), strict=True), start=1):
+    for place, ((name, x), color) in enumerate(zip(clouds.items(), colors(len(clouds)), strict=True), start=1):
         axes = figure.add_subplot(1, len(clouds), place)
         if place > 1:
             axes.scatter(first[:, 0], first[:, 1], s=4, color=MUTED, alpha=0.18, linewidths=0)
-        axes.scatter(x[:, 0], x[:, 1], s=5, color=colour, alpha=0.55, linewidths=0)
+        axes.scatter(x[:, 0], x[:, 1], s=5, color=color, alpha=0.55, linewidths=0)
         outside = float(((x < low) | (x > high)).any(1).double().mean())
         note = f" ({outside:.0%} outside)" if outside >= 0.005 else ""
         dress(axes, f"{name}: {len(x)} examples{note}", "feature 1", "feature 2")
@@ -38,7 +38,7 @@ def scatter(points: Mapping[str, Tensor], title: str = "") -> Figure:
 def decision_map(
     predict: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, labels: Sequence[str] = (), title: str = ""
 ) -> Figure:
-    """Where a classifier of 2-D points says what: colours are classes, paler where ``predict`` is less sure.
+    """Where a classifier of 2-D points says what: colors are classes, paler where ``predict`` is less sure.
 
     ``predict`` gives the probabilities of the classes, (B, classes).
     """
@@ -56,26 +56,26 @@ def decision_map(
 
 def decision_maps(
     predictors: Mapping[str, Callable[[Tensor], Tensor]],
-    unlabelled: Tensor,
+    unlabeled: Tensor,
     x: Tensor,
     y: Tensor,
     labels: Sequence[str] = (),
     title: str = "",
 ) -> Figure:
-    """Decisions of several classifiers side by side, with their few labelled points large among the unlabelled ones."""
-    points, known, classes = _plane(unlabelled), _plane(x), y.detach().cpu()
+    """Decisions of several classifiers side by side, with their few labeled points large among the unlabeled ones."""
+    points, known, classes = _plane(unlabeled), _plane(x), y.detach().cpu()
     low, high = _window(points)
     across = min(2, len(predictors))
     down = -(-len(predictors) // across)
     figure = new_figure(4.6 * across, (4.2 * _slimness(low, high) + 0.7) * down + 0.4, title)
     for place, (name, predict) in enumerate(predictors.items(), start=1):
         axes = figure.add_subplot(down, across, place)
-        _draw_regions(axes, predict, unlabelled, low, high)
+        _draw_regions(axes, predict, unlabeled, low, high)
         axes.scatter(points[:, 0], points[:, 1], s=1.5, color=INK, alpha=0.25, linewidths=0)
         names = _names(classes, labels)
-        for c, (label, colour) in enumerate(zip(names, colours(len(names)), strict=True)):
+        for c, (label, color) in enumerate(zip(names, colors(len(names)), strict=True)):
             spots = known[classes == c]
-            axes.scatter(spots[:, 0], spots[:, 1], s=90, color=colour, edgecolors="white", linewidths=1.6, label=label)
+            axes.scatter(spots[:, 0], spots[:, 1], s=90, color=color, edgecolors="white", linewidths=1.6, label=label)
         dress(axes, name, grid=False)
         _frame(axes, low, high)
         if place == 1:
@@ -84,11 +84,11 @@ def decision_maps(
 
 
 def _draw_regions(axes: Axes, predict: Callable[[Tensor], Tensor], like: Tensor, low: Tensor, high: Tensor) -> None:
-    """Colour the window from ``low`` to ``high`` by what ``predict`` says there of examples shaped ``like`` these."""
+    """Color the window from ``low`` to ``high`` by what ``predict`` says there of examples shaped ``like`` these."""
     across, down = (torch.linspace(float(low[i]), float(high[i]), RESOLUTION) for i in (0, 1))
     grid = torch.cartesian_prod(down, across).flip(1).to(like)  # row by row, as pictures are
     shares = predict(grid.reshape(-1, *like.shape[1:])).detach().cpu().float()
-    shades = torch.tensor([to_rgb(colour) for colour in colours(shares.shape[1])])
+    shades = torch.tensor([to_rgb(color) for color in colors(shares.shape[1])])
     likeliest = shares.argmax(1)
     chance = 1 / shares.shape[1]
     sure = ((shares.max(1).values - chance) / (1 - chance)).clamp(0, 1).unsqueeze(1)
@@ -107,19 +107,19 @@ def _draw_regions(axes: Axes, predict: Callable[[Tensor], Tensor], like: Tensor,
 
 
 def latent_map(z: Tensor, y: Tensor, labels: Sequence[str] = (), title: str = "") -> Figure:
-    """Codes coloured by class, on their two main axes where there are more than two; each class is named in place."""
+    """Codes colored by class, on their two main axes where there are more than two; each class is named in place."""
     codes, axes_names = principal_plane(z)
     figure = new_figure(5.8, 5.2)
     axes = figure.add_subplot()
     classes = y.detach().cpu()
     _classes(axes, codes, classes, labels, size=9)
     names = _names(classes, labels)
-    for c, colour in enumerate(colours(len(names))):
+    for c, color in enumerate(colors(len(names))):
         if (classes == c).any():
             x, y = codes[classes == c].median(0).values.tolist()
             axes.annotate(
                 names[c], (x, y), ha="center", va="center", fontsize=13, zorder=5,
-                fontweight="bold", color=colour, path_effects=[withStroke(linewidth=4, foreground="white")],
+                fontweight="bold", color=color, path_effects=[withStroke(linewidth=4, foreground="white")],
             )  # fmt: skip
     dress(axes, title, *axes_names)
     return figure
@@ -173,20 +173,20 @@ def principal_plane(z: Tensor) -> tuple[Tensor, tuple[str, str]]:
         raise UsageError(f"a map of codes needs at least two dimensions, got {codes.shape[1]}")
     if codes.shape[1] == 2:
         return codes, ("latent 1", "latent 2")
-    centred = codes - codes.mean(0)
-    _, widths, directions = torch.linalg.svd(centred, full_matrices=False)
+    centered = codes - codes.mean(0)
+    _, widths, directions = torch.linalg.svd(centered, full_matrices=False)
     largest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
     directions = directions * largest.sign()  # a component has no sign of its own; this one never flips
     shares = (widths.square() / widths.square().sum().clamp_min(torch.finfo(torch.float64).tiny)).tolist()
     first, second = (f"component {i + 1} ({shares[i]:.0%} of the variance)" for i in (0, 1))
-    return centred @ directions[:2].T, (first, second)
+    return centered @ directions[:2].T, (first, second)
 
 
 def _classes(axes: Axes, points: Tensor, classes: Tensor, labels: Sequence[str], size: float) -> None:
     names = _names(classes, labels)
-    for c, (name, colour) in enumerate(zip(names, colours(len(names)), strict=True)):
+    for c, (name, color) in enumerate(zip(names, colors(len(names)), strict=True)):
         x, y = points[classes == c].T
-        axes.scatter(x, y, s=size, color=colour, alpha=0.85, linewidths=0.3, edgecolors="white", label=name)
+        axes.scatter(x, y, s=size, color=color, alpha=0.85, linewidths=0.3, edgecolors="white", label=name)
 
 
 def _names(classes: Tensor, labels: Sequence[str]) -> list[str]:

@@ -1,8 +1,7 @@
-"""How every picture looks: one palette that colour-blind eyes can tell apart, quiet axes, files written whole."""
+"""How every picture looks: one palette that color-blind eyes can tell apart, quiet axes, files written whole."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from matplotlib import colormaps
@@ -12,12 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
 from deepcanon.core import UsageError
+from deepcanon.core.finding import save_figure
 
 INK = "#1f2933"
 MUTED = "#66727f"
 LINE = "#dde2e7"
 
-# Okabe and Ito's colours without their yellow, which is too pale on white, then three of Tol's muted scheme.
+# Okabe and Ito's colors without their yellow, which is too pale on white, then three of Tol's muted scheme.
 PALETTE = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#332288", "#882255", "#999933", "#444444",
 )  # fmt: skip
@@ -54,10 +54,10 @@ def legend(axes: Axes) -> Legend:
     return axes.legend(fontsize=8, labelcolor=INK, handlelength=1.6, edgecolor="none", framealpha=0.75)
 
 
-def colours(count: int) -> list[str]:
-    """As many colours as there are things to tell apart; the palette first, then an even scale.
+def colors(count: int) -> list[str]:
+    """As many colors as there are things to tell apart; the palette first, then an even scale.
 
-    >>> colours(2)
+    >>> colors(2)
     ['#0072B2', '#D55E00']
     """
     if count <= len(PALETTE):
@@ -73,11 +73,5 @@ def save(figure: Figure, path: Path | str) -> Path:
     if kind not in FORMATS:
         raise UsageError(f"a picture is written as {', '.join(FORMATS)}; {path.name!r} ends in none of them")
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        figure.savefig(beside, format=kind)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-        figure.clear()
+    save_figure(figure, path)
     return path

@@ -1,4 +1,4 @@
-"""Text with the probability that a model gave each of its symbols: what it foretold, and what took it by surprise."""
+"""Text with the probability that a model gave each of its tokens: what it predicted, and what took it by surprise."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from deepcanon.core.roles import Generates
 from deepcanon.pictures.style import INK, LINE, MUTED, new_figure
 
 SURPRISE = LinearSegmentedColormap.from_list("surprise", ["#e2711d", "#f2a968", "#fbe3cc", "#ffffff"])
-"""From symbols that the model held to be impossible to those that it was sure of."""
+"""From tokens that the model held to be impossible to those that it was sure of."""
 
-WIDTH = 72  # symbols in a line
+WIDTH = 72  # tokens in a line
 SIZE = 9.0  # of the letters, in points
 ADVANCE, LEADING = 0.62 * SIZE / 72, 1.6 * SIZE / 72  # from letter to letter and from line to line, in inches
 MARGIN, HEADING = 0.2, 0.34
@@ -31,20 +31,20 @@ STEPS = 500
 
 @dataclass(frozen=True)
 class Passage:
-    """Rows of symbols with the probability of each, NaN where a symbol was given; ``broken`` at ends of lines."""
+    """Rows of tokens with the probability of each, NaN where a token was given; ``broken`` at ends of lines."""
 
     rows: Sequence[tuple[Sequence[str], Sequence[float]]]
     broken: bool = False
 
     def lines(self) -> list[list[tuple[str, float]]]:
-        """The letters, with the probabilities of their symbols, in lines that are not too long."""
+        """The letters, with the probabilities of their tokens, in lines that are not too long."""
         return [line for row in self.rows for line in self._wrapped(*row)]
 
-    def _wrapped(self, symbols: Sequence[str], shares: Sequence[float]) -> Iterator[list[tuple[str, float]]]:
+    def _wrapped(self, tokens: Sequence[str], shares: Sequence[float]) -> Iterator[list[tuple[str, float]]]:
         line: list[tuple[str, float]] = []
         ended = False
-        for symbol, share in zip(symbols, shares, strict=True):
-            for letter in symbol:
+        for token, share in zip(tokens, shares, strict=True):
+            for letter in token:
                 if len(line) == WIDTH or (ended and letter != "\n"):  # empty lines take no place
                     yield line
                     line = []
@@ -55,7 +55,7 @@ class Passage:
 
 
 def text_probabilities(passages: Mapping[str, Passage], title: str = "") -> Figure:
-    """Passages of text one below the other, each letter on a ground that says how probable its symbol was."""
+    """Passages of text one below the other, each letter on a ground that says how probable its token was."""
     lines = {name: passage.lines() for name, passage in passages.items()}
     tall = sum(HEADING + len(each) * LEADING for each in lines.values()) + 0.9
     wide = WIDTH * ADVANCE + 2 * MARGIN
@@ -81,7 +81,7 @@ def text_probabilities(passages: Mapping[str, Passage], title: str = "") -> Figu
     bar.set_ticks([0, 0.25, 0.5, 0.75, 1])
     bar.ax.tick_params(labelsize=7, labelcolor=MUTED, color=LINE, length=2, pad=1)
     bar.outline.set_edgecolor(LINE)
-    words = "probability by what stands before it; grey: given"
+    words = "probability by what stands before it; gray: given"
     figure.text((MARGIN + 2.35) / wide, 0.28 / tall, words, fontsize=8, color=MUTED)
     return figure
 
@@ -91,33 +91,33 @@ def text_picture(
     read: Callable[[Tensor], Tensor],
     x: Tensor,
     lengths: Tensor,
-    symbols: Sequence[str],
+    tokens: Sequence[str],
     title: str,
     part: str,
     generator: torch.Generator,
 ) -> Figure:
-    """Held-out sequences as the model foretells them, and a text that it makes itself.
+    """Held-out sequences as the model predicts them, and a text that it makes itself.
 
-    ``read`` gives the logits of what follows each symbol, (B, T, vocab).
+    ``read`` gives the logits of what follows each token, (B, T, vocab).
     """
-    held_out = _foretold(read, x, lengths)
+    held_out = _predicted(read, x, lengths)
     prompt = x[:1, : min(PROMPT, int(lengths[0]))]
     made = model.generate(prompt, STEPS, generator=generator)
-    drawn = _foretold(read, made, torch.full_like(made[:, 0], made.shape[1]))
+    drawn = _predicted(read, made, torch.full_like(made[:, 0], made.shape[1]))
     drawn[:, : prompt.shape[1]] = torch.nan
-    gap = "" if any(" " in symbol for symbol in symbols) else " "  # words come without what is between them
-    names = [symbol + gap for symbol in symbols]
+    gap = "" if any(" " in token for token in tokens) else " "  # words come without what is between them
+    names = [token + gap for token in tokens]
     passages = {
-        f"{part} sequences: {_nats(held_out):.2f} nats per symbol": _passage(x, lengths, held_out, names),
-        f"drawn from the model: {_nats(drawn):.2f} nats per symbol": _passage(
+        f"{part} sequences: {_nats(held_out):.2f} nats per token": _passage(x, lengths, held_out, names),
+        f"drawn from the model: {_nats(drawn):.2f} nats per token": _passage(
             made, torch.tensor([made.shape[1]]), drawn, names, broken=True
         ),
     }
     return text_probabilities(passages, title)
 
 
-def _foretold(read: Callable[[Tensor], Tensor], x: Tensor, lengths: Tensor) -> Tensor:
-    """The probability of each symbol, (B, T); NaN for the first of a row and behind its end."""
+def _predicted(read: Callable[[Tensor], Tensor], x: Tensor, lengths: Tensor) -> Tensor:
+    """The probability of each token, (B, T); NaN for the first of a row and behind its end."""
     shares = read(x).softmax(-1)[:, :-1].gather(2, x[:, 1:, None]).squeeze(2)
     shares = torch.cat([torch.full_like(shares[:, :1], torch.nan), shares], 1)
     inside = torch.arange(x.shape[1], device=x.device) < lengths.unsqueeze(1)
@@ -126,7 +126,7 @@ def _foretold(read: Callable[[Tensor], Tensor], x: Tensor, lengths: Tensor) -> T
 
 def _passage(x: Tensor, lengths: Tensor, shares: Tensor, names: Sequence[str], broken: bool = False) -> Passage:
     rows = [
-        ([names[symbol] for symbol in row[:length]], share[:length])
+        ([names[token] for token in row[:length]], share[:length])
         for row, share, length in zip(x.tolist(), shares.tolist(), lengths.tolist(), strict=True)
     ]
     return Passage(rows, broken)

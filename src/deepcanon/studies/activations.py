@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from deepcanon.core import Model
+from deepcanon.core.checks import at_least
+from deepcanon.core.finding import Finding
 from deepcanon.data import load_data
-from deepcanon.insight.signal_propagation import signals
+from deepcanon.insights.signal_propagation import signals
 from deepcanon.nn.activations import Activation, activation_layer
-from deepcanon.nn.checks import at_least
-from deepcanon.pictures.finding import Finding
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
-from deepcanon.studies.learning_curves import learning_curve
+from deepcanon.studies._helpers.learning_curves import learning_curve
 from deepcanon.train import evaluate
 
 NAMES: tuple[Activation, ...] = tuple(name for name in get_args(Activation) if name != "softmax")
@@ -36,7 +36,7 @@ def activations(
     data: str = "digits",
     depth: int = 5,
     width: int = 64,
-    initialise: str = "xavier_normal",
+    initialize: str = "xavier_normal",
     lr: float = 0.05,
     epochs: int = 15,
     seed: int = 0,
@@ -63,7 +63,7 @@ def activations(
         data: The data set by name; its examples have classes.
         depth: The number of hidden layers.
         width: The units of each hidden layer.
-        initialise: The initialisation by name, the same for all.
+        initialize: The initialization by name, the same for all.
         lr: The learning rate of stochastic gradient descent, the same for all.
         epochs: How often the training goes through the data.
         seed: What the random numbers begin with.
@@ -77,7 +77,7 @@ def activations(
             torch.manual_seed(seed)
             model = mlp(
                 features=loaded.sizes["features"], classes=loaded.sizes["classes"], hidden=(width,) * depth,
-                activation=name, initialise=initialise,
+                activation=name, initialize=initialize,
             )  # fmt: skip
         gradients = [layer.gradient for layer in signals(model, some, seed=seed).layers]
         curve = learning_curve(model, loaded, optimizer="sgd", lr=lr, epochs=epochs, seed=seed)
@@ -144,11 +144,11 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
         _portrait(axes, name, result)
     legend(portraits[0]).set_loc("lower right")
     learning, gradient = figure.add_subplot(grid[4, :2]), figure.add_subplot(grid[4, 2:])
-    for name, colour in zip(COMPARED, PALETTE, strict=False):
+    for name, color in zip(COMPARED, PALETTE, strict=False):
         result = results[name]
-        learning.plot(result["steps"], result["losses"], color=colour, label=name)
+        learning.plot(result["steps"], result["losses"], color=color, label=name)
         layers = range(1, len(result["backward"]) + 1)
-        gradient.plot(layers, result["backward"], "-o", color=colour, markersize=4, label=name)
+        gradient.plot(layers, result["backward"], "-o", color=color, markersize=4, label=name)
     dress(learning, "Learning", "step", "training loss in nats")
     gradient.set_yscale("log")
     dress(gradient, "Gradients before training", "layer", "mean square E[(∂L/∂z)²]")

@@ -13,15 +13,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Generator
 
-from deepcanon.core import Labelled, Model, UsageError
+from deepcanon.core import Labeled, Model, UsageError
+from deepcanon.core.checks import at_least
+from deepcanon.core.finding import Finding
 from deepcanon.data import Dataset, load_data
-from deepcanon.insight.objective import Objective
-from deepcanon.insight.spectrum import hessian_product, lanczos
-from deepcanon.nn.checks import at_least
-from deepcanon.pictures.finding import Finding
-from deepcanon.pictures.style import INK, MUTED, PALETTE, colours, dress, legend, new_figure
+from deepcanon.insights._engines.objective import Objective
+from deepcanon.insights._engines.spectrum import hessian_product, lanczos
+from deepcanon.pictures.style import INK, MUTED, PALETTE, colors, dress, legend, new_figure
 from deepcanon.train import Trainer, fit
-from deepcanon.train.evaluate import evaluate
+from deepcanon.train.evaluation import evaluate
 from deepcanon.train.observers import Observer
 from deepcanon.train.randomness import kept, seed_from, seed_torch
 
@@ -91,7 +91,7 @@ def batch_growth(
     at_least(2, factor=factor, seeds=seeds)
     if not 0 <= wrong <= 1:
         raise UsageError(f"wrong is a share of the labels, from 0 to 1 (got {wrong})")
-    loaded = mislabelled(load_data(data), wrong, seed)
+    loaded = mislabeled(load_data(data), wrong, seed)
     largest = first * factor ** (stages - 1)
     if largest > len(loaded.train):
         raise UsageError(
@@ -166,15 +166,15 @@ def measured_cloud(step: float, size: int, generator: Generator) -> float:
     return float(torch.stack(squares).mean() / numbers.square().mean())
 
 
-def mislabelled(loaded: Dataset[Any], wrong: float, seed: int) -> Dataset[Any]:
+def mislabeled(loaded: Dataset[Any], wrong: float, seed: int) -> Dataset[Any]:
     """The data with this share of the training labels replaced by random ones, and no validation part."""
     train = loaded.train
-    if "classes" not in loaded.sizes or not isinstance(train, Labelled):
+    if "classes" not in loaded.sizes or not isinstance(train, Labeled):
         raise UsageError(f"the batches are of examples with classes; {loaded.name} has none")
     generator = Generator().manual_seed(seed)
     others = torch.randint(loaded.sizes["classes"], train.y.shape, generator=generator)
     y = torch.where(torch.rand(train.y.shape, generator=generator) < wrong, others, train.y)
-    return replace(loaded, train=Labelled(train.x, y), valid=None)
+    return replace(loaded, train=Labeled(train.x, y), valid=None)
 
 
 class Diary(Observer):
@@ -188,12 +188,12 @@ class Diary(Observer):
 
     def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None:
         self.rates.append(trainer.lr())
-        self.sizes.append(trainer.course.sizes[trainer.epoch - 1])
+        self.sizes.append(trainer.plan.sizes[trainer.epoch - 1])
         self.steps.append(trainer.step)
         self.losses.append(evaluate(trainer.model, trainer.data.train)["loss"])
 
 
-def steepest(model: Model[Any], batch: Labelled) -> float:
+def steepest(model: Model[Any], batch: Labeled) -> float:
     """The largest eigenvalue of the Hessian of the loss."""
     loss = Objective(model, batch)
     return float(lanczos(hessian_product(loss, loss.theta), len(loss.theta), steps=20, like=loss.theta).values[-1])
@@ -253,10 +253,10 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
 
 def _draw_noise(axes: Axes, runs: Sequence[Mapping[str, Any]]) -> None:
     for run in runs:
-        for name, (colour, style) in STYLES.items():
+        for name, (color, style) in STYLES.items():
             noise = run[name]["noise"]
             label = NAMES[name] if run is runs[0] else None
-            axes.stairs(noise, baseline=None, color=colour, linestyle=style, linewidth=2, label=label)
+            axes.stairs(noise, baseline=None, color=color, linestyle=style, linewidth=2, label=label)
         axes.annotate(f"rate {run['rate']:g}", (0.2, 1.12 * run["neither"]["noise"][0]), fontsize=8, color=MUTED)
     axes.set_yscale("log")
     axes.margins(y=0.15)
@@ -267,13 +267,13 @@ def _draw_noise(axes: Axes, runs: Sequence[Mapping[str, Any]]) -> None:
 def _draw_losses(axes: Axes, run: Mapping[str, Any], over_steps: bool) -> None:
     """The mean over the seeds and their range."""
     for name in ("neither", "decay", "growth"):
-        training, (colour, style) = run[name], STYLES[name]
+        training, (color, style) = run[name], STYLES[name]
         by_epoch = list(zip(*training["losses"], strict=True))
         places: Sequence[int] = training["steps"] if over_steps else range(1, len(by_epoch) + 1)
         lows, highs = ([choose(losses) for losses in by_epoch] for choose in (min, max))
-        axes.fill_between(places, lows, highs, color=colour, alpha=0.15, linewidth=0)
+        axes.fill_between(places, lows, highs, color=color, alpha=0.15, linewidth=0)
         label = f"{NAMES[name]}: {training['steps'][-1]} steps" if over_steps else NAMES[name]
-        axes.plot(places, _means(training), color=colour, linestyle=style, linewidth=1.8, label=label)
+        axes.plot(places, _means(training), color=color, linestyle=style, linewidth=1.8, label=label)
     title = f"Rate {run['rate']:g}, {'step by step' if over_steps else 'epoch by epoch'}"
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:.2g}")
@@ -283,10 +283,10 @@ def _draw_losses(axes: Axes, run: Mapping[str, Any], over_steps: bool) -> None:
 
 
 def _draw_gaps(axes: Axes, runs: Sequence[Mapping[str, Any]]) -> None:
-    for run, colour in zip(runs, colours(2 + len(runs))[2:], strict=True):
+    for run, color in zip(runs, colors(2 + len(runs))[2:], strict=True):
         means, errors = zip(*_gaps(run, "growth"), strict=True)
         epochs = range(1, len(means) + 1)
-        axes.errorbar(epochs, means, errors, color=colour, marker="o", markersize=4, linewidth=1.2, capsize=2,
+        axes.errorbar(epochs, means, errors, color=color, marker="o", markersize=4, linewidth=1.2, capsize=2,
                       label=f"rate {run['rate']:g}, mean and standard error")  # fmt: skip
     axes.axhline(0, color=INK, linewidth=0.8)
     dress(axes, "What growth loses against decay", "epochs done", "difference of the losses in nats, paired")

@@ -14,9 +14,9 @@ from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
 from deepcanon.core import Model, UsageError
-from deepcanon.pictures.finding import Finding
+from deepcanon.core.finding import Finding
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
-from deepcanon.studies.side_by_side import fit_side_by_side
+from deepcanon.studies._helpers.side_by_side import fit_side_by_side
 from deepcanon.train.randomness import kept, seed_torch
 
 Floats = NDArray[np.float64]
@@ -253,7 +253,7 @@ def _fits(axes: Axes, fits: Floats, x: Floats, y: Floats) -> None:
 def _parts(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     """Lines for what is known, dots for what was measured; where nothing is known, dots with thin lines."""
     settings = [row["setting"] for row in rows]
-    for part, words, colour in (
+    for part, words, color in (
         ("bias", "bias²", BIAS),
         ("variance", "variance", VARIANCE),
         ("noise", "noise", NOISE),
@@ -262,9 +262,9 @@ def _parts(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     ):
         dots = [row["error"] if part == "total" else row["measured"][part] for row in rows]
         if "exact" in rows[0]:
-            axes.plot(settings, [row["exact"][part] for row in rows], color=colour, linewidth=1.5, label=words)
+            axes.plot(settings, [row["exact"][part] for row in rows], color=color, linewidth=1.5, label=words)
             axes.plot(
-                settings, dots, "o", color=colour, markersize=3.5, label="dots: measured" if part == "train" else None
+                settings, dots, "o", color=color, markersize=3.5, label="dots: measured" if part == "train" else None
             )
         else:
-            axes.plot(settings, dots, "o-", color=colour, markersize=3.5, linewidth=0.6)
+            axes.plot(settings, dots, "o-", color=color, markersize=3.5, linewidth=0.6)

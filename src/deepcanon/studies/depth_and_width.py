@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from deepcanon.core import Labelled, Model
+from deepcanon.core import Labeled, Model
+from deepcanon.core.checks import at_least
+from deepcanon.core.finding import Finding
 from deepcanon.data import Dataset
-from deepcanon.insight.regions import most_regions, regions_on_line
-from deepcanon.nn.checks import at_least
-from deepcanon.pictures.finding import Finding
+from deepcanon.insights._engines.regions import most_regions, regions_on_line
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.train import fit
 
@@ -99,7 +99,7 @@ def depth_and_width(
     built = [_built(depth) for depth in range(1, deepest + 1)]
     x = torch.linspace(-1, 1, EXAMPLES).unsqueeze(1)
     y = 2 * sawtooth(folds)((x.double() + 1) / 2).detach().float() - 1
-    data = Dataset(name="sawtooth", kind="table", train=Labelled(x, y), sizes={"features": 1, "targets": 1}, shape=(1,))
+    data = Dataset(name="sawtooth", kind="table", train=Labeled(x, y), sizes={"features": 1, "targets": 1}, shape=(1,))
     trained = [_trained(mlp, depth, parameters, data, epochs, repeats, seed) for depth in depths]
     numbers = {"built": built, "trained": trained, "x": x[:, 0].tolist(), "sawtooth": y[:, 0].tolist()}
     deep = max(trained, key=lambda each: each["depth"])
@@ -124,7 +124,7 @@ def _built(depth: int) -> dict[str, int]:
 
 
 def _trained(
-    mlp: type[Model[Any]], depth: int, parameters: int, data: Dataset[Labelled], epochs: int, repeats: int, seed: int
+    mlp: type[Model[Any]], depth: int, parameters: int, data: Dataset[Labeled], epochs: int, repeats: int, seed: int
 ) -> dict[str, Any]:
     """Several networks of this depth, from their start to their end."""
     width = width_for(depth, parameters)
@@ -172,9 +172,9 @@ def _draw(numbers: dict[str, Any], parameters: int, folds: int) -> Figure:
     _draw_functions(functions)
     _draw_growth(growth, numbers)
     fits.plot(numbers["x"], numbers["sawtooth"], color=MUTED, linewidth=3, alpha=0.5, label="sawtooth")
-    for each, colour in zip(numbers["trained"], PALETTE, strict=False):
+    for each, color in zip(numbers["trained"], PALETTE, strict=False):
         words = f"{each['depth']} x {each['width']} units, mse {min(each['mse']):.2g}"
-        fits.plot(numbers["x"], each["fit"], color=colour, linewidth=1.2, label=words)
+        fits.plot(numbers["x"], each["fit"], color=color, linewidth=1.2, label=words)
     fits.set_ylim(-1.3, 2.4)
     dress(fits, f"What training finds with {parameters} parameters (best of {len(each['mse'])})", "x", "output")
     legend(fits)

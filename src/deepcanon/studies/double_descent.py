@@ -12,14 +12,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from deepcanon.core import Labelled, UsageError
+from deepcanon.core import Labeled, UsageError
+from deepcanon.core.finding import Finding
 from deepcanon.data import load_data
-from deepcanon.pictures.finding import Finding
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
 
 Floats = NDArray[np.float64]
 
-NEW, OWN, PENALISED, NORM = PALETTE[1], PALETTE[2], PALETTE[0], PALETTE[3]
+NEW, OWN, PENALIZED, NORM = PALETTE[1], PALETTE[2], PALETTE[0], PALETTE[3]
 RIDGE = 1e-3
 """The penalty of the squared weights, per example, that is shown beside none at all."""
 WAVES = (6, 15, 500)
@@ -172,7 +172,7 @@ def _gaussian(
 
 
 def _random_features(
-    count: int, own: Labelled, new: Labelled, classes: int, wrong: float, seeds: int, random: np.random.Generator
+    count: int, own: Labeled, new: Labeled, classes: int, wrong: float, seeds: int, random: np.random.Generator
 ) -> dict[str, float]:
     x, there = (part.x.flatten(1).double().numpy() for part in (own, new))
     mean, spread = x.mean(0), x.std()
@@ -187,13 +187,13 @@ def _random_features(
             for part in (x, there)
         )
         targets = np.eye(classes)[said]
-        fit, penalised = shortest_fit(seen, targets), shortest_fit(seen, targets, RIDGE)
+        fit, penalized = shortest_fit(seen, targets), shortest_fit(seen, targets, RIDGE)
         draws.append(
             {
                 "test": np.mean((unseen @ fit).argmax(1) != new.y.numpy()),
                 "train": np.mean((seen @ fit).argmax(1) != said),
                 "left": np.mean(np.sum((seen @ fit - targets) ** 2, 1)),
-                "penalised": np.mean((unseen @ penalised).argmax(1) != new.y.numpy()),
+                "penalized": np.mean((unseen @ penalized).argmax(1) != new.y.numpy()),
                 "length": np.linalg.norm(fit),
             }
         )
@@ -229,7 +229,7 @@ def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
         f"{peak['features']} give {peak['test']:.1%} at the peak, {rows[-1]['features']} give {rows[-1]['test']:.1%}; "
         f"there are {training} training examples.",
         f"At the peak the weights are {peak['length'] / rows[-1]['length']:.0f} times as long as at the end, and a "
-        f"small penalty brings the error there down to {peak['penalised']:.1%}.",
+        f"small penalty brings the error there down to {peak['penalized']:.1%}.",
     )
 
 
@@ -252,12 +252,12 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
     rows, training = numbers["random_features"], numbers["training"]
     counts = [row["features"] for row in rows]
     errors, lengths = figure.add_subplot(grid[1, 2:4]), figure.add_subplot(grid[1, 4:6])
-    for name, words, colour in (
+    for name, words, color in (
         ("test", "test data", NEW),
-        ("penalised", "test data, with a small penalty", PENALISED),
+        ("penalized", "test data, with a small penalty", PENALIZED),
         ("train", "training data", OWN),
     ):
-        errors.plot(counts, [row[name] for row in rows], "o-", color=colour, markersize=3, linewidth=1.4, label=words)
+        errors.plot(counts, [row[name] for row in rows], "o-", color=color, markersize=3, linewidth=1.4, label=words)
     dress(errors, f"Random features on {numbers['data']}", "random features", "wrong answers")
     errors.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     errors.set_ylim(-0.12, 1.2)

@@ -14,10 +14,10 @@ from torch import Generator, Tensor
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 
-from deepcanon.core import Labelled, Model
+from deepcanon.core import Labeled, Model
+from deepcanon.core.checks import at_least
+from deepcanon.core.finding import Finding
 from deepcanon.data import load_data
-from deepcanon.nn.checks import at_least
-from deepcanon.pictures.finding import Finding
 from deepcanon.pictures.style import INK, LINE, MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.train.randomness import kept, seed_torch
 
@@ -73,7 +73,7 @@ def gradient_noise(
     with kept():
         seed_torch(seed)
         model = mlp(features=64, classes=10, hidden=(hidden,)).double()
-        batch = Labelled(batch.x.double(), batch.y)
+        batch = Labeled(batch.x.double(), batch.y)
         stages = {"at the start": example_gradients(model, batch)}
         _descend(model, batch, steps, seed)
         stages[f"after {steps} steps"] = example_gradients(model, batch)
@@ -91,7 +91,7 @@ def gradient_noise(
     return Finding(numbers, _figure(numbers), _sentences(numbers))
 
 
-def example_gradients(model: Model[Any], batch: Labelled) -> Tensor:
+def example_gradients(model: Model[Any], batch: Labeled) -> Tensor:
     """The gradient of the cross-entropy of every single example, (N, parameters)."""
     weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
 
@@ -175,7 +175,7 @@ def _batches(population: int, size: int) -> Iterator[tuple[list[int], float]]:
         yield counts, math.factorial(size) / math.prod(map(math.factorial, counts))
 
 
-def _descend(model: Model[Any], batch: Labelled, steps: int, seed: int) -> None:
+def _descend(model: Model[Any], batch: Labeled, steps: int, seed: int) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     generator = Generator().manual_seed(seed)
     for _ in range(steps):
@@ -234,9 +234,9 @@ def _figure(numbers: dict[str, Any]) -> Figure:
     figure = new_figure(13.2, 4.3, title)
     few, many, table = figure.subplots(1, 3, width_ratios=(1, 1.25, 1.35))
     small = numbers["enumerated"]
-    for kind, colour in (("with", PALETTE[0]), ("without", PALETTE[1])):
-        few.plot(small["batch_sizes"], small[f"expected_{kind}"], color=colour, label=f"{kind} replacement")
-        few.plot(small["batch_sizes"], small[kind], "o", color=colour, markersize=6)
+    for kind, color in (("with", PALETTE[0]), ("without", PALETTE[1])):
+        few.plot(small["batch_sizes"], small[f"expected_{kind}"], color=color, label=f"{kind} replacement")
+        few.plot(small["batch_sizes"], small[kind], "o", color=color, markersize=6)
     few.plot([], [], "o", color=MUTED, label="all batches gone through")
     few.set_ylim(bottom=0)
     dress(few, f"{small['few']} examples, exact", "batch size B", "variance of the gradient")
@@ -249,11 +249,11 @@ def _figure(numbers: dict[str, Any]) -> Figure:
 def _draw_many(axes: Axes, numbers: dict[str, Any]) -> None:
     for (name, stage), shades in zip(numbers["drawn"].items(), (PALETTE[:2], PALETTE[2:4]), strict=True):
         fine = [stage["batch_sizes"][-1] ** (i / 200) for i in range(200)]
-        for kind, colour in zip(("with", "without"), shades, strict=True):
+        for kind, color in zip(("with", "without"), shades, strict=True):
             population = None if kind == "with" else numbers["examples"]
             line = [batch_variance(stage["sigma"], size, population) for size in fine]
-            axes.plot(fine, line, color=colour, linewidth=1.2)
-            axes.plot(stage["batch_sizes"], stage[kind], "o", color=colour, markersize=4, label=f"{kind}, {name}")
+            axes.plot(fine, line, color=color, linewidth=1.2)
+            axes.plot(stage["batch_sizes"], stage[kind], "o", color=color, markersize=4, label=f"{kind}, {name}")
         axes.axhline(stage["gradient"], color=shades[0], linewidth=0.8, linestyle=":")
     highest = max(stage["gradient"] for stage in numbers["drawn"].values())
     axes.annotate("squared length of the gradient", (1, 1.1 * highest), fontsize=8, color=MUTED)

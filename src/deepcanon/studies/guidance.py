@@ -9,13 +9,13 @@ import torch
 from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
+from deepcanon.comparison.quality import Yardstick, coverage
 from deepcanon.core import Model, UsageError
+from deepcanon.core.finding import Finding
 from deepcanon.core.spec import with_sizes
 from deepcanon.data import Dataset, load_data
-from deepcanon.pictures.finding import Finding
 from deepcanon.pictures.images import draw_images
 from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
-from deepcanon.studies.quality import Yardstick, coverage
 from deepcanon.train import fit
 from deepcanon.train.randomness import kept, seed_from, seed_torch
 
@@ -41,7 +41,7 @@ def guidance(
     A diffusion model of classes is trained once and asked for as many samples of each class as the test data have (up
     to 1000 in all), with one weight w of guidance after another, always from the same noise. A classifier that was
     trained on the same data and knows nothing of the model says how often, and how surely, a sample is of the class
-    that was asked for. Coverage is the share of test examples that have a sample among their neighbours, nearer than
+    that was asked for. Coverage is the share of test examples that have a sample among their neighbors, nearer than
     their fifth nearest other test example.
 
     References:
@@ -59,7 +59,7 @@ def guidance(
     """
     loaded = load_data(data)
     if loaded.kind != "images" or "classes" not in loaded.sizes:
-        raise UsageError(f"guidance is studied on images with classes; {data} gives {loaded.train.words}")
+        raise UsageError(f"guidance is studied on images with classes; {data} gives {loaded.train.noun}")
     if not weights:
         raise UsageError("weights names one weight of guidance or more, as 0,1,4")
     model = _trained(guided_ddpm, loaded, seed, steps=steps)
@@ -127,12 +127,12 @@ def _figure(numbers: Mapping[str, Any], data: Dataset[Any], drawn: Sequence[Tens
     figure = new_figure(11, 4.2, "A little guidance makes samples surer of their class; much of it costs variety")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
     weights, rows, real = numbers["weights"], numbers["rows"], numbers["real"]
-    for colour, name, words in (
+    for color, name, words in (
         (PALETTE[0], "probability", "probability of the class asked for"),
         (PALETTE[1], "coverage", "coverage of the test data"),
     ):
-        left.plot(weights, [row[name] for row in rows], "o-", color=colour, markersize=4, label=words)
-        left.axhline(real[name], color=colour, linewidth=1, linestyle="--")
+        left.plot(weights, [row[name] for row in rows], "o-", color=color, markersize=4, label=words)
+        left.axhline(real[name], color=color, linewidth=1, linestyle="--")
     left.plot([], [], color=MUTED, linewidth=1, linestyle="--", label="the same of real examples")
     left.set_ylim(top=1.02)
     dress(left, f"{numbers['samples']} samples of {data.name}", "weight w of guidance", "share")

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from deepcanon.core import Model, UsageError
+from deepcanon.core.finding import Finding
 from deepcanon.data import Dataset, load_data
-from deepcanon.pictures.finding import Finding
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.train import fit
 from deepcanon.train.randomness import kept, seed_from, seed_torch
@@ -29,7 +29,7 @@ Masks = dict[str, Tensor]
 
 def lottery(
     mlp: type[Model[Any]],
-    pruned: type[Model[Any]],
+    pruning: type[Model[Any]],
     *,
     data: str = "digits",
     hidden: int = 100,
@@ -56,8 +56,8 @@ def lottery(
 
     Arguments:
         mlp: The network.
-        pruned: The method that prunes, and keeps what is pruned at zero.
-        data: The data set, of labelled examples with classes.
+        pruning: The method that prunes, and keeps what is pruned at zero.
+        data: The data set, of labeled examples with classes.
         hidden: The hidden units of the network.
         kept_shares: Which shares of the weights to keep.
         seeds: How many networks to draw.
@@ -86,10 +86,10 @@ def lottery(
         whole = network(first)
         rows.append({"seed": number, "arm": "whole", "kept": 1.0, **trained(whole, order)})
         for share in kept_shares:
-            masks = largest(pruned(whole, sparsity=1 - share, scope="global"), 1 - share)
+            masks = largest(pruning(whole, sparsity=1 - share, scope="global"), 1 - share)
             for arm in ARMS:
                 start = network(other if arm == "anew" else first)
-                method: Any = pruned(start, sparsity=1 - share)
+                method: Any = pruning(start, sparsity=1 - share)
                 method.keep(shuffled(masks, order) if arm == "random" else masks)
                 rows.append({"seed": number, "arm": arm, "kept": share, **trained(method, order)})
     numbers = {
@@ -168,14 +168,14 @@ def _figure(numbers: Mapping[str, Any], data: Dataset[Any]) -> Figure:
     whole = _values(rows, "whole", 1.0)
     left.axhspan(min(whole), max(whole), color=MUTED, alpha=0.2, linewidth=0)
     left.axhline(sum(whole) / len(whole), color=MUTED, linewidth=1, label=f"all {numbers['weights']} weights")
-    colours = dict(zip(ARMS, PALETTE, strict=False))
+    colors = dict(zip(ARMS, PALETTE, strict=False))
     for arm, words in ARMS.items():
         values = [_values(rows, arm, share) for share in shares]
         left.plot(
-            shares, [sum(each) / len(each) for each in values], "o-", color=colours[arm], markersize=4, label=words
+            shares, [sum(each) / len(each) for each in values], "o-", color=colors[arm], markersize=4, label=words
         )
         low, high = [min(each) for each in values], [max(each) for each in values]
-        left.fill_between(shares, low, high, color=colours[arm], alpha=0.15, linewidth=0)
+        left.fill_between(shares, low, high, color=colors[arm], alpha=0.15, linewidth=0)
     dress(
         left,
         f"Accuracy on {data.name}, mean and range of {numbers['seeds']} seeds",
@@ -186,8 +186,8 @@ def _figure(numbers: Mapping[str, Any], data: Dataset[Any]) -> Figure:
     legend(left).set_loc("lower left")
     for shift, arm in zip((0.96, 1.04), ("anew", "random"), strict=True):
         for share, gaps in zip(shares, numbers["gaps"][arm], strict=True):
-            right.plot([share * shift] * len(gaps), gaps, "o", color=colours[arm], markersize=4, alpha=0.8)
-        right.plot([], [], "o", color=colours[arm], markersize=4, label=ARMS[arm])
+            right.plot([share * shift] * len(gaps), gaps, "o", color=colors[arm], markersize=4, alpha=0.8)
+        right.plot([], [], "o", color=colors[arm], markersize=4, label=ARMS[arm])
     right.axhline(0, color=INK, linewidth=1)
     dress(
         right,

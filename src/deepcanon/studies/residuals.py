@@ -13,14 +13,14 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 from torch.func import jacrev
 
-from deepcanon.core import Labelled, Model, Terms, drawing_from
+from deepcanon.core import Labeled, Model, Terms, drawing_from
+from deepcanon.core.checks import at_least, flat
+from deepcanon.core.finding import Finding
 from deepcanon.data import load_data
-from deepcanon.nn.checks import at_least, flat
 from deepcanon.nn.connections import Residual
-from deepcanon.nn.initialise import initialise
-from deepcanon.pictures.finding import Finding
+from deepcanon.nn.initialize import initialize
 from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
-from deepcanon.studies.learning_curves import learning_curve
+from deepcanon.studies._helpers.learning_curves import learning_curve
 
 Kind = Literal["plain", "residual"]
 KINDS: tuple[Kind, ...] = ("plain", "residual")
@@ -29,7 +29,7 @@ SMALLEST = 1e-12
 """Singular values below this are rounding errors of single precision weights, and drawn as this."""
 
 
-class DeepClassifier(Model[Labelled]):
+class DeepClassifier(Model[Labeled]):
     r"""A classifier of many layers of one width, plain or with a connection around each.
 
     A layer is :math:`f(h) = W \max(0, h) + b`. Each kind begins with the weights that suit it: Kaiming's keep the size
@@ -51,15 +51,15 @@ class DeepClassifier(Model[Labelled]):
         self.exit = nn.Linear(width, classes)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.randn(8, 3, generator=Generator().manual_seed(0))
-        return cls(3, 2, "residual", 2, 4), Labelled(x, (x[:, 0] > 0).long())
+        return cls(3, 2, "residual", 2, 4), Labeled(x, (x[:, 0] > 0).long())
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.exit(self.layers(self.entrance(flat(x, self.features))))
         return logits
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         return {"nll": F.cross_entropy(self(batch.x), batch.y)}
 
 
@@ -124,7 +124,7 @@ def residuals(
     return Finding(numbers, _figure(numbers), says)
 
 
-def gradients(model: DeepClassifier, batch: Labelled) -> list[float]:
+def gradients(model: DeepClassifier, batch: Labeled) -> list[float]:
     """The mean square of the gradient of the loss with respect to what each layer gives, the entrance first."""
     with torch.enable_grad():
         states = [model.entrance(flat(batch.x, model.features))]
@@ -157,7 +157,7 @@ def identity_error(width: int, seed: int) -> float:
 
 def _layer(kind: Kind, depth: int, width: int) -> nn.Module:
     inner = nn.Sequential(nn.ReLU(), nn.Linear(width, width))
-    initialise(inner, f"kaiming_normal:gain={math.sqrt(2 / depth if kind == 'residual' else 2)}")
+    initialize(inner, f"kaiming_normal:gain={math.sqrt(2 / depth if kind == 'residual' else 2)}")
     return Residual(inner) if kind == "residual" else inner
 
 
@@ -168,12 +168,12 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
         11.5, 7.0, f"{deepest} layers learn if each adds to what it was given: {residual:.2f} nats, against {plain:.2f}"
     )
     (learning, depth), (gradient, stretch) = figure.subplots(2, 2)
-    for (kind, result), colour in zip(numbers["kinds"].items(), PALETTE, strict=False):
-        learning.plot(result["steps"], result["losses"], color=colour, label=kind)
-        depth.plot(numbers["depths"], result["final_loss"], "-o", color=colour, markersize=5, label=kind)
-        gradient.plot(range(deepest + 1), result["gradients"], color=colour, label=kind)
+    for (kind, result), color in zip(numbers["kinds"].items(), PALETTE, strict=False):
+        learning.plot(result["steps"], result["losses"], color=color, label=kind)
+        depth.plot(numbers["depths"], result["final_loss"], "-o", color=color, markersize=5, label=kind)
+        gradient.plot(range(deepest + 1), result["gradients"], color=color, label=kind)
         values = result["singular_values"]
-        stretch.plot(range(1, len(values) + 1), [max(value, SMALLEST) for value in values], "o-", color=colour,
+        stretch.plot(range(1, len(values) + 1), [max(value, SMALLEST) for value in values], "o-", color=color,
                      markersize=3.5, linewidth=1, label=kind)  # fmt: skip
     for axes in (learning, depth):
         axes.axhline(numbers["guess"], color=MUTED, linewidth=0.8, linestyle="--", label="a guess")

@@ -11,16 +11,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Generator
 
-from deepcanon.core import Labelled, UsageError, drawing_from
+from deepcanon.core import Labeled, UsageError, drawing_from
+from deepcanon.core.checks import at_least
+from deepcanon.core.finding import Finding
 from deepcanon.data import load_data
-from deepcanon.insight.landscape import over_line, over_plane, random_direction
-from deepcanon.insight.objective import Objective
-from deepcanon.insight.spectrum import hessian_product, lanczos
-from deepcanon.nn.checks import at_least
-from deepcanon.pictures.finding import Finding
+from deepcanon.insights._engines.objective import Objective
+from deepcanon.insights._engines.spectrum import hessian_product, lanczos
+from deepcanon.insights.landscape import over_line, over_plane, random_direction
 from deepcanon.pictures.style import PALETTE, dress, legend, new_figure
 from deepcanon.pictures.surfaces import contours
-from deepcanon.studies.learning_curves import learning_curve
+from deepcanon.studies._helpers.learning_curves import learning_curve
 from deepcanon.studies.residuals import DeepClassifier, Kind
 
 REACH = 1.0
@@ -75,13 +75,13 @@ def sharpness(
         raise UsageError(f"the loss of a classifier is looked at, and the examples of {loaded.name} have no classes")
     some = loaded.train.select(torch.arange(min(examples, len(loaded.train))))
     small, large = batches
-    contenders: dict[str, tuple[Kind, int]] = {
+    candidates: dict[str, tuple[Kind, int]] = {
         f"batches of {small}": ("residual", small),
         f"batches of {large}": ("residual", large),
         "plain": ("plain", small),
     }
     found = {}
-    for name, (kind, size) in contenders.items():
+    for name, (kind, size) in candidates.items():
         with drawing_from(Generator().manual_seed(seed)):
             model = DeepClassifier(loaded.sizes["features"], loaded.sizes["classes"], kind, depth, width)
         learning_curve(model, loaded, optimizer="adam", lr=2e-3, batch_size=size, steps=steps, seed=seed)
@@ -99,9 +99,7 @@ def sharpness(
     return Finding(numbers, _figure(numbers), says)
 
 
-def around(
-    model: DeepClassifier, batch: Labelled, held: Labelled, points: int, lines: int, seed: int
-) -> dict[str, Any]:
+def around(model: DeepClassifier, batch: Labeled, held: Labeled, points: int, lines: int, seed: int) -> dict[str, Any]:
     """The slices of the loss around a model, its curvature and its accuracy."""
     loss = Objective(model, batch)
     steps = [REACH * (2 * i / (points - 1) - 1) for i in range(points)]
@@ -147,13 +145,13 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
 
 def _draw_lines(axes: Axes, found: Mapping[str, Mapping[str, Any]]) -> None:
     """The mean and the range of the loss along all lines, of each network."""
-    for colour, (name, each) in zip(PALETTE, found.items(), strict=False):
+    for color, (name, each) in zip(PALETTE, found.items(), strict=False):
         by_step: list[Sequence[float]] = list(zip(*each["lines"], strict=True))
         means = [sum(values) / len(values) for values in by_step]
-        axes.plot(each["steps"], means, color=colour, label=f"{name}, λmax {each['largest_eigenvalue']:.3g}")
+        axes.plot(each["steps"], means, color=color, label=f"{name}, λmax {each['largest_eigenvalue']:.3g}")
         axes.fill_between(
             each["steps"], [min(values) for values in by_step], [max(values) for values in by_step],
-            color=colour, alpha=0.15, linewidth=0,
+            color=color, alpha=0.15, linewidth=0,
         )  # fmt: skip
     highest = max(value for each in found.values() for line in each["lines"] for value in line if math.isfinite(value))
     lowest = min(value for each in found.values() for line in each["lines"] for value in line)

@@ -1,4 +1,4 @@
-"""Shattered gradients: in deep plain networks the gradients of neighbouring inputs have nothing in common."""
+"""Shattered gradients: in deep plain networks the gradients of neighboring inputs have nothing in common."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 from torch.nn.utils import skip_init
 
-from deepcanon.nn.checks import at_least
+from deepcanon.core.checks import at_least
+from deepcanon.core.finding import Finding
 from deepcanon.nn.connections import Residual
-from deepcanon.nn.initialise import initialise
-from deepcanon.pictures.finding import Finding
+from deepcanon.nn.initialize import initialize
 from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
 
 KINDS = ("plain", "residual", "small residual")
@@ -30,7 +30,7 @@ def shattered_gradients(
     lag: float = 0.2,
     seed: int = 0,
 ) -> Finding:
-    r"""How alike the gradients of neighbouring inputs are, in plain and in residual networks of growing depth.
+    r"""How alike the gradients of neighboring inputs are, in plain and in residual networks of growing depth.
 
     Inputs move on a circle, and :math:`\rho` is the correlation of the input gradients of two of them at the
     angle :math:`\theta_0`. In wide rectifier networks with Kaiming's weights, angles change from layer to layer as
@@ -57,7 +57,7 @@ def shattered_gradients(
         width: The units of a layer.
         nets: How many networks the correlation is averaged over.
         points: How many inputs there are around the circle.
-        lag: The angle between two neighbours in radians, rounded to a whole number of steps.
+        lag: The angle between two neighbors in radians, rounded to a whole number of steps.
         seed: What the random numbers begin with.
     """
     at_least(1, width=width, nets=nets, depths=min(depths, default=0))
@@ -85,7 +85,7 @@ def shattered_gradients(
         }
     numbers = {"depths": list(depths), "points": points, "angle": shift * step, "kinds": results}
     says = tuple(
-        f"{kind.capitalize()} network of {depths[-1]} layers: neighbouring gradients correlate by "
+        f"{kind.capitalize()} network of {depths[-1]} layers: neighboring gradients correlate by "
         f"{result['measured'][-1]:.2f} (theory {result['theory'][-1]:.2f})."
         for kind, result in results.items()
     )
@@ -140,7 +140,7 @@ def _network(depth: int, width: int, beta: float, generator: Generator) -> nn.Se
     for _ in range(depth):
         inner = nn.Sequential(nn.ReLU(), skip_init(nn.Linear, width, width, bias=False, dtype=torch.float64))
         plain = math.isinf(beta)
-        initialise(inner, f"kaiming_normal:gain={math.sqrt(2) * (1.0 if plain else beta)}", generator)
+        initialize(inner, f"kaiming_normal:gain={math.sqrt(2) * (1.0 if plain else beta)}", generator)
         layers.append(inner if plain else Residual(inner))
     return nn.Sequential(*layers)
 
@@ -155,9 +155,9 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
     )  # fmt: skip
     grid = figure.add_gridspec(2, 6)
     angles = [place * 2 * math.pi / numbers["points"] for place in range(numbers["points"])]
-    for place, (kind, colour) in enumerate(zip(KINDS, PALETTE, strict=False)):
+    for place, (kind, color) in enumerate(zip(KINDS, PALETTE, strict=False)):
         axes = figure.add_subplot(grid[0, 2 * place : 2 * place + 2])
-        axes.plot(angles, kinds[kind]["deepest_gradient"], color=colour, linewidth=0.9)
+        axes.plot(angles, kinds[kind]["deepest_gradient"], color=color, linewidth=0.9)
         dress(
             axes, _title(kind, depths[-1]), "angle of the input in radians", "directional gradient" if not place else ""
         )
@@ -174,10 +174,10 @@ def _title(kind: str, depth: int) -> str:
 
 def _by_depth(axes: Axes, numbers: Mapping[str, Any]) -> None:
     depths = numbers["depths"]
-    for (kind, result), colour in zip(numbers["kinds"].items(), PALETTE, strict=False):
+    for (kind, result), color in zip(numbers["kinds"].items(), PALETTE, strict=False):
         finer = range(1, max(depths) + 1)
-        axes.plot(finer, [theoretical(numbers["angle"], depth, _beta(kind, depth)) for depth in finer], color=colour)
-        axes.plot(depths, result["measured"], "o", color=colour, markersize=5, label=kind)
+        axes.plot(finer, [theoretical(numbers["angle"], depth, _beta(kind, depth)) for depth in finer], color=color)
+        axes.plot(depths, result["measured"], "o", color=color, markersize=5, label=kind)
     axes.plot([], [], color=MUTED, label="theory of wide nets")
     axes.set_xscale("log")
     axes.set_ylim(0, 1.03)
@@ -190,9 +190,9 @@ def _by_depth(axes: Axes, numbers: Mapping[str, Any]) -> None:
 def _by_lag(axes: Axes, numbers: Mapping[str, Any]) -> None:
     deepest = numbers["depths"][-1]
     lags = [place * 2 * math.pi / numbers["points"] for place in range(numbers["points"] // 2 + 1)]
-    for (kind, result), colour in zip(numbers["kinds"].items(), PALETTE, strict=False):
-        axes.plot(lags, result["deepest_by_lag"], "o", color=colour, markersize=2.5)
+    for (kind, result), color in zip(numbers["kinds"].items(), PALETTE, strict=False):
+        axes.plot(lags, result["deepest_by_lag"], "o", color=color, markersize=2.5)
         theory = [theoretical(lag, deepest, _beta(kind, deepest)) for lag in lags]
-        axes.plot(lags, theory, color=colour, linewidth=1.2)
+        axes.plot(lags, theory, color=color, linewidth=1.2)
     axes.set_xlim(0, math.pi)
     dress(axes, f"Autocorrelation at {deepest} layers", "angle between two inputs in radians", "")

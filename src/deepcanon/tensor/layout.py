@@ -147,7 +147,7 @@ def subscript(layout: Layout, key: Any) -> Layout:
 def reshape(layout: Layout, shape: Shape) -> Layout | None:
     """The same elements, row by row, in another shape; ``None`` if only a copy can have it.
 
-    Neighbouring axes can be merged where the outer one steps by the size of the inner one times its stride; each
+    Neighboring axes can be merged where the outer one steps by the size of the inner one times its stride; each
     merged run of old axes must then be cut into a run of new ones.
     """
     shape = resolve_shape(layout.shape, shape)

@@ -81,14 +81,14 @@ def cross_entropy(x: Value, labels: Any) -> Value:
     return _entropy(x, labels=classes)
 
 
-def _centred(x: Value, eps: float) -> tuple[Value, Value]:
+def _centered(x: Value, eps: float) -> tuple[Value, Value]:
     away = x - mean(x, axis=-1, keepdims=True)
     scale = 1 / np.sqrt(mean(away * away, axis=-1, keepdims=True) + eps)
     return away * scale, scale
 
 
 def _layer_norm_rule(g: Value, y: Value, x: Value, w: Value, b: Value, eps: float) -> list[Value]:
-    z, scale = _centred(x, eps)
+    z, scale = _centered(x, eps)
     h = g * w
     return [
         scale * (h - mean(h, axis=-1, keepdims=True) - z * mean(h * z, axis=-1, keepdims=True)),
@@ -97,7 +97,7 @@ def _layer_norm_rule(g: Value, y: Value, x: Value, w: Value, b: Value, eps: floa
     ]
 
 
-_layer_norm = Operation("layer_norm", lambda x, w, b, eps: _centred(x, eps)[0] * w + b, joint=_layer_norm_rule)
+_layer_norm = Operation("layer_norm", lambda x, w, b, eps: _centered(x, eps)[0] * w + b, joint=_layer_norm_rule)
 
 
 def layer_norm(x: Value, w: Value, b: Value, eps: float = 1e-5) -> Value:

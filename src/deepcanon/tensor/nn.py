@@ -1,12 +1,12 @@
-"""Layers, optimisers and a training loop on our own tensor: a network from scratch with nothing but NumPy.
+"""Layers, optimizers and a training loop on our own tensor: a network from scratch with nothing but NumPy.
 
 >>> generator = np.random.default_rng(0)
 >>> network = Sequential(Linear(2, 8, generator), np.tanh, Linear(8, 2, generator))
 >>> x = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
->>> optimiser = Adam(network.parameters(), lr=0.1)
+>>> optimizer = Adam(network.parameters(), lr=0.1)
 >>> for _ in range(50):
 ...     loss = cross_entropy(network(tensor(x)), np.array([0, 1, 1, 0]))
-...     optimiser.step(gradients(loss, network.parameters()))
+...     optimizer.step(gradients(loss, network.parameters()))
 >>> loss.item() < 0.1
 True
 """
@@ -124,10 +124,10 @@ class LayerNorm(Module):
 
 
 class Embedding(Module):
-    """A learned vector for each of several symbols."""
+    """A learned vector for each of several tokens."""
 
-    def __init__(self, symbols: int, features: int, generator: Generator) -> None:
-        self.weight = wrap(generator.normal(size=(symbols, features)), requires_grad=True)
+    def __init__(self, tokens: int, features: int, generator: Generator) -> None:
+        self.weight = wrap(generator.normal(size=(tokens, features)), requires_grad=True)
 
     def __call__(self, indices: Any) -> Any:
         return embedding(self.weight, indices)
@@ -195,7 +195,7 @@ class Adam:
 
 def fit(
     network: Callable[[Tensor], Tensor],
-    optimiser: SGD | Adam,
+    optimizer: SGD | Adam,
     x: np.ndarray[Any, Any],
     y: np.ndarray[Any, Any],
     *,
@@ -210,7 +210,7 @@ def fit(
         for start in range(0, len(x), batch_size):
             rows = order[start : start + batch_size]
             loss = cross_entropy(network(wrap(x[rows])), y[rows])
-            optimiser.step(gradients(loss, optimiser.parameters))
+            optimizer.step(gradients(loss, optimizer.parameters))
             losses.append(loss.item())
     return losses
 

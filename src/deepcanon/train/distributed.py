@@ -1,7 +1,7 @@
 """Several processes under ``torchrun``: gradients are averaged at step time, whoever wrote them.
 
 A wrapper that hooks into backward (DistributedDataParallel) never sees a gradient written by hand, and its replicas
-drift apart without a word; averaging what stands in ``.grad`` right before the optimiser's step is right for all.
+drift apart without a word; averaging what stands in ``.grad`` right before the optimizer's step is right for all.
 """
 
 from __future__ import annotations

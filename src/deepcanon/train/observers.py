@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import DivergenceError, Terms, UsageError
-from deepcanon.train import checkpoint
-from deepcanon.train.files import finite
+from deepcanon.core.files import as_json
+from deepcanon.runs import checkpoint
 
 if TYPE_CHECKING:
     from deepcanon.train.trainer import Trainer
@@ -73,7 +73,7 @@ class Log(Observer):
         if valid:
             self._write(
                 trainer,
-                {"kind": "epoch", **_moment(trainer), "valid": {name: finite(value) for name, value in valid.items()}},
+                {"kind": "epoch", **_moment(trainer), "valid": as_json(valid)},
             )
 
     def flush(self, trainer: Trainer, *, sync: bool = False) -> None:
@@ -91,7 +91,7 @@ class Log(Observer):
             record = {"kind": "step", **_moment(trainer), "terms": self.latest, "loss": loss, "lr": trainer.lr()}
             norms = [player.norm for player in trainer.players if player.norm is not None]
             if norms:
-                record["grad_norm"] = finite(torch.stack(norms).square().sum().sqrt().item())
+                record["grad_norm"] = as_json(torch.stack(norms).square().sum().sqrt().item())
         if trainer.world.agree(bool(trouble)):
             raise DivergenceError(f"{trouble or 'training diverged'}; {_advice(trainer)}")
         if record:

@@ -79,7 +79,7 @@ def test_the_discriminator_loss_is_the_cross_entropy_of_telling_data_from_sample
     ("game", "value"),
     [("minimax", lambda odds: logsigmoid(-odds).mean()), ("non_saturating", lambda odds: -logsigmoid(odds).mean())],
 )
-def test_the_generator_minimises_what_its_game_says(game: Game, value: Callable[[Tensor], Tensor]) -> None:
+def test_the_generator_minimizes_what_its_game_says(game: Game, value: Callable[[Tensor], Tensor]) -> None:
     torch.manual_seed(0)
     model = GAN(features=2, latent=2, hidden=(8,), game=game).double()
     torch.manual_seed(1)
@@ -115,7 +115,7 @@ def test_each_player_moves_only_itself() -> None:
 
 
 def test_shift_and_scale_of_the_data_change_nothing_but_shift_and_scale() -> None:
-    """Both players see standardised data, so a run on 3 x + 5 is the run on x in other units."""
+    """Both players see standardized data, so a run on 3 x + 5 is the run on x in other units."""
     x = torch.randn(256, 2, generator=Generator().manual_seed(0), dtype=torch.float64)
     samples, odds = [], []
     for data in (x, 3 * x + 5):
@@ -154,9 +154,9 @@ def test_the_metric_is_the_distance_between_samples_and_data() -> None:
 def covered_modes(model: GAN) -> int:
     """How many of the eight modes hold at least 1 % of 2,000 samples within three standard deviations."""
     angle = torch.arange(8) * (math.pi / 4)
-    centres = 2 * torch.stack([angle.cos(), angle.sin()], dim=1)
+    centers = 2 * torch.stack([angle.cos(), angle.sin()], dim=1)
     samples = model.sample(2000, generator=Generator().manual_seed(0))
-    shares = (torch.cdist(samples, centres) <= 0.3).double().mean(0)
+    shares = (torch.cdist(samples, centers) <= 0.3).double().mean(0)
     return int((shares >= 0.01).sum())
 
 

@@ -19,8 +19,8 @@ def correlated(rows: int = 500, features: int = 5, seed: int = 0) -> Tensor:
     return torch.randn(rows, features, generator=generator, dtype=torch.float64) @ mixing + 10
 
 
-def fitted(x: Tensor, *, size: int | None = None, regularisation: float = 1e-6) -> Gaussian:
-    model = Gaussian(features=x.shape[1], regularisation=regularisation)
+def fitted(x: Tensor, *, size: int | None = None, regularization: float = 1e-6) -> Gaussian:
+    model = Gaussian(features=x.shape[1], regularization=regularization)
     for part in x.split(size or len(x)):
         model.absorb(Batch(part))
     return model
@@ -28,7 +28,7 @@ def fitted(x: Tensor, *, size: int | None = None, regularisation: float = 1e-6) 
 
 def test_moments_are_those_of_scikit_learn() -> None:
     x = correlated()
-    model, oracle = fitted(x, regularisation=0.0), EmpiricalCovariance().fit(x.numpy())
+    model, oracle = fitted(x, regularization=0.0), EmpiricalCovariance().fit(x.numpy())
     np.testing.assert_allclose(model.mean.numpy(), oracle.location_, rtol=0, atol=1e-12)
     np.testing.assert_allclose(model.covariance.numpy(), oracle.covariance_, rtol=0, atol=1e-10)
 
@@ -78,19 +78,19 @@ def test_far_from_the_origin_no_digits_are_lost() -> None:
 def test_samples_have_the_moments_of_the_data() -> None:
     x = correlated()
     seen = fitted(x).sample(200_000, generator=torch.Generator().manual_seed(0)).double()
-    spread = x.std(0)
-    assert ((seen.mean(0) - x.mean(0)).abs() / spread).max() < 0.015
-    scaled = (torch.cov(seen.T) - torch.cov(x.T, correction=0)) / torch.outer(spread, spread)
+    std = x.std(0)
+    assert ((seen.mean(0) - x.mean(0)).abs() / std).max() < 0.015
+    scaled = (torch.cov(seen.T) - torch.cov(x.T, correction=0)) / torch.outer(std, std)
     assert scaled.abs().max() < 0.02
 
 
-def test_constant_features_need_the_regularisation() -> None:
+def test_constant_features_need_the_regularization() -> None:
     x = torch.cat([correlated(), torch.ones(500, 1, dtype=torch.float64)], 1)
     assert fitted(x).log_prob(x).isfinite().all()
-    with pytest.raises(DataError, match="use a larger regularisation"):
-        fitted(x, regularisation=0.0)
+    with pytest.raises(DataError, match="use a larger regularization"):
+        fitted(x, regularization=0.0)
     with pytest.raises(UsageError, match="0 or more"):
-        Gaussian(features=2, regularisation=-1.0)
+        Gaussian(features=2, regularization=-1.0)
 
 
 def test_single_precision_data_of_many_features_keep_their_density() -> None:

@@ -1,4 +1,4 @@
-"""Expectation maximisation from the same start takes the steps that scikit-learn's takes."""
+"""Expectation maximization from the same start takes the steps that scikit-learn's takes."""
 
 import itertools
 import warnings
@@ -25,8 +25,8 @@ def clusters(rows: int = 600, seed: int = 0) -> Tensor:
     noise = torch.randn(rows, 3, generator=generator, dtype=torch.float64)
     which = torch.randint(3, (rows,), generator=generator)
     shapes = torch.randn(3, 3, 3, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
-    centres = torch.tensor([[0.0, 0, 0], [3, 0, 1], [0, 4, -2]], dtype=torch.float64)
-    return centres[which] + (shapes[which] @ noise.unsqueeze(-1)).squeeze(-1)
+    centers = torch.tensor([[0.0, 0, 0], [3, 0, 1], [0, 4, -2]], dtype=torch.float64)
+    return centers[which] + (shapes[which] @ noise.unsqueeze(-1)).squeeze(-1)
 
 
 def start(x: Tensor, components: int = 3) -> Start:

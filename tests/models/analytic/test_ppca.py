@@ -20,8 +20,8 @@ def low_rank(rows: int = 300, features: int = 6, latent: int = 3, noise: float =
     return z @ weight + noise * e + 5
 
 
-def fitted(x: Tensor, latent: int = 3, *, size: int | None = None, regularisation: float = 0.0) -> PPCA:
-    model = PPCA(features=x.shape[1], latent=latent, regularisation=regularisation)
+def fitted(x: Tensor, latent: int = 3, *, size: int | None = None, regularization: float = 0.0) -> PPCA:
+    model = PPCA(features=x.shape[1], latent=latent, regularization=regularization)
     for part in x.split(size or len(x)):
         model.absorb(Batch(part))
     return model
@@ -85,7 +85,7 @@ def test_the_trainer_fits_it_in_one_epoch() -> None:
     model = PPCA(features=6, latent=3)
     result = dc.fit(model, dc.from_tensors(x), quiet=True, batch_size=50)
     assert result.steps == 6
-    torch.testing.assert_close(model.variances, fitted(x, regularisation=1e-6).variances)
+    torch.testing.assert_close(model.variances, fitted(x, regularization=1e-6).variances)
 
 
 def test_a_fitted_model_keeps_the_laws_of_latent_variable_models() -> None:
@@ -104,7 +104,7 @@ def test_without_noise_the_reconstruction_is_the_projection_of_pca() -> None:
 
 def test_data_of_lower_rank_stay_finite() -> None:
     x = low_rank(noise=0.0, latent=1)
-    assert fitted(x, 2, regularisation=1e-6).log_prob(x).isfinite().all()
+    assert fitted(x, 2, regularization=1e-6).log_prob(x).isfinite().all()
 
 
 def test_the_size_of_the_code() -> None:

@@ -20,7 +20,7 @@ def small(length: int = 8) -> GPT:
     return model
 
 
-def symbols(rows: int, length: int) -> Tensor:
+def tokens(rows: int, length: int) -> Tensor:
     return torch.randint(11, (rows, length), generator=torch.Generator().manual_seed(1))
 
 
@@ -57,8 +57,8 @@ def test_it_begins_as_gpt2() -> None:
 
 
 @torch.no_grad()
-def test_a_symbol_sees_the_past_only_and_all_of_it() -> None:
-    model, x = small(), symbols(1, 8)
+def test_a_token_sees_the_past_only_and_all_of_it() -> None:
+    model, x = small(), tokens(1, 8)
     whole = model(x)
     for place in range(8):
         other = x.clone()
@@ -71,7 +71,7 @@ def test_a_symbol_sees_the_past_only_and_all_of_it() -> None:
 @pytest.mark.parametrize("length", [1, 2, 7, 8])
 @torch.no_grad()
 def test_a_long_text_is_read_with_a_memory_as_without_one(length: int) -> None:
-    model, x = small(length), symbols(3, 30)
+    model, x = small(length), tokens(3, 30)
     whole, state = model(x), None
     assert whole.shape == (3, 30, 11)
     for place, size in [(0, 3), (3, 1), (4, 1), (5, 4), *((place, 1) for place in range(9, 30))]:
@@ -81,7 +81,7 @@ def test_a_long_text_is_read_with_a_memory_as_without_one(length: int) -> None:
 
 @torch.no_grad()
 def test_windows_of_a_long_text_overlap_by_half() -> None:
-    model, x = small(8), symbols(1, 21)
+    model, x = small(8), tokens(1, 21)
     whole = model(x)
     for place, start in [(7, 0), (8, 4), (11, 4), (12, 8), (15, 8), (16, 12), (19, 12), (20, 16)]:
         torch.testing.assert_close(whole[:, place], model(x[:, start : place + 1])[:, -1])
@@ -89,20 +89,20 @@ def test_windows_of_a_long_text_overlap_by_half() -> None:
 
 @torch.no_grad()
 def test_generated_text_is_the_likeliest_of_each_step() -> None:
-    model, text = small(), symbols(2, 3)
+    model, text = small(), tokens(2, 3)
     found = model.generate(text, 20, temperature=0)
     for _ in range(20):
         text = torch.cat([text, model(text)[:, -1].argmax(-1, keepdim=True)], 1)
     assert torch.equal(found, text)
     assert torch.equal(model.generate(text[:1, :3], 20, temperature=0), found[:1])
-    drawn = [model.generate(symbols(2, 3), 20, generator=torch.Generator().manual_seed(s)) for s in (0, 0, 1)]
+    drawn = [model.generate(tokens(2, 3), 20, generator=torch.Generator().manual_seed(s)) for s in (0, 0, 1)]
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
 
 
 @torch.no_grad()
 def test_padding_changes_nothing() -> None:
-    model, x = small(), symbols(3, 9)
+    model, x = small(), tokens(3, 9)
     lengths = torch.tensor([9, 4, 6])
     together = model.loss(Sequences(x, lengths))["nll"]
     alone = [model.loss(Sequences(x[i : i + 1, :n], torch.tensor([n])))["nll"] for i, n in enumerate(lengths.tolist())]
@@ -112,8 +112,8 @@ def test_padding_changes_nothing() -> None:
 
 
 @torch.no_grad()
-def test_log_prob_is_the_sum_over_the_symbols_after_the_first() -> None:
-    model, x, lengths = small(), symbols(3, 13), torch.tensor([13, 2, 7])
+def test_log_prob_is_the_sum_over_the_tokens_after_the_first() -> None:
+    model, x, lengths = small(), tokens(3, 13), torch.tensor([13, 2, 7])
     for row, size in enumerate(lengths.tolist()):
         shares = [model(x[row : row + 1, :t])[0, -1].softmax(-1)[x[row, t]] for t in range(1, size)]
         wanted = torch.stack(shares).log().sum()
@@ -123,25 +123,25 @@ def test_log_prob_is_the_sum_over_the_symbols_after_the_first() -> None:
 
 @torch.no_grad()
 def test_attention_maps_are_those_by_which_it_reads() -> None:
-    model, x = small(), symbols(2, 6)
+    model, x = small(), tokens(2, 6)
     maps = model.attention_maps(x)
     assert maps.shape == (2, 2, 2, 6, 6)
     torch.testing.assert_close(maps.sum(-1), torch.ones(2, 2, 2, 6).double())
     assert not maps.triu(1).any()
     # the first block again, with its attention put together from the map
     block: Any = model.blocks[0]
-    h = model.symbol_table(x) + model.position_table.weight[:6]
+    h = model.token_embedding(x) + model.position_table.weight[:6]
     values = block.attention.projection(block.attention_norm(h)).chunk(3, -1)[2].unflatten(-1, (2, 8)).transpose(1, 2)
     seen = block.attention.output((maps[0] @ values).transpose(1, 2).flatten(2))
     h = h + seen
-    h = h + block.contract(torch.nn.functional.gelu(block.expand(block.thought_norm(h)), approximate="tanh"))
-    torch.testing.assert_close(h, block(model.symbol_table(x) + model.position_table.weight[:6], causal=True))
+    h = h + block.contract(torch.nn.functional.gelu(block.expand(block.mlp_norm(h)), approximate="tanh"))
+    torch.testing.assert_close(h, block(model.token_embedding(x) + model.position_table.weight[:6], causal=True))
 
 
 def test_dropout_acts_in_training_only_and_nothing_else_differs() -> None:
     torch.manual_seed(0)
     model = GPT(vocab=11, length=8, layers=1, heads=2, embedding=16, dropout=0.5)
-    x = symbols(2, 8)
+    x = tokens(2, 8)
     assert not torch.equal(model(x), model(x))
     model.eval()
     plain = GPT(vocab=11, length=8, layers=1, heads=2, embedding=16)

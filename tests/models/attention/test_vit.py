@@ -15,7 +15,7 @@ from deepcanon.train import fit
 
 
 def small(**options: Any) -> ViT:
-    """A model of 4x6 pixels in two colours with patches of 2x2 pixels, all of whose parameters matter."""
+    """A model of 4x6 pixels in two colors with patches of 2x2 pixels, all of whose parameters matter."""
     torch.manual_seed(0)
     settings = {"patch": 2, "layers": 2, "heads": 2, "embedding": 8, **options}
     model = ViT(channels=2, height=4, width=6, classes=3, **settings).double().eval()
@@ -77,7 +77,7 @@ def test_attention_maps_are_those_by_which_it_reads() -> None:
         part: Any = block
         values = part.attention.projection(part.attention_norm(h)).chunk(3, -1)[2].unflatten(-1, (2, 4)).transpose(1, 2)
         h = h + part.attention.output((weights @ values).transpose(1, 2).flatten(2))
-        h = h + part.contract(F.gelu(part.expand(part.thought_norm(h))))
+        h = h + part.contract(F.gelu(part.expand(part.mlp_norm(h))))
     torch.testing.assert_close(model.head(model.norm(h))[:, 0], model(x))
 
 
@@ -97,7 +97,7 @@ def test_the_gallery_shows_where_the_class_looks() -> None:
     for name, wanted in zip(shown, (maps[0], maps[-1], rollout(maps)), strict=True):
         picture = shown[name]
         assert picture.shape == x.shape
-        shares = (F.avg_pool2d(picture.mean(1), 2) - low) / (high - low)  # patches are of one colour
+        shares = (F.avg_pool2d(picture.mean(1), 2) - low) / (high - low)  # patches are of one color
         looks = wanted[:, 0, 1:].reshape(3, 2, 3)
         torch.testing.assert_close(shares, looks / looks.amax((1, 2), keepdim=True))
 

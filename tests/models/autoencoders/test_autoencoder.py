@@ -16,7 +16,7 @@ from deepcanon.models.autoencoders.autoencoder import Autoencoder
 
 
 def anisotropic(rows: int = 200, seed: int = 0) -> Tensor:
-    """Eight features with well separated variances along directions of their own, not centred."""
+    """Eight features with well separated variances along directions of their own, not centered."""
     generator = torch.Generator().manual_seed(seed)
     basis, _ = torch.linalg.qr(torch.randn(8, 8, generator=generator, dtype=torch.float64))
     scales = torch.logspace(0, -1, 8, dtype=torch.float64)
@@ -35,11 +35,11 @@ def optimal(x: Tensor, *, tied: bool) -> Autoencoder:
 
 
 @pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize("centred", [True, False])
-def test_the_linear_one_spans_the_subspace_of_pca(centred: bool, tied: bool) -> None:
-    """On centred data the theorem holds as it stands; on others the biases do the centring."""
+@pytest.mark.parametrize("centered", [True, False])
+def test_the_linear_one_spans_the_subspace_of_pca(centered: bool, tied: bool) -> None:
+    """On centered data the theorem holds as it stands; on others the biases do the centering."""
     x = anisotropic()
-    x = x - x.mean(0) if centred else x
+    x = x - x.mean(0) if centered else x
     model, pca = optimal(x, tied=tied), PCA(3).fit(x.numpy())
     zero, *units = model.decode(torch.eye(4, 3, dtype=torch.float64).roll(1, 0)).detach()
     columns = torch.stack(units) - zero
@@ -93,7 +93,7 @@ def test_images_keep_their_shape() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("drawn")
-def test_on_digits_a_deep_one_rebuilds_better_than_pca_with_as_many_numbers(tmp_path: Path) -> None:
+def test_on_digits_a_deep_one_reconstructs_better_than_pca_with_as_many_numbers(tmp_path: Path) -> None:
     torch.manual_seed(0)
     digits = dc.load_data("digits")
     model = Autoencoder(features=64, latent=2, hidden=(64, 32))

@@ -90,7 +90,7 @@ def test_samples_follow_the_probabilities() -> None:
     assert statistic < stats.chi2.isf(1e-4, int(often.sum()))
 
 
-def test_training_begins_near_the_base_rates() -> None:
+def test_the_initialization_is_near_the_base_rates() -> None:
     x = torch.tensor([[0.0, 0.0, 1.0]] * 6 + [[0.0, 1.0, 1.0]] * 2)
     model = MADE(3, (), "reversed")
     model.prepare([Batch(x[:5]), Batch(x[5:])])
@@ -98,10 +98,10 @@ def test_training_begins_near_the_base_rates() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    model, grey = MADE(4, (2,)), torch.tensor([[0.0, 0.25, 1.0, 0.0]])
+    model, gray = MADE(4, (2,)), torch.tensor([[0.0, 0.25, 1.0, 0.0]])
     for ask in (model.log_prob, lambda x: model.prepare([Batch(x)])):
         with pytest.raises(DataError, match="made models zeros and ones"):
-            ask(grey)
+            ask(gray)
     with pytest.raises(UsageError, match="hidden must be at least 1"):
         MADE(4, (0,))
     with pytest.raises(UsageError, match="order must be one of natural, reversed, shuffled"):

@@ -95,17 +95,17 @@ def test_a_sample_is_that_of_the_general_method() -> None:
     assert torch.equal(one, other)
 
 
-def test_training_begins_at_the_base_rates() -> None:
+def test_the_initialization_is_at_the_base_rates() -> None:
     model, x = NADE(3, 2), torch.tensor([[0.0, 0.0, 1.0]] * 6 + [[0.0, 1.0, 1.0]] * 2)
     model.prepare([Batch(x[:5]), Batch(x[5:])])
     torch.testing.assert_close(model.visible_bias.detach().sigmoid(), torch.tensor([0.1, 0.3, 0.9]))
 
 
 def test_other_values_than_zeros_and_ones_are_refused() -> None:
-    model, grey = NADE(4, 2), torch.tensor([[0.0, 0.25, 1.0, 0.0]])
+    model, gray = NADE(4, 2), torch.tensor([[0.0, 0.25, 1.0, 0.0]])
     for ask in (model.log_prob, lambda x: model.prepare([Batch(x)])):
         with pytest.raises(DataError, match="nade models zeros and ones"):
-            ask(grey)
+            ask(gray)
     with pytest.raises(UsageError, match="units must be at least 1"):
         NADE(4, 0)
 

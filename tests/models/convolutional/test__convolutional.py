@@ -13,7 +13,7 @@ from scipy import special, stats
 from torch import Tensor, nn
 
 from deepcanon.catalogue import find
-from deepcanon.core import DataError, Labelled, UsageError, build, describe
+from deepcanon.core import Blueprint, DataError, Labeled, UsageError, describe
 from deepcanon.data import from_tensors
 from deepcanon.models.attention.vit import ViT
 from deepcanon.models.convolutional._convolutional import ImagePredictor
@@ -31,10 +31,10 @@ def small(name: str, smoothing: float) -> ImagePredictor:
     return ResNet(3, 10, 12, 4, base=8, smoothing=smoothing)
 
 
-def batch(rows: int = 6, dtype: torch.dtype = torch.float64) -> Labelled:
+def batch(rows: int = 6, dtype: torch.dtype = torch.float64) -> Labeled:
     random = torch.Generator().manual_seed(0)
     x = torch.randn(rows, 3, 10, 12, generator=random, dtype=torch.float64).to(dtype)
-    return Labelled(x, torch.arange(rows) % 4)
+    return Labeled(x, torch.arange(rows) % 4)
 
 
 def stirred(name: str, smoothing: float = 0.1) -> ImagePredictor:
@@ -107,7 +107,7 @@ def test_the_order_in_memory_changes_neither_output_nor_gradient(name: str, monk
 
 
 @every_net
-def test_an_image_in_a_batch_gets_the_answer_it_gets_alone(name: str) -> None:
+def test_an_image_in_a_batch_gets_the_prediction_it_gets_alone(name: str) -> None:
     net, x = stirred(name).eval(), batch().x
     with torch.no_grad():
         alone = torch.cat([net(x[i : i + 1]) for i in range(len(x))])
@@ -129,7 +129,7 @@ def test_bfloat16_gives_nearly_the_loss_of_float32(name: str) -> None:
 @every_net
 def test_a_batch_of_one_can_be_learned_from(name: str) -> None:
     net = CNN(1, 4, 4, 2) if name == "cnn" else ResNet(1, 4, 4, 2, base=4)
-    data = Labelled(torch.randn(1, 1, 4, 4), torch.tensor([1]))
+    data = Labeled(torch.randn(1, 1, 4, 4), torch.tensor([1]))
     terms = net.loss(data)
     sum(terms.values(), start=torch.zeros(())).backward()
     assert all(value.isfinite() for value in terms.values())
@@ -175,7 +175,7 @@ TARGETS = 2
 
 
 def of_targets(name: str, head: str | None) -> ImagePredictor:
-    """A small net of real targets in double precision, ready to answer."""
+    """A small net of real targets in double precision, in eval mode."""
     torch.manual_seed(0)
     makers: dict[str, Callable[[], ImagePredictor]] = {
         "cnn": lambda: CNN(1, 6, 6, targets=TARGETS, head=head, hidden=(4, 4)),
@@ -209,7 +209,7 @@ def test_every_net_of_images_has_scipys_distribution_of_the_targets(name: str, h
     y = (y > 0).double() if head == "bernoulli" else y
     wanted = oracle(net, head, x)
     density = wanted.logpmf if head == "bernoulli" else wanted.logpdf
-    for terms in (net.loss(Labelled(x, y)), net.metrics(Labelled(x, y))):
+    for terms in (net.loss(Labeled(x, y)), net.metrics(Labeled(x, y))):
         assert terms.keys() == {"nll"}
         assert terms["nll"].item() == pytest.approx(-density(y.numpy()).sum(-1).mean(), rel=1e-9)
     np.testing.assert_allclose(net.predict(x, how="mean").numpy(), wanted.mean(), rtol=1e-9)
@@ -227,16 +227,16 @@ def test_without_a_head_targets_have_the_squared_error(name: str) -> None:
     net, x = of_targets(name, None), torch.randn(5, 1, 6, 6, dtype=torch.float64)
     y = torch.randn(5, TARGETS, dtype=torch.float64)
     wanted = (net(x) - y).square().sum() / 5
-    torch.testing.assert_close(net.loss(Labelled(x, y)), {"mse": wanted})
-    torch.testing.assert_close(net.metrics(Labelled(x, y))["mse"], wanted)
+    torch.testing.assert_close(net.loss(Labeled(x, y)), {"mse": wanted})
+    torch.testing.assert_close(net.metrics(Labeled(x, y))["mse"], wanted)
     assert torch.equal(net.predict(x), net(x))
-    assert net.train().loss(Labelled(x, y)).keys() == {"mse"}  # whatever is smoothed in training, targets are not
+    assert net.train().loss(Labeled(x, y)).keys() == {"mse"}  # whatever is smoothed in training, targets are not
 
 
 @pytest.mark.parametrize("name", NETS)
 def test_a_net_with_a_head_is_built_again_from_its_description(name: str) -> None:
     net = of_targets(name, "gaussian")
-    again = build(json.loads(json.dumps(describe(net))), find).double().eval()
+    again = Blueprint.from_json(json.loads(json.dumps(describe(net))), find).build().double().eval()
     again.load_state_dict(net.state_dict())
     x = torch.randn(3, 1, 6, 6, dtype=torch.float64)
     assert torch.equal(again(x), net(x))
@@ -247,7 +247,7 @@ def test_to_look_at_the_targets_before_training_changes_nothing() -> None:
     before = {name: value.clone() for name, value in net.state_dict().items()}
     x, y = torch.randn(8, 1, 6, 6, dtype=torch.float64), torch.zeros(8, TARGETS, dtype=torch.float64)
     state = torch.get_rng_state()
-    net.prepare([Labelled(x, y)])
+    net.prepare([Labeled(x, y)])
     assert torch.equal(torch.get_rng_state(), state)
     assert net.training
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
@@ -260,7 +260,7 @@ def test_only_the_recipe_of_targets_clips() -> None:
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_wrong_combinations_are_answered_with_one_sentence(name: str) -> None:
+def test_wrong_combinations_are_refused_with_one_sentence(name: str) -> None:
     cls = find(name)
     with pytest.raises(UsageError, match=r"either classes or targets \(got classes=None, targets=None\)"):
         cls(channels=1, height=6, width=6)
@@ -274,13 +274,13 @@ def test_wrong_combinations_are_answered_with_one_sentence(name: str) -> None:
         cls(channels=1, height=6, width=6, targets=1, head="cosy")
     x = torch.zeros(4, 1, 6, 6, dtype=torch.float64)
     with pytest.raises(DataError, match=r"the targets must have the shape \(4, 2\), got \(4,\)"):
-        of_targets(name, "gaussian").loss(Labelled(x, torch.zeros(4, dtype=torch.float64)))
+        of_targets(name, "gaussian").loss(Labeled(x, torch.zeros(4, dtype=torch.float64)))
     with pytest.raises(DataError, match="models other targets than these"):
-        of_targets(name, "bernoulli").prepare([Labelled(x, torch.full((4, TARGETS), 0.5, dtype=torch.float64))])
+        of_targets(name, "bernoulli").prepare([Labeled(x, torch.full((4, TARGETS), 0.5, dtype=torch.float64))])
 
 
 def test_labels_that_are_there_or_not_are_read_off_images() -> None:
-    """Light in the left half, in the upper half: each of the two labels by itself."""
+    """Light in the left half, in the upper half: two independent labels."""
     torch.manual_seed(0)
     x = torch.rand(300, 1, 6, 6, generator=torch.Generator().manual_seed(0))
     y = torch.stack([x[..., :3].mean((1, 2, 3)), x[:, :, :3].mean((1, 2, 3))], 1)

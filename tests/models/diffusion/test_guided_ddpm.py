@@ -9,7 +9,7 @@ from torch.distributions import Categorical, MixtureSameFamily, MultivariateNorm
 
 import deepcanon as dc
 from deepcanon import laws
-from deepcanon.core import DataError, Labelled, UsageError
+from deepcanon.core import DataError, Labeled, UsageError
 from deepcanon.models.diffusion._diffusion import Levels, noise_variances
 from deepcanon.models.diffusion.ddpm import DDPM
 from deepcanon.models.diffusion.guided_ddpm import GuidedDDPM
@@ -18,7 +18,7 @@ MEANS = torch.tensor([[2.0, -1.0], [-1.0, 0.5], [0.5, 2.0]], dtype=torch.float64
 SHARES = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 COVARIANCE = torch.tensor([[0.9, 0.3], [0.3, 0.4]], dtype=torch.float64)
 EYE = torch.eye(2, dtype=torch.float64)
-CENTRE = torch.tensor([0.8, 0.05], dtype=torch.float64)
+CENTER = torch.tensor([0.8, 0.05], dtype=torch.float64)
 SPREAD = 1.5
 
 
@@ -26,7 +26,7 @@ class Analytic(GuidedDDPM):
     """The best guess of the noise for three Gaussian classes, told and untold, so that nothing has to be trained."""
 
     def _guess(self, net: nn.Module, x: Tensor, t: Tensor, at: Levels) -> Tensor:
-        means = at.alpha_bar.sqrt().unsqueeze(-1) * (MEANS - CENTRE) / SPREAD  # (1 or B, 3, 2)
+        means = at.alpha_bar.sqrt().unsqueeze(-1) * (MEANS - CENTER) / SPREAD  # (1 or B, 3, 2)
         noisy = at.alpha_bar.unsqueeze(-1) * COVARIANCE / SPREAD**2 + at.beta_bar.unsqueeze(-1) * EYE
         pulls: Tensor = torch.linalg.solve(noisy.unsqueeze(1), (means - x.unsqueeze(1)).unsqueeze(-1)).squeeze(
             -1
@@ -41,7 +41,7 @@ class Analytic(GuidedDDPM):
 
 def analytic(levels: int) -> Analytic:
     model = Analytic(2, classes=3, hidden=(4,), levels=levels, noise="linear").double()
-    model.to_standard.set(torch.tensor(1 / SPREAD, dtype=torch.float64), -CENTRE / SPREAD)
+    model.to_standard.set(torch.tensor(1 / SPREAD, dtype=torch.float64), -CENTER / SPREAD)
     model.variances = torch.cat([torch.zeros(1, dtype=torch.float64), noise_variances("linear", levels)])
     return model
 
@@ -151,7 +151,7 @@ def test_so_many_labels_are_hidden_as_was_asked(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(model.net, "forward", spy)
     for _ in range(2):
-        model.loss(Labelled(torch.randn(20_000, 2), y))
+        model.loss(Labeled(torch.randn(20_000, 2), y))
     for labels in seen:
         hidden = labels == 3
         assert abs(float(hidden.double().mean()) - 0.3) < 4 * math.sqrt(0.3 * 0.7 / 20_000)

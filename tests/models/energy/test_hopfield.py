@@ -107,10 +107,10 @@ def test_all_codes_of_a_pattern_mean_the_same_and_answers_keep_the_code_and_the_
     damaged = x.clone()
     damaged[:, 0] *= -1
     bits = (damaged + 1) / 2
-    grey = 0.2 + 0.6 * bits
+    gray = 0.2 + 0.6 * bits
     settled = model.retrieve(damaged)
     assert set(settled.unique().tolist()) == {-1.0, 1.0}
-    for code in (bits, grey):
+    for code in (bits, gray):
         torch.testing.assert_close(model.energy(code), model.energy(damaged))
         images = model.reconstruct(code.reshape(3, 1, 3, 4))
         assert torch.equal(images.flatten(1), (settled + 1) / 2)

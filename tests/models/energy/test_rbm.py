@@ -64,7 +64,7 @@ def test_both_sums_agree_on_a_machine_of_many_chunks() -> None:
 
 def test_log_prob_is_that_of_the_joint_distribution() -> None:
     model = machine(5, 3)
-    assert model.evidence == "exact"
+    assert model.likelihood_kind == "exact"
     torch.testing.assert_close(model.log_prob(states(5)), probabilities(model).log(), rtol=0, atol=1e-12)
 
 
@@ -211,13 +211,13 @@ def test_what_cannot_be_enumerated_is_estimated_and_said_to_be(monkeypatch: pyte
     model, x = machine(8, 6), states(8)[::17]
     exact = model.log_prob(x)
     monkeypatch.setattr(RBM, "MOST", 10)
-    assert model.evidence == "estimate"
+    assert model.likelihood_kind == "estimate"
     estimate = model.log_prob(x, samples=300, generator=torch.Generator().manual_seed(0))
     error = model.log_partition(chains=300, generator=torch.Generator().manual_seed(0)).error
     assert 0 < (estimate - exact).abs().max() < 4 * error
     assert not estimate.requires_grad  # the estimate has no useful gradient, so it has none
     assert list(model.metrics(Batch(x))) == ["pseudo_nll"]
-    assert RBM(784, 500).evidence == "estimate"
+    assert RBM(784, 500).likelihood_kind == "estimate"
 
 
 @pytest.mark.parametrize("probes", [64, 4])
@@ -251,10 +251,10 @@ def test_training_begins_at_the_base_rates() -> None:
 
 
 def test_other_values_than_zeros_and_ones_are_refused() -> None:
-    model, grey = RBM(4, 2), torch.tensor([[0.0, 0.25, 1.0, 0.0]])
+    model, gray = RBM(4, 2), torch.tensor([[0.0, 0.25, 1.0, 0.0]])
     for ask in (model.log_prob, model.energy, model.pseudo_nll, lambda x: model.prepare([Batch(x)])):
         with pytest.raises(DataError, match=r"rbm models zeros and ones.*NAME:binary"):
-            ask(grey)
+            ask(gray)
     with pytest.raises(UsageError, match="sweeps must be at least 1"):
         RBM(4, 2, sweeps=0)
 

@@ -10,7 +10,7 @@ import torch
 from scipy.stats import binned_statistic
 from torch import Tensor
 
-from deepcanon.core import Labelled, UsageError
+from deepcanon.core import Labeled, UsageError
 from deepcanon.models.feedforward._cells import enough_cells
 from deepcanon.models.feedforward.bump_network import BumpNetwork
 
@@ -37,7 +37,7 @@ def test_the_error_is_below_epsilon_everywhere_with_the_cells_of_the_theorem(see
     corners, values = lipschitz(bound, seed)
     net = BumpNetwork.approximating(lambda x: interpolated(x, corners, values), 1, lipschitz=bound, epsilon=epsilon)
     assert net.cells == math.ceil(bound / (2 * epsilon))
-    x = torch.cat([GRID, corners.unsqueeze(1)])  # the error is largest at a corner or at a centre
+    x = torch.cat([GRID, corners.unsqueeze(1)])  # the error is largest at a corner or at a center
     error = (net(x) - interpolated(x, corners, values)).abs().max()
     assert 0.1 * epsilon < error < epsilon
 
@@ -64,12 +64,12 @@ def test_bumps_are_a_partition_of_unity_on_the_whole_line(step: str) -> None:
     bumps = net.units(torch.linspace(-2, 3, 501, dtype=torch.float64).unsqueeze(1))
     assert float(bumps.min()) > -1e-12
     assert torch.allclose(bumps.sum(1), torch.ones(501, dtype=torch.float64), rtol=0, atol=1e-12)
-    assert torch.allclose(net.units(net.centres()).diagonal(), torch.ones(7, dtype=torch.float64), rtol=0, atol=1e-4)
+    assert torch.allclose(net.units(net.centers()).diagonal(), torch.ones(7, dtype=torch.float64), rtol=0, atol=1e-4)
 
 
 def test_from_data_a_height_is_the_mean_of_its_cell_whatever_the_batches() -> None:
     x = torch.rand(300, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 4 - 1
-    data = Labelled(x, x.sin())
+    data = Labeled(x, x.sin())
     nets = [BumpNetwork(features=1, targets=1, cells=9).double() for _ in range(2)]
     for net, size in zip(nets, (300, 40), strict=True):
         net.prepare([data])
@@ -83,11 +83,11 @@ def test_from_data_a_height_is_the_mean_of_its_cell_whatever_the_batches() -> No
 def test_empty_cells_get_the_mean_and_classes_their_shares() -> None:
     x = torch.tensor([[0.0], [0.1], [1.0]])
     net = BumpNetwork(features=1, targets=1, cells=3)
-    net.absorb(Labelled(x, torch.tensor([[1.0], [3.0], [5.0]])))
+    net.absorb(Labeled(x, torch.tensor([[1.0], [3.0], [5.0]])))
     assert net.heights[:, 0].tolist() == [2.0, 3.0, 5.0]
     classifier = BumpNetwork(features=1, classes=2, cells=3)
-    classifier.absorb(Labelled(x, torch.tensor([0, 0, 1])))
-    shares = classifier.predict(classifier.centres(), how="mean")
+    classifier.absorb(Labeled(x, torch.tensor([0, 0, 1])))
+    shares = classifier.predict(classifier.centers(), how="mean")
     torch.testing.assert_close(shares, torch.tensor([[3 / 4, 1 / 4], [1 / 2, 1 / 2], [1 / 3, 2 / 3]]))
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from deepcanon.core import Labelled, UsageError
+from deepcanon.core import Labeled, UsageError
 from deepcanon.data import load_data
 from deepcanon.models._predictor import Predictor
 from deepcanon.models.feedforward.highway import Highway
@@ -32,7 +32,7 @@ def test_with_all_gates_shut_it_is_linear_and_with_all_open_a_plain_net() -> Non
     torch.testing.assert_close(open_(x), open_.exit(nn.Sequential(open_.entrance, *plain)(x)))
 
 
-def accuracy_after(model: Predictor, batch: Labelled, steps: int) -> float:
+def accuracy_after(model: Predictor, batch: Labeled, steps: int) -> float:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(steps):
         optimizer.zero_grad()
@@ -43,12 +43,12 @@ def accuracy_after(model: Predictor, batch: Labelled, steps: int) -> float:
 
 def test_fifty_layers_learn_where_a_plain_net_of_fifty_layers_does_not() -> None:
     train = load_data("digits").train
-    batch = Labelled(train.x[:200], train.y[:200])
+    batch = Labeled(train.x[:200], train.y[:200])
     torch.manual_seed(0)
     gated = Highway(features=64, classes=10, units=UNITS, layers=DEPTH, gate_bias=-4.0)
     plain = MLP(features=64, classes=10, hidden=(UNITS,) * DEPTH)
     assert accuracy_after(gated, batch, steps=40) > 0.9
-    assert accuracy_after(plain, batch, steps=40) < 0.2  # a tenth is chance
+    assert accuracy_after(plain, batch, steps=40) < 0.2  # a tenth is guessing
 
 
 def test_it_reads_96_percent_of_real_digits() -> None:

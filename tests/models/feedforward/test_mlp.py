@@ -7,7 +7,7 @@ import torch
 from scipy import stats
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import DataError, Labelled, UsageError
+from deepcanon.core import DataError, Labeled, UsageError
 from deepcanon.data import from_tensors, load_data
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.train import fit
@@ -53,12 +53,12 @@ def test_no_dropout_is_the_plain_net_bit_for_bit() -> None:
     assert torch.equal(plain(x), zero(x))
 
 
-def test_the_initialisation_is_chosen_by_name() -> None:
-    model = MLP(features=3, classes=2, hidden=(8,), initialise="signs:value=0.5")
+def test_the_initialization_is_chosen_by_name() -> None:
+    model = MLP(features=3, classes=2, hidden=(8,), initialize="signs:value=0.5")
     weights = [value for name, value in model.named_parameters() if name.endswith("weight")]
     assert all(weight.abs().eq(0.5).all() for weight in weights)
-    with pytest.raises(UsageError, match="there is no initialisation 'glorot'"):
-        MLP(features=3, classes=2, initialise="glorot")
+    with pytest.raises(UsageError, match="there is no initialization 'glorot'"):
+        MLP(features=3, classes=2, initialize="glorot")
 
 
 def test_a_linear_net_finds_the_least_squares_solution() -> None:
@@ -67,7 +67,7 @@ def test_a_linear_net_finds_the_least_squares_solution() -> None:
     y = x @ torch.randn(3, 2, generator=generator, dtype=torch.float64) + 1
     y = y + torch.randn(200, 2, generator=generator, dtype=torch.float64)
     model = MLP(features=3, targets=2, hidden=()).double()
-    data = from_tensors(x, y).carved(0)
+    data = from_tensors(x, y).with_validation_split(0)
     fit(model, data, quiet=True, optimizer="lbfgs", lr=1.0, batch_size=200, epochs=20)
     rows = torch.cat([data.train.x, torch.ones(len(data.train), 1, dtype=torch.float64)], dim=1)
     solution = torch.linalg.lstsq(rows, data.train.y).solution
@@ -94,7 +94,7 @@ def test_it_reads_96_and_a_half_percent_of_real_digits(seed: int) -> None:
     assert result.test["accuracy"] >= 0.965
 
 
-def test_it_answers_one_question() -> None:
+def test_it_predicts_classes_or_targets_but_not_both() -> None:
     for classes, targets in ((None, None), (3, 1)):
         with pytest.raises(UsageError, match="either classes or targets"):
             MLP(features=2, classes=classes, targets=targets)
@@ -111,9 +111,9 @@ def test_arguments_are_checked() -> None:
         MLP(features=2, classes=2, activation="step")  # type: ignore[arg-type]
 
 
-def test_each_example_is_answered_by_itself() -> None:
+def test_each_example_is_predicted_independently() -> None:
     model = MLP(features=3, classes=2, hidden=(8,), dropout=0.5).double().eval()
-    batch = Labelled(torch.randn(6, 3, dtype=torch.float64), torch.zeros(6, dtype=torch.long))
+    batch = Labeled(torch.randn(6, 3, dtype=torch.float64), torch.zeros(6, dtype=torch.long))
     alone = torch.cat([model(batch.x[i : i + 1]) for i in range(6)])
     torch.testing.assert_close(model(batch.x), alone, rtol=1e-12, atol=1e-12)
 
@@ -171,7 +171,7 @@ def test_the_loss_is_minus_the_log_likelihood_of_the_head() -> None:
     x, y = torch.randn(5, 3, dtype=torch.float64), torch.randn(5, 2, dtype=torch.float64)
     place, log_scale = model(x).detach().chunk(2, dim=-1)
     oracle = stats.gumbel_r(place.numpy(), log_scale.exp().numpy())
-    batch = Labelled(x, y)
+    batch = Labeled(x, y)
     assert model.loss(batch)["nll"].item() == pytest.approx(-oracle.logpdf(y.numpy()).sum(-1).mean())
     assert model.metrics(batch)["nll"].item() == pytest.approx(model.loss(batch)["nll"].item())
     torch.testing.assert_close(model.predict(x, how="mode"), place)
@@ -200,11 +200,11 @@ def test_targets_without_a_probability_are_refused_before_training() -> None:
         fit(MLP(features=1, targets=1, head="bernoulli"), from_tensors(x, y), quiet=True, epochs=1)
 
 
-def test_mistakes_are_answered_with_what_to_do() -> None:
+def test_mistakes_are_refused_with_what_to_do() -> None:
     with pytest.raises(UsageError, match="a head is for real targets"):
         MLP(features=2, classes=3, head="gaussian")
     model = MLP(features=2, targets=1, head="heteroscedastic")
     with pytest.raises(DataError, match=r"must have the shape \(4, 1\), got \(4,\)"):
-        model.loss(Labelled(torch.zeros(4, 2), torch.zeros(4)))
-    with pytest.raises(UsageError, match="knows no mode"):
+        model.loss(Labeled(torch.zeros(4, 2), torch.zeros(4)))
+    with pytest.raises(UsageError, match="has no mode"):
         MLP(features=2, targets=1, head="continuous_bernoulli").predict(torch.zeros(1, 2))

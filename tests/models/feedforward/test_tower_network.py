@@ -12,7 +12,7 @@ from scipy.interpolate import RegularGridInterpolator
 from scipy.stats import binned_statistic_2d
 from torch import Tensor
 
-from deepcanon.core import Labelled, UsageError
+from deepcanon.core import Labeled, UsageError
 from deepcanon.models.feedforward.tower_network import TowerNetwork
 
 LINE = torch.linspace(0, 1, 121, dtype=torch.float64)
@@ -57,13 +57,13 @@ def test_overlapping_towers_are_a_partition_of_unity_also_beyond_the_border(feat
     towers = net.units(x)
     assert float(towers.min()) >= 0
     assert torch.allclose(towers.sum(1), torch.ones(500, dtype=torch.float64), rtol=0, atol=1e-12)
-    assert torch.allclose(net.units(net.centres()), torch.eye(4**features, dtype=torch.float64), rtol=0, atol=1e-12)
+    assert torch.allclose(net.units(net.centers()), torch.eye(4**features, dtype=torch.float64), rtol=0, atol=1e-12)
 
 
-def test_on_the_line_it_interpolates_between_the_centres() -> None:
+def test_on_the_line_it_interpolates_between_the_centers() -> None:
     net = TowerNetwork(features=1, targets=1, cells=6).double().build(lambda x: (7 * x).sin())
     between = LINE[(LINE >= 1 / 12) & (LINE <= 11 / 12)]
-    oracle = RegularGridInterpolator((net.centres()[:, 0].numpy(),), net.heights[:, 0].numpy())(between.numpy())
+    oracle = RegularGridInterpolator((net.centers()[:, 0].numpy(),), net.heights[:, 0].numpy())(between.numpy())
     np.testing.assert_allclose(net(between.unsqueeze(1))[:, 0].numpy(), oracle, atol=1e-12)
 
 
@@ -103,8 +103,8 @@ def test_from_data_a_height_is_the_mean_of_its_cell() -> None:
     x = torch.rand(900, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     y = x.prod(1, keepdim=True)
     net = TowerNetwork(features=2, targets=1, cells=5).double()
-    net.prepare([Labelled(x, y)])
-    net.absorb(Labelled(x, y))
+    net.prepare([Labeled(x, y)])
+    net.absorb(Labeled(x, y))
     oracle = binned_statistic_2d(x[:, 0].numpy(), x[:, 1].numpy(), y[:, 0].numpy(), bins=5).statistic
     np.testing.assert_allclose(net.heights[:, 0].numpy(), oracle.reshape(-1), rtol=1e-12)
 

@@ -10,7 +10,7 @@ from torch import nn
 import deepcanon as dc
 from deepcanon.core import GraphBatch, UsageError
 from deepcanon.data import load_data
-from deepcanon.data.planetoid import CORA
+from deepcanon.data.sets.planetoid import CORA
 from deepcanon.models.graphs.gcn import GCN
 
 
@@ -32,7 +32,7 @@ def test_the_network_is_pygs_on_the_same_weights() -> None:
     torch.testing.assert_close(model(*batch.inputs), wanted, rtol=0, atol=1e-10)
 
 
-def test_vertices_numbered_otherwise_get_the_same_logits() -> None:
+def test_nodes_numbered_otherwise_get_the_same_logits() -> None:
     batch = double(load_data("karate").train)
     model = GCN(features=34, classes=2).double().eval()
     order = torch.randperm(34, generator=torch.Generator().manual_seed(0))
@@ -40,7 +40,7 @@ def test_vertices_numbered_otherwise_get_the_same_logits() -> None:
     torch.testing.assert_close(moved, model(*batch.inputs)[order], rtol=0, atol=1e-12)
 
 
-def test_only_vertices_of_the_mask_are_learned_from() -> None:
+def test_only_nodes_of_the_mask_are_learned_from() -> None:
     model, batch = GCN.example()
     model.eval()
     others = replace(batch, y=torch.where(batch.mask, batch.y, 1 - batch.y))

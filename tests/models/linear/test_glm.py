@@ -1,4 +1,4 @@
-"""Generalised linear models: the optima of scikit-learn and SciPy, the fixed point of IRLS, and torch's densities."""
+"""Generalized linear models: the optima of scikit-learn and SciPy, the fixed point of IRLS, and torch's densities."""
 
 import pickle
 from dataclasses import asdict
@@ -13,12 +13,12 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRe
 from torch import Generator, Tensor
 from torch.distributions import Bernoulli, Distribution, Gamma, Normal, Poisson
 
-from deepcanon.core import DataError, Labelled, UsageError, draw
+from deepcanon.core import DataError, Labeled, UsageError, draw
 from deepcanon.data import from_tensors, load_data
-from deepcanon.data.poisson_counts import BIAS, WEIGHT
+from deepcanon.data.sets.poisson_counts import BIAS, WEIGHT
+from deepcanon.distributions.inverse_gaussian import InverseGaussian
 from deepcanon.models.linear._convex import convex
 from deepcanon.models.linear.glm import FAMILIES, GLM, Family
-from deepcanon.nn.inverse_gaussian import InverseGaussian
 from deepcanon.train import fit
 
 NAMES: tuple[Family, ...] = get_args(Family)
@@ -35,11 +35,11 @@ def density(family: str, eta: Tensor) -> Distribution:
     return Gamma(1.0, -eta) if family == "gamma" else InverseGaussian((-2 * eta) ** -0.5)
 
 
-def drawn(family: str, count: int = 300) -> Labelled:
+def drawn(family: str, count: int = 300) -> Labeled:
     generator = Generator().manual_seed(0)
     x = 2 * torch.rand(count, 3, generator=generator, dtype=torch.float64) - 1
     eta = x @ torch.tensor([[0.5], [-0.4], [0.2]], dtype=torch.float64) + (-1.5 if family in NEGATIVE else 0.3)
-    return Labelled(x, draw(density(family, eta), generator))
+    return Labeled(x, draw(density(family, eta), generator))
 
 
 def untrained(family: Family) -> GLM:
@@ -49,7 +49,7 @@ def untrained(family: Family) -> GLM:
     return model
 
 
-def fitted(family: Family, batch: Labelled) -> GLM:
+def fitted(family: Family, batch: Labeled) -> GLM:
     model = GLM(features=3, targets=1, family=family).double()
     fit(model, from_tensors(batch.x, batch.y), quiet=True, **asdict(convex(epochs=1, iterations=500)))
     return model
@@ -111,7 +111,7 @@ def test_shares_of_trials_have_the_optimum_of_the_binomial_family() -> None:
     oracle = LogisticRegression(C=np.inf, tol=1e-12, max_iter=1000).fit(
         np.concatenate([x, x]), np.repeat([1, 0], 200), sample_weight=np.concatenate([successes, 5 - successes])
     )
-    model = fitted("bernoulli", Labelled(torch.from_numpy(x), torch.from_numpy(successes / 5).unsqueeze(1)))
+    model = fitted("bernoulli", Labeled(torch.from_numpy(x), torch.from_numpy(successes / 5).unsqueeze(1)))
     expected = np.append(oracle.coef_, oracle.intercept_)
     np.testing.assert_allclose(weights(model), expected, rtol=0, atol=1e-4)
 
@@ -134,7 +134,7 @@ def test_the_optimum_is_the_fixed_point_of_iteratively_reweighted_least_squares(
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_the_loss_is_minus_the_log_likelihood_up_to_what_does_not_depend_on_the_weights(family: Family) -> None:
+def test_the_loss_is_the_negative_log_likelihood_up_to_terms_without_weights(family: Family) -> None:
     batch = drawn(family)
     gaps = []
     for seed in range(3):
@@ -146,16 +146,16 @@ def test_the_loss_is_minus_the_log_likelihood_up_to_what_does_not_depend_on_the_
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_the_mean_is_the_derivative_of_the_log_normaliser(family: Family) -> None:
+def test_the_mean_is_the_derivative_of_the_log_normalizer(family: Family) -> None:
     most = -0.1 if family in NEGATIVE else 4
     eta = torch.linspace(-4, most, 17, dtype=torch.float64, requires_grad=True)
-    (slope,) = torch.autograd.grad(FAMILIES[family].log_normaliser(eta).sum(), eta)
+    (slope,) = torch.autograd.grad(FAMILIES[family].log_normalizer(eta).sum(), eta)
     torch.testing.assert_close(FAMILIES[family].mean(eta), slope, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(density(family, eta.detach()).mean, slope, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_with_its_canonical_link_the_delta_of_each_example_is_the_answer_minus_the_target(family: Family) -> None:
+def test_with_its_canonical_link_the_delta_of_each_example_is_the_mean_minus_the_target(family: Family) -> None:
     batch = drawn(family, count=20)
     torch.manual_seed(0)
     model = untrained(family)
@@ -198,13 +198,13 @@ def test_targets_that_the_family_does_not_have_are_refused() -> None:
     with pytest.raises(DataError, match=r"family poisson are 0 or more, got -1.5 to 2"):
         fit(GLM(features=2, targets=1, family="poisson"), data, quiet=True)
     with pytest.raises(DataError, match=r"the targets must have the shape \(3, 1\), got \(3,\)"):
-        GLM(features=2, targets=1).loss(Labelled(torch.zeros(3, 2), torch.zeros(3)))
+        GLM(features=2, targets=1).loss(Labeled(torch.zeros(3, 2), torch.zeros(3)))
     with pytest.raises(UsageError, match="family must be one of gaussian, bernoulli, poisson, gamma, inverse_gaussian"):
         GLM(features=2, targets=1, family="multinomial")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("family", NEGATIVE)
-def test_where_the_family_has_no_distribution_nothing_is_answered(family: Family) -> None:
+def test_where_the_family_has_no_distribution_nothing_is_predicted(family: Family) -> None:
     zero = from_tensors(torch.zeros(3, 1), torch.tensor([0.0, 1.5, 2.0]))
     with pytest.raises(DataError, match=f"family {family} are above 0, got 0 to 2"):
         fit(GLM(features=1, targets=1, family=family), zero, quiet=True)
@@ -212,6 +212,6 @@ def test_where_the_family_has_no_distribution_nothing_is_answered(family: Family
     torch.nn.init.ones_(model.linear.weight)
     inside, edge = torch.full((1, 1), 0.9), torch.ones(1, 1)
     assert bool(model.predict(inside, how="mean").isfinite())
-    for refused in (lambda: model.predict(edge, how="mean"), lambda: model.loss(Labelled(edge, edge))):
+    for refused in (lambda: model.predict(edge, how="mean"), lambda: model.loss(Labeled(edge, edge))):
         with pytest.raises(DataError, match=f"family {family} has natural parameters below 0 only, got up to 0; take"):
             refused()

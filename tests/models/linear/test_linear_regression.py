@@ -9,20 +9,20 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression as Oracle
 from torch import Generator
 
-from deepcanon.core import DataError, Labelled, UsageError
+from deepcanon.core import DataError, Labeled, UsageError
 from deepcanon.data import from_tensors, load_data
 from deepcanon.models.linear.linear_regression import LinearRegression
 from deepcanon.train import evaluate, fit
 
 
-def noisy_plane(count: int = 200) -> Labelled:
+def noisy_plane(count: int = 200) -> Labeled:
     generator = Generator().manual_seed(0)
     x, noise = (torch.randn(count, size, generator=generator, dtype=torch.float64) for size in (5, 2))
     weight = torch.randn(5, 2, generator=generator, dtype=torch.float64)
-    return Labelled(3 * x + 10, x @ weight + noise - 4)
+    return Labeled(3 * x + 10, x @ weight + noise - 4)
 
 
-def fitted(batch: Labelled, solution: str = "exact", **settings: Any) -> LinearRegression:
+def fitted(batch: Labeled, solution: str = "exact", **settings: Any) -> LinearRegression:
     model = LinearRegression(batch.x.shape[1], batch.y.shape[1], solution=solution).double()  # type: ignore[arg-type]
     fit(model, from_tensors(batch.x, batch.y), quiet=True, **settings)
     return model
@@ -55,7 +55,7 @@ def test_it_keeps_its_digits_where_the_normal_equations_lose_them() -> None:
     x = torch.randn(100, 1, generator=generator, dtype=torch.float64)
     near = torch.cat([x, x + 1e-7 * torch.randn(100, 1, generator=generator, dtype=torch.float64)], dim=1)
     truth, rows = np.array([[0.37, -1.91, 0.7]]), np.column_stack([near.numpy(), np.ones(100)])
-    batch = Labelled(near, torch.from_numpy(rows @ truth.T))
+    batch = Labeled(near, torch.from_numpy(rows @ truth.T))
     np.testing.assert_allclose(weights(fitted(batch, batch_size=10)), truth, rtol=0, atol=1e-6)
     normal = np.linalg.solve(rows.T @ rows, rows.T @ batch.y.numpy()).T
     assert np.abs(normal - truth).max() > 1e-3
@@ -63,7 +63,7 @@ def test_it_keeps_its_digits_where_the_normal_equations_lose_them() -> None:
 
 def test_of_many_solutions_it_gives_that_of_smallest_norm() -> None:
     batch = noisy_plane()
-    twice = Labelled(torch.cat([batch.x, batch.x], dim=1), batch.y)
+    twice = Labeled(torch.cat([batch.x, batch.x], dim=1), batch.y)
     rows = np.column_stack([twice.x.numpy(), np.ones(len(twice))])
     found = weights(fitted(twice, batch_size=50))
     np.testing.assert_allclose(found, np.linalg.lstsq(rows, twice.y.numpy())[0].T, rtol=0, atol=1e-8)
@@ -93,4 +93,4 @@ def test_arguments_and_targets_are_checked() -> None:
     with pytest.raises(UsageError, match="solution must be one of exact, descent"):
         LinearRegression(features=2, targets=1, solution="guess")  # type: ignore[arg-type]
     with pytest.raises(DataError, match=r"the targets must have the shape \(4, 2\), got \(4, 1\)"):
-        LinearRegression(features=2, targets=2).absorb(Labelled(torch.zeros(4, 2), torch.zeros(4, 1)))
+        LinearRegression(features=2, targets=2).absorb(Labeled(torch.zeros(4, 2), torch.zeros(4, 1)))

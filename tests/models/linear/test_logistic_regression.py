@@ -8,18 +8,18 @@ import torch
 from sklearn.linear_model import LogisticRegression as Oracle
 from torch import Generator
 
-from deepcanon.core import Labelled, UsageError
+from deepcanon.core import Labeled, UsageError
 from deepcanon.data import from_tensors, load_data
 from deepcanon.models.linear.logistic_regression import LogisticRegression
 from deepcanon.models.linear.softmax_regression import SoftmaxRegression
 from deepcanon.train import fit
 
 
-def overlapping_classes() -> Labelled:
+def overlapping_classes() -> Labeled:
     """Two Gaussian clouds that no plane separates, so that the optimum is finite."""
     y = torch.arange(150) % 2
     x = torch.randn(150, 3, generator=Generator().manual_seed(0), dtype=torch.float64)
-    return Labelled(x + 0.7 * y.unsqueeze(1), y)
+    return Labeled(x + 0.7 * y.unsqueeze(1), y)
 
 
 def test_at_first_both_classes_are_equally_probable() -> None:
@@ -74,6 +74,6 @@ def test_classes_that_a_plane_separates_stay_finite() -> None:
     assert math.isfinite(result.train["loss"])
 
 
-def test_it_tells_two_classes_apart_and_no_more() -> None:
-    with pytest.raises(UsageError, match=r"tells 2 classes apart \(got 3\); use softmax_regression"):
+def test_it_is_a_binary_classifier() -> None:
+    with pytest.raises(UsageError, match=r"is a binary classifier \(got 3 classes\); use softmax_regression"):
         LogisticRegression(features=2, classes=3)  # type: ignore[arg-type]

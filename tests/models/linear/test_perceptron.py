@@ -7,21 +7,21 @@ from scipy.optimize import linprog
 from sklearn.svm import SVC
 from torch import Generator, Tensor
 
-from deepcanon.core import Labelled, UsageError
+from deepcanon.core import Labeled, UsageError
 from deepcanon.data import from_tensors, load_data
 from deepcanon.models.linear.perceptron import Perceptron
 from deepcanon.train import fit
 
-XOR = Labelled(torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]), torch.tensor([0, 1, 1, 0]))
+XOR = Labeled(torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]), torch.tensor([0, 1, 1, 0]))
 
 
-def separated(gap: float, seed: int, features: int = 3, count: int = 200) -> Labelled:
+def separated(gap: float, seed: int, features: int = 3, count: int = 200) -> Labeled:
     """Points on both sides of a plane, none of which is nearer to it than ``gap``."""
     generator = Generator().manual_seed(seed)
     x = torch.randn(count, features, generator=generator, dtype=torch.float64)
     normal = torch.nn.functional.normalize(torch.randn(features, generator=generator, dtype=torch.float64), dim=0)
     side = (x @ normal + 0.3).sign()
-    return Labelled(x + gap * side.unsqueeze(1) * normal, (side > 0).long())
+    return Labeled(x + gap * side.unsqueeze(1) * normal, (side > 0).long())
 
 
 def margin(x: Tensor, y: Tensor) -> float:
@@ -32,7 +32,7 @@ def margin(x: Tensor, y: Tensor) -> float:
     return float((rows.numpy() @ plane).min() / np.linalg.norm(plane))
 
 
-def by_hand(batch: Labelled) -> tuple[Tensor, Tensor, int]:
+def by_hand(batch: Labeled) -> tuple[Tensor, Tensor, int]:
     """One pass of Rosenblatt's rule, example by example."""
     weight, bias, errors = torch.zeros(batch.x.shape[1], dtype=batch.x.dtype), torch.zeros((), dtype=batch.x.dtype), 0
     for x, y in zip(batch.x, 2 * batch.y - 1, strict=True):
@@ -75,10 +75,10 @@ def test_it_fails_on_xor_and_says_so() -> None:
     assert int(model.errors) >= errors + 100  # one in every epoch at least
 
 
-def test_an_epoch_is_told_from_its_batches() -> None:
+def test_an_epoch_is_distinguished_from_its_batches() -> None:
     """The last batch of an epoch without an error does not make one of an epoch that had some."""
     model = Perceptron(features=1)
-    first, second = (Labelled(torch.tensor([[v]]), torch.tensor([c])) for v, c in ((1.0, 1), (2.0, 1)))
+    first, second = (Labeled(torch.tensor([[v]]), torch.tensor([c])) for v, c in ((1.0, 1), (2.0, 1)))
     model.prepare([first, second])
     model.absorb(first)
     model.absorb(second)
@@ -90,12 +90,12 @@ def test_an_epoch_is_told_from_its_batches() -> None:
     assert bool(model.converged)
 
 
-def test_on_moons_it_goes_on_without_end_and_still_beats_chance() -> None:
+def test_on_moons_it_never_converges_and_still_beats_guessing() -> None:
     result = fit(Perceptron(features=2), load_data("moons"), quiet=True, epochs=5)
     assert result.test["converged"] == 0
     assert 0.75 < result.test["accuracy"] < 0.95
 
 
-def test_it_tells_two_classes_apart_and_no_more() -> None:
-    with pytest.raises(UsageError, match=r"tells 2 classes apart \(got 10\)"):
+def test_it_is_a_binary_classifier() -> None:
+    with pytest.raises(UsageError, match=r"is a binary classifier \(got 10 classes\)"):
         Perceptron(features=2, classes=10)  # type: ignore[arg-type]

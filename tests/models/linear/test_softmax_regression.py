@@ -8,18 +8,18 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import Generator
 
-from deepcanon.core import DataError, Labelled, UsageError
+from deepcanon.core import DataError, Labeled, UsageError
 from deepcanon.data import from_tensors, load_data
 from deepcanon.models.linear.softmax_regression import SoftmaxRegression
 from deepcanon.train import evaluate, fit
 
 
-def overlapping_classes() -> Labelled:
+def overlapping_classes() -> Labeled:
     """Three Gaussian clouds that no linear map separates, so that the optimum is finite."""
     generator = Generator().manual_seed(0)
     y = torch.arange(120) % 3
     x = torch.randn(120, 2, generator=generator, dtype=torch.float64) + torch.eye(3, 2, dtype=torch.float64)[y]
-    return Labelled(x, y)
+    return Labeled(x, y)
 
 
 def test_at_first_all_classes_are_equally_probable() -> None:
@@ -40,7 +40,7 @@ def test_the_gradient_is_probabilities_minus_one_hot_times_x() -> None:
 def test_the_optimum_is_scikit_learns() -> None:
     batch = overlapping_classes()
     model = SoftmaxRegression(features=2, classes=3).double()
-    data = from_tensors(batch.x, batch.y).carved(0)
+    data = from_tensors(batch.x, batch.y).with_validation_split(0)
     fit(model, data, quiet=True, optimizer="lbfgs", lr=1.0, batch_size=len(data.train), epochs=30)
     x, y = data.train.x.numpy(), data.train.y.numpy()
     oracle = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(x, y)

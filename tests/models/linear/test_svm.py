@@ -5,21 +5,21 @@ import torch
 from sklearn.svm import SVC, LinearSVC
 from torch import Generator, Tensor
 
-from deepcanon.core import Labelled, UsageError
+from deepcanon.core import Labeled, UsageError
 from deepcanon.data import from_tensors, load_data
 from deepcanon.models.linear.svm import SVM
 from deepcanon.train import fit
 
 
-def clouds(classes: int) -> Labelled:
+def clouds(classes: int) -> Labeled:
     """Gaussian clouds in the corners of a polygon, which no planes separate."""
     y = torch.arange(120) % classes
     angle = 2 * torch.pi * y.double() / classes
     x = torch.randn(120, 2, generator=Generator().manual_seed(0), dtype=torch.float64)
-    return Labelled(x + 1.2 * torch.stack([angle.cos(), angle.sin()], 1) + 0.5, y)
+    return Labeled(x + 1.2 * torch.stack([angle.cos(), angle.sin()], 1) + 0.5, y)
 
 
-def trained(batch: Labelled, decay: float, classes: int = 2) -> SVM:
+def trained(batch: Labeled, decay: float, classes: int = 2) -> SVM:
     """By the default recipe."""
     model = SVM(batch.x.shape[1], classes, decay=decay).double()
     fit(model, from_tensors(batch.x, batch.y), quiet=True)
@@ -27,16 +27,16 @@ def trained(batch: Labelled, decay: float, classes: int = 2) -> SVM:
 
 
 @pytest.fixture(scope="module")
-def of_two() -> tuple[SVM, Labelled]:
+def of_two() -> tuple[SVM, Labeled]:
     return trained(clouds(2), decay=1e-2), clouds(2)
 
 
 @pytest.fixture(scope="module")
-def of_three() -> tuple[SVM, Labelled]:
+def of_three() -> tuple[SVM, Labeled]:
     return trained(clouds(3), decay=1e-2, classes=3), clouds(3)
 
 
-def objective(model: SVM, batch: Labelled) -> float:
+def objective(model: SVM, batch: Labeled) -> float:
     return float(sum(value.item() for value in model.loss(batch).values()))
 
 
@@ -47,13 +47,13 @@ def at(weight: Tensor, bias: Tensor, like: SVM) -> SVM:
     return model
 
 
-def scikit_learns(model: SVM, batch: Labelled) -> SVM:
+def scikit_learns(model: SVM, batch: Labeled) -> SVM:
     """The machine at the optimum that the dual problem has in scikit-learn."""
     oracle = SVC(kernel="linear", C=1 / (model.decay * len(batch)), tol=1e-8).fit(batch.x.numpy(), batch.y.numpy())
     return at(torch.tensor(oracle.coef_), torch.tensor(oracle.intercept_), model)
 
 
-def test_the_default_recipe_finds_scikit_learns_optimum(of_two: tuple[SVM, Labelled]) -> None:
+def test_the_default_recipe_finds_scikit_learns_optimum(of_two: tuple[SVM, Labeled]) -> None:
     model, batch = of_two
     oracle = scikit_learns(model, batch)
     assert objective(model, batch) == pytest.approx(objective(oracle, batch), rel=1e-5)
@@ -64,12 +64,12 @@ def test_the_default_recipe_finds_scikit_learns_optimum(of_two: tuple[SVM, Label
 def test_of_many_features_the_optimum_is_scikit_learns_too() -> None:
     """Odd against even digits, 64 pixels each."""
     data = load_data("digits").train
-    batch = Labelled(data.x.flatten(1).double(), data.y % 2)
+    batch = Labeled(data.x.flatten(1).double(), data.y % 2)
     model = trained(batch, decay=1e-3)
     assert objective(model, batch) == pytest.approx(objective(scikit_learns(model, batch), batch), rel=1e-4)
 
 
-def test_several_classes_have_the_optimum_of_crammer_and_singer(of_three: tuple[SVM, Labelled]) -> None:
+def test_several_classes_have_the_optimum_of_crammer_and_singer(of_three: tuple[SVM, Labeled]) -> None:
     model, batch = of_three
     # scikit-learn's bias is the weight of a constant feature: the larger that is, the less it counts in the penalty.
     oracle = LinearSVC(
@@ -83,7 +83,7 @@ def test_several_classes_have_the_optimum_of_crammer_and_singer(of_three: tuple[
 def test_between_two_examples_the_plane_lies_in_the_middle() -> None:
     r"""The widest margin is their distance: :math:`w = 2 d / \lVert d \rVert^2`, :math:`d = x_1 - x_0`."""
     x = torch.tensor([[1.0, 2.0], [3.0, 1.0]], dtype=torch.float64)
-    batch = Labelled(x, torch.tensor([0, 1]))
+    batch = Labeled(x, torch.tensor([0, 1]))
     model = trained(batch, decay=0.5)
     between = x[1] - x[0]
     torch.testing.assert_close(model.linear.weight[0], 2 * between / between.square().sum(), rtol=0, atol=5e-3)
@@ -91,18 +91,18 @@ def test_between_two_examples_the_plane_lies_in_the_middle() -> None:
     torch.testing.assert_close(lead, torch.tensor([-1.0, 0.0, 1.0], dtype=torch.float64), rtol=0, atol=1e-3)
 
 
-def test_only_support_vectors_matter(of_two: tuple[SVM, Labelled]) -> None:
+def test_only_support_vectors_matter(of_two: tuple[SVM, Labeled]) -> None:
     model, batch = of_two
     lead = (2 * batch.y - 1) * (model(batch.x)[:, 1])
-    support = Labelled(batch.x[lead < 1 + 1e-3], batch.y[lead < 1 + 1e-3])
+    support = Labeled(batch.x[lead < 1 + 1e-3], batch.y[lead < 1 + 1e-3])
     assert 0 < len(support) < 0.8 * len(batch)
     again = trained(support, decay=1e-2 * len(batch) / len(support))  # the penalty of one example stays as it was
     torch.testing.assert_close(again.linear.weight, model.linear.weight, rtol=0, atol=2e-3)
     torch.testing.assert_close(again.linear.bias, model.linear.bias, rtol=0, atol=2e-3)
 
 
-def test_it_is_certain_of_its_answers_and_its_hinge_is_never_less_than_the_share_of_wrong_ones(
-    of_three: tuple[SVM, Labelled],
+def test_its_predictions_are_certain_and_its_hinge_loss_bounds_the_error_rate(
+    of_three: tuple[SVM, Labeled],
 ) -> None:
     model, batch = of_three
     said = model.predict(batch.x)

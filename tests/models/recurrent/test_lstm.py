@@ -10,13 +10,14 @@ from torch import Tensor, nn
 import deepcanon as dc
 from deepcanon.core import DataError, Sequences, Stream, UsageError
 from deepcanon.data import Dataset
-from deepcanon.data.streams import in_order
-from deepcanon.data.windows import windows
+from deepcanon.data.text.streams import in_order
+from deepcanon.data.text.windows import windows
 from deepcanon.models.recurrent.lstm import LSTM
-from deepcanon.train import checkpoint
+from deepcanon.runs import checkpoint
+from deepcanon.runs.folder import RunFolder
 
 
-def symbols(rows: int, places: int, vocab: int = 7) -> Tensor:
+def tokens(rows: int, places: int, vocab: int = 7) -> Tensor:
     return torch.randint(vocab, (rows, places), generator=torch.Generator().manual_seed(0))
 
 
@@ -25,7 +26,7 @@ def test_logits_are_those_of_torchs_lstm() -> None:
     ours = LSTM(vocab=7, embedding=4, units=5, layers=3, dropout=0.3).double().eval()
     theirs = nn.LSTM(4, 5, 3, batch_first=True).double()
     theirs.load_state_dict(ours.recurrent.state_dict())
-    x = symbols(6, 9)
+    x = tokens(6, 9)
     h, _ = theirs(ours.embedding(x))
     wanted = h @ ours.head.weight.T + ours.head.bias
     torch.testing.assert_close(ours(x), wanted, rtol=0, atol=1e-12)
@@ -43,7 +44,7 @@ def test_the_number_of_parameters_is_torchs() -> None:
 
 
 def text(length: int, size: int = 4) -> Stream:
-    return in_order(windows(symbols(1, length)[0], size))
+    return in_order(windows(tokens(1, length)[0], size))
 
 
 def test_windows_with_a_carried_state_are_one_long_pass() -> None:
@@ -59,7 +60,7 @@ def test_windows_with_a_carried_state_are_one_long_pass() -> None:
         logits, _ = model.read(batch.x[:, :-1], before)
         model.loss(batch)
         said |= {int(i): row for i, row in zip(index, logits, strict=True)}
-    stretches = symbols(1, 61)[0, :60].view(3, 20)
+    stretches = tokens(1, 61)[0, :60].view(3, 20)
     wanted = model(stretches)
     found = torch.stack([torch.cat([said[5 * row + i] for i in range(5)]) for row in range(3)])
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
@@ -124,7 +125,7 @@ def test_a_broken_training_goes_on_with_the_states_it_had(tmp_path: Path) -> Non
     data: Dataset[Any] = Dataset(name="story", kind="text", train=text(61), sizes={"vocab": 7})
     dc.fit(model, data, out=tmp_path, quiet=True, epochs=2, batch_size=3, checkpoint_every=1, keep=99)
     unbroken = {name: value.clone() for name, value in model.state_dict().items()}
-    run = dc.train.Run.open(tmp_path)
+    run = RunFolder.open(tmp_path)
     for path in checkpoint.saved(run.checkpoints)[4:]:
         for file in path.iterdir():
             file.unlink()
@@ -138,7 +139,7 @@ def test_a_broken_training_goes_on_with_the_states_it_had(tmp_path: Path) -> Non
 
 
 def markov(vocab: int, rows: int, places: int, seed: int) -> tuple[Tensor, float]:
-    """Sequences of a source in which a symbol depends on the two before it, and its entropy rate in nats."""
+    """Sequences of a source in which a token depends on the two before it, and its entropy rate in nats."""
     random = torch.Generator().manual_seed(0)
     odds = torch.distributions.Gamma(torch.full((vocab, vocab, vocab), 0.5, dtype=torch.float64), 1.0)
     torch.manual_seed(0)
@@ -157,7 +158,7 @@ def markov(vocab: int, rows: int, places: int, seed: int) -> tuple[Tensor, float
 
 
 @pytest.mark.slow
-def test_nats_per_symbol_come_near_the_entropy_rate_of_a_source() -> None:
+def test_nats_per_token_come_near_the_entropy_rate_of_a_source() -> None:
     places = 41
     seen, rate = markov(4, 4000, places, seed=1)
     new, _ = markov(4, 4000, places, seed=2)
@@ -169,11 +170,11 @@ def test_nats_per_symbol_come_near_the_entropy_rate_of_a_source() -> None:
     model.eval()
     with torch.no_grad():
         rows = -model.log_prob(new)
-        # The first foretold symbol has one symbol before it, not two; it is left out, as the rate is that of the rest.
+        # The first predicted token has one token before it, not two; it is left out, as the rate is that of the rest.
         rows = rows + model.log_prob(new[:, :2])
     nats, error = float(rows.mean()) / (places - 2), float(rows.std()) / (places - 2) / len(rows) ** 0.5
     assert nats < 1.01 * rate
-    assert nats > rate - 5 * error  # no model foretells more than there is to know
+    assert nats > rate - 5 * error  # no model predicts more than there is to know
     unigram = new.flatten().bincount().double() / new.numel()
     assert float(-(unigram * unigram.log()).sum()) > 1.1 * rate  # what a model without memory would reach
 
@@ -190,7 +191,7 @@ def test_it_trains_in_half_precision_on_every_processor() -> None:
 def test_generation_stops() -> None:
     torch.manual_seed(0)
     model = LSTM(vocab=5, embedding=4, units=6)
-    made = model.generate(symbols(3, 4, 5), 30, stop=2, generator=torch.Generator().manual_seed(0))
+    made = model.generate(tokens(3, 4, 5), 30, stop=2, generator=torch.Generator().manual_seed(0))
     assert made.shape == (3, 34)
     for row in made[:, 4:].tolist():
         if 2 in row:
@@ -207,6 +208,6 @@ def test_mistakes_are_answered_by_a_sentence() -> None:
         LSTM(vocab=5, memory=1)
     model = LSTM(vocab=5)
     with pytest.raises(DataError, match="from 0 to 4; got some from 0 to 6"):
-        model.prepare([Sequences(symbols(3, 9), torch.full((3,), 9))])
+        model.prepare([Sequences(tokens(3, 9), torch.full((3,), 9))])
     with pytest.raises(DataError, match="padded to 9 places have lengths from 1 to 9; got from 0 to 9"):
-        model.prepare([Sequences(symbols(3, 9, 5), torch.tensor([9, 0, 3]))])
+        model.prepare([Sequences(tokens(3, 9, 5), torch.tensor([9, 0, 3]))])

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import deepcanon as dc
-from deepcanon.core import DataError, Labelled, LabelledSequences, UsageError
+from deepcanon.core import DataError, Labeled, LabeledSequences, UsageError
 from deepcanon.data import Dataset
 from deepcanon.data.load import load_data
 from deepcanon.models.feedforward.mlp import MLP
@@ -54,13 +54,13 @@ def test_a_head_gives_the_likelihood_of_its_distribution_over_all_places_that_co
     expected = -(logs[counts].mean() if every_place else logs.mean())
     if every_place:
         y = y.masked_fill(~torch.from_numpy(counts).unsqueeze(2), -1.0)  # no target of the head, and not looked at
-    batch = LabelledSequences(x, y, lengths)
+    batch = LabeledSequences(x, y, lengths)
     model.prepare([batch])
     assert model.loss(batch)["nll"].item() == pytest.approx(expected, rel=1e-10)
     assert model.metrics(batch)["nll"].item() == pytest.approx(expected, rel=1e-10)
     torch.testing.assert_close(model.predict(x, lengths, how="mean").shape, y.shape)
     with pytest.raises(DataError, match="models other targets than these"):
-        model.prepare([LabelledSequences(x, -y.abs(), lengths)])
+        model.prepare([LabeledSequences(x, -y.abs(), lengths)])
 
 
 @pytest.mark.slow
@@ -75,7 +75,7 @@ def test_the_adding_problem_at_length_100_is_solved() -> None:
 def test_the_parity_of_what_was_read_is_told_at_every_place() -> None:
     bits = torch.randint(2, (600, 6), generator=torch.Generator().manual_seed(0))
     lengths = 2 + torch.arange(600) % 5
-    batch = LabelledSequences(bits, bits.cumsum(1) % 2, lengths)
+    batch = LabeledSequences(bits, bits.cumsum(1) % 2, lengths)
     data: Dataset[Any] = Dataset(name="parity", kind="sequences", train=batch, sizes={"vocab": 2, "classes": 2})
     torch.manual_seed(0)
     model = LSTMPredictor(vocab=2, classes=2, every_place=True, embedding=4, units=16, memory=None)
@@ -98,11 +98,11 @@ def test_mistakes_are_answered_by_a_sentence() -> None:
             LSTMPredictor(**sizes)  # type: ignore[arg-type]
     model = LSTMPredictor(features=3, classes=2, units=4)
     x, lengths, y = values(4, 5, 3).float(), torch.full((4,), 5), torch.zeros(4, dtype=torch.long)
-    with pytest.raises(DataError, match="learns from labelled sequences, got labelled examples"):
-        model.prepare([Labelled(x, y)])
+    with pytest.raises(DataError, match="learns from labeled sequences, got labeled examples"):
+        model.prepare([Labeled(x, y)])
     with pytest.raises(DataError, match="build the model with every_place=True"):
-        model.prepare([LabelledSequences(x, y.unsqueeze(1).expand(-1, 5), lengths)])
+        model.prepare([LabeledSequences(x, y.unsqueeze(1).expand(-1, 5), lengths)])
     with pytest.raises(DataError, match=r"shape \(B, T, 3\), real numbers; got torch.float32 of \(4, 5, 2\)"):
         model(x[..., :2])
-    with pytest.raises(UsageError, match="mlp learns from labelled examples; adding gives labelled sequences"):
+    with pytest.raises(UsageError, match="mlp learns from labeled examples; adding gives labeled sequences"):
         dc.fit(MLP(2, targets=1), load_data("adding"), quiet=True, steps=1)

@@ -9,8 +9,8 @@ from torch.distributions import MultivariateNormal
 
 from deepcanon.core import Batch, DataError, UsageError
 from deepcanon.data import from_tensors, load_data
+from deepcanon.distributions.likelihoods import GaussianLikelihood, LikelihoodName
 from deepcanon.models.variational.vae import VAE
-from deepcanon.nn.likelihoods import GaussianLikelihood, LikelihoodName
 from deepcanon.train import evaluate, fit
 
 
@@ -52,7 +52,7 @@ def averaged_bound(model: VAE, x: Tensor, draws: int = 100) -> tuple[float, floa
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_linear_vae_reaches_probabilistic_pca_and_never_passes_it(seed: int) -> None:
     features, latent = 6, 2
-    data = from_tensors(linear_gaussian_data(4000, features, latent, seed)).carved(0)
+    data = from_tensors(linear_gaussian_data(4000, features, latent, seed)).with_validation_split(0)
     torch.manual_seed(seed)
     model = VAE(features, latent=latent, hidden=())
     fit(model, data, quiet=True, seed=seed, lr=0.05, batch_size=64, epochs=30, schedule="cosine")
@@ -187,15 +187,15 @@ def test_the_decoder_is_the_mean_and_a_reconstruction_has_the_shape_of_its_origi
         torch.testing.assert_close(model(x), expected)
 
 
-def test_binary_models_train_on_grey_values_but_give_them_no_probability() -> None:
+def test_binary_models_train_on_gray_values_but_give_them_no_probability() -> None:
     torch.manual_seed(0)
     model = VAE(features=4, latent=2, hidden=(8,), likelihood="bernoulli")
-    grey, black_and_white = torch.rand(64, 4), torch.randint(0, 2, (64, 4)).float()
-    fit(model, from_tensors(grey), quiet=True, epochs=1)
+    gray, black_and_white = torch.rand(64, 4), torch.randint(0, 2, (64, 4)).float()
+    fit(model, from_tensors(gray), quiet=True, epochs=1)
     with pytest.raises(DataError, match="0 and 1 only"):
-        model.log_prob(grey)
+        model.log_prob(gray)
     assert model.log_prob(black_and_white).isfinite().all()
-    assert "nll" not in evaluate(model, Batch(grey))
+    assert "nll" not in evaluate(model, Batch(gray))
     assert "nll" in evaluate(model, Batch(black_and_white))
     assert (model.support, VAE(features=4).support) == ("binary", "real")
 

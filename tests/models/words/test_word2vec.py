@@ -132,7 +132,7 @@ def test_the_softmax_ends_at_probabilities() -> None:
     torch.testing.assert_close(scores.softmax(1), shares / shares.sum(1, keepdim=True), atol=1e-5, rtol=0)
 
 
-def normalised(batch: Sequences, **arguments: Any) -> Word2Vec:
+def normalized(batch: Sequences, **arguments: Any) -> Word2Vec:
     """A model whose scores of the words beside a word are log-probabilities that sum up to one."""
     model = trained_on(batch, vocab=4, latent=4, window=1, subsample=0.0, exponent=1.0, **arguments)
     with torch.no_grad():
@@ -156,7 +156,7 @@ def slope(loss: Tensor, model: Word2Vec) -> Tensor:
 def test_importance_sampling_tends_to_the_softmax_gradient_with_the_draws() -> None:
     batch, _ = table()
     few, many = (
-        distance_to_softmax(normalised(batch, objective="softmax", draws=draws), batch, 100) for draws in (1, 400)
+        distance_to_softmax(normalized(batch, objective="softmax", draws=draws), batch, 100) for draws in (1, 400)
     )
     assert many < 0.02 < 0.2 < few  # of a few draws it is biased, not only noisy
 
@@ -164,14 +164,14 @@ def test_importance_sampling_tends_to_the_softmax_gradient_with_the_draws() -> N
 def test_noise_contrastive_estimation_tends_to_the_softmax_gradient_with_k() -> None:
     batch, _ = table()
     few, many = (
-        distance_to_softmax(normalised(batch, objective="nce", negatives=k, draws=None), batch, 1) for k in (1, 10_000)
+        distance_to_softmax(normalized(batch, objective="nce", negatives=k, draws=None), batch, 1) for k in (1, 10_000)
     )
     assert many < 1e-3 < 0.2 < few
 
 
 def test_negative_sampling_does_not_tend_to_the_softmax_gradient() -> None:
     batch, _ = table()
-    model = normalised(batch, objective="negative", negatives=10_000, draws=None)
+    model = normalized(batch, objective="negative", negatives=10_000, draws=None)
     assert distance_to_softmax(model, batch, 1) > 0.5
 
 
@@ -285,7 +285,7 @@ def test_wrong_arguments_are_named() -> None:
 
 
 @pytest.mark.slow
-def test_words_that_belong_together_are_neighbours() -> None:
+def test_words_that_belong_together_are_neighbors() -> None:
     """Opposites and partners stand in the same places of a text; by chance the rank would be half the vocabulary."""
     data = dc.load_data("text:words")
     torch.manual_seed(0)
@@ -293,5 +293,5 @@ def test_words_that_belong_together_are_neighbours() -> None:
     dc.fit(model, data, quiet=True)
     pairs = (("true", "false"), ("read", "write"), ("start", "stop"), ("first", "second"), ("left", "right"),
              ("minimum", "maximum"), ("open", "close"), ("keys", "values"))  # fmt: skip
-    ranks = [[word for word, _ in model.nearest(one, len(data.symbols) - 1)].index(other) for one, other in pairs]
-    assert statistics.median(ranks) < len(data.symbols) / 100
+    ranks = [[word for word, _ in model.nearest(one, len(data.vocabulary) - 1)].index(other) for one, other in pairs]
+    assert statistics.median(ranks) < len(data.vocabulary) / 100

@@ -11,11 +11,11 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import softplus
 
 from deepcanon.core import Batch, Descend, Model, Recipe, Support, Terms, Turn
+from deepcanon.core.checks import at_least, flat, one_of
+from deepcanon.core.precision import full
 from deepcanon.losses.energy_distance import energy_distance
-from deepcanon.nn.checks import at_least, flat, one_of
 from deepcanon.nn.dense import dense
-from deepcanon.nn.precision import full
-from deepcanon.nn.rescale import Rescale, centre_and_spread
+from deepcanon.nn.rescale import Rescale, mean_and_std
 
 Game = Literal["non_saturating", "minimax"]
 
@@ -26,8 +26,8 @@ class GAN(Model[Batch]):
     .. math:: \min_G \max_D \; E_x \log D(x) + E_z \log(1 - D(G(z)))
 
     The best discriminator against a generator of density q is :math:`D = p / (p + q)`, where the game's value is
-    :math:`2 JS(p \,\|\, q) - \log 4`. The minimax generator minimises that value; its gradient vanishes where the
-    discriminator is sure. The non-saturating one minimises :math:`-E_z \log D(G(z))` instead.
+    :math:`2 JS(p \,\|\, q) - \log 4`. The minimax generator minimizes that value; its gradient vanishes where the
+    discriminator is sure. The non-saturating one minimizes :math:`-E_z \log D(G(z))` instead.
 
     Both networks work at unit scale: the generator's last layer and the discriminator's first shift and scale by what
     ``prepare`` finds in the training data.
@@ -39,7 +39,7 @@ class GAN(Model[Batch]):
         features: The dimension of the data.
         latent: The dimension of the noise :math:`z`.
         hidden: The widths of the hidden layers of both networks; they are leaky rectifiers.
-        game: What the generator minimises: ``non_saturating`` or ``minimax``.
+        game: What the generator minimizes: ``non_saturating`` or ``minimax``.
     """
 
     recipe = Recipe(optimizer="adam:betas=0.0/0.99", lr=4e-3, schedule="cosine", batch_size=128, epochs=50)
@@ -72,11 +72,11 @@ class GAN(Model[Batch]):
         return "real"
 
     def prepare(self, data: Iterable[Batch]) -> None:
-        """Take the centre and the spread of the data, so that both networks work at unit scale."""
-        centre, spread = centre_and_spread(data)
+        """Take the center and the spread of the data, so that both networks work at unit scale."""
+        center, spread = mean_and_std(data)
         if spread > 0:
-            cast(Rescale, self.generator[-1]).set(spread, centre)
-            cast(Rescale, self.discriminator[0]).set(1 / spread, -centre / spread)
+            cast(Rescale, self.generator[-1]).set(spread, center)
+            cast(Rescale, self.discriminator[0]).set(1 / spread, -center / spread)
 
     def turns(self) -> Sequence[Turn[Batch]]:
         return [

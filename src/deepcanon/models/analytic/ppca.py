@@ -1,4 +1,4 @@
-"""Probabilistic principal component analysis."""
+"""Probabilistic principal component analysis (PPCA)."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from torch import Generator, Tensor
 from torch.distributions import Distribution, Independent, Normal
 
 from deepcanon.core import Batch, Recipe, UsageError
+from deepcanon.core.checks import at_least
 from deepcanon.models.analytic._analytic import PRECISION, Moments, standard_normal
-from deepcanon.nn.checks import at_least
 
 
 class PPCA(Moments):
-    r"""A Gaussian that varies along a few directions, and equally little along all others.
+    r"""A linear Gaussian latent-variable model with isotropic noise, fitted in closed form.
+
+    Also known as: probabilistic PCA, sensible PCA.
 
     .. math:: p(z) = N(0, I), \qquad p(x \mid z) = N(W z + \mu, \sigma^2 I), \qquad
               p(x) = N(\mu, C), \quad C = W W^\top + \sigma^2 I \qquad (1)
 
-    Its parameters of highest likelihood follow from the eigenvectors :math:`u_j` and the eigenvalues
-    :math:`\lambda_1 \ge \dots \ge \lambda_D` of the covariance of the data, of which :math:`q` are kept:
+    Its maximum-likelihood parameters follow from the eigenvectors :math:`u_j` and the eigenvalues
+    :math:`\lambda_1 \ge \dots \ge \lambda_D` of the covariance of the data; the first :math:`q` are kept:
 
     .. math:: \sigma^2 = \frac{1}{D - q} \sum_{j > q} \lambda_j, \qquad
               W = U_q (\Lambda_q - \sigma^2 I)^{1/2} \qquad (2)
 
     .. math:: p(z \mid x) = N(\Lambda_q^{-1} W^\top (x - \mu), \; \sigma^2 \Lambda_q^{-1}) \qquad (3)
 
-    W is determined up to a rotation of z; with this one the values of the posterior (3) are independent. One epoch fits
-    it exactly, whatever the size of the batches. As the noise vanishes this is PCA.
+    W is determined up to a rotation of z; with this one the coordinates of the posterior (3) are independent. One epoch
+    fits it exactly, whatever the size of the batches. As the noise vanishes this is PCA.
 
     References:
         | Probabilistic Principal Component Analysis (Tipping and Bishop, 1999),
@@ -39,7 +41,7 @@ class PPCA(Moments):
         features: The dimension :math:`D` of the data.
         latent: The dimension :math:`q` of the code :math:`z`, below ``features``; by default 8, or one less than
             ``features`` if that is smaller.
-        regularisation: What is added to the variances: to all :math:`\lambda_j`, hence to :math:`\sigma^2`.
+        regularization: What is added to the variances: to all :math:`\lambda_j`, hence to :math:`\sigma^2`.
     """
 
     recipe = Recipe(epochs=1, batch_size=8192)
@@ -48,8 +50,8 @@ class PPCA(Moments):
     variances: Tensor
     noise: Tensor
 
-    def __init__(self, features: int, latent: int | None = None, regularisation: float = 1e-6) -> None:
-        super().__init__(features, regularisation)
+    def __init__(self, features: int, latent: int | None = None, regularization: float = 1e-6) -> None:
+        super().__init__(features, regularization)
         at_least(2, features=features)
         self.latent = min(8, features - 1) if latent is None else latent
         at_least(1, latent=self.latent)
@@ -70,20 +72,20 @@ class PPCA(Moments):
         return self.directions * (self.variances - self.noise).clamp_min(0).sqrt()  # eq. (2)
 
     def solve(self) -> None:
-        values, vectors = torch.linalg.eigh(self.covariance)  # in rising order
-        values = values.clamp_min(0) + self.regularisation
-        kept, rest = values[-self.latent :].flip(0), values[: -self.latent]
+        values, vectors = torch.linalg.eigh(self.covariance)  # in ascending order
+        values = values.clamp_min(0) + self.regularization
+        kept, dropped = values[-self.latent :].flip(0), values[: -self.latent]
         directions = vectors[:, -self.latent :].flip(1)
-        # The sign of an eigenvector is chance: the largest entry is made positive.
+        # The sign of an eigenvector is arbitrary: the largest entry is made positive.
         largest = directions.gather(0, directions.abs().argmax(0, keepdim=True))
         self.directions.copy_(directions * largest.sign())
         self.variances.copy_(kept)
-        self.noise.copy_(rest.mean())  # eq. (2)
+        self.noise.copy_(dropped.mean())  # eq. (2)
 
     def density(self, x: Tensor) -> Tensor:
-        centred = x - self.mean
-        along = centred @ self.directions  # (B, latent)
-        across = centred - along @ self.directions.T  # (B, features)
+        centered = x - self.mean
+        along = centered @ self.directions  # (B, latent)
+        across = centered - along @ self.directions.T  # (B, features)
         square = (along.square() / self.variances).sum(-1) + across.square().sum(-1) / self.noise
         log_det = self.variances.log().sum() + (self.features - self.latent) * self.noise.log()
         return -0.5 * (square + log_det + self.features * math.log(2 * math.pi))  # eq. (1) in the basis of U
@@ -99,12 +101,12 @@ class PPCA(Moments):
         return Independent(Normal(mean.to(x.dtype), scale.to(x.dtype), validate_args=False), 1, validate_args=False)
 
     def decode(self, z: Tensor) -> Distribution:
-        """The distribution p(x | z) of the examples, flat, at latent points of any leading shape."""
+        """The likelihood p(x | z) of the examples, flat, at latent codes of any leading shape."""
         scale = self.noise.sqrt().to(z.dtype)
         return Independent(Normal(self._mean(z).to(z.dtype), scale, validate_args=False), 1, validate_args=False)
 
     def prior(self) -> Distribution:
-        """The distribution p(z) of the latent points."""
+        """The prior p(z) of the latent codes."""
         zeros = torch.zeros(self.latent, dtype=torch.get_default_dtype(), device=self.mean.device)
         return Independent(Normal(zeros, torch.ones_like(zeros), validate_args=False), 1, validate_args=False)
 
@@ -117,4 +119,4 @@ class PPCA(Moments):
         return self.reconstruct(x.flatten(1))
 
     def _mean(self, z: Tensor) -> Tensor:
-        return z.to(PRECISION) @ self.weight.T + self.mean
+        return z.to(PRECISION) @ self.weight.T + self.mean  # of p(x | z), eq. (1)

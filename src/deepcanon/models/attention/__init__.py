@@ -1,1 +1,1 @@
-"""Models in which symbols look at each other."""
+"""Models in which tokens look at each other."""

@@ -15,7 +15,7 @@ SPREAD = 0.02
 
 
 class Block(nn.Module):
-    r"""Symbols look at each other, then each thinks for itself; both add to what was there.
+    r"""Tokens look at each other, then each thinks for itself; both add to what was there.
 
     .. math:: x \leftarrow x + \mathrm{attention}(\mathrm{norm}(x)), \qquad
               x \leftarrow x + W_2\, \mathrm{gelu}(W_1 \mathrm{norm}(x)) \qquad (1)
@@ -25,11 +25,11 @@ class Block(nn.Module):
           https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
 
     Arguments:
-        width: The width of the vector of a symbol.
+        width: The width of the vector of a token.
         heads: The number of heads of the attention.
         drop: The probability to drop an attention weight, and a value of what is added, in training.
         activation: The function in the place of gelu, which is by its tanh formula unless given.
-        epsilon: The small number under the root of the normalisations.
+        epsilon: The small number under the root of the normalizations.
     """
 
     def __init__(
@@ -44,15 +44,15 @@ class Block(nn.Module):
         self.drop, self.activation = drop, activation
         self.attention_norm = nn.LayerNorm(width, epsilon)
         self.attention = MultiHeadAttention(width, heads, dropout=drop)
-        self.thought_norm = nn.LayerNorm(width, epsilon)
+        self.mlp_norm = nn.LayerNorm(width, epsilon)
         self.expand = nn.Linear(width, 4 * width)  # W_1
         self.contract = nn.Linear(4 * width, width)  # W_2
 
     def forward(self, x: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
-        """The symbols (B, T, width) after the block."""
+        """The tokens (B, T, width) after the block."""
         seen = self.attention(self.attention_norm(x), mask=mask, causal=causal)
         x = x + self._dropped(seen)
-        return x + self._dropped(self.contract(self.activation(self.expand(self.thought_norm(x)))))  # eq. (1)
+        return x + self._dropped(self.contract(self.activation(self.expand(self.mlp_norm(x)))))  # eq. (1)
 
     def _dropped(self, x: Tensor) -> Tensor:
         return dropout(x, self.drop) if self.drop and self.training else x
@@ -61,19 +61,19 @@ class Block(nn.Module):
 class Reader:
     """A causal block of GPT-2 at rest that reads on from its memory, as plain tensors.
 
-    For one symbol at a time the matrices are so small that a block's modules take longer to be called than to compute;
+    For one token at a time the matrices are so small that a block's modules take longer to be called than to compute;
     here they are looked up once.
     """
 
     def __init__(self, block: Block, capacity: int) -> None:
         layers = (block.attention_norm, block.attention.projection, block.attention.output,
-                  block.thought_norm, block.expand, block.contract)  # fmt: skip
+                  block.mlp_norm, block.expand, block.contract)  # fmt: skip
         self.weights = [(layer.weight, layer.bias) for layer in layers]
         self.heads = block.attention.heads
         self.cache = KVCache(capacity)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The further symbols (B, t, width) after the block."""
+        """The further tokens (B, t, width) after the block."""
         first_norm, projection, output, second_norm, expand, contract = self.weights
         rows, new, width = x.shape
         parts = linear(layer_norm(x, (width,), *first_norm), *projection)
@@ -84,7 +84,7 @@ class Reader:
 
 
 def begin(module: nn.Module, blocks: int) -> None:
-    """Give the weights small random values, and smaller ones to what adds to the symbols, which happens often."""
+    """Give the weights small random values, and smaller ones to what adds to the tokens, which happens often."""
     for name, part in module.named_modules():
         if isinstance(part, nn.Linear | nn.Embedding):
             adds = name.endswith(("attention.output", "contract"))

@@ -1,4 +1,4 @@
-"""GPT, a transformer that foretells the next symbol."""
+"""GPT, a transformer that predicts the next token."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from deepcanon.core import Evidence, Model, Recipe, Sequences, Support, Terms, UsageError
+from deepcanon.core import LikelihoodKind, Model, Recipe, Sequences, Support, Terms, UsageError
+from deepcanon.core.checks import at_least
+from deepcanon.decoding.generation import generate
+from deepcanon.decoding.next_token import next_token_nats, next_token_nll
 from deepcanon.models.attention._transformer import Block, Reader, begin
-from deepcanon.nn.checks import at_least
-from deepcanon.nn.generation import generate
-from deepcanon.nn.next_symbol import next_symbol_nats, next_symbol_nll
 
 
 @dataclass
 class Reading:
-    """What was read so far: the symbols of the present window, (B, t), and the blocks with their memory."""
+    """What was read so far: the tokens of the present window, (B, t), and the blocks with their memory."""
 
-    symbols: Tensor
+    tokens: Tensor
     blocks: list[Reader]
 
 
 class GPT(Model[Sequences]):
-    r"""A transformer in which each symbol sees those before it and foretells the next one.
+    r"""A transformer in which each token sees those before it and predicts the next one.
 
     .. math:: p(x_{t+1} \mid x_{\le t}) = \mathrm{softmax}(E\, \mathrm{norm}(h_t)), \qquad
               h = \mathrm{block}_L(\cdots \mathrm{block}_1(E_x + P)) \qquad (1)
 
-    The symbols' vectors E are also the rows of the last matrix. Blocks, first weights and names of sizes are those of
+    The tokens' vectors E are also the rows of the last matrix. Blocks, first weights and names of sizes are those of
     GPT-2: ``GPT(vocab=50257, length=1024, layers=12, heads=12, embedding=768)`` is its small model.
 
     A text longer than ``length`` is read in windows that overlap by half: when a window is full, its latter half
-    begins the next one. So every symbol is foretold from at least the half of ``length`` symbols, and text that is
+    begins the next one. So every token is predicted from at least the half of ``length`` tokens, and text that is
     generated with a memory of what was read is what it would be without one.
 
     Tiny Shakespeare, as nanoGPT trains it on a CPU, in two or three minutes on one core::
@@ -49,11 +49,11 @@ class GPT(Model[Sequences]):
           https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
 
     Arguments:
-        vocab: The number of different symbols.
-        length: How many symbols the model can look at.
+        vocab: The number of different tokens.
+        length: How many tokens the model can look at.
         layers: The number of blocks.
         heads: The number of heads of each attention.
-        embedding: The width of the vector of a symbol, a multiple of ``heads``.
+        embedding: The width of the vector of a token, a multiple of ``heads``.
         dropout: The probability to drop an embedding, an attention weight, and a value that a block adds.
     """
 
@@ -65,7 +65,7 @@ class GPT(Model[Sequences]):
         epochs=8,
         clip="norm:1.0",
     )
-    evidence: Evidence = "exact"
+    likelihood_kind: LikelihoodKind = "exact"
 
     def __init__(
         self, vocab: int, length: int, layers: int = 4, heads: int = 4, embedding: int = 128, dropout: float = 0.0
@@ -75,7 +75,7 @@ class GPT(Model[Sequences]):
         if not 0 <= dropout < 1:
             raise UsageError(f"dropout is the probability to drop a value, from 0 to below 1 (got {dropout})")
         self.length, self.dropout = length, dropout
-        self.symbol_table = nn.Embedding(vocab, embedding)  # E
+        self.token_embedding = nn.Embedding(vocab, embedding)  # E
         self.position_table = nn.Embedding(length, embedding)  # P
         self.blocks = nn.ModuleList(Block(embedding, heads, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(embedding)
@@ -94,7 +94,7 @@ class GPT(Model[Sequences]):
 
     def loss(self, batch: Sequences) -> Terms:
         logits = self(batch.x[:, :-1])
-        return {"nll": next_symbol_nll(logits, batch.x, batch.lengths)}
+        return {"nll": next_token_nll(logits, batch.x, batch.lengths)}
 
     def metrics(self, batch: Sequences) -> Terms:
         """Nothing more: the loss is the exact ``nll`` already."""
@@ -108,14 +108,14 @@ class GPT(Model[Sequences]):
         samples: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
-        """The exact log-probability of each text given its first symbol, (B,); ``context`` are the lengths."""
+        """The exact log-probability of each text given its first token, (B,); ``context`` are the lengths."""
         lengths = torch.full_like(x[:, 0], x.shape[1]) if context is None else context
-        return -next_symbol_nats(self(x[:, :-1]), x, lengths).sum(1)
+        return -next_token_nats(self(x[:, :-1]), x, lengths).sum(1)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The logits of what follows each symbol, (B, T, vocab), for x of any T.
+        """The logits of what follows each token, (B, T, vocab), for x of any T.
 
-        What lies behind the first ``lengths`` symbols of a row is seen by no symbol before it, so nothing is done.
+        What lies behind the first ``lengths`` tokens of a row is seen by no token before it, so nothing is done.
         """
         parts = [self._logits(x[:, : self.length])]
         for end in range(self.length, x.shape[1], self._stride):
@@ -134,35 +134,35 @@ class GPT(Model[Sequences]):
         stop: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
-        """The prompt (B, T) and ``steps`` symbols that follow it, (B, T + steps)."""
+        """The prompt (B, T) and ``steps`` tokens that follow it, (B, T + steps)."""
         return generate(
             self.read, None, prompt, steps,
             temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
         )  # fmt: skip
 
-    def read(self, symbols: Tensor, state: Reading | None) -> tuple[Tensor, Reading]:
-        """Read on from ``state``: the logits of what follows the new symbols, (B, t, vocab), and the new state.
+    def read(self, tokens: Tensor, state: Reading | None) -> tuple[Tensor, Reading]:
+        """Read on from ``state``: the logits of what follows the new tokens, (B, t, vocab), and the new state.
 
-        Of symbols that are more than a window holds, only the logits of the last ones are given.
+        Of tokens that are more than a window holds, only the logits of the last ones are given.
         """
         if state is None:
-            state = Reading(symbols[:, :0], [Reader(block, self.length) for block in self._in_order()])
-        new = symbols.shape[1]
-        window = torch.cat([state.symbols, symbols], 1)
+            state = Reading(tokens[:, :0], [Reader(block, self.length) for block in self._in_order()])
+        new = tokens.shape[1]
+        window = torch.cat([state.tokens, tokens], 1)
         over = window.shape[1] - self.length
         if over > 0:  # positions are counted from the start of a window, so what moves must be read anew
-            window = symbols = window[:, -(-over // self._stride) * self._stride :]
+            window = tokens = window[:, -(-over // self._stride) * self._stride :]
             for block in state.blocks:
                 block.cache.crop(0)
-        state.symbols = window
-        h = self._embedded(symbols, window.shape[1] - symbols.shape[1])
+        state.tokens = window
+        h = self._embedded(tokens, window.shape[1] - tokens.shape[1])
         for block in state.blocks:
             h = block(h)
-        return self._foretold(h)[:, -new:], state
+        return self._predicted(h)[:, -new:], state
 
     @torch.no_grad()
     def attention_maps(self, x: Tensor) -> Tensor:
-        """How much each of the first ``length`` symbols looks at each, (layers, B, heads, T, T)."""
+        """How much each of the first ``length`` tokens looks at each, (layers, B, heads, T, T)."""
         h = self._embedded(x[:, : self.length], 0)
         maps = []
         for block in self._in_order():
@@ -179,15 +179,15 @@ class GPT(Model[Sequences]):
         return self.length - self.length // 2
 
     def _logits(self, x: Tensor) -> Tensor:
-        """The logits of what follows each symbol of a window, (B, t, vocab)."""
+        """The logits of what follows each token of a window, (B, t, vocab)."""
         h = self._embedded(x, 0)
         for block in self.blocks:
             h = block(h, causal=True)
-        return self._foretold(h)
+        return self._predicted(h)
 
-    def _foretold(self, h: Tensor) -> Tensor:
-        return functional.linear(self.norm(h), self.symbol_table.weight)  # eq. (1)
+    def _predicted(self, h: Tensor) -> Tensor:
+        return functional.linear(self.norm(h), self.token_embedding.weight)  # eq. (1)
 
     def _embedded(self, x: Tensor, start: int) -> Tensor:
-        h: Tensor = self.symbol_table(x) + self.position_table.weight[start : start + x.shape[1]]
+        h: Tensor = self.token_embedding(x) + self.position_table.weight[start : start + x.shape[1]]
         return functional.dropout(h, self.dropout) if self.dropout and self.training else h

@@ -10,22 +10,22 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from deepcanon.core import Labelled, Recipe, UsageError
+from deepcanon.core import Labeled, Recipe, UsageError
+from deepcanon.core.checks import at_least
 from deepcanon.models.attention._transformer import Block
 from deepcanon.models.convolutional._convolutional import ImagePredictor
-from deepcanon.nn.checks import at_least
 from deepcanon.nn.positions import sinusoidal_2d
 
 
 class ViT(ImagePredictor):
-    r"""A transformer whose symbols are the patches of an image; one symbol more gathers what they say of it all.
+    r"""A transformer whose tokens are the patches of an image; one token more gathers what they say of it all.
 
     .. math:: h^0 = [c;\; W x_1 + b;\; \dots;\; W x_N + b] + P, \qquad
               h = \mathrm{block}_L(\cdots \mathrm{block}_1(h^0)), \qquad
               f(x) = A\, \mathrm{norm}(h_0) + a \qquad (1)
 
     Here :math:`x_1, \dots, x_N` are the patches, row by row, and c, P are learned. Nothing but P tells the model which
-    patches are neighbours; it begins as waves along rows and columns, so that few images are enough to learn from.
+    patches are neighbors; it begins as waves along rows and columns, so that few images are enough to learn from.
     ``ViT(3, 224, 224, 1000, patch=16, layers=12, heads=12, embedding=768)`` is ViT-B/16; its weights by the names of
     timm or of Hugging Face load by :func:`deepcanon.interop.vit_names.load_vit`.
 
@@ -38,7 +38,7 @@ class ViT(ImagePredictor):
           https://arxiv.org/abs/2005.00928
 
     Arguments:
-        channels: The channels of an image: 1 if it is grey, 3 if it has colours.
+        channels: The channels of an image: 1 if it is gray, 3 if it has colors.
         height: The height of an image in pixels.
         width: The width of an image in pixels.
         classes: The number of classes; for real targets leave it out.
@@ -51,7 +51,7 @@ class ViT(ImagePredictor):
         dropout: The probability to drop an embedding, an attention weight, and a value that a block adds.
         smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training; real targets
             stay as they are.
-        epsilon: The small number under the root of the normalisations; weights of Hugging Face want 1e-12.
+        epsilon: The small number under the root of the normalizations; weights of Hugging Face want 1e-12.
         head: None of the attention: the distribution of real targets by name, "gaussian", "heteroscedastic",
             "bernoulli" or one of torch.distributions; without one the loss is the squared error.
     """
@@ -104,11 +104,11 @@ class ViT(ImagePredictor):
                 nn.init.zeros_(part.bias)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.randn(24, 1, 4, 6, generator=torch.Generator().manual_seed(0))
         halves = torch.stack([x[..., :3].mean((1, 2, 3)), x[..., 3:].mean((1, 2, 3))], -1)
         model = cls(channels=1, height=4, width=6, classes=2, layers=2, heads=2, embedding=8)
-        return model, Labelled(x, halves.argmax(-1))
+        return model, Labeled(x, halves.argmax(-1))
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""
@@ -120,7 +120,7 @@ class ViT(ImagePredictor):
 
     @torch.no_grad()
     def attention_maps(self, x: Tensor) -> Tensor:
-        """How much each symbol looks at each, the class first, then the patches: (layers, B, heads, 1 + N, 1 + N)."""
+        """How much each token looks at each, the class first, then the patches: (layers, B, heads, 1 + N, 1 + N)."""
         h, maps = self._embedded(x), []
         for block in cast(Iterator[Block], iter(self.blocks)):
             maps.append(block.attention.weights(block.attention_norm(h)))

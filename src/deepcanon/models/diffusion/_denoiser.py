@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Descend, Terms, Turn, UsageError
+from deepcanon.core.precision import full
 from deepcanon.models.diffusion._diffusion import B, Diffusion, Levels
 from deepcanon.nn.averaged import Averaged
-from deepcanon.nn.precision import full
 
 
 class Denoiser(Diffusion[B]):

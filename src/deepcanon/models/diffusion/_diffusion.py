@@ -11,9 +11,9 @@ import torch
 from torch import Generator, Tensor
 from torch.distributions import Distribution, Independent, Normal
 
-from deepcanon.core import Batch, Evidence, Model, Support, Terms, UsageError, drawing_from
-from deepcanon.nn.checks import at_least, flat, of_reals, one_of, only_real
-from deepcanon.nn.rescale import Rescale, centre_and_spread
+from deepcanon.core import Batch, LikelihoodKind, Model, Support, Terms, UsageError, drawing_from
+from deepcanon.core.checks import at_least, flat, of_reals, one_of, only_real
+from deepcanon.nn.rescale import Rescale, mean_and_std
 
 B = TypeVar("B", bound=Batch)
 
@@ -93,7 +93,7 @@ class Diffusion(Model[B]):
         | Denoising Diffusion Implicit Models (Song et al., 2021), https://arxiv.org/abs/2010.02502
     """
 
-    evidence: Evidence = "lower"
+    likelihood_kind: LikelihoodKind = "lower bound"
     variances: Tensor
 
     def __init__(self, features: int, levels: int, noise: NoiseSchedule) -> None:
@@ -120,10 +120,10 @@ class Diffusion(Model[B]):
         return "real"
 
     def prepare(self, data: Iterable[B]) -> None:
-        """Take the centre and the spread of the data, against which the noise is measured."""
-        centre, spread = centre_and_spread(of_reals(data, self.name()))
+        """Take the center and the spread of the data, against which the noise is measured."""
+        center, spread = mean_and_std(of_reals(data, self.name()))
         if spread > 0:
-            self.to_standard.set(1 / spread, -centre / spread)
+            self.to_standard.set(1 / spread, -center / spread)
 
     def table(self) -> Levels:
         """The noise schedule, each value (levels + 1,), without differences that would lose digits."""

@@ -9,10 +9,10 @@ from typing import Self
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import DataError, Labelled, Recipe, Terms, UsageError
+from deepcanon.core import DataError, Labeled, Recipe, Terms, UsageError
+from deepcanon.core.checks import at_least, only_classes
 from deepcanon.models.diffusion._denoiser import Denoiser
 from deepcanon.models.diffusion._diffusion import Levels, NoiseSchedule
-from deepcanon.nn.checks import at_least, only_classes
 from deepcanon.nn.time_mlp import ClassTimeMLP
 
 SHOWN = 10
@@ -22,7 +22,7 @@ GALLERY_GUIDANCE = 1.0
 """The weight of guidance in the gallery."""
 
 
-class GuidedDDPM(Denoiser[Labelled]):
+class GuidedDDPM(Denoiser[Labeled]):
     r"""A network learns to see the noise in noisy data of each class, and draws data of the class that is asked for.
 
     .. math:: L = E_{t, x_0, y, \varepsilon} \lVert \varepsilon - \hat\varepsilon(\sqrt{\bar\alpha_t} \, x_0 +
@@ -77,9 +77,9 @@ class GuidedDDPM(Denoiser[Labelled]):
         self._learn_by(ClassTimeMLP(features, hidden, classes), average)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.randn(32, 2, generator=torch.Generator().manual_seed(0)) * 2 + 1
-        return cls(features=2, classes=2, hidden=(8,), levels=8), Labelled(x, (x[:, 0] > 1).long())
+        return cls(features=2, classes=2, hidden=(8,), levels=8), Labeled(x, (x[:, 0] > 1).long())
 
     def given(self, labels: Tensor | int, guidance: float = 0.0) -> Self:
         """The same model, told the class of each example, (B,), or one class of all: it samples that, scores that ...
@@ -91,11 +91,11 @@ class GuidedDDPM(Denoiser[Labelled]):
         only_classes(told, self.classes)
         return self._with(told, guidance)
 
-    def prepare(self, data: Iterable[Labelled]) -> None:
-        """Look whether all classes are known, and take the centre and the spread of the data."""
+    def prepare(self, data: Iterable[Labeled]) -> None:
+        """Look whether all classes are known, and take the center and the spread of the data."""
         super().prepare(self._checked(data))
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         hidden = torch.rand(len(batch.y), device=batch.y.device) < self.drop
         labels = batch.y.masked_fill(hidden, self.classes)
         return super(GuidedDDPM, self._with(labels)).loss(batch)  # eq. (1)
@@ -126,7 +126,7 @@ class GuidedDDPM(Denoiser[Labelled]):
             raise DataError(f"context says the class of each example: got {len(context)} for {count} examples")
         return self.given(context)
 
-    def _checked(self, data: Iterable[Labelled]) -> Iterator[Labelled]:
+    def _checked(self, data: Iterable[Labeled]) -> Iterator[Labeled]:
         for batch in data:
             only_classes(batch.y, self.classes)
             yield batch

@@ -1,4 +1,4 @@
-"""What energy models share: learning by contrast with their own samples, and annealing to what normalises them."""
+"""What energy models share: learning by contrast with their own samples, and annealing to what normalizes them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, Evidence, Model, Terms, draw
-from deepcanon.nn.checks import at_least
+from deepcanon.core import Batch, LikelihoodKind, Model, Terms, draw
+from deepcanon.core.checks import at_least
 
 
 class Estimate(NamedTuple):
@@ -90,7 +90,7 @@ class Energy(Model[Batch]):
         """Whether log Z can be written out."""
 
     @property
-    def evidence(self) -> Evidence:
+    def likelihood_kind(self) -> LikelihoodKind:
         """``exact`` where log Z is written out; else ``estimate``, on average too high."""
         return "exact" if self.enumerable else "estimate"
 

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.core import Absorb, Batch, Model, Recipe, Terms, Turn
-from deepcanon.nn.checks import at_least, flat, one_of
+from deepcanon.core.checks import at_least, flat, one_of
 
 Rule = Literal["hebb", "projection"]
 
@@ -28,7 +28,7 @@ class Hopfield(Model[Batch]):
 
     .. math:: r = \xi - P \xi, \qquad P \leftarrow P + \frac{r r^\top}{r^\top r}
 
-    A unit is on where x is above 1/2: zeros and ones, grey values between them and values of plus and minus one may
+    A unit is on where x is above 1/2: zeros and ones, gray values between them and values of plus and minus one may
     come. Answers have the shape of x and its values: plus and minus one for an example with negative values, else zeros
     and ones.
 

@@ -12,10 +12,10 @@ from torch.distributions import Bernoulli, Distribution, Independent
 from torch.nn.functional import logsigmoid, softplus
 
 from deepcanon.core import Batch, Descend, Recipe, Support, Terms, Turn
+from deepcanon.core.checks import at_least, flat, only_binary
+from deepcanon.core.precision import full
+from deepcanon.distributions.base_rates import log_odds
 from deepcanon.models.energy._energy import Energy
-from deepcanon.nn.base_rates import log_odds
-from deepcanon.nn.checks import at_least, flat, only_binary
-from deepcanon.nn.precision import full
 
 CHUNK = 2**13
 """How many states are written out at once."""
@@ -35,7 +35,7 @@ class RBM(Energy):
 
     Learning follows the gradient of F(data) - F(chain), where the chain is ``sweeps`` times (1) away from the data
     (contrastive divergence, CD-k) or goes on from where the last step has left it (persistent contrastive divergence).
-    CD-k favours what is near the data; its bias falls with k as fast as the chain forgets where it began. Persistent
+    CD-k favors what is near the data; its bias falls with k as fast as the chain forgets where it began. Persistent
     chains follow the likelihood, if the learning rate is small enough that they keep up.
 
     log Z is exact where the states of the smaller side times the units of the other are at most ``MOST``; then the
@@ -43,7 +43,7 @@ class RBM(Energy):
     makes the model look too good on average, and the metric is the ``pseudo_nll``, :math:`-\sum_i \log p(v_i \mid
     v_{\setminus i})`, which needs no Z and is no likelihood.
 
-    On the fixed binarisation of MNIST the first line takes three minutes of one core and leads to 91.6 nats per test
+    On the fixed binarization of MNIST the first line takes three minutes of one core and leads to 91.6 nats per test
     image, which the second line estimates with a standard error of 0.7. The paper that introduced this estimate
     (Salakhutdinov and Murray, 2008) has 86.34 for as many units after a long training with CD-25::
 

@@ -1,4 +1,4 @@
-"""What networks share that are built of cells: a grid over the data, and one height per cell."""
+"""Universal approximators built on a grid: one basis function per cell, weighted by the height of the cell."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Absorb, DataError, Labelled, Recipe, Terms, Turn, UsageError
+from deepcanon.core import Absorb, DataError, Labeled, Recipe, Terms, Turn, UsageError
+from deepcanon.core.checks import at_least, flat
 from deepcanon.models._predictor import Predictor
-from deepcanon.nn.checks import at_least, flat
 
 MOST = 2**16
-"""More cells than these do not pay: their number grows exponentially with the features."""
+"""The largest number of cells: it grows exponentially with the features."""
 
 
 def enough_cells(lipschitz: float, epsilon: float, features: int) -> int:
-    r"""How many cells per axis bring the error on the unit cube down to epsilon, for any L-Lipschitz function.
+    r"""The number of cells per axis that bounds the error on the unit cube by epsilon, for any L-Lipschitz function.
 
-    A cell of side 1/K has no point farther from its centre than :math:`\sqrt n / (2K)`, so
+    A cell of side 1/K has no point farther from its center than :math:`\sqrt n / (2K)`, so
     :math:`K = \lceil \sqrt n L / (2 \varepsilon) \rceil`; in the plane that is :math:`L / (\sqrt 2 \varepsilon)`.
 
     >>> enough_cells(2.0, 0.1, features=1), enough_cells(2.0, 0.1, features=2)
@@ -33,10 +33,10 @@ def enough_cells(lipschitz: float, epsilon: float, features: int) -> int:
 
 
 class Cells(Predictor):
-    """A network with one hidden unit, or a few, for each cell of a grid; its heights are set, not descended to.
+    """A network with one hidden unit, or a few, for each cell of a grid; its output weights are set without gradients.
 
-    From data the height of a cell is the mean of the targets in it, or the logarithms of the shares of the classes;
-    from a function it is the value at its centre.
+    From data the height of a cell is the mean of the targets in it, or the log-frequencies of the classes; from a
+    function it is the value at the center of the cell.
     """
 
     recipe: ClassVar[Recipe] = Recipe(batch_size=65536, epochs=1)
@@ -74,18 +74,18 @@ class Cells(Predictor):
 
     @abstractmethod
     def units(self, x: Tensor) -> Tensor:
-        """How much of each cell's height counts at x: (B, features) to (B, cells)."""
+        """The hidden units, which weigh the heights of the cells at x: (B, features) to (B, cells)."""
 
     def forward(self, x: Tensor) -> Tensor:
         """The means of the targets, (B, targets), or the logits of the classes, (B, classes)."""
         return self.units(flat(x, self.features)) @ self.heights
 
-    def turns(self) -> Sequence[Turn[Labelled]]:
+    def turns(self) -> Sequence[Turn[Labeled]]:
         return [Absorb(self.absorb)]
 
     @torch.no_grad()
-    def prepare(self, data: Iterable[Labelled]) -> None:
-        """Lay the grid over the data."""
+    def prepare(self, data: Iterable[Labeled]) -> None:
+        """Place the grid over the range of the data."""
         parts = [flat(batch.x, self.features) for batch in data]
         low = torch.stack([part.amin(0) for part in parts]).amin(0)
         high = torch.stack([part.amax(0) for part in parts]).amax(0)
@@ -93,34 +93,34 @@ class Cells(Predictor):
         self.high.copy_(torch.where(high > low, high, low + 1))
 
     @torch.no_grad()
-    def absorb(self, batch: Labelled) -> Terms:
-        """Take in the examples of a batch, and set the heights by all that were seen so far."""
-        answers = batch.y if self.classes is None else nn.functional.one_hot(batch.y, self.classes)
-        if answers.shape != (len(batch), self.outputs):
+    def absorb(self, batch: Labeled) -> Terms:
+        """Add the examples of a batch, and set the heights from all examples seen so far."""
+        targets = batch.y if self.classes is None else nn.functional.one_hot(batch.y, self.classes)
+        if targets.shape != (len(batch), self.outputs):
             raise DataError(f"the targets must have the shape {(len(batch), self.outputs)}, got {tuple(batch.y.shape)}")
         cell = self._cell_of(flat(batch.x, self.features))
-        self.sums.index_add_(0, cell, answers.to(self.sums.dtype))
+        self.sums.index_add_(0, cell, targets.to(self.sums.dtype))
         self.counts.index_add_(0, cell, torch.ones_like(cell, dtype=self.counts.dtype))
         counts = self.counts.unsqueeze(1)
         if self.classes is not None:
-            heights = ((self.sums + 1) / (counts + self.classes)).log()  # as if each class had been seen once before
-        else:  # a cell without examples gets the mean of all
+            heights = ((self.sums + 1) / (counts + self.classes)).log()  # add-one smoothing
+        else:  # a cell without examples gets the mean of all examples
             heights = torch.where(counts > 0, self.sums / counts.clamp_min(1), self.sums.sum(0) / counts.sum())
         self.heights.copy_(heights)
         return self.loss(batch)
 
     @torch.no_grad()
     def build(self, function: Callable[[Tensor], Tensor]) -> Self:
-        """Give each cell the value of a function at its centre; nothing is trained."""
-        self.heights.copy_(function(self.centres()))
+        """Give each cell the value of a function at its center; nothing is trained."""
+        self.heights.copy_(function(self.centers()))
         return self
 
-    def centres(self) -> Tensor:
-        """The centres of all cells, (cells, features); the last feature runs fastest."""
+    def centers(self) -> Tensor:
+        """The centers of all cells, (cells, features); the last feature runs fastest."""
         return torch.cartesian_prod(*self.middles()).reshape(-1, self.features)
 
     def middles(self) -> Tensor:
-        """The centres along each axis, (features, K)."""
+        """The centers along each axis, (features, K)."""
         steps = (torch.arange(self.cells, device=self.low.device, dtype=self.low.dtype) + 0.5) / self.cells
         return self.low.unsqueeze(1) + (self.high - self.low).unsqueeze(1) * steps
 
@@ -129,6 +129,6 @@ class Cells(Predictor):
         return (self.high - self.low) / self.cells
 
     def _cell_of(self, x: Tensor) -> Tensor:
-        places = ((x - self.low) / self.widths()).floor().long().clamp(0, self.cells - 1)  # (B, features)
+        index = ((x - self.low) / self.widths()).floor().long().clamp(0, self.cells - 1)  # (B, features)
         powers = self.cells ** torch.arange(self.features - 1, -1, -1, device=x.device)
-        return (places * powers).sum(1)
+        return (index * powers).sum(1)

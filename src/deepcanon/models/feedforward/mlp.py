@@ -1,4 +1,4 @@
-"""The multilayer perceptron: a fully connected network of any depth."""
+"""Multilayer perceptron (MLP)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from deepcanon.core import Labelled, Recipe
+from deepcanon.core import Labeled, Recipe
+from deepcanon.core.checks import at_least, flat
 from deepcanon.models._predictor import Predictor
 from deepcanon.nn.activations import Activation
-from deepcanon.nn.checks import at_least, flat
 from deepcanon.nn.dense import dense
-from deepcanon.nn.initialise import initialise as initialise_weights
+from deepcanon.nn.initialize import initialize as initialize_weights
 
 
 class MLP(Predictor):
-    r"""Linear maps with an activation between them, for classes or for real targets.
+    r"""A feed-forward network of fully connected layers with an activation between them.
 
-    .. math:: h_0 = x, \qquad h_l = \sigma(W_l h_{l-1} + b_l), \qquad f(x) = W_L h_{L-1} + b_L
+    Also known as: feed-forward network, fully connected network, dense network.
+
+    .. math:: h_0 = x, \qquad h_l = \sigma(W_l h_{l-1} + b_l), \qquad f(x) = W_L h_{L-1} + b_L \qquad (1)
 
     With layers of widths :math:`D_0, \dots, D_L` it has :math:`\sum_l (D_{l-1} + 1) D_l` parameters. For classes,
     :math:`f` gives logits and the loss is the cross-entropy. For real targets, :math:`f` gives their means and the loss
-    is the squared error; a sampled answer has unit variance around the mean. With a head, :math:`f` gives the
-    parameters of its distribution, one after the other, and the loss is minus the log-likelihood.
+    is the squared error; a sampled prediction has unit variance around the mean. With a head, :math:`f` gives
+    the parameters of its distribution, one after the other, and the loss is the negative log-likelihood.
 
     References:
         | Learning representations by back-propagating errors (Rumelhart et al., 1986),
@@ -39,10 +41,10 @@ class MLP(Predictor):
         activation: The activation :math:`\sigma` by name.
         dropout: The probability to drop a hidden unit in training.
         head: The distribution of real targets: "gaussian" with one learned scale, "heteroscedastic" with a scale that
-            depends on x, "bernoulli" for labels that are there or not (0 or 1), or a distribution of single numbers of
+            depends on x, "bernoulli" for multi-label targets of 0 or 1, or a univariate distribution of
             torch.distributions, such as "gumbel" or "student_t"; without one the loss is the squared error.
-        initialise: The initialisation by name with its options, such as "kaiming_normal" or "normal:std=0.1", as in
-            deepcanon.nn.initialise; without one it is torch's own.
+        initialize: The initialization by name with its options, such as "kaiming_normal" or "normal:std=0.1", as in
+            deepcanon.nn.initialize; without one it is torch's own.
     """
 
     recipe = Recipe(lr=2e-3, epochs=50)
@@ -56,22 +58,22 @@ class MLP(Predictor):
         activation: Activation = "relu",
         dropout: float = 0.0,
         head: str | None = None,
-        initialise: str | None = None,
+        initialize: str | None = None,
     ) -> None:
         super().__init__()
         at_least(1, features=features)
         self.features = features
         outputs = self._outputs_for(classes, targets, head)
         self.net = dense(features, outputs, hidden, activation=activation, dropout=dropout)
-        if initialise is not None:
-            initialise_weights(self.net, initialise)
+        if initialize is not None:
+            initialize_weights(self.net, initialize)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         x = torch.randn(32, 3, generator=torch.Generator().manual_seed(0))
-        return cls(features=3, classes=2, hidden=(8,)), Labelled(x, (x.prod(-1) > 0).long())
+        return cls(features=3, classes=2, hidden=(8,)), Labeled(x, (x.prod(-1) > 0).long())
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""
-        outputs: Tensor = self.net(flat(x, self.features))
+        """The logits, (B, classes), the means of the targets, (B, targets), or the inputs of the head."""
+        outputs: Tensor = self.net(flat(x, self.features))  # eq. (1)
         return outputs

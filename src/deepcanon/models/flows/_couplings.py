@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import UsageError
+from deepcanon.core.checks import at_least
 from deepcanon.models.flows._flow import Flow
-from deepcanon.nn.checks import at_least
 
 
 class Couplings(Flow):

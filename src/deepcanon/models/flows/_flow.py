@@ -9,10 +9,10 @@ from collections.abc import Iterable
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import Batch, Evidence, Model, Support, Terms
-from deepcanon.nn.checks import of_reals, only_real
-from deepcanon.nn.precision import full
-from deepcanon.nn.standardise import Standardise
+from deepcanon.core import Batch, LikelihoodKind, Model, Support, Terms
+from deepcanon.core.checks import of_reals, only_real
+from deepcanon.core.precision import full
+from deepcanon.nn.standardize import Standardize
 
 
 class Flow(Model[Batch]):
@@ -29,12 +29,12 @@ class Flow(Model[Batch]):
           https://arxiv.org/abs/1912.02762
     """
 
-    evidence: Evidence = "exact"
+    likelihood_kind: LikelihoodKind = "exact"
 
     def __init__(self, features: int) -> None:
         super().__init__()
         self.features = features
-        self.standard = Standardise(features)
+        self.standard = Standardize(features)
 
     @abstractmethod
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -86,6 +86,6 @@ class Flow(Model[Batch]):
     @torch.no_grad()
     def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
         """Examples drawn from the model, (n, features)."""
-        like = self.standard.centre
+        like = self.standard.center
         z = torch.randn(n, self.features, generator=generator, device=like.device, dtype=like.dtype)
         return self.to_data(z)

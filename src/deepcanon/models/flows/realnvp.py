@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Batch, Recipe
+from deepcanon.core.checks import flat
+from deepcanon.core.precision import full
 from deepcanon.models.flows._couplings import Couplings
-from deepcanon.nn.checks import flat
 from deepcanon.nn.dense import dense
-from deepcanon.nn.precision import full
 
 
 class RealNVP(Couplings):
@@ -32,7 +32,7 @@ class RealNVP(Couplings):
 
     Arguments:
         features: The dimension :math:`D` of the data, at least 2.
-        couplings: The number of couplings; neighbours swap the halves.
+        couplings: The number of couplings; neighbors swap the halves.
         hidden: The widths of the network behind :math:`s` and :math:`t`.
     """
 

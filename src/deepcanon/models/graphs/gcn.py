@@ -9,20 +9,20 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Graph, GraphBatch, Operator, Recipe, Sparse, Terms, UsageError
-from deepcanon.models.graphs._vertices import VertexClassifier
+from deepcanon.core.checks import at_least
+from deepcanon.models.graphs._nodes import VertexClassifier
 from deepcanon.nn.activations import Activation, activation_layer
-from deepcanon.nn.checks import at_least
 from deepcanon.nn.graph_conv import GraphConv, dropped
 
 
 class GCN(VertexClassifier):
-    r"""Layers that average each vertex with its neighbours and then mix the features, to tell the classes of vertices.
+    r"""Layers that average each node with its neighbors and then mix the features, to tell the classes of nodes.
 
     .. math:: H_0 = X, \qquad H_l = \sigma(P H_{l-1} W_l^\top + b_l), \qquad
               P = \tilde D^{-1/2} \tilde A \tilde D^{-1/2}, \quad \tilde A = A + I
 
     :math:`\tilde D` holds the degrees of :math:`\tilde A`. The last layer has no activation: it gives logits. With
-    :math:`L` layers a vertex sees whatever is at most :math:`L` edges away, labelled or not. The first layer overfits
+    :math:`L` layers a node sees whatever is at most :math:`L` edges away, labeled or not. The first layer overfits
     most easily and is held back by a penalty :math:`\tfrac\lambda2\lVert W_1\rVert^2`.
 
     References:
@@ -30,10 +30,10 @@ class GCN(VertexClassifier):
           https://arxiv.org/abs/1609.02907
 
     Arguments:
-        features: The number of features of a vertex.
+        features: The number of features of a node.
         classes: The number of classes.
         hidden: The widths of the hidden layers.
-        operator: How neighbours are summed: the name of an operator of the graph, by default :math:`P`.
+        operator: How neighbors are summed: the name of an operator of the graph, by default :math:`P`.
         activation: The activation :math:`\sigma` by name.
         dropout: The probability to drop a feature at the entry of each layer in training.
         decay: The weight :math:`\lambda` of the penalty on the first layer.
@@ -79,7 +79,7 @@ class GCN(VertexClassifier):
         return terms
 
     def forward(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
-        """The logits of every vertex, (nodes, classes); the graph may be given as its ``edge_index``."""
+        """The logits of every node, (nodes, classes); the graph may be given as its ``edge_index``."""
         logits: Tensor = self.convs[-1](self._dropped(self._hidden(x, graph)), graph)
         return logits
 

@@ -1,4 +1,4 @@
-"""Generalised linear models with their canonical links."""
+"""Generalized linear model (GLM)."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from torch import Generator, Tensor, nn
 from torch.distributions import Bernoulli, Distribution, Exponential, Normal, Poisson, constraints
 from torch.distributions.constraints import Constraint
 
-from deepcanon.core import DataError, How, Labelled, Model, Recipe, Terms, draw
+from deepcanon.core import DataError, How, Labeled, Model, Recipe, Terms, draw
+from deepcanon.core.checks import at_least, flat, one_of
+from deepcanon.distributions.inverse_gaussian import InverseGaussian
 from deepcanon.models.linear._convex import BATCH
-from deepcanon.nn.checks import at_least, flat, one_of
-from deepcanon.nn.inverse_gaussian import InverseGaussian
 
 Family = Literal["gaussian", "bernoulli", "poisson", "gamma", "inverse_gaussian"]
 
 
 @dataclass(frozen=True)
 class ExponentialFamily:
-    """A family of natural parameter eta: its log-normaliser A, its mean A', and what it draws."""
+    """An exponential family with the natural parameter eta: its log-normalizer A, its mean A' and its sampler."""
 
-    log_normaliser: Callable[[Tensor], Tensor]
+    log_normalizer: Callable[[Tensor], Tensor]
     mean: Callable[[Tensor], Tensor]
     distribution: Callable[[Tensor], Distribution]
     mode: Callable[[Tensor], Tensor]
     targets: Constraint
     says: str
-    """What the targets are, in words."""
+    """The support of the targets, in words."""
     negative: bool = False
     """Whether eta has to be negative."""
 
 
 FAMILIES: dict[str, ExponentialFamily] = {
     "gaussian": ExponentialFamily(
-        log_normaliser=lambda eta: eta.square() / 2,
+        log_normalizer=lambda eta: eta.square() / 2,
         mean=lambda eta: eta,
         distribution=lambda eta: Normal(eta, 1.0, validate_args=False),
         mode=lambda eta: eta,
@@ -45,7 +45,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
         says="real numbers",
     ),
     "bernoulli": ExponentialFamily(
-        log_normaliser=F.softplus,
+        log_normalizer=F.softplus,
         mean=torch.sigmoid,
         distribution=lambda eta: Bernoulli(logits=eta, validate_args=False),
         mode=lambda eta: (eta > 0).to(eta.dtype),
@@ -53,7 +53,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
         says="from 0 to 1",
     ),
     "poisson": ExponentialFamily(
-        log_normaliser=torch.exp,
+        log_normalizer=torch.exp,
         mean=torch.exp,
         distribution=lambda eta: Poisson(eta.exp(), validate_args=False),
         mode=lambda eta: eta.exp().floor(),
@@ -61,7 +61,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
         says="0 or more",
     ),
     "gamma": ExponentialFamily(
-        log_normaliser=lambda eta: -(-eta).log(),
+        log_normalizer=lambda eta: -(-eta).log(),
         mean=lambda eta: -1 / eta,
         distribution=lambda eta: Exponential(-eta, validate_args=False),
         mode=torch.zeros_like,
@@ -70,7 +70,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
         negative=True,
     ),
     "inverse_gaussian": ExponentialFamily(
-        log_normaliser=lambda eta: -(-2 * eta).sqrt(),
+        log_normalizer=lambda eta: -(-2 * eta).sqrt(),
         mean=lambda eta: (-2 * eta).rsqrt(),
         distribution=lambda eta: InverseGaussian((-2 * eta).rsqrt()),
         mode=lambda eta: InverseGaussian((-2 * eta).rsqrt()).mode,
@@ -81,8 +81,10 @@ FAMILIES: dict[str, ExponentialFamily] = {
 }
 
 
-class GLM(Model[Labelled]):
-    r"""A linear map that gives the natural parameters of an exponential family.
+class GLM(Model[Labeled]):
+    r"""A linear map to the natural parameters of an exponential family, with the canonical link function.
+
+    Also known as: Poisson regression, gamma regression.
 
     .. math:: p(y \mid \eta) \propto e^{y \eta - A(\eta)}, \qquad \eta = W x + b, \qquad E[y] = A'(\eta) \qquad (1)
 
@@ -96,15 +98,15 @@ class GLM(Model[Labelled]):
     inverse_gaussian :math:`-\sqrt{-2 \eta}`  :math:`1/\sqrt{-2 \eta}`  :math:`-1 / (2 \mu^2)`
     ================ ======================== ========================= ============================
 
-    The loss, :math:`A(\eta) - y \eta` summed over the targets, is minus the log-likelihood without what does not depend
-    on :math:`\eta`. It is convex, its gradient is :math:`A'(\eta) - y`, the mean minus the target, and at its minimum
-    the residuals are orthogonal to every feature and sum to 0.
+    The loss, :math:`A(\eta) - y \eta` summed over the targets, is the negative log-likelihood up to terms that do not
+    depend on :math:`\eta`. It is convex, its gradient is :math:`A'(\eta) - y`, the mean minus the target, and at its
+    minimum the residuals are orthogonal to every feature and sum to 0.
 
     All have the dispersion 1, which the minimum does not depend on; so the gamma distribution is the exponential one,
-    whose mode is 0. Gamma and inverse Gaussian exist for :math:`\eta < 0` only. Training begins at -1 and goes by
-    shorter steps than the recipe's; where still a step, or an input far from those of the training, makes :math:`\eta
-    \ge 0`, loss and answer are refused. The multinomial family is ``softmax_regression``. The binomial one, of n trials
-    each, is bernoulli, whose targets may be shares k / n.
+    with its mode at 0. Gamma and inverse Gaussian exist for :math:`\eta < 0` only. Their bias is initialized to -1 and
+    their learning rate is smaller; where still a step, or an input far from the training data, makes :math:`\eta \ge
+    0`, loss and predictions are refused. The multinomial family is ``softmax_regression``. The binomial one, of n
+    trials each, is bernoulli with proportions k / n as targets.
 
     References:
         | Generalized Linear Models (Nelder and Wedderburn, 1972), https://doi.org/10.2307/2344614
@@ -130,48 +132,48 @@ class GLM(Model[Labelled]):
             self.__dict__["recipe"] = Recipe(lr=2e-2, schedule="cosine", epochs=50)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labelled]:
+    def example(cls) -> tuple[Self, Labeled]:
         generator = torch.Generator().manual_seed(0)
         x = torch.randn(32, 3, generator=generator)
-        return cls(features=3, targets=1, family="poisson"), Labelled(x, draw(Poisson(x[:, :1].exp()), generator))
+        return cls(features=3, targets=1, family="poisson"), Labeled(x, draw(Poisson(x[:, :1].exp()), generator))
 
     def forward(self, x: Tensor) -> Tensor:
         r"""The natural parameters :math:`\eta`, (B, targets)."""
-        eta: Tensor = self.linear(flat(x, self.features))
+        eta: Tensor = self.linear(flat(x, self.features))  # eq. (1)
         return eta
 
-    def prepare(self, data: Iterable[Labelled]) -> None:
-        """Refuse targets that the family does not have."""
+    def prepare(self, data: Iterable[Labeled]) -> None:
+        """Refuse targets outside the support of the family."""
         family = FAMILIES[self.family]
         for y in (batch.y for batch in data):
             if not bool(family.targets.check(y).all()):
                 raise DataError(
                     f"targets of the family {self.family} are {family.says}, got {float(y.min()):.4g} to "
                     f"{float(y.max()):.4g}; take another family, or name a CSV file FILE.csv:raw, so that its "
-                    "target is not standardised"
+                    "target is not standardized"
                 )
 
-    def loss(self, batch: Labelled) -> Terms:
+    def loss(self, batch: Labeled) -> Terms:
         eta = self._natural(batch.x)
         if batch.y.shape != eta.shape:  # broadcasting (B,) against (B, 1) would compare everything with everything
             raise DataError(f"the targets must have the shape {tuple(eta.shape)}, got {tuple(batch.y.shape)}")
-        return {"nll": (FAMILIES[self.family].log_normaliser(eta) - batch.y * eta).sum(-1).mean()}  # eq. (1)
+        return {"nll": (FAMILIES[self.family].log_normalizer(eta) - batch.y * eta).sum(-1).mean()}  # eq. (1)
 
     @torch.no_grad()
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
-        """The most probable targets, their expectations or drawn ones, (B, targets)."""
+        """The most probable targets, their expectations or samples of them, (B, targets)."""
         one_of(("mode", "mean", "sample"), how=how)
         eta, family = self._natural(*inputs), FAMILIES[self.family]
         if how == "sample":
             return draw(family.distribution(eta), generator)
-        return family.mode(eta) if how == "mode" else family.mean(eta)
+        return family.mode(eta) if how == "mode" else family.mean(eta)  # E[y] of eq. (1)
 
     def _natural(self, *inputs: Tensor) -> Tensor:
-        """The natural parameters, all of which the family must have."""
+        """The natural parameters, (B, targets), refused where the family has no distribution for them."""
         eta: Tensor = self(*inputs)
         if FAMILIES[self.family].negative and not eta.is_meta and bool((eta >= 0).any()):
             raise DataError(
                 f"the family {self.family} has natural parameters below 0 only, got up to {eta.max().item():.4g}; take "
-                "a smaller lr, divide the targets by their mean, or stay near the inputs that it was trained with"
+                "a smaller lr, divide the targets by their mean, or stay near the training inputs"
             )
         return eta

@@ -12,9 +12,9 @@ from torch.nn.functional import cross_entropy
 from deepcanon.core import (
     AnyBatch,
     DataError,
-    Evidence,
-    Labelled,
-    LabelledSequences,
+    Labeled,
+    LabeledSequences,
+    LikelihoodKind,
     Model,
     Sequences,
     Stream,
@@ -22,10 +22,10 @@ from deepcanon.core import (
     Terms,
     UsageError,
 )
+from deepcanon.core.checks import at_least
+from deepcanon.decoding.generation import generate
+from deepcanon.decoding.next_token import next_token_nats, next_token_nll
 from deepcanon.models._predictor import Predictor
-from deepcanon.nn.checks import at_least
-from deepcanon.nn.generation import generate
-from deepcanon.nn.next_symbol import next_symbol_nats, next_symbol_nll
 
 State = tuple[Tensor, ...]
 """What a recurrent net keeps of what it has read: tensors of (layers, B, units)."""
@@ -38,15 +38,15 @@ NOWHERE = -1
 
 
 class RecurrentLanguage(Model[Sequences]):
-    r"""A distribution of the next symbol that depends on all symbols before it through a state of fixed size.
+    r"""A distribution of the next token that depends on all tokens before it through a state of fixed size.
 
-    A leaf makes the ``recurrent`` layers; here are the vectors of the symbols before them and the logits behind them.
+    A leaf makes the ``recurrent`` layers; here are the vectors of the tokens before them and the logits behind them.
 
     .. math:: h_t = r(h_{t-1}, E_{x_t}), \qquad p(x_{t+1} \mid x_{\le t}) = \mathrm{softmax}(V h_t + b), \qquad
               \log p(x_2 \dots x_n \mid x_1) = \sum_{t=2}^{n} \log p(x_t \mid x_{<t}) \qquad (1)
 
-    The first symbol of a sequence is given. The loss is in nats per symbol: the sum of (1) over all sequences by the
-    number of symbols that it foretells, so that long sequences count for more than short ones.
+    The first token of a sequence is given. The loss is in nats per token: the sum of (1) over all sequences by the
+    number of tokens that it predicts, so that long sequences count for more than short ones.
 
     Of data that are the windows of a text in its order (``NAME:stream``), the state behind a window is carried to the
     one that goes on where it ends, also over checkpoints. No gradient passes from window to window: this is truncated
@@ -58,7 +58,7 @@ class RecurrentLanguage(Model[Sequences]):
           (Williams and Peng, 1990), https://doi.org/10.1162/neco.1990.2.4.490
     """
 
-    evidence: Evidence = "exact"
+    likelihood_kind: LikelihoodKind = "exact"
     recurrent: nn.Module
     carried: Tensor
     ends: Tensor
@@ -83,7 +83,7 @@ class RecurrentLanguage(Model[Sequences]):
         return "categorical"
 
     def prepare(self, data: Iterable[Sequences]) -> None:
-        """Refuse symbols that are not in the vocabulary, and data along which no state can be carried."""
+        """Refuse tokens that are not in the vocabulary, and data along which no state can be carried."""
         for batch in data:
             if self.streams and not isinstance(batch, Stream):
                 raise UsageError(
@@ -91,7 +91,7 @@ class RecurrentLanguage(Model[Sequences]):
                     "no order: add ':stream' to their name, or leave out streams"
                 )
             check_lengths(batch.x, batch.lengths)
-            check_symbols(batch.x, batch.lengths, self.vocab)
+            check_tokens(batch.x, batch.lengths, self.vocab)
 
     def loss(self, batch: Sequences) -> Terms:
         stream = batch if isinstance(batch, Stream) and self.training and self.streams else None
@@ -99,7 +99,7 @@ class RecurrentLanguage(Model[Sequences]):
         logits, state = self.read(known[:, :-1], None if stream is None else self._found(stream))
         if stream is not None:
             self._keep(stream, state)
-        return {"nll": next_symbol_nll(logits, known, batch.lengths)}
+        return {"nll": next_token_nll(logits, known, batch.lengths)}
 
     def metrics(self, batch: Sequences) -> Terms:
         """Nothing more: the loss is the exact ``nll`` already."""
@@ -113,20 +113,20 @@ class RecurrentLanguage(Model[Sequences]):
         samples: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
-        """The exact log-probability (1) of each sequence given its first symbol, (B,); ``context`` are the lengths."""
+        """The exact log-probability (1) of each sequence given its first token, (B,); ``context`` are the lengths."""
         lengths = torch.full_like(x[:, 0], x.shape[1]) if context is None else context
         known = without_padding(x, lengths)
-        return -next_symbol_nats(self(known[:, :-1]), known, lengths).sum(1)
+        return -next_token_nats(self(known[:, :-1]), known, lengths).sum(1)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The logits of what follows each symbol, (B, T, vocab)."""
+        """The logits of what follows each token, (B, T, vocab)."""
         return self.read(x if lengths is None else without_padding(x, lengths), None)[0]
 
-    def read(self, symbols: Tensor, state: State | None) -> tuple[Tensor, State]:
-        """The logits of what follows each of the symbols (B, t), and the state behind the last of them."""
+    def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
+        """The logits of what follows each of the tokens (B, t), and the state behind the last of them."""
         run: Recurrence = self.recurrent
-        with fitting_precision(symbols.device):
-            values = self.dropout(self.embedding(symbols.T))  # (t, B, embedding)
+        with fitting_precision(tokens.device):
+            values = self.dropout(self.embedding(tokens.T))  # (t, B, embedding)
             values, state = run(values, state)  # (t, B, units)
             return self.head(self.dropout(values)).transpose(0, 1), state
 
@@ -141,7 +141,7 @@ class RecurrentLanguage(Model[Sequences]):
         stop: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
-        """The prompt, (B, T), and the symbols drawn one after the other behind it, (B, T + steps)."""
+        """The prompt, (B, T), and the tokens drawn one after the other behind it, (B, T + steps)."""
         return generate(
             self.read, None, prompt, steps,
             temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
@@ -170,7 +170,7 @@ class RecurrentLanguage(Model[Sequences]):
 class RecurrentPredictor(Predictor):
     """Answers to questions about sequences: about the whole, from the state behind its last place, or at every place.
 
-    A leaf makes the ``recurrent`` layers. Sequences are of symbols, each of which has a vector, or of real values. The
+    A leaf makes the ``recurrent`` layers. Sequences are of tokens, each of which has a vector, or of real values. The
     loss is a mean over the sequences or, with answers at every place, over all places that count.
     """
 
@@ -193,7 +193,7 @@ class RecurrentPredictor(Predictor):
         check_sizes(units, layers, dropout)
         if (features is None) == (vocab is None):
             raise UsageError(
-                f"sequences are of real values or of symbols: give either features or vocab "
+                f"sequences are of real values or of tokens: give either features or vocab "
                 f"(got features={features}, vocab={vocab})"
             )
         outputs = self._outputs_for(classes, targets, head)
@@ -207,15 +207,15 @@ class RecurrentPredictor(Predictor):
         self.head = nn.Linear(units, outputs)
 
     @classmethod
-    def eats(cls) -> type[AnyBatch]:
-        return LabelledSequences
+    def batch_type(cls) -> type[AnyBatch]:
+        return LabeledSequences
 
     @torch.no_grad()
-    def prepare(self, data: Iterable[Labelled]) -> None:
+    def prepare(self, data: Iterable[Labeled]) -> None:
         """Refuse sequences of another kind, and labels of whole sequences where every place needs one, or reversed."""
         for batch in data:
-            if not isinstance(batch, LabelledSequences):
-                raise DataError(f"{self.name()} learns from labelled sequences, got {batch.words}")
+            if not isinstance(batch, LabeledSequences):
+                raise DataError(f"{self.name()} learns from labeled sequences, got {batch.noun}")
             if batch.at_every_place != self.every_place:
                 there = "at every place" if batch.at_every_place else "for a whole sequence"
                 raise DataError(
@@ -224,7 +224,7 @@ class RecurrentPredictor(Predictor):
                 )
             check_lengths(batch.x, batch.lengths)
             if self.vocab is not None:
-                check_symbols(batch.x, batch.lengths, self.vocab)
+                check_tokens(batch.x, batch.lengths, self.vocab)
             self._check_targets(batch, places_inside(batch.x, batch.lengths) if self.every_place else None)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -241,8 +241,8 @@ class RecurrentPredictor(Predictor):
             outputs: Tensor = self.head(self.dropout(values))
             return outputs.transpose(0, 1) if self.every_place else outputs
 
-    def loss(self, batch: Labelled) -> Terms:
-        if not (self.every_place and isinstance(batch, LabelledSequences)):
+    def loss(self, batch: Labeled) -> Terms:
+        if not (self.every_place and isinstance(batch, LabeledSequences)):
             return super().loss(batch)
         outputs, counted = self._outputs(*batch.inputs), batch.lengths.sum()
         inside = places_inside(batch.x, batch.lengths)
@@ -257,9 +257,9 @@ class RecurrentPredictor(Predictor):
         y = batch.y.masked_fill(~inside, IGNORED).flatten()
         return {"nll": cross_entropy(outputs.flatten(0, 1), y, ignore_index=IGNORED, reduction="sum") / counted}
 
-    def metrics(self, batch: Labelled) -> Terms:
+    def metrics(self, batch: Labeled) -> Terms:
         """At every place, the share of right answers; about whole sequences, what every model that predicts has."""
-        if not (self.every_place and isinstance(batch, LabelledSequences)):
+        if not (self.every_place and isinstance(batch, LabeledSequences)):
             return super().metrics(batch)
         if self.answer is not None:
             return self.loss(batch)
@@ -315,9 +315,9 @@ def check_lengths(x: Tensor, lengths: Tensor) -> None:
         raise DataError(f"sequences padded to {x.shape[1]} places have lengths from 1 to {x.shape[1]}; got {found}")
 
 
-def check_symbols(x: Tensor, lengths: Tensor, vocab: int) -> None:
+def check_tokens(x: Tensor, lengths: Tensor, vocab: int) -> None:
     known = without_padding(x, lengths)
     if not 0 <= int(known.min()) <= int(known.max()) < vocab:
         raise DataError(
-            f"symbols must be numbers from 0 to {vocab - 1}; got some from {int(known.min())} to {int(known.max())}"
+            f"tokens must be numbers from 0 to {vocab - 1}; got some from {int(known.min())} to {int(known.max())}"
         )

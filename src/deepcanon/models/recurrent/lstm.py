@@ -7,13 +7,13 @@ from typing import Self
 import torch
 
 from deepcanon.core import Recipe, Sequences
+from deepcanon.core.checks import at_least
 from deepcanon.models.recurrent._recurrent import RecurrentLanguage
-from deepcanon.nn.checks import at_least
 from deepcanon.nn.lstm import lstm
 
 
 class LSTM(RecurrentLanguage):
-    r"""Long short-term memory that foretells the next symbol: cells that keep their content while a gate is open.
+    r"""Long short-term memory that predicts the next token: cells that keep their content while a gate is open.
 
     .. math:: i_t &= \sigma(W_i x_t + U_i h_{t-1} + b_i), \qquad f_t = \sigma(W_f x_t + U_f h_{t-1} + b_f) \\
               g_t &= \tanh(W_g x_t + U_g h_{t-1} + b_g), \qquad o_t = \sigma(W_o x_t + U_o h_{t-1} + b_o) \\
@@ -38,8 +38,8 @@ class LSTM(RecurrentLanguage):
         | Recurrent Neural Network Regularization (Zaremba et al., 2014), https://arxiv.org/abs/1409.2329
 
     Arguments:
-        vocab: The number of different symbols.
-        embedding: The width of the vector of a symbol.
+        vocab: The number of different tokens.
+        embedding: The width of the vector of a token.
         units: The number of cells of a layer.
         layers: The number of layers.
         dropout: The probability to drop a value on its way up, never one on its way from step to step.

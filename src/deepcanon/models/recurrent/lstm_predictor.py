@@ -6,9 +6,9 @@ from typing import Self
 
 import torch
 
-from deepcanon.core import LabelledSequences, Recipe
+from deepcanon.core import LabeledSequences, Recipe
+from deepcanon.core.checks import at_least
 from deepcanon.models.recurrent._recurrent import RecurrentPredictor
-from deepcanon.nn.checks import at_least
 from deepcanon.nn.lstm import lstm
 
 
@@ -26,12 +26,12 @@ class LSTMPredictor(RecurrentPredictor):
         | Can recurrent neural networks warp time? (Tallec and Ollivier, 2018), https://arxiv.org/abs/1804.11188
 
     Arguments:
-        features: The number of real values at each place; for symbols leave it out.
-        vocab: The number of different symbols; for real values leave it out.
+        features: The number of real values at each place; for tokens leave it out.
+        vocab: The number of different tokens; for real values leave it out.
         classes: The number of classes; for real targets leave it out.
         targets: The number of real targets; for classes leave it out.
         every_place: Whether there is an answer at every place, not one about the whole sequence.
-        embedding: The width of the vector of a symbol.
+        embedding: The width of the vector of a token.
         units: The number of cells of a layer.
         layers: The number of layers.
         dropout: The probability to drop a value on its way up, never one on its way from step to step.
@@ -69,8 +69,8 @@ class LSTMPredictor(RecurrentPredictor):
         )
 
     @classmethod
-    def example(cls) -> tuple[Self, LabelledSequences]:
+    def example(cls) -> tuple[Self, LabeledSequences]:
         x = torch.randn(32, 5, 2, generator=torch.Generator().manual_seed(0))
         lengths = 2 + torch.arange(32) % 4
         last = x[torch.arange(32), lengths - 1, 0]
-        return cls(features=2, classes=2, units=4, memory=5), LabelledSequences(x, (last > 0).long(), lengths)
+        return cls(features=2, classes=2, units=4, memory=5), LabeledSequences(x, (last > 0).long(), lengths)

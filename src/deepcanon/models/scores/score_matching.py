@@ -1,4 +1,4 @@
-"""Score matching: learning the gradient of a log-density, for which no normalising constant is needed."""
+"""Score matching: learning the gradient of a log-density, for which no normalizing constant is needed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.core import Batch, Model, Recipe, Support, Terms, UsageError
+from deepcanon.core.checks import at_least, flat, one_of
+from deepcanon.core.precision import full
 from deepcanon.nn.activations import Activation
-from deepcanon.nn.checks import at_least, flat, one_of
 from deepcanon.nn.dense import dense
-from deepcanon.nn.precision import full
-from deepcanon.nn.rescale import Rescale, centre_and_spread
+from deepcanon.nn.rescale import Rescale, mean_and_std
 
 Objective = Literal["denoising", "implicit", "sliced"]
 
@@ -51,7 +51,7 @@ class ScoreMatching(Model[Batch]):
     Arguments:
         features: The dimension of the data.
         hidden: The widths of the hidden layers of the network :math:`\psi`.
-        objective: What is minimised: ``denoising``, ``implicit`` or ``sliced``.
+        objective: What is minimized: ``denoising``, ``implicit`` or ``sliced``.
         noise: The :math:`\sigma` of the denoising objective, as a share of the spread of the data.
         activation: The activation of the hidden layers by name.
         moves: The number of Langevin moves of a sample.
@@ -98,10 +98,10 @@ class ScoreMatching(Model[Batch]):
         return self.noise / self.to_standard.scale
 
     def prepare(self, data: Iterable[Batch]) -> None:
-        """Take the centre and the spread of the data, so that the network works at unit scale."""
-        centre, spread = centre_and_spread(data)
+        """Take the center and the spread of the data, so that the network works at unit scale."""
+        center, spread = mean_and_std(data)
         if spread > 0:
-            self.to_standard.set(1 / spread, -centre / spread)
+            self.to_standard.set(1 / spread, -center / spread)
 
     def loss(self, batch: Batch) -> Terms:
         x = flat(batch.x, self.features)

@@ -10,8 +10,8 @@ import torch
 from torch import Generator, Tensor
 from torch.distributions import Distribution, Independent, Normal, kl_divergence
 
-from deepcanon.core import Batch, DataError, Evidence, Model, Terms, draw, drawing_from
-from deepcanon.nn.checks import at_least, is_binary, only_real
+from deepcanon.core import Batch, DataError, LikelihoodKind, Model, Terms, draw, drawing_from
+from deepcanon.core.checks import at_least, is_binary, only_real
 
 CHUNK = 2**22
 """How many numbers an importance estimate decodes at once, so that many samples fit into memory."""
@@ -27,15 +27,15 @@ class Variational(Model[Batch]):
 
     .. math:: \log p(x) \ge E \log \frac1K \sum_k \frac{p(x \mid z_k) \, p(z_k)}{q(z_k \mid x)} \qquad (2)
 
-    A model of binary data may be trained on grey values between 0 and 1, but gives a ``log_prob`` to zeros and ones
-    only, and on grey values it has no ``nll`` among its metrics: there the loss is a cross-entropy and no bound.
+    A model of binary data may be trained on gray values between 0 and 1, but gives a ``log_prob`` to zeros and ones
+    only, and on gray values it has no ``nll`` among its metrics: there the loss is a cross-entropy and no bound.
 
     References:
         | Auto-Encoding Variational Bayes (Kingma and Welling, 2014), https://arxiv.org/abs/1312.6114
         | Importance Weighted Autoencoders (Burda et al., 2016), https://arxiv.org/abs/1509.00519
     """
 
-    evidence: Evidence = "lower"
+    likelihood_kind: LikelihoodKind = "lower bound"
     latent: int
 
     @abstractmethod

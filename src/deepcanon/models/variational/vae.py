@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from torch.distributions import Distribution, Independent, Normal
 
 from deepcanon.core import Batch, Recipe, Support
+from deepcanon.core.checks import at_least, flat
+from deepcanon.core.precision import full
+from deepcanon.distributions.likelihoods import Likelihood, LikelihoodName, likelihood_layer
 from deepcanon.models.variational._variational import Variational
 from deepcanon.nn.activations import Activation
-from deepcanon.nn.checks import at_least, flat
 from deepcanon.nn.dense import dense
-from deepcanon.nn.likelihoods import Likelihood, LikelihoodName, likelihood_layer
-from deepcanon.nn.precision import full
 
 
 class Decoder(nn.Module):

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from deepcanon.core import Descend, Recipe, Sequences, Terms, Turn, UsageError
-from deepcanon.models.words._windows import Blocks, blocks
-from deepcanon.models.words._words import Words
-from deepcanon.nn.checks import at_least, one_of
+from deepcanon.core.checks import at_least, one_of
+from deepcanon.models.words._contexts import Blocks, blocks
+from deepcanon.models.words._word_vectors import Words
 
 Scheme = Literal["skip_gram", "cbow"]
 Objective = Literal["negative", "nce", "softmax"]
@@ -56,7 +56,7 @@ class Word2Vec(Words):
 
     Two other objectives share its samples and do give probabilities, :math:`s(w, o) = \log p(o \mid w)` (up to a
     constant for each w in the last): noise-contrastive estimation has :math:`s(n) - \log k q(n)` in place of s(n) in
-    (1), and the sampled softmax estimates its normaliser by importance sampling,
+    (1), and the sampled softmax estimates its normalizer by importance sampling,
 
     .. math:: \mathcal L = -s(o) + \log \mathbb E_{n \sim q} e^{s(n)} / q(n). \qquad (3)
 
@@ -181,9 +181,9 @@ class Word2Vec(Words):
         """The terms of the loss and its derivatives by the scores of answers and noise, whose place they take."""
         count = seen.weight.sum(2, keepdim=True)
         if self.objective == "softmax":
-            log_normaliser = seen.far.logsumexp(2, keepdim=True)
-            push = seen.far.sub_(log_normaliser).exp_().mul_(count)
-            terms = {"pairs": -(seen.near * seen.weight).sum(), "noise": (count * log_normaliser).sum()}
+            log_normalizer = seen.far.logsumexp(2, keepdim=True)
+            push = seen.far.sub_(log_normalizer).exp_().mul_(count)
+            terms = {"pairs": -(seen.near * seen.weight).sum(), "noise": (count * log_normalizer).sum()}
             return terms, -seen.weight, push
         each = count * (self.negatives * seen.share)  # (N, S, K)
         near, far = seen.near.sigmoid_(), seen.far.neg_().sigmoid_()  # the probabilities of telling right
@@ -192,7 +192,7 @@ class Word2Vec(Words):
 
     def _scores(self, batch: Sequences) -> Scores:
         text = blocks(batch, self.window, self.keep, self.vectors.dtype)
-        neighbours = text.neighbours
+        neighbors = text.neighbors
         noise_words, share = self._noise_for(text)
         noise = _rows(self.contexts, noise_words)
         mixing = None
@@ -201,8 +201,8 @@ class Word2Vec(Words):
             asking, answers = _rows(self.vectors, text.words), _rows(self.contexts, answer_words)
             near = torch.bmm(asking, answers.mT)
         else:
-            answer_words, weight = text.words, (neighbours > 0).to(neighbours.dtype)
-            mixing = text.near / neighbours.clamp_min(1) if self.average else text.near
+            answer_words, weight = text.words, (neighbors > 0).to(neighbors.dtype)
+            mixing = text.near / neighbors.clamp_min(1) if self.average else text.near
             asking = torch.bmm(mixing, _rows(self.vectors, text.around))
             answers = _rows(self.contexts, answer_words)
             near = (asking * answers).sum(2, keepdim=True)

@@ -1,0 +1,1 @@
+"""Data augmentation: motions and perturbations of whole batches, drawn from counters."""

@@ -1,0 +1,144 @@
+"""Baselines of semi-supervised methods: the classifier without the unlabeled examples, and label spreading."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from deepcanon.core import Blueprint, Labeled, Model, SemiBatch
+from deepcanon.data import Dataset
+from deepcanon.pictures.bars import share_bars
+from deepcanon.pictures.points import decision_maps
+from deepcanon.runs.run import Run
+from deepcanon.train import Settings, fit
+from deepcanon.train.randomness import kept
+
+NEIGHBORS = (7, 20)
+ALPHAS = (0.2, 0.8, 0.95)
+"""How many neighbors label spreading asks and how much it believes them; the best on validation data is kept."""
+MOST = 4000
+"""More unlabeled examples are not given to label spreading: its graph would take too long."""
+
+Predict = Callable[[Tensor], Tensor]
+"""The probabilities of the classes, (B, classes)."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """One way to learn from the same labels, by name: what it says, and its accuracy on held-out data."""
+
+    name: str
+    predict: Predict
+    accuracy: float
+
+
+def add_baselines(run: Run, asked: Blueprint, tell: Callable[[str], None] = lambda sentence: None) -> None:
+    """Train and keep the baselines of a run that has learned from few labels; of any other run there are none.
+
+    ``asked`` is the blueprint of the run's model. The accuracies go into ``run.json``, a picture to the run's others.
+    """
+    from deepcanon.pictures import save
+
+    learned_from_few = run.info["model"]["model"] == asked.cls.name() and hasattr(asked.cls, "supervised")
+    if not learned_from_few or "baselines" in run.info or not isinstance(run.data.train, SemiBatch):
+        return
+    found = baselines(run.model, asked, run.data, run.settings, tell)
+    save(picture(found, run.data), run.folder.pictures / "baselines.png")
+    run.folder.update(baselines={each.name: each.accuracy for each in found})
+
+
+def baselines(
+    method: Model[Any],
+    asked: Blueprint,
+    data: Dataset[SemiBatch],
+    settings: Settings,
+    tell: Callable[[str], None] = lambda sentence: None,
+) -> list[Baseline]:
+    """A trained method compared with learning from the labels without it, measured on the same held-out examples.
+
+    The same classifier is trained from the same start by the same settings on the labeled examples alone, once as they
+    are and once perturbed as the method perturbs; label spreading sees the unlabeled examples too.
+    """
+    held = data.split("valid" if data.test is None else "test")
+    found = []
+    for name, changes in (
+        ("supervised", type(method).null),  # type: ignore[attr-defined]
+        ("supervised, same augmentation", type(method).supervised),  # type: ignore[attr-defined]
+    ):
+        tell(f"To compare, {name}: training on the {len(data.train.x)} labeled examples alone ...")
+        with kept():
+            torch.manual_seed(settings["seed"])
+            baseline = asked.changed(changes).build(data.sizes, data.name)
+        fit(baseline, data, quiet=True, **settings)
+        found.append(_baseline(name, _says(baseline), held))
+    found.append(_baseline("LabelSpreading (scikit-learn)", label_spreading(data), held))
+    return [*found, _baseline(method.name(), _says(method), held)]
+
+
+def label_spreading(data: Dataset[SemiBatch]) -> Predict:
+    """Scikit-learn's label spreading over the graph of nearest neighbors, its settings chosen on validation data."""
+    from sklearn.semi_supervised import LabelSpreading
+
+    few = data.train
+    rest = few.unlabeled[:: -(-len(few.unlabeled) // MOST)]
+    x = torch.cat([few.x, rest]).flatten(1).double().cpu().numpy()
+    y = np.concatenate([few.y.cpu().numpy(), np.full(len(rest), -1)])
+    best: tuple[float, Predict] | None = None
+    for neighbors, alpha in product(NEIGHBORS, ALPHAS):
+        model = LabelSpreading(kernel="knn", n_neighbors=min(neighbors, len(x) - 1), alpha=alpha, max_iter=200)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what no label reaches has no probabilities, and slow spreading is kept
+            model.fit(x, y)
+        predict = _spread(model, data.sizes["classes"])
+        right = _accuracy(predict, data.split("valid"))
+        if best is None or right > best[0]:
+            best = (right, predict)
+    assert best is not None
+    return best[1]
+
+
+def picture(baselines: list[Baseline], data: Dataset[SemiBatch]) -> Figure:
+    """Decision regions side by side where examples are points in the plane, else the accuracies."""
+    title = f"{data.name}: {len(data.train.x)} labeled among {len(data.train.unlabeled)} unlabeled examples"
+    if data.train.x[0].numel() == 2 and data.kind != "images":
+        maps = {f"{baseline.name}: {baseline.accuracy:.1%}": baseline.predict for baseline in baselines}
+        return decision_maps(maps, data.train.unlabeled, data.train.x, data.train.y, data.labels, title)
+    return share_bars(
+        {baseline.name: baseline.accuracy for baseline in baselines}, f"{title}, accuracy on held-out examples"
+    )
+
+
+def _spread(model: Any, classes: int) -> Predict:
+    def predict(x: Tensor) -> Tensor:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            shares = model.predict_proba(x.flatten(1).double().cpu().numpy())
+        known = torch.from_numpy(np.nan_to_num(shares, nan=1 / classes)).float()
+        return torch.zeros(len(x), classes).index_copy(1, torch.from_numpy(model.classes_).long(), known)
+
+    return predict
+
+
+def _says(model: Any) -> Predict:
+    def predict(x: Tensor) -> Tensor:
+        device = next(model.parameters()).device
+        answers: Tensor = model.eval().predict(x.to(device), how="mean").cpu()
+        return answers
+
+    return predict
+
+
+def _baseline(name: str, predict: Predict, held: Labeled) -> Baseline:
+    return Baseline(name, predict, _accuracy(predict, held))
+
+
+def _accuracy(predict: Predict, batch: Labeled) -> float:
+    return float((predict(batch.x).argmax(-1) == batch.y.cpu()).double().mean())

@@ -1,0 +1,155 @@
+"""The pictures of a comparison, ready to stand in a page: samples side by side, learning curves, confusions."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import Generator, Tensor
+
+from deepcanon.comparison.charts import Point, cloud, lines
+from deepcanon.comparison.job import Entry
+from deepcanon.comparison.tables import Row, Section
+from deepcanon.core import Blueprint, Model
+from deepcanon.core.roles import Samples
+from deepcanon.data import Dataset
+from deepcanon.pictures import confusion, image_grid
+from deepcanon.runs.folder import RunFolder
+from deepcanon.runs.resume import load
+
+GRID = 64
+CLOUD = 600
+CURVE = 300
+Exhibit = tuple[str, str]
+"""A caption and the HTML of what stands above it."""
+
+
+def sample_exhibits(
+    section: Section, data: Dataset[Any], out: Path, candidates: Mapping[str, Blueprint]
+) -> list[Exhibit]:
+    """Test data, and beside them samples of every model that draws some, of its first seed."""
+    drawing = [row for row in section.rows if any(each["drawn"] is not None for each in row.measured)]
+    if not drawing or data.kind not in ("images", "points", "table"):
+        return []
+    held_out = data.split("test").x
+    show = _sheet(data) if data.kind == "images" else _plane(held_out)
+    count = GRID if data.kind == "images" else CLOUD
+    found = [("test data", show(_spread(held_out, count)))]
+    for row in drawing:
+        entry = _first(row)
+        model = load(out / entry["run"], find=candidates[row.label].find)
+        found.append((row.label, show(_samples(model, count, entry["seed"]))))
+    return found
+
+
+def curve_exhibits(section: Section, out: Path, candidates: Mapping[str, Blueprint]) -> list[Exhibit]:
+    """The validation curve of every model over the time of its training, all seeds in one chart."""
+    found = []
+    for row in section.rows:
+        logs = [RunFolder.open(out / entry["run"]).log() for entry in row.entries if entry["measured"] is not None]
+        name = _watched([record for log in logs for record in log], row, candidates[row.label].cls.surrogate)
+        valid = [_points(log, "epoch", _valid(name)) for log in logs]
+        train = [_points(log, "step", _trained(name)) for log in logs]
+        shown = [curve for curve in valid if len(curve) > 1]
+        behind = [curve for curve in train if len(curve) > 1]
+        if shown or behind:
+            caption = f"{row.label}: {'validation' if shown else 'training'} {name.replace('_', ' ')}"
+            found.append((caption, lines(shown or behind, "seconds", behind if shown else [])))
+        else:
+            once = all(each["steps"] == 1 for each in row.measured)
+            words = "It learns in one step: there is no curve." if once else "There are too few points for a curve."
+            found.append((row.label, f'<p class="none">{words}</p>'))
+    return found
+
+
+def confusion_exhibits(section: Section, labels: Sequence[str]) -> list[Exhibit]:
+    """The confusion matrix of every classifier, of its first seed."""
+    found = []
+    for row in section.rows:
+        answers = next((each["answers"] for each in row.measured if each["answers"] is not None), None)
+        if answers is not None:
+            found.append((row.label, inlined(confusion(torch.tensor(answers["confusion"]), labels), row.label)))
+    return found
+
+
+def inlined(figure: Figure, words: str) -> str:
+    """A figure as an image inside the page."""
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=110)
+    figure.clear()
+    code = base64.b64encode(content.getvalue()).decode()
+    return f'<img alt="{html.escape(words)}" src="data:image/png;base64,{code}">'
+
+
+def _sheet(data: Dataset[Any]) -> Callable[[Tensor], str]:
+    return lambda x: inlined(image_grid(x, data.shape, 8), "a grid of images")
+
+
+def _plane(held_out: Tensor) -> Callable[[Tensor], str]:
+    """Points before the test data, in their own plane or in that of their first two principal components."""
+    rows = held_out.double().flatten(1)
+    center = rows.mean(0)
+    if rows.shape[1] == 2:
+        axes = torch.eye(2, dtype=torch.float64)
+    else:
+        axes = torch.linalg.svd(rows - center, full_matrices=False).Vh[:2].T
+    if axes.shape[1] < 2:
+        axes = torch.cat([axes, torch.zeros_like(axes)], 1)
+
+    def project(x: Tensor) -> list[Point]:
+        flat = x.detach().cpu().double().flatten(1)
+        return [(a, b) for a, b in ((flat - center) @ axes).tolist()]
+
+    behind = project(_spread(rows, CLOUD))
+    low, high = (torch.tensor(behind).aminmax(dim=0)[i] for i in (0, 1))
+    half, middle = 0.56 * float((high - low).max()), (low + high) / 2
+    left, bottom = (float(value) - half for value in middle)
+    window = ((left, bottom), (left + 2 * half, bottom + 2 * half))
+    return lambda x: cloud(project(x), behind, window)
+
+
+def _samples(model: Model[Any], count: int, seed: int) -> Tensor:
+    if not isinstance(model, Samples):
+        raise TypeError(f"{model.name()} draws no samples")
+    return model.sample(count, generator=Generator().manual_seed(seed))
+
+
+def _first(row: Row) -> Entry:
+    return next(entry for entry in row.entries if entry["measured"] is not None)
+
+
+def _spread(x: Tensor, count: int) -> Tensor:
+    """Examples spread evenly over all, since data are often sorted."""
+    count = min(count, len(x))
+    return x[torch.arange(count) * len(x) // count]
+
+
+def _watched(records: Sequence[Mapping[str, Any]], row: Row, surrogate: bool) -> str:
+    """The measure whose course says most: the likelihood, else the model's own, else the loss where that means fit."""
+    there = {name for record in records if record["kind"] == "epoch" for name in record["valid"]}
+    own = [name for each in row.measured for name in each["metrics"]]
+    return next((name for name in ("nll", *own) if name in there), "" if surrogate else "loss")
+
+
+def _valid(name: str) -> Callable[[Mapping[str, Any]], float | None]:
+    return lambda record: record["valid"].get(name)
+
+
+def _trained(name: str) -> Callable[[Mapping[str, Any]], float | None]:
+    """The same measure on training batches, where it is the loss or one of its terms."""
+    return lambda record: record["loss"] if name == "loss" else record["terms"].get(name)
+
+
+def _points(
+    log: Sequence[Mapping[str, Any]], kind: str, take: Callable[[Mapping[str, Any]], float | None]
+) -> list[Point]:
+    records = [record for record in log if record["kind"] == kind]
+    thin = max(1, len(records) // CURVE)
+    pairs = [(float(record["seconds"]), take(record)) for record in records[::thin]]
+    return [(at, value) for at, value in pairs if value is not None]

@@ -1,0 +1,152 @@
+"""What is measured of one trained model: only what its methods allow, and every likelihood with its kind."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any, TypedDict
+
+import torch
+from torch import Generator
+
+from deepcanon.comparison.calibration import Answers, judge_answers
+from deepcanon.comparison.quality import Quality, Yardstick
+from deepcanon.comparison.support import Form
+from deepcanon.core import AnyBatch, Batch, DataError, Labeled, Model
+from deepcanon.core.roles import Decodes, Encodes, HasLogProb, Samples
+from deepcanon.data import Dataset, batches
+from deepcanon.runs.folder import RunFolder
+from deepcanon.train.plan import Plan
+from deepcanon.train.settings import settings_of
+
+IMPORTANCE_SAMPLES = 64
+CHUNK = 8192
+SPEED_SAMPLES = 100
+FEW = 16
+"""Of so many examples the metrics are asked for, only to learn their names."""
+
+
+class Likelihood(TypedDict):
+    """The mean log-likelihood of the test part in nats, and what kind of number it is.
+
+    A lower bound of a latent-variable model has a ``tighter`` one beside it, with its number of ``samples``.
+    ``bits`` are bits per dimension, of images only.
+    """
+
+    nats: float
+    kind: str
+    tighter: float | None
+    samples: int | None
+    bits: float | None
+
+
+class Drawn(TypedDict):
+    per_second: float
+    quality: Quality | None
+
+
+class Measured(TypedDict):
+    """Everything known of one run; ``test`` is what ``deepcanon evaluate`` gives, what a model lacks is None."""
+
+    parameters: int
+    buffers: int
+    steps: int
+    planned: int
+    seconds: float
+    weights: str
+    watch: str | None
+    test: dict[str, float | None]
+    metrics: list[str]
+    likelihood: Likelihood | None
+    drawn: Drawn | None
+    answers: Answers | None
+
+
+def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, yardstick: Yardstick | None) -> Measured:
+    """Measure a trained model on the test part of its data."""
+    info, seed = run.info, settings_of(run.info)["seed"]
+    test: dict[str, float | None] = info["results"]["test"]
+    held_out: AnyBatch = data.split("test")
+    with torch.no_grad():
+        metrics = model.metrics(held_out.select(torch.arange(min(FEW, len(held_out)))))
+    planned = Plan(len(data.train), settings_of(run.info)).total
+    return {
+        "parameters": info["parameters"],
+        "buffers": sum(buffer.numel() for buffer in model.buffers()),
+        "steps": info["results"]["steps"],
+        "planned": planned,
+        "seconds": info["results"]["seconds"],
+        "weights": info["weights"],
+        "watch": settings_of(run.info)["watch"],
+        "test": test,
+        "metrics": list(metrics),
+        "likelihood": _likelihood(model, data, form, test.get("nll"), seed),
+        "drawn": _drawn(model, held_out, yardstick, seed),
+        "answers": judge_answers(model, held_out) if isinstance(held_out, Labeled) else None,
+    }
+
+
+def bits_per_dimension(nats: float, dimensions: int, levels: int = 1) -> float:
+    r"""The log-likelihood of whole gray levels as bits for each of them.
+
+    For values :math:`x = (k + u) / L` of gray levels k with noise u in [0, 1), the density of k + u is :math:`L^{-D}`
+    times that of x, and its logarithm bounds that of the probability of k from below (by Jensen). Hence
+
+    .. math:: -\frac{\log p(x) - D \log L}{D \log 2} = -\frac{\log p(x)}{D \log 2} + \log_2 L
+
+    Probabilities of binary values are no densities and have ``levels`` 1.
+
+    References:
+        | A note on the evaluation of generative models (Theis et al., 2016), https://arxiv.org/abs/1511.01844
+
+    >>> bits_per_dimension(0.0, dimensions=64, levels=16)  # a uniform density: all gray levels are alike
+    4.0
+    """
+    return -nats / (dimensions * math.log(2)) + math.log2(levels)
+
+
+def _likelihood(model: Model[Any], data: Dataset[Any], form: Form, nll: float | None, seed: int) -> Likelihood | None:
+    held_out = data.split("test")
+    if not isinstance(model, HasLogProb) or not isinstance(held_out, Batch):
+        return None
+    nats = -nll if nll is not None else _mean_log_prob(model, held_out, seed)
+    if not math.isfinite(nats):
+        raise DataError(f"its log-likelihood of the test data is {nats}")
+    latent = model.likelihood_kind == "lower bound" and isinstance(model, Encodes) and isinstance(model, Decodes)
+    tighter = _mean_log_prob(model, held_out, seed, IMPORTANCE_SAMPLES) if latent else None
+    best = nats if tighter is None else tighter
+    normalized = model.likelihood_kind != "unnormalized"
+    return {
+        "nats": nats,
+        "kind": model.likelihood_kind,
+        "tighter": tighter,
+        "samples": IMPORTANCE_SAMPLES if latent else None,
+        "bits": _bits(best, data, form) if normalized else None,
+    }
+
+
+def _bits(nats: float, data: Dataset[Any], form: Form) -> float | None:
+    if data.kind != "images" or form == "plain":
+        return None
+    levels = data.preprocessing["levels"] if form == "dequantized" else 1
+    return bits_per_dimension(nats, math.prod(data.shape), levels)
+
+
+def _mean_log_prob(model: HasLogProb, held_out: Batch, seed: int, samples: int | None = None) -> float:
+    generator = Generator().manual_seed(seed)
+    with torch.no_grad():
+        parts = [
+            model.log_prob(part.x, samples=samples, generator=generator).double().sum()
+            for part in batches(held_out, CHUNK)
+        ]
+    return float(torch.stack(parts).sum()) / len(held_out)
+
+
+def _drawn(model: Model[Any], held_out: AnyBatch, yardstick: Yardstick | None, seed: int) -> Drawn | None:
+    if not isinstance(model, Samples) or not isinstance(held_out, Batch):
+        return None
+    count = SPEED_SAMPLES if yardstick is None else len(yardstick.held_out)
+    began = time.perf_counter()
+    samples = model.sample(count, generator=Generator().manual_seed(seed))
+    speed = count / (time.perf_counter() - began)
+    return {"per_second": speed, "quality": None if yardstick is None else yardstick.judge(samples)}

@@ -1,0 +1,214 @@
+"""A comparison as one page that needs nothing else: tables, charts and pictures are all inside it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from pathlib import Path
+
+from deepcanon.comparison.charts import ladder
+from deepcanon.comparison.exhibits import Exhibit, confusion_exhibits, curve_exhibits, sample_exhibits
+from deepcanon.comparison.job import Comparison
+from deepcanon.comparison.report_page import FOOT, HEAD
+from deepcanon.comparison.sentences import answers, compare_command, remarks, run_commands, title
+from deepcanon.comparison.support import Forms
+from deepcanon.comparison.tables import (
+    COVERAGE,
+    NATS,
+    PARAMETERS,
+    PRECISION,
+    SHARPEST,
+    TWO_SAMPLE,
+    Column,
+    Row,
+    Section,
+    failures,
+    sections,
+)
+from deepcanon.core import Blueprint
+from deepcanon.core.files import write_whole
+
+FILE = "report.html"
+NOTE = """<p>All numbers are means over the seeds, measured on the test part, which no training has seen; small numbers
+below are the single seeds. Of every training the weights with the best validation loss were kept (of diffusion, with
+the best bound), or the last ones where the loss is no measure of fit. A dash means that a model has no such number.
+Log-likelihoods of zeros and ones and of real values never stand in one table, since a probability and a density cannot
+be compared. Precision and coverage follow Kynkäänniemi et al. (2019) and Naeem et al. (2020), the two-sample test
+Lopez-Paz and Oquab (2017), the calibration error Guo et al. (2017).</p>"""
+
+
+def write_report(comparison: Comparison, candidates: Sequence[Blueprint], out: Path) -> Path:
+    """Write the page into the folder of the comparison."""
+    path = out / FILE
+    write_whole(path, page(comparison, candidates, out))
+    return path
+
+
+def page(comparison: Comparison, candidates: Sequence[Blueprint], out: Path) -> str:
+    """The whole page as HTML."""
+    asked = comparison["request"]
+    forms = Forms(asked["data"], asked["target"])
+    known = {candidate.label: candidate for candidate in candidates}
+    tables = sections(comparison)
+    parts = [_header(comparison), _short(tables)]
+    for section in tables:
+        data = forms[section.form]
+        parts += [
+            f"<section><h2>{_text(title(section))} <small>on {_text(section.data)}</small></h2>",
+            _ladder(section),
+            _table(section),
+            _list(remarks(section), "remarks"),
+            _gallery(
+                "Samples",
+                sample_exhibits(section, data, out, known) if section.question == "densities" else [],
+                "" if data.kind == "images" or len(data.train.x[0].flatten()) == 2
+                else "Rows are shown in the plane of the first two principal components of the test data. ",
+            ),
+            _gallery("Confusion", confusion_exhibits(section, data.labels), "Rows are true classes. "),
+            _gallery("Learning curves", curve_exhibits(section, out, known)),
+            "</section>",
+        ]  # fmt: skip
+    parts += [_failures(comparison), _meanings(tables), _commands(comparison, candidates, out)]
+    return HEAD.replace("TITLE", _text(f"{asked['data']}: a comparison")) + "\n".join(parts) + FOOT
+
+
+def _header(comparison: Comparison) -> str:
+    data, asked = comparison["data"], comparison["request"]
+    counts = ", ".join(f"{data[part]:,} {part}" for part in ("train", "valid", "test") if data[part] is not None)
+    shape = "\N{MULTIPLICATION SIGN}".join(map(str, data["shape"]))
+    facts = [
+        f"{data['kind']}, {shape}", counts,
+        f"{asked['seeds']} seed{'s' if asked['seeds'] > 1 else ''}",
+        *([f"at most {asked['budget']:g} s of training each"] if asked["budget"] is not None else []),
+        *([f"target {asked['target']}"] if asked["target"] else []),
+        f"{comparison['threads']} thread{'s' if comparison['threads'] > 1 else ''}",
+        f"deepcanon {comparison['deepcanon']}, torch {comparison['torch']}", comparison["created"][:10],
+    ]  # fmt: skip
+    chips = "".join(f"<li>{_text(fact)}</li>" for fact in facts)
+    return (
+        f"<header><h1>Which model fits <em>{_text(Path(asked['data']).name)}</em>?</h1>"
+        f'<ul class="facts">{chips}</ul></header>'
+    )
+
+
+def _short(tables: Sequence[Section]) -> str:
+    sentences = [sentence for section in tables for sentence in answers(section)]
+    return f'<section class="short"><h2>In short</h2>{_list(sentences)}</section>' if sentences else ""
+
+
+def _ladder(section: Section) -> str:
+    rows = {row.label: [(value, row.kind or "") for value in row.values(SHARPEST)] for row in section.rows}
+    shown = {label: pairs for label, pairs in rows.items() if pairs}
+    if section.question != "densities" or not shown:
+        return ""
+    legend = (
+        '<p class="legend"><span class="key dot"></span> exact <span class="key open arrow">→</span> lower bound, the '
+        'truth lies to the right <span class="key open"></span> estimate. One dot for each seed.</p>'
+    )
+    chart = ladder(shown, "log-likelihood of a test example in nats, more is better →")
+    return f'<figure class="wide">{chart}{legend}</figure>'
+
+
+def _table(section: Section) -> str:
+    head = "".join(f"<th>{_text(column.title)}</th>" for column in section.columns)
+    body = "".join(
+        f"<tr><th>{_label(row.label)}</th>{''.join(_cell(section, row, column) for column in section.columns)}</tr>"
+        for row in section.rows
+    )
+    return (
+        f'<div class="scroll"><table><thead><tr><th>model</th>{head}</tr></thead>'
+        f"<tbody>{body}{_reference(section)}</tbody></table></div>"
+    )
+
+
+def _cell(section: Section, row: Row, column: Column) -> str:
+    values = row.values(column)
+    mean = row.mean(column)
+    best = section.best(column)
+    style = (
+        ' class="best"' if best is not None and mean is not None and column.write(mean) == column.write(best) else ""
+    )
+    text = column.write(mean)
+    if column is NATS and mean is not None:
+        text = f'<span class="kind">{row.kind}</span> {text}'
+    if column is PARAMETERS and mean == 0:
+        text += f"<small>{row.measured[0]['buffers']:,} in buffers</small>"
+    different = len({column.write(value) for value in values}) > 1
+    every = f"<small>{' · '.join(column.write(value) for value in values)}</small>" if different else ""
+    return f"<td{style}>{text}{every}</td>"
+
+
+def _reference(section: Section) -> str:
+    """A row that says what training data score in place of samples."""
+    scores = section.reference
+    if section.question != "densities" or scores is None or not any(row.values(TWO_SAMPLE) for row in section.rows):
+        return ""
+    known = {
+        TWO_SAMPLE.title: scores["two_sample"], PRECISION.title: scores["precision"], COVERAGE.title: scores["coverage"]
+    }  # fmt: skip
+    cells = "".join(f"<td>{column.write(known.get(column.title))}</td>" for column in section.columns)
+    return f'<tr class="reference"><th>training data<small>in place of samples</small></th>{cells}</tr>'
+
+
+def _gallery(heading: str, exhibits: Sequence[Exhibit], note: str = "") -> str:
+    if not exhibits:
+        return ""
+    figures = "".join(
+        f"<figure>{content}<figcaption>{_text(caption)}</figcaption></figure>" for caption, content in exhibits
+    )
+    words = f'<p class="note">{_text(note)}The first seed is shown.</p>' if heading != "Learning curves" else ""
+    kind = heading.split()[0].lower()
+    return f'<h3>{_text(heading)}</h3>{words}<div class="gallery {kind}">{figures}</div>'
+
+
+def _failures(comparison: Comparison) -> str:
+    found = failures(comparison)
+    if not found:
+        return ""
+    rows = "".join(
+        f"<tr><th>{_text(label)}</th><td class='sentence'>{_text(' '.join(reasons))}</td></tr>"
+        for label, reasons in found.items()
+    )
+    return (
+        f'<section class="failed"><h2>What did not work</h2><div class="scroll"><table>{rows}</table></div></section>'
+    )
+
+
+def _meanings(tables: Sequence[Section]) -> str:
+    columns = {column.title: column for section in tables for column in section.columns if column.meaning}
+    terms = "".join(f"<dt>{_text(name)}</dt><dd>{_text(column.meaning)}</dd>" for name, column in columns.items())
+    return f"<section><h2>How to read the numbers</h2>{NOTE}<dl>{terms}</dl></section>"
+
+
+def _commands(comparison: Comparison, candidates: Sequence[Blueprint], out: Path) -> str:
+    places = [entry["run"] for entry in comparison["runs"] if entry["measured"] is not None]
+    parts = [
+        "<section><h2>To repeat it</h2>",
+        "<p>All of it:</p>",
+        f"<pre>{_text(compare_command(comparison, str(out)))}</pre>",
+    ]
+    if comparison["request"]["budget"] is None:
+        parts += [
+            "<p>Each training by itself:</p>",
+            f"<pre>{_text(chr(10).join(run_commands(comparison, candidates)))}</pre>",
+        ]
+    else:
+        parts.append("<p>With a budget, the speed of the machine decides how far each training comes.</p>")
+    commands = [f"deepcanon evaluate {out / place}" for place in places]
+    parts += ["<p>The measures of each run again:</p>", f"<pre>{_text(chr(10).join(commands))}</pre></section>"]
+    return "".join(parts)
+
+
+def _list(sentences: Sequence[str], style: str = "") -> str:
+    if not sentences:
+        return ""
+    return f'<ul class="{style}">{"".join(f"<li>{_text(sentence)}</li>" for sentence in sentences)}</ul>'
+
+
+def _label(words: str) -> str:
+    """A name that may be broken between its arguments."""
+    return _text(words).replace(":", ":<wbr>").replace(",", ",<wbr>").replace("=", "=<wbr>")
+
+
+def _text(words: str) -> str:
+    return html.escape(words)

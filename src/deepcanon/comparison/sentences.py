@@ -1,0 +1,153 @@
+"""What a comparison came to, in sentences, and the commands that repeat it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from deepcanon.comparison.job import Comparison
+from deepcanon.comparison.quality import FEWEST
+from deepcanon.comparison.tables import (
+    ACCURACY,
+    BITS,
+    COPIES,
+    LOG_LOSS,
+    SHARPEST,
+    TWO_SAMPLE,
+    Column,
+    Row,
+    Section,
+)
+from deepcanon.core import Blueprint
+
+MEMORIZED = 0.25
+"""From this share of near-copies on a report warns."""
+
+TITLES = {
+    "binary": "Models of zeros and ones",
+    "dequantized": "Densities of dequantized gray levels",
+    "plain": "Densities and samplers",
+}
+
+
+def title(section: Section) -> str:
+    """The heading of a table."""
+    if section.question == "classes":
+        return "Classifiers"
+    return "Other models" if section.question == "others" else TITLES[section.form]
+
+
+def answers(section: Section) -> list[str]:
+    """The answer that a table gives, in a sentence or two."""
+    if section.question == "classes":
+        first = section.rows[0]
+        return [
+            f"{first.label} answers best: {first.mean(ACCURACY) or 0:.2%} of the test examples of {section.data} are "
+            f"right, with a log loss of {LOG_LOSS.write(first.mean(LOG_LOSS))}."
+        ]
+    if section.question == "others":
+        return []
+    return [*_likeliest(section), *_best_samples(section), *_memorized(section)]
+
+
+def remarks(section: Section) -> list[str]:
+    """What must be said for the table to be read rightly: kinds of likelihood, budgets, seeds that failed."""
+    found: list[str] = []
+    ranked = [row for row in section.rows if row.mean(SHARPEST) is not None]
+    if section.question == "densities":
+        drawn = [each["drawn"] for row in section.rows for each in row.measured if each["drawn"] is not None]
+        if any(each["quality"] is None for each in drawn):
+            found.append(f"Samples are not judged: that takes rows of numbers, and at least {FEWEST} test examples.")
+        if len({row.kind for row in ranked}) > 1:
+            found.append("These log-likelihoods are not all of one kind, so the order is not certain:")
+        for row in ranked:
+            if row.kind == "lower bound":
+                found.append(f"{row.label} gives a lower bound: its true log-likelihood, and its place, may be higher.")
+            if row.kind == "estimate":
+                found.append(f"{row.label} gives an estimate: its true log-likelihood, and its place, may be lower.")
+    for row in section.rows:
+        stopped = row.stopped()
+        if stopped:
+            found.append(f"{row.label} was stopped by the budget: {', '.join(stopped)}.")
+        failed = len(row.entries) - len(row.measured)
+        if failed:
+            found.append(f"{row.label} failed with {failed} of {len(row.entries)} seeds: {' '.join(row.errors)}")
+    return found
+
+
+def compare_command(comparison: Comparison, out: str) -> str:
+    """The command that makes the comparison anew."""
+    asked = comparison["request"]
+    words = ["deepcanon", "compare", *asked["models"], "--data", asked["data"]]
+    for option in ("target", "seeds", "budget"):
+        if asked[option] is not None:
+            words += [f"--{option}", f"{asked[option]:g}" if isinstance(asked[option], float) else str(asked[option])]
+    return shlex.join([*words, "--threads", str(comparison["threads"]), "--out", out])
+
+
+def run_commands(comparison: Comparison, candidates: Sequence[Blueprint]) -> list[str]:
+    """The commands that repeat each training by itself; with a budget the time decides, which none of them repeats."""
+    known = {candidate.label: candidate for candidate in candidates}
+    found = []
+    for entry in comparison["runs"]:
+        candidate = known[entry["label"]]
+        words = ["deepcanon", "train", entry["model"], "--data", entry["data"]]
+        if comparison["request"]["target"] is not None:
+            words += ["--target", comparison["request"]["target"]]
+        words += candidate.to_options()
+        if entry["measured"] is not None and entry["measured"]["watch"] is not None:
+            words += ["--watch", entry["measured"]["watch"]]
+        words += ["--seed", str(entry["seed"]), "--threads", str(comparison["threads"])]
+        found.append(shlex.join(words))
+    return found
+
+
+def _likeliest(section: Section) -> list[str]:
+    ranked = [row for row in section.rows if row.mean(SHARPEST) is not None]
+    if not ranked:
+        return []
+    first = ranked[0]
+    bits = f", {BITS.write(first.mean(BITS))} bits per dimension" if first.mean(BITS) is not None else ""
+    which = "the highest log-likelihood" if len(ranked) > 1 else "this log-likelihood"
+    sentence = (
+        f"{first.label} gives the test data of {section.data} {which}: "
+        f"{SHARPEST.write(first.mean(SHARPEST))} nats ({first.kind}){bits}."
+    )
+    behind = [row.label for row in ranked[1:] if row.kind == "lower bound"]
+    if first.kind == "estimate":
+        sentence += " It is an estimate, which may flatter."
+    elif behind:
+        sentence += f" Of {_listed(behind)} only a lower bound is known."
+    return [sentence]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as a person lists them: a, b and c."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _best_samples(section: Section) -> list[str]:
+    drawing = [row for row in section.rows if row.mean(TWO_SAMPLE) is not None]
+    if not drawing:
+        return []
+    best = min(drawing, key=lambda row: TWO_SAMPLE.distance(_value(row, TWO_SAMPLE)))
+    right = _value(best, TWO_SAMPLE)
+    if right > 0.99:
+        return ["No model draws samples that a forest could take for data: it is right in over 99% of cases."]
+    return [
+        f"{best.label} draws the samples that are hardest to tell from data: a forest is right in {right:.1%} of "
+        "cases, and 50% is mere guessing."
+    ]
+
+
+def _memorized(section: Section) -> list[str]:
+    return [
+        f"{row.label} seems to have memorized training data: {_value(row, COPIES):.0%} of its samples are near-copies, "
+        "where 5 % is usual."
+        for row in section.rows
+        if row.mean(COPIES) is not None and _value(row, COPIES) > MEMORIZED
+    ]
+
+
+def _value(row: Row, column: Column) -> float:
+    return row.mean(column) or 0.0

@@ -1,0 +1,102 @@
+"""Checks of what a person gives a model; each error says what was expected, what came and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
+
+from deepcanon.core import DataError, UsageError
+from deepcanon.core.turn import B
+
+
+def at_least(least: int, **sizes: int) -> None:
+    """Every size must be ``least`` or more.
+
+    >>> at_least(1, features=64, latent=0)
+    Traceback (most recent call last):
+    ...
+    deepcanon.core.errors.UsageError: latent must be at least 1 (got 0)
+    """
+    for name, size in sizes.items():
+        if size < least:
+            raise UsageError(f"{name} must be at least {least} (got {size})")
+
+
+def one_of(allowed: Iterable[str], **choices: str) -> None:
+    """Every choice must be among the ``allowed`` ones.
+
+    >>> one_of(("hot", "cold"), water="warm")
+    Traceback (most recent call last):
+    ...
+    deepcanon.core.errors.UsageError: water must be one of hot, cold (got 'warm')
+    """
+    allowed = tuple(allowed)
+    for name, choice in choices.items():
+        if choice not in allowed:
+            raise UsageError(f"{name} must be one of {', '.join(allowed)} (got {choice!r})")
+
+
+def flat(x: Tensor, features: int) -> Tensor:
+    """The examples as rows of ``features`` numbers, whatever their natural shape."""
+    if x.ndim < 2 or prod(x.shape[1:]) != features:
+        raise DataError(f"the model takes examples of {features} features in rows, got the shape {tuple(x.shape)}")
+    return x.flatten(1)  # (B, features)
+
+
+def only_classes(y: Tensor, classes: int) -> None:
+    """``y`` must hold numbers of classes, 0 to ``classes - 1``; on the meta device it has no values and passes.
+
+    >>> import torch
+    >>> only_classes(torch.tensor([0, 3]), classes=3)
+    Traceback (most recent call last):
+    ...
+    deepcanon.core.errors.DataError: the model knows the classes 0 to 2, got the class 3
+    """
+    if y.is_floating_point() or y.ndim != 1:
+        kind = "real numbers" if y.is_floating_point() else "whole numbers"
+        raise DataError(f"the model takes classes as whole numbers, (B,); got {kind} of the shape {tuple(y.shape)}")
+    strange = y[:0] if y.is_meta else y[(y < 0) | (y >= classes)]
+    if len(strange):
+        raise DataError(f"the model knows the classes 0 to {classes - 1}, got the class {int(strange[0])}")
+
+
+def is_binary(x: Tensor) -> bool:
+    """Whether ``x`` holds zeros and ones only; a tensor on the meta device has no values and passes.
+
+    >>> import torch
+    >>> is_binary(torch.tensor([0.0, 1.0])), is_binary(torch.tensor([0.0, 0.5]))
+    (True, False)
+    """
+    return x.is_meta or bool(((x == 0) | (x == 1)).all())
+
+
+def only_binary(x: Tensor, model: str) -> None:
+    """``x`` must hold zeros and ones only."""
+    if not is_binary(x):
+        raise DataError(
+            f"{model} models zeros and ones, but the data have other values (from {x.min():.3g} to {x.max():.3g}); "
+            "take images in their form NAME:binary, or threshold the data first"
+        )
+
+
+def only_real(x: Tensor, model: str) -> None:
+    """``x`` must not be zeros and ones, on which a density can grow without bound; all alike they may be a place."""
+    if x.is_meta or len(x) == 0 or is_functorch_wrapped_tensor(x):  # torch.func.vmap shows no values
+        return
+    if not is_binary(x[0]):  # which spares a look at all of it for each batch
+        return
+    if is_binary(x) and bool(x.min() < x.max()):
+        raise DataError(
+            f"{model} is a density of real numbers, but the data are zeros and ones, on which it can grow without "
+            "bound; take images in their form NAME:dequantized, or a model of zeros and ones"
+        )
+
+
+def of_reals(data: Iterable[B], model: str) -> Iterator[B]:
+    """The batches one by one, each looked at by :func:`only_real`."""
+    for batch in data:
+        only_real(batch.x, model)
+        yield batch

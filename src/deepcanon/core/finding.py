@@ -1,0 +1,48 @@
+"""A finding: what an insight or a study gives back, as numbers, a figure and sentences."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from deepcanon.core.files import write_json, write_whole
+
+
+class Figure(Protocol):
+    """What a finding asks of its figure, which is one of matplotlib's."""
+
+    def savefig(self, fname: Any, *, format: str) -> None: ...
+
+    def clear(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found."""
+
+    numbers: Mapping[str, Any]
+    """The numbers by name, in JSON's own types: all that the figure shows, and all that the sentences claim."""
+    figure: Any
+    says: tuple[str, ...]
+    """What the numbers mean, a plain sentence each, for the one who reads the terminal."""
+
+    def save(self, folder: Path | str, name: str) -> list[Path]:
+        """Write ``NAME.png`` and ``NAME.json`` into the folder, each whole or not at all; the figure is emptied."""
+        picture, table = (Path(folder) / f"{name}.{kind}" for kind in ("png", "json"))
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        save_figure(self.figure, picture)
+        write_json(table, self.numbers)
+        return [picture, table]
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure in the format that the path's ending names, whole or not at all, and empty it."""
+    content = io.BytesIO()
+    try:
+        figure.savefig(content, format=path.suffix.removeprefix(".").lower())
+    finally:
+        figure.clear()
+    write_whole(path, content.getvalue())

@@ -1,0 +1,157 @@
+"""Images in files: read alike, cut to one size where that is asked, and left on disk where they are too many."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from deepcanon.core import DataError, Labeled
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+Found = TypeVar("Found")
+
+SUFFIXES = (".png", ".jpg", ".jpeg")
+CHANNELS = {"L": 1, "RGB": 3}
+"""The modes that are read: 8-bit gray and 8-bit color."""
+LEVELS = 256
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads images of one shape, (channels, height, width), that of ``like``.
+
+    With a ``size`` images may look as they like: each is cut to its largest square around the center, which is scaled
+    to so many pixels a side, and brought to the number of channels.
+    """
+
+    shape: Shape
+    like: str
+    """Whose shape it is, for messages."""
+    size: int | None = None
+
+    @classmethod
+    def for_images_like(cls, file: Path, size: int | None = None) -> Reader:
+        if size is None:
+            return cls(_pixels(file, None).shape, str(file))
+        gray = _opened(file, lambda image: image.mode in ("1", "L", "I;16"))
+        return cls((1 if gray else 3, size, size), str(file), size)
+
+    def __call__(self, files: Sequence[Path]) -> Tensor:
+        """The images as (N, channels, height, width) in [0, 1]."""
+        pixels = np.empty((len(files), *self.shape), dtype=np.uint8)
+        for place, file in enumerate(files):
+            image = _pixels(file, self)
+            self._must_fit(file, image.shape)
+            pixels[place] = image
+        return torch.from_numpy(pixels).float() / (LEVELS - 1)
+
+    def check(self, files: Sequence[Path]) -> None:
+        """Refuse images that do not fit, by what the files say of themselves at their beginning."""
+        for file in files if self.size is None else ():
+            mode, (width, height) = _opened(file, lambda image: (image.mode, image.size))
+            self._must_fit(file, (_known_channels(mode, file), height, width))
+
+    def _must_fit(self, file: Path, shape: Shape) -> None:
+        if shape != self.shape:
+            raise DataError(
+                f"all images must agree: {file} is {looks(shape)}, but {self.like} is {looks(self.shape)}; write "
+                f"FOLDER:size=64 to have all cut to 64x64"
+            )
+
+
+class ImageFiles(Labeled):
+    """Labeled images that stay in their files: whoever selects some reads those and no others.
+
+    ``x`` reads all of them at once, anew each time.
+    """
+
+    in_memory = False
+    files: tuple[Path, ...]
+    reader: Reader
+
+    def __init__(self, files: Sequence[Path], y: Tensor, reader: Reader, device: torch.device | str = "cpu") -> None:
+        # Not by the dataclass: x is no field here.
+        self.__dict__.update(files=tuple(files), y=y.to(device), reader=reader)
+
+    @property
+    def x(self) -> Tensor:
+        return self.reader(self.files).to(self.device)
+
+    @property
+    def device(self) -> torch.device:
+        return self.y.device
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def select(self, index: Tensor) -> Labeled:  # type: ignore[override]
+        """The images at these positions, read."""
+        x = self.reader([self.files[place] for place in index.tolist()])
+        return Labeled(x.to(self.device), self.y.index_select(0, index))
+
+    def part(self, index: Tensor) -> Self:
+        return type(self)([self.files[place] for place in index.tolist()], self.y[index], self.reader, self.device)
+
+    def to(self, device: torch.device | str) -> Self:
+        return type(self)(self.files, self.y, self.reader, device)
+
+    def digest(self) -> bytes:
+        """By what the images are known again without being read: their names, the sizes of their files, the labels."""
+        known = hashlib.sha256(f"{self.reader.shape}".encode())
+        for file, label in zip(self.files, self.y.tolist(), strict=True):
+            known.update(f"{file.parent.name}/{file.name} {file.stat().st_size} {label}\n".encode())
+        return known.digest()
+
+
+def looks(shape: Shape) -> str:
+    """A shape in words.
+
+    >>> looks((3, 24, 32))
+    '32x24 color'
+    """
+    channels, height, width = shape
+    return f"{width}x{height} {'gray' if channels == 1 else 'color'}"
+
+
+def _pixels(file: Path, reader: Reader | None) -> NDArray[np.uint8]:
+    """The image as (channels, height, width), cut to the size that the reader asks for."""
+    from PIL import Image, ImageOps
+
+    def read(image: Image.Image) -> NDArray[np.uint8]:
+        if reader is not None and reader.size is not None:
+            colors = image.convert("L" if reader.shape[0] == 1 else "RGB")
+            image = ImageOps.fit(colors, (reader.size, reader.size), Image.Resampling.BILINEAR)
+        return np.asarray(image).reshape(image.height, image.width, _known_channels(image.mode, file))
+
+    return np.moveaxis(_opened(file, read), -1, 0)
+
+
+def _known_channels(mode: str, file: Path) -> int:
+    if mode not in CHANNELS:
+        raise DataError(f"{file} has the mode {mode}; convert it to 8-bit gray (L) or color (RGB)")
+    return CHANNELS[mode]
+
+
+def _opened(file: Path, look: Callable[[Image.Image], Found]) -> Found:
+    """What ``look`` finds in the image of this file."""
+    from PIL import Image
+
+    try:
+        with Image.open(file) as image:
+            return look(image)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{file} is no readable image: {error}") from error

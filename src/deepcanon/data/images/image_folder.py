@@ -1,0 +1,157 @@
+"""A folder of images with one sub-folder per class, split already, as ImageNet is, or not."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from deepcanon.core import Batch, DataError, Labeled, UsageError
+from deepcanon.core.hints import listed
+from deepcanon.data.dataset import Dataset
+from deepcanon.data.entry import image_sizes
+from deepcanon.data.images.image_files import LEVELS, SUFFIXES, ImageFiles, Reader, looks
+from deepcanon.data.split import cut, stratified_order, three_counts
+
+MARK = "size="
+"""How the form begins that has all images cut to one size."""
+IN_MEMORY = 2**30
+"""As many bytes of images as are kept in memory; where there are more, all stay in their files."""
+PARTS = {"valid": ("val", "valid"), "test": ("test",)}
+"""What the sub-folders beside ``train`` are called in data that are split already."""
+
+
+def load(path: Path, preprocessing: Mapping[str, Any] | None = None, size: int | None = None) -> Dataset[Labeled]:
+    """The images of a folder, split by a fixed seed and stratified by class.
+
+    Where its sub-folders are ``train`` and ``val``, and perhaps ``test``, each with one sub-folder per class, as those
+    of ImageNet are, these are the parts. Images may have different sizes and colors if a ``size`` is given, to which
+    each is cut: its largest square around the center, scaled. With the ``preprocessing`` of an earlier load, classes
+    keep their codes and images must have the same shape.
+    """
+    parts = _parts_in(path)
+    whole, classes = _labeled(parts.get("train", path), preprocessing, size)
+    shape = whole.reader.shape
+    fitted = {"classes": list(classes), "shape": list(shape), "levels": LEVELS}
+    fitted |= {"size": size, "form": f"{MARK}{size}"} if size else {}
+    test: ImageFiles | None
+    if parts:
+        train, valid = whole, _labeled(parts["valid"], fitted, size)[0]
+        test = _labeled(parts["test"], fitted, size)[0] if "test" in parts else None
+    else:
+        counts = three_counts(len(whole), str(path))
+        train, valid, test = (whole.part(rows) for rows in cut(stratified_order(whole.y.numpy(), seed=0), counts))
+    return Dataset(
+        name=f"{path}:{MARK}{size}" if size else str(path),
+        kind="images",
+        train=_held(train),
+        valid=_held(valid),
+        test=None if test is None else _held(test),
+        sizes=image_sizes(shape, classes=len(classes)),
+        shape=shape,
+        labels=classes,
+        source=str(path.resolve()),
+        preprocessing=fitted,
+    )
+
+
+def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) -> Batch:
+    """All images of a folder for a model that was trained on another one; without sub-folders, without labels.
+
+    Unless images are to be ``labeled``, the names of sub-folders mean nothing.
+    """
+    files = _images_in(path)
+    if not files and not labeled:
+        files = [image for folder in _folders_in(path) for image in _images_in(folder)]
+    size = preprocessing.get("size")
+    if not files:
+        return _held(_labeled(path, preprocessing, size)[0])
+    return Batch(_reader(path, files[0], preprocessing, size)(files))
+
+
+def read_image(file: Path) -> Batch:
+    """One image as a batch of one, (1, channels, height, width) in [0, 1]."""
+    return Batch(Reader.for_images_like(file)([file]))
+
+
+def read_form(name: str, form: str) -> int:
+    """The size that a form asks for.
+
+    >>> read_form("photos", "size=64")
+    64
+    """
+    found = re.fullmatch(rf"{MARK}([1-9]\d*)", form)
+    if found is None:
+        raise UsageError(f"images are cut to one size by {name}:{MARK}64; got {name}:{form}")
+    return int(found[1])
+
+
+def _labeled(
+    path: Path, preprocessing: Mapping[str, Any] | None, size: int | None
+) -> tuple[ImageFiles, tuple[str, ...]]:
+    folders = _folders_in(path)
+    if not folders:
+        raise DataError(f"{path} has no sub-folders; put the images of each class into one of its name")
+    classes = tuple(folder.name for folder in folders)
+    if preprocessing is not None:
+        if "classes" not in preprocessing:
+            raise DataError(f"this preprocessing is not that of a folder of images: it has {listed(preprocessing)}")
+        classes = tuple(preprocessing["classes"])
+    files: list[Path] = []
+    codes: list[int] = []
+    for folder in folders:
+        if folder.name not in classes:
+            raise DataError(
+                f"{folder} is a class that does not occur in the training data, which know {listed(classes)}"
+            )
+        images = _images_in(folder)
+        if not images:
+            raise DataError(f"{folder} has no images ({', '.join(SUFFIXES)})")
+        files += images
+        codes += [classes.index(folder.name)] * len(images)
+    return ImageFiles(files, torch.tensor(codes), _reader(path, files[0], preprocessing, size)), classes
+
+
+def _reader(path: Path, first: Path, preprocessing: Mapping[str, Any] | None, size: int | None) -> Reader:
+    """A reader of images like the first, which must look as those of the training data where these are known."""
+    reader = Reader.for_images_like(first, size)
+    if preprocessing is None:
+        return reader
+    known = tuple(preprocessing["shape"])
+    if size is not None:
+        return replace(reader, shape=known)
+    if reader.shape != known:
+        raise DataError(f"the images in {path} are {looks(reader.shape)}, but the training data are {looks(known)}")
+    return reader
+
+
+def _held(images: ImageFiles) -> Labeled:
+    """The images in memory if they are few, else in their files, of which each is known to fit."""
+    if len(images) * math.prod(images.reader.shape) * 4 <= IN_MEMORY:
+        return Labeled(images.x, images.y)
+    images.reader.check(images.files)
+    return images
+
+
+def _parts_in(path: Path) -> dict[str, Path]:
+    """The folders of data that are split already: one to train, one to validate, perhaps one to test; else none."""
+    names = {folder.name for folder in _folders_in(path)}
+    found = {part: next((name for name in known if name in names), None) for part, known in PARTS.items()}
+    parts = {part: path / name for part, name in {"train": "train", **found}.items() if name in names}
+    whole = {"train", "valid"} <= parts.keys() and names == {folder.name for folder in parts.values()}
+    return parts if whole and not any(_images_in(folder) for folder in parts.values()) else {}
+
+
+def _folders_in(path: Path) -> list[Path]:
+    return sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+
+
+def _images_in(folder: Path) -> list[Path]:
+    return sorted(
+        file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES and not file.name.startswith(".")
+    )

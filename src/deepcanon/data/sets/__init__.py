@@ -1,0 +1,1 @@
+"""The data sets known by name, one module each."""

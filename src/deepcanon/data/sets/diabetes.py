@@ -1,0 +1,34 @@
+"""Diabetes patients, which scikit-learn brings along: ten measurements each, and how far the disease went in a year."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from deepcanon.core import Labeled
+from deepcanon.data.dataset import Dataset
+from deepcanon.data.entry import Entry
+from deepcanon.data.split import cut, fixed_random
+
+
+def load(entry: Entry) -> Dataset[Labeled]:
+    """The patients in a split that never changes; all columns and the target have mean 0 and variance 1 in training."""
+    from sklearn.datasets import load_diabetes
+
+    x, y = load_diabetes(return_X_y=True, scaled=False)
+    table = np.column_stack([x, y])
+    train, *others = cut(fixed_random(0).permutation(len(table)), entry.counts)
+    fitted = table[train.numpy()]
+    rows = torch.from_numpy(((table - fitted.mean(0)) / fitted.std(0)).astype(np.float32))
+    return entry.dataset(*(Labeled(rows[part][:, :-1], rows[part][:, -1:]) for part in (train, *others)))
+
+
+DIABETES = Entry(
+    name="diabetes",
+    kind="table",
+    shape=(10,),
+    sizes={"features": 10, "targets": 1},
+    counts=(310, 44, 88),
+    source="scikit-learn, load_diabetes (Efron et al., 2004), standardized",
+    load=load,
+)

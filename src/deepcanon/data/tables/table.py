@@ -1,0 +1,334 @@
+"""Tables from CSV files: numbers and categories become features, one column a target.
+
+Everything that is fitted is fitted on the training part and kept as JSON, so that new rows are treated alike:
+
+- A column in which every value is a number is standardized by its mean and standard deviation. A missing number becomes
+  the median; if the training part misses any, a further feature says where.
+- Any other column holds categories, one feature for each; a missing category is a category.
+- A target that is not numeric, or that has few different whole numbers, gives classes. Any other target is standardized
+  too, and :func:`in_original_units` takes predictions back.
+- In the form ``raw`` a target is a number in its own units: a count, a share or a duration, for models of such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from deepcanon.core import Batch, DataError, Labeled, UsageError
+from deepcanon.core.hints import listed
+from deepcanon.data.dataset import Dataset
+from deepcanon.data.split import cut, stratified_order, three_counts
+from deepcanon.data.tables.csv_file import CsvFile, number, read
+
+MOST_CLASSES = 20
+"""A target with more different whole numbers is a quantity."""
+
+MOST_CATEGORIES = 20
+"""A column may have more categories than these only if every one fills two rows on average."""
+
+RAW = "raw"
+"""The form of a file whose target is left as it is."""
+
+ROUNDING = 1e-12
+"""A standard deviation below this share of the largest value is what rounding leaves of a constant."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A column of numbers, standardized; ``indicator`` adds the feature that says where it was missing."""
+
+    name: str
+    median: float
+    mean: float
+    std: float
+    indicator: bool
+
+    @classmethod
+    def fit(cls, file: CsvFile, name: str) -> Self:
+        values = _numbers(file, name)
+        missing = np.isnan(values)
+        if missing.all():
+            raise DataError(f"{file.path}: column {name!r} has no value in the training part; take it out")
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is seen in what comes out
+            median = float(np.median(values[~missing]))
+            filled = np.where(missing, median, values)
+            mean, std = float(filled.mean()), float(filled.std())
+        if not np.isfinite((median, mean, std)).all():
+            raise DataError(
+                f"{file.path}: column {name!r} has numbers up to {np.abs(filled).max():.3g}, too large to be "
+                "standardized; write them in a larger unit"
+            )
+        constant = std <= ROUNDING * np.abs(filled).max()
+        return cls(name, median, mean, 1.0 if constant else std, bool(missing.any()))
+
+    def encode(self, file: CsvFile) -> NDArray[np.float64]:
+        """One row per row of the file: the standardized value, and whether it was missing."""
+        values = _numbers(file, self.name)
+        missing = np.isnan(values)
+        with np.errstate(over="ignore"):
+            standard = (np.where(missing, self.median, values) - self.mean) / self.std
+        if (large := np.abs(standard) > np.finfo(np.float32).max).any():
+            row = int(large.argmax())
+            raise file.wrong(
+                row, self.name, f"{values[row]:.3g} is too far from the training data, about {self.mean:.3g}"
+            )
+        return np.stack([standard, missing], axis=1) if self.indicator else standard[:, None]
+
+
+@dataclass(frozen=True)
+class Category:
+    """A column of categories; the place of a value among ``values`` is its code."""
+
+    name: str
+    values: tuple[str, ...]
+
+    @classmethod
+    def fit(cls, file: CsvFile, name: str) -> Self:
+        """Numbers come first, by size, then texts, by letter."""
+        return cls(name, tuple(sorted(set(file.column(name)), key=lambda text: (*_size(text), text))))
+
+    def codes(self, file: CsvFile) -> NDArray[np.int64]:
+        code = {value: place for place, value in enumerate(self.values)}
+        texts = file.column(self.name)
+        for row, text in enumerate(texts):
+            if text not in code:
+                problem = f"{text or '(missing)'!r} does not occur in the training data, which know"
+                raise file.wrong(row, self.name, f"{problem} {listed(self.values)}")
+        return np.array([code[text] for text in texts], dtype=np.int64)
+
+    def encode(self, file: CsvFile) -> NDArray[np.float64]:
+        """One row per row of the file: 1 at the code of its value, 0 elsewhere."""
+        return np.eye(len(self.values))[self.codes(file)]
+
+
+Column = Number | Category
+
+
+@dataclass(frozen=True)
+class Table:
+    """How rows become tensors: the columns that are features, and the target if there is one."""
+
+    columns: tuple[Column, ...]
+    target: Column | None
+
+    def x(self, file: CsvFile) -> Tensor:
+        return torch.from_numpy(np.concatenate([column.encode(file) for column in self.columns], axis=1)).float()
+
+    def batch(self, file: CsvFile) -> Batch:
+        """The rows of the file, with labels where all of them have their target."""
+        if self.target is None or not all(file.columns.get(self.target.name, [""])):
+            return Batch(self.x(file))
+        if isinstance(self.target, Category):
+            return Labeled(self.x(file), torch.from_numpy(self.target.codes(file)))
+        return Labeled(self.x(file), torch.from_numpy(self.target.encode(file)).float())
+
+    def sizes(self) -> dict[str, int]:
+        features = sum(len(c.values) if isinstance(c, Category) else 1 + c.indicator for c in self.columns)
+        if self.target is None:
+            return {"features": features}
+        if isinstance(self.target, Category):
+            return {"features": features, "classes": len(self.target.values)}
+        return {"features": features, "targets": 1}
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "columns": [_column_as_json(column) for column in self.columns],
+            "target": None if self.target is None else _column_as_json(self.target),
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> Self:
+        if "columns" not in saved:
+            raise DataError(f"this preprocessing is not that of a table: it has {listed(saved)}, not columns")
+        target = saved.get("target")
+        return cls(
+            columns=tuple(_column_from_json(column) for column in saved["columns"]),
+            target=None if target is None else _column_from_json(target),
+        )
+
+
+def load(
+    path: Path, target: str | None = None, preprocessing: Mapping[str, Any] | None = None, raw: bool = False
+) -> Dataset[Batch]:
+    """The table in a CSV file, split by a fixed seed into parts that train, validate and test.
+
+    With the ``preprocessing`` that an earlier load has fitted, nothing is fitted anew. A ``raw`` target is a number
+    that is left as it is.
+    """
+    saved = None if preprocessing is None else Table.from_json(preprocessing)
+    if saved is not None:
+        target = _agreed(target, saved)
+    if raw and target is None:
+        raise UsageError(f"{path}:{RAW} leaves the target as it is; say which column is the target")
+    file = _with_class_names(read(path), target)
+    if target is not None and "" in file.column(target):
+        row = file.column(target).index("")
+        raise file.wrong(row, target, "the target is missing; fill it in or take the row out")
+    kinds = (
+        _kinds(file, target, raw) if saved is None else {c.name: type(c) for c in (*saved.columns, saved.target) if c}
+    )
+    parts = [file.rows(rows) for rows in _split(file, kinds, target)]
+    table = saved or _fit(parts[0], kinds, target, raw)
+    train, valid, test = (table.batch(part) for part in parts)
+    sizes = table.sizes()
+    return Dataset(
+        name=f"{path}:{RAW}" if raw else str(path),
+        kind="table",
+        train=train,
+        valid=valid,
+        test=test,
+        sizes=sizes,
+        shape=(sizes["features"],),
+        labels=table.target.values if isinstance(table.target, Category) else (),
+        source=str(path.resolve()),
+        target=target,
+        preprocessing=table.as_json() | ({"form": RAW} if raw else {}),
+    )
+
+
+def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) -> Batch:
+    """All rows of a CSV file, treated as the training data of a saved ``preprocessing`` were.
+
+    Columns that it does not know are left aside. The target may be missing; the rows come with labels if all have it.
+    Unless rows are to be ``labeled``, the target is such a column too.
+    """
+    table = Table.from_json(preprocessing)
+    if not labeled:
+        return Batch(table.x(read(path)))
+    return table.batch(_with_class_names(read(path), table.target.name if table.target else None))
+
+
+def in_original_units(values: Tensor, preprocessing: Mapping[str, Any]) -> Tensor:
+    """Predictions of a standardized target as the quantities the file has; anything else as it is.
+
+    >>> saved = {"columns": [], "target": {"kind": "number", "name": "price", "median": 0.0, "mean": 100.0, "std": 10.0,
+    ...          "indicator": False}}
+    >>> in_original_units(torch.tensor([[0.5]]), saved)
+    tensor([[105.]])
+    """
+    target = Table.from_json(preprocessing).target
+    return values * target.std + target.mean if isinstance(target, Number) else values
+
+
+def _kinds(file: CsvFile, target: str | None, raw: bool) -> dict[str, type[Column]]:
+    """Which columns hold numbers and which categories, or classes."""
+    kinds: dict[str, type[Column]] = {} if target is None else {target: _target_kind(file, target, raw)}
+    for name, texts in file.columns.items():
+        values = set(texts) - {""}
+        odd = next((text for text in texts if text and number(text) is None), None)
+        if name == target:
+            continue
+        if odd is None:
+            kinds[name] = Number
+        elif len(values) > MOST_CATEGORIES and 2 * len(values) > len(file):
+            raise DataError(
+                f"{file.path}: column {name!r} has {len(values)} different values in {len(file)} rows and not all are "
+                f"numbers ({odd!r}), so it names rows rather than describing them; take it out or mend it"
+            )
+        else:
+            kinds[name] = Category
+    if not kinds.keys() - {target}:
+        raise DataError(f"{file.path} has no column but the target {target!r}; there is nothing to predict it from")
+    return kinds
+
+
+def _target_kind(file: CsvFile, name: str, raw: bool) -> type[Column]:
+    values = set(file.column(name))
+    if len(values) == 1:
+        raise DataError(
+            f"{file.path}: the target {name!r} is {values.pop()} in every row, so there is nothing to learn"
+        )
+    if raw:
+        return Number
+    numbers = [number(text) for text in values]
+    whole = all(value is not None and value.is_integer() for value in numbers)
+    if None in numbers or (whole and len(values) <= MOST_CLASSES and 2 * len(values) <= len(file)):
+        return Category
+    return Number
+
+
+def _split(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None) -> list[list[int]]:
+    """The rows that train, validate and test: in shares fixed by a seed, with the same share of each class."""
+    classes = file.column(target) if target and kinds[target] is Category else [""] * len(file)
+    order = stratified_order(np.unique(classes, return_inverse=True)[1], seed=0)
+    train, *held = (rows.tolist() for rows in cut(order, three_counts(len(file), str(file.path))))
+    categories = [file.column(name) for name, kind in kinds.items() if kind is Category]
+    known = [{texts[row] for row in train} for texts in categories]
+    # A category of which the training part has no row could never be learned, so its first row goes there.
+    for part in held:
+        for row in list(part):
+            if any(texts[row] not in seen for texts, seen in zip(categories, known, strict=True)):
+                part.remove(row)
+                train.append(row)
+                for texts, seen in zip(categories, known, strict=True):
+                    seen.add(texts[row])
+        if not part:
+            raise DataError(f"{file.path} has too few rows for its categories: none is left to validate or test")
+    return [sorted(train), *held]
+
+
+def _fit(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None, raw: bool) -> Table:
+    fitted = {name: kind.fit(file, name) for name, kind in kinds.items()}
+    answer = None if target is None else fitted[target]
+    if raw and isinstance(answer, Number):
+        answer = replace(answer, mean=0.0, std=1.0)
+    return Table(columns=tuple(column for name, column in fitted.items() if name != target), target=answer)
+
+
+def _agreed(target: str | None, saved: Table) -> str | None:
+    known = None if saved.target is None else saved.target.name
+    if target not in (None, known):
+        raise UsageError(f"the saved preprocessing has the target {known!r}, but {target!r} was given; leave it out")
+    return known
+
+
+def _numbers(file: CsvFile, name: str) -> NDArray[np.float64]:
+    """The column's numbers, NaN where they are missing."""
+    values = np.full(len(file), np.nan)
+    for row, text in enumerate(file.column(name)):
+        if text:
+            value = number(text)
+            if value is None or not np.isfinite(value):
+                raise file.wrong(row, name, f"a number was expected, got {text!r}")
+            values[row] = value
+    return values
+
+
+def _with_class_names(file: CsvFile, target: str | None) -> CsvFile:
+    """The file with whole numbers written alike in its target column: 1.0 is the class 1."""
+    if target is None or target not in file.columns:
+        return file
+    texts = [_class_name(text) for text in file.columns[target]]
+    return CsvFile(file.path, {**file.columns, target: texts}, file.lines)
+
+
+def _class_name(text: str) -> str:
+    value = number(text)
+    if value is None or not value.is_integer() or abs(value) >= 2**53:  # beyond, floats skip whole numbers
+        return text
+    return str(int(value))
+
+
+def _size(text: str) -> tuple[bool, float]:
+    value = number(text)
+    return value is None, value or 0.0
+
+
+def _column_as_json(column: Column) -> dict[str, Any]:
+    plain = {"kind": "number" if isinstance(column, Number) else "category", **asdict(column)}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
+
+
+def _column_from_json(saved: Mapping[str, Any]) -> Column:
+    facts = {key: value for key, value in saved.items() if key != "kind"}
+    if saved["kind"] == "number":
+        return Number(**facts)
+    return Category(facts["name"], tuple(facts["values"]))

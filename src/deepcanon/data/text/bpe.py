@@ -1,0 +1,218 @@
+"""Byte-pair encoding: frequent neighbors are joined into one token, over and over."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Self
+
+from deepcanon.core import DataError, UsageError
+from deepcanon.core.files import write_whole
+
+Pair = tuple[str, str]
+
+
+class BPE:
+    r"""Tokens are stretches of bytes that often stand together, as in GPT-2.
+
+    Text is cut into words with the space before them, a word into its bytes, and of all neighbors in it those are
+    joined first that were joined first in training. Bytes are written as in GPT-2's files, each as one visible
+    character, so that ``vocab.json`` and ``merges.txt`` of GPT-2 can be read, and ours by others.
+
+    References:
+        | Neural Machine Translation of Rare Words with Subword Units (Sennrich et al., 2016),
+          https://arxiv.org/abs/1508.07909
+        | Language Models are Unsupervised Multitask Learners (Radford et al., 2019),
+          https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
+
+    Arguments:
+        tokens: The tokens in the order of their numbers.
+        merges: Which neighbors are joined, in the order in which training has found them.
+
+    >>> bpe = BPE.train("low lower lowest low low", size=259)
+    >>> [bpe.decode([code]) for code in bpe.encode("low slow")]
+    ['low', ' ', 's', 'low']
+    """
+
+    def __init__(self, tokens: Sequence[str], merges: Sequence[Pair]) -> None:
+        self.tokens, self.merges = tuple(tokens), tuple(merges)
+        self._codes = {token: code for code, token in enumerate(self.tokens)}
+        self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
+        missing = [part for pair in self.merges for part in (*pair, "".join(pair)) if part not in self._codes]
+        missing += [sign for sign in byte_signs() if sign not in self._codes]
+        if missing:
+            raise DataError(f"the vocabulary lacks {missing[0]!r}, which the merges make or every text needs")
+        self._known: dict[str, list[int]] = {}
+        """Words that were encoded already: a text has few different ones."""
+
+    @classmethod
+    def train(cls, text: str, size: int) -> Self:
+        """The tokenizer of this many tokens that joins what is most frequent in the text, the 256 bytes included.
+
+        Of equally frequent pairs the first in alphabetical order is joined. Training ends early when no pair occurs
+        twice.
+        """
+        signs = byte_signs()
+        if size < len(signs):
+            raise UsageError(f"a byte-pair encoding has at least the {len(signs)} bytes (got {size})")
+        counts = Counter(words(text))
+        parts = [[signs[byte] for byte in word.encode()] for word in counts]
+        often = list(counts.values())
+        pairs: Counter[Pair] = Counter()
+        where: defaultdict[Pair, set[int]] = defaultdict(set)
+        for number, word in enumerate(parts):
+            for pair in pairwise(word):
+                pairs[pair] += often[number]
+                where[pair].add(number)
+        merges: list[Pair] = []
+        while len(signs) + len(merges) < size and pairs:
+            best = min(pairs, key=lambda pair: (-pairs[pair], pair))
+            if pairs[best] < 2:
+                break
+            merges.append(best)
+            for number in where.pop(best):
+                word = parts[number]
+                parts[number] = joined(word, best)
+                for pair, change in _changes(word, parts[number]):
+                    pairs[pair] += change * often[number]
+                    if change > 0:
+                        where[pair].add(number)
+                    elif pairs[pair] == 0:
+                        del pairs[pair]
+        # two ways to the same token, as a b c and a bc, make one of it
+        return cls(list(dict.fromkeys([*signs, *("".join(pair) for pair in merges)])), merges)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """The tokenizer of ``vocab.json`` and ``merges.txt`` in this folder, as GPT-2 and Hugging Face have them."""
+        codes: dict[str, int] = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+        if sorted(codes.values()) != list(range(len(codes))):
+            raise DataError(f"the tokens of {folder / 'vocab.json'} must be numbered from 0 without a gap")
+        lines = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
+        pairs = [line.split(" ") for line in lines if line and not line.startswith("#version")]
+        merges = [(pair[0], pair[1]) for pair in pairs if len(pair) == 2]
+        if len(merges) != len(pairs):
+            raise DataError(f"every line of {folder / 'merges.txt'} must have two tokens with a space between them")
+        return cls(sorted(codes, key=codes.__getitem__), merges)
+
+    def save(self, folder: Path) -> None:
+        """Write ``vocab.json`` and ``merges.txt``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / "vocab.json", json.dumps(self._codes, ensure_ascii=False))
+        lines = ["#version: 0.2", *(f"{left} {right}" for left, right in self.merges), ""]
+        write_whole(folder / "merges.txt", "\n".join(lines))
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The tokens as people read them; a stretch of bytes that is no text by itself, by its bytes."""
+        return tuple(_readable(bytes(_byte_of()[sign] for sign in token)) for token in self.tokens)
+
+    def encode(self, text: str) -> list[int]:
+        return [code for word in words(text) for code in self._word(word)]
+
+    def decode(self, codes: Iterable[int]) -> str:
+        """The text; bytes that are no UTF-8, as a model may make them up, become the sign for what is unknown."""
+        back = _byte_of()
+        return bytes(back[sign] for code in codes for sign in self.tokens[code]).decode(errors="replace")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "bpe", "tokens": list(self.tokens), "merges": [list(pair) for pair in self.merges]}
+
+    def _word(self, word: str) -> list[int]:
+        codes = self._known.get(word)
+        if codes is None:
+            parts = [byte_signs()[byte] for byte in word.encode()]
+            while len(parts) > 1:
+                best = min(pairwise(parts), key=lambda pair: self._ranks.get(pair, len(self._ranks)))
+                if best not in self._ranks:
+                    break
+                parts = joined(parts, best)
+            codes = self._known[word] = [self._codes[part] for part in parts]
+        return codes
+
+
+def joined(parts: Sequence[str], pair: Pair) -> list[str]:
+    """The parts with every such pair made one, from left to right.
+
+    >>> joined(["a", "a", "a", "b"], ("a", "a"))
+    ['aa', 'a', 'b']
+    """
+    found: list[str] = []
+    place = 0
+    while place < len(parts):
+        both = tuple(parts[place : place + 2]) == pair
+        found.append("".join(pair) if both else parts[place])
+        place += 1 + both
+    return found
+
+
+@cache
+def byte_signs() -> tuple[str, ...]:
+    """GPT-2's visible character for each byte: itself where it can be seen, and letters from U+0100 on for the others.
+
+    >>> byte_signs()[ord("a")], byte_signs()[ord(" ")]
+    ('a', 'Ġ')
+    """
+    seen = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
+    unseen = [byte for byte in range(256) if byte not in seen]
+    return tuple(chr(byte) if byte in seen else chr(256 + unseen.index(byte)) for byte in range(256))
+
+
+def words(text: str) -> list[str]:
+    """The text cut as GPT-2 cuts it: letters, numbers or other signs with a space before them, and other spaces.
+
+    >>> words("It's 1984,  see?")
+    ['It', "'s", ' 1984', ',', ' ', ' see', '?']
+    """
+    return _word_pattern().findall(text)
+
+
+@cache
+def _word_pattern() -> re.Pattern[str]:
+    letters, numbers = _category("L"), _category("N")
+    space = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+    return re.compile(
+        rf"'(?:[stmd]|re|ve|ll)| ?[{letters}]+| ?[{numbers}]+| ?[^{space}{letters}{numbers}]+"
+        rf"|[{space}]+(?![^{space}])|[{space}]+"
+    )
+
+
+def _category(first: str) -> str:
+    """All characters whose Unicode category begins so, as the inside of a set of a regular expression.
+
+    Python's own \\d and \\w draw other borders than GPT-2's pattern: superscripts are numbers there, marks no letters.
+    """
+    spans: list[list[int]] = []
+    for code in range(sys.maxunicode + 1):
+        if unicodedata.category(chr(code))[0] == first:
+            if spans and spans[-1][1] == code - 1:
+                spans[-1][1] = code
+            else:
+                spans.append([code, code])
+    return "".join(f"\\U{start:08x}-\\U{end:08x}" for start, end in spans)
+
+
+def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[Pair, int]]:
+    """Which pairs a word has lost and won, each with its number; those won first, so that none falls to 0 between."""
+    difference = Counter(pairwise(after))
+    difference.subtract(Counter(pairwise(before)))
+    yield from sorted(difference.items(), key=lambda item: -item[1])
+
+
+@cache
+def _byte_of() -> dict[str, int]:
+    return {sign: byte for byte, sign in enumerate(byte_signs())}
+
+
+def _readable(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return "".join(f"\\x{byte:x}" for byte in raw)

@@ -1,0 +1,30 @@
+"""A text read in its order: ``text:stream``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from deepcanon.core import Sequences, Stream
+from deepcanon.data.dataset import Dataset
+
+MARK = "stream"
+"""What the form is called."""
+
+
+def in_order(part: Sequences) -> Stream:
+    """The windows of a text with the place at which each begins.
+
+    >>> import torch
+    >>> in_order(Sequences(torch.zeros(3, 5, dtype=torch.long), torch.tensor([5, 5, 3]))).starts
+    tensor([0, 4, 8])
+    """
+    predicted = part.lengths - 1
+    return Stream(part.x, part.lengths, predicted.cumsum(0) - predicted)
+
+
+def as_stream(data: Dataset[Any]) -> Dataset[Stream]:
+    """The text with a training part that is read in its order; the other parts are as they were."""
+    before = data.preprocessing.get("form")
+    preprocessing = {**data.preprocessing, "form": f"{before}:{MARK}" if before else MARK}
+    return replace(data, name=f"{data.name}:{MARK}", train=in_order(data.train), preprocessing=preprocessing)

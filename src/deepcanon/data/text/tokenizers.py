@@ -1,0 +1,84 @@
+"""Tokenizers: text as whole numbers and back, by characters, bytes or words; what they know is plain JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from deepcanon.core import UsageError
+from deepcanon.data.text.bpe import BPE
+from deepcanon.data.text.words import Words
+
+
+class Tokenizer(Protocol):
+    """Text as the numbers of tokens; ``tokens`` shows each of them, whatever it stands for."""
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]: ...
+    def encode(self, text: str) -> list[int]: ...
+    def decode(self, codes: Iterable[int]) -> str: ...
+    def to_json(self) -> dict[str, Any]: ...
+
+
+class Characters:
+    """Every character of an alphabet is a token.
+
+    >>> Characters("abc").encode("cab")
+    [2, 0, 1]
+    """
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self.vocabulary = tuple(tokens)
+        self._codes = {token: code for code, token in enumerate(self.vocabulary)}
+
+    def encode(self, text: str) -> list[int]:
+        unknown = sorted(set(text) - self._codes.keys())
+        if unknown:
+            raise UsageError(f"the model does not know {unknown[0]!r}; its tokens are {''.join(self.vocabulary)!r}")
+        return [self._codes[token] for token in text]
+
+    def decode(self, codes: Iterable[int]) -> str:
+        return "".join(self.vocabulary[code] for code in codes)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "characters", "vocabulary": list(self.vocabulary)}
+
+
+class Bytes:
+    """Every byte of the text in UTF-8 is a token, so that there is no text it does not know.
+
+    >>> Bytes().encode("né")
+    [110, 195, 169]
+    >>> Bytes().decode([110, 195, 169])
+    'né'
+    """
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        return tuple(chr(code) if code < 128 else f"\\x{code:x}" for code in range(256))
+
+    def encode(self, text: str) -> list[int]:
+        return list(text.encode())
+
+    def decode(self, codes: Iterable[int]) -> str:
+        """The text; bytes that are no UTF-8, as a model may make them up, become the sign for what is unknown."""
+        return bytes(codes).decode(errors="replace")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "bytes"}
+
+
+def tokenizer_of(tokens: Sequence[str], preprocessing: Mapping[str, Any]) -> Tokenizer:
+    """The tokenizer by which data were read: the one that their preprocessing describes, or else their characters.
+
+    >>> tokenizer_of("ab", {}).encode("ba"), tokenizer_of("", {"tokenizer": {"kind": "bytes"}}).encode("a")
+    ([1, 0], [97])
+    """
+    saved = preprocessing.get("tokenizer")
+    if saved is None:
+        return Characters(tokens)
+    if saved["kind"] == "bpe":
+        return BPE(saved["tokens"], [(left, right) for left, right in saved["merges"]])
+    if saved["kind"] == "bytes":
+        return Bytes()
+    return (Words if saved["kind"] == "words" else Characters)(saved["vocabulary"])

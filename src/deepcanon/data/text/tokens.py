@@ -1,0 +1,69 @@
+"""A text in other tokens than its characters, ``text:bytes``, ``text:bpe=512``, or windows, ``text:length=256``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from deepcanon.core import Sequences, UsageError
+from deepcanon.data.dataset import Dataset
+from deepcanon.data.text.bpe import BPE
+from deepcanon.data.text.tokenizers import Bytes, Tokenizer, tokenizer_of
+from deepcanon.data.text.windows import stream, windows
+
+MARKS = ("bytes", "bpe", "length")
+"""How the forms begin."""
+
+SHOWN = ("bytes", "bpe=512", "length=256")
+"""The forms as people write them."""
+
+
+def is_form(form: str) -> bool:
+    return form.partition("=")[0] in MARKS
+
+
+def check(name: str, kind: str, form: str) -> None:
+    """Refuse what is not written as a form of a text, and data that are none."""
+    mark, _, number = form.partition("=")
+    if kind != "text":
+        raise UsageError(f"{name} gives {kind}, but {mark} is a form of text; leave out ':{form}'")
+    if (mark == "bytes") == bool(number) or not re.fullmatch(r"bytes|bpe=\d+|length=[1-9]\d*", form):
+        raise UsageError(f"a text has the forms {', '.join(f'{name}:{shown}' for shown in SHOWN)}; got {name}:{form}")
+    if mark == "bpe" and int(number) <= 256:
+        raise UsageError(f"a byte-pair encoding has more tokens than the 256 bytes; got {name}:{form}")
+
+
+def in_tokens(data: Dataset[Sequences], form: str) -> Dataset[Sequences]:
+    """The text in other tokens, which are learned from its training part, or in windows of another length."""
+    mark, _, number = form.partition("=")
+    before = tokenizer_of(data.vocabulary, data.preprocessing)
+    if mark == "length":
+        return _cut(data, form, before, int(number), lambda codes: codes)
+    text = before.decode(stream(data.train).tolist())
+    after: Tokenizer = Bytes() if mark == "bytes" else BPE.train(text, int(number))
+    return _cut(data, form, after, data.sizes["length"], lambda codes: after.encode(before.decode(codes)))
+
+
+def _cut(
+    data: Dataset[Sequences], form: str, tokenizer: Tokenizer, length: int, change: Callable[[list[int]], list[int]]
+) -> Dataset[Sequences]:
+    """The parts of the data in changed tokens and new windows."""
+
+    def part(old: Sequences | None) -> Any:
+        return None if old is None else windows(torch.tensor(change(stream(old).tolist())), length)
+
+    return replace(
+        data,
+        name=f"{data.name}:{form}",
+        train=part(data.train),
+        valid=part(data.valid),
+        test=part(data.test),
+        sizes={**data.sizes, "vocab": len(tokenizer.vocabulary), "length": length},
+        shape=(length + 1,),
+        vocabulary=tokenizer.vocabulary,
+        preprocessing={**data.preprocessing, "tokenizer": tokenizer.to_json()},
+    )

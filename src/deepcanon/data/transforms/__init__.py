@@ -1,0 +1,1 @@
+"""Transforms of whole data sets, chosen by suffixes on their names."""

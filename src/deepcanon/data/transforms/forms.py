@@ -1,0 +1,107 @@
+"""Forms of data, chosen by suffixes on their name: ``digits:binary``, ``moons:labels=6``, ``text:words``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from deepcanon.core import Labeled, SemiBatch, UsageError
+from deepcanon.data.dataset import Dataset
+from deepcanon.data.images.image_files import ImageFiles
+from deepcanon.data.split import fixed_random
+from deepcanon.data.text import streams, tokens, words
+from deepcanon.data.transforms import few_labels
+
+THRESHOLD = 0.5
+NOISE_BITS = 15
+
+
+def binary(x: Tensor, levels: int, seed: int) -> Tensor:
+    """1 where a pixel is at least half as bright as can be, 0 elsewhere.
+
+    >>> binary(torch.tensor([0.0, 0.25, 0.5, 1.0]), levels=17, seed=0)
+    tensor([0., 0., 1., 1.])
+    """
+    return (x >= THRESHOLD).to(x.dtype)
+
+
+def dequantized(x: Tensor, levels: int, seed: int) -> Tensor:
+    """Gray levels plus uniform noise, divided by the number of levels: values in (0, 1) that have a density.
+
+    With ``D`` pixels and a density in nats, ``-log_prob / (D * log(2)) + log2(levels)`` are bits per dimension. The
+    noise has few enough bits, and stays far enough from 0 and 1, that ``floor(x * levels)`` gives the gray levels back
+    exactly.
+
+    >>> (dequantized(torch.tensor([0.0, 0.5, 1.0]), levels=17, seed=0) * 17).floor()
+    tensor([ 0.,  8., 16.])
+    """
+    steps = torch.from_numpy(fixed_random(seed).randint(2**NOISE_BITS, size=tuple(x.shape), dtype="int32"))
+    noise: Tensor = (steps.to(x.dtype) + 0.5) / 2**NOISE_BITS
+    return (gray_levels(x, levels) + noise) / levels
+
+
+def gray_levels(x: Tensor, levels: int) -> Tensor:
+    """The whole numbers 0 to ``levels - 1`` behind values in [0, 1]."""
+    return (x * (levels - 1)).round()
+
+
+FORMS: Mapping[str, Callable[[Tensor, int, int], Tensor]] = {"binary": binary, "dequantized": dequantized}
+
+
+def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
+    """The data in this form; the noise of an image set is drawn once, from a fixed seed for each part."""
+    check_form(data.name, data.kind, form)
+    if form.startswith(few_labels.MARK):
+        return few_labels.few_labels(data, form)
+    if form.startswith(words.MARK):
+        return words.in_words(data, form)
+    if form == streams.MARK:
+        return streams.as_stream(data)
+    if tokens.is_form(form):
+        return tokens.in_tokens(data, form)
+    if isinstance(data.train, SemiBatch):
+        raise UsageError(f"labels are hidden last: write ':{form}' before ':labels=' (got {data.name}:{form})")
+    levels = data.preprocessing["levels"]
+    train, valid, test = (
+        None if part is None else batch_in_form(part, form, levels, seed)
+        for seed, part in enumerate((data.train, data.valid, data.test))
+    )
+    before = data.preprocessing.get("form")
+    preprocessing = {**data.preprocessing, "form": f"{before}:{form}" if before else form}
+    name = f"{data.name}:{form}"
+    return replace(data, name=name, train=train, valid=valid, test=test, preprocessing=preprocessing)
+
+
+def batch_in_form(batch: Any, form: str, levels: int, seed: int) -> Any:
+    """One part of an image set in this form, in memory."""
+    if isinstance(batch, ImageFiles):
+        return Labeled(FORMS[form](batch.x, levels, seed), batch.y)
+    return replace(batch, x=FORMS[form](batch.x, levels, seed))
+
+
+def check_form(name: str, kind: str, form: str) -> None:
+    """Refuse what is no form, and what has none."""
+    if form.startswith(few_labels.MARK):
+        few_labels.read_form(name, form)
+        return
+    if form.startswith(words.MARK):
+        words.read_form(name, form)
+        if kind != "text":
+            raise UsageError(f"{name} gives {kind}, but words are a form of text; leave out ':{form}'")
+        return
+    if form == streams.MARK:
+        if kind != "text":
+            raise UsageError(f"{name} gives {kind}, but a stream is a form of text; leave out ':{form}'")
+        return
+    if tokens.is_form(form):
+        tokens.check(name, kind, form)
+        return
+    there = ", ".join(FORMS)
+    if form not in FORMS:
+        raise UsageError(f"there is no form {form!r} of {name}; image sets have the forms {there}")
+    if kind != "images":
+        raise UsageError(f"{name} gives {kind}, but the forms {there} are for images; leave out ':{form}'")

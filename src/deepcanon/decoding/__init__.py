@@ -1,0 +1,1 @@
+"""Decoding: tokens drawn from models of sequences, and the losses of the next token."""

@@ -1,0 +1,1 @@
+"""What insights share: layers, objectives, spectra, regions and receptive windows."""

@@ -1,0 +1,140 @@
+"""The spectrum of a symmetric matrix that is only known by its products, such as a Hessian: Lanczos' iteration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import normalize
+
+from deepcanon.core import UsageError
+
+Function = Callable[[Tensor], Tensor]
+"""A number, as a 0-d tensor, of a vector."""
+
+Product = Callable[[Tensor], Tensor]
+"""A symmetric matrix, by what it makes of a vector."""
+
+Shape = Literal["bowl", "flat", "saddle", "dome"]
+"""What the quadratic model looks like: all eigenvalues above zero, none below, of both signs, none above."""
+
+ROUNDING = 1e-12
+"""What is left of a product, as a share of the largest eigenvalue, when it holds nothing new."""
+
+
+def hessian_product(function: Function, theta: Tensor) -> Product:
+    """The Hessian of a function at a point, by what it makes of a vector; the graph of the gradient is kept.
+
+    >>> product = hessian_product(lambda x: x[0] ** 2 * x[1], torch.tensor([1.0, 3.0]))
+    >>> product(torch.tensor([1.0, 0.0]))
+    tensor([6., 2.])
+    """
+    point = theta.detach().clone().requires_grad_()
+    with torch.enable_grad():
+        value = function(point)
+        (gradient,) = torch.autograd.grad(value, point, create_graph=True, materialize_grads=True)
+
+    def product(vector: Tensor) -> Tensor:
+        if not gradient.requires_grad:  # of a function without curvature
+            return torch.zeros_like(vector)
+        try:
+            (row,) = torch.autograd.grad(gradient, point, vector, retain_graph=True, materialize_grads=True)
+        except RuntimeError as error:
+            raise UsageError(f"the loss cannot be differentiated twice: {str(error).splitlines()[0]}") from error
+        return row
+
+    return product
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """What Lanczos' iteration knows of the eigenvalues of a symmetric matrix, the smallest first.
+
+    ``values`` are Ritz values: the extreme ones are eigenvalues, each to within its residual, the others stand for the
+    rest. ``weights`` are the shares of the start in them, which add up to one; on average over random starts they are
+    the density of the eigenvalues.
+    """
+
+    values: list[float]
+    residuals: list[float]
+    weights: list[float]
+    basis: Tensor
+    """(steps, size)."""
+    mix: Tensor
+    """The Ritz vectors in the basis, (steps, steps), one per column."""
+
+    @property
+    def low(self) -> float:
+        return self.values[0]
+
+    @property
+    def high(self) -> float:
+        return self.values[-1]
+
+    @property
+    def shape(self) -> Shape:
+        """What the quadratic looks like; what is below the residual or the rounding counts as zero."""
+        rounding = 1e3 * torch.finfo(self.basis.dtype).eps * max(abs(self.low), abs(self.high))
+        if self.high <= max(self.residuals[-1], rounding) and self.low < 0:
+            return "dome"
+        if self.low < -max(self.residuals[0], rounding):
+            return "saddle"
+        return "flat" if self.low <= max(self.residuals[0], rounding) else "bowl"
+
+    def settled(self, tolerance: float = 0.01) -> bool:
+        """Whether the residual of each extreme is at most this share of it, or zero but for rounding."""
+        nothing = ROUNDING * max(abs(self.low), abs(self.high))
+        extremes = ((self.low, self.residuals[0]), (self.high, self.residuals[-1]))
+        return all(residual <= max(tolerance * abs(value), nothing) for value, residual in extremes)
+
+    def vector(self, place: int) -> Tensor:
+        """The Ritz vector at this place, of length 1."""
+        return normalize(self.basis.T @ self.mix[:, place], dim=0)
+
+
+def lanczos(product: Product, size: int, steps: int = 60, seed: int = 0, like: Tensor | None = None) -> Spectrum:
+    """The extreme eigenvalues of a symmetric matrix of this size from at most ``steps`` products with it.
+
+    The iteration starts at random and is orthogonalized in full. It stops before only where the matrix has no further
+    eigenvalue, not where the residuals are small: they also are where an extreme hides from the start.
+
+    >>> spectrum = lanczos(lambda v: v * torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64), 3)
+    >>> [round(value, 9) for value in spectrum.values]
+    [1.0, 2.0, 5.0]
+    """
+    like = torch.empty(0, dtype=torch.float64) if like is None else like
+    most = min(steps, size)
+    basis = like.new_empty(most, size)
+    start = torch.randn(size, generator=Generator().manual_seed(seed), dtype=torch.float64).to(like)
+    basis[0] = start / start.norm()
+    diagonal: list[float] = []
+    beside: list[float] = []
+    for done in range(1, most + 1):
+        known = basis[:done]
+        row = product(known[-1])
+        diagonal.append(float(row @ known[-1]))
+        for _ in range(2):  # once leaves what rounding has brought back
+            row = row - known.T @ (known @ row)
+        rest = float(row.norm())
+        found = _ritz(diagonal, beside, rest, known)
+        largest = max(abs(found.low), abs(found.high))
+        if done == most or rest <= ROUNDING * largest:
+            break
+        beside.append(rest)
+        basis[done] = row / rest
+    return found
+
+
+def _ritz(diagonal: list[float], beside: list[float], rest: float, basis: Tensor) -> Spectrum:
+    band = torch.tensor(beside, dtype=torch.float64)
+    matrix = torch.diag(torch.tensor(diagonal, dtype=torch.float64)) + torch.diag(band, 1) + torch.diag(band, -1)
+    if not (bool(matrix.isfinite().all()) and math.isfinite(rest)):
+        raise UsageError("the Hessian is not finite here: the loss overflows or has no derivative")
+    values, mix = torch.linalg.eigh(matrix)
+    rounding = torch.finfo(basis.dtype).eps * float(values.abs().max())
+    residuals = (rest * mix[-1].abs()).clamp_min(rounding).tolist()
+    return Spectrum(values.tolist(), residuals, mix[0].square().tolist(), basis, mix.to(basis))

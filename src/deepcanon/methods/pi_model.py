@@ -1,0 +1,81 @@
+"""Consistency: the answers to two perturbed versions of one example should agree (the Pi-model)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+from torch import Tensor
+
+from deepcanon.augment.perturbations import weakly
+from deepcanon.core import Model, SemiBatch, UsageError
+from deepcanon.core.checks import one_of
+from deepcanon.methods._semi_supervised import SemiSupervised, toy_example
+
+
+class PiModel(SemiSupervised):
+    r"""A classifier whose answers to two perturbed versions of an unlabeled example are drawn together.
+
+    With :math:`\alpha` and :math:`\alpha'` two draws of a perturbation and :math:`p(u)` the probabilities of the
+    :math:`C` classes, the loss is
+
+    .. math:: -\frac1B \sum_x \log p(y_x \mid \alpha(x))
+              + w(t) \frac1{CB} \sum_u \lVert p(\alpha(u)) - p(\alpha'(u)) \rVert^2
+
+    The weight begins small, since early answers are noise: :math:`w(t) = w\, e^{-5 (1 - t / t_0)^2}` until the share
+    :math:`t_0` of the training is done, and :math:`w` from then on and wherever the model is only measured.
+
+    References:
+        | Temporal Ensembling for Semi-Supervised Learning (Laine and Aila, 2017), https://arxiv.org/abs/1610.02242
+
+    Arguments:
+        model: The classifier, whose forward gives logits.
+        weight: The weight :math:`w` of the unlabeled examples; at 0 they are not looked at.
+        strength: The strength of the perturbation: of images, the largest shift in parts of their side; of other
+            examples, the standard deviation of Gaussian noise.
+        flip: Whether images may be mirrored.
+        warmup: The share :math:`t_0` of the training during which the weight grows.
+        labeled: Whether labeled examples are perturbed in training, too.
+    """
+
+    null: ClassVar[Mapping[str, Any]] = {"weight": 0.0, "labeled": "none"}
+    supervised: ClassVar[Mapping[str, Any]] = {"weight": 0.0, "labeled": "weak"}
+
+    def __init__(
+        self,
+        model: Model[Any],
+        weight: float = 30.0,
+        strength: float = 0.1,
+        flip: bool = False,
+        warmup: float = 0.3,
+        labeled: Literal["none", "weak"] = "weak",
+    ) -> None:
+        if strength < 0:
+            raise UsageError(f"strength must be 0 or more (got {strength:g})")
+        if not 0 <= warmup <= 1:
+            raise UsageError(f"warmup is a share of the training, from 0 to 1 (got {warmup:g})")
+        one_of(("none", "weak"), labeled=labeled)
+        perturb = partial(weakly, strength=strength, flip=flip)
+        super().__init__(model, weight, None if labeled == "none" else perturb)
+        self.perturb = perturb
+        self.warmup = warmup
+
+    @classmethod
+    def example(cls) -> tuple[Self, SemiBatch]:
+        model, batch = toy_example()
+        return cls(model), batch
+
+    def unlabeled_term(self, x: Tensor) -> tuple[str, Tensor]:
+        both = torch.cat([self.perturb(x), self.perturb(x)])
+        one, other = self.logits(both).softmax(-1).chunk(2)
+        return "consistency", self.ramp() * (one - other).square().mean()
+
+    def ramp(self) -> float:
+        """The share of the weight that counts by now."""
+        if not self.training:
+            return 1.0  # a measure must not depend on when it is taken
+        left = max(0.0, 1 - self.progress / self.warmup) if self.warmup > 0 else 0.0
+        return math.exp(-5 * left**2)

@@ -1,0 +1,103 @@
+"""The graph as one file that a browser opens by itself: no server, no network, nothing to install."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from deepcanon.core import UsageError
+from deepcanon.core.files import write_whole
+from deepcanon.microscopy.compute_graph import Edge, Graph
+from deepcanon.microscopy.formulas import filled
+from deepcanon.microscopy.summary import summary
+
+NUMBERS = 120_000
+"""About how many numbers of tensors a file holds; of more tensors, each shows fewer."""
+CELLS = 100
+"""Up to so many entries a local Jacobian is part of the file."""
+
+
+def as_data(graph: Graph) -> dict[str, Any]:
+    """All that is shown of a graph, in JSON's own types; tensors by their summaries."""
+    tensors = sum(len(node.values) for node in graph.nodes) + len(graph.edges)
+    entries = max(4, min(144, NUMBERS // max(1, tensors)))
+    return {
+        "title": graph.title,
+        "loss": graph.loss,
+        "checks": [asdict(check) for check in graph.checks],
+        "groups": [asdict(group) for group in graph.groups],
+        "nodes": [
+            {
+                "id": node.id,
+                "op": node.op,
+                "name": node.name,
+                "group": node.group,
+                "where": node.where,
+                "call": graph.tape.records[node.id].call,
+                "values": [summary(value, entries) for value in node.values],
+                "deltas": [None if delta is None else summary(delta, entries) for delta in node.deltas],
+            }
+            for node in graph.nodes
+        ],
+        "edges": [_edge(graph, edge, entries) for edge in graph.edges],
+    }
+
+
+def as_page(graph: Graph) -> str:
+    """The page, with its style, its script and its data inside."""
+    checks = "".join(
+        f'<li class="{"holds" if check.holds else "fails"}" title="{html.escape(check.detail)}">'
+        f"{'✓' if check.holds else '≠'} {html.escape(check.name)}</li>"
+        for check in graph.checks
+    )
+    data = json.dumps(as_data(graph), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    parts = {
+        "title": html.escape(graph.title),
+        "style": _text("page.css"),
+        "loss": f"{graph.loss:.6g}",
+        "size": f"{len(graph.nodes):,} nodes, {len(graph.edges):,} edges",
+        "checks": checks,
+        "data": data.replace("<", "\\u003c"),  # so that no text in it can end the script
+        "script": "\n".join(_text(name) for name in ("layout.js", "panel.js", "graph.js")),
+    }
+    return re.sub(r"@(\w+)@", lambda match: parts[match[1]], _text("page.html"))
+
+
+def write(graph: Graph, path: Path) -> Path:
+    """Write the page or the data, by the ending of the name; the file appears whole or not at all."""
+    kind = path.suffix.lower()
+    if kind not in (".html", ".json"):
+        raise UsageError(f"a graph is written as .html or .json; {path.name!r} ends in neither")
+    text = as_page(graph) if kind == ".html" else json.dumps(as_data(graph), allow_nan=False, indent=1) + "\n"
+    write_whole(path, text)
+    return path
+
+
+def _edge(graph: Graph, edge: Edge, entries: int) -> dict[str, Any]:
+    target = graph.nodes[edge.target]
+    small = edge.value.size * target.values[0].size <= CELLS and len(target.values) == 1
+    return {
+        "id": edge.id,
+        "source": edge.source,
+        "output": edge.output,
+        "target": edge.target,
+        "slot": edge.slot,
+        "delta": None if edge.delta is None else summary(edge.delta, entries),
+        "verdict": asdict(edge.verdict),
+        "rule": filled(graph, edge),
+        "jacobian": _rows(graph, edge) if small and edge.delta is not None else None,
+    }
+
+
+def _rows(graph: Graph, edge: Edge) -> list[list[float]]:
+    matrix = graph.jacobian(edge).reshape(-1, edge.value.size).real
+    return [[float(f"{number:.4g}") for number in row] for row in matrix]
+
+
+def _text(name: str) -> str:
+    return files("deepcanon.microscopy.page").joinpath(name).read_text(encoding="utf-8")

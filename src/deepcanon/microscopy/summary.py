@@ -1,0 +1,118 @@
+"""The graph in numbers and words: a summary of each tensor, a table for the terminal."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepcanon.microscopy.verdict import Array, typical
+
+if TYPE_CHECKING:
+    from deepcanon.microscopy.compute_graph import Edge, Graph
+
+COLUMNS = ("edge", "from", "to", "shape", "value", "delta", "verdict")
+THUMBNAIL = (12, 24)
+"""The most rows and columns of the small picture of a tensor."""
+
+
+def summary(array: Array, entries: int) -> dict[str, Any]:
+    """What is told of a tensor: shape, extremes, mean, its first entries, and a picture of one byte per cell.
+
+    >>> summary(np.array([[1.0, -2.0]]), 1)["first"]
+    [1.0]
+    """
+    real = np.real(array)
+    told: dict[str, Any] = {"shape": list(array.shape), "dtype": str(array.dtype), "size": array.size}
+    if array.size:
+        numbers = real.astype(np.float64)
+        told |= {"min": _tidy(numbers.min()), "mean": _tidy(numbers.mean()), "max": _tidy(numbers.max())}
+        told["rms"] = _tidy(typical(numbers))
+        told["first"] = [_tidy(number) for number in numbers.reshape(-1)[:entries]]
+        if array.size > 1 and entries > 1:
+            told["picture"] = picture(numbers)
+    return told
+
+
+def picture(numbers: Array) -> dict[str, Any]:
+    """The numbers as a small table of cells from -127 to 127, neighbors averaged where there are too many.
+
+    >>> picture(np.array([[0.0, 1.0], [-1.0, 0.5]]))["rows"]
+    2
+    """
+    columns = numbers.shape[-1] if numbers.ndim else 1
+    table = np.nan_to_num(numbers.reshape(-1, columns))
+    for axis, most in enumerate(THUMBNAIL):
+        parts = np.array_split(np.arange(table.shape[axis]), min(most, table.shape[axis]))
+        starts = [int(part[0]) for part in parts]
+        sizes = np.array([len(part) for part in parts], dtype=np.float64)
+        sums = np.add.reduceat(table, starts, axis=axis)
+        table = sums / (sizes[:, None] if axis == 0 else sizes[None, :])
+    largest = float(np.abs(table).max()) or 1.0
+    cells = np.rint(table / largest * 127).astype(np.int8)
+    return {
+        "rows": table.shape[0],
+        "columns": table.shape[1],
+        "largest": _tidy(largest),
+        "cells": base64.b64encode(cells.tobytes()).decode(),
+    }
+
+
+def table(graph: Graph, most: int | None = None) -> list[tuple[str, ...]]:
+    """One row per edge, in the order of computation; with ``most``, those that part first."""
+    chosen = graph.edges
+    if most is not None and len(chosen) > most:
+        chosen = sorted(graph.edges, key=lambda edge: (edge.verdict.status != "parts", edge.id))[:most]
+    return [_row(graph, edge) for edge in chosen]
+
+
+def as_text(graph: Graph) -> str:
+    """The graph as lines of a table and its checks."""
+    rows = [COLUMNS, *table(graph)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    checks = [f"{'holds' if check.holds else 'FAILS'}  {check.name}: {check.detail}" for check in graph.checks]
+    return "\n".join([f"{graph.title}: loss {graph.loss:.6g}", *lines, *checks])
+
+
+def short(array: Array | None) -> str:
+    """A tensor in a few characters: its numbers if they are few, else their typical size.
+
+    >>> short(np.array(0.25)), short(np.array([1.0, -2.0])), short(np.ones((3, 3)))
+    ('0.25', '[1, -2]', '~1')
+    """
+    if array is None:
+        return ""
+    if array.ndim == 0:
+        return f"{array[()]:.4g}" if array.dtype.kind in "fiu" else str(array[()])
+    if array.size <= 2 and array.dtype.kind in "fiu":
+        return "[" + ", ".join(f"{number:.4g}" for number in array.reshape(-1)) + "]"
+    return f"~{typical(array.astype(np.float64)):.3g}" if array.dtype.kind in "fiub" else f"~{typical(array):.3g}"
+
+
+def _row(graph: Graph, edge: Edge) -> tuple[str, ...]:
+    shape = "x".join(map(str, edge.value.shape)) or "number"
+    return (
+        str(edge.id), _label(graph, edge.source), _label(graph, edge.target), shape, short(edge.value),
+        short(edge.delta), _verdict(edge),
+    )  # fmt: skip
+
+
+def _label(graph: Graph, number: int) -> str:
+    node = graph.nodes[number]
+    group = "" if node.group is None else graph.groups[node.group].name
+    return node.name if not group or node.name.startswith(group) else f"{group}: {node.name}"
+
+
+def _verdict(edge: Edge) -> str:
+    verdict = edge.verdict
+    if verdict.status == "parts":
+        return f"PARTS: delta {verdict.given:.4g}, differences {verdict.measured:.4g} {verdict.detail}".rstrip()
+    return {"constant": "", "cut": "cut", "kink": "agrees (kink)"}.get(verdict.status, verdict.status)
+
+
+def _tidy(number: Any) -> float | str:
+    """Five digits; what JSON has no word for, as text."""
+    number = float(number)
+    return float(f"{number:.5g}") if np.isfinite(number) else str(number)

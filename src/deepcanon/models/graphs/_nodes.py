@@ -1,0 +1,56 @@
+"""What all models share that tell the classes of a graph's nodes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.distributions import Categorical
+
+from deepcanon.core import Graph, GraphBatch, How, Model, Sparse, Terms, UsageError, draw
+from deepcanon.core.precision import full
+
+
+class VertexClassifier(Model[GraphBatch]):
+    """A network whose ``forward`` gives logits for every node of a graph, (nodes, classes).
+
+    All nodes and edges are seen, but only the classes of those in the batch's mask are learned from or counted.
+    """
+
+    @abstractmethod
+    def forward(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
+        """The logits of every node, (nodes, classes); the graph may be given as its ``edge_index``."""
+
+    @abstractmethod
+    def embed(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
+        """What the network knows of every node before its last layer, (nodes, width)."""
+
+    def loss(self, batch: GraphBatch) -> Terms:
+        return {"nll": nn.functional.cross_entropy(*self._answers(batch))}
+
+    def metrics(self, batch: GraphBatch) -> Terms:
+        logits, y = self._answers(batch)
+        right = (logits.argmax(-1) == y).to(logits.dtype)
+        return {"accuracy": right.mean(), "nll": nn.functional.cross_entropy(logits, y)}
+
+    @torch.no_grad()
+    def predict(
+        self, x: Tensor | Sparse, graph: Graph | Tensor, *, how: How = "mode", generator: Generator | None = None
+    ) -> Tensor:
+        """Of every node: the most probable class, (nodes,), the probabilities, (nodes, classes), or a drawn class."""
+        if how not in ("mode", "mean", "sample"):
+            raise UsageError(f"how must be one of mode, mean, sample (got {how!r})")
+        logits = self._logits(x, graph)
+        if how == "sample":
+            return draw(Categorical(logits=logits, validate_args=False), generator)
+        return logits.argmax(-1) if how == "mode" else logits.softmax(-1)
+
+    def _answers(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """The logits and the classes of the nodes that count."""
+        logits = self._logits(*batch.inputs)
+        return logits.index_select(0, batch.counted), batch.y.index_select(0, batch.counted)
+
+    def _logits(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
+        logits: Tensor = self(x, graph)
+        return full(logits)

@@ -1,0 +1,353 @@
+"""The pictures of a run: the model's methods and the kind of the data say which of them make sense."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from matplotlib.figure import Figure
+from torch import Generator, Tensor
+from torch.distributions import Distribution
+
+from deepcanon.core import Batch, GraphBatch, How, Labeled, Model, Sequences, draw, drawing_from, eval_mode
+from deepcanon.core.roles import (
+    Attends,
+    Decodes,
+    Encodes,
+    Generates,
+    HasEnergy,
+    HasFilters,
+    HasLogProb,
+    HasNeighbors,
+    HasUpdates,
+    Predicts,
+    Reconstructs,
+    Samples,
+    Shows,
+)
+from deepcanon.pictures.attention import attention_heads
+from deepcanon.pictures.bars import update_norms
+from deepcanon.pictures.curves import curves
+from deepcanon.pictures.filters import filter_grid, responses
+from deepcanon.pictures.graphs import class_graph
+from deepcanon.pictures.images import Limits, image_grids, rows
+from deepcanon.pictures.matrices import confusion
+from deepcanon.pictures.points import decision_map, function_plot, latent_map, scatter, truth_plot
+from deepcanon.pictures.style import save
+from deepcanon.pictures.texts import HELD_OUT, text_picture
+from deepcanon.pictures.word_vectors import word_pictures
+
+CHUNK = 1024
+FROM_FILES = 1000
+"""On how many examples a model is shown that do not lie in memory."""
+MAPPED = 2000
+COLUMNS = 10
+CLOUDS = 4
+GRID = 64
+LOOKED_AT = 28
+
+
+class Data(Protocol):
+    """What the pictures ask of a data set."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def train(self) -> Any: ...
+    @property
+    def valid(self) -> Any: ...
+    @property
+    def test(self) -> Any: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+    @property
+    def vocabulary(self) -> tuple[str, ...]: ...
+
+
+def draw_run(
+    model: Model[Any], data: Data, history: Sequence[Mapping[str, Any]], folder: Path, seed: int
+) -> list[Path]:
+    """Draw every picture that this model and these data allow into ``folder``.
+
+    The held-out part is shown where there is one. Random draws are made by ``seed`` alone and the model's mode is
+    restored, so that drawing leaves no trace in a training.
+    """
+    scene = _Scene.of(model, data, seed)
+    drawn: dict[str, Figure] = {}
+    if len(history) > 1:  # a single point, as of a model that learns in one step, is no curve
+        drawn["curves"] = curves(history, f"{model.name()} on {data.name}", _unit(scene), summed=not model.surrogate)
+    with eval_mode(model), drawing_from(scene.generator()):
+        for picture in PICTURES:
+            drawn |= picture(scene)
+    return [save(figure, Path(folder) / f"{name}.png") for name, figure in drawn.items()]
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """A model before the data it is shown on."""
+
+    model: Model[Any]
+    data: Data
+    batch: Batch
+    part: str
+    limits: Limits
+    seed: int
+
+    @classmethod
+    def of(cls, model: Model[Any], data: Data, seed: int) -> _Scene:
+        part = next((part for part in ("test", "valid") if getattr(data, part)), "train")
+        batch: Batch = getattr(data, part)
+        if not batch.in_memory:
+            batch = _spread(batch, FROM_FILES)
+        device = next((t.device for t in (*model.parameters(), *model.buffers())), batch.x.device)
+        batch = batch.to(device)
+        real = batch.x.is_floating_point() and batch.x.layout == torch.strided and batch.x.numel() > 0
+        limits = (float(batch.x.min()), float(batch.x.max())) if real else (0.0, 1.0)
+        return cls(model, data, batch, part, limits, seed)
+
+    @property
+    def images(self) -> bool:
+        return self.data.kind == "images" and len(self.data.shape) in (2, 3)
+
+    @property
+    def planar(self) -> bool:
+        return self.batch.x.is_floating_point() and self.batch.x.shape[1:].numel() == 2
+
+    def generator(self) -> Generator:
+        return Generator(self.batch.x.device).manual_seed(self.seed)
+
+    def some(self, count: int) -> Batch:
+        return _spread(self.batch, count)
+
+
+def _spread(batch: Batch, count: int) -> Batch:
+    """Examples spread evenly over the part, so that data sorted by class show all classes."""
+    count = min(count, len(batch))
+    return batch.select(torch.arange(count, device=batch.device) * len(batch) // count)
+
+
+def _in_chunks(answer: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
+    """The answers to all examples, asked for in parts that fit in memory."""
+    order = torch.arange(len(batch), device=batch.x.device)
+    parts = [order[start : start + CHUNK] for start in range(0, len(batch), CHUNK)]
+    return torch.cat([answer(batch.select(part)).cpu() for part in parts])
+
+
+def _unit(scene: _Scene) -> str:
+    if isinstance(scene.model, HasEnergy):
+        return "energy per example"
+    if isinstance(scene.model, Generates):
+        return "nats per token"
+    regression = isinstance(scene.batch, Labeled) and scene.batch.y.is_floating_point()
+    answers = isinstance(scene.model, Predicts) and (regression or scene.model.surrogate)
+    errors = isinstance(scene.model, Reconstructs) and not isinstance(scene.model, HasLogProb)
+    return "loss per example" if errors or answers else "nats per example"
+
+
+def _classified(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.batch
+    if not isinstance(model, Predicts) or not isinstance(batch, Labeled) or batch.y.is_floating_point():
+        return {}
+    shares = _in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
+    said = _in_chunks(lambda part: model.predict(*part.inputs, how="mode"), batch)
+    true, classes = batch.y.cpu(), shares.shape[1]
+    matrix = torch.bincount(true * classes + said, minlength=classes**2).reshape(classes, classes)
+    right = float((said == true).double().mean())
+    title = f"Confusion on {scene.part}: accuracy {right:.2%} of {len(true)} examples"
+    drawn = {"confusion": confusion(matrix, scene.data.labels, title)}
+    if scene.images and right < 1:
+        drawn["mistakes"] = _mistakes(scene, shares, said, true)
+    if scene.planar:
+        drawn["decision_map"] = decision_map(
+            lambda x: _in_chunks(lambda part: model.predict(part.x, how="mean"), Batch(x)),
+            batch.x, batch.y, scene.data.labels, f"Decisions, with {scene.part} data: accuracy {right:.2%}",
+        )  # fmt: skip
+    return drawn
+
+
+def _graphed(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.batch
+    if not isinstance(batch, GraphBatch) or not isinstance(model, Predicts):
+        return {}
+    shares = model.predict(*batch.inputs, how="mean").cpu()
+    true, said = (classes[batch.mask].cpu() for classes in (batch.y, shares.argmax(1).to(batch.y.device)))
+    classes = shares.shape[1]
+    matrix = torch.bincount(true * classes + said, minlength=classes**2).reshape(classes, classes)
+    right = float((said == true).double().mean())
+    words = f"Confusion on {scene.part}: accuracy {right:.2%} of {len(true)} nodes"
+    graph = class_graph(
+        batch.graph, batch.y, shares, told=scene.data.train.mask, counted=batch.mask, labels=scene.data.labels,
+        part=scene.part, title=f"{model.name()} on {scene.data.name}",
+    )  # fmt: skip
+    return {"graph": graph, "confusion": confusion(matrix, scene.data.labels, words)}
+
+
+def _mistakes(scene: _Scene, shares: Tensor, said: Tensor, true: Tensor) -> Figure:
+    """The wrong answers that gave the true class least, worst first."""
+    trust = shares.gather(1, true.unsqueeze(1)).squeeze(1)
+    wrong = (said != true).nonzero().squeeze(1)
+    worst = wrong[trust[wrong].argsort(stable=True)][:COLUMNS]
+    names = scene.data.labels or tuple(str(c) for c in range(shares.shape[1]))
+    captions = [f"{names[true[i]]}, said {names[said[i]]}\n({float(shares[i, said[i]]):.0%} sure)" for i in worst]
+    shown = {"": scene.batch.x[worst.to(scene.batch.x.device)]}
+    title = f"{len(wrong)} wrong answers on {scene.part}, worst first"
+    return rows(shown, scene.data.shape, captions=captions, limits=scene.limits, title=title)
+
+
+def _regressed(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.batch
+    if not isinstance(model, Predicts) or not isinstance(batch, Labeled) or not batch.y.is_floating_point():
+        return {}
+    how: How = "mean"
+    guess = _in_chunks(lambda part: model.predict(*part.inputs, how=how), batch)
+    if not bool(guess.isfinite().all()):  # heads with heavy tails have no mean
+        how = "mode"
+        guess = _in_chunks(lambda part: model.predict(*part.inputs, how=how), batch)
+    drawn = {"predictions": truth_plot(guess, batch.y, f"Predictions ({how}) on {scene.part}: {len(guess)} examples")}
+    if batch.x.shape[1:].numel() == 1 and len(batch.inputs) == 1:
+        title = f"{model.name()} on {scene.data.name}, with {scene.part} data"
+        drawn["function"] = function_plot(lambda x: model.predict(x, how=how), batch.x, batch.y, title)
+    return drawn
+
+
+def _sampled(scene: _Scene) -> dict[str, Figure]:
+    model = scene.model
+    if not isinstance(model, Samples) or not (scene.images or scene.planar):
+        return {}
+    if scene.planar and not scene.images:
+        points = {scene.part: scene.some(MAPPED).x, "samples": model.sample(MAPPED, generator=scene.generator())}
+        return {"samples": scatter(points, f"{model.name()}: data and samples")}
+    groups = {f"data ({scene.part})": scene.some(GRID).x, "samples": model.sample(GRID, generator=scene.generator())}
+    means = _likelihood_means(model, scene.generator())
+    if means is not None:
+        groups["samples, as means of the likelihood"] = means
+    title = f"{model.name()} on {scene.data.name}"
+    return {"samples": image_grids(groups, scene.data.shape, math.isqrt(GRID), limits=scene.limits, title=title)}
+
+
+def _likelihood_means(model: Model[Any], generator: Generator) -> Tensor | None:
+    """What a latent-variable model expects to see at draws of its prior: its samples without the pixels' own noise."""
+    prior: Callable[[], Distribution] | None = getattr(model, "prior", None)
+    if prior is None or not isinstance(model, Decodes):
+        return None
+    seen = model.decode(draw(prior(), generator, (GRID,)))
+    return seen.mean if isinstance(seen, Distribution) else seen
+
+
+def _reconstructed(scene: _Scene) -> dict[str, Figure]:
+    model = scene.model
+    if not isinstance(model, Reconstructs) or not (scene.images or scene.planar):
+        return {}
+    if scene.planar and not scene.images:
+        x = scene.some(MAPPED).x
+        points = {scene.part: x, "reconstructions": model.reconstruct(x)}
+        return {"reconstructions": scatter(points, f"{model.name()}: data and reconstructions")}
+    x = scene.some(3 * COLUMNS).x
+    title = f"{model.name()}: {scene.part} data and their reconstructions"
+    shown = {"data": x, "reconstruction": model.reconstruct(x)}
+    return {"reconstructions": rows(shown, scene.data.shape, COLUMNS, limits=scene.limits, title=title)}
+
+
+def _gallery(scene: _Scene) -> dict[str, Figure]:
+    model = scene.model
+    if not isinstance(model, Shows) or not (scene.images or scene.planar):
+        return {}
+    title = f"{model.name()} on {scene.data.name}"
+    if scene.planar and not scene.images:
+        x = scene.some(MAPPED // CLOUDS).x
+        clouds = list(model.gallery(x, generator=scene.generator()).items())[:CLOUDS]
+        return {"gallery": scatter({scene.part: x, **dict(clouds)}, title)}
+    shown = {name: x[:COLUMNS] for name, x in model.gallery(scene.some(COLUMNS).x, generator=scene.generator()).items()}
+    values = torch.cat([x.flatten() for x in shown.values()])
+    if values.numel() == 0:
+        return {}
+    return {"gallery": rows(shown, scene.data.shape, limits=_most(values), title=title)}
+
+
+def _most(values: Tensor) -> Limits:
+    """The range of all values but the most extreme ones, which would leave the others in a narrow range of gray."""
+    ordered = values.float().sort().values
+    left_out = len(ordered) // 100
+    return float(ordered[left_out]), float(ordered[-1 - left_out])
+
+
+def _filtered(scene: _Scene) -> dict[str, Figure]:
+    model = scene.model
+    if not isinstance(model, HasFilters) or not scene.images:
+        return {}
+    filters, x = model.filters(), scene.some(COLUMNS).x
+    title = f"{model.name()} on {scene.data.name}"
+    drawn = {"filters": filter_grid(filters, f"{title}: first filters, white is positive")}
+    if x.ndim == 4 and x.shape[1] == filters.shape[1]:
+        drawn["responses"] = responses(x, filters, f"{title}: where its first filters answer")
+    return drawn
+
+
+def _neighbored(scene: _Scene) -> dict[str, Figure]:
+    model = scene.model
+    if not isinstance(model, HasNeighbors):
+        return {}
+    return word_pictures(model, model.vocabulary, f"{model.name()} on {scene.data.name}", scene.seed)
+
+
+def _written(scene: _Scene) -> dict[str, Figure]:
+    model = scene.model
+    if not isinstance(model, Generates) or not isinstance(scene.batch, Sequences) or not scene.data.vocabulary:
+        return {}
+    some: Any = scene.some(HELD_OUT)
+    title = f"{model.name()} on {scene.data.name}"
+    return {
+        "text": text_picture(
+            model, model, some.x, some.lengths, scene.data.vocabulary, title, scene.part, scene.generator()
+        )
+    }
+
+
+def _attended(scene: _Scene) -> dict[str, Figure]:
+    model = scene.model
+    if not isinstance(model, Attends) or not model.vocabulary:
+        return {}
+    x = scene.batch.x[:1, :LOOKED_AT]
+    maps = model.attention_maps(x)[:, 0]  # (layers, heads, T, T)
+    names = [model.vocabulary[code] for code in x[0].tolist()]
+    title = f"{model.name()} on {scene.data.name}: where each head looks in a line of {scene.part}"
+    return {"attention": attention_heads(maps, names, title)}
+
+
+def _updated(scene: _Scene) -> dict[str, Figure]:
+    model = scene.model
+    if not isinstance(model, HasUpdates):
+        return {}
+    title = f"{model.name()} on {scene.data.name}: what was added to each layer"
+    return {"updates": update_norms(model.updates(), title)}
+
+
+def _encoded(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.some(MAPPED)
+    if not isinstance(model, Encodes) or not isinstance(batch, Labeled) or batch.y.is_floating_point():
+        return {}
+
+    def code(part: Batch) -> Tensor:
+        z = model.encode(part.x)
+        return (z.mean if isinstance(z, Distribution) else z).flatten(1)
+
+    codes = _in_chunks(code, batch)
+    if codes.shape[1] < 2:
+        return {}
+    title = f"{model.name()}: codes of {len(codes)} {scene.part} examples"
+    return {"latent_map": latent_map(codes, batch.y, scene.data.labels, title)}
+
+
+PICTURES = (
+    _classified, _graphed, _regressed, _sampled, _reconstructed, _gallery, _filtered, _encoded, _neighbored, _updated,
+    _attended,
+    _written,
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""What studies share: learning curves, and many networks trained at once."""

@@ -1,0 +1,192 @@
+"""Initialization: what becomes of a network whose weights begin too equal, too large, too small, or just right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from deepcanon.core import Labeled, Model
+from deepcanon.core.checks import at_least
+from deepcanon.core.finding import Finding
+from deepcanon.data import load_data
+from deepcanon.insights.signal_propagation import signals
+from deepcanon.nn.activations import Activation
+from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
+from deepcanon.studies._helpers.learning_curves import learning_curve
+from deepcanon.train import evaluate
+
+GROUPS = {
+    "all equal": ("zero", "constant:value=0.05", "constant:value=1"),
+    "large": ("signs:value=1", "normal:std=1", "uniform:bound=1"),
+    "small": ("signs:value=0.1", "normal:std=0.1", "uniform:bound=0.1"),
+    "by fan": ("fan_in", "xavier_uniform", "kaiming_normal"),
+}
+"""The initializations, from naive to good."""
+
+SHOWN = ("constant:value=0.05", "normal:std=1", "uniform:bound=0.1", "xavier_uniform", "kaiming_normal")
+"""Those whose signals are drawn layer by layer."""
+
+LOWEST, HIGHEST, BINS = -6.0, 6.0, 96
+"""The decades of signals that a histogram shows."""
+
+TOP = 4.0
+"""The highest loss that a curve shows, well above that of a guess between ten classes."""
+
+
+def initialization(
+    mlp: type[Model[Any]],
+    *,
+    data: str = "digits",
+    depth: int = 4,
+    width: int = 64,
+    activation: Activation = "relu",
+    optimizer: str = "sgd",
+    lr: float = 0.05,
+    epochs: int = 20,
+    seed: int = 0,
+) -> Finding:
+    r"""How a network learns from twelve initializations: constants, large and small random numbers, Xavier, Kaiming.
+
+    Equal weights make equal units, and gradients that keep them equal. With independent weights of variance
+    :math:`\sigma^2` the mean square of a signal changes in a layer of :math:`N` rectified inputs by
+
+    .. math:: \frac{E[z_l^2]}{E[z_{l-1}^2]} = \frac{N \sigma^2}{2}
+
+    and so does that of a gradient on its way back. Only :math:`\sigma^2 = 2 / N` keeps both.
+
+    References:
+        | Understanding the difficulty of training deep feedforward neural networks (Glorot and Bengio, 2010),
+          https://proceedings.mlr.press/v9/glorot10a.html
+        | Delving deep into rectifiers (He et al., 2015), https://arxiv.org/abs/1502.01852
+
+    Arguments:
+        mlp: The model.
+        data: The data set by name; its examples have classes.
+        depth: The number of hidden layers.
+        width: The units of each hidden layer.
+        activation: The activation by name.
+        optimizer: The optimizer by name, with its options.
+        lr: The learning rate, the same for all.
+        epochs: How often the training goes through the data.
+        seed: What the random numbers begin with.
+    """
+    at_least(1, depth=depth, width=width, epochs=epochs)
+    loaded = load_data(data)
+    some = loaded.train.select(torch.arange(min(256, len(loaded.train))))
+    results: dict[str, dict[str, Any]] = {}
+    for name in (name for group in GROUPS.values() for name in group):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = mlp(
+                features=loaded.sizes["features"], classes=loaded.sizes["classes"], hidden=(width,) * depth,
+                activation=activation, initialize=name,
+            )  # fmt: skip
+        results[name] = _signals(model, some, seed)
+        curve = learning_curve(model, loaded, optimizer=optimizer, lr=lr, epochs=epochs, seed=seed)
+        held_out = loaded.split("test")
+        results[name] |= {
+            "steps": curve.steps,
+            "losses": curve.losses,
+            "diverged": curve.diverged,
+            "accuracy": None if curve.diverged else evaluate(model, held_out)["accuracy"],
+            "variety": None if curve.diverged else _variety(model),
+        }
+    numbers = {"depth": depth, "width": width, "data": loaded.name, "initializations": results}
+    return Finding(numbers, _figure(numbers), tuple(_sentences(results)))
+
+
+def _signals(model: nn.Module, batch: Labeled, seed: int) -> dict[str, Any]:
+    layers = signals(model, batch, seed=seed).layers
+    gradients = [layer.gradient for layer in layers if layer.gradient is not None]
+    return {
+        "forward": [layer.values.double().square().mean().item() for layer in layers],
+        "backward": [gradient.double().square().mean().item() for gradient in gradients],
+        "forward_histograms": [_histogram(layer.values) for layer in layers],
+        "backward_histograms": [_histogram(gradient) for gradient in gradients],
+    }
+
+
+def _histogram(values: Tensor) -> list[float]:
+    """The shares of the values in each bin of the logarithm of their size; zeros are in none."""
+    sizes = values.double().abs().log10().clamp(min=LOWEST - 1)
+    counts = torch.histc(sizes.clamp(max=HIGHEST), BINS, LOWEST, HIGHEST)
+    return [float(share) for share in counts / values.numel()]
+
+
+def _variety(model: nn.Module) -> float:
+    """How far the first layer's units are from being one and the same: their spread, against their size."""
+    weight = next(layer.weight for layer in model.modules() if isinstance(layer, nn.Linear)).detach().double()
+    size = weight.square().mean().item()
+    return weight.var(0, correction=0).mean().item() / size if size else 0.0
+
+
+def _sentences(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    said = []
+    for group, names in GROUPS.items():
+        parts = []
+        for name in names:
+            accuracy = results[name]["accuracy"]
+            parts.append(f"{name} {'diverges' if accuracy is None else f'reaches {accuracy:.1%}'}")
+        said.append(f"{group.capitalize()}: {', '.join(parts)}.")
+    return said
+
+
+def _figure(numbers: Mapping[str, Any]) -> Figure:
+    results = numbers["initializations"]
+    best = max((name for name in results if not results[name]["diverged"]), key=lambda name: results[name]["accuracy"])
+    figure = new_figure(11.5, 8.2, f"Weights must begin unequal and of the right size: {best} learns best")
+    grid = figure.add_gridspec(3, 20, height_ratios=(1.25, 1, 1))
+    columns = [slice(0, 5), slice(5, 10), slice(10, 15), slice(15, 20)]
+    last = max(step for result in results.values() for step in result["steps"])
+    for column, (group, names) in zip(columns, GROUPS.items(), strict=True):
+        _curves(figure.add_subplot(grid[0, column]), group, {name: results[name] for name in names}, last)
+    for place, name in enumerate(SHOWN):
+        column = slice(4 * place, 4 * place + 4)
+        for row, (way, color) in enumerate((("forward", PALETTE[0]), ("backward", PALETTE[1])), start=1):
+            axes = figure.add_subplot(grid[row, column])
+            _ridges(axes, results[name][f"{way}_histograms"], color)
+            sign = "|z|" if way == "forward" else "|∂L/∂z|"
+            dress(axes, name if row == 1 else "", f"size {sign}", _side(way) if place == 0 else "", grid=False)
+    return figure
+
+
+def _side(way: str) -> str:
+    return "layer (signals)" if way == "forward" else "layer (gradients)"
+
+
+def _curves(axes: Axes, group: str, results: Mapping[str, Mapping[str, Any]], last: int) -> None:
+    for (name, result), color in zip(results.items(), PALETTE, strict=False):
+        steps, losses, accuracy = result["steps"], result["losses"], result["accuracy"]
+        label = f"{name}: " + ("diverges" if accuracy is None else f"{accuracy:.1%}")
+        axes.plot(steps, losses, color=color, linewidth=1.6, label=label)
+        if result["diverged"]:
+            axes.plot(steps[-1:], [min(loss, TOP) for loss in losses[-1:]], "x", color=color, markersize=7, mew=2)
+    axes.set_ylim(-0.1, TOP + 0.1)
+    axes.set_xlim(-0.03 * last, 1.03 * last)
+    dress(axes, group.capitalize(), "step", "training loss in nats" if group == "all equal" else "")
+    legend(axes).set_loc("upper right")
+
+
+def _ridges(axes: Axes, histograms: Sequence[Sequence[float]], color: str) -> None:
+    """One histogram above the other, the first layer on top."""
+    edges = torch.linspace(LOWEST, HIGHEST, BINS + 1)
+    middles = (10 ** ((edges[1:] + edges[:-1]) / 2)).tolist()
+    count = len(histograms)
+    for place, histogram in enumerate(histograms):
+        base = float(count - place)
+        axes.axhline(base, color=MUTED, linewidth=0.4)
+        if not any(histogram):
+            axes.text(1.0, base + 0.25, "nothing left", fontsize=7, color=MUTED, ha="center")
+            continue
+        heights = [base + 0.85 * share / max(histogram) for share in histogram]
+        axes.fill_between(middles, base, heights, color=color, alpha=0.75, linewidth=0)
+    axes.set_xscale("log")
+    axes.set_xlim(10**LOWEST, 10**HIGHEST)
+    axes.set_xticks([1e-6, 1e-3, 1.0, 1e3, 1e6])
+    axes.set_yticks(range(count, 0, -1), [str(place) for place in range(1, count + 1)])
+    axes.set_ylim(0.9, count + 1)

@@ -1,0 +1,184 @@
+"""Players play a model's turns: one step of an optimizer each, or a rule of the model's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Absorb, AnyBatch, Descend, Model, Terms, Turn, UsageError
+from deepcanon.core.settings import Settings
+from deepcanon.optim import optimizer
+from deepcanon.train.distributed import World
+from deepcanon.train.settings import clipping, torch_device
+
+
+class Player:
+    """Plays an ``Absorb``: the rule sees the batch of all processes, and the first one's result is everyone's."""
+
+    def __init__(self, turn: Turn[Any], model: Model[Any], world: World) -> None:
+        self.turn = turn
+        self.model = model
+        self.world = world
+        self.norm: Tensor | None = None
+        """The norm of the last gradient, where one was asked for."""
+
+    def play(self, whole: AnyBatch, shard: AnyBatch, factor: float, want_norm: bool) -> Terms:
+        if not isinstance(self.turn, Absorb):
+            raise UsageError(f"the turn {self.turn.name!r} is neither a Descend nor an Absorb")
+        with torch.no_grad():
+            terms = self.turn.rule(whole) or {}
+        self.world.spread(self.model.state_dict().values())
+        return terms
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        return
+
+
+class Descender(Player):
+    """Plays a ``Descend``: gradient, average over processes, clipping and step, all inside the optimizer's closure."""
+
+    def __init__(self, turn: Descend[Any], model: Model[Any], settings: Settings, world: World) -> None:
+        super().__init__(turn, model, world)
+        self.descend = turn
+        own = {id(parameter) for parameter in turn.parameters}
+        self.parameters = [parameter for parameter in turn.parameters if parameter.requires_grad]
+        self.others = [p for p in model.parameters() if p.requires_grad and id(p) not in own]
+        if not self.parameters:
+            raise UsageError(f"all parameters of the turn {turn.name!r} are frozen; nothing is left to train")
+        # A turn's own rate keeps its proportion to the recipe's when the caller sets another.
+        self.lr = settings["lr"] if turn.lr is None else turn.lr * settings["lr"] / model.recipe.lr
+        self.optimizer = optimizer(turn.optimizer or settings["optimizer"], self.parameters, self.lr)
+        self.clipping = clipping(settings)
+        # Rows that a sparse gradient leaves out need not be touched, if nothing but the step looks at it.
+        self.by_rows = world.size == 1 and self.clipping is None and _steps_by_rows(self.optimizer)
+        self.accumulate = settings["accumulate"]
+        self.autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
+        if settings["precision"] == "bf16":
+            kind = torch_device(settings).type
+            self.autocast = lambda: torch.autocast(kind, dtype=torch.bfloat16)
+
+    def play(self, whole: AnyBatch, shard: AnyBatch, factor: float, want_norm: bool) -> Terms:
+        recorded: Terms = {}
+        share = 1.0 if shard is whole else shard.weight / whole.weight
+
+        def closure() -> Tensor:
+            self.optimizer.zero_grad()
+            terms = self._gradients(shard)
+            self._write_out()
+            self.world.average(self.parameters, share)
+            self._clip(want_norm)
+            if not recorded:  # an optimizer that asks several times is logged as it began
+                recorded.update(terms)
+            loss = _sum(terms) if terms else self.parameters[0].new_zeros(())
+            return self.world.total(loss, share)  # a line search must end alike in all processes
+
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.lr * factor
+        for parameter in self.others:
+            parameter.requires_grad_(False)
+        try:
+            self.optimizer.step(closure)  # type: ignore[arg-type]
+        finally:
+            for parameter in self.others:
+                parameter.requires_grad_(True)
+        if self.descend.after is not None:
+            with torch.no_grad():
+                self.descend.after()
+        return recorded
+
+    def _gradients(self, shard: AnyBatch) -> Terms:
+        if self.world.size > 1 and len(shard) == 0:  # a last batch smaller than the number of processes
+            return {}
+        if self.accumulate == 1 or len(shard) == 1:
+            return self._gradient_of(shard, 1.0)
+        total: Terms = {}
+        by_hand: list[Tensor | None] | None = None
+        for index in torch.arange(len(shard), device=shard.x.device).tensor_split(min(self.accumulate, len(shard))):
+            part = shard.select(index)
+            weight = part.weight / shard.weight
+            for name, value in self._gradient_of(part, weight).items():
+                total[name] = total.get(name, 0.0) + value * weight
+            if self.descend.gradient is not None:  # a rule by hand overwrites .grad, so its parts are added here
+                by_hand = _added(by_hand, [parameter.grad for parameter in self.parameters], weight)
+        if by_hand is not None:
+            for parameter, gradient in zip(self.parameters, by_hand, strict=True):
+                parameter.grad = gradient
+        return total
+
+    def _gradient_of(self, batch: AnyBatch, weight: float) -> Terms:
+        with self.autocast():
+            terms = (self.descend.gradient or self.descend.loss)(batch)
+        if self.descend.gradient is None:
+            total = _sum(terms)
+            (total if weight == 1.0 else total * weight).backward()
+        return {name: value.detach() for name, value in terms.items()}
+
+    def _write_out(self) -> None:
+        """Make sparse gradients dense, unless the optimizer can step on single rows."""
+        for parameter in self.parameters:
+            if parameter.grad is not None and parameter.grad.is_sparse and not self.by_rows:
+                parameter.grad = parameter.grad.to_dense()
+
+    def _clip(self, want_norm: bool) -> None:
+        kind, limit = self.clipping or (None, 0.0)
+        if kind == "norm":
+            self.norm = nn.utils.clip_grad_norm_(self.parameters, limit)
+            return
+        if want_norm:
+            gradients = [p.grad for p in self.parameters if p.grad is not None]
+            self.norm = nn.utils.get_total_norm([g.coalesce().values() if g.is_sparse else g for g in gradients])
+        if kind == "value":
+            nn.utils.clip_grad_value_(self.parameters, limit)
+
+    def state(self) -> dict[str, Any]:
+        """The optimizer's state by the place of each parameter, uncast, so that it comes back bit for bit."""
+        states = [dict(self.optimizer.state.get(parameter, {})) for parameter in self.parameters]
+        groups = [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]
+        return {"parameters": states, "groups": groups}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for parameter, saved in zip(self.parameters, state["parameters"], strict=True):
+            if saved:
+                self.optimizer.state[parameter] = _moved(saved, parameter)
+        for group, saved in zip(self.optimizer.param_groups, state["groups"], strict=True):
+            group.update(saved)
+
+
+def players(model: Model[Any], settings: Settings, world: World) -> list[Player]:
+    """One player for each of the model's turns."""
+    return [
+        Descender(turn, model, settings, world) if isinstance(turn, Descend) else Player(turn, model, world)
+        for turn in model.turns()
+    ]
+
+
+def _steps_by_rows(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether the optimizer takes sparse gradients and changes no row that they leave out: SGD without more."""
+    more = ("fused", "foreach", "momentum", "weight_decay")
+    return isinstance(optimizer, torch.optim.SGD) and not any(optimizer.defaults[option] for option in more)
+
+
+def _sum(terms: Terms) -> Tensor:
+    first, *rest = terms.values()
+    return sum(rest, start=first)
+
+
+def _added(total: list[Tensor | None] | None, part: Sequence[Tensor | None], weight: float) -> list[Tensor | None]:
+    scaled = [None if gradient is None else gradient * weight for gradient in part]
+    if total is None:
+        return scaled
+    return [b if a is None else a if b is None else a + b for a, b in zip(total, scaled, strict=True)]
+
+
+def _moved(saved: dict[str, Any], parameter: nn.Parameter) -> dict[str, Any]:
+    """Tensors of the parameter's shape go to its device; counters stay where the optimizer keeps them."""
+    if parameter.device.type == "cpu":
+        return saved
+    return {k: v.to(parameter.device) if isinstance(v, Tensor) and v.ndim else v for k, v in saved.items()}

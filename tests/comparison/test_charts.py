@@ -1,0 +1,71 @@
+"""Charts put values where they belong."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from deepcanon.comparison.charts import HEIGHT, WIDTH, Scale, cloud, ladder, lines, spread
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def circles(chart: str, style: str) -> list[tuple[float, float]]:
+    tree = ET.fromstring(chart)
+    return [(float(c.attrib["cx"]), float(c.attrib["cy"])) for c in tree.iter("circle") if c.attrib["class"] == style]
+
+
+def test_a_scale_maps_ends_to_ends() -> None:
+    scale = Scale(-2, 6, 100, 20)
+    assert (scale(-2), scale(6), scale(2)) == (100, 20, 60)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-19.3, -18.7), (1e-6, 2e-6), (10.0, 90000.0)])
+def test_ticks_are_few_round_and_inside(low: float, high: float) -> None:
+    ticks = Scale(low, high, 0, 1).ticks()
+    assert 2 <= len(ticks) <= 8
+    assert all(low <= tick <= high for tick in ticks)
+
+
+def test_a_range_is_never_empty() -> None:
+    for values in ([0.0], [3.0, 3.0], [-5.0]):
+        low, high = spread(values)
+        assert low < min(values) <= max(values) < high
+
+
+def test_a_cloud_keeps_to_its_window() -> None:
+    chart = cloud([(0.0, 0.0), (1.0, 1.0), (9.0, 0.0)], [(0.5, 0.5)], ((0.0, 0.0), (1.0, 1.0)))
+    assert circles(chart, "dot") == [(10, WIDTH - 10), (WIDTH - 10, 10)]
+    assert circles(chart, "behind") == [(WIDTH / 2, WIDTH / 2)]
+
+
+def test_curves_stay_inside_their_chart() -> None:
+    chart = lines([[(0.0, 1e6), *((float(i), 1.0 / (1 + i)) for i in range(1, 200))]], "seconds")
+    (curve,) = (line.attrib["points"] for line in ET.fromstring(chart).iter("polyline"))
+    places = [tuple(map(float, pair.split(","))) for pair in curve.split()]
+    assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in places)
+    assert places[0][1] < places[-1][1]  # high values stand high
+
+
+def test_a_ladder_tells_kinds_apart_and_stands_in_order_of_value() -> None:
+    chart = ladder(
+        {"a<b": [(-3.0, "exact"), (-2.0, "exact")], "c": [(-2.5, "lower bound")], "d": [(-1, "estimate")]}, ""
+    )
+    exact, others = circles(chart, "dot"), circles(chart, "open")
+    assert exact[0][0] < others[0][0] < exact[1][0] < others[1][0]
+    assert exact[0][1] == exact[1][1] != others[0][1]
+    assert len(re.findall('class="arrow"', chart)) == 1
+    assert "a&lt;b" in chart
+
+
+def test_a_ladder_writes_what_lies_far_below_and_still_shows_the_rest_apart() -> None:
+    near = {"a": [(50.0, "exact")], "b": [(35.0, "exact")], "c": [(5.0, "lower bound")]}
+    chart = ladder({**near, "d": [(-300_000.0, "exact"), (4.0, "exact")]}, "")
+    places = circles(chart, "dot")
+    assert places[0][0] - places[1][0] > 100
+    assert len(places) == 3
+    assert len(circles(chart, "open")) == 1
+    assert "\N{LEFTWARDS ARROW} \N{MINUS SIGN}300,000<" in chart
+    assert len(circles(ladder({"a": [(0.0, "exact")], "b": [(0.0, "exact")], "c": [(-9.0, "exact")]}, ""), "dot")) == 3

@@ -1,0 +1,227 @@
+"""Comparing: the same split for all, nothing lost by a failure or a kill, and the true family first."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import deepcanon as dc
+from deepcanon.comparison.job import Comparison, run_jobs, watched
+from deepcanon.comparison.tables import NATS, sections
+from deepcanon.core import Batch, Blueprint, Terms, UsageError
+from deepcanon.core.toy import Toy
+from deepcanon.runs.folder import RunFolder
+
+
+class Shy(Toy):
+    """A Gaussian that is interrupted, or fails, at a certain step of the first training that comes so far."""
+
+    fault: BaseException | None = None
+    pause = 0.0
+
+    def loss(self, batch: Batch) -> Terms:
+        time.sleep(self.pause)
+        if self.training and Shy.fault is not None and self.progress > 0.5:
+            fault, Shy.fault = Shy.fault, None
+            raise fault
+        return super().loss(batch)
+
+
+@pytest.fixture(autouse=True)
+def _calm() -> None:
+    Shy.fault, Shy.pause = None, 0.0
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A CSV file with 60 rows drawn from a Gaussian: too few test rows to judge samples, so that tests are fast."""
+    path = tmp_path_factory.mktemp("data") / "table.csv"
+    rows = np.random.default_rng(0).normal(size=(60, 2)) @ np.array([[1.0, 0.8], [0.0, 0.4]])
+    path.write_text("a,b\n" + "".join(f"{a:.4f},{b:.4f}\n" for a, b in rows))
+    return str(path)
+
+
+def candidates(*names: str) -> list[Blueprint]:
+    own: dict[str, type[Any]] = {"Toy": Toy, "Shy": Shy}
+    return [Blueprint(own.get(name) or dc.find(name), label=name) for name in names]
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return RunFolder.open(folder).read_weights()
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("ddpm", "nll"), ("guided_ddpm", "nll"), ("vae", "loss"), ("realnvp", "loss"), ("mlp", "loss"), ("gan", None)],
+)
+def test_weights_are_chosen_by_what_models_are_ranked_by(name: str, wanted: str | None) -> None:
+    model, _ = dc.find(name).example()
+    assert watched(model, dc.load_data("moons")) == wanted
+
+
+def test_the_weights_of_diffusion_are_those_of_the_best_bound(table: str, tmp_path: Path) -> None:
+    small = Blueprint(dc.find("ddpm"), {"hidden": (16,), "levels": 20}, label="ddpm")
+    (entry,) = run_jobs([small], table, tmp_path / "out", budget=0.3)["runs"]
+    assert entry["measured"] is not None
+    epochs = [record for record in RunFolder.open(tmp_path / "out" / entry["run"]).log() if record["kind"] == "epoch"]
+    best = min(epochs, key=lambda record: float(record["valid"]["nll"]))
+    assert entry["measured"]["weights"] == f"best by validation nll, of step {best['step']}"
+
+
+def test_runs_are_ordinary_runs_on_the_same_split_and_the_file_says_all(table: str, tmp_path: Path) -> None:
+    heard: list[str] = []
+    out = tmp_path / "out"
+    found = run_jobs(candidates("Toy", "gaussian"), table, out, seeds=2, tell=heard.append)
+    places = [entry["run"] for entry in found["runs"]]
+    assert places == ["Toy-plain/seed-0", "Toy-plain/seed-1", "gaussian-plain/seed-0", "gaussian-plain/seed-1"]
+    assert found == json.loads((out / "compare.json").read_text())
+    assert found["status"] == "finished"
+    infos = [RunFolder.open(out / place).info for place in places]
+    assert len({info["data"]["fingerprint"] for info in infos}) == 1
+    assert [info["settings"]["seed"] for info in infos] == [0, 1, 0, 1]
+    for entry, info in zip(found["runs"], infos, strict=True):
+        assert entry["measured"] is not None
+        assert entry["measured"]["test"] == info["results"]["test"]
+        assert entry["measured"]["likelihood"] is not None
+        assert entry["measured"]["likelihood"]["nats"] == -info["results"]["test"]["nll"]
+    assert [line.split()[0] for line in heard if line.startswith("[")] == ["[1/4]", "[2/4]", "[3/4]", "[4/4]"]
+
+
+def test_broken_off_it_goes_on_and_ends_as_if_it_had_not_been(table: str, tmp_path: Path) -> None:
+    unbroken = run_jobs(candidates("Toy", "Shy"), table, tmp_path / "unbroken")
+    Shy.fault = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(candidates("Toy", "Shy"), table, tmp_path / "broken")
+    half = json.loads((tmp_path / "broken" / "compare.json").read_text())
+    assert (half["status"], len(half["runs"])) == ("running", 1)
+    first = (tmp_path / "broken" / "Toy-plain" / "seed-0" / "model.safetensors").stat().st_mtime_ns
+    heard: list[str] = []
+    whole = run_jobs(candidates("Toy", "Shy"), table, tmp_path / "broken", tell=heard.append)
+    assert heard[0].endswith("seed 0: kept")
+    assert (tmp_path / "broken" / "Toy-plain" / "seed-0" / "model.safetensors").stat().st_mtime_ns == first
+    assert _scores(whole) == _scores(unbroken)
+    for name, tensor in weights(tmp_path / "unbroken" / "Shy-plain" / "seed-0").items():
+        assert torch.equal(weights(tmp_path / "broken" / "Shy-plain" / "seed-0")[name], tensor)
+
+
+def test_broken_off_in_its_first_training_it_still_knows_what_was_measured_before(table: str, tmp_path: Path) -> None:
+    before = run_jobs(candidates("Toy"), table, tmp_path / "out")
+    Shy.fault = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(candidates("Shy", "Toy"), table, tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "compare.json").read_text())["runs"] == before["runs"]
+
+
+def test_a_run_killed_before_its_first_checkpoint_is_begun_anew(table: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    whole = run_jobs(candidates("Toy"), table, out)
+    run = out / "Toy-plain" / "seed-0"
+    for path in (run / "run.json", run / "model.safetensors"):
+        path.unlink()
+    content = json.loads((out / "compare.json").read_text())
+    (out / "compare.json").write_text(json.dumps({**content, "runs": []}))
+    assert _scores(run_jobs(candidates("Toy"), table, out)) == _scores(whole)
+
+
+def test_a_run_that_was_thrown_away_is_trained_again(table: str, tmp_path: Path) -> None:
+    whole = run_jobs(candidates("Toy"), table, tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / "Toy-plain")
+    assert _scores(run_jobs(candidates("Toy"), table, tmp_path / "out")) == _scores(whole)
+    assert (tmp_path / "out" / "Toy-plain" / "seed-0" / "model.safetensors").is_file()
+
+
+def test_models_and_seeds_may_be_added(table: str, tmp_path: Path) -> None:
+    run_jobs(candidates("Toy"), table, tmp_path / "out")
+    heard: list[str] = []
+    found = run_jobs(candidates("Toy", "gaussian"), table, tmp_path / "out", seeds=2, tell=heard.append)
+    assert len(found["runs"]) == 4
+    assert sum(line.endswith("kept") for line in heard) == 1
+
+
+@pytest.mark.parametrize("fault", [UsageError("too shy"), RuntimeError("a bug\nwith more lines")])
+def test_one_family_that_fails_does_not_lose_the_others(table: str, tmp_path: Path, fault: Exception) -> None:
+    Shy.fault = fault
+    found = run_jobs(candidates("Shy", "Toy", "mlp"), table, tmp_path / "out")
+    shy, toy = found["runs"]
+    assert shy["error"] == ("too shy" if isinstance(fault, UsageError) else "RuntimeError: a bug")
+    assert shy["measured"] is None
+    assert toy["measured"] is not None
+    assert "mlp learns from labeled examples" in found["unsuitable"]["mlp"]
+    again = run_jobs(candidates("Shy", "Toy"), table, tmp_path / "out")  # what failed is tried again
+    assert again["runs"][0]["measured"] is not None
+
+
+def test_a_budget_ends_a_training_and_is_said(table: str, tmp_path: Path) -> None:
+    Shy.pause = 0.05
+    found = run_jobs(candidates("Shy"), table, tmp_path / "out", budget=0.1)
+    measured = found["runs"][0]["measured"]
+    assert measured is not None
+    assert measured["steps"] < measured["planned"] == 5
+    assert RunFolder.open(tmp_path / "out" / "Shy-plain" / "seed-0").info["status"] == "finished"
+
+
+def test_what_cannot_be_right_is_refused(table: str, tmp_path: Path) -> None:
+    toy = candidates("Toy")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").touch()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "compare.json").write_text("{}")
+    (tmp_path / "file").touch()
+    run_jobs(toy, table, tmp_path / "there")
+    other = tmp_path / "other.csv"
+    other.write_text("a,b\n" + "".join(f"{i},{i * i}\n" for i in range(60)))
+    refused: dict[str, Callable[[], object]] = {
+        "holds something else": lambda: run_jobs(toy, table, tmp_path / "full"),
+        "not a comparison that can be read": lambda: run_jobs(toy, table, tmp_path / "broken"),
+        "is a file": lambda: run_jobs(toy, table, tmp_path / "file"),
+        "with budget None, not 3": lambda: run_jobs(toy, table, tmp_path / "there", budget=3),
+        "with data": lambda: run_jobs(toy, str(other), tmp_path / "there"),
+        "given twice": lambda: run_jobs([*toy, *toy], table, tmp_path / "new"),
+        "seeds must be": lambda: run_jobs(toy, table, tmp_path / "new", seeds=0),
+        "must be positive": lambda: run_jobs(toy, table, tmp_path / "new", budget=0),
+        "name the models": lambda: run_jobs([], table, tmp_path / "new"),
+        "mlp learns from": lambda: run_jobs(candidates("mlp"), table, tmp_path / "new"),
+    }
+    for words, call in refused.items():
+        with pytest.raises(UsageError, match=words):
+            call()
+    assert not (tmp_path / "new").exists()
+
+
+def test_data_that_have_changed_are_noticed(table: str, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.csv"
+    copy.write_text(Path(table).read_text())
+    run_jobs(candidates("Toy"), str(copy), tmp_path / "out")
+    copy.write_text(copy.read_text() + "9,9\n")
+    with pytest.raises(UsageError, match="have changed"):
+        run_jobs(candidates("Toy"), str(copy), tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_the_family_that_the_data_come_from_comes_first(tmp_path: Path) -> None:
+    """A Gaussian with full covariance against one without, a subspace, and networks of many more parameters."""
+    path = tmp_path / "normal.csv"
+    mix = np.array([[1.0, 0.8, 0.1], [0.0, 0.6, -0.5], [0.0, 0.0, 0.7]])
+    rows = np.random.default_rng(1).normal(size=(800, 3)) @ mix
+    path.write_text("a,b,c\n" + "".join(",".join(f"{value:.5f}" for value in row) + "\n" for row in rows))
+    names = candidates("realnvp", "ddpm", "Toy", "gaussian")
+    ppca = Blueprint(dc.find("ppca"), {"latent": 1}, label="ppca:latent=1")
+    found = run_jobs([*names, ppca], str(path), tmp_path / "out", budget=1)
+    (section,) = sections(found)
+    assert section.rows[0].label == "gaussian"
+    standard = np.cov(rows.T) / np.outer(rows.std(0), rows.std(0))
+    entropy = 0.5 * np.log(np.linalg.det(2 * np.pi * np.e * standard))
+    assert section.rows[0].mean(NATS) == pytest.approx(-entropy, abs=0.15)
+
+
+def _scores(found: Comparison) -> list[dict[str, Any]]:
+    measured = [entry["measured"] for entry in found["runs"]]
+    return [{"test": each["test"], "likelihood": each["likelihood"]} for each in measured if each is not None]

@@ -1,0 +1,151 @@
+"""Likelihoods with their kind and unit: bits per dimension against entropies, bounds below exact values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+import deepcanon as dc
+from deepcanon.comparison.measures import Measured, bits_per_dimension, measure
+from deepcanon.comparison.quality import Yardstick
+from deepcanon.comparison.support import Form, Forms
+from deepcanon.core import Absorb, Batch, DataError, LikelihoodKind, Model, Recipe, Support, Terms, Turn
+from deepcanon.data import Dataset, from_tensors
+from deepcanon.runs.folder import RunFolder
+
+
+class Levels(Model[Batch]):
+    """The density that is constant on each gray level: what a table of their frequencies becomes by dequantizing."""
+
+    recipe = Recipe(epochs=1, batch_size=10_000)
+    likelihood_kind: LikelihoodKind = "exact"
+    LEVELS = 17
+    shares: Tensor
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.register_buffer("shares", torch.full((self.LEVELS,), 1 / self.LEVELS))
+
+    @classmethod
+    def example(cls) -> tuple[Self, Batch]:
+        return cls(features=3), Batch(torch.rand(8, 3))
+
+    @property
+    def support(self) -> Support:
+        return "real"
+
+    def turns(self) -> list[Turn[Batch]]:
+        return [Absorb(self.absorb)]
+
+    def absorb(self, batch: Batch) -> None:
+        counts = (batch.x * self.LEVELS).floor().long().flatten().bincount(minlength=self.LEVELS)
+        self.shares.copy_((counts + 1) / (counts + 1).sum())
+
+    def loss(self, batch: Batch) -> Terms:
+        return {"nll": -self.log_prob(batch.x).mean()}
+
+    def log_prob(
+        self,
+        x: Tensor,
+        *,
+        context: Tensor | None = None,
+        samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        density = self.shares * self.LEVELS  # a level is 1 / LEVELS wide
+        return density[(x.flatten(1) * self.LEVELS).floor().long()].log().sum(1)
+
+
+class Silent(Levels):
+    """The same, but its metrics keep the likelihood to themselves, and it is infinite if told so."""
+
+    def loss(self, batch: Batch) -> Terms:
+        return {"zero": torch.zeros(())}
+
+    def metrics(self, batch: Batch) -> Terms:
+        return {}
+
+
+class Impossible(Silent):
+    def log_prob(self, x: Tensor, **_: Any) -> Tensor:
+        return torch.full((len(x),), -math.inf)
+
+
+def trained(model: Model[Any], data: Dataset[Any], form: Form, folder: Path, judged: bool = False) -> Measured:
+    dc.fit(model, data, out=folder, quiet=True, epochs=1)
+    yardstick = Yardstick.of(data.train.x, data.split("test").x) if judged else None
+    return measure(model.eval(), data, form, RunFolder.open(folder), yardstick)
+
+
+def test_a_uniform_density_needs_the_bits_of_a_gray_level() -> None:
+    assert bits_per_dimension(0.0, dimensions=784, levels=256) == 8
+    assert bits_per_dimension(64 * math.log(0.5), dimensions=64) == pytest.approx(1)  # fair coins
+
+
+def test_bits_per_dimension_are_the_cross_entropy_of_gray_levels(tmp_path: Path) -> None:
+    """The levels' frequencies as a density of dequantized values must cost what they cost as a code."""
+    forms = Forms("digits")
+    model = Levels(features=64)
+    likelihood = trained(model, forms["dequantized"], "dequantized", tmp_path / "run")["likelihood"]
+    levels = (forms["plain"].split("test").x * 16).round().long()
+    code = -model.shares.double().log2()[levels].mean()
+    assert likelihood is not None
+    assert likelihood["kind"] == "exact"
+    assert likelihood["bits"] == pytest.approx(float(code), rel=1e-5)
+
+
+def test_what_evaluate_reports_is_taken_and_else_log_prob_is_asked(tmp_path: Path) -> None:
+    data = Forms("digits")["dequantized"]
+    spoken, silent = Levels(features=64), Silent(features=64)
+    first = trained(spoken, data, "dequantized", tmp_path / "spoken")
+    second = trained(silent, data, "dequantized", tmp_path / "silent")
+    assert first["likelihood"] is not None
+    assert second["likelihood"] is not None
+    assert first["likelihood"]["nats"] == -dc.evaluate(spoken, data.split("test"))["nll"]
+    assert "nll" not in second["test"]
+    assert second["likelihood"]["nats"] == pytest.approx(first["likelihood"]["nats"], rel=1e-6)
+    with pytest.raises(DataError, match="-inf"):
+        trained(Impossible(features=64), data, "dequantized", tmp_path / "impossible")
+
+
+def test_a_bound_stands_beside_a_tighter_one_and_below_the_exact_value(tmp_path: Path) -> None:
+    """Without hidden layers a Gaussian VAE is probabilistic PCA, whose likelihood is a Gaussian's."""
+    x = torch.randn(400, 3, generator=torch.Generator().manual_seed(0)) @ torch.tensor(
+        [[2.0, 0.3, 0.1], [0.0, 1.0, 0.4], [0.0, 0.0, 0.5]]
+    )
+    data = replace(from_tensors(x), test=Batch(x[:100]))
+    torch.manual_seed(0)
+    model: Any = dc.find("vae")(features=3, latent=1, hidden=())
+    likelihood = trained(model, data, "plain", tmp_path / "run")["likelihood"]
+    assert likelihood is not None
+    weight, scale = model.decoder.net[-1].weight, model.decoder.likelihood.scale
+    exact = torch.distributions.MultivariateNormal(
+        model.decoder.net[-1].bias, weight @ weight.T + scale**2 * torch.eye(3)
+    )
+    truth = exact.log_prob(x[:100]).mean().item()
+    assert likelihood["kind"] == "lower bound"
+    assert likelihood["samples"] == 64
+    assert likelihood["tighter"] is not None
+    assert likelihood["nats"] < likelihood["tighter"] < truth + 0.01
+    assert likelihood["bits"] is None
+
+
+def test_a_model_without_a_method_has_no_such_number(tmp_path: Path) -> None:
+    digits = Forms("digits")
+    answer = trained(dc.find("softmax_regression")(features=64, classes=10), digits["plain"], "plain", tmp_path / "a")
+    assert answer["likelihood"] is None
+    assert answer["drawn"] is None
+    assert answer["answers"] is not None
+    gan = trained(dc.find("gan")(features=64, hidden=(8,)), digits["dequantized"], "dequantized", tmp_path / "b", True)
+    assert gan["likelihood"] is None
+    assert gan["answers"] is None
+    assert gan["drawn"] is not None
+    assert gan["drawn"]["per_second"] > 0
+    assert gan["metrics"] == ["energy_distance"]
+    assert (gan["steps"], gan["planned"]) == (10, 10)

@@ -1,0 +1,172 @@
+"""Folders of images give back every pixel; the odd one out is named."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from deepcanon.core import Batch, DataError, Labeled
+from deepcanon.data import load_data, load_rows
+from deepcanon.data.images.image_folder import apply, load
+
+Pixels = dict[str, list[NDArray[np.uint8]]]
+
+
+def animals(channels: int = 3) -> Pixels:
+    random = np.random.default_rng(0)
+    shape = (4, 5, 3) if channels == 3 else (4, 5)
+    return {
+        name: [random.integers(256, size=shape, dtype=np.uint8) for _ in range(count)]
+        for name, count in (("cat", 20), ("dog", 10))
+    }
+
+
+def write(folder: Path, images: Pixels) -> Path:
+    for name, pixels in images.items():
+        (folder / name).mkdir(parents=True)
+        for number, image in enumerate(pixels):
+            Image.fromarray(image).save(folder / name / f"{number:02}.png")
+    return folder
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_every_pixel_comes_back(channels: int, tmp_path: Path) -> None:
+    images = animals(channels)
+    data = load(write(tmp_path / "a", images))
+    found = {
+        (int(label), image.permute(1, 2, 0).contiguous().numpy().tobytes())
+        for part in ("train", "valid", "test")
+        for image, label in zip((data.split(part).x * 255).round().to(torch.uint8), data.split(part).y, strict=True)
+    }
+    assert found == {(label, image.tobytes()) for label, name in enumerate(images) for image in images[name]}
+    assert len(found) == 30
+    assert data.labels == ("cat", "dog")
+    assert data.shape == (channels, 4, 5)
+    assert dict(data.sizes) == {
+        "features": 20 * channels, "channels": channels, "height": 4, "width": 5, "classes": 2,
+    }  # fmt: skip
+
+
+def test_the_split_is_stratified(tmp_path: Path) -> None:
+    data = load(write(tmp_path / "a", animals()))
+    counts = [data.split(part).y.bincount().tolist() for part in ("train", "valid", "test")]
+    assert counts == [[14, 7], [2, 1], [4, 2]]
+
+
+def test_jpegs_are_read_and_other_files_left_aside(tmp_path: Path) -> None:
+    folder = write(tmp_path / "a", animals())
+    Image.fromarray(np.full((4, 5, 3), 200, dtype=np.uint8)).save(folder / "dog" / "bright.JPG", quality=95)
+    (folder / "dog" / "notes.txt").write_text("no image")
+    (folder / "dog" / ".hidden.png").write_text("no image")
+    (folder / ".cache").mkdir()
+    everything = apply(folder, load(folder).preprocessing)
+    assert len(everything) == 31
+    assert (everything.x[-1] * 255 - 200).abs().max() <= 2
+
+
+def test_forms_work_on_folders(tmp_path: Path) -> None:
+    folder = write(tmp_path / "a", animals())
+    plain, noisy, binary = (load_data(f"{folder}{form}") for form in ("", ":dequantized", ":binary"))
+    assert torch.equal((noisy.train.x * 256).floor(), (plain.train.x * 255).round())
+    assert torch.equal(binary.train.x, (plain.train.x >= 0.5).float())
+    rows = load_rows(f"{folder}:binary", json.loads(json.dumps(binary.preprocessing)))
+    assert torch.equal(rows.x, (apply(folder, plain.preprocessing).x >= 0.5).float())
+
+
+def test_new_images_keep_the_codes_of_training(tmp_path: Path) -> None:
+    images = animals()
+    saved = json.loads(json.dumps(load(write(tmp_path / "a", images)).preprocessing))
+    new = apply(write(tmp_path / "b", {"dog": images["dog"]}), saved)
+    assert isinstance(new, Labeled)
+    assert new.y.tolist() == [1] * 10
+    flat = apply(tmp_path / "b" / "dog", saved)
+    assert type(flat) is Batch
+    assert torch.equal(flat.x, new.x)
+
+
+def test_saved_preprocessing_loads_the_same_data(tmp_path: Path) -> None:
+    data = load_data(str(write(tmp_path / "a", animals())))
+    again = load_data(str(tmp_path / "a"), preprocessing=json.loads(json.dumps(data.preprocessing)))
+    assert again.fingerprint() == data.fingerprint()
+    assert again.preprocessing == data.preprocessing
+
+
+def test_an_unseen_class_or_another_shape_is_named(tmp_path: Path) -> None:
+    images = animals()
+    saved = load(write(tmp_path / "a", images)).preprocessing
+    with pytest.raises(DataError, match=r"cow is a class that does not occur .* know cat, dog"):
+        apply(write(tmp_path / "b", {"cow": images["dog"]}), saved)
+    with pytest.raises(DataError, match="are 5x4 gray, but the training data are 5x4 color"):
+        apply(write(tmp_path / "c", animals(channels=1)), saved)
+    with pytest.raises(DataError, match="are 5x4 gray, but"):
+        apply(tmp_path / "c" / "cat", saved)
+    with pytest.raises(DataError, match="not that of a folder of images: it has columns"):
+        load(tmp_path / "a", {"columns": []})
+
+
+@pytest.mark.parametrize(
+    ("odd", "problem"),
+    [
+        (np.zeros((4, 6, 3), dtype=np.uint8), r"dog/odd\.png is 6x4 color, but .*cat/00\.png is 5x4 color"),
+        (np.zeros((4, 5), dtype=np.uint8), r"dog/odd\.png is 5x4 gray, but .*cat/00\.png is 5x4 color"),
+        (np.zeros((4, 5, 4), dtype=np.uint8), r"dog/odd\.png has the mode RGBA; convert it"),
+        (np.zeros((4, 5), dtype=np.uint16), r"dog/odd\.png has the mode I;16; convert it"),
+    ],
+)
+def test_the_odd_image_is_named(odd: NDArray[np.uint8], problem: str, tmp_path: Path) -> None:
+    folder = write(tmp_path / "a", animals())
+    Image.fromarray(odd).save(folder / "dog" / "odd.png")
+    with pytest.raises(DataError, match=problem):
+        load(folder)
+
+
+@pytest.mark.parametrize("kept", [0, 10, 40, 70])
+def test_a_damaged_image_is_named(kept: int, tmp_path: Path) -> None:
+    folder = write(tmp_path / "a", animals())
+    image = folder / "dog" / "03.png"
+    image.write_bytes(image.read_bytes()[:kept])
+    with pytest.raises(DataError, match=r"dog/03\.png is no readable image"):
+        load(folder)
+
+
+def test_folders_without_classes_or_images_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="has no sub-folders; put the images of each class"):
+        load(tmp_path)
+    (tmp_path / "cat").mkdir()
+    with pytest.raises(DataError, match=r"cat has no images \(\.png, \.jpg, \.jpeg\)"):
+        load(tmp_path)
+    write(tmp_path / "few", {"cat": animals()["cat"][:4]})
+    with pytest.raises(DataError, match="has 4 examples; at least 5"):
+        load(tmp_path / "few")
+
+
+@pytest.mark.parametrize("names", [("train", "val"), ("train", "valid", "test")], ids="-".join)
+def test_what_is_split_already_stays_so(names: tuple[str, ...], tmp_path: Path) -> None:
+    images = animals()
+    few = {"dog": images["dog"][:2]}  # a part need not have all classes, and codes stay those of the training part
+    for name in names:
+        write(tmp_path / "a" / name, images if name == "train" else few)
+    data = load_data(str(tmp_path / "a"))
+    assert data.labels == ("cat", "dog")
+    assert data.train.y.bincount().tolist() == [20, 10]
+    expected = torch.from_numpy(np.stack(few["dog"])).permute(0, 3, 1, 2)
+    for part in (data.split(name) for name in (("valid", "test") if "test" in names else ("valid",))):
+        assert part.y.tolist() == [1, 1]
+        assert torch.equal((part.x * 255).round().to(torch.uint8), expected)
+    assert ("test" in names) or data.test is None
+
+
+def test_a_part_with_a_class_of_its_own_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "train", animals())
+    write(tmp_path / "val", {"owl": animals()["dog"]})
+    with pytest.raises(DataError, match="owl is a class that does not occur in the training data, which know cat, dog"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("names", [("train", "bus"), ("train", "val")], ids="-".join)
+def test_classes_that_happen_to_be_called_like_parts_are_classes(names: tuple[str, str], tmp_path: Path) -> None:
+    assert load(write(tmp_path, dict(zip(names, animals().values(), strict=True)))).labels == tuple(sorted(names))

@@ -1,0 +1,44 @@
+"""A bound that is drawn at random is measured by enough draws, however few the examples are."""
+
+import torch
+from torch import Tensor
+
+import deepcanon as dc
+from deepcanon.core import Batch, Terms
+from deepcanon.core.toy import Toy
+from deepcanon.models.diffusion.ddpm import DDPM
+
+
+class Counted(Toy):
+    """Says how many examples it is measured on."""
+
+    seen: list[int]
+
+    def metrics(self, batch: Batch) -> Terms:
+        self.seen.append(len(batch))
+        return {}
+
+
+def test_few_examples_say_of_a_lower_bound_what_many_say() -> None:
+    torch.manual_seed(0)
+    model, batch = DDPM.example()
+    few = batch.select(torch.arange(8))
+    with torch.no_grad():
+        truth = -float(model.log_prob(few.x.repeat(2000, 1)).mean())
+    once = torch.tensor([dc.evaluate(model, few, seed=seed, draws=1)["nll"] for seed in range(8)])
+    often = torch.tensor([dc.evaluate(model, few, seed=seed)["nll"] for seed in range(8)])
+    assert once.std() > 0.5  # a bound so uncertain may come out above any truth
+    assert often.std() < 0.1
+    assert abs(float(often.mean()) - truth) < 0.05
+
+
+def test_what_is_no_bound_is_measured_once_and_bounds_of_many_examples_are_too() -> None:
+    model, _ = Counted.example()
+    x: Tensor = torch.zeros(40, 2)
+    for kind, wanted in (("exact", 40), ("estimate", 40), ("lower bound", 80)):
+        model.seen, model.likelihood_kind = [], kind  # type: ignore[assignment]
+        dc.evaluate(model, Batch(x), draws=100)
+        assert sum(model.seen) == wanted
+    model.seen = []
+    dc.evaluate(model, Batch(x), draws=40)
+    assert model.seen == [40]
