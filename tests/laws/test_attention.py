@@ -10,7 +10,7 @@ from deepcanon.core import Batch, UsageError
 from deepcanon.laws import attention as laws
 from deepcanon.laws import report
 from deepcanon.laws.outcome import Law
-from deepcanon.models.attention.gpt import GPT, Reading
+from deepcanon.models.attention.gpt import GPT, DecodingState
 from deepcanon.nn.attention import MultiHeadAttention, causal_mask
 
 BATCH = Batch(torch.randn(4, 6, 8, generator=torch.Generator().manual_seed(0)))
@@ -155,7 +155,7 @@ class ForgetsWhereItIs(GPT):
 class KeepsPositions(GPT):
     """When the window is full the oldest keys are dropped, but those that stay keep the positions they had."""
 
-    def read(self, tokens: Tensor, state: Reading | None) -> tuple[Tensor, Reading]:
+    def read(self, tokens: Tensor, state: DecodingState | None) -> tuple[Tensor, DecodingState]:
         if state is not None and state.tokens.shape[1] + tokens.shape[1] > self.length:
             kept = self.length - tokens.shape[1]
             state.tokens = state.tokens[:, -kept:]

@@ -9,14 +9,14 @@ from torch import Tensor
 from deepcanon.interop.weights import give_weights
 from deepcanon.models.attention.gpt import GPT
 
-OUTER = {"wte.weight": "token_embedding.weight", "wpe.weight": "position_table.weight", "ln_f": "norm"}
+OUTER = {"wte.weight": "token_embedding.weight", "wpe.weight": "position_embedding.weight", "ln_f": "norm"}
 INNER = {
     "ln_1": "attention_norm",
     "attn.c_attn": "attention.projection",
     "attn.c_proj": "attention.output",
     "ln_2": "mlp_norm",
-    "mlp.c_fc": "expand",
-    "mlp.c_proj": "contract",
+    "mlp.c_fc": "up_projection",
+    "mlp.c_proj": "down_projection",
 }
 """GPT-2's names of the parts of a block, and ours."""
 
@@ -55,7 +55,7 @@ def our_name(name: str) -> str | None:
     """Our name of a tensor of a GPT-2; None if it is no weight of its own.
 
     >>> our_name("transformer.h.3.mlp.c_proj.bias")
-    'blocks.3.contract.bias'
+    'blocks.3.down_projection.bias'
     """
     name = name.removeprefix("transformer.")
     if name.endswith(NOT_WEIGHTS):
@@ -71,7 +71,7 @@ def our_name(name: str) -> str | None:
 def their_name(name: str) -> str:
     """GPT-2's name of one of our tensors.
 
-    >>> their_name("blocks.3.contract.bias")
+    >>> their_name("blocks.3.down_projection.bias")
     'h.3.mlp.c_proj.bias'
     """
     back = {ours: theirs for theirs, ours in (OUTER | INNER).items()}

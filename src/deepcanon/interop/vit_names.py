@@ -13,11 +13,11 @@ from deepcanon.models.attention.vit import ViT
 
 OUTER = {
     "cls_token": "class_token",
-    "pos_embed": "positions",
-    "patch_embed.proj": "patches",
+    "pos_embed": "position_embedding",
+    "patch_embed.proj": "patch_embedding",
     "embeddings.cls_token": "class_token",
-    "embeddings.position_embeddings": "positions",
-    "embeddings.patch_embeddings.projection": "patches",
+    "embeddings.position_embeddings": "position_embedding",
+    "embeddings.patch_embeddings.projection": "patch_embedding",
     "layernorm": "norm",
     "classifier": "head",
 }
@@ -28,14 +28,14 @@ INNER = {
     "attn.qkv": "attention.projection",
     "attn.proj": "attention.output",
     "norm2": "mlp_norm",
-    "mlp.fc1": "expand",
-    "mlp.fc2": "contract",
+    "mlp.fc1": "up_projection",
+    "mlp.fc2": "down_projection",
     "layernorm_before": "attention_norm",
     "attention.o_proj": "attention.output",
     "attention.output.dense": "attention.output",
     "layernorm_after": "mlp_norm",
-    "intermediate.dense": "expand",
-    "output.dense": "contract",
+    "intermediate.dense": "up_projection",
+    "output.dense": "down_projection",
 }
 """The parts of a block: timm's names, then those of Hugging Face's memory and those of its files."""
 
@@ -54,7 +54,7 @@ def load_vit(model: ViT, weights: Mapping[str, Tensor]) -> None:
     >>> load_vit(ViT(1, 4, 4, 2, layers=1), {"cls_token": torch.zeros(1, 1, 64)})
     Traceback (most recent call last):
     ...
-    deepcanon.core.errors.UsageError: the file is no ViT of this size: it has no positions and 18 others
+    deepcanon.core.errors.UsageError: the file is no ViT of this size: it has no position_embedding and 18 others
     """
     give_weights(model, renamed(weights), "ViT")
 

@@ -48,7 +48,7 @@ def test_it_begins_as_gpt2() -> None:
         elif name.endswith("bias"):
             assert not parameter.any(), name
         else:
-            adds = "attention.output" in name or "contract" in name
+            adds = "attention.output" in name or "down_projection" in name
             assert parameter.detach().std().item() == pytest.approx(0.02 / math.sqrt(16) if adds else 0.02, rel=0.05), (
                 name
             )
@@ -130,12 +130,12 @@ def test_attention_maps_are_those_by_which_it_reads() -> None:
     assert not maps.triu(1).any()
     # the first block again, with its attention put together from the map
     block: Any = model.blocks[0]
-    h = model.token_embedding(x) + model.position_table.weight[:6]
+    h = model.token_embedding(x) + model.position_embedding.weight[:6]
     values = block.attention.projection(block.attention_norm(h)).chunk(3, -1)[2].unflatten(-1, (2, 8)).transpose(1, 2)
     seen = block.attention.output((maps[0] @ values).transpose(1, 2).flatten(2))
     h = h + seen
-    h = h + block.contract(torch.nn.functional.gelu(block.expand(block.mlp_norm(h)), approximate="tanh"))
-    torch.testing.assert_close(h, block(model.token_embedding(x) + model.position_table.weight[:6], causal=True))
+    h = h + block.down_projection(torch.nn.functional.gelu(block.up_projection(block.mlp_norm(h)), approximate="tanh"))
+    torch.testing.assert_close(h, block(model.token_embedding(x) + model.position_embedding.weight[:6], causal=True))
 
 
 def test_dropout_acts_in_training_only_and_nothing_else_differs() -> None:

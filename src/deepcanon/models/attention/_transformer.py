@@ -10,7 +10,7 @@ from torch.nn.functional import dropout, gelu, layer_norm, linear
 from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention
 from deepcanon.nn.gelu import gelu_tanh
 
-SPREAD = 0.02
+INITIAL_STD = 0.02
 """The standard deviation of the first weights."""
 
 
@@ -45,20 +45,20 @@ class Block(nn.Module):
         self.attention_norm = nn.LayerNorm(width, epsilon)
         self.attention = MultiHeadAttention(width, heads, dropout=drop)
         self.mlp_norm = nn.LayerNorm(width, epsilon)
-        self.expand = nn.Linear(width, 4 * width)  # W_1
-        self.contract = nn.Linear(4 * width, width)  # W_2
+        self.up_projection = nn.Linear(width, 4 * width)  # W_1
+        self.down_projection = nn.Linear(4 * width, width)  # W_2
 
     def forward(self, x: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
         """The tokens (B, T, width) after the block."""
         seen = self.attention(self.attention_norm(x), mask=mask, causal=causal)
         x = x + self._dropped(seen)
-        return x + self._dropped(self.contract(self.activation(self.expand(self.mlp_norm(x)))))  # eq. (1)
+        return x + self._dropped(self.down_projection(self.activation(self.up_projection(self.mlp_norm(x)))))  # eq. (1)
 
     def _dropped(self, x: Tensor) -> Tensor:
         return dropout(x, self.drop) if self.drop and self.training else x
 
 
-class Reader:
+class CachedBlock:
     """A causal block of GPT-2 at rest that reads on from its memory, as plain tensors.
 
     For one token at a time the matrices are so small that a block's modules take longer to be called than to compute;
@@ -67,7 +67,7 @@ class Reader:
 
     def __init__(self, block: Block, capacity: int) -> None:
         layers = (block.attention_norm, block.attention.projection, block.attention.output,
-                  block.mlp_norm, block.expand, block.contract)  # fmt: skip
+                  block.mlp_norm, block.up_projection, block.down_projection)  # fmt: skip
         self.weights = [(layer.weight, layer.bias) for layer in layers]
         self.heads = block.attention.heads
         self.cache = KVCache(capacity)
@@ -83,11 +83,11 @@ class Reader:
         return x + linear(gelu(linear(layer_norm(x, (width,), *second_norm), *expand), approximate="tanh"), *contract)
 
 
-def begin(module: nn.Module, blocks: int) -> None:
+def init_weights(module: nn.Module, blocks: int) -> None:
     """Give the weights small random values, and smaller ones to what adds to the tokens, which happens often."""
     for name, part in module.named_modules():
         if isinstance(part, nn.Linear | nn.Embedding):
-            adds = name.endswith(("attention.output", "contract"))
-            nn.init.normal_(part.weight, std=SPREAD / (2 * blocks) ** 0.5 if adds else SPREAD)
+            adds = name.endswith(("attention.output", "down_projection"))
+            nn.init.normal_(part.weight, std=INITIAL_STD / (2 * blocks) ** 0.5 if adds else INITIAL_STD)
         if isinstance(part, nn.Linear) and part.bias is not None:
             nn.init.zeros_(part.bias)

@@ -14,15 +14,15 @@ from deepcanon.core import LikelihoodKind, Model, Recipe, Sequences, Support, Te
 from deepcanon.core.checks import at_least
 from deepcanon.decoding.generation import generate
 from deepcanon.decoding.next_token import next_token_nats, next_token_nll
-from deepcanon.models.attention._transformer import Block, Reader, begin
+from deepcanon.models.attention._transformer import Block, CachedBlock, init_weights
 
 
 @dataclass
-class Reading:
+class DecodingState:
     """What was read so far: the tokens of the present window, (B, t), and the blocks with their memory."""
 
     tokens: Tensor
-    blocks: list[Reader]
+    blocks: list[CachedBlock]
 
 
 class GPT(Model[Sequences]):
@@ -76,10 +76,10 @@ class GPT(Model[Sequences]):
             raise UsageError(f"dropout is the probability to drop a value, from 0 to below 1 (got {dropout})")
         self.length, self.dropout = length, dropout
         self.token_embedding = nn.Embedding(vocab, embedding)  # E
-        self.position_table = nn.Embedding(length, embedding)  # P
+        self.position_embedding = nn.Embedding(length, embedding)  # P
         self.blocks = nn.ModuleList(Block(embedding, heads, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(embedding)
-        begin(self, layers)
+        init_weights(self, layers)
 
     @property
     def support(self) -> Support:
@@ -140,13 +140,13 @@ class GPT(Model[Sequences]):
             temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
         )  # fmt: skip
 
-    def read(self, tokens: Tensor, state: Reading | None) -> tuple[Tensor, Reading]:
+    def read(self, tokens: Tensor, state: DecodingState | None) -> tuple[Tensor, DecodingState]:
         """Read on from ``state``: the logits of what follows the new tokens, (B, t, vocab), and the new state.
 
         Of tokens that are more than a window holds, only the logits of the last ones are given.
         """
         if state is None:
-            state = Reading(tokens[:, :0], [Reader(block, self.length) for block in self._in_order()])
+            state = DecodingState(tokens[:, :0], [CachedBlock(block, self.length) for block in self._in_order()])
         new = tokens.shape[1]
         window = torch.cat([state.tokens, tokens], 1)
         over = window.shape[1] - self.length
@@ -189,5 +189,5 @@ class GPT(Model[Sequences]):
         return functional.linear(self.norm(h), self.token_embedding.weight)  # eq. (1)
 
     def _embedded(self, x: Tensor, start: int) -> Tensor:
-        h: Tensor = self.token_embedding(x) + self.position_table.weight[start : start + x.shape[1]]
+        h: Tensor = self.token_embedding(x) + self.position_embedding.weight[start : start + x.shape[1]]
         return functional.dropout(h, self.dropout) if self.dropout and self.training else h

@@ -91,10 +91,10 @@ class ViT(ImagePredictor):
             raise UsageError(f"dropout is the probability to drop a value, from 0 to below 1 (got {dropout})")
         self.patch = _fitting_patch(height, width) if patch is None else _checked_patch(patch, height, width)
         self.dropout = dropout
-        self.patches = nn.Conv2d(channels, embedding, self.patch, stride=self.patch)  # W, b
+        self.patch_embedding = nn.Conv2d(channels, embedding, self.patch, stride=self.patch)  # W, b
         waves = sinusoidal_2d(height // self.patch, width // self.patch, embedding).flatten(0, 1)  # (N, embedding)
         self.class_token = nn.Parameter(0.02 * torch.randn(1, 1, embedding))  # c
-        self.positions = nn.Parameter(torch.cat([torch.zeros(1, embedding), waves]).unsqueeze(0))  # P
+        self.position_embedding = nn.Parameter(torch.cat([torch.zeros(1, embedding), waves]).unsqueeze(0))  # P
         self.blocks = nn.ModuleList(Block(embedding, heads, dropout, functional.gelu, epsilon) for _ in range(layers))
         self.norm = nn.LayerNorm(embedding, epsilon)
         self.head = nn.Linear(embedding, self.outputs)  # A, a
@@ -136,8 +136,8 @@ class ViT(ImagePredictor):
 
     def _embedded(self, x: Tensor) -> Tensor:
         """The class and the patches with their places, (B, 1 + N, embedding)."""
-        patches = self.patches(self._images(x)).flatten(2).mT  # (B, N, embedding)
-        h = torch.cat([self.class_token.expand(len(patches), -1, -1), patches], 1) + self.positions  # eq. (1)
+        patches = self.patch_embedding(self._images(x)).flatten(2).mT  # (B, N, embedding)
+        h = torch.cat([self.class_token.expand(len(patches), -1, -1), patches], 1) + self.position_embedding  # eq. (1)
         return functional.dropout(h, self.dropout) if self.dropout and self.training else h
 
     def _as_images(self, shares: Tensor, like: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from deepcanon.core import Graph, GraphBatch, How, Model, Sparse, Terms, UsageEr
 from deepcanon.core.precision import full
 
 
-class VertexClassifier(Model[GraphBatch]):
+class NodeClassifier(Model[GraphBatch]):
     """A network whose ``forward`` gives logits for every node of a graph, (nodes, classes).
 
     All nodes and edges are seen, but only the classes of those in the batch's mask are learned from or counted.

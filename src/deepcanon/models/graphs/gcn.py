@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from deepcanon.core import Graph, GraphBatch, Operator, Recipe, Sparse, Terms, UsageError
 from deepcanon.core.checks import at_least
-from deepcanon.models.graphs._nodes import VertexClassifier
+from deepcanon.models.graphs._nodes import NodeClassifier
 from deepcanon.nn.activations import Activation, activation_layer
 from deepcanon.nn.graph_conv import GraphConv, dropped
 
 
-class GCN(VertexClassifier):
+class GCN(NodeClassifier):
     r"""Layers that average each node with its neighbors and then mix the features, to tell the classes of nodes.
 
     .. math:: H_0 = X, \qquad H_l = \sigma(P H_{l-1} W_l^\top + b_l), \qquad
