@@ -1,4 +1,4 @@
-"""A model learns from images that were moved, answers on images as they are, and so bears images that are turned."""
+"""A model learns from augmented images, predicts on images as they are, and so is robust to rotated ones."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def test_the_gallery_shows_images_and_their_motions_and_what_the_wrapped_model_s
     method: Augmentation[Any]
     method, batch = Augmentation.example()
     shown = method.gallery(batch.x, generator=Generator().manual_seed(0))
-    assert list(shown) == ["data", "moved", "again", "once more"]
+    assert list(shown) == ["data", "augmented", "again", "once more"]
     assert torch.equal(shown["data"], batch.x)
-    assert not torch.equal(shown["moved"], shown["again"])
+    assert not torch.equal(shown["augmented"], shown["again"])
     assert torch.equal(shown["again"], method.gallery(batch.x, generator=Generator().manual_seed(0))["again"])
 
     class Darkens(ToyClassifier):
@@ -98,9 +98,9 @@ def test_the_gallery_shows_images_and_their_motions_and_what_the_wrapped_model_s
     assert torch.equal(both.gallery(batch.x)["dark"], batch.x / 2)
 
 
-def test_what_cannot_be_moved_is_refused_before_the_training_begins() -> None:
+def test_what_cannot_be_augmented_is_refused_before_the_training_begins() -> None:
     method: Augmentation[Any] = Augmentation(MLP(features=2, classes=2))
-    with pytest.raises(UsageError, match=r"augmentation moves images, .* an example here is \(2,\) of float32"):
+    with pytest.raises(UsageError, match=r"augmentation transforms images, .* an example here is \(2,\) of float32"):
         dc.fit(method, dc.load_data("moons"), steps=1, quiet=True)
     with pytest.raises(UsageError, match="flip goes from 0 to 1"):
         Augmentation(MLP(features=2, classes=2), flip=1.5)
