@@ -21,24 +21,24 @@ def values(rows: int = 6, places: int = 5, features: int = 3) -> Tensor:
 
 
 class Labels(LSTMPredictor):
-    """An answer at every place."""
+    """A class at every position."""
 
     @classmethod
     def example(cls) -> Any:
         x = values()
         lengths = torch.tensor([5, 3, 2, 5, 4, 1])
         y = (x[..., 0].cumsum(1) > 0).long()
-        return cls(features=3, classes=2, every_place=True, units=4), LabeledSequences(x, y, lengths)
+        return cls(features=3, classes=2, every_position=True, units=4), LabeledSequences(x, y, lengths)
 
 
 class Levels(LSTMPredictor):
-    """Real targets at every place, of tokens."""
+    """Real targets at every position, of tokens."""
 
     @classmethod
     def example(cls) -> Any:
         x = torch.randint(4, (6, 5), generator=Generator().manual_seed(0))
         y = x.cumsum(1).unsqueeze(2).float()
-        model = cls(vocab=4, targets=1, every_place=True, embedding=3, units=4)
+        model = cls(vocab=4, targets=1, every_position=True, embedding=3, units=4)
         return model, LabeledSequences(x, y, torch.tensor([5, 3, 2, 5, 4, 1]))
 
 

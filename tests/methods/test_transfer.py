@@ -28,7 +28,7 @@ def fitted(method: Model[Any], **settings: Any) -> Any:
 
 
 @pytest.mark.parametrize("backbone", ["frozen", "fine-tuned"])
-def test_a_new_head_replaces_the_old_one_and_the_backbone_is_as_chosen(
+def test_a_new_head_replaces_the_old_one_on_the_chosen_backbone(
     backbone: Literal["frozen", "fine-tuned"],
 ) -> None:
     model = net()
@@ -95,7 +95,7 @@ def test_with_the_old_head_and_a_backbone_that_learns_it_is_the_plain_run_bit_fo
 
 @pytest.mark.slow
 def test_with_three_labels_per_class_it_beats_learning_from_scratch() -> None:
-    """Digits: the backbone is trained to predict y modulo 5, then all ten digits are learned from thirty labels; paired seeds."""
+    """Digits: the backbone learns y modulo 5, then all ten digits are learned from thirty labels; paired seeds."""
     data = dc.load_data("digits")
     train, test = data.split("train"), data.split("test")
     few = torch.cat([(train.y == digit).nonzero().squeeze(1)[:3] for digit in range(10)])

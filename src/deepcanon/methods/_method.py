@@ -12,7 +12,7 @@ from deepcanon.core.turn import B
 
 
 class Method(Model[B]):
-    """A model that wraps a model: it has predict, sample, log_prob ... where the wrapped one has them or it defines them.
+    """A model that wraps a model, with those of predict, sample, log_prob ... that the wrapped one or itself has.
 
     Recipe, batch type, support, likelihood kind and metrics are the wrapped model's, too, unless it defines its own.
     """

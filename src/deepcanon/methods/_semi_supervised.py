@@ -24,7 +24,7 @@ class SemiSupervised(Method[SemiBatch]):
     """
 
     supervised: ClassVar[Mapping[str, Any]]
-    """Arguments with which it is the supervised baseline: labeled examples alone, augmented as strongly as the others."""
+    """Arguments of the supervised baseline: labeled examples alone, augmented as strongly as the others."""
 
     def __init__(self, model: Model[Any], weight: float, augment: Callable[[Tensor], Tensor] | None) -> None:
         super().__init__(model)

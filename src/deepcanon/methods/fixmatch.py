@@ -84,6 +84,6 @@ class FixMatch(SemiSupervised):
         return "pseudo_labels", (nll * (confidence >= self.threshold)).mean()  # eq. (2)
 
     def metrics(self, batch: Labeled) -> Terms:
-        """The wrapped model's, and ``confident``, the share of predictions that reach the threshold of pseudo-labels."""
+        """The wrapped model's, and ``confident``, the share of predictions that reach the threshold."""
         sure = self.model.predict(*batch.inputs, how="mean").max(-1).values >= self.threshold  # type: ignore[operator]
         return {**self.model.metrics(batch), "confident": sure.float().mean()}

@@ -30,9 +30,9 @@ class LoRA(Method[B]):
               \quad B \in \mathbb R^{d_\text{out} \times r} \qquad (1)
 
     :math:`A` is initialized as Gaussian noise and :math:`B` at zero, so that the model starts as it was. Only :math:`A`
-    and :math:`B` are trained, :math:`r (d_\text{in} + d_\text{out})` parameters per layer. A convolution counts as the matrix
-    that it applies to each patch, an embedding as the table that it is; layers that share their weight with another
-    are left alone. ``unwrapped`` gives the plain model with its updates merged into its weights.
+    and :math:`B` are trained, :math:`r (d_\text{in} + d_\text{out})` parameters per layer. A convolution counts as the
+    matrix that it applies to each patch, an embedding as the table that it is; layers that share their weight with
+    another are left alone. ``unwrapped`` gives the plain model with its updates merged into its weights.
 
     References:
         | LoRA: Low-Rank Adaptation of Large Language Models (Hu et al., 2021), https://arxiv.org/abs/2106.09685

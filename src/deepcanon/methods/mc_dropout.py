@@ -85,7 +85,7 @@ class MCDropout(Averaged):
 
     @contextmanager
     def _thinned(self) -> Iterator[None]:
-        """Inside, every forward pass of the wrapped model drops by the next masks, which are the same ones every time."""
+        """Inside, every forward pass of the wrapped model drops by the next masks, the same ones every time."""
         self.masks = torch.Generator().manual_seed(0)
         try:
             with eval_mode(self.model):

@@ -31,8 +31,8 @@ class Regularized(Method[B]):
     near zero and seldom stay on it. Biases are not penalized.
 
     Fiedler regularization takes the units of a chain of linear layers as the nodes of a graph with edges of weight
-    :math:`\lvert W_{ij} \rvert` and the Laplacian :math:`L`. Its second smallest eigenvalue, the algebraic connectivity,
-    is, with the eigenvector :math:`u` of length 1 that belongs to it,
+    :math:`\lvert W_{ij} \rvert` and the Laplacian :math:`L`. Its second smallest eigenvalue, the algebraic
+    connectivity, is, with the eigenvector :math:`u` of length 1 that belongs to it,
 
     .. math:: \lambda_2(L) = u^\top L u = \sum_{(i, j)} \lvert W_{ij} \rvert (u_i - u_j)^2. \qquad (2)
 

@@ -63,14 +63,14 @@ def test_an_analogy_is_a_parallelogram() -> None:
 
 def test_words_are_asked_for_by_name_or_number() -> None:
     model = some_model(vocab=3)
-    with pytest.raises(UsageError, match="ask by number"):
+    with pytest.raises(UsageError, match="give a number"):
         model.nearest("returns")
     model.vocabulary = ("<unk>", "returns", "return")
     assert model.nearest("returns", 1) == model.nearest(1, 1)
     assert len(model.nearest("return", 100)) == 2
     with pytest.raises(UsageError, match=r"'retruns' is not in the vocabulary; did you mean returns or return\?"):
         model.nearest("retruns")
-    with pytest.raises(UsageError, match="'xyzzy' is not in the vocabulary; it knows 3 words"):
+    with pytest.raises(UsageError, match="'xyzzy' is not in the vocabulary; it has 3 words"):
         model.nearest("xyzzy")
     with pytest.raises(UsageError, match=r"the numbers 0 to 2 \(got 3\)"):
         model.nearest(3)
