@@ -1,4 +1,4 @@
-"""Learned and largest messages beside PyG's, on the same weights."""
+"""Graph attention and max aggregation compared with PyG's, on the same weights."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def test_attention_is_pygs_gatconv_with_all_its_gradients(heads: int) -> None:
         torch.testing.assert_close(gradient, other.view_as(gradient), rtol=0, atol=1e-10)
 
 
-def test_the_largest_message_is_pygs() -> None:
+def test_max_aggregation_is_pygs() -> None:
     pyg: Any = pytest.importorskip("torch_geometric.nn", reason="PyTorch Geometric is not installed")
     x, graph = inputs()
     assert torch.equal(neighbor_max(x, graph), pyg.SimpleConv(aggr="max")(x, graph.edge_index))

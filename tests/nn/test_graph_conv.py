@@ -1,4 +1,4 @@
-"""The graph convolution beside PyG's on the same weights, in both orders of its products, and dropout of entries."""
+"""The graph convolution is that of PyG on the same weights, in both orders of its products; dropout of entries."""
 
 from typing import Any
 

@@ -107,7 +107,7 @@ def test_two_seeds_on_cora_come_near_the_published_accuracy() -> None:
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(UsageError, match=r"dropout is the probability .* \(got 1.0\)"):
         GCN(features=3, classes=2, dropout=1.0)
-    with pytest.raises(UsageError, match="decay is the weight of a penalty"):
+    with pytest.raises(UsageError, match="decay is the weight decay of the first layer"):
         GCN(features=3, classes=2, decay=-1.0)
     with pytest.raises(UsageError, match="classes must be at least 2"):
         GCN(features=3, classes=1)

@@ -15,7 +15,7 @@ from deepcanon.nn.lstm import lstm
 class LSTMPredictor(RecurrentPredictor):
     r"""An LSTM that predicts a class or real targets of a sequence, or of each of its positions.
 
-    Also known as: many-to-one RNN, sequence classifier, sequence labeling (with a target at every position).
+    Also known as: many-to-one RNN, sequence classifier, sequence labeling.
 
     .. math:: (h_t, c_t) = \mathrm{lstm}(x_t, h_{t-1}, c_{t-1}), \qquad f(x_1 \dots x_n) = V h_n + b \qquad (1)
 

@@ -40,7 +40,7 @@ class Scores:
 
 
 class Word2Vec(WordVectors):
-    r"""Word embeddings trained by negative sampling to tell context words from noise words.
+    r"""Word embeddings trained by negative sampling, to discriminate context words from random ones.
 
     Also known as: skip-gram with negative sampling (SGNS), continuous bag of words (CBOW), word vectors.
 
@@ -48,8 +48,8 @@ class Word2Vec(WordVectors):
               s(o) = \langle h, v_o \rangle, \qquad q(n) \propto \text{count}(n)^a \qquad (1)
 
     In skip-gram h is the vector :math:`u_w` of a word w, and o is a word of its context: an example is a pair. In CBOW
-    h is the mean (or the sum) of the vectors :math:`u` of the context of o, and o is the word in the middle. The context
-    has 1 to ``window`` words to each side, drawn anew each time. The vectors u are the result, v are dropped.
+    h is the mean (or the sum) of the vectors :math:`u` of the context of o, and o is the word in the middle. The
+    context has 1 to ``window`` words to each side, drawn anew each time. The vectors u are the result, v are dropped.
 
     The loss (1) is that of negative sampling, in nats per example. Its optimum, reached where the vectors are long
     enough, is not a probability but a shifted pointwise mutual information; with the noise a = 1 it is
