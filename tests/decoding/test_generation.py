@@ -49,7 +49,7 @@ def test_the_distribution_is_the_closed_form(options: dict[str, float], wanted: 
     torch.testing.assert_close(found, torch.stack([wanted, wanted.flip(0)]))
 
 
-def test_tokens_that_are_equally_likely_are_kept_or_left_together_by_top_k_and_by_place_by_top_p() -> None:
+def test_tokens_that_are_equally_likely_are_kept_or_left_together_by_top_k_and_in_order_by_top_p() -> None:
     even = torch.zeros(1, 4)
     assert filtered(even, top_k=2).softmax(-1).tolist() == [[0.25, 0.25, 0.25, 0.25]]
     assert filtered(even, top_p=0.5).softmax(-1).tolist() == [[0.5, 0.5, 0.0, 0.0]]

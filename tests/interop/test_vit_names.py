@@ -58,14 +58,14 @@ PUBLISHED = {
 
 
 def test_the_names_of_published_files_mean_the_same() -> None:
-    memory = hugging_face().state_dict()
+    modules = hugging_face().state_dict()
     file = {}
-    for name, tensor in memory.items():
+    for name, tensor in modules.items():
         for old, new in PUBLISHED.items():
             name = re.sub(old, new, name)
         file[name] = tensor
     assert "vit.encoder.layer.1.attention.attention.key.weight" in file
-    one, other = renamed(memory), renamed(dict(reversed(file.items())))
+    one, other = renamed(modules), renamed(dict(reversed(file.items())))
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
 

@@ -31,7 +31,7 @@ def classifier() -> MLP:
 
 
 def test_the_expected_loss_is_the_mean_over_what_may_happen() -> None:
-    """A mirror is the only motion: the loss is p times that of the mirrored images and 1 - p times that of the rest."""
+    """A flip is the only augmentation: the loss is p times that of flipped images and 1 - p times that of others."""
     model, few = classifier(), images()
     plain, mirrored = (model.loss(Labeled(x, few.y))["nll"].item() for x in (few.x, few.x.flip(3)))
     always: Augmentation[Any] = Augmentation(model, **{**STILL, "flip": 1.0})
@@ -45,7 +45,7 @@ def test_the_expected_loss_is_the_mean_over_what_may_happen() -> None:
         assert sometimes.loss(many)["nll"].item() == pytest.approx(0.7 * plain + 0.3 * mirrored, abs=0.005)
 
 
-def test_a_trained_model_answers_on_images_as_they_are() -> None:
+def test_a_trained_model_predicts_on_images_as_they_are() -> None:
     method: Augmentation[Any]
     method, batch = Augmentation.example()
     assert not torch.equal(method.loss(batch)["nll"], method.loss(batch)["nll"])

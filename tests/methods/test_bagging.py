@@ -28,8 +28,8 @@ def test_a_bootstrap_sample_is_poisson_and_independent_of_the_others() -> None:
     for each in counts:
         seen = torch.bincount(each, minlength=6)[:6].numpy()
         cells = np.append(seen, 20_000 - seen.sum())
-        chances = np.append(stats.poisson.pmf(np.arange(6), 1), stats.poisson.sf(5, 1))
-        assert stats.chisquare(cells, 20_000 * chances).pvalue > 1e-3
+        probabilities = np.append(stats.poisson.pmf(np.arange(6), 1), stats.poisson.sf(5, 1))
+        assert stats.chisquare(cells, 20_000 * probabilities).pvalue > 1e-3
     correlation = np.corrcoef(counts.numpy())
     assert np.abs(correlation - np.eye(3)).max() < 0.03
 
@@ -42,7 +42,7 @@ def test_a_sample_depends_on_the_example_alone() -> None:
     assert not torch.equal(occurrences(x.flip(1), 1), occurrences(x, 1))
 
 
-def test_each_member_learns_as_it_would_by_itself_from_its_sample() -> None:
+def test_each_member_learns_as_it_would_alone_from_its_sample() -> None:
     """Full batches, so that the sample as a data set of its own gives the same steps."""
     torch.manual_seed(0)
     method = Bagging(MLP(features=3, targets=1, hidden=(8,)), members=3)
@@ -90,14 +90,14 @@ def test_the_variance_of_the_mean_of_trained_members_is_the_formula() -> None:
     method = Bagging(MLP(features=1, targets=targets, hidden=()), members=members)
     drawn = []
     for _ in range(sets):
-        x = 1e-6 * torch.randn(examples, 1, generator=random)  # tells the examples apart, but nothing about the numbers
+        x = 1e-6 * torch.randn(examples, 1, generator=random)  # makes examples differ, but says nothing of the numbers
         data = dc.from_tensors(x, torch.randn(examples, targets, generator=random))
         dc.fit(method, data, steps=1, batch_size=examples, quiet=True, optimizer="sgd", lr=0.5)  # to the very minimum
         drawn.append(method.predictions(torch.zeros(1, 1))[:, 0].numpy())
     predictions = np.concatenate(drawn, axis=1)  # (members, sets x targets)
     sizes = np.arange(1, 100)
-    chances = stats.poisson.pmf(sizes, examples)
-    variance = 1 / examples + (1 - 1 / examples) * float(chances @ (1 / sizes))
+    probabilities = stats.poisson.pmf(sizes, examples)
+    variance = 1 / examples + (1 - 1 / examples) * float(probabilities @ (1 / sizes))
     rho = 1 / examples / variance
     assert rho == pytest.approx(0.5, abs=0.03)
     error = np.sqrt(2 / predictions.shape[1])
@@ -131,7 +131,7 @@ def test_a_batch_without_any_example_of_the_sample_teaches_nothing() -> None:
     assert all(not parameter.grad.any() for parameter in method.parameters())  # type: ignore[union-attr]
 
 
-def test_members_begin_apart_and_the_mean_beats_the_typical_member() -> None:
+def test_members_are_initialized_apart_and_the_mean_beats_the_typical_member() -> None:
     torch.manual_seed(0)
     data = dc.load_data("digits")
     method = Bagging(MLP(features=64, classes=10, hidden=(32,)), members=5)

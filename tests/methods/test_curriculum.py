@@ -19,7 +19,7 @@ from deepcanon.models.feedforward.mlp import MLP
 
 
 class Seeing(ToyClassifier):
-    """Remembers the examples that its loss was asked about."""
+    """Remembers the examples that its loss was computed on."""
 
     seen: Tensor
 

@@ -39,10 +39,10 @@ def enumerated(model: MLP, rate: float) -> tuple[np.ndarray, np.ndarray]:
     hidden = np.maximum(X.numpy() @ w1.T + b1, 0)
     mean, square = np.zeros((5, 3)), np.zeros((5, 3))
     for mask in itertools.product((0.0, 1.0), repeat=4):
-        chance = math.prod(1 - rate if kept else rate for kept in mask)
+        probability = math.prod(1 - rate if kept else rate for kept in mask)
         shares = softmax(hidden * np.array(mask) / (1 - rate) @ w2.T + b2, axis=1)
-        mean += chance * shares
-        square += chance * shares**2
+        mean += probability * shares
+        square += probability * shares**2
     return mean, np.sqrt(square - mean**2)
 
 
@@ -67,8 +67,8 @@ def test_scaled_weights_are_the_geometric_mean_of_one_softmax_layer() -> None:
     hidden = np.abs(np.random.default_rng(0).normal(size=4))
     log = np.zeros(3)
     for mask in itertools.product((0.0, 1.0), repeat=4):
-        chance = math.prod(1 - rate if kept else rate for kept in mask)
-        log += chance * np.log(softmax(weight @ (hidden * np.array(mask)) + bias))
+        probability = math.prod(1 - rate if kept else rate for kept in mask)
+        log += probability * np.log(softmax(weight @ (hidden * np.array(mask)) + bias))
     layer = nn.Sequential(nn.Dropout(rate), nn.Linear(4, 3)).double().eval()
     with torch.no_grad():  # torch's dropout is the inverted one, so its whole network has weights scaled by the rest
         layer[1].weight.copy_(torch.tensor((1 - rate) * weight))  # type: ignore[operator]

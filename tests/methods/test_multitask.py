@@ -33,11 +33,11 @@ def test_the_loss_is_the_weighted_sum_of_the_tasks() -> None:
     method = Multitask(model, features=3, reconstruction=0.7, groups=GROUPS, grouping=0.3).double()
     terms = {name: value.item() for name, value in method.loss(batch).items()}
     hidden = model.net[:2](batch.x).detach()
-    told = method.heads["reconstruction"](hidden).detach().numpy()
+    reconstructed = method.heads["reconstruction"](hidden).detach().numpy()
     shares = method.heads["grouping"](hidden).softmax(-1).detach().numpy()
     groups = np.array(GROUPS)[batch.y.numpy()]
     assert terms["nll"] == model.loss(batch)["nll"].item()
-    assert terms["reconstruction"] == pytest.approx(0.7 * np.square(told - batch.x.numpy()).mean())
+    assert terms["reconstruction"] == pytest.approx(0.7 * np.square(reconstructed - batch.x.numpy()).mean())
     assert terms["grouping"] == pytest.approx(0.3 * log_loss(groups, shares, labels=[0, 1, 2]))
 
 
@@ -87,8 +87,8 @@ def test_all_tasks_are_learned_and_come_back_from_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_with_few_labels_the_task_of_telling_the_input_helps(seed: int) -> None:
-    """Thirty features that two causes explain, twelve noisy labels: who must tell the input finds the causes."""
+def test_with_few_labels_the_task_of_reconstruction_helps(seed: int) -> None:
+    """Thirty features that two causes explain, twelve noisy labels: reconstruction finds the causes."""
 
     def drawn(count: int, seed: int) -> tuple[Tensor, Tensor]:
         random = Generator().manual_seed(seed)

@@ -61,7 +61,7 @@ def test_a_frozen_backbone_learns_what_logistic_regression_on_its_features_learn
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_running_averages_of_a_frozen_backbone_rest() -> None:
+def test_running_averages_of_a_frozen_backbone_stay() -> None:
     model, batch = ResNet.example()
     buffers = {name: value.clone() for name, value in model.named_buffers()}
     assert buffers

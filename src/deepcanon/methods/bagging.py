@@ -133,7 +133,7 @@ def occurrences(x: Tensor, member: int) -> Tensor:
     (tensor([0, 0, 0, 3, 1, 1, 1, 1]), tensor([3, 1]))
     """
     bits = x.detach().flatten(1).double().cpu().numpy().view(np.uint64)  # (B, features)
-    places = np.arange(bits.shape[1], dtype=np.uint64) * np.uint64(GOLDEN)  # so that the order of the features counts
-    uniform = unit(mixed(mixed(bits + places).sum(1) ^ np.uint64(member + 1)))
+    order = np.arange(bits.shape[1], dtype=np.uint64) * np.uint64(GOLDEN)  # so that the order of the features counts
+    uniform = unit(mixed(mixed(bits + order).sum(1) ^ np.uint64(member + 1)))
     cumulative = np.cumsum([math.exp(-1) / math.factorial(count) for count in range(12)])
     return torch.from_numpy(np.searchsorted(cumulative, uniform, side="right")).to(x.device)  # eq. (2)

@@ -173,7 +173,7 @@ def test_nats_per_token_come_near_the_entropy_rate_of_a_source() -> None:
         rows = rows + model.log_prob(new[:, :2])
     nats, error = float(rows.mean()) / (positions - 2), float(rows.std()) / (positions - 2) / len(rows) ** 0.5
     assert nats < 1.01 * rate
-    assert nats > rate - 5 * error  # no model predicts more than there is to know
+    assert nats > rate - 5 * error  # no model beats the entropy rate
     unigram = new.flatten().bincount().double() / new.numel()
     assert float(-(unigram * unigram.log()).sum()) > 1.1 * rate  # what a model without memory would reach
 
@@ -198,7 +198,7 @@ def test_generation_stops() -> None:
     assert (made[:, -1] == 2).any()
 
 
-def test_mistakes_are_answered_by_a_sentence() -> None:
+def test_mistakes_raise_an_error_of_one_sentence() -> None:
     with pytest.raises(UsageError, match="units must be at least 1"):
         LSTM(vocab=5, units=0)
     with pytest.raises(UsageError, match="dropout is the probability"):

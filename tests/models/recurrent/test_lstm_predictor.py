@@ -85,7 +85,7 @@ def test_the_parity_of_what_was_read_is_predicted_at_every_position() -> None:
     assert batch.weight == int(lengths.sum())
 
 
-def test_mistakes_are_answered_by_a_sentence() -> None:
+def test_mistakes_raise_an_error_of_one_sentence() -> None:
     for sizes, words in (
         ({"classes": 2}, "give either features or vocab"),
         ({"classes": 2, "features": 3, "vocab": 4}, "give either features or vocab"),

@@ -96,9 +96,9 @@ class ViT(ImagePredictor):
         self.patch = _fitting_patch(height, width) if patch is None else _checked_patch(patch, height, width)
         self.dropout = dropout
         self.patch_embedding = nn.Conv2d(channels, embedding, self.patch, stride=self.patch)  # W, b
-        waves = sinusoidal_2d(height // self.patch, width // self.patch, embedding).flatten(0, 1)  # (N, embedding)
+        encoding = sinusoidal_2d(height // self.patch, width // self.patch, embedding).flatten(0, 1)  # (N, embedding)
         self.class_token = nn.Parameter(0.02 * torch.randn(1, 1, embedding))  # c
-        self.position_embedding = nn.Parameter(torch.cat([torch.zeros(1, embedding), waves]).unsqueeze(0))  # P
+        self.position_embedding = nn.Parameter(torch.cat([torch.zeros(1, embedding), encoding]).unsqueeze(0))  # P
         self.blocks = nn.ModuleList(Block(embedding, heads, dropout, functional.gelu, epsilon) for _ in range(layers))
         self.norm = nn.LayerNorm(embedding, epsilon)
         self.head = nn.Linear(embedding, self.outputs)  # A, a
