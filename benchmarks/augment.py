@@ -1,15 +1,15 @@
-"""A batch of 256 images of 32x32 pixels changed at once, beside loops over the images with scipy and with Pillow.
+"""Data augmentation of 256 images of 32x32 pixels at once, compared with loops over them with scipy and Pillow.
 
     python benchmarks/augment.py [--json results.json]
 
-All candidates are given the same motions (crop, flip, rotation, shear, stretch, translation, lens), drawn beforehand;
-ours is timed with the drawing of its own, over BATCHES different batches in a row as in an epoch: a loop over 256
-images is as warm after its first image. The process keeps freed memory, as in training. Ours is timed with one thread,
-which is all that a loop over images can use, and with the two that a machine of two cores gives it. "Step by step"
-applies one operation after the other, as lists of transforms do: with scipy ``affine_transform``, ``rotate``, ``shift``
-and ``map_coordinates`` on each channel, with Pillow on an image of bytes, turned into an array again; Pillow knows no
-lens and is spared it. "In one step" is the least each can do: scipy looks a grid made with NumPy up in each channel,
-Pillow takes the whole affine map in a single ``transform``.
+All candidates are given the same transformations (crop, flip, rotation, shear, scaling, translation, lens), drawn
+beforehand; ours is timed with the drawing of its own, over BATCHES different batches in a row as in an epoch: a loop
+over 256 images is as warm after its first image. The process keeps freed memory, as in training. Ours is timed with one
+thread, which is all that a loop over images can use, and with the two that a machine of two cores gives it. "Step by
+step" applies one operation after the other, as lists of transforms do: with scipy ``affine_transform``, ``rotate``,
+``shift`` and ``map_coordinates`` on each channel, with Pillow on an image of bytes, converted back into an array;
+Pillow has no lens distortion and leaves it out. "In one step" is the least each can do: scipy interpolates each channel
+at a grid made with NumPy, Pillow takes the whole affine map in a single ``transform``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from side_by_side import interleaved, table
 from deepcanon.augment.motions import Augment, Motion
 from deepcanon.train.process import keep_freed_memory
 
-COUNT, SIDE, CHANNELS, BATCHES, ASKED = 256, 32, 3, 10, 20.0
+COUNT, SIDE, CHANNELS, BATCHES, GOAL = 256, 32, 3, 10, 20.0
 AUGMENT = Augment(crop=0.1, flip=0.5, rotate=15, shear=0.1, stretch=0.1, translate=0.1, lens=0.1)
 
 Pixels = npt.NDArray[np.float32]
@@ -42,7 +42,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Loops:
-    """The same motions, one image at a time."""
+    """Loops with the same transformations, one image at a time."""
 
     def __init__(self, motion: Motion, images: Pixels) -> None:
         self.images = images
@@ -72,7 +72,7 @@ class Loops:
             shear, (wide, high) = motion.shear[i].item(), motion.stretch[i].tolist()
             v, u = np.meshgrid(np.arange(SIDE) - middle[0], np.arange(SIDE) - middle[1], indexing="ij")
             bent = 1 + self.lens[i] * (u**2 + v**2) / (SIDE**2 / 2)
-            places = [v * bent + middle[0], u * bent + middle[1]]
+            coordinates = [v * bent + middle[0], u * bent + middle[1]]
             way = motion.translate[i, ::-1]
             for channel, pixels in enumerate(image):
                 offset = middle + corner * (1 - side) * SIDE / 2 - side * middle
@@ -84,7 +84,7 @@ class Loops:
                     offset = middle - matrix @ middle
                     pixels = ndimage.affine_transform(pixels, matrix, offset, order=1, mode="nearest")
                 pixels = ndimage.shift(pixels, way, order=1, mode="nearest")
-                moved[i, channel] = ndimage.map_coordinates(pixels, places, order=1, mode="nearest")
+                moved[i, channel] = ndimage.map_coordinates(pixels, coordinates, order=1, mode="nearest")
         return moved
 
     def pillow(self) -> Bytes:
@@ -152,7 +152,7 @@ def main() -> None:
     )
     for name in (alone, together):
         times[name] = [seconds / BATCHES for seconds in times[name]]
-    title = f"{COUNT} images of {CHANNELS}x{SIDE}x{SIDE} (asked: {ASKED:.0f}x)"
+    title = f"{COUNT} images of {CHANNELS}x{SIDE}x{SIDE} (goal: {GOAL:.0f}x)"
     numbers = {name: table(title, times, name) for name in (alone, together)}
     if arguments.json:
         arguments.json.write_text(json.dumps({"largest_difference": apart, **numbers}, indent=1) + "\n")

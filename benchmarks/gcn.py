@@ -1,4 +1,4 @@
-"""The graph convolution and the network made of it beside PyTorch Geometric's, on one thread.
+"""The graph convolution and the network made of it compared with PyTorch Geometric's, on one thread.
 
     python benchmarks/gcn.py [--part layer|epoch|accuracy] [--rounds 9] [--json results.json]
 
@@ -47,7 +47,7 @@ from deepcanon.train import Observer, Trainer
 NODES, EDGES, WIDTH = 100_000, 1_000_000, 64
 SEEDS = 10
 FOREVER = 100_000
-ASKED = {"PyG GCNConv, edges": 8.0, "PyG GCNConv, CSR": 2.0, "PyG, step": 10.0}
+GOAL = {"PyG GCNConv, edges": 8.0, "PyG GCNConv, CSR": 2.0, "PyG, step": 10.0}
 Lap = Callable[[], None]
 Numbers = dict[str, Any]
 
@@ -70,7 +70,7 @@ def layer(rounds: int) -> Numbers:
         mix.pattern.starts.long(), mix.pattern.columns.long(), mix.values, mix.shape, check_invariants=False
     )
     numbers: Numbers = {}
-    for place, needs_grad in (("inner", True), ("first", False)):
+    for position, needs_grad in (("inner", True), ("first", False)):
         x = torch.randn(NODES, WIDTH, generator=random).requires_grad_(needs_grad)
         pull = torch.randn(NODES, WIDTH, generator=random)
 
@@ -84,8 +84,8 @@ def layer(rounds: int) -> Numbers:
             "PyG GCNConv, edges, cached": run(cached, graph.edge_index),
             "PyG GCNConv, CSR": run(given_csr, csr),
         }
-        title = f"{place} layer, {NODES:,} nodes, {EDGES:,} edges, {WIDTH} features"
-        numbers[place] = _asked(table(title, interleaved(candidates, rounds, warm_up=1), "deepcanon"))
+        title = f"{position} layer, {NODES:,} nodes, {EDGES:,} edges, {WIDTH} features"
+        numbers[position] = _with_goals(table(title, interleaved(candidates, rounds, warm_up=1), "deepcanon"))
     return numbers
 
 
@@ -174,7 +174,7 @@ def epoch(rounds: int) -> Numbers:
         seconds, factor = statistics.median(candidate.blocks) / STEPS, ratio(candidate, candidates["deepcanon"])
         numbers[name] = {"milliseconds": round(1e3 * seconds, 3), "ours_faster_by": round(factor, 3)}
         print(f"  {name:32} {1e3 * seconds:10.2f} ms   deepcanon is faster by {factor:.2f}x")
-    return _asked(numbers)
+    return _with_goals(numbers)
 
 
 def accuracy(_: int) -> Numbers:
@@ -189,19 +189,19 @@ def accuracy(_: int) -> Numbers:
         seconds.append(result.seconds)
     mean, spread = statistics.mean(right), statistics.stdev(right)
     print(
-        f"Cora, public split, {SEEDS} seeds, last weights: {mean:.2%} ± {spread:.2%} (asked: 81.0 %), "
+        f"Cora, public split, {SEEDS} seeds, last weights: {mean:.2%} ± {spread:.2%} (goal: 81.0 %), "
         f"{statistics.median(seconds):.2f} s each"
     )
     return {"mean": mean, "deviation": spread, "seeds": right, "seconds": statistics.median(seconds)}
 
 
-def _asked(numbers: Numbers) -> Numbers:
-    """The numbers with what was asked of those that have a figure, which is printed too."""
-    for name, figure in ASKED.items():
+def _with_goals(numbers: Numbers) -> Numbers:
+    """The numbers with the goals of those that have one, which are printed, too."""
+    for name, figure in GOAL.items():
         if name in numbers:
-            numbers[name]["asked"] = figure
+            numbers[name]["goal"] = figure
             verdict = "reached" if numbers[name]["ours_faster_by"] >= figure else "missed"
-            print(f"  against {name}: asked {figure:g}x, {verdict}")
+            print(f"  against {name}: the goal is {figure:g}x, {verdict}")
     return numbers
 
 

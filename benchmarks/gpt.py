@@ -1,11 +1,11 @@
-"""GPT beside Hugging Face's GPT-2 of the same size: training, and generation with a memory of what was read.
+"""GPT compared with Hugging Face's GPT-2 of the same size: training, and generation with a key-value cache.
 
     python benchmarks/gpt.py [--rounds 7] [--json results.json]
 
-Both have 4 layers, 4 heads, 128 wide, 65 tokens, no dropout, the same first weights, float32, one thread. A training
+Both have 4 layers, 4 heads, 128 wide, 65 tokens, no dropout, the same initial weights, float32, one thread. A training
 step is the loss of 12 windows of 64 tokens, its gradient, clipping and a fused AdamW: ours by the Trainer, theirs by a
-plain loop, each in a process of its own. Generation draws 511 tokens after one, batch 1, with a context of 512. Asked
-are 1.4 times the tokens per second in training and 2.5 times in generation.
+plain loop, each in a process of its own. Generation samples 511 tokens after one, batch 1, with a context of 512. The
+goals are 1.4 times the tokens per second in training and 2.5 times in generation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ROWS, LENGTH, LR, FOREVER = 12, 64, 1e-3, 1000
 CONTEXT = 512
 Lap = Callable[[], None]
 transformers: Any = importlib.import_module("transformers")
-ASKED = {"train": 1.4, "generate": 2.5}
+GOAL = {"train": 1.4, "generate": 2.5}
 
 
 def pair(length: int) -> tuple[GPT, Any]:
@@ -127,7 +127,7 @@ def main() -> None:
         ("train", training(arguments.rounds), STEPS * ROWS * LENGTH),
         ("generate", interleaved(generation(), arguments.rounds, warm_up=1), CONTEXT - 1),
     ):
-        numbers[name] = table(f"{name}: {tokens} tokens (asked: {ASKED[name]}x)", times, "deepcanon")
+        numbers[name] = table(f"{name}: {tokens} tokens (goal: {GOAL[name]}x)", times, "deepcanon")
         for row in numbers[name].values():
             row["tokens_per_second"] = round(1e3 * tokens / row["milliseconds"])
         print("  tokens per second:", {who: row["tokens_per_second"] for who, row in numbers[name].items()})

@@ -1,11 +1,11 @@
-"""An LSTM language model beside a plain torch.nn.LSTM loop: 2 layers of 256, windows of 64 tokens, one thread.
+"""An LSTM language model compared with a plain torch.nn.LSTM loop: 2 layers of 256, windows of 64 tokens, one thread.
 
     python benchmarks/lstm.py [--rounds 12] [--json results.json]
 
 A step takes a batch of windows out of the text, and is loss, gradient and Adam. The plain loop is what one writes with
 torch alone: a DataLoader of windows, ``nn.Embedding``, ``nn.LSTM``, ``nn.Linear``, cross entropy, Adam. Ours is the
-trainer's own step on the same data with a model of the same size, in single precision and in bfloat16. Asked: 1.0x the
-plain loop's tokens per second, and 1.5x in bfloat16. Then both make text, one token at a time.
+trainer's own step on the same data with a model of the same size, in single precision and in bfloat16. The goals are
+1.0x the plain loop's tokens per second, and 1.5x in bfloat16. Then both generate text, one token at a time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from deepcanon.models.recurrent.lstm import LSTM
 from deepcanon.train.trainer import Trainer
 
 VOCAB, EMBEDDING, UNITS, LAYERS = 95, 128, 256, 2
-ROWS, PLACES, WINDOWS = 32, 64, 512
+ROWS, LENGTH, WINDOWS = 32, 64, 512
 STEPS = 2
 TOKENS = 200
 
@@ -124,7 +124,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    x = torch.randint(VOCAB, (WINDOWS, PLACES + 1), generator=torch.Generator().manual_seed(0))
+    x = torch.randint(VOCAB, (WINDOWS, LENGTH + 1), generator=torch.Generator().manual_seed(0))
     candidates = {
         "deepcanon": our_steps(x, "fp32"),
         "deepcanon, bf16": our_steps(x, "bf16"),
@@ -133,14 +133,14 @@ def main() -> None:
     }
     times = interleaved(candidates, arguments.rounds, warm_up=1)
     per_step = {name: [seconds / STEPS for seconds in column] for name, column in times.items()}
-    title = f"a training step of {ROWS} x {PLACES} tokens, {LAYERS} layers of {UNITS}"
+    title = f"a training step of {ROWS} x {LENGTH} tokens, {LAYERS} layers of {UNITS}"
     numbers = {"train": table(title, per_step, "deepcanon")}
     for name, column in per_step.items():
-        print(f"  {name:32} {ROWS * PLACES / statistics.median(column):10,.0f} tokens per second")
-    for name, asked in (("deepcanon", 1.0), ("deepcanon, bf16", 1.5)):
+        print(f"  {name:32} {ROWS * LENGTH / statistics.median(column):10,.0f} tokens per second")
+    for name, goal in (("deepcanon", 1.0), ("deepcanon, bf16", 1.5)):
         pairs = zip(per_step["plain torch loop"], per_step[name], strict=True)
         ratio = statistics.median(plain / ours for plain, ours in pairs)
-        print(f"  {name}: {ratio:.2f}x the plain loop; asked was {asked}x")
+        print(f"  {name}: {ratio:.2f}x the plain loop; the goal is {goal}x")
     writing = interleaved({"deepcanon": our_text(), "plain torch loop": plain_text()}, arguments.rounds, warm_up=1)
     each = {name: [seconds / TOKENS for seconds in column] for name, column in writing.items()}
     numbers["generate"] = table("one generated token, batch of 1", each, "deepcanon")

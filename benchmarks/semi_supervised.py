@@ -1,8 +1,8 @@
-"""Few labels: methods that use unlabeled examples beside those that do not, over paired seeds.
+"""Semi-supervised methods compared with supervised baselines on few labels, over paired seeds.
 
     python benchmarks/semi_supervised.py --data moons:labels=6 --seeds 10
 
-Each seed decides which labels stay, where the network starts and the order of the examples, alike for all. The settings
+Each seed decides which labels stay, the initial weights and the order of the examples, alike for all. The settings
 were fixed on seeds from 100 on; the digits get fewer steps than they could use.
 """
 

@@ -1,11 +1,11 @@
-"""A trained model of tiny Shakespeare beside Markov chains: nats per character over the whole validation part.
+"""A language model of tiny Shakespeare compared with Markov chains: nats per character over the validation part.
 
     deepcanon train gpt --data shakespeare --batch-size 12 --steps 2000 --seed 0 --threads 1 --out RUN
     python benchmarks/shakespeare.py RUN [--json results.json]
 
-The model predicts every character of a window of 64 from those before it in the window. A chain of order k sees the k
+The model predicts every character of a window of 64 from those before it in the window. A chain of order k has the k
 characters before it, across windows, which favors it a little; it is smoothed by the chain of the order below after
-Witten and Bell, which has no setting to be chosen. Asked of GPT by these settings are at most 1.90 nats per character.
+Witten and Bell, which has no setting to be chosen. The goal for GPT so trained is at most 1.90 nats per character.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from deepcanon.train.evaluation import evaluate
 
 Codes = NDArray[np.int64]
 ORDERS = range(6)
-ASKED = 1.90
+GOAL = 1.90
 
 
 def chains(train: Codes, held_out: Codes, vocab: int) -> list[float]:
@@ -77,9 +77,7 @@ def main() -> None:
     }
     if arguments.run is not None:
         model = dc.load(arguments.run)
-        numbers[f"{model.name()} of {arguments.run} (asked: {ASKED:.2f})"] = evaluate(model, data.split("valid"))[
-            "loss"
-        ]
+        numbers[f"{model.name()} of {arguments.run} (goal: {GOAL:.2f})"] = evaluate(model, data.split("valid"))["loss"]
     print(f"nats per character over {len(valid) - 1:,} characters")
     for name, nats in numbers.items():
         print(f"  {name:50} {nats:.4f}   (perplexity {math.exp(nats):.2f})")

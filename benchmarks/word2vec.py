@@ -1,11 +1,11 @@
-"""word2vec beside gensim: the same text, windows, dimensions and noise, one worker, float32, one thread.
+"""word2vec compared with gensim: the same text, windows, dimensions and noise, one worker, float32, one thread.
 
     python benchmarks/word2vec.py [--data text:words] [--rounds 3] [--epochs 20] [--json results.json]
 
 Whole trainings are interleaved in one process; words per second count every word of the text, kept or skipped, as
-gensim does. Ours runs through the trainer as it comes. Beside the speed stands what the vectors are worth: the loss of
-negative sampling on text that neither has seen, by one and the same function for both, and how many of the ten nearest
-neighbors of the 200 most frequent words both have in common, beside two trainings of gensim from different seeds.
+gensim does. Ours runs through the trainer with its defaults. The quality of the vectors is reported, too: the
+negative-sampling loss on held-out text, by one and the same function for both, and how many of the ten nearest
+neighbors of the 200 most frequent words both have in common, next to two trainings of gensim from different seeds.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def theirs(data: Dataset[Sequences], sentences: list[list[str]], scheme: Scheme,
     peer.train(sentences, total_examples=len(sentences), epochs=epochs)
     model = Word2Vec(data.sizes["vocab"], LATENT, scheme=scheme, window=WINDOW, subsample=SUBSAMPLE)
     model.prepare([data.train])
-    places = [peer.wv.key_to_index.get(str(word), 0) for word in range(data.sizes["vocab"])]
-    model.vectors.data = torch.tensor(peer.wv.vectors[places])
-    model.contexts.data = torch.tensor(peer.syn1neg[places])
+    rows = [peer.wv.key_to_index.get(str(word), 0) for word in range(data.sizes["vocab"])]
+    model.vectors.data = torch.tensor(peer.wv.vectors[rows])
+    model.contexts.data = torch.tensor(peer.syn1neg[rows])
     model.vocabulary = data.vocabulary
     return model
 

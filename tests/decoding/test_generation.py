@@ -49,7 +49,7 @@ def test_the_distribution_is_the_closed_form(options: dict[str, float], wanted: 
     torch.testing.assert_close(found, torch.stack([wanted, wanted.flip(0)]))
 
 
-def test_tokens_that_are_equally_likely_are_kept_or_left_together_by_top_k_and_by_place_by_top_p() -> None:
+def test_tokens_that_are_equally_likely_are_kept_or_left_together_by_top_k_and_in_order_by_top_p() -> None:
     even = torch.zeros(1, 4)
     assert filtered(even, top_k=2).softmax(-1).tolist() == [[0.25, 0.25, 0.25, 0.25]]
     assert filtered(even, top_p=0.5).softmax(-1).tolist() == [[0.5, 0.5, 0.0, 0.0]]
@@ -123,8 +123,8 @@ def test_the_generator_alone_decides_and_what_comes_back_is_a_plain_tensor() -> 
         ({"temperature": -1.0}, "temperature must be 0"),
         ({"temperature": float("nan")}, "temperature must be 0"),
         ({"top_k": 0}, "top_k must be at least 1"),
-        ({"top_p": 0.0}, "top_p is a share"),
-        ({"top_p": 1.5}, "top_p is a share"),
+        ({"top_p": 0.0}, "top_p is a probability"),
+        ({"top_p": 1.5}, "top_p is a probability"),
         ({"steps": -1}, "steps must be at least 0"),
         ({"prompt": torch.zeros(1, 0, dtype=torch.long)}, "a prompt is a batch of rows"),
         ({"prompt": torch.zeros(3, dtype=torch.long)}, "a prompt is a batch of rows"),

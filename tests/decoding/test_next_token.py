@@ -12,8 +12,8 @@ def test_it_is_the_mean_over_all_tokens_but_the_first_of_each_row() -> None:
     nats = [-logits[i, t - 1].softmax(-1)[x[i, t]].log() for i in range(3) for t in range(1, int(lengths[i]))]
     assert len(nats) == 9
     torch.testing.assert_close(next_token_nll(logits, x, lengths), torch.stack(nats).mean())
-    behind = torch.arange(1, 6) >= lengths[:, None]
-    poisoned = logits.masked_fill(behind[..., None], torch.nan)
+    padding = torch.arange(1, 6) >= lengths[:, None]
+    poisoned = logits.masked_fill(padding[..., None], torch.nan)
     assert torch.equal(next_token_nll(poisoned, x, lengths), next_token_nll(logits, x, lengths))
     parts = [next_token_nll(logits[i : i + 1], x[i : i + 1], lengths[i : i + 1]) for i in range(3)]
     joined = (torch.stack(parts) * (lengths - 1)).sum() / 9

@@ -66,7 +66,7 @@ def test_both_generate_the_same_text() -> None:
 
 def test_weights_of_another_size_are_refused() -> None:
     weights = theirs().state_dict()
-    with pytest.raises(UsageError, match=r"also has blocks.2.attention_norm.weight and 11 others"):
+    with pytest.raises(UsageError, match=r"also has blocks.2.attention_norm.weight and 11 more"):
         load_gpt2(GPT(vocab=23, length=16, layers=2, heads=4, embedding=32), weights)
     with pytest.raises(UsageError, match=r"token_embedding.weight has the shape \(23, 32\) in the file and \(24, 32\)"):
         load_gpt2(GPT(vocab=24, length=16, layers=3, heads=4, embedding=32), weights)

@@ -66,7 +66,7 @@ def test_a_file_that_computes_something_else_is_not_written(tmp_path: Path, monk
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_onnx_cannot_say_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_what_onnx_cannot_represent_is_an_error_of_one_sentence(tmp_path: Path) -> None:
     class Branches(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return x if x.sum() > 0 else -x

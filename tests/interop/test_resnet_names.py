@@ -27,5 +27,5 @@ def test_hugging_faces_names(theirs: str, ours: str) -> None:
 
 
 def test_a_name_of_another_net_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"'conv1.weight' is no weight of a Hugging Face ResNet"):
+    with pytest.raises(UsageError, match=r"'conv1.weight' is not a weight of a Hugging Face ResNet"):
         from_hugging_face({"conv1.weight": torch.zeros(1)})

@@ -58,14 +58,14 @@ PUBLISHED = {
 
 
 def test_the_names_of_published_files_mean_the_same() -> None:
-    memory = hugging_face().state_dict()
+    modules = hugging_face().state_dict()
     file = {}
-    for name, tensor in memory.items():
+    for name, tensor in modules.items():
         for old, new in PUBLISHED.items():
             name = re.sub(old, new, name)
         file[name] = tensor
     assert "vit.encoder.layer.1.attention.attention.key.weight" in file
-    one, other = renamed(memory), renamed(dict(reversed(file.items())))
+    one, other = renamed(modules), renamed(dict(reversed(file.items())))
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
 
@@ -129,7 +129,7 @@ def test_weights_by_the_names_of_timm_mean_what_they_mean_there() -> None:
 
 def test_weights_of_another_model_are_refused() -> None:
     weights = {name: torch.zeros(shape) for name, shape in timm_shapes(16, 2, 6, 4, 3, 5).items()}
-    with pytest.raises(UsageError, match=r"no ViT of this size: it also has blocks.0.ls1.gamma"):
+    with pytest.raises(UsageError, match=r"not a ViT of this size: it also has blocks.0.ls1.gamma"):
         load_vit(ours(), {**weights, "blocks.0.ls1.gamma": torch.zeros(16)})
-    with pytest.raises(UsageError, match=r"positions has the shape \(1, 5, 16\) in the file and \(1, 7, 16\)"):
+    with pytest.raises(UsageError, match=r"position_embedding has the shape \(1, 5, 16\) in the file and \(1, 7, 16\)"):
         load_vit(ours(), {**weights, "pos_embed": torch.zeros(1, 5, 16)})

@@ -20,7 +20,7 @@ def test_all_tensors_come_back_bit_for_bit(tmp_path: Path) -> None:
     spec = {"model": "net", "arguments": {"hidden": [4]}}
     export_weights(module, path, spec)
     with safe_open(str(path), framework="pt") as file:
-        again = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (the file is no dict)
+        again = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (the file is not a dict)
         assert json.loads(file.metadata()["deepcanon"]) == spec
     state = module.state_dict()
     assert again.keys() == state.keys()

@@ -10,7 +10,7 @@ from deepcanon.core import Batch, UsageError
 from deepcanon.laws import attention as laws
 from deepcanon.laws import report
 from deepcanon.laws.outcome import Law
-from deepcanon.models.attention.gpt import GPT, Reading
+from deepcanon.models.attention.gpt import GPT, DecodingState
 from deepcanon.nn.attention import MultiHeadAttention, causal_mask
 
 BATCH = Batch(torch.randn(4, 6, 8, generator=torch.Generator().manual_seed(0)))
@@ -37,16 +37,19 @@ def test_a_gpt_keeps_those_of_models() -> None:
     torch.manual_seed(0)
     found = laws.check_attention(*GPT.example())
     assert all(finding.holds for finding in found), report(found)
-    assert [finding.law for finding in found] == ["weights are shares", "reading on is reading at once"]
+    assert [finding.law for finding in found] == [
+        "weights are probabilities",
+        "cached decoding is the full forward pass",
+    ]
 
 
 def test_torchs_layer_keeps_all_laws_but_two() -> None:
     torch.manual_seed(0)
     layer = nn.MultiheadAttention(8, 2, batch_first=True)
-    # at rest it spreads a NaN behind a mask, and gives NaN to a query that sees nothing
+    # in eval mode it spreads a NaN from a masked position, and gives NaN to a query with all keys masked
     assert failed(layer) == {
-        name(laws.hidden_places_change_nothing),
-        name(laws.a_query_that_sees_nothing_gets_nothing),
+        name(laws.masked_positions_change_nothing),
+        name(laws.a_fully_masked_query_gets_nothing),
     }
 
 
@@ -85,7 +88,7 @@ class TrueIsHidden(Layer):
 
 
 class LargeNumber(Layer):
-    """Minus a billion in place of minus infinity: a row without keys looks at all of them."""
+    """Minus a billion in place of minus infinity: a row without keys attends to all of them."""
 
     def scores(self, q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
         return (q @ k.mT / 8**0.5).masked_fill(~mask, -1e9)
@@ -114,7 +117,7 @@ class ValuesUncleaned(Layer):
 
 
 class TopLeft(MultiHeadAttention):
-    """The causal mask aligned with the first key, as torch has it: one query sees the first key only."""
+    """The causal mask aligned with the first key, as torch has it: one query attends to the first key only."""
 
     def forward(  # type: ignore[override]
         self, query: Tensor, key: Any, value: Any, mask: Any = None, *, causal: bool = False
@@ -127,16 +130,16 @@ class TopLeft(MultiHeadAttention):
 @pytest.mark.parametrize(
     ("mutant", "caught"),
     [
-        (MaskIsMultiplied(), laws.a_query_sees_what_its_mask_allows),
-        (MaskedScoresAreZero(), laws.a_query_sees_what_its_mask_allows),
-        (MaskedScoresAreZero(), laws.weights_are_shares),
-        (TrueIsHidden(), laws.a_query_sees_what_its_mask_allows),
-        (LargeNumber(), laws.a_query_that_sees_nothing_gets_nothing),
-        (BlindRowsAreNaN(), laws.a_query_that_sees_nothing_gets_nothing),
-        (SharesOfQueries(), laws.weights_are_shares),
+        (MaskIsMultiplied(), laws.a_query_attends_to_what_its_mask_allows),
+        (MaskedScoresAreZero(), laws.a_query_attends_to_what_its_mask_allows),
+        (MaskedScoresAreZero(), laws.weights_are_probabilities),
+        (TrueIsHidden(), laws.a_query_attends_to_what_its_mask_allows),
+        (LargeNumber(), laws.a_fully_masked_query_gets_nothing),
+        (BlindRowsAreNaN(), laws.a_fully_masked_query_gets_nothing),
+        (SharesOfQueries(), laws.weights_are_probabilities),
         (KnowsPlaces(), laws.order_of_keys_does_not_matter),
-        (ValuesUncleaned(), laws.hidden_places_change_nothing),
-        (TopLeft(8, heads=2), laws.one_query_sees_all_that_was_read),
+        (ValuesUncleaned(), laws.masked_positions_change_nothing),
+        (TopLeft(8, heads=2), laws.the_last_query_attends_to_all_keys),
     ],
     ids=lambda thing: type(thing).__name__ if isinstance(thing, nn.Module) else name(thing),
 )
@@ -155,7 +158,7 @@ class ForgetsWhereItIs(GPT):
 class KeepsPositions(GPT):
     """When the window is full the oldest keys are dropped, but those that stay keep the positions they had."""
 
-    def read(self, tokens: Tensor, state: Reading | None) -> tuple[Tensor, Reading]:
+    def read(self, tokens: Tensor, state: DecodingState | None) -> tuple[Tensor, DecodingState]:
         if state is not None and state.tokens.shape[1] + tokens.shape[1] > self.length:
             kept = self.length - tokens.shape[1]
             state.tokens = state.tokens[:, -kept:]
@@ -180,11 +183,11 @@ def test_faulty_models_are_caught() -> None:
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(0.3 * torch.randn_like(parameter))
-        assert failed(model, batch) == {name(laws.reading_on_is_reading_at_once)}, mutant
-    assert failed(*LooksAhead.example()) == {name(laws.weights_are_shares)}
+        assert failed(model, batch) == {name(laws.cached_decoding_is_the_full_forward_pass)}, mutant
+    assert failed(*LooksAhead.example()) == {name(laws.weights_are_probabilities)}
 
 
-def test_what_is_no_attention_is_refused() -> None:
+def test_what_is_not_attention_is_refused() -> None:
     with pytest.raises(UsageError, match="Linear is neither"):
         laws.check_attention(nn.Linear(2, 2), BATCH)
     found = laws.check_attention(Layer(), Batch(torch.zeros(3, 8)))

@@ -142,7 +142,7 @@ class Centered(Layer):
 
 
 class Masked(Layer):
-    """Every node sees every other, those that are no neighbors with weight 0."""
+    """Every node aggregates every other, those that are not neighbors with weight 0."""
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         h: Tensor = self.linear(x)
@@ -166,7 +166,7 @@ def test_graphs_that_mix_are_caught() -> None:
 
 
 class Counts(Layer):
-    """How often it was asked goes into the answer."""
+    """The number of calls goes into the output."""
 
     calls = 0
 
@@ -180,7 +180,7 @@ class NoisyLayer(Layer):
         return nn.functional.dropout(super().forward(x, edge_index), 0.5, training=True)
 
 
-def test_memory_and_chance_are_caught() -> None:
+def test_memory_and_randomness_are_caught() -> None:
     assert fails(laws.same_input_same_output, Counts())
     assert fails(laws.same_input_same_output, NoisyLayer())
 
@@ -219,11 +219,11 @@ def test_wrong_gradients_are_caught() -> None:
 def test_the_kind_needs_a_graph() -> None:
     with pytest.raises(UsageError, match="checked on a graph"):
         laws.check_graph(Layer(), Batch(torch.zeros(1, 2)))
-    with pytest.raises(UsageError, match="how many features Identity takes is not said"):
+    with pytest.raises(UsageError, match="the number of features of Identity is not given"):
         check(nn.Identity(), "graph")
 
 
-def test_what_is_no_graph_layer_is_told_so_once() -> None:
+def test_what_is_not_a_graph_layer_is_refused_once() -> None:
     with pytest.raises(UsageError, match=r"Linear cannot be called as a graph layer f\(x, edge_index\)"):
         check(nn.Linear(3, 2), "graph")
 

@@ -16,10 +16,10 @@ from deepcanon.core.toy import Toy
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.laws.method import (
     check_method,
-    null_setting_answers_as_the_plain_model,
-    null_setting_learns_as_the_plain_model,
+    null_setting_is_declared,
+    null_setting_predicts_as_the_plain_model,
+    null_setting_trains_as_the_plain_model,
     only_declared_parameters_change,
-    says_when_it_does_nothing,
 )
 from deepcanon.laws.outcome import Finding, Law
 from deepcanon.methods.fixmatch import FixMatch
@@ -51,9 +51,9 @@ class NamesNoArgument(PiModel):
 
 
 def test_a_method_without_a_null_setting_is_named() -> None:
-    assert not verdict(says_when_it_does_nothing, ForgetsItsNull).holds
-    found = verdict(says_when_it_does_nothing, NamesNoArgument)
-    assert (found.holds, found.detail) == (False, "null names strenght, which is no argument")
+    assert not verdict(null_setting_is_declared, ForgetsItsNull).holds
+    found = verdict(null_setting_is_declared, NamesNoArgument)
+    assert (found.holds, found.detail) == (False, "null names strenght, which is not an argument")
 
 
 class AddsAnIdleTerm(PiModel):
@@ -121,13 +121,13 @@ class Promises(PiModel):
     ],
 )
 def test_a_null_setting_that_does_something_is_named(mutant: type[Model[Any]], words: str) -> None:
-    found = verdict(null_setting_answers_as_the_plain_model, mutant)
+    found = verdict(null_setting_predicts_as_the_plain_model, mutant)
     assert words in found.detail
     assert not found.holds
 
 
 class DecaysTheWeights(PiModel):
-    """Its loss is the plain model's, but behind every step the weights shrink."""
+    """Its loss is the plain model's, but after every step the weights shrink."""
 
     def turns(self) -> Sequence[Turn[SemiBatch]]:
         (turn,) = super().turns()
@@ -155,12 +155,12 @@ class PreparesBadly(PiModel):
 
 def test_a_null_setting_that_learns_otherwise_is_named() -> None:
     for mutant in (DecaysTheWeights, LearnsTwice):
-        found = verdict(null_setting_learns_as_the_plain_model, mutant)
+        found = verdict(null_setting_trains_as_the_plain_model, mutant)
         assert "first.weight ends otherwise" in found.detail
         assert not found.holds
-        assert verdict(null_setting_answers_as_the_plain_model, mutant).holds
-    assert "other random numbers" in verdict(null_setting_learns_as_the_plain_model, PreparesBadly).detail
-    assert null_setting_learns_as_the_plain_model(*LoRA.example()) is None
+        assert verdict(null_setting_predicts_as_the_plain_model, mutant).holds
+    assert "other random numbers" in verdict(null_setting_trains_as_the_plain_model, PreparesBadly).detail
+    assert null_setting_trains_as_the_plain_model(*LoRA.example()) is None
 
 
 class TouchesTheBase(LoRA[Labeled]):
@@ -196,8 +196,8 @@ class Bare(Model[Labeled]):
         return self.inner.loss(batch)
 
 
-def test_what_is_no_method_is_refused() -> None:
+def test_what_is_not_a_method_is_refused() -> None:
     with pytest.raises(UsageError, match="a method wraps one model; Bare has 0 among its arguments"):
         check_method(*Bare.example())
-    with pytest.raises(UsageError, match="and Linear is none"):
+    with pytest.raises(UsageError, match="Linear is not"):
         check_method(nn.Linear(2, 2), Toy.example()[1])

@@ -16,29 +16,29 @@ from deepcanon.models.recurrent.lstm import LSTM
 from deepcanon.models.recurrent.lstm_predictor import LSTMPredictor
 
 
-def values(rows: int = 6, places: int = 5, features: int = 3) -> Tensor:
-    return torch.randn(rows, places, features, generator=Generator().manual_seed(0))
+def values(rows: int = 6, length: int = 5, features: int = 3) -> Tensor:
+    return torch.randn(rows, length, features, generator=Generator().manual_seed(0))
 
 
 class Labels(LSTMPredictor):
-    """An answer at every place."""
+    """A class at every position."""
 
     @classmethod
     def example(cls) -> Any:
         x = values()
         lengths = torch.tensor([5, 3, 2, 5, 4, 1])
         y = (x[..., 0].cumsum(1) > 0).long()
-        return cls(features=3, classes=2, every_place=True, units=4), LabeledSequences(x, y, lengths)
+        return cls(features=3, classes=2, every_position=True, units=4), LabeledSequences(x, y, lengths)
 
 
 class Levels(LSTMPredictor):
-    """Real targets at every place, of tokens."""
+    """Real targets at every position, of tokens."""
 
     @classmethod
     def example(cls) -> Any:
         x = torch.randint(4, (6, 5), generator=Generator().manual_seed(0))
         y = x.cumsum(1).unsqueeze(2).float()
-        model = cls(vocab=4, targets=1, every_place=True, embedding=3, units=4)
+        model = cls(vocab=4, targets=1, every_position=True, embedding=3, units=4)
         return model, LabeledSequences(x, y, torch.tensor([5, 3, 2, 5, 4, 1]))
 
 
@@ -109,25 +109,25 @@ class MultipliesByZero(Labels):
         return super().forward(x, lengths) + 0 * x.sum((1, 2), keepdim=True)
 
 
-def test_what_sees_the_future_is_caught() -> None:
+def test_what_depends_on_the_future_is_caught() -> None:
     for mutant in (both_ways, LooksAhead, MultipliesByZero):
-        assert fails(laws.the_future_is_not_seen, mutant), mutant
+        assert fails(laws.outputs_are_causal, mutant), mutant
 
 
 class LateByOne(LSTM):
-    """Says at each place what it knew before the place."""
+    """The output at each position is that before the position."""
 
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
         logits, state = super().read(tokens, state)
         return torch.cat([torch.zeros_like(logits[:, :1]), logits[:, :-1]], 1), state
 
 
-def test_a_place_that_is_not_read_is_caught() -> None:
-    assert fails(laws.each_place_is_read, LateByOne)
+def test_a_position_that_is_not_read_is_caught() -> None:
+    assert fails(laws.each_position_is_read, LateByOne)
 
 
 class LeavesThePadding(LSTMPredictor):
-    """Takes the last place in place of the last that counts."""
+    """Takes the last position in place of the last that counts."""
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         return super().forward(x)
@@ -141,7 +141,7 @@ class LearnsFromThePadding(Labels):
 
 
 class CountsThePadding(LSTM):
-    """The mean is over all places, padding included."""
+    """The mean is over all positions, padding included."""
 
     def loss(self, batch: Sequences) -> Terms:
         x = without_padding(batch.x, batch.lengths)
@@ -150,7 +150,7 @@ class CountsThePadding(LSTM):
 
 
 class DividesByThePadding(LSTM):
-    """Padding counts nothing, but its places are counted."""
+    """Padding adds nothing to the sum, but its positions are counted."""
 
     def loss(self, batch: Sequences) -> Terms:
         return {"nll": next_token_nats(self(batch.x[:, :-1]), batch.x, batch.lengths).mean()}
@@ -158,7 +158,7 @@ class DividesByThePadding(LSTM):
 
 def test_padding_that_is_seen_is_caught() -> None:
     for mutant in (LeavesThePadding, LearnsFromThePadding):
-        assert fails(laws.padding_is_not_seen, mutant), mutant
+        assert fails(laws.padding_values_change_nothing, mutant), mutant
     for counting in (LeavesThePadding, CountsThePadding, DividesByThePadding):
         assert fails(laws.more_padding_changes_nothing, counting), counting
 
@@ -180,8 +180,8 @@ class CarriesTheStateOn(nn.LSTM):
         return super().forward(x, tuple(part.roll(1, 1) for part in state))
 
 
-class RowsAndPlacesSwapped(nn.Module):
-    """Reads down the rows: the layers take places first, and nobody told them."""
+class RowsAndPositionsSwapped(nn.Module):
+    """Reads down the rows: the layers take positions first, and the input is not transposed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -197,7 +197,7 @@ class RowsAndPlacesSwapped(nn.Module):
 
 
 def test_sequences_that_mix_are_caught() -> None:
-    for mutant in (CentersTheBatch, CarriesTheStateOn, RowsAndPlacesSwapped, LeavesThePadding):
+    for mutant in (CentersTheBatch, CarriesTheStateOn, RowsAndPositionsSwapped, LeavesThePadding):
         assert fails(laws.sequences_do_not_mix, mutant), mutant
 
 
@@ -238,7 +238,7 @@ class ForgetsTheLengths(LSTM):
 
 def test_a_loss_that_is_not_in_nats_per_token_is_caught() -> None:
     for mutant in (InBits, CountsTheFirst, MeanOfMeans, ForgetsTheLengths):
-        assert fails(laws.loss_is_nats_per_token, mutant), mutant
+        assert fails(laws.loss_is_nll_per_token, mutant), mutant
 
 
 class NotNormalized(LSTM):
@@ -281,9 +281,9 @@ class NeverTheLikeliest(LSTM):
 
 def test_generation_by_other_probabilities_is_caught() -> None:
     for mutant in (LosesItsState, AlwaysWarm):
-        assert fails(laws.generated_tokens_follow_the_probabilities, mutant), mutant
+        assert fails(laws.generated_tokens_follow_the_distribution, mutant), mutant
     for other in (LosesItsState, NeverTheLikeliest):
-        assert fails(laws.generation_is_what_is_predicted, other), other
+        assert fails(laws.greedy_decoding_takes_the_likeliest_token, other), other
 
 
 @pytest.mark.parametrize("batch", [Batch(torch.zeros(4, 3)), Batch(torch.zeros(4, 3, 2, dtype=torch.long))])

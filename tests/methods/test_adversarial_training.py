@@ -136,9 +136,9 @@ def test_wrong_arguments_are_refused() -> None:
     for arguments, words in wrong:
         with pytest.raises(UsageError, match=words):
             AdversarialTraining(ToyClassifier(2, 2), **arguments)
-    with pytest.raises(UsageError, match="wraps a model that answers; Toy has no predict"):
+    with pytest.raises(UsageError, match="wraps a model with predict; Toy has no predict"):
         AdversarialTraining(Toy(2))
     method = AdversarialTraining(ToyClassifier(2, 2))
-    with pytest.raises(UsageError, match="only real numbers can be changed a little"):
+    with pytest.raises(UsageError, match="only real inputs can be perturbed"):
         method.attacked(Labeled(torch.zeros(3, 2, dtype=torch.long), torch.zeros(3, dtype=torch.long)))
     assert math.isfinite(method.loss(ToyClassifier.example()[1])["adversarial"].item())

@@ -1,4 +1,4 @@
-"""A model learns from images that were moved, answers on images as they are, and so bears images that are turned."""
+"""A model learns from augmented images, predicts on images as they are, and so is robust to rotated ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def classifier() -> MLP:
 
 
 def test_the_expected_loss_is_the_mean_over_what_may_happen() -> None:
-    """A mirror is the only motion: the loss is p times that of the mirrored images and 1 - p times that of the rest."""
+    """A flip is the only augmentation: the loss is p times that of flipped images and 1 - p times that of others."""
     model, few = classifier(), images()
     plain, mirrored = (model.loss(Labeled(x, few.y))["nll"].item() for x in (few.x, few.x.flip(3)))
     always: Augmentation[Any] = Augmentation(model, **{**STILL, "flip": 1.0})
@@ -45,7 +45,7 @@ def test_the_expected_loss_is_the_mean_over_what_may_happen() -> None:
         assert sometimes.loss(many)["nll"].item() == pytest.approx(0.7 * plain + 0.3 * mirrored, abs=0.005)
 
 
-def test_a_trained_model_answers_on_images_as_they_are() -> None:
+def test_a_trained_model_predicts_on_images_as_they_are() -> None:
     method: Augmentation[Any]
     method, batch = Augmentation.example()
     assert not torch.equal(method.loss(batch)["nll"], method.loss(batch)["nll"])
@@ -85,9 +85,9 @@ def test_the_gallery_shows_images_and_their_motions_and_what_the_wrapped_model_s
     method: Augmentation[Any]
     method, batch = Augmentation.example()
     shown = method.gallery(batch.x, generator=Generator().manual_seed(0))
-    assert list(shown) == ["data", "moved", "again", "once more"]
+    assert list(shown) == ["data", "augmented", "again", "once more"]
     assert torch.equal(shown["data"], batch.x)
-    assert not torch.equal(shown["moved"], shown["again"])
+    assert not torch.equal(shown["augmented"], shown["again"])
     assert torch.equal(shown["again"], method.gallery(batch.x, generator=Generator().manual_seed(0))["again"])
 
     class Darkens(ToyClassifier):
@@ -98,9 +98,9 @@ def test_the_gallery_shows_images_and_their_motions_and_what_the_wrapped_model_s
     assert torch.equal(both.gallery(batch.x)["dark"], batch.x / 2)
 
 
-def test_what_cannot_be_moved_is_refused_before_the_training_begins() -> None:
+def test_what_cannot_be_augmented_is_refused_before_the_training_begins() -> None:
     method: Augmentation[Any] = Augmentation(MLP(features=2, classes=2))
-    with pytest.raises(UsageError, match=r"augmentation moves images, .* an example here is \(2,\) of float32"):
+    with pytest.raises(UsageError, match=r"augmentation transforms images, .* an example here is \(2,\) of float32"):
         dc.fit(method, dc.load_data("moons"), steps=1, quiet=True)
     with pytest.raises(UsageError, match="flip goes from 0 to 1"):
         Augmentation(MLP(features=2, classes=2), flip=1.5)

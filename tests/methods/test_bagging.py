@@ -1,4 +1,4 @@
-"""Bagging answers by the mean of its members; each learns alone from a bootstrap sample that never changes."""
+"""Bagging predicts by the mean of its members; each learns alone from a bootstrap sample that never changes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def test_a_bootstrap_sample_is_poisson_and_independent_of_the_others() -> None:
     for each in counts:
         seen = torch.bincount(each, minlength=6)[:6].numpy()
         cells = np.append(seen, 20_000 - seen.sum())
-        chances = np.append(stats.poisson.pmf(np.arange(6), 1), stats.poisson.sf(5, 1))
-        assert stats.chisquare(cells, 20_000 * chances).pvalue > 1e-3
+        probabilities = np.append(stats.poisson.pmf(np.arange(6), 1), stats.poisson.sf(5, 1))
+        assert stats.chisquare(cells, 20_000 * probabilities).pvalue > 1e-3
     correlation = np.corrcoef(counts.numpy())
     assert np.abs(correlation - np.eye(3)).max() < 0.03
 
@@ -42,7 +42,7 @@ def test_a_sample_depends_on_the_example_alone() -> None:
     assert not torch.equal(occurrences(x.flip(1), 1), occurrences(x, 1))
 
 
-def test_each_member_learns_as_it_would_by_itself_from_its_sample() -> None:
+def test_each_member_learns_as_it_would_alone_from_its_sample() -> None:
     """Full batches, so that the sample as a data set of its own gives the same steps."""
     torch.manual_seed(0)
     method = Bagging(MLP(features=3, targets=1, hidden=(8,)), members=3)
@@ -62,7 +62,7 @@ def test_each_member_learns_as_it_would_by_itself_from_its_sample() -> None:
             torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5)
 
 
-def test_the_answer_is_the_mean_of_the_members() -> None:
+def test_the_prediction_is_the_mean_of_the_members() -> None:
     torch.manual_seed(0)
     method = Bagging(MLP(features=3, classes=4), members=3).eval()
     x = examples(6)
@@ -80,7 +80,7 @@ def test_the_answer_is_the_mean_of_the_members() -> None:
 
 
 def test_the_variance_of_the_mean_of_trained_members_is_the_formula() -> None:
-    """Members that learn the mean of numbers with variance 1: a half of what their answers vary by, they share.
+    """Members that learn the mean of numbers with variance 1: a half of what their predictions vary by, they share.
 
     The mean over a bootstrap sample of T from N examples varies by 1/N + (1 - 1/N) / T, of which 1/N is what two
     members have in common; T is a Poisson number of mean N.
@@ -90,22 +90,22 @@ def test_the_variance_of_the_mean_of_trained_members_is_the_formula() -> None:
     method = Bagging(MLP(features=1, targets=targets, hidden=()), members=members)
     drawn = []
     for _ in range(sets):
-        x = 1e-6 * torch.randn(examples, 1, generator=random)  # tells the examples apart, but nothing about the numbers
+        x = 1e-6 * torch.randn(examples, 1, generator=random)  # makes examples differ, but says nothing of the numbers
         data = dc.from_tensors(x, torch.randn(examples, targets, generator=random))
         dc.fit(method, data, steps=1, batch_size=examples, quiet=True, optimizer="sgd", lr=0.5)  # to the very minimum
-        drawn.append(method.answers(torch.zeros(1, 1))[:, 0].numpy())
-    answers = np.concatenate(drawn, axis=1)  # (members, sets x targets)
+        drawn.append(method.predictions(torch.zeros(1, 1))[:, 0].numpy())
+    predictions = np.concatenate(drawn, axis=1)  # (members, sets x targets)
     sizes = np.arange(1, 100)
-    chances = stats.poisson.pmf(sizes, examples)
-    variance = 1 / examples + (1 - 1 / examples) * float(chances @ (1 / sizes))
+    probabilities = stats.poisson.pmf(sizes, examples)
+    variance = 1 / examples + (1 - 1 / examples) * float(probabilities @ (1 / sizes))
     rho = 1 / examples / variance
     assert rho == pytest.approx(0.5, abs=0.03)
-    error = np.sqrt(2 / answers.shape[1])
-    correlations = np.asarray(np.corrcoef(answers))[np.triu_indices(members, 1)]
+    error = np.sqrt(2 / predictions.shape[1])
+    correlations = np.asarray(np.corrcoef(predictions))[np.triu_indices(members, 1)]
     assert float(correlations.mean()) == pytest.approx(rho, abs=3 * error)
     for size in range(1, members + 1):
         wanted = rho * variance + (1 - rho) * variance / size
-        assert float(answers[:size].mean(0).var()) == pytest.approx(wanted, rel=3 * error)
+        assert float(predictions[:size].mean(0).var()) == pytest.approx(wanted, rel=3 * error)
 
 
 def test_one_member_on_all_data_is_the_plain_model_bit_for_bit() -> None:
@@ -131,7 +131,7 @@ def test_a_batch_without_any_example_of_the_sample_teaches_nothing() -> None:
     assert all(not parameter.grad.any() for parameter in method.parameters())  # type: ignore[union-attr]
 
 
-def test_members_begin_apart_and_the_mean_beats_the_typical_member() -> None:
+def test_members_are_initialized_apart_and_the_mean_beats_the_typical_member() -> None:
     torch.manual_seed(0)
     data = dc.load_data("digits")
     method = Bagging(MLP(features=64, classes=10, hidden=(32,)), members=5)
@@ -149,9 +149,9 @@ def test_the_turns_say_whose_they_are() -> None:
 def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(UsageError, match="members must be at least 1"):
         Bagging(MLP(features=2, classes=2), members=0)
-    with pytest.raises(UsageError, match="averages answers; Toy has no predict"):
+    with pytest.raises(UsageError, match="averages predictions; Toy has no predict"):
         Bagging(Toy(2))
     model, batch = GCN.example()
     assert isinstance(batch, GraphBatch)
-    with pytest.raises(UsageError, match="a bootstrap sample is one of labeled examples"):
+    with pytest.raises(UsageError, match="a bootstrap sample needs labeled examples"):
         Bagging(model).train().training_loss(batch)  # type: ignore[arg-type]

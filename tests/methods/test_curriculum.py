@@ -19,7 +19,7 @@ from deepcanon.models.feedforward.mlp import MLP
 
 
 class Seeing(ToyClassifier):
-    """Remembers the examples that its loss was asked about."""
+    """Remembers the examples that its loss was computed on."""
 
     seen: Tensor
 
@@ -63,7 +63,7 @@ def test_examples_that_are_equally_hard_are_seen_together() -> None:
     assert len(model.seen) == 20
 
 
-def test_surprise_orders_as_the_losses_of_the_single_examples_do() -> None:
+def test_loss_orders_as_the_losses_of_the_single_examples_do() -> None:
     torch.manual_seed(0)
     for model in (MLP(features=3, classes=4), MLP(features=3, targets=2)):
         y = torch.arange(12) % 4 if model.classes else torch.randn(12, 2)
@@ -72,7 +72,7 @@ def test_surprise_orders_as_the_losses_of_the_single_examples_do() -> None:
             alone = [sum(model.loss(batch.select(torch.tensor([i]))).values()) for i in range(12)]
         hardness = Curriculum(model).hardness(batch)
         assert hardness.argsort().tolist() == torch.tensor(alone).argsort().tolist()
-    assert Curriculum(model, difficulty="size").hardness(batch).tolist() == batch.x.norm(dim=1).tolist()
+    assert Curriculum(model, difficulty="norm").hardness(batch).tolist() == batch.x.norm(dim=1).tolist()
 
 
 @pytest.mark.parametrize("difficulty", ["uniform", "equal"])
@@ -108,12 +108,12 @@ def test_wrong_arguments_are_refused() -> None:
     wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({"begin": 0.0}, "begin is a share, above 0"),
         ({"until": 1.5}, "until is a share, above 0 and at most 1"),
-        ({"difficulty": "length"}, "difficulty must be one of surprise, size, uniform"),
+        ({"difficulty": "length"}, "difficulty must be one of loss, norm, uniform"),
     )
     for arguments, words in wrong:
         with pytest.raises(UsageError, match=words):
             Curriculum(ToyClassifier(2, 2), **arguments)
     with pytest.raises(UsageError, match="Toy has no predict"):
         Curriculum(Toy(2))
-    kind: Literal["size"] = "size"
+    kind: Literal["norm"] = "norm"
     assert Curriculum(Toy(2), difficulty=kind).share() == pytest.approx(0.3)

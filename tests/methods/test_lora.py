@@ -205,7 +205,7 @@ def test_a_layer_that_is_not_there_gets_the_list_of_those_that_are() -> None:
         LoRA(Hopfield.example()[0])
 
 
-def test_the_model_inside_knows_the_tokens_of_the_data(tmp_path: Path) -> None:
+def test_the_wrapped_model_has_the_vocabulary_of_the_data(tmp_path: Path) -> None:
     story = Sequences(torch.randint(3, (4, 6)), torch.full((4,), 6))
     data: Dataset[Any] = Dataset(name="story", kind="text", train=story, sizes={"vocab": 3}, vocabulary=("a", "b", "c"))
     method: Any = LoRA(LSTM(vocab=3, embedding=4, units=5))

@@ -39,10 +39,10 @@ def enumerated(model: MLP, rate: float) -> tuple[np.ndarray, np.ndarray]:
     hidden = np.maximum(X.numpy() @ w1.T + b1, 0)
     mean, square = np.zeros((5, 3)), np.zeros((5, 3))
     for mask in itertools.product((0.0, 1.0), repeat=4):
-        chance = math.prod(1 - rate if kept else rate for kept in mask)
+        probability = math.prod(1 - rate if kept else rate for kept in mask)
         shares = softmax(hidden * np.array(mask) / (1 - rate) @ w2.T + b2, axis=1)
-        mean += chance * shares
-        square += chance * shares**2
+        mean += probability * shares
+        square += probability * shares**2
     return mean, np.sqrt(square - mean**2)
 
 
@@ -56,7 +56,7 @@ def test_the_mean_is_the_average_over_all_masks(own: bool) -> None:
     assert std.max() > 0.1
     gap = np.abs(method.predict(X, how="mean").numpy() - mean)
     assert (gap <= 4 * std / math.sqrt(samples) + 1e-12).all()
-    np.testing.assert_allclose(method.spread(X), std, rtol=0.15, atol=2e-3)
+    np.testing.assert_allclose(method.std(X), std, rtol=0.15, atol=2e-3)
     assert torch.equal(method.predict(X), method.predict(X, how="mean").argmax(-1))
 
 
@@ -67,8 +67,8 @@ def test_scaled_weights_are_the_geometric_mean_of_one_softmax_layer() -> None:
     hidden = np.abs(np.random.default_rng(0).normal(size=4))
     log = np.zeros(3)
     for mask in itertools.product((0.0, 1.0), repeat=4):
-        chance = math.prod(1 - rate if kept else rate for kept in mask)
-        log += chance * np.log(softmax(weight @ (hidden * np.array(mask)) + bias))
+        probability = math.prod(1 - rate if kept else rate for kept in mask)
+        log += probability * np.log(softmax(weight @ (hidden * np.array(mask)) + bias))
     layer = nn.Sequential(nn.Dropout(rate), nn.Linear(4, 3)).double().eval()
     with torch.no_grad():  # torch's dropout is the inverted one, so its whole network has weights scaled by the rest
         layer[1].weight.copy_(torch.tensor((1 - rate) * weight))  # type: ignore[operator]
@@ -79,18 +79,18 @@ def test_scaled_weights_are_the_geometric_mean_of_one_softmax_layer() -> None:
 
 def test_one_mask_holds_for_all_examples_and_all_calls() -> None:
     method = MCDropout(net(hidden=(16, 16)), dropout=0.5, samples=20)
-    assert torch.equal(method.answers(X), method.answers(X))
-    torch.testing.assert_close(method.answers(X[2:3]), method.answers(X)[:, 2:3], rtol=1e-12, atol=0)
-    assert method.spread(X).min() > 0
-    assert method.answers(X).unique(dim=0).shape[0] == 20
+    assert torch.equal(method.predictions(X), method.predictions(X))
+    torch.testing.assert_close(method.predictions(X[2:3]), method.predictions(X)[:, 2:3], rtol=1e-12, atol=0)
+    assert method.std(X).min() > 0
+    assert method.predictions(X).unique(dim=0).shape[0] == 20
 
 
-def test_of_regression_the_answer_is_the_mean_and_draws_spread_around_it() -> None:
+def test_of_regression_the_prediction_is_the_mean_and_samples_vary_around_it() -> None:
     method = MCDropout(net(classes=None), dropout=0.3, samples=50)
-    torch.testing.assert_close(method.predict(X), method.answers(X).mean(0))
+    torch.testing.assert_close(method.predict(X), method.predictions(X).mean(0))
     many = X[:1].expand(20_000, 2)
     drawn = method.predict(many, how="sample", generator=torch.Generator().manual_seed(0))
-    variance = 1 + method.spread(X[:1]).square()  # unit variance around each network's mean
+    variance = 1 + method.std(X[:1]).square()  # unit variance around each network's mean
     torch.testing.assert_close(drawn.var(0), variance[0], rtol=0.05, atol=0)
     batch = Labeled(X, torch.zeros(5, 2, dtype=torch.float64))
     expected = method.predict(X).square().sum(-1).mean()
@@ -109,7 +109,7 @@ def test_channels_are_dropped_whole_where_the_layer_does_so() -> None:
             return super().forward(self.seen)
 
     method = MCDropout(Body(), dropout=0.0, samples=1)
-    method.answers(torch.ones(3, 4, 2, 2))
+    method.predictions(torch.ones(3, 4, 2, 2))
     kept = method.model.seen
     assert isinstance(kept, torch.Tensor)
     assert torch.equal(kept, kept[:1, :, :1, :1].expand_as(kept))
@@ -133,7 +133,7 @@ def test_it_also_wraps_a_convolutional_network() -> None:
     method = MCDropout(model, samples=4)
     shares = method.predict(batch.x, how="mean")
     torch.testing.assert_close(shares.sum(-1), torch.ones(len(batch)))
-    assert method.spread(batch.x).max() > 0
+    assert method.std(batch.x).max() > 0
 
 
 def test_wrong_arguments_are_refused() -> None:
@@ -143,7 +143,7 @@ def test_wrong_arguments_are_refused() -> None:
         MCDropout(net(), dropout=0.0)
     with pytest.raises(UsageError, match="has no hidden layer"):
         MCDropout(net(hidden=()))
-    with pytest.raises(UsageError, match="averages answers; Toy has no predict"):
+    with pytest.raises(UsageError, match="averages predictions; Toy has no predict"):
         MCDropout(Toy(2))
     with pytest.raises(UsageError, match="samples must be at least 0"):
         MCDropout(net(), samples=-1)

@@ -1,4 +1,4 @@
-"""The loss of several tasks is their weighted sum, and the body that they share gets the sum of their gradients."""
+"""The loss of several tasks is their weighted sum, and the backbone that they share gets the sum of their gradients."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def test_the_loss_is_the_weighted_sum_of_the_tasks() -> None:
     method = Multitask(model, features=3, reconstruction=0.7, groups=GROUPS, grouping=0.3).double()
     terms = {name: value.item() for name, value in method.loss(batch).items()}
     hidden = model.net[:2](batch.x).detach()
-    told = method.heads["reconstruction"](hidden).detach().numpy()
+    reconstructed = method.heads["reconstruction"](hidden).detach().numpy()
     shares = method.heads["grouping"](hidden).softmax(-1).detach().numpy()
     groups = np.array(GROUPS)[batch.y.numpy()]
     assert terms["nll"] == model.loss(batch)["nll"].item()
-    assert terms["reconstruction"] == pytest.approx(0.7 * np.square(told - batch.x.numpy()).mean())
+    assert terms["reconstruction"] == pytest.approx(0.7 * np.square(reconstructed - batch.x.numpy()).mean())
     assert terms["grouping"] == pytest.approx(0.3 * log_loss(groups, shares, labels=[0, 1, 2]))
 
 
-def test_the_shared_body_gets_the_gradient_of_all_and_each_head_its_own() -> None:
+def test_the_shared_backbone_gets_the_gradient_of_all_and_each_head_its_own() -> None:
     model, batch = net()
     method = Multitask(model, features=3, reconstruction=0.7, groups=GROUPS, grouping=0.3).double()
-    body, own = model.get_parameter("net.0.weight"), model.get_parameter("net.2.weight")
+    backbone, own = model.get_parameter("net.0.weight"), model.get_parameter("net.2.weight")
     further = method.heads["reconstruction"].get_parameter("weight")
     total = torch.stack(list(method.loss(batch).values())).sum()
-    together = torch.autograd.grad(total, [body, own, further])
+    together = torch.autograd.grad(total, [backbone, own, further])
 
     hidden = model.net[:2](batch.x)
     losses = (
@@ -55,7 +55,7 @@ def test_the_shared_body_gets_the_gradient_of_all_and_each_head_its_own() -> Non
         0.7 * (method.heads["reconstruction"](hidden) - batch.x).square().mean(),
         0.3 * cross_entropy(method.heads["grouping"](hidden), torch.tensor(GROUPS)[batch.y]),
     )
-    each = [torch.autograd.grad(loss, body, retain_graph=True)[0] for loss in losses]
+    each = [torch.autograd.grad(loss, backbone, retain_graph=True)[0] for loss in losses]
     torch.testing.assert_close(together[0], each[0] + each[1] + each[2], rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(together[1], torch.autograd.grad(losses[0], own, retain_graph=True)[0])
     torch.testing.assert_close(together[2], torch.autograd.grad(losses[1], further)[0])
@@ -87,8 +87,8 @@ def test_all_tasks_are_learned_and_come_back_from_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_with_few_labels_the_task_of_telling_the_input_helps(seed: int) -> None:
-    """Thirty features that two causes explain, twelve noisy labels: who must tell the input finds the causes."""
+def test_with_few_labels_the_task_of_reconstruction_helps(seed: int) -> None:
+    """Thirty features that two causes explain, twelve noisy labels: reconstruction finds the causes."""
 
     def drawn(count: int, seed: int) -> tuple[Tensor, Tensor]:
         random = Generator().manual_seed(seed)
@@ -119,5 +119,5 @@ def test_wrong_arguments_are_refused() -> None:
     for arguments, words in wrong:
         with pytest.raises(UsageError, match=words):
             Multitask(net()[0], **{"features": 3, **arguments})
-    with pytest.raises(UsageError, match="wraps a model that answers; Toy has no predict"):
+    with pytest.raises(UsageError, match="wraps a model with predict; Toy has no predict"):
         Multitask(Toy(2), features=2)

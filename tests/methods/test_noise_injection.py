@@ -75,7 +75,7 @@ def test_noise_on_the_weights_penalizes_large_inputs() -> None:
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
-def test_noise_on_activations_penalizes_the_weights_behind_them() -> None:
+def test_noise_on_activations_penalizes_the_weights_after_them() -> None:
     model, few, many = regression(hidden=(5,))
     last = model.get_parameter("net.2.weight").detach()
     assert penalty(NoiseInjection(model, inputs=0.0, activations=STD), few, many) == pytest.approx(
@@ -104,7 +104,7 @@ def test_noise_on_classes_is_label_smoothing() -> None:
     assert abs(noisy_loss - smoothed) < 0.05 * abs(plain - smoothed)
 
 
-def test_a_trained_model_answers_without_noise() -> None:
+def test_a_trained_model_predicts_without_noise() -> None:
     method: NoiseInjection[Any]
     method, batch = NoiseInjection.example()
     method.eval()

@@ -1,4 +1,4 @@
-"""The Pi-model: its term is the variance of the answers under noise; on two moons with six labels it pays."""
+"""The Pi-model: its term is the variance of the predictions under noise; on two moons with six labels it pays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cut takes exactly the smallest weights, what remains begins where it began, and what is gone stays gone."""
+"""A cut takes exactly the smallest weights, the others are rewound to their initial values, the pruned stay zero."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_a_cut_by_layer_takes_the_same_share_of_each() -> None:
     assert [(part == 0).mean() for part in magnitudes(model)] == [0.5, 0.5]
 
 
-def test_by_itself_no_layer_loses_all_its_weights() -> None:
-    """The last layer of a wide net begins with smaller weights than the first: a cut of all together takes it whole."""
+def test_by_default_no_layer_loses_all_its_weights() -> None:
+    """The last layer of a wide net has smaller initial weights than the first: a cut of all together takes it whole."""
     torch.manual_seed(0)
     model = MLP(features=4, classes=2, hidden=(400,))
     together: Pruning[Any] = Pruning(copy.deepcopy(model), scope="global")
@@ -72,7 +72,7 @@ def fitted(method: Model[Any], steps: int = 20, **settings: Any) -> Any:
     return dc.fit(method, dc.load_data("moons"), steps=steps, batch_size=32, lr=0.01, quiet=True, **settings)
 
 
-def test_after_a_cut_the_rest_begins_at_its_initial_values() -> None:
+def test_after_a_cut_the_others_are_rewound_to_their_initial_values() -> None:
     """At the first step of the second round the mask is that of the trained weights, the values are the first ones."""
     model = net()
     initial = copy.deepcopy(model.state_dict())
@@ -135,7 +135,7 @@ def test_given_masks_are_kept_through_a_training() -> None:
         assert torch.equal(method.model.get_parameter(name) != 0, mask)
 
 
-def test_where_the_weights_begin_again_is_a_choice() -> None:
+def test_how_the_weights_restart_is_a_choice() -> None:
     ends: dict[str, Any] = {}
     choices: tuple[Literal["initial", "anew", "none"], ...] = ("initial", "anew", "none")
     for restart in choices:

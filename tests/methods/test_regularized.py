@@ -139,7 +139,7 @@ def test_wrong_arguments_are_refused() -> None:
     for arguments, words in wrong:
         with pytest.raises(UsageError, match=words):
             Regularized(model, **arguments)
-    with pytest.raises(UsageError, match="chain of linear layers; cnn is none: set fiedler to 0"):
+    with pytest.raises(UsageError, match="chain of linear layers; cnn is not: set fiedler to 0"):
         Regularized(CNN.example()[0], fiedler=0.1)
     with pytest.raises(UsageError, match="matches no weight of Toy; it has none"):
         Regularized(Toy(2))

@@ -1,4 +1,4 @@
-"""A new head learns on a body from another task, which stays as it was or goes on; with few labels that pays."""
+"""A new head learns on a backbone from another task, which stays as it was or goes on; with few labels that pays."""
 
 from __future__ import annotations
 
@@ -27,22 +27,24 @@ def fitted(method: Model[Any], **settings: Any) -> Any:
     return dc.fit(method, dc.load_data("moons"), steps=8, batch_size=32, lr=0.01, quiet=True, **settings)
 
 
-@pytest.mark.parametrize("body", ["frozen", "tuned"])
-def test_a_new_head_replaces_the_old_one_and_the_body_is_as_chosen(body: Literal["frozen", "tuned"]) -> None:
+@pytest.mark.parametrize("backbone", ["frozen", "fine-tuned"])
+def test_a_new_head_replaces_the_old_one_on_the_chosen_backbone(
+    backbone: Literal["frozen", "fine-tuned"],
+) -> None:
     model = net()
     before = copy.deepcopy(model.state_dict())
-    method = Transfer(model, classes=2, body=body)
+    method = Transfer(model, classes=2, backbone=backbone)
     assert torch.equal(model.get_parameter("net.0.weight"), before["net.0.weight"])
     head = copy.deepcopy(method.head.state_dict())
     assert head["weight"].shape == (2, 16)
     fitted(method)
     assert not torch.equal(method.head.state_dict()["weight"], head["weight"])
-    assert torch.equal(model.get_parameter("net.0.weight"), before["net.0.weight"]) == (body == "frozen")
-    assert torch.equal(model.get_parameter("net.0.bias"), before["net.0.bias"]) == (body == "frozen")
+    assert torch.equal(model.get_parameter("net.0.weight"), before["net.0.weight"]) == (backbone == "frozen")
+    assert torch.equal(model.get_parameter("net.0.bias"), before["net.0.bias"]) == (backbone == "frozen")
     assert method.predict(torch.zeros(4, 2), how="mean").shape == (4, 2)  # type: ignore[operator]
 
 
-def test_a_frozen_body_learns_what_logistic_regression_on_its_features_learns() -> None:
+def test_a_frozen_backbone_learns_what_logistic_regression_on_its_features_learns() -> None:
     """The same steps by hand on the hidden activations, without dropout."""
     model = net()
     method = Transfer(model, classes=2)
@@ -59,14 +61,14 @@ def test_a_frozen_body_learns_what_logistic_regression_on_its_features_learns() 
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_running_averages_of_a_frozen_body_rest() -> None:
+def test_running_averages_of_a_frozen_backbone_stay() -> None:
     model, batch = ResNet.example()
     buffers = {name: value.clone() for name, value in model.named_buffers()}
     assert buffers
     method = Transfer(model).train()
     method.loss(batch)
     assert all(torch.equal(value, buffers[name]) for name, value in model.named_buffers())
-    Transfer(model, body="tuned").train().loss(batch)
+    Transfer(model, backbone="fine-tuned").train().loss(batch)
     assert not all(torch.equal(value, buffers[name]) for name, value in model.named_buffers())
 
 
@@ -82,18 +84,18 @@ def test_a_run_with_another_number_of_classes_is_loaded_again(tmp_path: Path) ->
     assert torch.equal(plain(x), method(x))
 
 
-def test_with_the_old_head_and_a_body_that_learns_it_is_the_plain_run_bit_for_bit() -> None:
+def test_with_the_old_head_and_a_backbone_that_learns_it_is_the_plain_run_bit_for_bit() -> None:
     ends = []
     for wrap in (False, True):
         model = net(classes=2)
-        fitted(Transfer(model, classes=2, body="tuned", head="kept") if wrap else model)
+        fitted(Transfer(model, classes=2, backbone="fine-tuned", head="kept") if wrap else model)
         ends.append(model.state_dict())
     assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
 
 
 @pytest.mark.slow
 def test_with_three_labels_per_class_it_beats_learning_from_scratch() -> None:
-    """Digits: the body learns to tell y modulo 5, then all ten digits are learned from thirty labels; paired seeds."""
+    """Digits: the backbone learns y modulo 5, then all ten digits are learned from thirty labels; paired seeds."""
     data = dc.load_data("digits")
     train, test = data.split("train"), data.split("test")
     few = torch.cat([(train.y == digit).nonzero().squeeze(1)[:3] for digit in range(10)])
@@ -116,14 +118,14 @@ def test_with_three_labels_per_class_it_beats_learning_from_scratch() -> None:
 
 def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(
-        UsageError, match="noise_injection is a way to train mlp, not a network with a head; 'deepcanon unwrap"
+        UsageError, match="noise_injection is a method to train mlp, not a network with a head; 'deepcanon unwrap"
     ):
         Transfer(NoiseInjection(MLP(features=2, classes=2)), classes=3)
     with pytest.raises(UsageError, match="the head of mlp has 3 classes, not 2: take a new one"):
         Transfer(net(), classes=2, head="kept")
-    with pytest.raises(UsageError, match="mlp tells no classes apart, so it cannot learn 2"):
+    with pytest.raises(UsageError, match="mlp does not predict classes, so it cannot learn 2"):
         Transfer(MLP(features=2, targets=1), classes=2)
-    with pytest.raises(UsageError, match="wraps a model that answers; Toy has no predict"):
+    with pytest.raises(UsageError, match="wraps a model with predict; Toy has no predict"):
         Transfer(Toy(2))
-    with pytest.raises(UsageError, match="body must be one of frozen, tuned"):
-        Transfer(net(), body="cold")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="backbone must be one of frozen, fine-tuned"):
+        Transfer(net(), backbone="cold")  # type: ignore[arg-type]

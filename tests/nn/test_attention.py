@@ -15,7 +15,7 @@ def some(*shape: int, seed: int = 0) -> Tensor:
 
 
 def by_hand(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Equation (1), one query after the other, over the keys it may look at and no others."""
+    """Equation (1), one query after the other, over the keys it may attend to and no others."""
     rows = []
     for i in range(q.shape[-2]):
         keys = allowed[i].nonzero().flatten()
@@ -36,7 +36,7 @@ MASKS = {
 
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("name", MASKS)
-def test_it_is_the_formula_over_the_keys_that_a_query_may_look_at(name: str, biased: bool) -> None:
+def test_it_is_the_formula_over_the_keys_that_a_query_may_attend_to(name: str, biased: bool) -> None:
     q, k, v, mask = some(4, 3), some(6, 3, seed=1), some(6, 5, seed=2), MASKS[name]
     bias = some(4, 6, seed=4) if biased else None
     wanted = by_hand(q, k, v, mask, bias)
@@ -59,7 +59,7 @@ def test_the_last_query_stands_at_the_last_key(queries: int, keys: int) -> None:
     torch.testing.assert_close(both, by_hand(q, k, v, allowed & seen))
 
 
-def test_no_gradient_comes_from_a_row_that_sees_nothing() -> None:
+def test_no_gradient_comes_from_a_row_with_all_keys_masked() -> None:
     tensors = [some(4, 3).requires_grad_(), some(6, 3, seed=1).requires_grad_(), some(6, 3, seed=2).requires_grad_()]
     q, k, v = (tensor[None] for tensor in tensors)
     attention(q, k, v, MASKS["one row blind"]).square().sum().backward()
@@ -72,7 +72,7 @@ def test_no_gradient_comes_from_a_row_that_sees_nothing() -> None:
 
 def test_a_mask_of_numbers_is_refused() -> None:
     q = some(1, 2, 3)
-    with pytest.raises(UsageError, match="True where a query may look; got one of torch"):
+    with pytest.raises(UsageError, match="True where a query may attend; got one of torch"):
         attention(q, q, q, torch.zeros(2, 2, dtype=torch.float64))
     with pytest.raises(UsageError, match="multiple of heads"):
         MultiHeadAttention(6, heads=4)
@@ -118,7 +118,7 @@ def test_dropout_leaves_weights_out_in_training_only() -> None:
     assert torch.equal(layer(x), layer(x))
 
 
-def test_reading_with_a_cache_is_reading_at_once() -> None:
+def test_decoding_with_a_cache_is_the_full_forward_pass() -> None:
     torch.manual_seed(0)
     layer = MultiHeadAttention(8, heads=2).double()
     x = some(3, 7, 8)
@@ -133,5 +133,5 @@ def test_reading_with_a_cache_is_reading_at_once() -> None:
     cache.reorder(rows)
     torch.testing.assert_close(layer(x[rows, 6:], causal=True, cache=cache), whole[rows, 6:], rtol=1e-12, atol=1e-14)
     assert cache.size == 7
-    with pytest.raises(UsageError, match="a cache of 7 places can be cropped to 0 to 7"):
+    with pytest.raises(UsageError, match="a cache of 7 positions can be cropped to 0 to 7"):
         cache.crop(8)

@@ -1,4 +1,4 @@
-"""Learned and largest messages beside PyG's, on the same weights."""
+"""Graph attention and max aggregation compared with PyG's, on the same weights."""
 
 from typing import Any
 
@@ -30,16 +30,16 @@ def test_attention_is_pygs_gatconv_with_all_its_gradients(heads: int) -> None:
     with torch.no_grad():
         for mine, other in (*pairs, (ours.bias, theirs.bias)):
             other.copy_(mine.normal_().view_as(other))
-    answers = theirs(x, graph.edge_index), ours(x, graph)
-    torch.testing.assert_close(answers[1], answers[0], rtol=0, atol=1e-10)
-    pull = torch.randn_like(answers[0])
-    wanted = torch.autograd.grad(answers[0], [x, *(other for _, other in pairs)], pull)
-    found = torch.autograd.grad(answers[1], [x, *(mine for mine, _ in pairs)], pull)
+    outputs = theirs(x, graph.edge_index), ours(x, graph)
+    torch.testing.assert_close(outputs[1], outputs[0], rtol=0, atol=1e-10)
+    pull = torch.randn_like(outputs[0])
+    wanted = torch.autograd.grad(outputs[0], [x, *(other for _, other in pairs)], pull)
+    found = torch.autograd.grad(outputs[1], [x, *(mine for mine, _ in pairs)], pull)
     for gradient, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(gradient, other.view_as(gradient), rtol=0, atol=1e-10)
 
 
-def test_the_largest_message_is_pygs() -> None:
+def test_max_aggregation_is_pygs() -> None:
     pyg: Any = pytest.importorskip("torch_geometric.nn", reason="PyTorch Geometric is not installed")
     x, graph = inputs()
     assert torch.equal(neighbor_max(x, graph), pyg.SimpleConv(aggr="max")(x, graph.edge_index))

@@ -1,4 +1,4 @@
-"""The graph convolution beside PyG's on the same weights, in both orders of its products, and dropout of entries."""
+"""The graph convolution is that of PyG on the same weights, in both orders of its products; dropout of entries."""
 
 from typing import Any
 
@@ -34,11 +34,11 @@ def test_it_is_pygs_gcnconv_with_all_its_gradients(widths: tuple[int, int], weig
     with torch.no_grad():
         ours.weight.copy_(theirs.lin.weight)
         theirs.bias.copy_(ours.bias.normal_())
-    answers = theirs(x, graph.edge_index, graph.weight), ours(x, graph)
-    torch.testing.assert_close(answers[1], answers[0], rtol=0, atol=1e-10)
-    pull = torch.randn_like(answers[0])
-    wanted = torch.autograd.grad(answers[0], [theirs.lin.weight, theirs.bias, *[x][:inner]], pull)
-    found = torch.autograd.grad(answers[1], [ours.weight, ours.bias, *[x][:inner]], pull)
+    outputs = theirs(x, graph.edge_index, graph.weight), ours(x, graph)
+    torch.testing.assert_close(outputs[1], outputs[0], rtol=0, atol=1e-10)
+    pull = torch.randn_like(outputs[0])
+    wanted = torch.autograd.grad(outputs[0], [theirs.lin.weight, theirs.bias, *[x][:inner]], pull)
+    found = torch.autograd.grad(outputs[1], [ours.weight, ours.bias, *[x][:inner]], pull)
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
 
 
@@ -54,9 +54,9 @@ def test_sparse_features_give_what_dense_ones_give() -> None:
     graph, x = random_graph(), features(6)
     x = torch.where(x > 0.5, x, 0.0)
     layer = GraphConv(6, 3).double()
-    answers = [layer(given, graph) for given in (x, Sparse.of(x))]
-    torch.testing.assert_close(answers[1], answers[0], rtol=0, atol=1e-12)
-    gradients = [torch.autograd.grad(answer.square().sum(), layer.weight)[0] for answer in answers]
+    outputs = [layer(given, graph) for given in (x, Sparse.of(x))]
+    torch.testing.assert_close(outputs[1], outputs[0], rtol=0, atol=1e-12)
+    gradients = [torch.autograd.grad(output.square().sum(), layer.weight)[0] for output in outputs]
     torch.testing.assert_close(gradients[1], gradients[0], rtol=0, atol=1e-12)
 
 
@@ -72,8 +72,8 @@ def test_half_precision_runs_with_and_without_autocast(widths: tuple[int, int]) 
     with torch.autocast("cpu", dtype=torch.bfloat16):
         mixed = layer(x, graph)
     half = layer.bfloat16()(x.bfloat16(), graph)
-    for answer in (mixed, half):
-        torch.testing.assert_close(answer.float(), wanted, rtol=0, atol=0.03)
+    for output in (mixed, half):
+        torch.testing.assert_close(output.float(), wanted, rtol=0, atol=0.03)
 
 
 def test_dropout_scales_what_it_keeps_and_touches_nothing_else() -> None:

@@ -101,7 +101,7 @@ def test_dropout_is_between_layers_only() -> None:
 
 
 @pytest.mark.parametrize(("coupled", "forget"), [(False, slice(16, 32)), (True, slice(0, 16))])
-def test_gates_begin_open(coupled: bool, forget: slice) -> None:
+def test_gates_are_initialized_open(coupled: bool, forget: slice) -> None:
     torch.manual_seed(0)
     one = lstm(3, 16, 2, dropout=0.0, coupled=coupled, peepholes=False, memory=None)
     name = "bias_l1" if coupled else "bias_ih_l1"

@@ -24,15 +24,15 @@ def test_products_depend_on_the_distance_only() -> None:
     torch.testing.assert_close(products.diagonal(), torch.full((40,), 6.0, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("places", [-7, 0, 1, 13])
-def test_one_matrix_moves_every_place(places: int) -> None:
-    matrix = shift(12, places)
-    start, end = max(0, -places), min(40, 40 - places)
-    torch.testing.assert_close(TABLE[start:end] @ matrix.T, TABLE[start + places : end + places])
+@pytest.mark.parametrize("by", [-7, 0, 1, 13])
+def test_one_matrix_shifts_every_position(by: int) -> None:
+    matrix = shift(12, by)
+    start, end = max(0, -by), min(40, 40 - by)
+    torch.testing.assert_close(TABLE[start:end] @ matrix.T, TABLE[start + by : end + by])
     torch.testing.assert_close(matrix @ matrix.T, torch.eye(12, dtype=torch.float64))
 
 
-def test_places_of_a_picture_tell_row_and_column() -> None:
+def test_positions_of_pixels_encode_row_and_column() -> None:
     grid = sinusoidal_2d(3, 5, 8, dtype=torch.float64)
     assert grid.shape == (3, 5, 8)
     for row in range(3):
@@ -45,7 +45,7 @@ def test_places_of_a_picture_tell_row_and_column() -> None:
         sinusoidal(2, 5)
 
 
-def test_without_positions_attention_does_not_know_the_order_and_with_them_it_does() -> None:
+def test_attention_depends_on_the_order_only_with_positions() -> None:
     torch.manual_seed(0)
     layer, x = MultiHeadAttention(12, heads=3).double(), torch.randn(1, 6, 12, dtype=torch.float64)
     order = torch.randperm(6)

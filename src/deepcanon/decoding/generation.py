@@ -1,4 +1,4 @@
-"""Tokens generated one after the other, by any model that gives the next one a distribution."""
+"""Sampling of tokens from any next-token model: temperature, top-k, nucleus (top-p) and greedy decoding."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ def generate(
     stop: int | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """The prompt, (B, T), and ``steps`` tokens that follow it, (B, T + steps).
+    """The prompt, (B, T), and ``steps`` tokens sampled autoregressively after it, (B, T + steps).
 
-    ``step(tokens, state)`` reads tokens, (B, t), and gives the logits of what follows each of them, (B, t, vocab),
-    and the state after them; only the last logits are looked at. It is given the whole prompt first and then one token
-    at a time. A row that has drawn the token ``stop`` is filled with it to the end.
+    ``step(tokens, state)`` reads tokens, (B, t), and gives the logits of the next token after each of them,
+    (B, t, vocab), and the state after them; only the last logits are used. It is given the whole prompt first and then
+    one token at a time. A row that has drawn the token ``stop`` is filled with it to the end.
 
     >>> after = lambda tokens, state: (torch.nn.functional.one_hot((tokens + 1) % 5, 5).float(), state)
     >>> generate(after, None, torch.tensor([[0, 1]]), 5, temperature=0, stop=4)
     tensor([[0, 1, 2, 3, 4, 4, 4]])
     """
     _check(prompt, steps, temperature, top_k, top_p)
-    rows, begun = prompt.shape
-    tokens = torch.empty(rows, begun + steps, dtype=torch.long, device=prompt.device)
-    tokens[:, :begun] = prompt
+    rows, given = prompt.shape
+    tokens = torch.empty(rows, given + steps, dtype=torch.long, device=prompt.device)
+    tokens[:, :given] = prompt
     stopped = torch.zeros(rows, dtype=torch.bool, device=prompt.device)
     unread = prompt
     with torch.inference_mode():  # tokens are made outside of it, so that they are plain tensors to the caller
-        for place in range(begun, begun + steps):
+        for position in range(given, given + steps):
             logits, state = step(unread, state)
             drawn = choose(logits[:, -1], temperature, top_k, top_p, generator)
             if stop is not None:
                 drawn = drawn.masked_fill(stopped, stop)
                 stopped |= drawn == stop
                 if bool(stopped.all()):
-                    tokens[:, place:] = stop
+                    tokens[:, position:] = stop
                     break
-            tokens[:, place] = drawn
+            tokens[:, position] = drawn
             unread = drawn.unsqueeze(1)
     return tokens
 
@@ -64,20 +64,20 @@ def choose(
     top_p: float | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """A token of each row, (B,), drawn by its logits, (B, vocab); at temperature 0 the likeliest one."""
+    """A token for each row, (B,), sampled from its logits, (B, vocab); at temperature 0 the likeliest one (greedy)."""
     if temperature == 0:
         return logits.argmax(-1)
-    shares = filtered(logits, temperature, top_k, top_p).softmax(-1)
-    # The first of exponential clocks that run at these rates; torch.multinomial does the same and checks a lot first.
-    return (shares / torch.empty_like(shares).exponential_(generator=generator)).argmax(-1)
+    p = filtered(logits, temperature, top_k, top_p).softmax(-1)
+    # The Gumbel-max trick with exponential numbers; torch.multinomial does the same and checks a lot first.
+    return (p / torch.empty_like(p).exponential_(generator=generator)).argmax(-1)
 
 
 def filtered(logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None) -> Tensor:
-    r"""The logits of the distribution that tokens are drawn from: minus infinity where a token is ruled out.
+    r"""The logits that tokens are sampled from: minus infinity where temperature, top-k and top-p rule a token out.
 
-    First :math:`p_i \propto e^{l_i / \tau}`; then only the ``top_k`` likeliest tokens are kept, and equally likely
-    ones with the last of these; then, of what is left, the likeliest tokens until their shares reach ``top_p``, at
-    least one.
+    First the temperature, :math:`p_i \propto e^{l_i / \tau}`; then top-k: only the ``top_k`` likeliest tokens are kept,
+    and equally likely ones with the last of these; then, of these, nucleus sampling: the likeliest tokens until their
+    probabilities sum to ``top_p``, at least one.
 
     References:
         | The Curious Case of Neural Text Degeneration (Holtzman et al., 2020), https://arxiv.org/abs/1904.09751
@@ -92,8 +92,8 @@ def filtered(logits: Tensor, temperature: float = 1.0, top_k: int | None = None,
         logits = logits.masked_fill(logits < least, -torch.inf)
     if top_p is not None and top_p < 1:
         ordered, order = logits.sort(dim=-1, descending=True, stable=True)
-        shares = ordered.softmax(-1)
-        enough = shares.cumsum(-1) - shares >= top_p  # the likelier tokens make up the share without this one
+        p = ordered.softmax(-1)
+        enough = p.cumsum(-1) - p >= top_p  # the likelier tokens are the nucleus without this one
         enough[..., 0] = False
         logits = logits.masked_fill(enough.scatter(-1, order, enough), -torch.inf)
     return logits
@@ -111,4 +111,4 @@ def _check(prompt: Tensor, steps: int, temperature: float, top_k: int | None, to
     if top_k is not None:
         at_least(1, top_k=top_k)
     if top_p is not None and not 0 < top_p <= 1:
-        raise UsageError(f"top_p is a share of probability, above 0 and at most 1 (got {top_p})")
+        raise UsageError(f"top_p is a probability, above 0 and at most 1 (got {top_p})")

@@ -1,4 +1,4 @@
-"""Weights under the names of Hugging Face's transformers."""
+"""Weights of GPT-2 under the names of Hugging Face's transformers."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from torch import Tensor
 from deepcanon.interop.weights import give_weights
 from deepcanon.models.attention.gpt import GPT
 
-OUTER = {"wte.weight": "token_embedding.weight", "wpe.weight": "position_table.weight", "ln_f": "norm"}
+OUTER = {"wte.weight": "token_embedding.weight", "wpe.weight": "position_embedding.weight", "ln_f": "norm"}
 INNER = {
     "ln_1": "attention_norm",
     "attn.c_attn": "attention.projection",
     "attn.c_proj": "attention.output",
     "ln_2": "mlp_norm",
-    "mlp.c_fc": "expand",
-    "mlp.c_proj": "contract",
+    "mlp.c_fc": "up_projection",
+    "mlp.c_proj": "down_projection",
 }
 """GPT-2's names of the parts of a block, and ours."""
 
 NOT_WEIGHTS = (".attn.bias", ".attn.masked_bias", "lm_head.weight")
-"""Masks that old files hold, and the head, which is the embedding once more."""
+"""Masks that old files hold, and the head, which is tied to the token embedding."""
 
 
 def load_gpt2(model: GPT, weights: Mapping[str, Tensor]) -> None:
-    """Give the model the weights of a GPT-2, by their names in Hugging Face's files, with or without a head.
+    """Load the weights of a GPT-2 by their names in Hugging Face's files, with or without a head, into the model.
 
     >>> load_gpt2(GPT(5, 4, 1, 1, 2), {})
     Traceback (most recent call last):
     ...
-    deepcanon.core.errors.UsageError: the file is no GPT-2 of this size: it has no token_embedding.weight and 15 others
+    deepcanon.core.errors.UsageError: the file is not a GPT-2 of this size: it has no token_embedding.weight and 15 more
     """
     found = {}
     for name, tensor in weights.items():
@@ -52,10 +52,10 @@ def to_gpt2(model: GPT) -> dict[str, Tensor]:
 
 
 def our_name(name: str) -> str | None:
-    """Our name of a tensor of a GPT-2; None if it is no weight of its own.
+    """Our name of a tensor of a GPT-2; None if it is not a weight of its own.
 
     >>> our_name("transformer.h.3.mlp.c_proj.bias")
-    'blocks.3.contract.bias'
+    'blocks.3.down_projection.bias'
     """
     name = name.removeprefix("transformer.")
     if name.endswith(NOT_WEIGHTS):
@@ -71,7 +71,7 @@ def our_name(name: str) -> str | None:
 def their_name(name: str) -> str:
     """GPT-2's name of one of our tensors.
 
-    >>> their_name("blocks.3.contract.bias")
+    >>> their_name("blocks.3.down_projection.bias")
     'h.3.mlp.c_proj.bias'
     """
     back = {ours: theirs for theirs, ours in (OUTER | INNER).items()}
@@ -83,5 +83,5 @@ def their_name(name: str) -> str:
 
 
 def _transposed(name: str) -> bool:
-    """GPT-2 keeps the matrices of its linear layers the other way round."""
+    """Whether GPT-2 keeps this matrix of a linear layer transposed."""
     return name.endswith("weight") and ".c_" in name

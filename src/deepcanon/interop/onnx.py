@@ -1,4 +1,4 @@
-"""Modules as ONNX files, whose first dimension is the batch, of any size."""
+"""Export of modules to ONNX files with a batch dimension of any size."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from deepcanon.core import DeepcanonError, UsageError
 from deepcanon.core.files import write_whole
 
 TOLERANCE = 1e-4
-"""How far a file may be from its module, relative to the largest output: float32 sums in another order."""
+"""The largest difference of a file from its module, relative to the largest output: float32 sums in another order."""
 
 
 def export_onnx(module: nn.Module, inputs: Sequence[Tensor], path: Path) -> float | None:
     """Write the module's ``forward`` to ``path`` and return by how much onnxruntime's outputs differ from torch's.
 
     ``inputs`` are an example, at least two rows of each input, whose first dimension becomes free. Without onnxruntime
-    nothing is compared and None returned. A file that computes something else is not written.
+    nothing is compared and None is returned. A file that computes something else is not written.
     """
     if not all(isinstance(value, Tensor) for value in inputs):
         raise UsageError(
@@ -37,7 +37,7 @@ def export_onnx(module: nn.Module, inputs: Sequence[Tensor], path: Path) -> floa
         )
     inputs = tuple(tensor.detach() for tensor in inputs)
     training = module.training
-    module.eval()  # dropout and its kin are no part of the map
+    module.eval()  # without dropout and batch statistics
     try:
         content = _convert(module, inputs)
         difference = _difference(content, module, inputs)
@@ -75,7 +75,7 @@ def _convert(module: nn.Module, inputs: tuple[Tensor, ...]) -> bytes:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without torch's own deprecations and its remarks on torchvision, which no user of ours can do anything about."""
+    """Silence torch's own deprecation warnings and its remarks on torchvision inside; users cannot act on them."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""Parts of a model: finding one by name, and what the model feeds it."""
+"""Parts of a model: a submodule by its name, and the inputs that the model gives it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deepcanon.core.hints import did_you_mean
 
 
 def part_of(module: nn.Module, name: str) -> nn.Module:
-    """The part of this name, which may have dots.
+    """The submodule of this name, which may have dots.
 
     >>> part_of(nn.Sequential(nn.Linear(2, 3), nn.Tanh()), "1")
     Tanh()
@@ -30,14 +30,14 @@ def part_of(module: nn.Module, name: str) -> nn.Module:
 
 @torch.no_grad()
 def inputs_of(part: nn.Module, calls: Iterable[Callable[[], Any]]) -> tuple[Tensor, ...] | None:
-    """What ``part`` is given by the first of the ``calls`` that uses it."""
-    seen: list[tuple[Tensor, ...]] = []
-    hook = part.register_forward_pre_hook(lambda _, inputs: seen.append(inputs))
+    """The inputs of ``part`` in the first of the ``calls`` that uses it, or None."""
+    captured: list[tuple[Tensor, ...]] = []
+    hook = part.register_forward_pre_hook(lambda _, inputs: captured.append(inputs))
     try:
         for call in calls:
             call()
-            if seen:
-                return seen[0]
+            if captured:
+                return captured[0]
     finally:
         hook.remove()
     return None

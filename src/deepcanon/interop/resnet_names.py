@@ -14,7 +14,7 @@ ENDS = {
     "resnet.embedder.embedder.normalization.": "bn1.",
     "classifier.1.": "fc.",
 }
-"""What stands before and behind the blocks: Hugging Face's beginnings of names, and torchvision's."""
+"""The parts before and after the blocks: the prefixes of Hugging Face's names, and torchvision's."""
 
 BLOCK = re.compile(
     r"resnet\.encoder\.stages\.(?P<stage>\d+)\.layers\.(?P<block>\d+)\."
@@ -39,7 +39,7 @@ def _renamed(name: str) -> str:
     found = BLOCK.match(name)
     if found is None:
         raise UsageError(
-            f"{name!r} is no weight of a Hugging Face ResNet with a classifier; torchvision's load as they are"
+            f"{name!r} is not a weight of a Hugging Face ResNet with a classifier; torchvision's load as they are"
         )
     convolves = found["kind"] == "convolution"
     if found["part"] is None:

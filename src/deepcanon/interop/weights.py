@@ -22,19 +22,19 @@ def export_weights(module: nn.Module, path: Path, spec: Mapping[str, Any]) -> No
 
 
 def give_weights(module: nn.Module, weights: Mapping[str, Tensor], kind: str) -> None:
-    """Give the module weights that go by its own names, all of them; ``kind`` says in errors what they should be of.
+    """Load weights under the module's own names, all of them; ``kind`` says in errors which model they should be of.
 
     >>> give_weights(nn.Linear(2, 3), {"weight": nn.Linear(3, 2).weight}, "Linear")
     Traceback (most recent call last):
     ...
-    deepcanon.core.errors.UsageError: the file is no Linear of this size: it has no bias
+    deepcanon.core.errors.UsageError: the file is not a Linear of this size: it has no bias
     """
     own = module.state_dict()
     missing, unknown = [name for name in own if name not in weights], [name for name in weights if name not in own]
     if missing or unknown:
         word, names = ("has no", missing) if missing else ("also has", unknown)
-        more = f" and {len(names) - 1} others" if len(names) > 1 else ""
-        raise UsageError(f"the file is no {kind} of this size: it {word} {names[0]}{more}")
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        raise UsageError(f"the file is not a {kind} of this size: it {word} {names[0]}{more}")
     for name, parameter in own.items():
         if parameter.shape != weights[name].shape:
             came, wanted = tuple(weights[name].shape), tuple(parameter.shape)

@@ -1,12 +1,12 @@
-"""The laws of attention: layers that are called as ``layer(query, key, value, mask)``, and models that read by them.
+"""The laws of attention: layers that are called as ``layer(query, key, value, mask)``, and models built of them.
 
-A mask is boolean, (queries, keys) or (B, 1, queries, keys), and True where a query may look. Besides, a layer may have
-``weights(query, key, mask)``, (B, heads, queries, keys). Layers of torch's kind, whose masks say what is hidden, are
-asked in their own way. The examples are sequences of vectors, (B, T, width). A model that reads tokens has
-``read(tokens, state)``, which reads on from what it has read, and may have ``attention_maps(tokens)``.
+A mask is boolean, (queries, keys) or (B, 1, queries, keys), and True where a query may attend. Besides, a layer may
+have ``weights(query, key, mask)``, (B, heads, queries, keys). ``torch.nn.MultiheadAttention``, where True in a mask
+means hidden, is called in its own way. The examples are sequences of vectors, (B, T, width). A model of tokens has
+``read(tokens, state)``, cached decoding from a state, and may have ``attention_maps(tokens)``.
 
-``torch.nn.MultiheadAttention`` breaks two of them: what is no number spreads from a hidden place, and a query that may
-look nowhere gets no number.
+``torch.nn.MultiheadAttention`` breaks two of them: NaN spreads from a masked position, and a query with all keys masked
+gets NaN.
 """
 
 from __future__ import annotations
@@ -25,48 +25,48 @@ ROWS = 4
 
 
 @law
-def hidden_places_change_nothing(module: Any, batch: AnyBatch) -> Measured | None:
-    """What nobody may look at does not move a bit of the output, not even if it is no number."""
+def masked_positions_change_nothing(module: Any, batch: AnyBatch) -> Measured | None:
+    """Keys and values that are masked for all queries do not change a bit of the output, not even if they are NaN."""
     if not _is_layer(module):
         return None
-    module, x = _asked(module, batch)
+    module, x = _prepared(module, batch)
     length = x.shape[1]
     mask = torch.ones(length, length, dtype=torch.bool)
     mask[:, length // 2] = mask[:, -1] = False
     poisoned = x.clone()
     poisoned[:, length // 2] = poisoned[:, -1] = torch.nan
-    healthy, came = attend(module, x, x, x, mask), attend(module, x, poisoned, poisoned, mask)
-    moved = int((healthy != came).any(-1).sum())
-    return moved, 0, f"{moved} of {came[..., 0].numel()} outputs change when hidden keys and values are NaN"
+    healthy, found = attend(module, x, x, x, mask), attend(module, x, poisoned, poisoned, mask)
+    moved = int((healthy != found).any(-1).sum())
+    return moved, 0, f"{moved} of {found[..., 0].numel()} outputs change when masked keys and values are NaN"
 
 
 @law
-def a_query_sees_what_its_mask_allows(module: Any, batch: AnyBatch) -> Measured | None:
-    """Other values where a query may not look do not move its output; where it may look, they do."""
+def a_query_attends_to_what_its_mask_allows(module: Any, batch: AnyBatch) -> Measured | None:
+    """Other values at masked positions do not change the output of a query; at positions it may attend to, they do."""
     if not _is_layer(module):
         return None
-    module, x = _asked(module, batch)
+    module, x = _prepared(module, batch)
     length = x.shape[1]
     mask = torch.ones(length, length, dtype=torch.bool).tril()
     healthy = attend(module, x, x, x, mask)
-    leaks = blind = 0
-    for place in range(length):
+    leaks = ignored = 0
+    for position in range(length):
         other = x.clone()
-        other[:, place] = torch.randn(x[:, place].shape, generator=seeded(place)).to(x)
+        other[:, position] = torch.randn(x[:, position].shape, generator=seeded(position)).to(x)
         change = (attend(module, x, other, other, mask) - healthy).abs().amax((0, 2))  # (T,)
-        moved = ~(change <= TIGHT * (1 + healthy.abs().max()))  # what is NaN has moved, too
-        leaks += int(moved[:place].sum())
-        blind += int((~moved[place:]).sum())
-    pairs = length * length
-    return leaks + blind, 0, f"of {pairs} pairs {leaks} were seen though masked and {blind} not seen though allowed"
+        moved = ~(change <= TIGHT * (1 + healthy.abs().max()))  # NaN has moved, too
+        leaks += int(moved[:position].sum())
+        ignored += int((~moved[position:]).sum())
+    detail = f"of {length * length} pairs {leaks} were attended to though masked and {ignored} were not though allowed"
+    return leaks + ignored, 0, detail
 
 
 @law
-def a_query_that_sees_nothing_gets_nothing(module: Any, batch: AnyBatch) -> Measured | None:
-    """With all keys masked the output is what zeros give: the same numbers whatever was asked, and no NaN."""
+def a_fully_masked_query_gets_nothing(module: Any, batch: AnyBatch) -> Measured | None:
+    """With all keys masked the output is what zeros give: the same numbers for any query, and no NaN."""
     if not _is_layer(module):
         return None
-    module, x = _asked(module, batch)
+    module, x = _prepared(module, batch)
     mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)
     mask[1] = False
     zeros = torch.zeros_like(x)
@@ -75,7 +75,7 @@ def a_query_that_sees_nothing_gets_nothing(module: Any, batch: AnyBatch) -> Meas
     constant = attend(module, other, other, other, mask)[:, 1]
     found = attend(module, x, x, x, mask)[:, 1]
     gap = distance(found, constant)
-    # the linear maps of a layer may have biases, so zeros are compared only where it has none
+    # the projections of a layer may have biases, so zeros are compared only where it has none
     if not any("bias" in name for name, _ in module.named_parameters()):
         gap = max(gap, distance(found, wanted))
     return gap, 0.0, f"the output of a query with all keys masked; two inputs give outputs that differ by {gap:.2g}"
@@ -83,10 +83,10 @@ def a_query_that_sees_nothing_gets_nothing(module: Any, batch: AnyBatch) -> Meas
 
 @law
 def order_of_keys_does_not_matter(module: Any, batch: AnyBatch) -> Measured | None:
-    """Keys, values and columns of the mask in another order give the same; queries in another order, another order."""
+    """Attention is permutation equivariant: keys in another order change nothing, queries permute the outputs."""
     if not _is_layer(module):
         return None
-    module, x = _asked(module, batch)
+    module, x = _prepared(module, batch)
     length = x.shape[1]
     mask = torch.rand(length, length, generator=seeded(2)) < 0.7
     mask.fill_diagonal_(True)
@@ -98,8 +98,8 @@ def order_of_keys_does_not_matter(module: Any, batch: AnyBatch) -> Measured | No
 
 
 @law
-def weights_are_shares(module: Any, batch: AnyBatch) -> Measured | None:
-    """Weights are not negative, sum to 1 over the keys, and are 0 where a query may not look."""
+def weights_are_probabilities(module: Any, batch: AnyBatch) -> Measured | None:
+    """Attention weights are not negative, sum to 1 over the keys, and are 0 where the mask is."""
     module, batch = doubled(module, first(batch, ROWS))
     with torch.no_grad():
         if hasattr(module, "attention_maps"):
@@ -117,11 +117,11 @@ def weights_are_shares(module: Any, batch: AnyBatch) -> Measured | None:
 
 
 @law
-def one_query_sees_all_that_was_read(module: Any, batch: AnyBatch) -> Measured | None:
-    """The causal mask of a layer ends at the last key: one query after many keys sees all of them."""
+def the_last_query_attends_to_all_keys(module: Any, batch: AnyBatch) -> Measured | None:
+    """The causal mask of a layer ends at the last key: one query after many keys attends to all of them."""
     if not _is_layer(module) or "causal" not in inspect.signature(module.forward).parameters:
         return None
-    module, x = _asked(module, batch)
+    module, x = _prepared(module, batch)
     with torch.no_grad():
         last = module(x[:, -1:], x, x, causal=True)
         gap = distance(last, module(x[:, -1:], x, x))
@@ -130,8 +130,8 @@ def one_query_sees_all_that_was_read(module: Any, batch: AnyBatch) -> Measured |
 
 
 @law
-def reading_on_is_reading_at_once(module: Any, batch: AnyBatch) -> Measured | None:
-    """With a memory of what was read, tokens get the logits that they get in the whole text; rows can be reordered."""
+def cached_decoding_is_the_full_forward_pass(module: Any, batch: AnyBatch) -> Measured | None:
+    """With a key-value cache, tokens get the logits that they get in one forward pass of the whole text."""
     if not hasattr(module, "read"):
         return None
     module, batch = doubled(module, first(batch, ROWS))
@@ -139,29 +139,29 @@ def reading_on_is_reading_at_once(module: Any, batch: AnyBatch) -> Measured | No
     worst, where = 0.0, 0
     with torch.no_grad():
         whole = module(text)
-        state, place = None, 0
+        state, position = None, 0
         for size in (2, 1, 3, *[1] * (text.shape[1] - 6)):
-            logits, state = module.read(text[:, place : place + size], state)
-            place += size
-            gap = distance(logits[:, -1], whole[:, place - 1])
+            logits, state = module.read(text[:, position : position + size], state)
+            position += size
+            gap = distance(logits[:, -1], whole[:, position - 1])
             if not gap <= worst:
-                worst, where = gap, place
+                worst, where = gap, position
     return worst, TIGHT, f"a text of {text.shape[1]} tokens; the worst is off by {worst:.2g} after {where} tokens"
 
 
 LAWS = (
-    hidden_places_change_nothing,
-    a_query_sees_what_its_mask_allows,
-    a_query_that_sees_nothing_gets_nothing,
+    masked_positions_change_nothing,
+    a_query_attends_to_what_its_mask_allows,
+    a_fully_masked_query_gets_nothing,
     order_of_keys_does_not_matter,
-    weights_are_shares,
-    one_query_sees_all_that_was_read,
-    reading_on_is_reading_at_once,
+    weights_are_probabilities,
+    the_last_query_attends_to_all_keys,
+    cached_decoding_is_the_full_forward_pass,
 )
 
 
 def check_attention(module: nn.Module, batch: AnyBatch) -> list[Finding]:
-    """What the laws of attention find in a layer of queries, keys and values, or in a model that reads tokens."""
+    """The findings of the laws of attention in a layer of queries, keys and values, or in a model of tokens."""
     if not _is_layer(module) and not hasattr(module, "read"):
         raise UsageError(
             "attention is a layer called as layer(query, key, value, mask), or a model with read(tokens, state); "
@@ -171,7 +171,7 @@ def check_attention(module: nn.Module, batch: AnyBatch) -> list[Finding]:
 
 
 def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """What a layer finds; torch's own is told what is hidden, and not asked for weights."""
+    """The output of a layer; torch's own takes the negated mask, and its weights are not computed."""
     with torch.no_grad():
         if isinstance(module, nn.MultiheadAttention):
             found: Tensor = module(query, key, value, attn_mask=~mask, need_weights=False)[0]
@@ -192,12 +192,12 @@ def _is_layer(module: Any) -> bool:
     return len(inspect.signature(module.forward).parameters) >= 4
 
 
-def _asked(module: Any, batch: AnyBatch) -> tuple[Any, Tensor]:
-    """The layer and a few examples in double precision, with all parameters moved away from where they begin."""
+def _prepared(module: Any, batch: AnyBatch) -> tuple[Any, Tensor]:
+    """The layer and a few examples in double precision, with all parameters moved away from their initial values."""
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     module, batch = doubled(module, first(batch, ROWS))
     if batch.x.ndim != 3 or batch.x.shape[1] < 3:
-        raise UsageError(f"attention is asked about examples (B, T, width) with T of 3 or more; got {batch.x.shape}")
+        raise UsageError(f"attention is checked on examples (B, T, width) with T of 3 or more; got {batch.x.shape}")
     return module, batch.x

@@ -1,4 +1,4 @@
-"""The laws of graph layers: any module called as ``f(x, edge_index)`` that gives one row for every node.
+"""The laws of graph layers: any module of message passing, called as ``f(x, edge_index)``, with a row for every node.
 
 ``x`` is (nodes, features), ``edge_index`` (2, E) from the first row to the second, as in PyTorch Geometric.
 """
@@ -20,7 +20,7 @@ from deepcanon.laws.slope import slopes
 
 NODES = 10
 FEATURES = ("in_features", "in_channels")
-"""What layers call the number of features they take."""
+"""The attributes in which layers keep their number of input features."""
 
 
 @law
@@ -40,10 +40,10 @@ def every_node_gets_one_finite_row(module: nn.Module, batch: GraphBatch) -> Meas
 
 @law
 def order_of_nodes_does_not_matter(module: nn.Module, batch: GraphBatch) -> Measured:
-    """Nodes that are numbered otherwise get the same rows under their new numbers."""
+    """The layer is permutation equivariant: nodes in another order get the same rows in that order."""
     module, x, edges, bound = _precise(module, batch)
     order = torch.randperm(len(x), generator=seeded(0)).roll(1)
-    number = order.argsort()  # of the node that stood at each place
+    number = order.argsort()  # the new number of each node
     with torch.no_grad():
         gap = distance(module(x[order], number[edges]), module(x, edges)[order])
     return gap, bound, f"{len(x)} nodes numbered otherwise"
@@ -51,7 +51,7 @@ def order_of_nodes_does_not_matter(module: nn.Module, batch: GraphBatch) -> Meas
 
 @law
 def order_of_edges_does_not_matter(module: nn.Module, batch: GraphBatch) -> Measured:
-    """The list of edges is a set: in another order it gives the same."""
+    """Aggregation is permutation invariant: the edges in another order give the same."""
     module, x, edges, bound = _precise(module, batch)
     order = torch.randperm(edges.shape[1], generator=seeded(0))
     with torch.no_grad():
@@ -61,7 +61,7 @@ def order_of_edges_does_not_matter(module: nn.Module, batch: GraphBatch) -> Meas
 
 @law
 def isolated_nodes_stay_alone(module: nn.Module, batch: GraphBatch) -> Measured:
-    """Nodes without edges change nobody's row, and get the finite row that they get in a graph of their own."""
+    """Nodes without edges change no other row, and get the finite row that they get in a graph of their own."""
     module, x, edges, bound = _precise(module, batch)
     lonely = torch.randn(3, x.shape[1], generator=seeded(0), dtype=x.dtype)
     with torch.no_grad():
@@ -80,7 +80,7 @@ def isolated_nodes_stay_alone(module: nn.Module, batch: GraphBatch) -> Measured:
 
 @law
 def graphs_side_by_side_do_not_mix(module: nn.Module, batch: GraphBatch) -> Measured:
-    """Two graphs in one, block by block, get the rows that each gets alone: this is how graphs are batched."""
+    """Two graphs in one, block-diagonally, get the rows that each gets alone: this is how graphs are batched."""
     module, x, edges, bound = _precise(module, batch)
     other, links = _another(x, edges)
     with torch.no_grad():
@@ -100,12 +100,12 @@ def nan_in_another_graph_changes_no_bit(module: nn.Module, batch: GraphBatch) ->
             module(torch.cat([x, rows]), both)[: len(x)] for rows in (other, torch.full_like(other, math.nan))
         )
     changed = int((healthy.flatten(1) != poisoned.flatten(1)).any(1).sum())
-    return changed, 0, f"{changed} of {len(x)} rows change when the graph beside them is NaN"
+    return changed, 0, f"{changed} of {len(x)} rows change when the other graph is NaN"
 
 
 @law
 def messages_follow_the_edges(module: nn.Module, batch: GraphBatch) -> Measured:
-    """On a path of edges that all point forwards, a change reaches the next node and none of those before."""
+    """Messages pass from source to target: on a directed path a change reaches the next node and none before it."""
     module, x, _, bound = _precise(module, batch)
     path = torch.stack([torch.arange(NODES - 1), torch.arange(1, NODES)])
     random = seeded(0)
@@ -128,7 +128,7 @@ def messages_follow_the_edges(module: nn.Module, batch: GraphBatch) -> Measured:
 
 @law
 def same_input_same_output(module: nn.Module, batch: GraphBatch) -> Measured:
-    """In eval mode nothing is random and nothing is remembered, not even the last graph."""
+    """In eval mode the output is deterministic and no state is kept, not even of the last graph."""
     module, x, edges, _ = _precise(module, batch)
     other, links = _another(x, edges)
     with torch.no_grad():
@@ -165,14 +165,14 @@ LAWS = (
 
 
 def check_graph(module: nn.Module, batch: Any) -> list[Finding]:
-    """What the laws of graph layers find in any module that is called with features and edges."""
+    """The findings of the laws of graph layers in any module that is called with features and edges."""
     if not isinstance(batch, GraphBatch):
         raise UsageError("a graph layer is checked on a graph: GraphBatch(x, y, mask, graph)")
     try:
         tried, x, edges, _ = _precise(module, batch)
         with torch.no_grad():
             tried(x, edges)
-    except TypeError as error:  # what is no graph layer breaks every law in the same way
+    except TypeError as error:  # what is not a graph layer breaks every law in the same way
         name = type(module).__name__
         raise UsageError(f"{name} cannot be called as a graph layer f(x, edge_index): {error}") from error
     return findings(LAWS, module, batch)
@@ -184,7 +184,7 @@ def invented_graph(module: nn.Module) -> GraphBatch:
     features = next((size for size in named if isinstance(size, int)), None)
     if features is None:
         raise UsageError(
-            f"how many features {type(module).__name__} takes is not said by {' or '.join(FEATURES)}; "
+            f"the number of features of {type(module).__name__} is not given by {' or '.join(FEATURES)}; "
             "give the class an example() that returns (module, GraphBatch(x, y, mask, graph))"
         )
     random = seeded(0)
@@ -196,7 +196,7 @@ def invented_graph(module: nn.Module) -> GraphBatch:
 
 
 class _Fed(nn.Module):
-    """A module with the features it is fed as one more parameter."""
+    """A module with its input features as one more parameter."""
 
     def __init__(self, module: nn.Module, x: Tensor) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ class _Fed(nn.Module):
 
 
 def _precise(module: nn.Module, batch: GraphBatch) -> tuple[nn.Module, Tensor, Tensor, float]:
-    """The module stirred and in eval mode, features and edges, as exact as the module allows, and the bound that fits.
+    """The module with perturbed parameters in eval mode, features and edges, and the bound that fits their precision.
 
     That is double precision, or single for a module that casts to single precision.
     """

@@ -1,7 +1,7 @@
 """The laws of methods: models that wrap a model, which is an argument of their constructor.
 
-A method says by ``null`` with which other arguments it does nothing. So set, it must be the model it wraps, bit for
-bit: in what it says, in how it learns, and in the random numbers that it uses up.
+The ``null`` of a method are the other arguments with which it does nothing. So set, it must be the model it wraps, bit
+for bit: in its outputs, in its training, and in the random numbers that it draws.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from deepcanon.laws.probe import draws, maps, same, seeded
 
 
 @law
-def says_when_it_does_nothing(method: Model[Any], batch: AnyBatch) -> Measured:
+def null_setting_is_declared(method: Model[Any], batch: AnyBatch) -> Measured:
     """``null`` names constructor arguments with which the method is the plain model."""
     null = getattr(type(method), "null", None)
     if not isinstance(null, Mapping) or not null:
         return violations(["it has no null = {argument: value} with which it does nothing"], "")
     unknown = [name for name in null if name not in arguments_of(type(method))]
-    return violations([f"null names {name}, which is no argument" for name in unknown], f"null is {dict(null)}")
+    return violations([f"null names {name}, which is not an argument" for name in unknown], f"null is {dict(null)}")
 
 
 @law
-def null_setting_answers_as_the_plain_model(method: Model[Any], batch: AnyBatch) -> Measured:
-    """With its null setting the method has the plain model's loss, metrics and methods, and draws as that one draws."""
+def null_setting_predicts_as_the_plain_model(method: Model[Any], batch: AnyBatch) -> Measured:
+    """With its null setting it has the plain model's loss, metrics and predictions, and its random numbers."""
     idle, plain = idle_and_plain(method)
     faults = []
     for training, when in ((True, "in training"), (False, "in eval mode")):
-        ours, theirs = (_answers(model.train(training), batch) for model in (idle, plain))
+        ours, theirs = (_outputs(model.train(training), batch) for model in (idle, plain))
         new = [name for name in ours if name not in theirs and name.startswith("loss")]
         faults += [f"{name} {when} is not in the plain model" for name in new]
-        for name, (said, random) in theirs.items():
-            if name not in ours or not same(ours[name][0], said):
+        for name, (output, random) in theirs.items():
+            if name not in ours or not same(ours[name][0], output):
                 faults.append(f"{name} {when} is not the plain model's")
             elif not torch.equal(ours[name][1], random):
                 faults.append(f"{name} {when} uses up other random numbers than the plain model")
@@ -53,10 +53,10 @@ def null_setting_answers_as_the_plain_model(method: Model[Any], batch: AnyBatch)
 
 
 @law
-def null_setting_learns_as_the_plain_model(method: Model[Any], batch: AnyBatch) -> Measured | None:
-    """With its null setting the wrapped model ends a short training with the bits that it ends with by itself.
+def null_setting_trains_as_the_plain_model(method: Model[Any], batch: AnyBatch) -> Measured | None:
+    """With its null setting the wrapped model ends a short training with the bits that it ends with alone.
 
-    A method that trains other parameters than those of the model it wraps is not asked.
+    The law does not apply to a method that trains other parameters than those of the model it wraps.
     """
     idle, plain = idle_and_plain(method)
     inside = dict(wrapped(idle).named_parameters())
@@ -88,17 +88,17 @@ def only_declared_parameters_change(method: Model[Any], batch: AnyBatch) -> Meas
 
 
 LAWS = (
-    says_when_it_does_nothing,
-    null_setting_answers_as_the_plain_model,
-    null_setting_learns_as_the_plain_model,
+    null_setting_is_declared,
+    null_setting_predicts_as_the_plain_model,
+    null_setting_trains_as_the_plain_model,
     only_declared_parameters_change,
 )
 
 
 def check_method(method: Any, batch: AnyBatch) -> list[Finding]:
-    """What the laws of methods find in a deepcanon model that wraps another."""
+    """The findings of the laws of methods in a deepcanon model that wraps another."""
     if not isinstance(method, Model):
-        raise UsageError(f"a method is a deepcanon Model that wraps another, and {type(method).__name__} is none")
+        raise UsageError(f"a method is a deepcanon Model that wraps another; {type(method).__name__} is not")
     wrapped(method)
     return findings(LAWS, method, batch)
 
@@ -112,7 +112,7 @@ def wrapped(method: Model[Any]) -> Model[Any]:
 
 
 def idle_and_plain(method: Model[Any]) -> tuple[Model[Any], Model[Any]]:
-    """A method like this one in its null setting around a new model, and that model by itself."""
+    """A method like this one in its null setting around a new model, and that model alone."""
     plain = rebuilt(wrapped(method))
     given = {
         name: copy.deepcopy(plain) if isinstance(value, Model) else value for name, value in method.hparams.items()
@@ -120,18 +120,18 @@ def idle_and_plain(method: Model[Any]) -> tuple[Model[Any], Model[Any]]:
     return type(method)(**{**given, **type(method).null}), plain  # type: ignore[attr-defined]
 
 
-def _answers(model: Model[Any], batch: Any) -> dict[str, tuple[Any, Tensor]]:
-    """All that a model says, each with the state of the global generator after it."""
-    asked: dict[str, Callable[[], Any]] = {"loss": lambda: model.loss(batch), "metrics": lambda: model.metrics(batch)}
-    asked |= {name: partial(ask, batch) for name, ask in maps(model).items()}
-    asked |= {name: partial(ask, seeded(0)) for name, ask in draws(model, batch).items()}
-    said: dict[str, tuple[Any, Tensor]] = {}
-    for name, ask in asked.items():
+def _outputs(model: Model[Any], batch: Any) -> dict[str, tuple[Any, Tensor]]:
+    """All outputs of a model, each with the state of the global generator after it."""
+    calls: dict[str, Callable[[], Any]] = {"loss": lambda: model.loss(batch), "metrics": lambda: model.metrics(batch)}
+    calls |= {name: partial(call, batch) for name, call in maps(model).items()}
+    calls |= {name: partial(call, seeded(0)) for name, call in draws(model, batch).items()}
+    found: dict[str, tuple[Any, Tensor]] = {}
+    for name, call in calls.items():
         torch.manual_seed(0)
-        answer = ask()
-        parts = {f"{name} {term}": value for term, value in answer.items()} if name in ("loss", "metrics") else {}
-        said |= {part: (value, torch.get_rng_state()) for part, value in (parts or {name: answer}).items()}
-    return said
+        output = call()
+        parts = {f"{name} {term}": value for term, value in output.items()} if name in ("loss", "metrics") else {}
+        found |= {part: (value, torch.get_rng_state()) for part, value in (parts or {name: output}).items()}
+    return found
 
 
 def _declared(method: Model[Any]) -> set[int]:

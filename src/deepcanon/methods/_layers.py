@@ -1,4 +1,4 @@
-"""What methods ask of the model that they wrap: its layers, and how many classes it tells apart."""
+"""Helpers of methods: the weight layers of the model that they wrap, its number of classes, a new model like it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def weight_layers(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def later_layers(model: Model[Any], method: str) -> list[nn.Module]:
-    """The weight layers whose inputs are hidden activations: all but the first."""
+    """The weight layers that take hidden activations: all but the first."""
     _, *later = weight_layers(model).values() or (None,)
     if not later:
-        raise UsageError(f"{method} changes what hidden layers hold, and {model.name()} has no hidden layer")
+        raise UsageError(f"{method} changes hidden activations, and {model.name()} has no hidden layer")
     return [layer for layer in later if layer is not None]
 
 
 def classes_of(model: Model[Any]) -> int | None:
-    """The number of classes that a model tells apart; none where its answers are real numbers."""
+    """The number of classes that a model predicts; None where its targets are real numbers."""
     inner = model
     while inner.hparams.get("classes") is None:
         wrapped = [value for value in inner.hparams.values() if isinstance(value, Model)]
@@ -42,6 +42,6 @@ def classes_of(model: Model[Any]) -> int | None:
 
 
 def built_like(model: Model[Any]) -> Model[Any]:
-    """A new model with the arguments of this one, models among them built anew as well."""
+    """A newly initialized model with the arguments of this one, models among them built anew as well."""
     given = {name: built_like(value) if isinstance(value, Model) else value for name, value in model.hparams.items()}
     return type(model)(**given)

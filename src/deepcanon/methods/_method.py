@@ -1,4 +1,4 @@
-"""What all methods share: a model that wraps a model, learns in its own way and answers as the wrapped one does."""
+"""The base class of methods: a model that wraps another, trains it in its own way and predicts as it does."""
 
 from __future__ import annotations
 
@@ -12,28 +12,25 @@ from deepcanon.core.turn import B
 
 
 class Method(Model[B]):
-    """A model around a model: it has the methods that the wrapped one has, or that it defines itself, and no others.
+    """A model that wraps a model, with those of predict, sample, log_prob ... that the wrapped one or itself has.
 
-    Recipe, kind of batch, support, likelihood kind and metrics are the wrapped model's, too, where the method has none of its
-    own.
+    Recipe, batch type, support, likelihood kind and metrics are the wrapped model's, too, unless it defines its own.
     """
 
     null: ClassVar[Mapping[str, Any]]
-    """Constructor arguments with which the method is the model it wraps, bit for bit."""
+    """Constructor arguments with which it is the model that it wraps, bit for bit."""
 
     def __init__(self, model: Model[Any]) -> None:
         super().__init__()
         self.model = model
         own = type(self)
-        passed = [
-            method for method in (*methods_of(model), "gallery") if hasattr(model, method) and not hasattr(own, method)
-        ]
+        passed = [name for name in (*methods_of(model), "gallery") if hasattr(model, name) and not hasattr(own, name)]
         if own.recipe is Model.recipe:
             passed.append("recipe")
         if own.batch_type() is AnyBatch:
             passed.append("batch_type")
         if model.forward.__name__ == "_forward_unimplemented":
-            passed.append("forward")  # who asks whether there is a map gets the wrapped model's answer
+            passed.append("forward")  # so that a test for a forward map finds what it finds in the wrapped model
         # Into the instance, not by __getattr__: protocols look methods up without it.
         self.__dict__.update({name: getattr(model, name) for name in (*passed, "surrogate")})
 
@@ -56,12 +53,12 @@ class Method(Model[B]):
         return found
 
     def unwrapped(self) -> Model[Any]:
-        """The wrapped model by itself, which answers as the method does."""
+        """The wrapped model alone, which predicts as the method does."""
         return self.model
 
 
 def descents(model: Model[Any], method: str) -> list[Descend[Any]]:
-    """The turns of a model for a method that changes their losses: all of them must be learned by backpropagation."""
+    """The turns of a model for a method that changes their losses: all of them must descend by backpropagation."""
     turns = model.turns()
     found = [turn for turn in turns if isinstance(turn, Descend) and turn.gradient is None]
     if len(found) != len(turns):

@@ -1,4 +1,4 @@
-"""What methods share that learn a classifier from a few labeled and many unlabeled examples."""
+"""The engine of semi-supervised methods: a classifier trained on few labeled and many unlabeled examples."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from deepcanon.methods._method import Method
 
 
 class SemiSupervised(Method[SemiBatch]):
-    """The wrapped classifier's own loss on the labeled examples, and a term on the unlabeled ones.
+    """Semi-supervised learning: the classifier's own loss on labeled examples and a term on unlabeled ones.
 
-    The wrapped model gives logits, (B, classes), by its ``forward``. In training its labeled examples are perturbed,
-    too, as ``see`` says. Where no unlabeled example can count, none is looked at and nothing is drawn for it.
+    The ``forward`` of the wrapped model gives logits, (B, classes). In training its labeled examples are augmented by
+    ``augment``. Where no unlabeled example can count, the term is not computed and no random number is drawn for it.
     """
 
     supervised: ClassVar[Mapping[str, Any]]
-    """Arguments with which it learns from the labeled examples alone, perturbed as strongly as the others are."""
+    """Arguments of the supervised baseline: labeled examples alone, augmented as strongly as the others."""
 
-    def __init__(self, model: Model[Any], weight: float, see: Callable[[Tensor], Tensor] | None) -> None:
+    def __init__(self, model: Model[Any], weight: float, augment: Callable[[Tensor], Tensor] | None) -> None:
         super().__init__(model)
         if "predict" not in methods_of(model):
             raise UsageError(f"{self.name()} wraps a classifier; {model.name()} has no predict")
         if weight < 0:
             raise UsageError(f"weight must be 0 or more (got {weight:g})")
         self.weight = weight
-        self.see = see
+        self.augment = augment
 
     def turns(self) -> Sequence[Turn[SemiBatch]]:
         turns = self.model.turns()
@@ -44,15 +44,15 @@ class SemiSupervised(Method[SemiBatch]):
         return [replace(turns[0], loss=self.loss)]
 
     def loss(self, batch: Labeled) -> Terms:
-        seen = batch if self.see is None or not self.training else Labeled(self.see(batch.x), batch.y)
-        terms = dict(self.model.loss(seen))
-        if isinstance(batch, SemiBatch) and self.weight > 0 and self.heeds_unlabeled:
+        labeled = batch if self.augment is None or not self.training else Labeled(self.augment(batch.x), batch.y)
+        terms = dict(self.model.loss(labeled))
+        if isinstance(batch, SemiBatch) and self.weight > 0 and self.uses_unlabeled:
             name, value = self.unlabeled_term(batch.unlabeled)
             terms[name] = self.weight * value
         return terms
 
     @property
-    def heeds_unlabeled(self) -> bool:
+    def uses_unlabeled(self) -> bool:
         """Whether an unlabeled example can count at all."""
         return True
 

@@ -1,4 +1,4 @@
-"""Adversarial training: a model learns from examples that were changed to mislead it."""
+"""Adversarial training."""
 
 from __future__ import annotations
 
@@ -18,16 +18,22 @@ from deepcanon.methods._method import Method, descents
 
 
 class AdversarialTraining(Method[Labeled]):
-    r"""A classifier or regression that also learns from the worst examples near those that it is given.
+    r"""Training of a classifier or regression on adversarial examples, the worst perturbations of its inputs.
+
+    Also known as: robust optimization, FGSM training, PGD training.
 
     .. math:: \alpha\, \ell(x, y) + (1 - \alpha)\, \ell(x + \delta, y), \qquad
-              \delta \approx \arg\max_{\lVert \delta \rVert_\infty \le \epsilon} \ell(x + \delta, y)
+              \delta \approx \arg\max_{\lVert \delta \rVert_\infty \le \epsilon} \ell(x + \delta, y) \qquad (1)
 
-    The fast gradient sign method takes :math:`\delta = \epsilon \operatorname{sign} \nabla_x \ell(x, y)`, which is the
-    exact maximum for a linear classifier of two classes. Projected gradient descent begins anywhere in the box, takes
-    smaller steps of that kind and cuts each back to the box. No gradient flows through :math:`\delta`, and the model
-    that is attacked is at rest, without dropout. Held-out examples give the plain loss, and the metrics say what is
-    left of the accuracy under attack.
+    The fast gradient sign method (FGSM) takes one step of length :math:`\eta = \epsilon` from x; it finds the exact
+    maximum for a linear classifier of two classes. Projected gradient descent (PGD) starts at a random point of the
+    :math:`\ell_\infty` ball, takes smaller steps and projects each back onto the ball,
+
+    .. math:: x + \delta \leftarrow \Pi_{\lVert \delta \rVert_\infty \le \epsilon}
+              \bigl(x + \delta + \eta \operatorname{sign} \nabla_x \ell(x + \delta, y)\bigr). \qquad (2)
+
+    No gradient flows through :math:`\delta`, and the model that is attacked is in eval mode, without dropout. The loss
+    of held-out examples is the one without attack, and the metrics have the accuracy under attack.
 
     References:
         | Explaining and Harnessing Adversarial Examples (Goodfellow et al., 2015), https://arxiv.org/abs/1412.6572
@@ -36,12 +42,12 @@ class AdversarialTraining(Method[Labeled]):
 
     Arguments:
         model: The classifier or regression; its own loss is attacked.
-        epsilon: The largest change :math:`\epsilon` of an input; at 0 nothing is changed.
+        epsilon: The radius :math:`\epsilon` of the ball, the largest perturbation of an input; at 0 there is none.
         attack: The fast gradient sign method, or projected gradient descent.
-        clean: The share :math:`\alpha` of the loss on the examples as they are.
+        clean: The weight :math:`\alpha` of the loss on the clean examples.
         iterations: The number of steps of projected gradient descent.
         low: The smallest value that an input may have, where there is one.
-        high: The largest one.
+        high: The largest value that an input may have.
     """
 
     null: ClassVar[Mapping[str, Any]] = {"epsilon": 0.0}
@@ -58,7 +64,7 @@ class AdversarialTraining(Method[Labeled]):
     ) -> None:
         super().__init__(model)
         if "predict" not in methods_of(model):
-            raise UsageError(f"adversarial_training wraps a model that answers; {model.name()} has no predict")
+            raise UsageError(f"adversarial_training wraps a model with predict; {model.name()} has no predict")
         one_of(("fgsm", "pgd"), attack=attack)
         at_least(1, iterations=iterations)
         if epsilon < 0:
@@ -82,50 +88,50 @@ class AdversarialTraining(Method[Labeled]):
         return self._mixed(self.model.loss, batch)
 
     def metrics(self, batch: Labeled) -> Terms:
-        """The wrapped model's, and of classes the accuracy on attacked examples."""
+        """The wrapped model's and, for classes, ``robust_accuracy``, the accuracy on adversarial examples."""
         found = self.model.metrics(batch)
         if self.epsilon == 0 or batch.y.is_floating_point():
             return found
-        said = self.model.predict(*self.attacked(batch).inputs)  # type: ignore[operator]
-        return {**found, "robust_accuracy": (said == batch.y).float().mean()}
+        predicted = self.model.predict(*self.attacked(batch).inputs)  # type: ignore[operator]
+        return {**found, "robust_accuracy": (predicted == batch.y).float().mean()}
 
     def attacked(self, batch: Labeled) -> Labeled:
-        """The examples, each changed by at most ``epsilon`` in any input so that the wrapped model is misled."""
+        """Adversarial examples: each input perturbed by at most ``epsilon`` so that the wrapped model's loss rises."""
         if self.epsilon == 0:
             return batch
         if not batch.x.is_floating_point():
-            raise UsageError(f"only real numbers can be changed a little; the examples are of {batch.x.dtype}")
-        with _resting(self.model), torch.enable_grad():
+            raise UsageError(f"only real inputs can be perturbed; the examples are of {batch.x.dtype}")
+        with _eval_mode(self.model), torch.enable_grad():
             if self.attack == "fgsm":
-                return self._moved(batch, batch.x, self.epsilon)
-            changed = replace(batch, x=self._inside(batch.x + self.epsilon * (2 * torch.rand_like(batch.x) - 1)))
+                return self._step(batch, batch.x, self.epsilon)
+            changed = replace(batch, x=self._in_range(batch.x + self.epsilon * (2 * torch.rand_like(batch.x) - 1)))
             for _ in range(self.iterations):
-                changed = self._moved(changed, batch.x, 2.5 * self.epsilon / self.iterations)
+                changed = self._step(changed, batch.x, 2.5 * self.epsilon / self.iterations)
             return changed
 
     def _mixed(self, loss: Callable[[Labeled], Terms], batch: Labeled) -> Terms:
         if self.epsilon == 0 or not self.training:
             return loss(batch)
         worst = sum(loss(self.attacked(batch)).values(), start=torch.zeros((), device=batch.x.device))
-        known = {name: self.clean * value for name, value in loss(batch).items()} if self.clean > 0 else {}
-        return {**known, "adversarial": (1 - self.clean) * worst}
+        clean = {name: self.clean * value for name, value in loss(batch).items()} if self.clean > 0 else {}
+        return {**clean, "adversarial": (1 - self.clean) * worst}  # eq. (1)
 
-    def _moved(self, batch: Labeled, center: Tensor, length: float) -> Labeled:
-        """One step uphill on the loss, by the sign of its slope, and back into the box around the center."""
+    def _step(self, batch: Labeled, center: Tensor, length: float) -> Labeled:
+        """One step of gradient ascent on the loss by the sign, projected onto the ball around the center."""
         x = batch.x.detach().requires_grad_()
         terms = self.model.loss(replace(batch, x=x))
-        (slope,) = torch.autograd.grad(sum(terms.values(), start=torch.zeros((), device=x.device)), x)
-        step = x.detach() + length * slope.sign()
-        return replace(batch, x=self._inside(center + (step - center).clamp(-self.epsilon, self.epsilon)))
+        (gradient,) = torch.autograd.grad(sum(terms.values(), start=torch.zeros((), device=x.device)), x)
+        step = x.detach() + length * gradient.sign()
+        return replace(batch, x=self._in_range(center + (step - center).clamp(-self.epsilon, self.epsilon)))  # eq. (2)
 
-    def _inside(self, x: Tensor) -> Tensor:
-        """``x`` within the values that an input may have."""
+    def _in_range(self, x: Tensor) -> Tensor:
+        """``x`` clamped to the values that an input may have."""
         return x if self.low is None and self.high is None else x.clamp(self.low, self.high)
 
 
 @contextmanager
-def _resting(model: Model[Any]) -> Iterator[None]:
-    """Evaluation mode inside, gradients as they are; afterwards each module has the mode it had before."""
+def _eval_mode(model: Model[Any]) -> Iterator[None]:
+    """Eval mode inside, with gradients; afterwards each module has the mode that it had before."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""Augmentation: a model of images learns from each of them moved, turned and bent a little, anew every time."""
+"""Data augmentation."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ from deepcanon.methods._method import Method, descents
 
 
 class Augmentation(Method[B]):
-    r"""A model of images that sees each one changed at random in a way that leaves its class as it is.
+    r"""Training on randomly transformed images: each is rotated, shifted, scaled, sheared, cropped or flipped anew.
 
-    .. math:: \min_\theta \operatorname E_m\, \ell\bigl(f_\theta(x \circ m), y\bigr), \qquad
-              m(p) = s F R_\alpha S_k^{-1} D^{-1} \left(p\,(1 + \lambda\, |p|^2 / \rho^2) - t\right) + o
+    Also known as: image augmentation.
 
-    The motion :math:`m` (crop, mirror, rotation, shear, stretch, translation, lens; see
-    :class:`~deepcanon.augment.motions.Augment`) is drawn for each image by itself at each step. When the model answers or
-    is measured, images are what they are.
+    .. math:: \min_\theta \operatorname E_m\, \ell\bigl(f_\theta(x \circ m), y\bigr) \qquad (1)
+
+    .. math:: m(p) = s F R_\alpha S_k^{-1} D^{-1} \left(p\,(1 + \lambda\, |p|^2 / \rho^2) - t\right) + o \qquad (2)
+
+    The transformation :math:`m` of pixel coordinates (crop, flip, rotation, shear, scaling, translation, lens
+    distortion; see :class:`~deepcanon.augment.motions.Augment`) is drawn for each image independently at each step.
+    Labels stay. In eval mode images are not transformed.
 
     References:
         | Best practices for convolutional neural networks applied to visual document analysis (Simard et al., 2003),
@@ -38,13 +41,13 @@ class Augmentation(Method[B]):
     Arguments:
         model: The model, whose own loss and turns are used.
         rotate: The largest angle in degrees, either way.
-        translate: The largest way in each direction, as a share of the side.
-        stretch: How much longer or shorter each side becomes at most: 0.1 is from 1/1.1 to 1.1.
-        shear: The largest way to either side per pixel down.
+        translate: The largest translation in each direction, as a share of the side.
+        stretch: The largest scaling of each side by itself: 0.1 is a factor from 1/1.1 to 1.1.
+        shear: The largest shear: the shift to either side per pixel down.
         crop: The largest share of each side that is cut away; what is left fills the image.
-        flip: The probability to change left and right. Digits and letters are not to be mirrored, photographs may be.
-        lens: The largest distortion at the corners, either way, as a share of their distance from the center.
-        border: What lies outside of an image: its ``border`` repeated, ``zeros``, or its ``reflection``.
+        flip: The probability of a horizontal flip. Digits and letters are not to be mirrored, photographs may be.
+        lens: The largest lens distortion at the corners, either way, as a share of their distance from the center.
+        border: The padding outside of an image: its ``border`` repeated, ``zeros``, or its ``reflection``.
     """
 
     null: ClassVar[Mapping[str, Any]] = {
@@ -76,32 +79,34 @@ class Augmentation(Method[B]):
         first = next(data)
         if not self.augment.idle and (first.x.ndim != 4 or not first.x.is_floating_point()):
             raise UsageError(
-                f"{self.name()} moves images, (channels, height, width) of real numbers; an example here is "
+                f"{self.name()} transforms images, (channels, height, width) of real numbers; an example here is "
                 f"{tuple(first.x.shape[1:])} of {str(first.x.dtype).removeprefix('torch.')}"
             )
         super().prepare(chain([first], data))
 
     def turns(self) -> Sequence[Turn[B]]:
-        return [replace(turn, loss=partial(self._on_moved, turn.loss)) for turn in descents(self.model, self.name())]
+        return [
+            replace(turn, loss=partial(self._on_augmented, turn.loss)) for turn in descents(self.model, self.name())
+        ]
 
     def loss(self, batch: B) -> Terms:
-        return self._on_moved(self.model.loss, batch)
+        return self._on_augmented(self.model.loss, batch)
 
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]:
-        """Images, below them three times what the model may learn from, and what the wrapped model has to show."""
-        moved = {name: self.moved(x, generator) for name in ("moved", "again", "once more")}
+        """Images, below them three random augmentations of each, and what the wrapped model has to show."""
+        augmented = {name: self.augmented(x, generator) for name in ("augmented", "again", "once more")}
         theirs = self.model.gallery(x, generator=generator) if isinstance(self.model, Shows) else {}
-        return {"data": x, **moved, **theirs}
+        return {"data": x, **augmented, **theirs}
 
-    def moved(self, x: Tensor, generator: Generator | None = None) -> Tensor:
-        """The images, each changed by a motion of its own."""
+    def augmented(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+        """The images, each under a random transformation of its own."""
         if self.augment.idle:
             return x
-        # A model is not told which examples of the data it sees: fresh numbers stand for their places. Motions are
-        # few numbers that are worked out off the accelerator.
+        # A batch does not say which examples of the data it holds: fresh random numbers stand in for their indices.
+        # Transformations are few numbers that are computed off the accelerator.
         device = "cpu" if generator is None else generator.device
         fresh = torch.randint(2**62, (len(x),), generator=generator, device=device)
-        return self.augment(x, fresh, seed=0, epoch=0)
+        return self.augment(x, fresh, seed=0, epoch=0)  # eq. (2)
 
-    def _on_moved(self, loss: Callable[[B], Terms], batch: B) -> Terms:
-        return loss(replace(batch, x=self.moved(batch.x)) if self.training else batch)
+    def _on_augmented(self, loss: Callable[[B], Terms], batch: B) -> Terms:
+        return loss(replace(batch, x=self.augmented(batch.x)) if self.training else batch)  # eq. (1)

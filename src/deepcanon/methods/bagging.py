@@ -1,4 +1,4 @@
-"""Bagging: several networks, each trained on a bootstrap sample of the data, answer by their mean."""
+"""Bootstrap aggregating (bagging)."""
 
 from __future__ import annotations
 
@@ -22,16 +22,21 @@ from deepcanon.methods._method import descents
 
 
 class Bagging(Averaged):
-    r"""Members of one kind with weights and bootstrap samples of their own, whose mean is the answer.
+    r"""An ensemble whose members are trained on bootstrap samples of the data and averaged to predict.
 
-    .. math:: p(y \mid x) = \frac1M \sum_{m=1}^M p_m(y \mid x), \qquad
-              \operatorname{Var} = \rho \sigma^2 + \frac{1 - \rho}M \sigma^2
+    Also known as: bagging, bootstrap ensemble.
 
-    :math:`\sigma^2` is the variance of a member's answer and :math:`\rho` the correlation of two members. In the
-    bootstrap sample of a member an example occurs :math:`n \sim \operatorname{Poisson}(1)` times, the limit of drawing
-    as many examples as there are with replacement. :math:`n` follows from the example and the number of the member, so
-    that it is the same in every epoch, and equal examples occur equally often. The first member is the given model; the
-    others are built like it.
+    .. math:: p(y \mid x) = \frac1M \sum_{m=1}^M p_m(y \mid x) \qquad (1)
+
+    With the variance :math:`\sigma^2` of a member's prediction and the correlation :math:`\rho` of two members, the
+    variance of the mean is :math:`\rho \sigma^2 + (1 - \rho) \sigma^2 / M`. In the bootstrap sample of member m the
+    number of times that an example occurs is a Poisson number of mean 1, the limit of sampling as many examples as
+    there are with replacement,
+
+    .. math:: n_m(x) = \min \Bigl\{ n : \sum_{j=0}^n \frac{e^{-1}}{j!} > u_m(x) \Bigr\}, \qquad (2)
+
+    where :math:`u_m(x)`, uniform from 0 to 1, is a hash of the example and of m. So it is the same in every epoch, and
+    equal examples occur equally often. The first member is the given model; the others are built like it.
 
     References:
         | Bagging Predictors (Breiman, 1996), https://doi.org/10.1007/BF00058655
@@ -41,7 +46,7 @@ class Bagging(Averaged):
         model: The classifier or regression.
         members: The number :math:`M` of members.
         bootstrap: Whether members learn from bootstrap samples; else each learns from all the data, and they differ by
-            the weights that they begin with.
+            their initial weights, which is a deep ensemble.
     """
 
     null: ClassVar[Mapping[str, Any]] = {"members": 1, "bootstrap": False}
@@ -59,7 +64,7 @@ class Bagging(Averaged):
 
     @property
     def members(self) -> list[Model[Any]]:
-        """The networks, the given one first."""
+        """The members of the ensemble, the given model first."""
         return [self.model, *(other for other in self.others if isinstance(other, Model))]
 
     @property
@@ -67,13 +72,13 @@ class Bagging(Averaged):
         return len(self.others) > 0
 
     def forward(self, *inputs: Tensor) -> Any:
-        """The mean of the members' outputs; of logits, the logarithm of the mean probability."""
+        """The mean of the members' outputs; for classes, the logarithm of the mean probability."""
         if not self.averages:
             return self.model(*inputs)
         outputs = torch.stack([member(*inputs) for member in self.members])
         if classes_of(self.model) is None:
             return outputs.mean(0)
-        return outputs.log_softmax(-1).logsumexp(0) - math.log(len(outputs))
+        return outputs.log_softmax(-1).logsumexp(0) - math.log(len(outputs))  # eq. (1)
 
     def prepare(self, data: Any) -> None:
         for member in self.members:
@@ -94,41 +99,41 @@ class Bagging(Averaged):
         losses = [self._sampled(i, member.loss, batch) for i, member in enumerate(self.members)]
         return {name: torch.stack([terms[name] for terms in losses]).mean() for name in losses[0]}
 
-    def answers(self, *inputs: Tensor, how: How = "mean", generator: Generator | None = None) -> Tensor:
-        """What each member answers, (members, B, ...)."""
-        said = [
+    def predictions(self, *inputs: Tensor, how: How = "mean", generator: Generator | None = None) -> Tensor:
+        """The prediction of each member, (members, B, ...)."""
+        predicted = [
             member.predict(*inputs, how=how, generator=generator)  # type: ignore[operator]
             for member in self.members
         ]
-        return torch.stack(said)
+        return torch.stack(predicted)
 
     def unwrapped(self) -> Model[Any]:
-        """The members together: no single model answers as they do."""
+        """The ensemble itself: no single member predicts as all of them do."""
         return self
 
     def _sampled(self, member: int, loss: Callable[[Labeled], Terms], batch: Labeled) -> Terms:
-        """The loss on what of the batch is in the member's bootstrap sample, as often as it is in there."""
+        """The loss on those examples of the batch that are in the member's bootstrap sample, as often as they are."""
         if not self.bootstrap or not self.training:
             return loss(batch)
         if not isinstance(batch, Labeled):
-            raise UsageError(f"a bootstrap sample is one of labeled examples; of {batch.noun} set bootstrap to false")
-        if batch.x.is_meta:  # a sample follows from values, which there are none of
+            raise UsageError(f"a bootstrap sample needs labeled examples; with {batch.noun} set bootstrap to false")
+        if batch.x.is_meta:  # a sample is a hash of values, of which there are none
             return loss(batch)
         times = occurrences(batch.x, member)
-        if not bool(times.any()):  # nothing of this batch is in the sample, so it teaches nothing
+        if not bool(times.any()):  # nothing of this batch is in the sample, so its gradient is zero
             return {name: 0 * value for name, value in loss(batch).items()}
         return loss(batch.select(torch.arange(len(times), device=times.device).repeat_interleave(times)))
 
 
 def occurrences(x: Tensor, member: int) -> Tensor:
-    """How often each example is in the bootstrap sample of a member, (B,): Poisson numbers of mean 1.
+    """The count of each example in the bootstrap sample of a member, (B,): Poisson numbers of mean 1.
 
     >>> x = torch.arange(8.0).unsqueeze(1)
     >>> occurrences(x, 0), occurrences(x[3:5], 0)
     (tensor([0, 0, 0, 3, 1, 1, 1, 1]), tensor([3, 1]))
     """
     bits = x.detach().flatten(1).double().cpu().numpy().view(np.uint64)  # (B, features)
-    places = np.arange(bits.shape[1], dtype=np.uint64) * np.uint64(GOLDEN)  # so that the order of the features counts
-    uniform = unit(mixed(mixed(bits + places).sum(1) ^ np.uint64(member + 1)))
+    order = np.arange(bits.shape[1], dtype=np.uint64) * np.uint64(GOLDEN)  # so that the order of the features counts
+    uniform = unit(mixed(mixed(bits + order).sum(1) ^ np.uint64(member + 1)))
     cumulative = np.cumsum([math.exp(-1) / math.factorial(count) for count in range(12)])
-    return torch.from_numpy(np.searchsorted(cumulative, uniform, side="right")).to(x.device)
+    return torch.from_numpy(np.searchsorted(cumulative, uniform, side="right")).to(x.device)  # eq. (2)

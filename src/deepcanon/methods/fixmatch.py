@@ -1,4 +1,4 @@
-"""FixMatch: a confident answer to a weakly perturbed example is the label of its strongly perturbed twin."""
+"""FixMatch."""
 
 from __future__ import annotations
 
@@ -17,31 +17,33 @@ from deepcanon.methods._semi_supervised import SemiSupervised, toy_example
 
 
 class FixMatch(SemiSupervised):
-    r"""A classifier that also learns from its own confident answers to unlabeled examples.
+    r"""Semi-supervised learning by confident pseudo-labels and consistency regularization.
 
-    With :math:`\alpha` a weak and :math:`\mathcal A` a strong perturbation of an example, :math:`q_u = p(y \mid
-    \alpha(u))` and :math:`\hat y_u = \arg\max q_u`, the loss is
+    With :math:`\alpha` a weak and :math:`\mathcal A` a strong augmentation, the pseudo-label of an unlabeled example u
+    and the loss are
+
+    .. math:: q_u = p(y \mid \alpha(u)), \qquad \hat y_u = \arg\max q_u, \qquad (1)
 
     .. math:: -\frac1B \sum_x \log p(y_x \mid \alpha(x))
-              - \frac\lambda B \sum_u \mathbb 1[\max q_u \ge \tau] \log p(\hat y_u \mid \mathcal A(u))
+              - \frac\lambda B \sum_u \mathbb 1[\max q_u \ge \tau] \log p(\hat y_u \mid \mathcal A(u)). \qquad (2)
 
     No gradient flows through :math:`q`. A batch holds as many labeled as unlabeled examples; labeled ones, of which
     there are few, come again and again.
 
     References:
-        | FixMatch: Simplifying Semi-Supervised Learning with PiModel and Confidence (Sohn et al., 2020),
+        | FixMatch: Simplifying Semi-Supervised Learning with Consistency and Confidence (Sohn et al., 2020),
           https://arxiv.org/abs/2001.07685
 
     Arguments:
         model: The classifier, whose forward gives logits.
-        weight: The weight :math:`\lambda` of the unlabeled examples; at 0 they are not looked at.
-        threshold: The confidence :math:`\tau` from which an answer counts; above 1 none does.
-        weak: The strength of the weak perturbation: of images, the largest shift in parts of their side; of other
+        weight: The weight :math:`\lambda` of the unlabeled examples; at 0 they are not used.
+        threshold: The confidence :math:`\tau` from which a pseudo-label counts; above 1 none does.
+        weak: The strength of the weak augmentation: of images, the largest shift in parts of their side; of other
             examples, the standard deviation of Gaussian noise.
-        strong: The strength of the strong perturbation: of images, the side of the square that is cut out in parts of
+        strong: The strength of the strong augmentation: of images, the side of the square that is cut out in parts of
             theirs, the change of contrast, and four times the shift; of others, the standard deviation of the noise.
-        flip: Whether images may be mirrored.
-        labeled: How labeled examples are perturbed in training.
+        flip: Whether images may be flipped horizontally.
+        labeled: The augmentation of labeled examples in training.
     """
 
     null: ClassVar[Mapping[str, Any]] = {"weight": 0.0, "labeled": "none"}
@@ -60,10 +62,11 @@ class FixMatch(SemiSupervised):
         if min(weak, strong) < 0:
             raise UsageError(f"a strength must be 0 or more (got weak={weak:g}, strong={strong:g})")
         one_of(("none", "weak", "strong"), labeled=labeled)
-        weaken, change = partial(weakly, strength=weak, flip=flip), partial(strongly, strength=strong, flip=flip)
-        super().__init__(model, weight, {"none": None, "weak": weaken, "strong": change}[labeled])
+        weak_augment = partial(weakly, strength=weak, flip=flip)
+        strong_augment = partial(strongly, strength=strong, flip=flip)
+        super().__init__(model, weight, {"none": None, "weak": weak_augment, "strong": strong_augment}[labeled])
         self.threshold = threshold
-        self.weak, self.strong = weaken, change
+        self.weak, self.strong = weak_augment, strong_augment
 
     @classmethod
     def example(cls) -> tuple[Self, SemiBatch]:
@@ -71,16 +74,16 @@ class FixMatch(SemiSupervised):
         return cls(model, threshold=0.6), batch
 
     @property
-    def heeds_unlabeled(self) -> bool:
+    def uses_unlabeled(self) -> bool:
         return self.threshold <= 1
 
     def unlabeled_term(self, x: Tensor) -> tuple[str, Tensor]:
         with torch.no_grad():
-            confidence, label = self.logits(self.weak(x)).softmax(-1).max(-1)
-        surprise = cross_entropy(self.logits(self.strong(x)), label, reduction="none")
-        return "pseudo_labels", (surprise * (confidence >= self.threshold)).mean()
+            confidence, label = self.logits(self.weak(x)).softmax(-1).max(-1)  # eq. (1)
+        nll = cross_entropy(self.logits(self.strong(x)), label, reduction="none")
+        return "pseudo_labels", (nll * (confidence >= self.threshold)).mean()  # eq. (2)
 
     def metrics(self, batch: Labeled) -> Terms:
-        """The wrapped model's, and the share of answers that are confident enough to be learned from."""
+        """The wrapped model's, and ``confident``, the share of predictions that reach the threshold."""
         sure = self.model.predict(*batch.inputs, how="mean").max(-1).values >= self.threshold  # type: ignore[operator]
         return {**self.model.metrics(batch), "confident": sure.float().mean()}

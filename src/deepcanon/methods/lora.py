@@ -1,4 +1,4 @@
-"""LoRA: a trained model learns something new through matrices of low rank that are added to its weights."""
+"""Low-rank adaptation (LoRA)."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ from deepcanon.methods._method import Method
 
 
 class LoRA(Method[B]):
-    r"""The wrapped model with frozen weights, to each of which an update of low rank is added and learned.
+    r"""Parameter-efficient fine-tuning: frozen weights, to each of which a trainable low-rank update is added.
+
+    Also known as: LoRA, low-rank adapters, parameter-efficient fine-tuning (PEFT).
 
     .. math:: W = W_0 + \frac\alpha r B A, \qquad A \in \mathbb R^{r \times d_\text{in}},
-              \quad B \in \mathbb R^{d_\text{out} \times r}
+              \quad B \in \mathbb R^{d_\text{out} \times r} \qquad (1)
 
-    :math:`A` starts as Gaussian noise and :math:`B` at zero, so that the model starts as it was. Only :math:`A` and
-    :math:`B` are trained, :math:`r (d_\text{in} + d_\text{out})` numbers per layer. A convolution counts as the matrix
-    that it applies to each patch, an embedding as the table that it is; layers that share their weight with another
-    are left alone. ``unwrapped`` gives the plain model with its updates merged into its weights.
+    :math:`A` is initialized as Gaussian noise and :math:`B` at zero, so that the model starts as it was. Only :math:`A`
+    and :math:`B` are trained, :math:`r (d_\text{in} + d_\text{out})` parameters per layer. A convolution counts as the
+    matrix that it applies to each patch, an embedding as the table that it is; layers that share their weight with
+    another are left alone. ``unwrapped`` gives the plain model with its updates merged into its weights.
 
     References:
         | LoRA: Low-Rank Adaptation of Large Language Models (Hu et al., 2021), https://arxiv.org/abs/2106.09685
 
     Arguments:
-        model: The model, as a rule a trained one: its own loss and turns are used.
+        model: The model, as a rule a pretrained one: its own loss and turns are used.
         rank: The rank :math:`r` of the updates.
         alpha: The scale :math:`\alpha`; an update counts :math:`\alpha / r`, and at 0 not at all.
         layers: The layers to adapt, as patterns of their names.
@@ -74,7 +76,7 @@ class LoRA(Method[B]):
 
     @torch.no_grad()
     def updates(self) -> dict[str, tuple[Tensor, Tensor]]:
-        """Of each adapted layer the weight that it had and what was added to it, both as matrices."""
+        """Of each adapted layer the pretrained weight and its update, both as matrices."""
         found = {}
         for name in self.adapted:
             layer = self.model.get_submodule(name)
@@ -83,7 +85,7 @@ class LoRA(Method[B]):
         return found
 
     def unwrapped(self) -> Model[Any]:
-        """A plain copy of the wrapped model whose weights hold their updates."""
+        """A plain copy of the wrapped model with the updates merged into its weights."""
         plain = copy.deepcopy(self.model)
         for name in self.adapted:
             layer = plain.get_submodule(name)
@@ -98,7 +100,7 @@ class LoRA(Method[B]):
 
 
 class LowRank(nn.Module):
-    """Adds to a weight the product of a tall and a wide matrix."""
+    """The low-rank update of one weight, the adapter: it adds the product of a tall and a wide matrix."""
 
     def __init__(self, weight: Tensor, rank: int, scale: float) -> None:
         super().__init__()
@@ -108,7 +110,7 @@ class LowRank(nn.Module):
         self.up = nn.Parameter(weight.new_zeros(outputs, rank))
 
     def forward(self, weight: Tensor) -> Tensor:
-        return weight + (self.scale * (self.up @ self.down)).view_as(weight)
+        return weight + (self.scale * (self.up @ self.down)).view_as(weight)  # eq. (1)
 
 
 def candidates(model: nn.Module) -> list[str]:

@@ -1,4 +1,4 @@
-"""Monte-Carlo dropout: the answers of many thinned networks, averaged, and how far they disagree."""
+"""Monte Carlo dropout (MC dropout)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ BY_CHANNEL = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 
 
 class MCDropout(Averaged):
-    r"""A model whose hidden units go on being dropped when it answers, again and again, for an average with a spread.
+    r"""Dropout at test time: the mean prediction over many dropout masks, with its standard deviation as uncertainty.
 
-    .. math:: p(y \mid x) \approx \frac1S \sum_{s=1}^S p(y \mid x, m_s), \qquad
-              \tilde h = \frac{m_s \odot h}{1 - \rho}, \quad m_s \sim \operatorname{Bernoulli}(1 - \rho)
+    Also known as: MC dropout, dropout at test time, Bayesian dropout.
 
-    In training, a unit is dropped with probability :math:`\rho` for each example anew. To answer, :math:`S` masks are
-    drawn once and for all, and each is one thinned network for all examples; so an answer is a function of the example
-    alone. The ``forward`` map is the whole network, in which nothing is dropped.
+    .. math:: p(y \mid x) \approx \frac1S \sum_{s=1}^S p(y \mid x, m_s) \qquad (1)
+
+    .. math:: \tilde h = \frac{m_s \odot h}{1 - \rho}, \quad m_s \sim \operatorname{Bernoulli}(1 - \rho) \qquad (2)
+
+    In training, a unit is dropped with probability :math:`\rho` for each example anew. To predict, :math:`S` masks are
+    drawn once and for all, and each is one thinned network for all examples; so a prediction is a function of the
+    example alone. The ``forward`` map is the whole network, in which nothing is dropped.
 
     References:
         | Dropout as a Bayesian Approximation: Representing Model Uncertainty in Deep Learning
@@ -39,7 +42,7 @@ class MCDropout(Averaged):
         model: The classifier or regression; the dropout layers that it has are used, too.
         dropout: The probability :math:`\rho` to drop an input of each linear or convolutional layer but the first, in
             addition to the model's own dropout; at 0 only the model's own layers drop.
-        samples: The number :math:`S` of thinned networks; at 0 the whole network answers, as dropout usually does.
+        samples: The number :math:`S` of masks; at 0 the whole network predicts, which is standard dropout.
     """
 
     null: ClassVar[Mapping[str, Any]] = {"dropout": 0.0, "samples": 0}
@@ -51,7 +54,7 @@ class MCDropout(Averaged):
             raise UsageError(f"dropout is the probability to drop a unit, from 0 to below 1 (got {dropout:g})")
         self.rate, self.samples = dropout, samples
         self.masks: Generator | None = None
-        """Draws the masks of a thinned network, while one answers."""
+        """The generator of the masks while a thinned network predicts, else None."""
         own = [layer for layer in model.modules() if isinstance(layer, (nn.Dropout, *BY_CHANNEL))]
         for layer in own:
             layer.register_forward_hook(self._drop_output)
@@ -71,18 +74,18 @@ class MCDropout(Averaged):
         return self.samples > 0
 
     @torch.no_grad()
-    def answers(self, *inputs: Tensor, how: How = "mean", generator: Generator | None = None) -> Tensor:
-        """What each thinned network answers, (samples, B, ...)."""
+    def predictions(self, *inputs: Tensor, how: How = "mean", generator: Generator | None = None) -> Tensor:
+        """The prediction of each thinned network, (samples, B, ...), whose mean is the prediction."""
         with self._thinned():
-            said = [
+            predicted = [
                 self.model.predict(*inputs, how=how, generator=generator)  # type: ignore[operator]
                 for _ in range(self.samples)
             ]
-        return torch.stack(said)
+        return torch.stack(predicted)  # the terms of eq. (1)
 
     @contextmanager
     def _thinned(self) -> Iterator[None]:
-        """Inside, every pass of the wrapped model drops by the next masks, which are the same ones every time."""
+        """Inside, every forward pass of the wrapped model drops by the next masks, the same ones every time."""
         self.masks = torch.Generator().manual_seed(0)
         try:
             with eval_mode(self.model):
@@ -107,4 +110,4 @@ class MCDropout(Averaged):
 def _masked(x: Tensor, units: torch.Size, rate: float, masks: Generator) -> Tensor:
     """``x`` with the same units dropped in every example, and the others scaled up by the keep probability."""
     kept = torch.rand(units, generator=masks) >= rate
-    return x * kept.to(x.device, x.dtype) / (1 - rate)
+    return x * kept.to(x.device, x.dtype) / (1 - rate)  # eq. (2)

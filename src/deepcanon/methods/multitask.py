@@ -1,4 +1,4 @@
-"""Multi-task learning: one body serves several tasks, each with a head of its own, and learns from all of them."""
+"""Multi-task learning."""
 
 from __future__ import annotations
 
@@ -19,14 +19,18 @@ from deepcanon.methods._method import Method, descents
 
 
 class Multitask(Method[Labeled]):
-    r"""A model whose hidden representation is also made to serve other tasks, which have linear heads of their own.
+    r"""A shared backbone trained on its own task and on auxiliary tasks, each with a linear head of its own.
 
-    .. math:: \ell(f(x), y) + w_r \frac1D \lVert V \phi(x) + c - x \rVert^2
-              - w_g \log \operatorname{softmax}(U \phi(x) + d)_{g(y)}
+    Also known as: hard parameter sharing, auxiliary-task learning, joint training.
 
-    The body :math:`\phi` is all that lies below the model's last layer, and all tasks share it. One further task is to
-    tell the input from the representation; the other, where classes fall into groups, to tell the group :math:`g(y)`.
-    The model answers its own task alone.
+    .. math:: \ell(f(x), y) + w_r \ell_r + w_g \ell_g, \qquad
+              \ell_r = \frac1D \lVert V \phi(x) + c - x \rVert^2 \qquad (1)
+
+    .. math:: \ell_g = -\log \operatorname{softmax}(U \phi(x) + d)_{g(y)} \qquad (2)
+
+    The backbone :math:`\phi` is all that lies below the model's last layer, and all tasks share it. One auxiliary task
+    is to reconstruct the input from the hidden representation; the other, where classes fall into groups, to predict
+    the group :math:`g(y)`. Predictions are those of the model's own task.
 
     References:
         | Multitask Learning (Caruana, 1997), https://doi.org/10.1023/A:1007379606734
@@ -34,9 +38,10 @@ class Multitask(Method[Labeled]):
     Arguments:
         model: The classifier or regression, whose last layer is linear.
         features: The number :math:`D` of features of an example.
-        reconstruction: The weight :math:`w_r` of telling the input; at 0 it is no task.
-        groups: The group of each class, numbered from 0, in the order of the classes; without any it is no task.
-        grouping: The weight :math:`w_g` of telling the group.
+        reconstruction: The weight :math:`w_r` of reconstructing the input; at 0 there is no such task.
+        groups: The group of each class, numbered from 0, in the order of the classes; without any there is no
+            such task.
+        grouping: The weight :math:`w_g` of predicting the group.
     """
 
     null: ClassVar[Mapping[str, Any]] = {"reconstruction": 0.0, "groups": ()}
@@ -57,7 +62,7 @@ class Multitask(Method[Labeled]):
             if weight < 0:
                 raise UsageError(f"{name} must be 0 or more (got {weight:g})")
         if "predict" not in methods_of(model):
-            raise UsageError(f"multitask wraps a model that answers; {model.name()} has no predict")
+            raise UsageError(f"multitask wraps a model with predict; {model.name()} has no predict")
         *_, head = weight_layers(model).values() or (None,)
         if not isinstance(head, nn.Linear):
             raise UsageError(f"multitask shares what lies below a last layer, a linear one; {model.name()} has none")
@@ -73,8 +78,8 @@ class Multitask(Method[Labeled]):
             {task: nn.Linear(head.in_features, outputs[task]) for task, weight in self.weights.items() if weight > 0}
         )
         self.register_buffer("group_of", torch.tensor(groups, dtype=torch.long), persistent=False)
-        self._heard: list[Tensor] | None = None
-        head.register_forward_pre_hook(self._listen)
+        self._captured: list[Tensor] | None = None
+        head.register_forward_pre_hook(self._capture)
 
     @classmethod
     def example(cls) -> tuple[Self, Labeled]:
@@ -82,7 +87,7 @@ class Multitask(Method[Labeled]):
         return cls(model, features=2, groups=(0, 1)), batch
 
     def turns(self) -> Sequence[Turn[Labeled]]:
-        """The wrapped model's turns, which now train the further heads, too."""
+        """The wrapped model's turns, which now train the auxiliary heads, too."""
         return [
             replace(
                 turn,
@@ -96,23 +101,23 @@ class Multitask(Method[Labeled]):
         return self._with_tasks(self.model.loss, batch)
 
     def _with_tasks(self, loss: Callable[[Labeled], Terms], batch: Labeled) -> Terms:
-        """The model's own loss and the weighted ones of the other tasks, out of one pass through the body."""
+        """The model's own loss and the weighted ones of the auxiliary tasks, from one forward pass of the backbone."""
         if not self.heads:
             return loss(batch)
-        self._heard = []
+        self._captured = []
         try:
             terms = dict(loss(batch))
-            (hidden,) = self._heard  # (B, width)
+            (hidden,) = self._captured  # (B, width)
         finally:
-            self._heard = None
+            self._captured = None
         if "reconstruction" in self.heads:
             gap = self.heads["reconstruction"](hidden) - flat(batch.x, self.features)
-            terms["reconstruction"] = self.weights["reconstruction"] * gap.square().mean()
+            terms["reconstruction"] = self.weights["reconstruction"] * gap.square().mean()  # eq. (1)
         if "grouping" in self.heads:
-            surprise = cross_entropy(self.heads["grouping"](hidden), self.group_of[batch.y])
-            terms["grouping"] = self.weights["grouping"] * surprise
+            nll = cross_entropy(self.heads["grouping"](hidden), self.group_of[batch.y])  # eq. (2)
+            terms["grouping"] = self.weights["grouping"] * nll
         return terms
 
-    def _listen(self, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        if self._heard is not None:
-            self._heard.append(inputs[0])
+    def _capture(self, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        if self._captured is not None:
+            self._captured.append(inputs[0])

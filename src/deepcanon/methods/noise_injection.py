@@ -1,4 +1,4 @@
-"""Noise in training: on the inputs, the hidden activations, the weights or the targets."""
+"""Noise injection."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ from deepcanon.methods._method import Method, descents
 
 
 class NoiseInjection(Method[B]):
-    r"""A model that learns under noise, so that a small change of what it sees or is does not change what it says.
+    r"""Regularization by random noise on inputs, hidden activations, weights or targets in training.
 
-    .. math:: \min_\theta \operatorname E_{\epsilon, \eta, \zeta} \,
+    Also known as: training with noise, jittering, label noise.
+
+    .. math:: \min_\theta \operatorname E_{\epsilon, \zeta, \tilde y} \,
               \ell\bigl(f_{\theta + \zeta}(x + \epsilon), \tilde y\bigr), \qquad
-              \epsilon \sim \mathcal N(0, \sigma^2 I)
+              \epsilon \sim \mathcal N(0, \sigma^2 I) \qquad (1)
 
-    All noise is drawn anew for each example at each step, that on the weights for each step; there is none when the
-    model answers. On the input of a linear model with squared error, noise adds :math:`\sigma^2 \lVert W \rVert^2` to
-    the expected loss: it is ridge regression. A class that is replaced by a uniform one with probability
-    :math:`\epsilon` has the expected loss of label smoothing.
+    :math:`\epsilon` is the noise on inputs (and, alike, on activations), :math:`\zeta` that on weights and
+    :math:`\tilde y` the noisy target. Noise is drawn anew for each example at each step, that on the weights for each
+    step; in eval mode there is none. On the input of a linear model with squared error, noise adds
+    :math:`\sigma^2 \lVert W \rVert^2` to the expected loss: it is ridge regression. A class that is replaced by a
+    uniform one with probability p has the expected loss of label smoothing.
 
     References:
         | Training with Noise is Equivalent to Tikhonov Regularization (Bishop, 1995),
@@ -40,10 +43,10 @@ class NoiseInjection(Method[B]):
     Arguments:
         model: The model, whose own loss and turns are used.
         inputs: The standard deviation :math:`\sigma` of Gaussian noise on the inputs.
-        activations: That of noise on the inputs of each linear or convolutional layer but the first.
-        weights: That of noise on the weights, biases left out.
-        targets: Of classes, the probability to replace one by a class drawn uniformly from all; of real targets, the
-            standard deviation of noise on them.
+        activations: The standard deviation of noise on the inputs of each linear or convolutional layer but the first.
+        weights: The standard deviation of noise on the weights, biases left out.
+        targets: For classes, the probability to replace one by a class drawn uniformly from all (label noise); for real
+            targets, the standard deviation of noise on them.
     """
 
     null: ClassVar[Mapping[str, Any]] = {"inputs": 0.0, "activations": 0.0, "weights": 0.0, "targets": 0.0}
@@ -67,7 +70,7 @@ class NoiseInjection(Method[B]):
         self.on_weights, self.on_targets = weights, targets
         if activations > 0:
             for layer in later_layers(model, self.name()):
-                layer.register_forward_pre_hook(self._disturb)
+                layer.register_forward_pre_hook(self._with_noise)
 
     @classmethod
     def example(cls) -> tuple[Self, Any]:
@@ -83,37 +86,37 @@ class NoiseInjection(Method[B]):
     def _under_noise(self, loss: Callable[[B], Terms], batch: B) -> Terms:
         if not self.training:
             return loss(batch)
-        seen = self._disturbed(batch)
+        noisy_batch = self._noisy(batch)
         if self.on_weights == 0:
-            return loss(seen)
+            return loss(noisy_batch)
         weights = {
             f"model.{name}": noisy(value, self.on_weights)
             for name, value in self.model.named_parameters()
             if value.ndim >= 2
         }
-        terms: Terms = functional_call(_Around(self.model), weights, (loss, seen))
+        terms: Terms = functional_call(_Around(self.model), weights, (loss, noisy_batch))  # eq. (1)
         return terms
 
-    def _disturbed(self, batch: Any) -> Any:
+    def _noisy(self, batch: Any) -> Any:
         """The batch with noise on its inputs and targets."""
         if self.on_inputs > 0:
             batch = replace(batch, x=noisy(batch.x, self.on_inputs))
         if self.on_targets > 0:
             if not isinstance(batch, Labeled):
                 raise UsageError(f"noise on the targets needs labeled examples; there are {batch.noun}")
-            batch = replace(batch, y=self._disturbed_targets(batch.y))
+            batch = replace(batch, y=self._noisy_targets(batch.y))
         return batch
 
-    def _disturbed_targets(self, y: Tensor) -> Tensor:
+    def _noisy_targets(self, y: Tensor) -> Tensor:
         if y.is_floating_point():
             return noisy(y, self.on_targets)
         classes = classes_of(self.model)
         if classes is None:
-            raise UsageError(f"how many classes {self.model.name()} tells apart is not known; set targets to 0")
+            raise UsageError(f"how many classes {self.model.name()} predicts is not known; set targets to 0")
         replaced = torch.rand(y.shape, device=y.device) < self.on_targets
         return torch.where(replaced, torch.randint(classes, y.shape, device=y.device), y)
 
-    def _disturb(self, layer: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def _with_noise(self, layer: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         if not self.training:
             return inputs
         hidden, *others = inputs
@@ -121,7 +124,7 @@ class NoiseInjection(Method[B]):
 
 
 class _Around(nn.Module):
-    """Holds a model, so that torch can compute one of its losses with other weights in the place of its own."""
+    """A module that holds a model, so that torch can compute one of its losses with other weights than its own."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Consistency: the answers to two perturbed versions of one example should agree (the Pi-model)."""
+"""Pi-model (consistency regularization)."""
 
 from __future__ import annotations
 
@@ -17,28 +17,33 @@ from deepcanon.methods._semi_supervised import SemiSupervised, toy_example
 
 
 class PiModel(SemiSupervised):
-    r"""A classifier whose answers to two perturbed versions of an unlabeled example are drawn together.
+    r"""Semi-supervised learning by consistency of the predictions for two augmentations of an unlabeled example.
 
-    With :math:`\alpha` and :math:`\alpha'` two draws of a perturbation and :math:`p(u)` the probabilities of the
-    :math:`C` classes, the loss is
+    Also known as: consistency regularization, self-ensembling.
+
+    With :math:`\alpha` and :math:`\alpha'` two random augmentations and :math:`p(u)` the probabilities of the :math:`C`
+    classes, the loss is
 
     .. math:: -\frac1B \sum_x \log p(y_x \mid \alpha(x))
-              + w(t) \frac1{CB} \sum_u \lVert p(\alpha(u)) - p(\alpha'(u)) \rVert^2
+              + w(t) \frac1{CB} \sum_u \lVert p(\alpha(u)) - p(\alpha'(u)) \rVert^2. \qquad (1)
 
-    The weight begins small, since early answers are noise: :math:`w(t) = w\, e^{-5 (1 - t / t_0)^2}` until the share
-    :math:`t_0` of the training is done, and :math:`w` from then on and wherever the model is only measured.
+    The weight ramps up, since early predictions are noise, until the share :math:`t_0` of the training is done,
+
+    .. math:: w(t) = w\, e^{-5 \max(0,\, 1 - t / t_0)^2}, \qquad (2)
+
+    and is :math:`w` in eval mode.
 
     References:
         | Temporal Ensembling for Semi-Supervised Learning (Laine and Aila, 2017), https://arxiv.org/abs/1610.02242
 
     Arguments:
         model: The classifier, whose forward gives logits.
-        weight: The weight :math:`w` of the unlabeled examples; at 0 they are not looked at.
-        strength: The strength of the perturbation: of images, the largest shift in parts of their side; of other
+        weight: The weight :math:`w` of the unlabeled examples; at 0 they are not used.
+        strength: The strength of the augmentation: of images, the largest shift in parts of their side; of other
             examples, the standard deviation of Gaussian noise.
-        flip: Whether images may be mirrored.
-        warmup: The share :math:`t_0` of the training during which the weight grows.
-        labeled: Whether labeled examples are perturbed in training, too.
+        flip: Whether images may be flipped horizontally.
+        warmup: The share :math:`t_0` of the training during which the weight ramps up.
+        labeled: The augmentation of labeled examples in training.
     """
 
     null: ClassVar[Mapping[str, Any]] = {"weight": 0.0, "labeled": "none"}
@@ -71,11 +76,11 @@ class PiModel(SemiSupervised):
     def unlabeled_term(self, x: Tensor) -> tuple[str, Tensor]:
         both = torch.cat([self.perturb(x), self.perturb(x)])
         one, other = self.logits(both).softmax(-1).chunk(2)
-        return "consistency", self.ramp() * (one - other).square().mean()
+        return "consistency", self.ramp() * (one - other).square().mean()  # eq. (1)
 
     def ramp(self) -> float:
         """The share of the weight that counts by now."""
         if not self.training:
             return 1.0  # a measure must not depend on when it is taken
         left = max(0.0, 1 - self.progress / self.warmup) if self.warmup > 0 else 0.0
-        return math.exp(-5 * left**2)
+        return math.exp(-5 * left**2)  # eq. (2)

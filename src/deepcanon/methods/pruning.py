@@ -1,4 +1,4 @@
-"""Pruning: the smallest weights are removed, and the rest goes on or begins again as it began (lottery tickets)."""
+"""Magnitude pruning."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ from deepcanon.methods._method import Method, descents
 
 
 class Pruning(Method[B]):
-    r"""A model of which only the weights of largest magnitude are kept.
+    r"""Iterative magnitude pruning: the smallest weights are set to zero, the others rewound to their initial values.
 
-    .. math:: m = \mathbb 1\bigl[\lvert \theta \rvert > t_s\bigr], \qquad \theta \leftarrow m \odot \theta_0
+    Also known as: sparsification, iterative magnitude pruning, lottery tickets.
 
-    The training is cut into equal rounds, each with an optimizer that begins anew. After all but the last, so many of
-    the smallest weights are set to zero for good that the share :math:`s` is reached after the last cut, each cut
-    taking the same share of what is left. Then the weights that remain are taken back to their values
-    :math:`\theta_0` before the first step: if the smaller network so found learns as well as the whole one, it is a
-    winning ticket of the lottery. Biases are never pruned. Exactly :math:`\operatorname{round}(s N)` of :math:`N`
-    weights, those of a layer or of all, are zero in the end.
+    .. math:: m = \mathbb 1\bigl[\lvert \theta \rvert > t_s\bigr] \qquad (1)
+
+    .. math:: \theta \leftarrow m \odot \theta_0 \qquad (2)
+
+    The training is split into equal rounds, each with a fresh optimizer. After all but the last, so many of the
+    smallest weights are set to zero for good that the sparsity :math:`s` is reached after the last cut, each cut taking
+    the same share of the weights that are left. Then these are rewound to their values :math:`\theta_0` before the
+    first step: by the lottery ticket hypothesis a subnetwork that so learns as well as the whole network, a winning
+    ticket, exists. Biases are never pruned. Exactly :math:`\operatorname{round}(s N)` of :math:`N` weights, those of a
+    layer or of all, are zero in the end.
 
     References:
         | The Lottery Ticket Hypothesis: Finding Sparse, Trainable Neural Networks (Frankle and Carbin, 2019),
@@ -38,12 +42,12 @@ class Pruning(Method[B]):
 
     Arguments:
         model: The model, whose own loss and turns are used.
-        sparsity: The share :math:`s` of the weights that is zero in the end; at 0 nothing is pruned.
-        cuts: How often to prune; the training has one round more.
+        sparsity: The sparsity :math:`s`, the share of weights that are zero in the end; at 0 nothing is pruned.
+        cuts: The number of prunings; the training has one round more.
         scope: Whether the same share of each layer is removed, or the smallest weights of all layers together; the
-            latter may leave nothing of a layer whose weights begin small.
-        restart: Where the remaining weights begin after a cut: at their initial values, at those of a new model, or
-            where they are.
+            latter may leave nothing of a layer with small initial weights.
+        restart: The remaining weights after a cut: rewound to their ``initial`` values, initialized ``anew``, or left
+            as they are (``none``).
     """
 
     null: ClassVar[Mapping[str, Any]] = {"sparsity": 0.0}
@@ -78,7 +82,7 @@ class Pruning(Method[B]):
         return cls(model, sparsity=0.5), batch
 
     def prepare(self, data: Iterable[B]) -> None:
-        """Remember where the weights begin."""
+        """Remember the initial weights."""
         super().prepare(data)
         for name, value in self.model.state_dict().items():
             self.start[name].copy_(value)
@@ -112,24 +116,24 @@ class Pruning(Method[B]):
         named = dict(self.model.named_parameters())
         groups = [list(self.masks)] if self.scope == "global" else [[name] for name in self.masks]
         for names in groups:
-            # Below every magnitude, so that what is pruned already counts first.
+            # Weights that are pruned already are below every magnitude, so that they count first.
             sizes = [named[name].detach().abs().masked_fill(~self.masks[name], -1).flatten() for name in names]
             magnitudes = torch.cat(sizes)
             kept = torch.ones_like(magnitudes, dtype=torch.bool)
             kept[magnitudes.argsort(stable=True)[: round(sparsity * len(magnitudes))]] = False
             for name, part in zip(names, kept.split([len(size) for size in sizes]), strict=True):
-                self.masks[name].copy_(part.view_as(self.masks[name]))
+                self.masks[name].copy_(part.view_as(self.masks[name]))  # eq. (1)
         self._stay_pruned(None)
 
     def keep(self, masks: Mapping[str, Tensor]) -> None:
-        """Keep the weights where these masks are True, all others being zero for good, and cut no more."""
+        """Keep the weights where these masks are True, set all others to zero for good, and cut no more."""
         for name, mask in self.masks.items():
             mask.copy_(masks[name])
         self.done.fill_(self.cuts)
         self._stay_pruned(None)
 
     def _cut(self, number: int, batch: B) -> None:
-        """Prune as much as this cut does and begin again, once."""
+        """Prune to the sparsity of this cut and restart, once."""
         if int(self.done) >= number:
             return
         self.done.fill_(number)
@@ -142,16 +146,16 @@ class Pruning(Method[B]):
 
     @torch.no_grad()
     def _stay_pruned(self, after: Callable[[], None] | None) -> None:
-        """Behind a step of the optimizer: what is pruned is zero again."""
+        """After a step of the optimizer: set the pruned weights to zero again."""
         if after is not None:
             after()
         named = dict(self.model.named_parameters())
         for name, mask in self.masks.items():
-            named[name].masked_fill_(~mask, 0)
+            named[name].masked_fill_(~mask, 0)  # eq. (2)
 
 
 class _Kept(nn.Module):
-    """Tensors by the names that they have in a model, as buffers, so that they survive a restart."""
+    """Tensors under their names in a model, as buffers, so that checkpoints hold them."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         super().__init__()

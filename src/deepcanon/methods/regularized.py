@@ -1,4 +1,4 @@
-"""Penalties on the weights: L1, L2, of any strength per layer, and on how well connected the network is."""
+"""Weight regularization (L1, L2, Fiedler)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,25 @@ from deepcanon.methods._method import Method, descents
 
 
 class Regularized(Method[B]):
-    r"""A model whose weights are kept small, few, or apart.
+    r"""Penalties on the weights: L1 for sparsity, L2 as weight decay, Fiedler on the connectivity of the network.
+
+    Also known as: lasso, ridge, Tikhonov regularization, weight decay.
 
     .. math:: \ell(\theta) + \sum_l \Bigl( \lambda^{(1)}_l \lVert W_l \rVert_1
-              + \frac{\lambda^{(2)}_l}2 \lVert W_l \rVert_2^2 \Bigr) + \delta\, \lambda_2(L)
+              + \frac{\lambda^{(2)}_l}2 \lVert W_l \rVert_2^2 \Bigr) + \delta\, \lambda_2(L) \qquad (1)
 
     The gradient of the L2 penalty is :math:`\lambda^{(2)} W`; of the L1 penalty the subgradient
     :math:`\lambda^{(1)} \operatorname{sign} W` with :math:`\operatorname{sign} 0 = 0` is taken, so that weights come
     near zero and seldom stay on it. Biases are not penalized.
 
-    Fiedler regularization sees the units of a chain of linear layers as the nodes of a graph, joined by edges of
-    weight :math:`\lvert W_{ij} \rvert`, with the Laplacian :math:`L`. Its second smallest eigenvalue says how hard the
-    graph is to cut in two, and with the eigenvector :math:`u` that belongs to it
-    :math:`\partial \lambda_2 / \partial \lvert W_{ij} \rvert = (u_i - u_j)^2`: edges between the two halves are
-    penalized most. Each step finds it anew, which for n units takes of the order of :math:`n^3` operations.
+    Fiedler regularization takes the units of a chain of linear layers as the nodes of a graph with edges of weight
+    :math:`\lvert W_{ij} \rvert` and the Laplacian :math:`L`. Its second smallest eigenvalue, the algebraic
+    connectivity, is, with the eigenvector :math:`u` of length 1 that belongs to it,
+
+    .. math:: \lambda_2(L) = u^\top L u = \sum_{(i, j)} \lvert W_{ij} \rvert (u_i - u_j)^2. \qquad (2)
+
+    Its gradient is :math:`(u_i - u_j)^2`, so that edges between the two halves of the graph are penalized most. Each
+    step computes u anew, which for n units takes of the order of :math:`n^3` operations.
 
     References:
         | Fiedler Regularization: Learning Neural Networks with Graph Sparsity (Tam and Dunson, 2020),
@@ -42,7 +47,7 @@ class Regularized(Method[B]):
     Arguments:
         model: The model, whose own loss and turns are used.
         l1: The strength :math:`\lambda^{(1)}` for all layers, or one for each layer in their order.
-        l2: The strength :math:`\lambda^{(2)}` alike.
+        l2: The strength :math:`\lambda^{(2)}` (weight decay) alike.
         fiedler: The strength :math:`\delta`.
         layers: The weights to penalize, as patterns of their names.
     """
@@ -72,7 +77,7 @@ class Regularized(Method[B]):
         return cls(model, l1=(0.01, 0.0), l2=(0.01,), fiedler=0.01), batch
 
     def turns(self) -> Sequence[Turn[B]]:
-        """The wrapped model's turns; each player of a game carries the penalties of its own weights."""
+        """The wrapped model's turns, each with the penalties of the weights that it trains."""
         return [
             replace(turn, loss=partial(self._with_penalties, turn.loss, {id(p) for p in turn.parameters}))
             for turn in descents(self.model, self.name())
@@ -82,7 +87,7 @@ class Regularized(Method[B]):
         return self._with_penalties(self.model.loss, None, batch)
 
     def _with_penalties(self, loss: Callable[[B], Terms], own: set[int] | None, batch: B) -> Terms:
-        return {**loss(batch), **self.penalties(own)}
+        return {**loss(batch), **self.penalties(own)}  # eq. (1)
 
     def penalties(self, own: set[int] | None = None) -> Terms:
         """The penalties that count, by name; of ``own`` parameters only, where they are given."""
@@ -101,7 +106,7 @@ class Regularized(Method[B]):
 
 
 def fiedler_value(weights: Sequence[Tensor]) -> Tensor:
-    """The second smallest eigenvalue of the Laplacian of a chain of layers, whose weights are (outputs, inputs).
+    """The second smallest eigenvalue of the Laplacian of a chain of layers with weights (outputs, inputs).
 
     >>> round(fiedler_value([torch.ones(1, 2)]).item(), 4)  # a path of three nodes
     1.0
@@ -117,7 +122,7 @@ def fiedler_value(weights: Sequence[Tensor]) -> Tensor:
         parts = vector.split(sizes)
     # u' L u as a sum over edges: its value is the eigenvalue, its gradient that of the eigenvalue
     terms = [
-        (weight.abs() * (after.unsqueeze(1) - before.unsqueeze(0)).square()).sum()
+        (weight.abs() * (after.unsqueeze(1) - before.unsqueeze(0)).square()).sum()  # eq. (2)
         for weight, (before, after) in zip(weights, pairwise(parts), strict=True)
     ]
     return torch.stack(terms).sum()
@@ -145,11 +150,11 @@ def _per_layer(name: str, given: tuple[float, ...], weights: Sequence[str]) -> t
 
 
 def _chain(model: Model[Any]) -> list[Tensor]:
-    """The weights of linear layers each of which takes what the one before gives."""
+    """The weights of linear layers of which each takes the outputs of the one before."""
     weights: list[Tensor] = [layer.weight for layer in model.modules() if isinstance(layer, nn.Linear)]
     matrices = [name for name, parameter in model.named_parameters() if parameter.ndim >= 2]
     if len(weights) != len(matrices) or any(a.shape[0] != b.shape[1] for a, b in pairwise(weights)) or not weights:
         raise UsageError(
-            f"fiedler takes a network that is a chain of linear layers; {model.name()} is none: set fiedler to 0"
+            f"fiedler takes a network that is a chain of linear layers; {model.name()} is not: set fiedler to 0"
         )
     return weights

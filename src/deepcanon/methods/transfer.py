@@ -1,4 +1,4 @@
-"""Transfer learning: the body of a trained model serves another task, with a head of its own."""
+"""Transfer learning."""
 
 from __future__ import annotations
 
@@ -16,41 +16,43 @@ from deepcanon.methods._method import Method, descents
 
 
 class Transfer(Method[Labeled]):
-    r"""A trained model whose last layer is replaced by a new one, which learns alone or together with the rest.
+    r"""A pretrained backbone with a new head, for feature extraction (frozen backbone) or fine-tuning.
 
-    .. math:: f(x) = W\, \phi_\theta(x) + b, \qquad \theta \text{ from another task}, \quad W, b \text{ new}
+    Also known as: fine-tuning, feature extraction, linear probing.
 
-    A frozen body :math:`\phi_\theta` is at rest: its weights stay as they are, and so do its running averages; nothing
-    in it is dropped. A tuned body is trained further from where it was.
+    .. math:: f(x) = W\, \phi_\theta(x) + b, \qquad \theta \text{ from another task}, \quad W, b \text{ new} \qquad (1)
+
+    A frozen backbone :math:`\phi_\theta` is in eval mode: its weights stay as they are, and so do its running averages;
+    nothing in it is dropped. A fine-tuned backbone is trained further from its pretrained weights.
 
     References:
         | How transferable are features in deep neural networks? (Yosinski et al., 2014),
           https://arxiv.org/abs/1411.1792
 
     Arguments:
-        model: The trained model, whose last layer is linear; on the command line, the folder of its run.
+        model: The pretrained model, whose last layer is linear; on the command line, the folder of its run.
         classes: The number of classes of the new task; left out, the new head has as many outputs as the old one.
-        body: Whether the layers below the head keep their weights or go on learning.
-        head: Whether the last layer is new, or kept as it is to begin with.
+        backbone: Whether the layers below the head are frozen or fine-tuned.
+        head: Whether the last layer is new, or kept with its pretrained weights.
     """
 
-    null: ClassVar[Mapping[str, Any]] = {"body": "tuned", "head": "kept"}
+    null: ClassVar[Mapping[str, Any]] = {"backbone": "fine-tuned", "head": "kept"}
 
     def __init__(
         self,
         model: Model[Any],
         classes: int | None = None,
-        body: Literal["frozen", "tuned"] = "frozen",
+        backbone: Literal["frozen", "fine-tuned"] = "frozen",
         head: Literal["new", "kept"] = "new",
     ) -> None:
         super().__init__(model)
         if "predict" not in methods_of(model):
-            raise UsageError(f"transfer wraps a model that answers; {model.name()} has no predict")
-        one_of(("frozen", "tuned"), body=body)
+            raise UsageError(f"transfer wraps a model with predict; {model.name()} has no predict")
+        one_of(("frozen", "fine-tuned"), backbone=backbone)
         one_of(("new", "kept"), head=head)
-        self.frozen = body == "frozen"
+        self.frozen = backbone == "frozen"
         layers = weight_layers(model)
-        self.place, old = list(layers.items())[-1] if layers else ("", None)
+        self.head_name, old = list(layers.items())[-1] if layers else ("", None)
         if not isinstance(old, nn.Linear):
             raise UsageError(f"transfer replaces the last layer, a linear one; {model.name()} has none")
         if head == "new":
@@ -72,8 +74,8 @@ class Transfer(Method[Labeled]):
 
     @property
     def head(self) -> nn.Module:
-        """The last layer."""
-        return self.model.get_submodule(self.place)
+        """The last layer, :math:`W` and :math:`b`."""
+        return self.model.get_submodule(self.head_name)
 
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
@@ -96,13 +98,14 @@ class Transfer(Method[Labeled]):
         if classes is not None:
             if isinstance(self.model, Method):
                 raise UsageError(
-                    f"{self.model.name()} is a way to train {self.model.model.name()}, not a network with a head; "
-                    "'deepcanon unwrap RUN' gives the trained network by itself"
+                    f"{self.model.name()} is a method to train {self.model.model.name()}, not a network with a head; "
+                    "'deepcanon unwrap RUN' gives the trained network alone"
                 )
             if self.model.hparams.get("classes") is None:
-                raise UsageError(f"{self.model.name()} tells no classes apart, so it cannot learn {classes}")
+                raise UsageError(f"{self.model.name()} does not predict classes, so it cannot learn {classes}")
             at_least(2, classes=classes)
             outputs = classes
-            self.model._hparams["classes"] = classes  # the model is now one of so many classes, also when rebuilt
-        place = {"device": old.weight.device, "dtype": old.weight.dtype}
-        self.model.set_submodule(self.place, nn.Linear(old.in_features, outputs, old.bias is not None, **place))
+            self.model._hparams["classes"] = classes  # the model now has so many classes, also when rebuilt
+        like = {"device": old.weight.device, "dtype": old.weight.dtype}
+        new = nn.Linear(old.in_features, outputs, old.bias is not None, **like)  # W and b of eq. (1)
+        self.model.set_submodule(self.head_name, new)

@@ -1,4 +1,4 @@
-"""Attention: one function for all of it, its form with several heads, and the memory of what was read."""
+"""Scaled dot-product attention, multi-head attention and the key-value cache."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def attention(
     scale: float | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    r"""What T queries (..., T, d) find among S values (..., S, e) by their keys (..., S, d): (..., T, e).
+    r"""Scaled dot-product attention of queries (..., T, d) to keys (..., S, d) and values (..., S, e): (..., T, e).
 
     .. math:: o_i = \sum_j w_{ij} v_j, \qquad
               w_{ij} = \frac{m_{ij}\, e^{s_{ij}}}{\sum_k m_{ik}\, e^{s_{ik}}}, \qquad
               s_{ij} = \frac{q_i \cdot k_j}{\sqrt d} + b_{ij} \qquad (1)
 
-    ``mask`` is boolean, of a shape that stretches to (..., T, S), and True where a query may look. A query that may
-    look nowhere gets zeros, and a key and value that nobody may look at change nothing, even if they are not numbers.
-    ``causal`` lets a query look at the keys up to its own place, where the last query stands at the last key, so that
-    one query after a long memory sees all of it. ``bias`` is added to the scores, ``scale`` stands in for one over the
-    root of d, and ``dropout`` is the probability to leave a weight out.
+    ``mask`` is boolean, of a shape that broadcasts to (..., T, S), and True where a query may attend to a key. A query
+    with all keys masked gets zeros, and a key and value that are masked for all queries change nothing, even if they
+    are NaN. ``causal`` lets a query attend to the keys up to its own position, where the last query stands at the last
+    key, so that one query after a long cache attends to all of it. ``bias`` is added to the scores, ``scale`` replaces
+    one over the root of d, and ``dropout`` is the probability to drop a weight.
 
     References:
         | Attention Is All You Need (Vaswani et al., 2017), https://arxiv.org/abs/1706.03762
@@ -42,19 +42,19 @@ def attention(
     """
     queries, keys = query.shape[-2], key.shape[-2]
     if mask is None and bias is None and (not causal or queries in (1, keys)):
-        # torch aligns the first query with the first key: only of a square, or of no mask at all, that is the same.
+        # torch aligns the first query with the first key, which is the same only for a square mask or for none.
         own = causal and queries > 1
         return scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=own, scale=scale)
     if mask is not None:
-        unseen = ~mask.any(-2).unsqueeze(-1)  # (..., S, 1)
-        key, value = key.masked_fill(unseen, 0), value.masked_fill(unseen, 0)  # for 0 times NaN is NaN
-    allowed, blind = _allowed(query, key, mask, causal)
+        hidden = ~mask.any(-2).unsqueeze(-1)  # (..., S, 1)
+        key, value = key.masked_fill(hidden, 0), value.masked_fill(hidden, 0)  # for 0 times NaN is NaN
+    allowed, empty = _allowed(query, key, mask, causal)
     if bias is not None and allowed is not None:
         bias = bias.masked_fill(~allowed, -torch.inf)
-    found = scaled_dot_product_attention(
+    output = scaled_dot_product_attention(  # eq. (1)
         query, key, value, attn_mask=allowed if bias is None else bias, dropout_p=dropout, scale=scale
     )
-    return found if blind is None else found.masked_fill(blind, 0)
+    return output if empty is None else output.masked_fill(empty, 0)
 
 
 def attention_weights(
@@ -66,19 +66,19 @@ def attention_weights(
     bias: Tensor | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """The weights of (1), (..., T, S): rows that sum to 1, or to 0 for a query that may look nowhere."""
+    """The attention weights of (1), (..., T, S): rows that sum to 1, or to 0 for a query with all keys masked."""
     scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
     if bias is not None:
         scores = scores + bias
-    allowed, blind = _allowed(query, key, mask, causal)
+    allowed, empty = _allowed(query, key, mask, causal)
     if allowed is not None:
         scores = scores.masked_fill(~allowed, -torch.inf)
     weights = scores.softmax(-1)
-    return weights if blind is None else weights.masked_fill(blind, 0)
+    return weights if empty is None else weights.masked_fill(empty, 0)
 
 
 def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> Tensor:
-    """Which keys each query may look at, (queries, keys), if the last query stands at the last key.
+    """The causal mask, (queries, keys): True where a query may attend, if the last query stands at the last key.
 
     >>> causal_mask(2, 4).int()
     tensor([[1, 1, 1, 0],
@@ -88,25 +88,25 @@ def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> 
 
 
 def _allowed(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor | None, Tensor | None]:
-    """Which scores count, and which queries may look nowhere; these look everywhere, so that no gradient is NaN."""
+    """Which scores count, and which queries have all keys masked; these attend to all, so that no gradient is NaN."""
     queries, keys = query.shape[-2], key.shape[-2]
     if mask is not None and mask.dtype != torch.bool:
-        raise UsageError(f"a mask is boolean, True where a query may look; got one of {mask.dtype}")
+        raise UsageError(f"a mask is boolean, True where a query may attend; got one of {mask.dtype}")
     if causal:
         earlier = causal_mask(queries, keys, query.device)
-        if mask is None and keys >= queries:  # every query sees at least the first key
+        if mask is None and keys >= queries:  # every query attends to at least the first key
             return earlier, None
         mask = earlier if mask is None else mask & earlier
     if mask is None:
         return None, None
-    blind = ~mask.any(-1, keepdim=True)  # (..., T, 1)
-    return mask | blind, blind
+    empty = ~mask.any(-1, keepdim=True)  # (..., T, 1)
+    return mask | empty, empty
 
 
 class KVCache:
-    """The keys and values of all that one layer has read, in memory that is set aside beforehand.
+    """The key-value cache of one attention layer: keys and values of all tokens read so far, in preallocated memory.
 
-    It begins empty, with room for ``capacity`` places, and grows when that is not enough.
+    It starts empty, with room for ``capacity`` positions, and grows when that is not enough.
 
     >>> cache = KVCache(capacity=4)
     >>> keys, values = cache.append(torch.ones(1, 2, 3, 8), torch.ones(1, 2, 3, 8))
@@ -123,7 +123,7 @@ class KVCache:
         self.values: Tensor | None = None
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Keep t further keys and values, (B, heads, t, d), and give all there are."""
+        """Append t keys and values, (B, heads, t, d), and return all there are."""
         end = self.size + key.shape[2]
         if self.keys is None or self.values is None or end > self.capacity:
             self._make_room(key, value, end)
@@ -135,14 +135,14 @@ class KVCache:
         return self.keys[:, :, :end], self.values[:, :, :end]
 
     def reorder(self, rows: Tensor) -> None:
-        """Make row i what row ``rows[i]`` was, as a search does that goes on from some of its hypotheses only."""
+        """Make row i what row ``rows[i]`` was, as beam search does when it keeps some of its hypotheses."""
         if self.keys is not None and self.values is not None:
             self.keys, self.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
 
     def crop(self, size: int) -> None:
-        """Forget all but the first ``size`` places."""
+        """Forget all but the first ``size`` positions."""
         if not 0 <= size <= self.size:
-            raise UsageError(f"a cache of {self.size} places can be cropped to 0 to {self.size} (got {size})")
+            raise UsageError(f"a cache of {self.size} positions can be cropped to 0 to {self.size} (got {size})")
         self.size = size
 
     def _make_room(self, key: Tensor, value: Tensor, end: int) -> None:
@@ -155,23 +155,23 @@ class KVCache:
 
 
 class MultiHeadAttention(nn.Module):
-    r"""Several attentions side by side, each on a linear image of its own of queries, keys and values.
+    r"""Multi-head attention: several heads, each with linear projections of queries, keys and values of its own.
 
-    .. math:: h_i = \mathrm{attention}(Q W^Q_i, K W^K_i, V W^V_i), \qquad o = [h_1 \dots h_H] W^O
+    .. math:: h_i = \mathrm{attention}(Q W^Q_i, K W^K_i, V W^V_i), \qquad o = [h_1 \dots h_H] W^O \qquad (2)
 
-    Where queries, keys and values are of one width, their three maps are one matrix, ``projection``, whose rows are
-    those of ``torch.nn.MultiheadAttention``; else they are ``query``, ``key`` and ``value``.
+    If queries, keys and values have the same width, their three projections are one matrix, ``projection``, with the
+    rows in the order of ``torch.nn.MultiheadAttention``; else they are ``query``, ``key`` and ``value``.
 
     References:
         | Attention Is All You Need (Vaswani et al., 2017), https://arxiv.org/abs/1706.03762
 
     Arguments:
-        width: The width of the queries and of the output, which the heads share among themselves.
+        width: The width of the queries and of the output, which is split among the heads.
         heads: The number of heads.
         kdim: The width of the keys; that of the queries unless given.
         vdim: The width of the values; that of the queries unless given.
-        bias: Whether the linear maps have a bias.
-        dropout: The probability to leave an attention weight out in training.
+        bias: Whether the projections have a bias.
+        dropout: The probability to drop an attention weight in training.
 
     >>> layer = MultiHeadAttention(8, heads=2)
     >>> layer(torch.randn(3, 5, 8), causal=True).shape
@@ -212,17 +212,17 @@ class MultiHeadAttention(nn.Module):
         bias: Tensor | None = None,
         cache: KVCache | None = None,
     ) -> Tensor:
-        """What queries (B, T, width) find among keys (B, S, kdim) and values (B, S, vdim): (B, T, width).
+        """The output, (B, T, width), of queries (B, T, width) for keys (B, S, kdim) and values (B, S, vdim).
 
-        Without keys the queries look among themselves, and without values the keys are the values, too. ``mask`` is
-        True where a query may look and stretches to (B, heads, T, S); ``cache`` holds what was read before.
+        Without keys it is self-attention, and without values the keys are the values, too. ``mask`` is True where a
+        query may attend and broadcasts to (B, heads, T, S); ``cache`` holds the keys and values of earlier tokens.
         """
         q, k, v = self._heads(query, key, value)
         if cache is not None:
             k, v = cache.append(k, v)
         dropout = self.dropout if self.training else 0.0
-        found = attention(q, k, v, mask, causal=causal, bias=bias, dropout=dropout)  # (B, heads, T, d)
-        output: Tensor = self.output(found.transpose(1, 2).flatten(2))
+        heads = attention(q, k, v, mask, causal=causal, bias=bias, dropout=dropout)  # (B, heads, T, d)
+        output: Tensor = self.output(heads.transpose(1, 2).flatten(2))  # eq. (2)
         return output
 
     def weights(
@@ -234,7 +234,7 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
         bias: Tensor | None = None,
     ) -> Tensor:
-        """How much each query looks at each key, (B, heads, T, S), without dropout."""
+        """The attention weights, (B, heads, T, S), without dropout."""
         q, k = self._of_heads(0, query), self._of_heads(1, query if key is None else key)
         return attention_weights(q, k, mask, causal=causal, bias=bias)
 
@@ -242,19 +242,19 @@ class MultiHeadAttention(nn.Module):
         """Queries, keys and values of all heads, (B, heads, T or S, d)."""
         if self.fused and key is None and value is None:
             q, k, v = self.projection(query).chunk(3, -1)
-            return self._apart(q), self._apart(k), self._apart(v)
+            return self._split(q), self._split(k), self._split(v)
         key = query if key is None else key
         return self._of_heads(0, query), self._of_heads(1, key), self._of_heads(2, key if value is None else value)
 
     def _of_heads(self, part: int, x: Tensor) -> Tensor:
-        """The image of x by the first, second or third map, (B, heads, T, d)."""
+        """The projection of x by the first, second or third matrix, (B, heads, T, d)."""
         if self.fused:
             bias = None if self.projection.bias is None else self.projection.bias.chunk(3)[part]
-            image = linear(x, self.projection.weight.chunk(3)[part], bias)
+            projected = linear(x, self.projection.weight.chunk(3)[part], bias)
         else:
-            image = (self.query, self.key, self.value)[part](x)
-        return self._apart(image)
+            projected = (self.query, self.key, self.value)[part](x)
+        return self._split(projected)
 
-    def _apart(self, image: Tensor) -> Tensor:
-        rows, length, width = image.shape
-        return image.view(rows, length, self.heads, width // self.heads).transpose(1, 2)
+    def _split(self, projected: Tensor) -> Tensor:
+        rows, length, width = projected.shape
+        return projected.view(rows, length, self.heads, width // self.heads).transpose(1, 2)

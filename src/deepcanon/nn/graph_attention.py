@@ -1,4 +1,4 @@
-"""Messages whose weights are learned, and messages of which only the largest counts."""
+"""Graph attention, message passing with learned weights, and max aggregation over neighbors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from deepcanon.core.checks import at_least
 
 
 class GraphAttention(nn.Module):
-    r"""A mean over the neighbors and the node itself whose weights depend on what both ends of an edge are.
+    r"""Graph attention layer (GAT): each node aggregates its neighbors and itself with learned attention weights.
 
     .. math:: y_v = \sum_{u \to v} \alpha_{vu} W x_u + b, \qquad
               \alpha_{vu} = \operatorname{softmax}_u \operatorname{LeakyReLU}(a_s^\top W x_u + a_t^\top W x_v)
+              \qquad (1)
 
-    Every head has weights of its own; their outputs, ``out_features`` each, stand side by side. It is the layer of
-    Graph attention networks (Veličković et al., 2018), https://arxiv.org/abs/1710.10903.
+    Every head has weights of its own; their outputs, ``out_features`` each, are concatenated. It is the layer of
+    Graph Attention Networks (Veličković et al., 2018), https://arxiv.org/abs/1710.10903.
 
     >>> layer = GraphAttention(3, 2, heads=4)
     >>> layer(torch.ones(5, 3), torch.tensor([[0, 1], [1, 0]])).shape
@@ -38,18 +39,18 @@ class GraphAttention(nn.Module):
             nn.init.xavier_uniform_(parameter)
 
     def forward(self, x: Tensor, graph: Graph | Tensor) -> Tensor:
-        """New features, (nodes, heads * out_features)."""
+        """The new features of all nodes, (nodes, heads * out_features)."""
         if x.shape[1] != self.in_features:
             raise DataError(f"the layer takes {self.in_features} features per node, got {x.shape[1]}")
-        edges = Graph.of(graph, len(x)).operator("gcn", x.dtype)  # for its places alone: a loop at every node
+        edges = Graph.of(graph, len(x)).operator("gcn", x.dtype)  # for its pattern alone: a self-loop at every node
         h = F.linear(x, self.weight).unflatten(1, (self.heads, -1))  # (nodes, heads, out_features)
         from_source, to_target = ((h * vector).sum(-1) for vector in (self.source, self.target))  # (nodes, heads)
         rows, columns = edges.pattern.rows.long(), edges.pattern.columns.long()
         scores = F.leaky_relu(from_source[columns] + to_target[rows], self.slope)  # (entries, heads)
-        scores = scores.masked_fill((edges.values == 0).unsqueeze(1), -torch.inf)  # an edge of weight 0 is none
+        scores = scores.masked_fill((edges.values == 0).unsqueeze(1), -torch.inf)  # an edge of weight 0 does not count
         weights = row_softmax(scores, rows, len(x))
-        mixed = [edges.with_values(weights[:, head]) @ h[:, head] for head in range(self.heads)]
-        return torch.cat(mixed, 1) + self.bias
+        aggregated = [edges.with_values(weights[:, head]) @ h[:, head] for head in range(self.heads)]
+        return torch.cat(aggregated, 1) + self.bias  # eq. (1)
 
 
 def row_softmax(scores: Tensor, rows: Tensor, count: int) -> Tensor:
@@ -59,18 +60,18 @@ def row_softmax(scores: Tensor, rows: Tensor, count: int) -> Tensor:
     tensor([0.5000, 0.5000, 1.0000])
     """
     largest = largest_in_rows(scores.detach(), rows, count)
-    shares = (scores - largest[rows]).exp()
-    return shares / shares.new_zeros(count, scores.shape[1]).index_add(0, rows, shares)[rows]
+    weights = (scores - largest[rows]).exp()
+    return weights / weights.new_zeros(count, scores.shape[1]).index_add(0, rows, weights)[rows]
 
 
 def largest_in_rows(values: Tensor, rows: Tensor, count: int) -> Tensor:
     """The largest of the ``values`` (entries, width) of each row, and 0 for a row without any, (count, width)."""
-    places = rows.unsqueeze(1).expand_as(values)
-    return values.new_zeros(count, values.shape[1]).scatter_reduce(0, places, values, "amax", include_self=False)
+    index = rows.unsqueeze(1).expand_as(values)
+    return values.new_zeros(count, values.shape[1]).scatter_reduce(0, index, values, "amax", include_self=False)
 
 
 def neighbor_max(x: Tensor, graph: Graph | Tensor) -> Tensor:
-    """The largest value of every feature among a node's neighbors, and 0 for a node without any.
+    """Max aggregation: the largest value of every feature among a node's neighbors, and 0 for a node without any.
 
     >>> neighbor_max(torch.tensor([[1.0], [5.0], [3.0]]), torch.tensor([[1, 2], [0, 0]]))
     tensor([[5.],

@@ -1,4 +1,4 @@
-"""The graph convolution: features mixed over neighbors and over channels."""
+"""Graph convolution: message passing over neighbors and a linear map of the features."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from deepcanon.core.checks import at_least, one_of
 
 
 class GraphConv(nn.Module):
-    r"""A linear map of every node's features, and of these a sum over its neighbors.
+    r"""Graph convolution layer: a linear map of every node's features, aggregated over its neighbors.
 
-    .. math:: Y = P X W^\top + b
+    .. math:: Y = P X W^\top + b \qquad (1)
 
     The operator :math:`P` is one of those of :class:`Graph`, by default that of GCN. ``x``, (nodes, in_features), may
     be sparse; the graph may also be given as its ``edge_index``, (2, E), but is then sorted anew in every call.
@@ -37,22 +37,22 @@ class GraphConv(nn.Module):
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
-        """New features, (nodes, out_features)."""
+        """The new features of all nodes, (nodes, out_features)."""
         nodes, features = x.shape
         if features != self.in_features:
             raise DataError(f"the layer takes {self.in_features} features per node, got {features}")
         kind = torch.promote_types(x.dtype, torch.float32)  # sums over neighbors keep their digits
-        mix = Graph.of(graph, nodes).operator(self.operator, kind)
+        p = Graph.of(graph, nodes).operator(self.operator, kind)
         if isinstance(x, Sparse):
-            return mix @ (x @ self.weight.T) + self.bias
-        # The product with the operator is what costs: it is made on the side, and as often, as takes fewer columns.
+            return p @ (x @ self.weight.T) + self.bias
+        # The product with the operator costs most: it is taken before or after the map, where there are fewer columns.
         if self.in_features * (1 + x.requires_grad) < 2 * self.out_features:
-            return F.linear((mix @ x).to(x.dtype), self.weight, self.bias)
-        return mix @ F.linear(x, self.weight) + self.bias
+            return F.linear((p @ x).to(x.dtype), self.weight, self.bias)
+        return p @ F.linear(x, self.weight) + self.bias  # eq. (1)
 
 
 def dropped(x: Tensor | Sparse, share: float, training: bool) -> Tensor | Sparse:
-    """``x`` with this share of its features set to 0 in training and the others scaled up; of sparse ones, the entries.
+    """Dropout of ``x``: this share of its features is set to 0 in training and the others are scaled up.
 
     Zeros stay zeros either way, so that for sparse features only the entries need be drawn.
     """

@@ -1,4 +1,4 @@
-"""LSTM layers: torch's own, quick also for one token, and variants that torch lacks."""
+"""LSTM layers: torch's own, fast also for one token, and variants with coupled gates or peepholes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, linear
 
 State = tuple[Tensor, Tensor]
-"""What was kept and what was said, h and c, (layers, B, units) each."""
+"""The hidden state h and the cell state c, (layers, B, units) each."""
 
 
 class LSTMLayers(nn.LSTM):
-    """``torch.nn.LSTM``, of which a single step without gradients goes layer by layer.
+    """LSTM layers, ``torch.nn.LSTM``, in which a single step without gradients goes layer by layer.
 
-    The fused kernels of torch arrange all weights anew at every call, which for one token costs more than the step.
+    The fused kernels of torch pack all weights anew at every call, which for one token costs more than the step.
     """
 
     def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:  # type: ignore[override]
@@ -31,7 +31,7 @@ class LSTMLayers(nn.LSTM):
 
 
 class LSTMVariant(nn.Module):
-    r"""LSTM layers whose gates see the cell (peepholes), or share one gate for forgetting and writing (coupled).
+    r"""LSTM layers with peephole connections from the cell state to the gates, or coupled input and forget gates.
 
     .. math:: i_t &= \sigma(W_i x_t + U_i h_{t-1} + p_i \odot c_{t-1} + b_i) \quad\text{or}\quad i_t = 1 - f_t \\
               f_t &= \sigma(W_f x_t + U_f h_{t-1} + p_f \odot c_{t-1} + b_f) \\
@@ -39,19 +39,20 @@ class LSTMVariant(nn.Module):
               o_t &= \sigma(W_o x_t + U_o h_{t-1} + p_o \odot c_t + b_o), \qquad h_t = o_t \odot \tanh c_t \qquad (1)
 
     Rows of the weights are in torch's order i, f, g, o, without i where it is coupled to f. There is one bias in place
-    of torch's two, which only ever act by their sum. Peepholes begin at zero, where they change nothing.
+    of torch's two, which only ever act by their sum. Peephole weights are initialized at zero, where they change
+    nothing.
 
     References:
         | Recurrent nets that time and count (Gers and Schmidhuber, 2000), https://doi.org/10.1109/IJCNN.2000.861302
         | LSTM: A Search Space Odyssey (Greff et al., 2017), https://arxiv.org/abs/1503.04069
 
     Arguments:
-        inputs: The number of values that come in at each step.
+        inputs: The number of input values at each step.
         units: The number of cells of a layer.
         layers: The number of layers, each of which reads the one below.
-        dropout: The probability to drop a value between two layers.
-        coupled: Whether what is forgotten makes room for as much that is written.
-        peepholes: Whether the gates see the cells.
+        dropout: The dropout probability between two layers.
+        coupled: Whether input and forget gate are coupled.
+        peepholes: Whether the gates have peephole connections to the cell state.
     """
 
     def __init__(
@@ -67,16 +68,16 @@ class LSTMVariant(nn.Module):
         super().__init__()
         self.hidden_size, self.num_layers = units, layers
         self.dropout, self.coupled = dropout, coupled
-        rows, reach = (3 if coupled else 4) * units, 1 / math.sqrt(units)
+        rows, bound = (3 if coupled else 4) * units, 1 / math.sqrt(units)
         for layer in range(layers):
             shapes = {"weight_ih": (rows, inputs if layer == 0 else units), "weight_hh": (rows, units), "bias": (rows,)}
             for name, shape in shapes.items():
-                self.register_parameter(f"{name}_l{layer}", nn.Parameter(torch.empty(shape).uniform_(-reach, reach)))
+                self.register_parameter(f"{name}_l{layer}", nn.Parameter(torch.empty(shape).uniform_(-bound, bound)))
             if peepholes:
                 self.register_parameter(f"peep_l{layer}", nn.Parameter(torch.zeros(2 if coupled else 3, units)))
 
     def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        """The outputs h of the last layer, (T, B, units), and the state of all layers behind the last step."""
+        """The outputs h of the last layer, (T, B, units), and the state of all layers after the last step."""
         if state is None:
             zeros = x.new_zeros(self.num_layers, x.shape[1], self.hidden_size)
             state = (zeros, zeros)
@@ -93,7 +94,7 @@ class LSTMVariant(nn.Module):
         driven = linear(x, self._weight("weight_ih", layer), self._weight("bias", layer))  # (T, B, rows)
         recurrent = self._weight("weight_hh", layer).T
         peep = getattr(self, f"peep_l{layer}", None)
-        said = []
+        outputs = []
         for step in driven.unbind(0):
             *gates, g, o = torch.addmm(step, h, recurrent).chunk(3 if self.coupled else 4, 1)
             if peep is not None:
@@ -102,8 +103,8 @@ class LSTMVariant(nn.Module):
             i = 1 - f if self.coupled else gates[0].sigmoid()
             c = f * c + i * g.tanh()  # eq. (1)
             h = (o if peep is None else o + peep[-1] * c).sigmoid() * c.tanh()
-            said.append(h)
-        return torch.stack(said), h, c
+            outputs.append(h)
+        return torch.stack(outputs), h, c
 
     def _weight(self, name: str, layer: int) -> Tensor:
         return cast(Tensor, getattr(self, f"{name}_l{layer}"))
@@ -112,11 +113,11 @@ class LSTMVariant(nn.Module):
 def lstm(
     inputs: int, units: int, layers: int, *, dropout: float, coupled: bool, peepholes: bool, memory: int | None
 ) -> LSTMLayers | LSTMVariant:
-    """LSTM layers with weights to begin with: orthogonal from step to step, and gates that let the cells remember.
+    """LSTM layers with initial weights: orthogonal recurrent matrices, and biases that keep the forget gates open.
 
-    The forget gates begin with a bias of 1. With a ``memory`` of n steps, cells begin with every span of remembering
-    from 2 to n steps instead, and write accordingly little: the biases of the forget gates are logarithms of uniform
-    numbers from 1 to n - 1, and those of the input gates are minus these.
+    The initial bias of the forget gates is 1. With a ``memory`` of n steps it is that of chrono initialization, for
+    time spans from 2 to n steps: the biases of the forget gates are logarithms of uniform numbers from 1 to n - 1, and
+    those of the input gates are minus these.
 
     References:
         | An Empirical Exploration of Recurrent Network Architectures (Jozefowicz et al., 2015),
@@ -140,11 +141,11 @@ def lstm(
         elif kind.startswith("bias"):
             nn.init.zeros_(weight)
             if kind != "bias_hh":  # torch's second bias, which is added to the first
-                _open_the_gates(weight.data, units, coupled, memory)
+                _init_gate_biases(weight.data, units, coupled, memory)
     return made
 
 
-def _open_the_gates(bias: Tensor, units: int, coupled: bool, memory: int | None) -> None:
+def _init_gate_biases(bias: Tensor, units: int, coupled: bool, memory: int | None) -> None:
     spans = torch.ones(units) if memory is None else torch.empty(units).uniform_(1, memory - 1).log()
     forget = 0 if coupled else units
     bias[forget : forget + units] = spans

@@ -1,4 +1,4 @@
-"""Where a token stands, as numbers that attention can use."""
+"""Position encodings: sinusoidal, in one and two dimensions, and relative position bias."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from torch import Tensor, nn
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
 
-SLOWEST = 10_000.0
-"""The wave lengths rise from 2 pi to this many times 2 pi."""
+BASE = 10_000.0
+"""The wavelengths rise from 2 pi to this many times 2 pi."""
 
 
 def sinusoidal(length: int, width: int, *, dtype: torch.dtype | None = None) -> Tensor:
-    r"""A vector for each place, (length, width), of sines and cosines with ever longer waves.
+    r"""The sinusoidal position encoding, (length, width): sines and cosines of growing wavelength at each position.
 
     .. math:: r_{n, 2j} = \sin(n \omega_j), \qquad r_{n, 2j+1} = \cos(n \omega_j), \qquad
               \omega_j = 10000^{-2j / d} \qquad (1)
 
-    So :math:`r_n \cdot r_m = \sum_j \cos((n - m) \omega_j)` depends on the distance only, and one matrix moves every
-    place by k (:func:`shift`).
+    So :math:`r_n \cdot r_m = \sum_j \cos((n - m) \omega_j)` depends on the distance only, and one matrix shifts
+    every position by k (:func:`shift`).
 
     References:
         | Attention Is All You Need (Vaswani et al., 2017), section 3.5, https://arxiv.org/abs/1706.03762
@@ -34,7 +34,7 @@ def sinusoidal(length: int, width: int, *, dtype: torch.dtype | None = None) -> 
 
 
 def sinusoidal_2d(height: int, width: int, channels: int, *, dtype: torch.dtype | None = None) -> Tensor:
-    """A vector for each place of a picture, (height, width, channels): one half tells the row, one the column."""
+    """The sinusoidal encoding of pixels, (height, width, channels): one half encodes the row, one the column."""
     if channels % 4:
         raise UsageError(f"rows and columns get sines and cosines: channels must be a multiple of 4 (got {channels})")
     rows = sinusoidal(height, channels // 2, dtype=dtype).unsqueeze(1).expand(-1, width, -1)
@@ -42,29 +42,29 @@ def sinusoidal_2d(height: int, width: int, channels: int, *, dtype: torch.dtype 
     return torch.cat([rows, columns], -1)
 
 
-def shift(width: int, places: int) -> Tensor:
-    r"""The matrix :math:`M_k` with :math:`r_{n+k} = M_k r_n` for every n, (width, width): a turn of each pair of waves.
+def shift(width: int, by: int) -> Tensor:
+    r"""The matrix :math:`M_k` with :math:`r_{n+k} = M_k r_n` for every n, (width, width): a rotation of each pair.
 
     >>> torch.allclose(shift(8, 3) @ sinusoidal(9, 8, dtype=torch.float64)[5], sinusoidal(9, 8, dtype=torch.float64)[8])
     True
     """
-    angle = places * frequencies(width)
+    angle = by * frequencies(width)
     turns = torch.stack([angle.cos(), angle.sin(), -angle.sin(), angle.cos()], -1).view(-1, 2, 2)
     matrix: Tensor = torch.block_diag(*turns)
     return matrix
 
 
 def frequencies(width: int) -> Tensor:
-    """The angle by which each pair of waves turns from one place to the next, (width / 2,)."""
+    r"""The angular frequencies :math:`\omega_j` of the pairs of sine and cosine, (width / 2,)."""
     if width % 2:
-        raise UsageError(f"a wave has a sine and a cosine: width must be even (got {width})")
-    return SLOWEST ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+        raise UsageError(f"each frequency has a sine and a cosine: width must be even (got {width})")
+    return BASE ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
 
 
 class RelativeBias(nn.Module):
-    r"""A number for each head and distance, which is added to the scores of attention.
+    r"""Relative position bias: a learned number for each head and distance, added to the attention scores.
 
-    .. math:: s_{ij} = \frac{q_i \cdot k_j}{\sqrt d} + b_{h,\, \mathrm{clip}(j - i)}
+    .. math:: s_{ij} = \frac{q_i \cdot k_j}{\sqrt d} + b_{h,\, \mathrm{clip}(j - i)} \qquad (2)
 
     Distances beyond ``reach`` share the number of the farthest. As in attention, the last query stands at the last key.
 
@@ -87,6 +87,6 @@ class RelativeBias(nn.Module):
     def forward(self, queries: int, keys: int) -> Tensor:
         """The bias of every pair, (heads, queries, keys)."""
         device = self.table.device
-        place = torch.arange(keys - queries, keys, device=device)
-        distance = torch.arange(keys, device=device) - place.unsqueeze(1)
-        return self.table[:, distance.clamp(-self.reach, self.reach) + self.reach]
+        position = torch.arange(keys - queries, keys, device=device)
+        distance = torch.arange(keys, device=device) - position.unsqueeze(1)
+        return self.table[:, distance.clamp(-self.reach, self.reach) + self.reach]  # b in eq. (2)

@@ -1,4 +1,4 @@
-"""GPT is GPT-2 in size and start, sees only the past, and reads with a memory as it reads without one."""
+"""GPT is GPT-2 in size and initial weights, is causal, and decodes with a key-value cache as without one."""
 
 import math
 from typing import Any
@@ -39,7 +39,7 @@ def test_the_sizes_of_gpt2(layers: int, heads: int, embedding: int, parameters: 
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
 
 
-def test_it_begins_as_gpt2() -> None:
+def test_it_is_initialized_as_gpt2() -> None:
     torch.manual_seed(0)
     model = GPT(vocab=300, length=64, layers=8, heads=4, embedding=128)
     for name, parameter in model.named_parameters():
@@ -48,7 +48,7 @@ def test_it_begins_as_gpt2() -> None:
         elif name.endswith("bias"):
             assert not parameter.any(), name
         else:
-            adds = "attention.output" in name or "contract" in name
+            adds = "attention.output" in name or "down_projection" in name
             assert parameter.detach().std().item() == pytest.approx(0.02 / math.sqrt(16) if adds else 0.02, rel=0.05), (
                 name
             )
@@ -57,34 +57,34 @@ def test_it_begins_as_gpt2() -> None:
 
 
 @torch.no_grad()
-def test_a_token_sees_the_past_only_and_all_of_it() -> None:
+def test_a_token_attends_to_the_past_only_and_all_of_it() -> None:
     model, x = small(), tokens(1, 8)
     whole = model(x)
-    for place in range(8):
+    for position in range(8):
         other = x.clone()
-        other[0, place] = (other[0, place] + 1) % 11
+        other[0, position] = (other[0, position] + 1) % 11
         moved = (model(other) != whole).any(-1)[0]
-        assert not moved[:place].any()
-        assert moved[place:].all()
+        assert not moved[:position].any()
+        assert moved[position:].all()
 
 
 @pytest.mark.parametrize("length", [1, 2, 7, 8])
 @torch.no_grad()
-def test_a_long_text_is_read_with_a_memory_as_without_one(length: int) -> None:
+def test_a_long_text_is_read_with_a_cache_as_without_one(length: int) -> None:
     model, x = small(length), tokens(3, 30)
     whole, state = model(x), None
     assert whole.shape == (3, 30, 11)
-    for place, size in [(0, 3), (3, 1), (4, 1), (5, 4), *((place, 1) for place in range(9, 30))]:
-        logits, state = model.read(x[:, place : place + size], state)
-        torch.testing.assert_close(logits[:, -1], whole[:, place + size - 1], rtol=1e-10, atol=1e-12)
+    for position, size in [(0, 3), (3, 1), (4, 1), (5, 4), *((position, 1) for position in range(9, 30))]:
+        logits, state = model.read(x[:, position : position + size], state)
+        torch.testing.assert_close(logits[:, -1], whole[:, position + size - 1], rtol=1e-10, atol=1e-12)
 
 
 @torch.no_grad()
 def test_windows_of_a_long_text_overlap_by_half() -> None:
     model, x = small(8), tokens(1, 21)
     whole = model(x)
-    for place, start in [(7, 0), (8, 4), (11, 4), (12, 8), (15, 8), (16, 12), (19, 12), (20, 16)]:
-        torch.testing.assert_close(whole[:, place], model(x[:, start : place + 1])[:, -1])
+    for position, start in [(7, 0), (8, 4), (11, 4), (12, 8), (15, 8), (16, 12), (19, 12), (20, 16)]:
+        torch.testing.assert_close(whole[:, position], model(x[:, start : position + 1])[:, -1])
 
 
 @torch.no_grad()
@@ -130,12 +130,12 @@ def test_attention_maps_are_those_by_which_it_reads() -> None:
     assert not maps.triu(1).any()
     # the first block again, with its attention put together from the map
     block: Any = model.blocks[0]
-    h = model.token_embedding(x) + model.position_table.weight[:6]
+    h = model.token_embedding(x) + model.position_embedding.weight[:6]
     values = block.attention.projection(block.attention_norm(h)).chunk(3, -1)[2].unflatten(-1, (2, 8)).transpose(1, 2)
     seen = block.attention.output((maps[0] @ values).transpose(1, 2).flatten(2))
     h = h + seen
-    h = h + block.contract(torch.nn.functional.gelu(block.expand(block.mlp_norm(h)), approximate="tanh"))
-    torch.testing.assert_close(h, block(model.token_embedding(x) + model.position_table.weight[:6], causal=True))
+    h = h + block.down_projection(torch.nn.functional.gelu(block.up_projection(block.mlp_norm(h)), approximate="tanh"))
+    torch.testing.assert_close(h, block(model.token_embedding(x) + model.position_embedding.weight[:6], causal=True))
 
 
 def test_dropout_acts_in_training_only_and_nothing_else_differs() -> None:

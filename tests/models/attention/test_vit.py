@@ -43,26 +43,26 @@ def test_the_published_sizes(patch: int, layers: int, heads: int, embedding: int
 @torch.no_grad()
 def test_patches_are_cut_row_by_row_and_mapped_linearly() -> None:
     model, x = small(), images(1)
-    weight, bias = model.patches.weight.numpy(), model.patches.bias
+    weight, bias = model.patch_embedding.weight.numpy(), model.patch_embedding.bias
     assert bias is not None
     embedded = model._embedded(x)[0].numpy()
-    places = model.positions[0].numpy()
-    np.testing.assert_allclose(embedded[0], model.class_token[0, 0].numpy() + places[0])
+    positions = model.position_embedding[0].numpy()
+    np.testing.assert_allclose(embedded[0], model.class_token[0, 0].numpy() + positions[0])
     picture = x[0].numpy()
     for row in range(2):
         for column in range(3):
             cut = picture[:, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2]
-            wanted = np.tensordot(weight, cut, axes=3) + bias.numpy() + places[1 + 3 * row + column]
+            wanted = np.tensordot(weight, cut, axes=3) + bias.numpy() + positions[1 + 3 * row + column]
             np.testing.assert_allclose(embedded[1 + 3 * row + column], wanted)
 
 
 @torch.no_grad()
-def test_only_the_places_tell_where_a_patch_stands() -> None:
-    """Patches that change places change the answer, unless the vectors of the places are all alike."""
+def test_only_the_position_embedding_says_where_a_patch_is() -> None:
+    """Patches that change places change the output, unless the position embeddings are all alike."""
     model, x = small(), images()
     swapped = torch.cat([x[:, :, 2:], x[:, :, :2]], 2)
     assert (model(x) - model(swapped)).abs().min() > 1e-3
-    model.positions[:, 1:] = model.positions[:, 1:2].clone()
+    model.position_embedding[:, 1:] = model.position_embedding[:, 1:2].clone()
     torch.testing.assert_close(model(x), model(swapped))
 
 
@@ -77,7 +77,7 @@ def test_attention_maps_are_those_by_which_it_reads() -> None:
         part: Any = block
         values = part.attention.projection(part.attention_norm(h)).chunk(3, -1)[2].unflatten(-1, (2, 4)).transpose(1, 2)
         h = h + part.attention.output((weights @ values).transpose(1, 2).flatten(2))
-        h = h + part.contract(F.gelu(part.expand(part.mlp_norm(h))))
+        h = h + part.down_projection(F.gelu(part.up_projection(part.mlp_norm(h))))
     torch.testing.assert_close(model.head(model.norm(h))[:, 0], model(x))
 
 
@@ -88,7 +88,7 @@ def test_the_rollout_follows_the_ways_through_all_blocks() -> None:
 
 
 @torch.no_grad()
-def test_the_gallery_shows_where_the_class_looks() -> None:
+def test_the_gallery_shows_what_the_class_token_attends_to() -> None:
     model, x = small(), images()
     shown = model.gallery(x)
     assert torch.equal(shown.pop("data"), x)
@@ -98,8 +98,8 @@ def test_the_gallery_shows_where_the_class_looks() -> None:
         picture = shown[name]
         assert picture.shape == x.shape
         shares = (F.avg_pool2d(picture.mean(1), 2) - low) / (high - low)  # patches are of one color
-        looks = wanted[:, 0, 1:].reshape(3, 2, 3)
-        torch.testing.assert_close(shares, looks / looks.amax((1, 2), keepdim=True))
+        attended = wanted[:, 0, 1:].reshape(3, 2, 3)
+        torch.testing.assert_close(shares, attended / attended.amax((1, 2), keepdim=True))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_the_patch_suits_the_image(height: int, width: int, patch: int) -> None:
     with torch.device("meta"):
         model = ViT(1, height, width, 2)
     assert model.patch == patch
-    assert model.positions.shape[1] == 1 + (height // patch) * (width // patch)
+    assert model.position_embedding.shape[1] == 1 + (height // patch) * (width // patch)
 
 
 def test_dropout_acts_in_training_only() -> None:

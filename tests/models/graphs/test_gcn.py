@@ -1,4 +1,4 @@
-"""The graph convolutional network beside PyG's, its penalty beside Adam's weight decay, and what it reaches."""
+"""The graph convolutional network is PyG's, its penalty Adam's weight decay, and its accuracy the paper's."""
 
 from dataclasses import replace
 from typing import Any
@@ -90,7 +90,7 @@ def test_it_parts_the_karate_club() -> None:
         torch.manual_seed(seed)
         result = dc.fit(GCN(features=34, classes=2), load_data("karate"), seed=seed, quiet=True)
         right.append(result.test["accuracy"])
-    assert min(right) >= 0.9  # 18 of 20 members whose club it was never told
+    assert min(right) >= 0.9  # 18 of 20 members whose club was not a label
 
 
 @pytest.mark.slow
@@ -101,13 +101,13 @@ def test_two_seeds_on_cora_come_near_the_published_accuracy() -> None:
     for seed in range(2):
         torch.manual_seed(seed)
         right.append(dc.fit(GCN(features=1433, classes=7), data, seed=seed, quiet=True).test["accuracy"])
-    assert sum(right) / 2 >= 0.80  # the paper has 81.5 %; single seeds spread by half a point
+    assert sum(right) / 2 >= 0.80  # the paper has 81.5 %; single seeds vary by half a point
 
 
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(UsageError, match=r"dropout is the probability .* \(got 1.0\)"):
         GCN(features=3, classes=2, dropout=1.0)
-    with pytest.raises(UsageError, match="decay is the weight of a penalty"):
+    with pytest.raises(UsageError, match="decay is the weight decay of the first layer"):
         GCN(features=3, classes=2, decay=-1.0)
     with pytest.raises(UsageError, match="classes must be at least 2"):
         GCN(features=3, classes=1)

@@ -17,8 +17,8 @@ from deepcanon.runs import checkpoint
 from deepcanon.runs.folder import RunFolder
 
 
-def tokens(rows: int, places: int, vocab: int = 7) -> Tensor:
-    return torch.randint(vocab, (rows, places), generator=torch.Generator().manual_seed(0))
+def tokens(rows: int, positions: int, vocab: int = 7) -> Tensor:
+    return torch.randint(vocab, (rows, positions), generator=torch.Generator().manual_seed(0))
 
 
 def test_logits_are_those_of_torchs_lstm() -> None:
@@ -92,7 +92,7 @@ def test_a_state_is_carried_only_to_where_the_text_goes_on() -> None:
     onward = model._found(whole.select(torch.tensor([4, 2])))[0]  # the second row is no one's successor
     assert torch.equal(onward[:, 0], model.carried[0][:, 1])
     assert not bool(onward[:, 1].any())
-    last = int(whole.lengths.argmin())  # behind a window that was padded nothing can go on
+    last = int(whole.lengths.argmin())  # after a window that was padded nothing can go on
     model.loss(whole.select(torch.tensor([last])))
     assert model.ends.tolist() == [-1, 4]
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -138,7 +138,7 @@ def test_a_broken_training_goes_on_with_the_states_it_had(tmp_path: Path) -> Non
     assert all(torch.equal(value, resumed[name]) for name, value in unbroken.items())
 
 
-def markov(vocab: int, rows: int, places: int, seed: int) -> tuple[Tensor, float]:
+def markov(vocab: int, rows: int, positions: int, seed: int) -> tuple[Tensor, float]:
     """Sequences of a source in which a token depends on the two before it, and its entropy rate in nats."""
     random = torch.Generator().manual_seed(0)
     odds = torch.distributions.Gamma(torch.full((vocab, vocab, vocab), 0.5, dtype=torch.float64), 1.0)
@@ -152,19 +152,19 @@ def markov(vocab: int, rows: int, places: int, seed: int) -> tuple[Tensor, float
     random.manual_seed(seed)
     pair = torch.multinomial(share.flatten(), rows, replacement=True, generator=random)
     drawn = [pair // vocab, pair % vocab]
-    for _ in range(places - 2):
+    for _ in range(positions - 2):
         drawn.append(torch.multinomial(step[drawn[-2], drawn[-1]], 1, generator=random).squeeze(1))
     return torch.stack(drawn, 1), rate
 
 
 @pytest.mark.slow
 def test_nats_per_token_come_near_the_entropy_rate_of_a_source() -> None:
-    places = 41
-    seen, rate = markov(4, 4000, places, seed=1)
-    new, _ = markov(4, 4000, places, seed=2)
+    positions = 41
+    seen, rate = markov(4, 4000, positions, seed=1)
+    new, _ = markov(4, 4000, positions, seed=2)
     torch.manual_seed(0)
     model = LSTM(vocab=4, embedding=8, units=32)
-    full = torch.full((4000,), places)
+    full = torch.full((4000,), positions)
     data: Dataset[Any] = Dataset(name="source", kind="text", train=Sequences(seen, full), sizes={"vocab": 4})
     dc.fit(model, data, quiet=True, epochs=6, batch_size=50, lr=1e-2)
     model.eval()
@@ -172,9 +172,9 @@ def test_nats_per_token_come_near_the_entropy_rate_of_a_source() -> None:
         rows = -model.log_prob(new)
         # The first predicted token has one token before it, not two; it is left out, as the rate is that of the rest.
         rows = rows + model.log_prob(new[:, :2])
-    nats, error = float(rows.mean()) / (places - 2), float(rows.std()) / (places - 2) / len(rows) ** 0.5
+    nats, error = float(rows.mean()) / (positions - 2), float(rows.std()) / (positions - 2) / len(rows) ** 0.5
     assert nats < 1.01 * rate
-    assert nats > rate - 5 * error  # no model predicts more than there is to know
+    assert nats > rate - 5 * error  # no model beats the entropy rate
     unigram = new.flatten().bincount().double() / new.numel()
     assert float(-(unigram * unigram.log()).sum()) > 1.1 * rate  # what a model without memory would reach
 
@@ -199,7 +199,7 @@ def test_generation_stops() -> None:
     assert (made[:, -1] == 2).any()
 
 
-def test_mistakes_are_answered_by_a_sentence() -> None:
+def test_mistakes_raise_an_error_of_one_sentence() -> None:
     with pytest.raises(UsageError, match="units must be at least 1"):
         LSTM(vocab=5, units=0)
     with pytest.raises(UsageError, match="dropout is the probability"):
@@ -209,5 +209,5 @@ def test_mistakes_are_answered_by_a_sentence() -> None:
     model = LSTM(vocab=5)
     with pytest.raises(DataError, match="from 0 to 4; got some from 0 to 6"):
         model.prepare([Sequences(tokens(3, 9), torch.full((3,), 9))])
-    with pytest.raises(DataError, match="padded to 9 places have lengths from 1 to 9; got from 0 to 9"):
+    with pytest.raises(DataError, match="padded to 9 positions have lengths from 1 to 9; got from 0 to 9"):
         model.prepare([Sequences(tokens(3, 9, 5), torch.tensor([9, 0, 3]))])

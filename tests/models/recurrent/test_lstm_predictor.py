@@ -1,4 +1,4 @@
-"""Answers from the state behind the last place are torch's; a sum is remembered over a hundred steps."""
+"""Predictions from the last hidden state are torch's; a sum is remembered over a hundred steps."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def values(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
 
-def test_answers_come_from_the_last_state_of_torchs_lstm() -> None:
+def test_predictions_come_from_the_last_state_of_torchs_lstm() -> None:
     torch.manual_seed(0)
     ours = LSTMPredictor(features=3, classes=4, units=5, layers=2).double()
     theirs = nn.LSTM(3, 5, 2, batch_first=True).double()
@@ -31,28 +31,28 @@ def test_answers_come_from_the_last_state_of_torchs_lstm() -> None:
     torch.testing.assert_close(ours(x), ours.head(theirs(x)[1][0][-1]), rtol=0, atol=1e-12)
 
 
-def test_answers_at_every_place_are_answers_about_beginnings() -> None:
+def test_predictions_at_every_position_are_those_of_prefixes() -> None:
     torch.manual_seed(0)
-    every = LSTMPredictor(vocab=6, targets=2, every_place=True, embedding=3, units=5).double()
+    every = LSTMPredictor(vocab=6, targets=2, every_position=True, embedding=3, units=5).double()
     last = LSTMPredictor(vocab=6, targets=2, embedding=3, units=5).double()
     last.load_state_dict(every.state_dict())
     x = torch.randint(6, (4, 7), generator=torch.Generator().manual_seed(0))
-    for place in range(7):
-        lengths = torch.full((4,), place + 1)
-        torch.testing.assert_close(every(x)[:, place], last(x, lengths), rtol=0, atol=1e-12)
+    for position in range(7):
+        lengths = torch.full((4,), position + 1)
+        torch.testing.assert_close(every(x)[:, position], last(x, lengths), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("every_place", [False, True])
-def test_a_head_gives_the_likelihood_of_its_distribution_over_all_places_that_count(every_place: bool) -> None:
+@pytest.mark.parametrize("every_position", [False, True])
+def test_a_head_gives_the_likelihood_of_its_distribution_over_all_positions_that_count(every_position: bool) -> None:
     torch.manual_seed(0)
-    model = LSTMPredictor(features=3, targets=2, every_place=every_place, units=4, head="log_normal").double()
+    model = LSTMPredictor(features=3, targets=2, every_position=every_position, units=4, head="log_normal").double()
     x, lengths = values(5, 6, 3), torch.tensor([6, 1, 3, 6, 2])
-    y = values(5, 6, 2).exp() if every_place else values(5, 2).exp()
+    y = values(5, 6, 2).exp() if every_position else values(5, 2).exp()
     outputs = model(x, lengths)
     logs = stats.lognorm.logpdf(y, outputs[..., 2:].exp().detach(), scale=outputs[..., :2].exp().detach()).sum(-1)
     counts = (torch.arange(6) < lengths.unsqueeze(1)).numpy()
-    expected = -(logs[counts].mean() if every_place else logs.mean())
-    if every_place:
+    expected = -(logs[counts].mean() if every_position else logs.mean())
+    if every_position:
         y = y.masked_fill(~torch.from_numpy(counts).unsqueeze(2), -1.0)  # no target of the head, and not looked at
     batch = LabeledSequences(x, y, lengths)
     model.prepare([batch])
@@ -72,20 +72,20 @@ def test_the_adding_problem_at_length_100_is_solved() -> None:
     assert result.test["mse"] < 0.01  # guessing the mean: 0.167
 
 
-def test_the_parity_of_what_was_read_is_told_at_every_place() -> None:
+def test_the_parity_of_what_was_read_is_predicted_at_every_position() -> None:
     bits = torch.randint(2, (600, 6), generator=torch.Generator().manual_seed(0))
     lengths = 2 + torch.arange(600) % 5
     batch = LabeledSequences(bits, bits.cumsum(1) % 2, lengths)
     data: Dataset[Any] = Dataset(name="parity", kind="sequences", train=batch, sizes={"vocab": 2, "classes": 2})
     torch.manual_seed(0)
-    model = LSTMPredictor(vocab=2, classes=2, every_place=True, embedding=4, units=16, memory=None)
+    model = LSTMPredictor(vocab=2, classes=2, every_position=True, embedding=4, units=16, memory=None)
     result = dc.fit(model, data, quiet=True, epochs=25, lr=2e-2, batch_size=60)
     assert result.train["accuracy"] == 1.0
     assert result.train["nll"] < 0.1
     assert batch.weight == int(lengths.sum())
 
 
-def test_mistakes_are_answered_by_a_sentence() -> None:
+def test_mistakes_raise_an_error_of_one_sentence() -> None:
     for sizes, words in (
         ({"classes": 2}, "give either features or vocab"),
         ({"classes": 2, "features": 3, "vocab": 4}, "give either features or vocab"),
@@ -100,7 +100,7 @@ def test_mistakes_are_answered_by_a_sentence() -> None:
     x, lengths, y = values(4, 5, 3).float(), torch.full((4,), 5), torch.zeros(4, dtype=torch.long)
     with pytest.raises(DataError, match="learns from labeled sequences, got labeled examples"):
         model.prepare([Labeled(x, y)])
-    with pytest.raises(DataError, match="build the model with every_place=True"):
+    with pytest.raises(DataError, match="build the model with every_position=True"):
         model.prepare([LabeledSequences(x, y.unsqueeze(1).expand(-1, 5), lengths)])
     with pytest.raises(DataError, match=r"shape \(B, T, 3\), real numbers; got torch.float32 of \(4, 5, 2\)"):
         model(x[..., :2])

@@ -11,7 +11,7 @@ from deepcanon.models.words._contexts import BLOCK, Blocks, blocks
 
 
 def text(rows: int = 5, length: int = 23) -> Sequences:
-    """Every place has a word of its own, so that words tell places."""
+    """Every position has a word of its own, so that words identify positions."""
     x = torch.arange(rows * length).view(rows, length)
     return Sequences(x, torch.tensor([length, 1, 17, length, 4])[:rows])
 

@@ -22,13 +22,13 @@ def test_encoding_is_a_product_with_one_hot_vectors() -> None:
     model = some_model()
     x = torch.randint(0, 30, (4, 7))
     chosen = torch.randn(4, 7, 5, dtype=torch.float64)
-    answers = [model.encode(x), one_hot(x, 30).double() @ model.vectors]
-    torch.testing.assert_close(*answers, rtol=0, atol=0)
-    slopes = [torch.autograd.grad((answer * chosen).sum(), model.vectors)[0] for answer in answers]
+    outputs = [model.encode(x), one_hot(x, 30).double() @ model.vectors]
+    torch.testing.assert_close(*outputs, rtol=0, atol=0)
+    slopes = [torch.autograd.grad((output * chosen).sum(), model.vectors)[0] for output in outputs]
     torch.testing.assert_close(*slopes)
 
 
-def test_forward_is_zero_behind_the_end_of_a_text() -> None:
+def test_forward_is_zero_in_the_padding() -> None:
     model = some_model()
     x, lengths = torch.randint(0, 30, (3, 6)), torch.tensor([6, 2, 4])
     z = model(x, lengths)
@@ -40,10 +40,10 @@ def test_forward_is_zero_behind_the_end_of_a_text() -> None:
 def test_nearest_are_the_neighbors_by_cosine() -> None:
     model = some_model()
     vectors = model.vectors.detach().numpy()
-    distances, places = NearestNeighbors(n_neighbors=6, metric="cosine").fit(vectors).kneighbors(vectors)
+    distances, numbers = NearestNeighbors(n_neighbors=6, metric="cosine").fit(vectors).kneighbors(vectors)
     for word in range(30):
         found = model.nearest(word, 5)
-        assert [int(name) for name, _ in found] == places[word, 1:].tolist()
+        assert [int(name) for name, _ in found] == numbers[word, 1:].tolist()
         assert [cosine for _, cosine in found] == pytest.approx((1 - distances[word, 1:]).tolist())
 
 
@@ -61,16 +61,16 @@ def test_an_analogy_is_a_parallelogram() -> None:
     assert {name for name, _ in rest} == {"frog", "prince"}
 
 
-def test_words_are_asked_for_by_name_or_number() -> None:
+def test_words_are_given_by_name_or_number() -> None:
     model = some_model(vocab=3)
-    with pytest.raises(UsageError, match="ask by number"):
+    with pytest.raises(UsageError, match="give a number"):
         model.nearest("returns")
     model.vocabulary = ("<unk>", "returns", "return")
     assert model.nearest("returns", 1) == model.nearest(1, 1)
     assert len(model.nearest("return", 100)) == 2
     with pytest.raises(UsageError, match=r"'retruns' is not in the vocabulary; did you mean returns or return\?"):
         model.nearest("retruns")
-    with pytest.raises(UsageError, match="'xyzzy' is not in the vocabulary; it knows 3 words"):
+    with pytest.raises(UsageError, match="'xyzzy' is not in the vocabulary; it has 3 words"):
         model.nearest("xyzzy")
     with pytest.raises(UsageError, match=r"the numbers 0 to 2 \(got 3\)"):
         model.nearest(3)

@@ -74,7 +74,7 @@ def test_a_sparse_gradient_holds_the_rows_of_a_large_table(scheme: str) -> None:
 
 
 def table() -> tuple[Sequences, Tensor]:
-    """Texts of two words each, and how often each word has each other one beside it, as shares."""
+    """Texts of two words each, and how often each word has each other one next to it, as shares."""
     counts = torch.randint(1, 9, (4, 4), generator=torch.Generator().manual_seed(0))
     pairs = [torch.tensor([[w, c]]).repeat(int(counts[w, c]), 1) for w in range(4) for c in range(4)]
     x = torch.cat(pairs)
@@ -133,7 +133,7 @@ def test_the_softmax_ends_at_probabilities() -> None:
 
 
 def normalized(batch: Sequences, **arguments: Any) -> Word2Vec:
-    """A model whose scores of the words beside a word are log-probabilities that sum up to one."""
+    """A model whose scores of the words next to a word are log-probabilities that sum up to one."""
     model = trained_on(batch, vocab=4, latent=4, window=1, subsample=0.0, exponent=1.0, **arguments)
     with torch.no_grad():
         model.vectors.copy_(model.vectors.log_softmax(1))
@@ -190,13 +190,13 @@ def test_the_loss_is_the_mean_over_examples_written_out(scheme: str, average: bo
         for i in range(length):
             near = [int(row[j]) for j in (i - 1, i + 1) if 0 <= j < length]
             if scheme == "skip_gram":
-                asked = [(model.vectors[row[i]], word) for word in near]
+                examples = [(model.vectors[row[i]], word) for word in near]
             else:
                 h = model.vectors[near].mean(0) if average else model.vectors[near].sum(0)
-                asked = [(h, int(row[i]))] if near else []
+                examples = [(h, int(row[i]))] if near else []
             losses += [
                 -logsigmoid(model.contexts[word] @ h) - 5 * (q * logsigmoid(-(model.contexts @ h))).sum()
-                for h, word in asked
+                for h, word in examples
             ]
     torch.testing.assert_close(total(model, batch), torch.stack(losses).mean())
 
@@ -260,9 +260,9 @@ def test_gensim_reaches_the_same_loss(scheme: Scheme) -> None:
     )  # fmt: skip
     theirs = Word2Vec(vocab, latent=20, scheme=scheme, window=3)
     theirs.prepare([data.train])
-    places = [peer.wv.key_to_index[str(word)] for word in range(vocab)]
-    theirs.vectors.data = torch.tensor(peer.wv.vectors[places])
-    theirs.contexts.data = torch.tensor(peer.syn1neg[places])
+    rows = [peer.wv.key_to_index[str(word)] for word in range(vocab)]
+    theirs.vectors.data = torch.tensor(peer.wv.vectors[rows])
+    theirs.contexts.data = torch.tensor(peer.syn1neg[rows])
     with torch.no_grad():
         mine, other, untrained = (
             float(total(model, data.split("valid")))
@@ -286,7 +286,7 @@ def test_wrong_arguments_are_named() -> None:
 
 @pytest.mark.slow
 def test_words_that_belong_together_are_neighbors() -> None:
-    """Opposites and partners stand in the same places of a text; by chance the rank would be half the vocabulary."""
+    """Opposites and partners stand in the same contexts; at random the rank would be half the vocabulary."""
     data = dc.load_data("text:words")
     torch.manual_seed(0)
     model = Word2Vec(vocab=data.sizes["vocab"])

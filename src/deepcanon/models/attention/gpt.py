@@ -1,4 +1,4 @@
-"""GPT, a transformer that predicts the next token."""
+"""Generative pre-trained transformer (GPT)."""
 
 from __future__ import annotations
 
@@ -14,29 +14,36 @@ from deepcanon.core import LikelihoodKind, Model, Recipe, Sequences, Support, Te
 from deepcanon.core.checks import at_least
 from deepcanon.decoding.generation import generate
 from deepcanon.decoding.next_token import next_token_nats, next_token_nll
-from deepcanon.models.attention._transformer import Block, Reader, begin
+from deepcanon.models.attention._transformer import Block, CachedBlock, init_weights
 
 
 @dataclass
-class Reading:
-    """What was read so far: the tokens of the present window, (B, t), and the blocks with their memory."""
+class DecodingState:
+    """The state of decoding: the tokens of the present window, (B, t), and the blocks with their key-value caches."""
 
     tokens: Tensor
-    blocks: list[Reader]
+    blocks: list[CachedBlock]
 
 
 class GPT(Model[Sequences]):
-    r"""A transformer in which each token sees those before it and predicts the next one.
+    r"""A causal transformer language model: each token attends to those before it and predicts the next one.
 
-    .. math:: p(x_{t+1} \mid x_{\le t}) = \mathrm{softmax}(E\, \mathrm{norm}(h_t)), \qquad
-              h = \mathrm{block}_L(\cdots \mathrm{block}_1(E_x + P)) \qquad (1)
+    Also known as: decoder-only transformer, autoregressive transformer, causal language model, GPT-2.
 
-    The tokens' vectors E are also the rows of the last matrix. Blocks, first weights and names of sizes are those of
-    GPT-2: ``GPT(vocab=50257, length=1024, layers=12, heads=12, embedding=768)`` is its small model.
+    .. math:: h = \mathrm{block}_L(\cdots \mathrm{block}_1(E_x + P)) \qquad (1)
 
-    A text longer than ``length`` is read in windows that overlap by half: when a window is full, its latter half
-    begins the next one. So every token is predicted from at least the half of ``length`` tokens, and text that is
-    generated with a memory of what was read is what it would be without one.
+    .. math:: p(x_{t+1} \mid x_{\le t}) = \mathrm{softmax}(E\, \mathrm{norm}(h_t)) \qquad (2)
+
+    .. math:: \mathcal L = -\frac1{n - 1} \sum_{t=2}^n \log p(x_t \mid x_{<t}) \qquad (3)
+
+    The token embedding E is tied to the output layer, P is the position embedding. Training is teacher forcing: all
+    positions of a text predict their next token at once, in nats per token; e to the power of this loss is the
+    perplexity. Blocks, initial weights and names of sizes are those of GPT-2:
+    ``GPT(vocab=50257, length=1024, layers=12, heads=12, embedding=768)`` is its small model.
+
+    A text longer than the context of ``length`` tokens is read in windows that overlap by half: when a window is full,
+    its latter half begins the next one. So every token is predicted from at least half of ``length`` tokens, and
+    generation with a key-value cache gives the text that it gives without one.
 
     Tiny Shakespeare, as nanoGPT trains it on a CPU, in two or three minutes on one core::
 
@@ -50,11 +57,11 @@ class GPT(Model[Sequences]):
 
     Arguments:
         vocab: The number of different tokens.
-        length: How many tokens the model can look at.
+        length: The context length: how many tokens the model can attend to.
         layers: The number of blocks.
-        heads: The number of heads of each attention.
-        embedding: The width of the vector of a token, a multiple of ``heads``.
-        dropout: The probability to drop an embedding, an attention weight, and a value that a block adds.
+        heads: The number of attention heads of each block.
+        embedding: The width of the token embedding, a multiple of ``heads``.
+        dropout: The dropout probability of embeddings, attention weights and what a block adds.
     """
 
     recipe = Recipe(
@@ -76,10 +83,10 @@ class GPT(Model[Sequences]):
             raise UsageError(f"dropout is the probability to drop a value, from 0 to below 1 (got {dropout})")
         self.length, self.dropout = length, dropout
         self.token_embedding = nn.Embedding(vocab, embedding)  # E
-        self.position_table = nn.Embedding(length, embedding)  # P
+        self.position_embedding = nn.Embedding(length, embedding)  # P
         self.blocks = nn.ModuleList(Block(embedding, heads, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(embedding)
-        begin(self, layers)
+        init_weights(self, layers)
 
     @property
     def support(self) -> Support:
@@ -93,8 +100,8 @@ class GPT(Model[Sequences]):
         return cls(vocab=7, length=8, layers=2, heads=2, embedding=8), Sequences(x, lengths)
 
     def loss(self, batch: Sequences) -> Terms:
-        logits = self(batch.x[:, :-1])
-        return {"nll": next_token_nll(logits, batch.x, batch.lengths)}
+        logits = self(batch.x[:, :-1])  # teacher forcing: the true tokens are the inputs
+        return {"nll": next_token_nll(logits, batch.x, batch.lengths)}  # eq. (3)
 
     def metrics(self, batch: Sequences) -> Terms:
         """Nothing more: the loss is the exact ``nll`` already."""
@@ -113,9 +120,9 @@ class GPT(Model[Sequences]):
         return -next_token_nats(self(x[:, :-1]), x, lengths).sum(1)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The logits of what follows each token, (B, T, vocab), for x of any T.
+        """The logits of the next token after each token, (B, T, vocab), for x of any T.
 
-        What lies behind the first ``lengths`` tokens of a row is seen by no token before it, so nothing is done.
+        No token attends to the padding after the first ``lengths`` tokens of its row, so nothing is masked.
         """
         parts = [self._logits(x[:, : self.length])]
         for end in range(self.length, x.shape[1], self._stride):
@@ -134,23 +141,23 @@ class GPT(Model[Sequences]):
         stop: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
-        """The prompt (B, T) and ``steps`` tokens that follow it, (B, T + steps)."""
+        """The prompt (B, T) and ``steps`` sampled tokens after it, (B, T + steps)."""
         return generate(
             self.read, None, prompt, steps,
             temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
         )  # fmt: skip
 
-    def read(self, tokens: Tensor, state: Reading | None) -> tuple[Tensor, Reading]:
-        """Read on from ``state``: the logits of what follows the new tokens, (B, t, vocab), and the new state.
+    def read(self, tokens: Tensor, state: DecodingState | None) -> tuple[Tensor, DecodingState]:
+        """The logits after each of the new tokens, (B, t, vocab), and the new state, by cached decoding from ``state``.
 
-        Of tokens that are more than a window holds, only the logits of the last ones are given.
+        Of more tokens than a window holds, only the logits of the last ones are given.
         """
         if state is None:
-            state = Reading(tokens[:, :0], [Reader(block, self.length) for block in self._in_order()])
+            state = DecodingState(tokens[:, :0], [CachedBlock(block, self.length) for block in self._in_order()])
         new = tokens.shape[1]
         window = torch.cat([state.tokens, tokens], 1)
         over = window.shape[1] - self.length
-        if over > 0:  # positions are counted from the start of a window, so what moves must be read anew
+        if over > 0:  # positions count from the start of a window, so the cache of a window that moves is stale
             window = tokens = window[:, -(-over // self._stride) * self._stride :]
             for block in state.blocks:
                 block.cache.crop(0)
@@ -158,11 +165,11 @@ class GPT(Model[Sequences]):
         h = self._embedded(tokens, window.shape[1] - tokens.shape[1])
         for block in state.blocks:
             h = block(h)
-        return self._predicted(h)[:, -new:], state
+        return self._output_logits(h)[:, -new:], state
 
     @torch.no_grad()
     def attention_maps(self, x: Tensor) -> Tensor:
-        """How much each of the first ``length`` tokens looks at each, (layers, B, heads, T, T)."""
+        """The attention weights among the first ``length`` tokens, (layers, B, heads, T, T)."""
         h = self._embedded(x[:, : self.length], 0)
         maps = []
         for block in self._in_order():
@@ -175,19 +182,19 @@ class GPT(Model[Sequences]):
 
     @property
     def _stride(self) -> int:
-        """How far a window is from the one before it."""
+        """The stride from one window to the next."""
         return self.length - self.length // 2
 
     def _logits(self, x: Tensor) -> Tensor:
-        """The logits of what follows each token of a window, (B, t, vocab)."""
+        """The logits of the next token after each token of a window, (B, t, vocab)."""
         h = self._embedded(x, 0)
         for block in self.blocks:
-            h = block(h, causal=True)
-        return self._predicted(h)
+            h = block(h, causal=True)  # eq. (1)
+        return self._output_logits(h)
 
-    def _predicted(self, h: Tensor) -> Tensor:
-        return functional.linear(self.norm(h), self.token_embedding.weight)  # eq. (1)
+    def _output_logits(self, h: Tensor) -> Tensor:
+        return functional.linear(self.norm(h), self.token_embedding.weight)  # eq. (2)
 
     def _embedded(self, x: Tensor, start: int) -> Tensor:
-        h: Tensor = self.token_embedding(x) + self.position_table.weight[start : start + x.shape[1]]
+        h: Tensor = self.token_embedding(x) + self.position_embedding.weight[start : start + x.shape[1]]
         return functional.dropout(h, self.dropout) if self.dropout and self.training else h

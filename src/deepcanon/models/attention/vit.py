@@ -1,4 +1,4 @@
-"""The vision transformer: an image read as a sequence of patches."""
+"""Vision transformer (ViT)."""
 
 from __future__ import annotations
 
@@ -18,23 +18,27 @@ from deepcanon.nn.positions import sinusoidal_2d
 
 
 class ViT(ImagePredictor):
-    r"""A transformer whose tokens are the patches of an image; one token more gathers what they say of it all.
+    r"""A transformer encoder on the patches of an image and a class token, whose output is the prediction.
 
-    .. math:: h^0 = [c;\; W x_1 + b;\; \dots;\; W x_N + b] + P, \qquad
-              h = \mathrm{block}_L(\cdots \mathrm{block}_1(h^0)), \qquad
-              f(x) = A\, \mathrm{norm}(h_0) + a \qquad (1)
+    Also known as: ViT, ViT-B/16, ViT-L/16.
 
-    Here :math:`x_1, \dots, x_N` are the patches, row by row, and c, P are learned. Nothing but P tells the model which
-    patches are neighbors; it begins as waves along rows and columns, so that few images are enough to learn from.
+    .. math:: h^0 = [c;\; W x_1 + b;\; \dots;\; W x_N + b] + P \qquad (1)
+
+    .. math:: h = \mathrm{block}_L(\cdots \mathrm{block}_1(h^0)), \qquad
+              f(x) = A\, \mathrm{norm}(h_0) + a \qquad (2)
+
+    Here :math:`x_1, \dots, x_N` are the patches, row by row; the class token c and the position embedding P are
+    learned. Only P says which patches are neighbors; it is initialized as sines and cosines along rows and columns, so
+    that few images are enough to learn from.
     ``ViT(3, 224, 224, 1000, patch=16, layers=12, heads=12, embedding=768)`` is ViT-B/16; its weights by the names of
     timm or of Hugging Face load by :func:`deepcanon.interop.vit_names.load_vit`.
 
     References:
         | An Image is Worth 16x16 Words: Transformers for Image Recognition at Scale (Dosovitskiy et al., 2021),
           https://arxiv.org/abs/2010.11929
-        | Better plain ViT baselines for ImageNet-1k (Beyer et al., 2022; waves for places),
+        | Better plain ViT baselines for ImageNet-1k (Beyer et al., 2022; sinusoidal positions),
           https://arxiv.org/abs/2205.01580
-        | Quantifying Attention Flow in Transformers (Abnar and Zuidema, 2020; the rollout of attention),
+        | Quantifying Attention Flow in Transformers (Abnar and Zuidema, 2020; attention rollout),
           https://arxiv.org/abs/2005.00928
 
     Arguments:
@@ -46,13 +50,13 @@ class ViT(ImagePredictor):
         patch: The side of a patch in pixels, which divides height and width; unless given, the largest one with no more
             pixels along a side than there are patches along the shorter side of the image.
         layers: The number of blocks.
-        heads: The number of heads of each attention.
-        embedding: The width of the vector of a patch, a multiple of ``heads`` and of 4.
-        dropout: The probability to drop an embedding, an attention weight, and a value that a block adds.
-        smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training; real targets
-            stay as they are.
-        epsilon: The small number under the root of the normalizations; weights of Hugging Face want 1e-12.
-        head: None of the attention: the distribution of real targets by name, "gaussian", "heteroscedastic",
+        heads: The number of attention heads of each block.
+        embedding: The width of the patch embedding, a multiple of ``heads`` and of 4.
+        dropout: The dropout probability of embeddings, attention weights and what a block adds.
+        smoothing: The label smoothing :math:`\epsilon`, the share of each label that goes to all classes alike in
+            training; real targets stay as they are.
+        epsilon: The small number under the root of the layer normalizations; weights of Hugging Face want 1e-12.
+        head: Not an attention head but the distribution of real targets by name, "gaussian", "heteroscedastic",
             "bernoulli" or one of torch.distributions; without one the loss is the squared error.
     """
 
@@ -85,16 +89,16 @@ class ViT(ImagePredictor):
         at_least(1, layers=layers, heads=heads, embedding=embedding)
         if embedding % 4:
             raise UsageError(
-                f"places begin as waves along rows and columns: embedding must be a multiple of 4 (got {embedding})"
+                f"rows and columns get sines and cosines: embedding must be a multiple of 4 (got {embedding})"
             )
         if not 0 <= dropout < 1:
             raise UsageError(f"dropout is the probability to drop a value, from 0 to below 1 (got {dropout})")
         self.patch = _fitting_patch(height, width) if patch is None else _checked_patch(patch, height, width)
         self.dropout = dropout
-        self.patches = nn.Conv2d(channels, embedding, self.patch, stride=self.patch)  # W, b
-        waves = sinusoidal_2d(height // self.patch, width // self.patch, embedding).flatten(0, 1)  # (N, embedding)
+        self.patch_embedding = nn.Conv2d(channels, embedding, self.patch, stride=self.patch)  # W, b
+        encoding = sinusoidal_2d(height // self.patch, width // self.patch, embedding).flatten(0, 1)  # (N, embedding)
         self.class_token = nn.Parameter(0.02 * torch.randn(1, 1, embedding))  # c
-        self.positions = nn.Parameter(torch.cat([torch.zeros(1, embedding), waves]).unsqueeze(0))  # P
+        self.position_embedding = nn.Parameter(torch.cat([torch.zeros(1, embedding), encoding]).unsqueeze(0))  # P
         self.blocks = nn.ModuleList(Block(embedding, heads, dropout, functional.gelu, epsilon) for _ in range(layers))
         self.norm = nn.LayerNorm(embedding, epsilon)
         self.head = nn.Linear(embedding, self.outputs)  # A, a
@@ -111,16 +115,16 @@ class ViT(ImagePredictor):
         return model, Labeled(x, halves.argmax(-1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""
+        """The logits, (B, classes), the means of the targets, (B, targets), or the parameters of the head."""
         h = self._embedded(x)
         for block in self.blocks:
             h = block(h)
-        outputs: Tensor = self.head(self.norm(h[:, 0]))  # eq. (1)
+        outputs: Tensor = self.head(self.norm(h[:, 0]))  # eq. (2)
         return outputs
 
     @torch.no_grad()
     def attention_maps(self, x: Tensor) -> Tensor:
-        """How much each token looks at each, the class first, then the patches: (layers, B, heads, 1 + N, 1 + N)."""
+        """The attention weights among class token and patches, (layers, B, heads, 1 + N, 1 + N)."""
         h, maps = self._embedded(x), []
         for block in cast(Iterator[Block], iter(self.blocks)):
             maps.append(block.attention.weights(block.attention_norm(h)))
@@ -128,34 +132,33 @@ class ViT(ImagePredictor):
         return torch.stack(maps)
 
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]:
-        """Images, and below them where the answer looks: in the first and last block, and through all of them."""
+        """Images, and what the class token attends to in the first block, in the last and by attention rollout."""
         maps = self.attention_maps(x).mean(2)  # (layers, B, 1 + N, 1 + N)
-        asked = "answer" if self.classes is None else "class"
-        looks = {f"{asked} looks: first block": maps[0], "last block": maps[-1], "all blocks": rollout(maps)}
-        return {"data": x, **{name: self._as_images(map[:, 0, 1:], x) for name, map in looks.items()}}
+        shown = {"attention: first block": maps[0], "last block": maps[-1], "all blocks": rollout(maps)}
+        return {"data": x, **{name: self._as_images(map[:, 0, 1:], x) for name, map in shown.items()}}
 
     def _embedded(self, x: Tensor) -> Tensor:
-        """The class and the patches with their places, (B, 1 + N, embedding)."""
-        patches = self.patches(self._images(x)).flatten(2).mT  # (B, N, embedding)
-        h = torch.cat([self.class_token.expand(len(patches), -1, -1), patches], 1) + self.positions  # eq. (1)
+        """The class token and the patches with their positions, (B, 1 + N, embedding)."""
+        patches = self.patch_embedding(self._images(x)).flatten(2).mT  # (B, N, embedding)
+        h = torch.cat([self.class_token.expand(len(patches), -1, -1), patches], 1) + self.position_embedding  # eq. (1)
         return functional.dropout(h, self.dropout) if self.dropout and self.training else h
 
-    def _as_images(self, shares: Tensor, like: Tensor) -> Tensor:
-        """Numbers of patches, (B, N), as images as bright as those they belong to, each up to its largest."""
+    def _as_images(self, weights: Tensor, like: Tensor) -> Tensor:
+        """Attention weights of patches, (B, N), as images in the range of ``like``, each up to its largest."""
         channels, height, width = self.shape
         low, high = like.aminmax()
-        bright = low + (high - low) * shares / shares.amax(1, keepdim=True)
+        bright = low + (high - low) * weights / weights.amax(1, keepdim=True)
         grid = bright.view(-1, 1, height // self.patch, width // self.patch)
         larger = grid.repeat_interleave(self.patch, 2).repeat_interleave(self.patch, 3)
         return larger.expand(-1, channels, -1, -1).reshape(like.shape)
 
 
 def rollout(maps: Tensor) -> Tensor:
-    r"""How much of each input reaches each output of all blocks, (B, T, T), from their maps (layers, B, T, T).
+    r"""The attention rollout, how much of each input reaches each output, (B, T, T), from maps (layers, B, T, T).
 
-    .. math:: R = \prod_l \tfrac12 (A_l + I)
+    .. math:: R = \prod_l \tfrac12 (A_l + I) \qquad (3)
 
-    Half of what a block gives out is taken to be what it was given, which it adds to.
+    The identity stands for the skip connections: half of the output of a block is taken to be its input.
 
     >>> rollout(torch.tensor([[[[0.0, 1.0], [0.0, 1.0]]]]))
     tensor([[[0.5000, 0.5000],
@@ -163,7 +166,7 @@ def rollout(maps: Tensor) -> Tensor:
     """
     through = torch.eye(maps.shape[-1], dtype=maps.dtype, device=maps.device)
     for map in maps:
-        through = (map @ through + through) / 2
+        through = (map @ through + through) / 2  # eq. (3)
     return through
 
 

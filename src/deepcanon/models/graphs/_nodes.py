@@ -1,4 +1,4 @@
-"""What all models share that tell the classes of a graph's nodes."""
+"""The engine of node classification: graph neural networks that predict the classes of a graph's nodes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from deepcanon.core import Graph, GraphBatch, How, Model, Sparse, Terms, UsageEr
 from deepcanon.core.precision import full
 
 
-class VertexClassifier(Model[GraphBatch]):
-    """A network whose ``forward`` gives logits for every node of a graph, (nodes, classes).
+class NodeClassifier(Model[GraphBatch]):
+    """A node classifier: its ``forward`` gives logits for every node of a graph, (nodes, classes).
 
-    All nodes and edges are seen, but only the classes of those in the batch's mask are learned from or counted.
+    All nodes and edges are inputs, but only the nodes in the batch's mask count in the loss (transductive learning).
     """
 
     @abstractmethod
@@ -24,13 +24,13 @@ class VertexClassifier(Model[GraphBatch]):
 
     @abstractmethod
     def embed(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
-        """What the network knows of every node before its last layer, (nodes, width)."""
+        """The node embeddings, the hidden features before the last layer, (nodes, width)."""
 
     def loss(self, batch: GraphBatch) -> Terms:
-        return {"nll": nn.functional.cross_entropy(*self._answers(batch))}
+        return {"nll": nn.functional.cross_entropy(*self._labeled(batch))}
 
     def metrics(self, batch: GraphBatch) -> Terms:
-        logits, y = self._answers(batch)
+        logits, y = self._labeled(batch)
         right = (logits.argmax(-1) == y).to(logits.dtype)
         return {"accuracy": right.mean(), "nll": nn.functional.cross_entropy(logits, y)}
 
@@ -38,7 +38,7 @@ class VertexClassifier(Model[GraphBatch]):
     def predict(
         self, x: Tensor | Sparse, graph: Graph | Tensor, *, how: How = "mode", generator: Generator | None = None
     ) -> Tensor:
-        """Of every node: the most probable class, (nodes,), the probabilities, (nodes, classes), or a drawn class."""
+        """Of every node: the most probable class, (nodes,), the probabilities, (nodes, classes), or a sampled class."""
         if how not in ("mode", "mean", "sample"):
             raise UsageError(f"how must be one of mode, mean, sample (got {how!r})")
         logits = self._logits(x, graph)
@@ -46,7 +46,7 @@ class VertexClassifier(Model[GraphBatch]):
             return draw(Categorical(logits=logits, validate_args=False), generator)
         return logits.argmax(-1) if how == "mode" else logits.softmax(-1)
 
-    def _answers(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+    def _labeled(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """The logits and the classes of the nodes that count."""
         logits = self._logits(*batch.inputs)
         return logits.index_select(0, batch.counted), batch.y.index_select(0, batch.counted)

@@ -1,4 +1,4 @@
-"""The graph convolutional network of Kipf and Welling."""
+"""Graph convolutional network (GCN)."""
 
 from __future__ import annotations
 
@@ -10,33 +10,39 @@ from torch import Tensor, nn
 
 from deepcanon.core import Graph, GraphBatch, Operator, Recipe, Sparse, Terms, UsageError
 from deepcanon.core.checks import at_least
-from deepcanon.models.graphs._nodes import VertexClassifier
+from deepcanon.models.graphs._nodes import NodeClassifier
 from deepcanon.nn.activations import Activation, activation_layer
 from deepcanon.nn.graph_conv import GraphConv, dropped
 
 
-class GCN(VertexClassifier):
-    r"""Layers that average each node with its neighbors and then mix the features, to tell the classes of nodes.
+class GCN(NodeClassifier):
+    r"""A graph neural network of message passing over normalized neighborhoods, which classifies the nodes.
+
+    Also known as: GCN, graph neural network (GNN), message-passing network, spectral graph convolution.
 
     .. math:: H_0 = X, \qquad H_l = \sigma(P H_{l-1} W_l^\top + b_l), \qquad
-              P = \tilde D^{-1/2} \tilde A \tilde D^{-1/2}, \quad \tilde A = A + I
+              P = \tilde D^{-1/2} \tilde A \tilde D^{-1/2}, \quad \tilde A = A + I \qquad (1)
 
-    :math:`\tilde D` holds the degrees of :math:`\tilde A`. The last layer has no activation: it gives logits. With
-    :math:`L` layers a node sees whatever is at most :math:`L` edges away, labeled or not. The first layer overfits
-    most easily and is held back by a penalty :math:`\tfrac\lambda2\lVert W_1\rVert^2`.
+    :math:`\tilde D` holds the degrees of :math:`\tilde A`. Multiplying by P is one step of message passing: each node
+    aggregates its own features and those of its neighbors. The last layer has no activation: it gives logits. With
+    :math:`L` layers the receptive field of a node are the nodes at most :math:`L` edges away, labeled or not. The first
+    layer overfits most easily, so that the loss on the labeled nodes has weight decay for it alone,
+
+    .. math:: \mathcal L = -\frac1{|M|} \sum_{v \in M} \log \operatorname{softmax}(H_L)_{v, y_v}
+              + \frac\lambda2 \lVert W_1 \rVert^2. \qquad (2)
 
     References:
-        | Semi-supervised classification with graph convolutional networks (Kipf and Welling, 2017),
+        | Semi-Supervised Classification with Graph Convolutional Networks (Kipf and Welling, 2017),
           https://arxiv.org/abs/1609.02907
 
     Arguments:
         features: The number of features of a node.
         classes: The number of classes.
         hidden: The widths of the hidden layers.
-        operator: How neighbors are summed: the name of an operator of the graph, by default :math:`P`.
+        operator: The aggregation of neighbors: the name of an operator of the graph, by default :math:`P`.
         activation: The activation :math:`\sigma` by name.
-        dropout: The probability to drop a feature at the entry of each layer in training.
-        decay: The weight :math:`\lambda` of the penalty on the first layer.
+        dropout: The dropout probability of the inputs of each layer in training.
+        decay: The weight decay :math:`\lambda` of the first layer.
     """
 
     recipe = Recipe(lr=0.01, batch_size=1, epochs=200)
@@ -56,7 +62,7 @@ class GCN(VertexClassifier):
         if not 0 <= dropout < 1:
             raise UsageError(f"dropout is the probability to drop a feature, from 0 to below 1 (got {dropout})")
         if decay < 0:
-            raise UsageError(f"decay is the weight of a penalty, at least 0 (got {decay})")
+            raise UsageError(f"decay is the weight decay of the first layer, at least 0 (got {decay})")
         widths = (features, *hidden, classes)
         self.convs = nn.ModuleList(GraphConv(before, after, operator=operator) for before, after in pairwise(widths))
         self.activation = activation_layer(activation)
@@ -75,7 +81,7 @@ class GCN(VertexClassifier):
     def loss(self, batch: GraphBatch) -> Terms:
         terms = super().loss(batch)
         if self.decay:
-            terms["decay"] = 0.5 * self.decay * self.convs[0].get_parameter("weight").square().sum()
+            terms["decay"] = 0.5 * self.decay * self.convs[0].get_parameter("weight").square().sum()  # eq. (2)
         return terms
 
     def forward(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
@@ -84,13 +90,13 @@ class GCN(VertexClassifier):
         return logits
 
     def embed(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
-        """The last hidden layer, (nodes, width); without one, the features themselves."""
+        """The node embeddings of the last hidden layer, (nodes, width); without one, the features themselves."""
         hidden = self._hidden(x, graph)
         return hidden.to_dense()
 
     def _hidden(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor | Sparse:
         for conv in self.convs[:-1]:
-            x = self.activation(conv(self._dropped(x), graph))
+            x = self.activation(conv(self._dropped(x), graph))  # eq. (1)
         return x
 
     def _dropped(self, x: Tensor | Sparse) -> Tensor | Sparse:

@@ -1,4 +1,4 @@
-"""What recurrent models share: reading rows of unequal length, a state carried along a text, and two uses of them."""
+"""The engine of recurrent models: language models, classifiers and regression, padding, and a carried state."""
 
 from __future__ import annotations
 
@@ -28,30 +28,31 @@ from deepcanon.decoding.next_token import next_token_nats, next_token_nll
 from deepcanon.models._predictor import Predictor
 
 State = tuple[Tensor, ...]
-"""What a recurrent net keeps of what it has read: tensors of (layers, B, units)."""
+"""The hidden state of a recurrent network: tensors of (layers, B, units)."""
 
 Recurrence = Callable[[Tensor, State | None], tuple[Tensor, State]]
-"""What layers do: from values (T, B, width) and a state to outputs (T, B, units) and the state behind the last step."""
+"""Recurrent layers: from values (T, B, width) and a state to outputs (T, B, units) and the state after them."""
 
 IGNORED = -100
 NOWHERE = -1
 
 
 class RecurrentLanguage(Model[Sequences]):
-    r"""A distribution of the next token that depends on all tokens before it through a state of fixed size.
+    r"""A recurrent language model: the next token depends on all tokens before it through a hidden state.
 
-    A leaf makes the ``recurrent`` layers; here are the vectors of the tokens before them and the logits behind them.
+    A leaf makes the ``recurrent`` layers; here are the token embedding before them and the logits after them.
 
     .. math:: h_t = r(h_{t-1}, E_{x_t}), \qquad p(x_{t+1} \mid x_{\le t}) = \mathrm{softmax}(V h_t + b), \qquad
               \log p(x_2 \dots x_n \mid x_1) = \sum_{t=2}^{n} \log p(x_t \mid x_{<t}) \qquad (1)
 
-    The first token of a sequence is given. The loss is in nats per token: the sum of (1) over all sequences by the
-    number of tokens that it predicts, so that long sequences count for more than short ones.
+    The first token of a sequence is given. Training is teacher forcing: the inputs are the true tokens. The loss is the
+    negative log-likelihood in nats per token: minus the sum of (1) over all sequences by the number of tokens that it
+    predicts, so that long sequences count for more than short ones.
 
-    Of data that are the windows of a text in its order (``NAME:stream``), the state behind a window is carried to the
-    one that goes on where it ends, also over checkpoints. No gradient passes from window to window: this is truncated
-    backpropagation through time. It is meant for one process; several share the first one's states. What is measured
-    on held-out data begins every window with an empty state.
+    If the data are the windows of a text in its order (``NAME:stream``), the state after a window is carried to the
+    window that continues it, also over checkpoints. No gradient flows from window to window: this is truncated
+    backpropagation through time. It is meant for one process; several share the first one's states. In eval mode every
+    window starts with a state of zeros.
 
     References:
         | An efficient gradient-based algorithm for on-line training of recurrent network trajectories
@@ -76,7 +77,7 @@ class RecurrentLanguage(Model[Sequences]):
         self.head = nn.Linear(units, vocab)  # V, b
         if streams:
             self.register_buffer("carried", torch.zeros(parts, layers, streams, units))
-            self.register_buffer("ends", torch.full((streams,), NOWHERE))  # the place of the text behind each state
+            self.register_buffer("ends", torch.full((streams,), NOWHERE))  # the position in the text after each state
 
     @property
     def support(self) -> Support:
@@ -119,11 +120,11 @@ class RecurrentLanguage(Model[Sequences]):
         return -next_token_nats(self(known[:, :-1]), known, lengths).sum(1)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The logits of what follows each token, (B, T, vocab)."""
+        """The logits of the next token after each token, (B, T, vocab)."""
         return self.read(x if lengths is None else without_padding(x, lengths), None)[0]
 
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
-        """The logits of what follows each of the tokens (B, t), and the state behind the last of them."""
+        """The logits of the next token after each of the tokens (B, t), and the state after the last of them."""
         run: Recurrence = self.recurrent
         with fitting_precision(tokens.device):
             values = self.dropout(self.embedding(tokens.T))  # (t, B, embedding)
@@ -141,14 +142,14 @@ class RecurrentLanguage(Model[Sequences]):
         stop: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
-        """The prompt, (B, T), and the tokens drawn one after the other behind it, (B, T + steps)."""
+        """The prompt, (B, T), and ``steps`` sampled tokens after it, (B, T + steps)."""
         return generate(
             self.read, None, prompt, steps,
             temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
         )  # fmt: skip
 
     def _found(self, batch: Stream) -> State:
-        """For each row the state that was kept where the row begins, zeros where there is none."""
+        """For each row the state that was kept at the position where the row starts, zeros where there is none."""
         if len(batch) > self.streams:
             raise UsageError(
                 f"the states of {self.streams} streams are carried, but the batch has {len(batch)} rows; "
@@ -160,18 +161,18 @@ class RecurrentLanguage(Model[Sequences]):
 
     @torch.no_grad()
     def _keep(self, batch: Stream, state: State) -> None:
-        """Put the states behind these windows in front of those that were kept, of which the oldest are dropped."""
-        whole = batch.lengths == batch.x.shape[1]  # behind a shorter window the state has read its padding
+        """Put the states after these windows before those that were kept, and drop the oldest."""
+        whole = batch.lengths == batch.x.shape[1]  # after a shorter window the state has read its padding
         ends = torch.where(whole, batch.starts + batch.lengths - 1, NOWHERE)
         self.ends.copy_(torch.cat([ends, self.ends])[: self.streams])
         self.carried.copy_(torch.cat([torch.stack(state).to(self.carried), self.carried], 2)[:, :, : self.streams])
 
 
 class RecurrentPredictor(Predictor):
-    """Answers to questions about sequences: about the whole, from the state behind its last place, or at every place.
+    """A recurrent classifier or regression: of whole sequences, from their last hidden state, or of every position.
 
-    A leaf makes the ``recurrent`` layers. Sequences are of tokens, each of which has a vector, or of real values. The
-    loss is a mean over the sequences or, with answers at every place, over all places that count.
+    A leaf makes the ``recurrent`` layers. Sequences are of tokens, which are embedded, or of real values. The loss is a
+    mean over the sequences or, with a target at every position, over all positions that are not padding.
     """
 
     recurrent: nn.Module
@@ -182,7 +183,7 @@ class RecurrentPredictor(Predictor):
         vocab: int | None,
         classes: int | None,
         targets: int | None,
-        every_place: bool,
+        every_position: bool,
         embedding: int,
         units: int,
         layers: int,
@@ -197,7 +198,7 @@ class RecurrentPredictor(Predictor):
                 f"(got features={features}, vocab={vocab})"
             )
         outputs = self._outputs_for(classes, targets, head)
-        self.features, self.vocab, self.every_place = features, vocab, every_place
+        self.features, self.vocab, self.every_position = features, vocab, every_position
         if vocab is not None:
             at_least(1, vocab=vocab, embedding=embedding)
             self.embedding = nn.Embedding(vocab, embedding)
@@ -212,23 +213,23 @@ class RecurrentPredictor(Predictor):
 
     @torch.no_grad()
     def prepare(self, data: Iterable[Labeled]) -> None:
-        """Refuse sequences of another kind, and labels of whole sequences where every place needs one, or reversed."""
+        """Refuse sequences of another kind, and labels of sequences where positions need them, or vice versa."""
         for batch in data:
             if not isinstance(batch, LabeledSequences):
                 raise DataError(f"{self.name()} learns from labeled sequences, got {batch.noun}")
-            if batch.at_every_place != self.every_place:
-                there = "at every place" if batch.at_every_place else "for a whole sequence"
+            if batch.at_every_place != self.every_position:
+                there = "at every position" if batch.at_every_place else "for a whole sequence"
                 raise DataError(
                     f"there is a label {there}, shape {tuple(batch.y.shape)}; "
-                    f"build the model with every_place={batch.at_every_place}"
+                    f"build the model with every_position={batch.at_every_place}"
                 )
             check_lengths(batch.x, batch.lengths)
             if self.vocab is not None:
                 check_tokens(batch.x, batch.lengths, self.vocab)
-            self._check_targets(batch, places_inside(batch.x, batch.lengths) if self.every_place else None)
+            self._check_targets(batch, valid_positions(batch.x, batch.lengths) if self.every_position else None)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The logits, the means of the targets, or what the head reads: (B, outputs), or (B, T, outputs)."""
+        """The logits, the means of the targets, or the parameters of the head: (B, outputs), or (B, T, outputs)."""
         self._check(x)
         run: Recurrence = self.recurrent
         values = (x if lengths is None else without_padding(x, lengths)).transpose(0, 1)
@@ -236,36 +237,36 @@ class RecurrentPredictor(Predictor):
             if self.vocab is not None:
                 values = self.dropout(self.embedding(values))
             values, _ = run(values, None)  # (T, B, units)
-            if not self.every_place:
+            if not self.every_position:
                 values = values[-1] if lengths is None else _at(values, lengths - 1)  # (B, units)
             outputs: Tensor = self.head(self.dropout(values))
-            return outputs.transpose(0, 1) if self.every_place else outputs
+            return outputs.transpose(0, 1) if self.every_position else outputs
 
     def loss(self, batch: Labeled) -> Terms:
-        if not (self.every_place and isinstance(batch, LabeledSequences)):
+        if not (self.every_position and isinstance(batch, LabeledSequences)):
             return super().loss(batch)
         outputs, counted = self._outputs(*batch.inputs), batch.lengths.sum()
-        inside = places_inside(batch.x, batch.lengths)
+        inside = valid_positions(batch.x, batch.lengths)
         if self.answer is not None:
-            # What stands in the padding may be no target of the head: there, any that is one takes its place.
+            # The padding may hold what is not a target of the head: there, any valid target takes its place.
             known = torch.where(inside.unsqueeze(2), batch.y, batch.y[:1, :1])
             log_p = self._distribution(outputs).log_prob(known)  # (B, T)
             return {"nll": -log_p.masked_fill(~inside, 0).sum() / counted}
         if self.classes is None:
-            missed = (outputs - batch.y).masked_fill(~inside.unsqueeze(2), 0)
-            return {"mse": missed.square().sum() / counted}
+            error = (outputs - batch.y).masked_fill(~inside.unsqueeze(2), 0)
+            return {"mse": error.square().sum() / counted}
         y = batch.y.masked_fill(~inside, IGNORED).flatten()
         return {"nll": cross_entropy(outputs.flatten(0, 1), y, ignore_index=IGNORED, reduction="sum") / counted}
 
     def metrics(self, batch: Labeled) -> Terms:
-        """At every place, the share of right answers; about whole sequences, what every model that predicts has."""
-        if not (self.every_place and isinstance(batch, LabeledSequences)):
+        """The accuracy over all positions; of whole sequences, the metrics of every model that predicts."""
+        if not (self.every_position and isinstance(batch, LabeledSequences)):
             return super().metrics(batch)
         if self.answer is not None:
             return self.loss(batch)
         if self.classes is None:
             return {}
-        right = (self.predict(*batch.inputs) == batch.y) & places_inside(batch.x, batch.lengths)
+        right = (self.predict(*batch.inputs) == batch.y) & valid_positions(batch.x, batch.lengths)
         return {"accuracy": right.sum() / batch.lengths.sum()}
 
     def _check(self, x: Tensor) -> None:
@@ -277,9 +278,9 @@ class RecurrentPredictor(Predictor):
 
 @contextmanager
 def fitting_precision(device: torch.device) -> Iterator[None]:
-    """Inside, full precision on a processor without bfloat16: torch has no recurrent kernels for it to imitate that."""
-    imitated = device.type == "cpu" and torch.is_autocast_enabled("cpu") and not _has_bfloat16()
-    with torch.autocast("cpu", enabled=False) if imitated else nullcontext():
+    """Inside, full precision on a processor without bfloat16: torch has no recurrent kernels that emulate it."""
+    emulated = device.type == "cpu" and torch.is_autocast_enabled("cpu") and not _has_bfloat16()
+    with torch.autocast("cpu", enabled=False) if emulated else nullcontext():
         yield
 
 
@@ -287,19 +288,19 @@ def _has_bfloat16() -> bool:
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def _at(values: Tensor, places: Tensor) -> Tensor:
-    """Of values (T, B, units), those of each row at its own place, (B, units)."""
-    return values.gather(0, places.view(1, -1, 1).expand(1, -1, values.shape[2])).squeeze(0)
+def _at(values: Tensor, positions: Tensor) -> Tensor:
+    """Of values (T, B, units), those of each row at its own position, (B, units)."""
+    return values.gather(0, positions.view(1, -1, 1).expand(1, -1, values.shape[2])).squeeze(0)
 
 
-def places_inside(x: Tensor, lengths: Tensor) -> Tensor:
-    """Which places of the rows count, (B, T)."""
+def valid_positions(x: Tensor, lengths: Tensor) -> Tensor:
+    """The padding mask, (B, T): True where a position is not padding."""
     return torch.arange(x.shape[1], device=x.device) < lengths.unsqueeze(1)
 
 
 def without_padding(x: Tensor, lengths: Tensor) -> Tensor:
-    """The sequences with zeros where nothing counts, whatever stood there: NaN would pass into the gradients."""
-    inside = places_inside(x, lengths)
+    """The sequences with zeros in the padding, whatever was there: NaN would pass into the gradients."""
+    inside = valid_positions(x, lengths)
     return x.masked_fill(~inside.view(*inside.shape, *[1] * (x.ndim - 2)), 0)
 
 
@@ -312,7 +313,7 @@ def check_sizes(units: int, layers: int, dropout: float) -> None:
 def check_lengths(x: Tensor, lengths: Tensor) -> None:
     if not 1 <= int(lengths.min()) <= int(lengths.max()) <= x.shape[1]:
         found = f"from {int(lengths.min())} to {int(lengths.max())}"
-        raise DataError(f"sequences padded to {x.shape[1]} places have lengths from 1 to {x.shape[1]}; got {found}")
+        raise DataError(f"sequences padded to {x.shape[1]} positions have lengths from 1 to {x.shape[1]}; got {found}")
 
 
 def check_tokens(x: Tensor, lengths: Tensor, vocab: int) -> None:

@@ -1,4 +1,4 @@
-"""The LSTM as a model of text."""
+"""Long short-term memory (LSTM) language model."""
 
 from __future__ import annotations
 
@@ -13,21 +13,26 @@ from deepcanon.nn.lstm import lstm
 
 
 class LSTM(RecurrentLanguage):
-    r"""Long short-term memory that predicts the next token: cells that keep their content while a gate is open.
+    r"""A recurrent language model of LSTM cells, which keep their content while the forget gate is open.
+
+    Also known as: LSTM, recurrent neural network (RNN), gated RNN, recurrent language model.
 
     .. math:: i_t &= \sigma(W_i x_t + U_i h_{t-1} + b_i), \qquad f_t = \sigma(W_f x_t + U_f h_{t-1} + b_f) \\
               g_t &= \tanh(W_g x_t + U_g h_{t-1} + b_g), \qquad o_t = \sigma(W_o x_t + U_o h_{t-1} + b_o) \\
-              c_t &= f_t \odot c_{t-1} + i_t \odot g_t, \qquad h_t = o_t \odot \tanh c_t
+              c_t &= f_t \odot c_{t-1} + i_t \odot g_t, \qquad h_t = o_t \odot \tanh c_t \qquad (1)
 
-    Each layer reads the :math:`h_t` of the one below. With ``coupled`` gates :math:`i_t = 1 - f_t`; with ``peepholes``
-    the gates see the cells, too. These two run step by step in Python, the plain form in torch's own kernels.
+    The input, forget and output gates are i, f and o, the candidate is g, the cell state c and the hidden state h. Each
+    layer reads the :math:`h_t` of the one below; the logits of the next token are linear in that of the last layer.
+    Training is teacher forcing with truncated backpropagation through time. With ``coupled`` gates
+    :math:`i_t = 1 - f_t`; with ``peepholes`` the gates also depend on the cell state. These two run step by step in
+    Python, the plain form in torch's own kernels.
 
-    The docstrings of the standard library, in a few minutes on one core, and text that goes on from a beginning::
+    The docstrings of the standard library, in a few minutes on one core, and text that continues a prompt::
 
         deepcanon train lstm --data text
         deepcanon generate runs/lstm-text --prompt "Return the "
 
-    Along the text with the state carried from window to window::
+    Along the text with the hidden state carried from window to window::
 
         deepcanon train lstm --data text:stream --batch-size 32 --streams 32
 
@@ -39,16 +44,16 @@ class LSTM(RecurrentLanguage):
 
     Arguments:
         vocab: The number of different tokens.
-        embedding: The width of the vector of a token.
+        embedding: The width of the token embedding.
         units: The number of cells of a layer.
         layers: The number of layers.
-        dropout: The probability to drop a value on its way up, never one on its way from step to step.
-        coupled: Whether what is forgotten makes room for as much that is written.
-        peepholes: Whether the gates see the cells.
-        memory: Over how many steps the cells can remember when training begins; without it, forget gates begin with a
-            bias of 1.
-        streams: Of how many windows at once the state is carried, as many as a batch has; with 0 none is. Only data in
-            their order, as text:stream gives them, have a state to carry.
+        dropout: The dropout probability between layers, never from step to step.
+        coupled: Whether input and forget gate are coupled.
+        peepholes: Whether the gates have peephole connections to the cell state.
+        memory: The longest time span, in steps, that the initial gates remember (chrono initialization); without it,
+            the initial bias of the forget gates is 1.
+        streams: The number of windows with a hidden state that is carried on, as many as a batch has; with 0 none is.
+            Only data in their order, as text:stream gives them, have a state to carry.
     """
 
     recipe = Recipe(lr=4e-3, schedule="cosine:warmup=100", batch_size=32, epochs=6, clip="norm:1.0")
@@ -68,7 +73,7 @@ class LSTM(RecurrentLanguage):
         super().__init__(vocab, embedding, units, layers, dropout, streams, parts=2)
         if memory is not None:
             at_least(2, memory=memory)
-        self.recurrent = lstm(
+        self.recurrent = lstm(  # eq. (1)
             embedding, units, layers, dropout=dropout, coupled=coupled, peepholes=peepholes, memory=memory
         )
 

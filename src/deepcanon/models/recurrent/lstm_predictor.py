@@ -1,4 +1,4 @@
-"""The LSTM as a model that answers questions about sequences."""
+"""Long short-term memory (LSTM) classifier and regression."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from deepcanon.nn.lstm import lstm
 
 
 class LSTMPredictor(RecurrentPredictor):
-    r"""Long short-term memory that reads a sequence and then tells a class or real targets, or one at every place.
+    r"""An LSTM that predicts a class or real targets of a sequence, or of each of its positions.
 
-    .. math:: (h_t, c_t) = \mathrm{lstm}(x_t, h_{t-1}, c_{t-1}), \qquad f(x_1 \dots x_n) = V h_n + b
+    Also known as: many-to-one RNN, sequence classifier, sequence labeling.
 
-    The sum of two marked numbers among a hundred, which no net learns that forgets, in about a minute on one core::
+    .. math:: (h_t, c_t) = \mathrm{lstm}(x_t, h_{t-1}, c_{t-1}), \qquad f(x_1 \dots x_n) = V h_n + b \qquad (1)
+
+    The adding problem, the sum of two marked numbers among a hundred, which takes long-term memory, in about a minute
+    on one core::
 
         deepcanon train lstm_predictor --data adding
 
@@ -26,19 +29,19 @@ class LSTMPredictor(RecurrentPredictor):
         | Can recurrent neural networks warp time? (Tallec and Ollivier, 2018), https://arxiv.org/abs/1804.11188
 
     Arguments:
-        features: The number of real values at each place; for tokens leave it out.
+        features: The number of real values at each position; for tokens leave it out.
         vocab: The number of different tokens; for real values leave it out.
         classes: The number of classes; for real targets leave it out.
         targets: The number of real targets; for classes leave it out.
-        every_place: Whether there is an answer at every place, not one about the whole sequence.
-        embedding: The width of the vector of a token.
+        every_position: Whether there is a prediction at every position, not one for the whole sequence.
+        embedding: The width of the token embedding.
         units: The number of cells of a layer.
         layers: The number of layers.
-        dropout: The probability to drop a value on its way up, never one on its way from step to step.
-        coupled: Whether what is forgotten makes room for as much that is written.
-        peepholes: Whether the gates see the cells.
-        memory: Over how many steps the cells can remember when training begins; without it, forget gates begin with a
-            bias of 1.
+        dropout: The dropout probability between layers, never from step to step.
+        coupled: Whether input and forget gate are coupled.
+        peepholes: Whether the gates have peephole connections to the cell state.
+        memory: The longest time span, in steps, that the initial gates remember (chrono initialization); without it,
+            the initial bias of the forget gates is 1.
         head: The distribution of real targets by name: "gaussian", "heteroscedastic", "bernoulli" or one of
             torch.distributions; without one the loss is the squared error.
     """
@@ -51,7 +54,7 @@ class LSTMPredictor(RecurrentPredictor):
         vocab: int | None = None,
         classes: int | None = None,
         targets: int | None = None,
-        every_place: bool = False,
+        every_position: bool = False,
         embedding: int = 64,
         units: int = 64,
         layers: int = 1,
@@ -61,10 +64,10 @@ class LSTMPredictor(RecurrentPredictor):
         memory: int | None = 100,
         head: str | None = None,
     ) -> None:
-        super().__init__(features, vocab, classes, targets, every_place, embedding, units, layers, dropout, head)
+        super().__init__(features, vocab, classes, targets, every_position, embedding, units, layers, dropout, head)
         if memory is not None:
             at_least(2, memory=memory)
-        self.recurrent = lstm(
+        self.recurrent = lstm(  # eq. (1)
             self.width, units, layers, dropout=dropout, coupled=coupled, peepholes=peepholes, memory=memory
         )
 

@@ -1,4 +1,4 @@
-"""Who is near whom in a text: blocks of words, each with its surroundings, so that scores are products of matrices."""
+"""The context windows of a text: blocks of words, each with its context, so that scores are products of matrices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 from deepcanon.core import Sequences
 
 BLOCK = 16
-"""How many words make a block."""
+"""The number of words of a block."""
 
 
 @dataclass(frozen=True)
@@ -20,28 +20,28 @@ class Blocks:
 
     words: Tensor  # (N, S)
     around: Tensor  # (N, P)
-    near: Tensor  # (N, S, P): 1 where the second place is in the window of the first and is not the same, else 0
+    near: Tensor  # (N, S, P): 1 where the second position is in the window of the first and is not the same, else 0
 
     @property
     def neighbors(self) -> Tensor:
-        """How many words are near each, (N, S, 1); none where a block is filled up."""
+        """The number of context words of each word, (N, S, 1); 0 where a block is padded."""
         return self.near.sum(2, keepdim=True)
 
 
 @torch.no_grad()
 def blocks(batch: Sequences, window: int, keep: Tensor, dtype: torch.dtype) -> Blocks:
-    """The batch as blocks.
+    """The batch as blocks, with subsampling of frequent words and random windows.
 
-    A word is left out with the probability 1 - keep[word], and those around it then move together. A window reaches to
-    each side over 1 to ``window`` words, drawn anew for each word, and never over the end of a row.
+    A word is left out with the probability 1 - keep[word], and those around it then move together. A window has 1 to
+    ``window`` words to each side, drawn anew for each word, and never crosses the end of a row.
     """
     device = batch.x.device
     rows, length = batch.x.shape
     there = torch.arange(length, device=device) < batch.lengths.unsqueeze(1)
-    chances = keep.index_select(0, batch.x.flatten()).view(rows, length)
-    places = (there & (torch.rand(rows, length, device=device) < chances)).flatten().nonzero().squeeze(1)
-    words = batch.x.flatten().index_select(0, places)
-    row = (places // length).int()
+    kept = keep.index_select(0, batch.x.flatten()).view(rows, length)  # the probabilities
+    positions = (there & (torch.rand(rows, length, device=device) < kept)).flatten().nonzero().squeeze(1)
+    words = batch.x.flatten().index_select(0, positions)
+    row = (positions // length).int()
     missing = -len(words) % BLOCK if len(words) else BLOCK  # to the end of the last block; there is always one
     margins = (window, window + missing)
     span = BLOCK + 2 * window

@@ -1,4 +1,4 @@
-"""What models of word vectors share: a vector for each word, its count, and questions about neighbors."""
+"""The engine of word embeddings: a vector and a count for each word, nearest neighbors and analogies."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from deepcanon.core import Model, Sequences, UsageError
 from deepcanon.core.checks import at_least
 
 
-class Words(Model[Sequences]):
-    """A vector for each word of a vocabulary, learned from running text.
+class WordVectors(Model[Sequences]):
+    """A word embedding: a vector for each word of a vocabulary, learned from running text.
 
-    A leaf says by ``loss`` what the vectors are to tell of the text. ``counts`` says how often each word occurs in the
-    training data; until these have been seen, all words count alike. ``tokens``, which the trainer keeps, are the
-    words themselves; numbers do in their place where there are none.
+    A leaf says by ``loss`` what the vectors are trained to predict. ``counts`` are the numbers of times that each word
+    occurs in the training data; before ``prepare`` all are 1. ``vocabulary``, which the trainer sets, are the words
+    themselves; without them words go by their numbers.
     """
 
     counts: Tensor
@@ -42,41 +42,41 @@ class Words(Model[Sequences]):
         self.counts.copy_(counts)
 
     def encode(self, x: Tensor) -> Tensor:
-        """The vectors of words that are given by their numbers, (..., latent)."""
+        """The embeddings of words that are given by their numbers, (..., latent)."""
         return embedding(x, self.vectors)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """The vectors of the words of a text, (B, T, latent); behind its end they are zero."""
+        """The embeddings of the words of a text, (B, T, latent); zero in its padding."""
         inside = torch.arange(x.shape[1], device=x.device) < lengths.unsqueeze(1)
         return self.encode(x) * inside.unsqueeze(2)
 
     def nearest(self, word: str | int, n: int = 10) -> list[tuple[str, float]]:
-        """The ``n`` words whose vectors make the smallest angles with that of ``word``, with the cosines."""
-        place = self.number(word)
-        return self._closest(self.directions()[place], n, without=[place])
+        """The ``n`` nearest neighbors of ``word`` by cosine similarity, with the cosines."""
+        number = self.number(word)
+        return self._closest(self.directions()[number], n, without=[number])
 
     def analogy(self, a: str | int, b: str | int, c: str | int, n: int = 10) -> list[tuple[str, float]]:
         """What is to ``c`` as ``b`` is to ``a``: the words nearest to b - a + c, with the cosines."""
-        places = [self.number(word) for word in (a, b, c)]
-        first, second, third = self.directions()[places]
-        return self._closest(normalize(second - first + third, dim=0), n, without=places)
+        numbers = [self.number(word) for word in (a, b, c)]
+        first, second, third = self.directions()[numbers]
+        return self._closest(normalize(second - first + third, dim=0), n, without=numbers)
 
     @torch.no_grad()
     def directions(self) -> Tensor:
-        """The vectors of all words at length one, (vocab, latent)."""
+        """The vectors of all words, normalized to length 1, (vocab, latent)."""
         return normalize(self.vectors.detach(), dim=1)
 
     def number(self, word: str | int) -> int:
-        """The place of a word in the vocabulary."""
+        """The index of a word in the vocabulary."""
         if isinstance(word, int):
             if not 0 <= word < self.vocab:
                 raise UsageError(f"words have the numbers 0 to {self.vocab - 1} (got {word})")
             return word
         if not self.vocabulary:
-            raise UsageError("the model was not trained on words but on their numbers; ask by number")
+            raise UsageError("the model was not trained on words but on their numbers; give a number")
         if word not in self.vocabulary:
             near = difflib.get_close_matches(word.lower(), self.vocabulary, n=3)
-            advice = f"did you mean {' or '.join(near)}?" if near else f"it knows {self.vocab:,} words"
+            advice = f"did you mean {' or '.join(near)}?" if near else f"it has {self.vocab:,} words"
             raise UsageError(f"{word!r} is not in the vocabulary; {advice}")
         return self.vocabulary.index(word)
 
@@ -87,5 +87,5 @@ class Words(Model[Sequences]):
     def _closest(self, direction: Tensor, n: int, without: list[int]) -> list[tuple[str, float]]:
         cosines = self.directions() @ direction
         cosines[without] = -torch.inf
-        best, places = cosines.topk(min(n, self.vocab - len(set(without))))
-        return [(self.word(place), cosine) for place, cosine in zip(places.tolist(), best.tolist(), strict=True)]
+        best, numbers = cosines.topk(min(n, self.vocab - len(set(without))))
+        return [(self.word(number), cosine) for number, cosine in zip(numbers.tolist(), best.tolist(), strict=True)]

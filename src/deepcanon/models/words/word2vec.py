@@ -1,4 +1,4 @@
-"""word2vec: vectors that tell the words near each other from words drawn at random."""
+"""word2vec (skip-gram and CBOW)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.nn.functional import logsigmoid
 from deepcanon.core import Descend, Recipe, Sequences, Terms, Turn, UsageError
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.models.words._contexts import Blocks, blocks
-from deepcanon.models.words._word_vectors import Words
+from deepcanon.models.words._word_vectors import WordVectors
 
 Scheme = Literal["skip_gram", "cbow"]
 Objective = Literal["negative", "nce", "softmax"]
@@ -22,47 +22,52 @@ Objective = Literal["negative", "nce", "softmax"]
 
 @dataclass(frozen=True)
 class Scores:
-    """What is compared in a text of N blocks of S words, each with A answers, and K noise words for each block.
+    """The scores in a text of N blocks of S words, each with A positive words, and K negative words for each block.
 
-    In skip-gram the answers are the P words in and around the block, in CBOW the one word in the middle.
+    In skip-gram the positive words are the P words in and around the block, in CBOW the one word in the middle.
     """
 
     text: Blocks
-    asking: Tensor  # (N, S, latent): h
-    mixing: Tensor | None  # (N, S, P): by how much each word around it counts in h, in CBOW
-    answers: Tensor  # (N, P, latent) in skip-gram, (N, S, latent) in CBOW: v
+    hidden: Tensor  # (N, S, latent): h
+    mixing: Tensor | None  # (N, S, P): the weight of each context word in h, in CBOW
+    outputs: Tensor  # (N, P, latent) in skip-gram, (N, S, latent) in CBOW: v
     noise_words: Tensor  # (N, K)
     noise: Tensor  # (N, K, latent): v
-    near: Tensor  # (N, S, A): s of the answers, in noise-contrastive estimation less log k q
-    far: Tensor  # (N, S, K): s of the noise, in the sampled softmax plus the log of its weight
-    weight: Tensor  # (N, S, A): 1 where an answer is one, divided by the number of examples
+    positive: Tensor  # (N, S, A): s of the positive words, in noise-contrastive estimation less log k q
+    negative: Tensor  # (N, S, K): s of the noise words, in the sampled softmax plus the log of their weight
+    weight: Tensor  # (N, S, A): 1 where a word is a positive one, divided by the number of examples
     share: Tensor  # (K,): the weights of the noise words, which sum up to 1
 
 
-class Word2Vec(Words):
-    r"""Word vectors learned by telling the words near each other from noise words, which are drawn at random.
+class Word2Vec(WordVectors):
+    r"""Word embeddings trained by negative sampling, to discriminate context words from random ones.
+
+    Also known as: skip-gram with negative sampling (SGNS), continuous bag of words (CBOW), word vectors.
 
     .. math:: \mathcal L = -\log \sigma(s(o)) - k\, \mathbb E_{n \sim q} \log \sigma(-s(n)), \qquad
               s(o) = \langle h, v_o \rangle, \qquad q(n) \propto \text{count}(n)^a \qquad (1)
 
-    In skip-gram h is the vector :math:`u_w` of a word w, and o is any word near it: an example is a pair. In CBOW h is
-    the mean (or the sum) of the vectors :math:`u` of all words near o, and o is the word in the middle. The window
-    reaches over 1 to ``window`` words to each side, drawn anew each time. The vectors u are the result, v are dropped.
+    In skip-gram h is the vector :math:`u_w` of a word w, and o is a word of its context: an example is a pair. In CBOW
+    h is the mean (or the sum) of the vectors :math:`u` of the context of o, and o is the word in the middle. The
+    context has 1 to ``window`` words to each side, drawn anew each time. The vectors u are the result, v are dropped.
 
     The loss (1) is that of negative sampling, in nats per example. Its optimum, reached where the vectors are long
-    enough, is no probability but a shifted pointwise mutual information; with the noise a = 1,
-
-    .. math:: s(w, o) = \log \frac{p(w, o)}{p(w)\, p(o)} - \log k. \qquad (2)
+    enough, is not a probability but a shifted pointwise mutual information; with the noise a = 1 it is
+    :math:`s(w, o) = \log p(w, o) - \log p(w)\, p(o) - \log k`.
 
     Two other objectives share its samples and do give probabilities, :math:`s(w, o) = \log p(o \mid w)` (up to a
     constant for each w in the last): noise-contrastive estimation has :math:`s(n) - \log k q(n)` in place of s(n) in
-    (1), and the sampled softmax estimates its normalizer by importance sampling,
+    (1), and the sampled softmax estimates its partition function by importance sampling,
 
-    .. math:: \mathcal L = -s(o) + \log \mathbb E_{n \sim q} e^{s(n)} / q(n). \qquad (3)
+    .. math:: \mathcal L = -s(o) + \log \mathbb E_{n \sim q} e^{s(n)} / q(n). \qquad (2)
 
     A block of 16 consecutive words shares its ``draws`` noise words, so that all scores are products of matrices; this
-    leaves the expectation in (1) as it is. Frequent words are skipped: one with the share f of the text is kept with
-    the probability :math:`\min(1, \sqrt{t/f} + t/f)`, as in the authors' program (their paper lacks the second term).
+    leaves the expectation in (1) as it is. Frequent words are subsampled: one with the share f of the text is kept with
+    the probability
+
+    .. math:: \min(1, \sqrt{t/f} + t/f), \qquad (3)
+
+    as in the authors' program (their paper lacks the second term).
 
     The recipe suits vocabularies of some ten thousand words. Of more, most rows of the tables are in no batch; plain
     SGD, ``sgd:fused=false``, then touches only those that are. Its rate is 0.025 for each example in the authors'
@@ -82,15 +87,15 @@ class Word2Vec(Words):
 
     Arguments:
         vocab: The number of words.
-        latent: The length of a word vector.
-        scheme: Who predicts whom: ``skip_gram`` a word each of those near it, ``cbow`` those near it the word.
-        objective: ``negative`` sampling (1), noise-contrastive estimation ``nce``, or the sampled ``softmax`` (3).
-        window: How far to each side a window reaches at most.
-        negatives: The weight :math:`k` of the noise, against which an example counts once.
+        latent: The width of the word embedding.
+        scheme: ``skip_gram``, a word predicts each word of its context, or ``cbow``, the context predicts the word.
+        objective: ``negative`` sampling (1), noise-contrastive estimation ``nce``, or the sampled ``softmax`` (2).
+        window: The largest number of context words to each side.
+        negatives: The number :math:`k` of negative samples per example, as the weight of the noise.
         exponent: The power :math:`a` of the counts by which noise words are drawn; 0 draws all words alike.
-        subsample: The share :math:`t` of the text beyond which words are frequent and often skipped; 0 skips none.
+        subsample: The share :math:`t` of the text beyond which words are frequent and subsampled; 0 skips none.
         average: Whether CBOW takes the mean of the vectors, not their sum.
-        draws: How many noise words a block shares; with None all words do, weighed by their probability.
+        draws: The number of noise words that a block shares; with None all words are, weighted by their probability.
     """
 
     recipe = Recipe(optimizer="adagrad", lr=0.05, schedule="linear", batch_size=32, epochs=30)
@@ -147,48 +152,51 @@ class Word2Vec(Words):
         self._follow_counts()
 
     def loss(self, batch: Sequences) -> Terms:
-        seen = self._scores(batch)
-        count = seen.weight.sum(2, keepdim=True)  # (N, S, 1)
+        scores = self._scores(batch)
+        count = scores.weight.sum(2, keepdim=True)  # (N, S, 1)
         if self.objective == "softmax":
-            pairs, noise = -seen.near * seen.weight, count * seen.far.logsumexp(2, keepdim=True)  # eq. (3)
+            pairs = -scores.positive * scores.weight
+            noise = count * scores.negative.logsumexp(2, keepdim=True)  # the second term of eq. (2)
         else:
-            pairs = -logsigmoid(seen.near) * seen.weight  # eq. (1)
-            noise = -logsigmoid(-seen.far) * (count * (self.negatives * seen.share))
+            pairs = -logsigmoid(scores.positive) * scores.weight  # eq. (1)
+            noise = -logsigmoid(-scores.negative) * (count * (self.negatives * scores.share))
         return {"pairs": pairs.sum(), "noise": noise.sum()}
 
     @torch.no_grad()
     def gradient(self, batch: Sequences) -> Terms:
-        """The gradient of the loss by hand: a few products of matrices, and sums over the places of each word."""
-        seen = self._scores(batch)
-        terms, pull, push = self._slopes(seen)
-        by_asking = torch.bmm(push, seen.noise)
-        by_noise = torch.bmm(push.mT, seen.asking)
-        if seen.mixing is None:
-            by_asking.baddbmm_(pull, seen.answers)
-            by_answers = torch.bmm(pull.mT, seen.asking)
-            self.vectors.grad = _summed(self.vectors, (seen.text.words, by_asking))
-            self.contexts.grad = _summed(self.contexts, (seen.text.around, by_answers), (seen.noise_words, by_noise))
-        else:
-            by_asking.addcmul_(pull, seen.answers)
-            by_around = torch.bmm(seen.mixing.mT, by_asking)
-            self.vectors.grad = _summed(self.vectors, (seen.text.around, by_around))
+        """The gradient of the loss by hand: a few products of matrices, and sums over the occurrences of each word."""
+        scores = self._scores(batch)
+        terms, pull, push = self._gradients_by_scores(scores)
+        by_hidden = torch.bmm(push, scores.noise)
+        by_noise = torch.bmm(push.mT, scores.hidden)
+        if scores.mixing is None:
+            by_hidden.baddbmm_(pull, scores.outputs)
+            by_outputs = torch.bmm(pull.mT, scores.hidden)
+            self.vectors.grad = _summed(self.vectors, (scores.text.words, by_hidden))
             self.contexts.grad = _summed(
-                self.contexts, (seen.text.words, pull * seen.asking), (seen.noise_words, by_noise)
+                self.contexts, (scores.text.around, by_outputs), (scores.noise_words, by_noise)
+            )
+        else:
+            by_hidden.addcmul_(pull, scores.outputs)
+            by_around = torch.bmm(scores.mixing.mT, by_hidden)
+            self.vectors.grad = _summed(self.vectors, (scores.text.around, by_around))
+            self.contexts.grad = _summed(
+                self.contexts, (scores.text.words, pull * scores.hidden), (scores.noise_words, by_noise)
             )
         return terms
 
-    def _slopes(self, seen: Scores) -> tuple[Terms, Tensor, Tensor]:
-        """The terms of the loss and its derivatives by the scores of answers and noise, whose place they take."""
-        count = seen.weight.sum(2, keepdim=True)
+    def _gradients_by_scores(self, scores: Scores) -> tuple[Terms, Tensor, Tensor]:
+        """The terms of the loss and its gradients by the positive and negative scores, which they overwrite."""
+        count = scores.weight.sum(2, keepdim=True)
         if self.objective == "softmax":
-            log_normalizer = seen.far.logsumexp(2, keepdim=True)
-            push = seen.far.sub_(log_normalizer).exp_().mul_(count)
-            terms = {"pairs": -(seen.near * seen.weight).sum(), "noise": (count * log_normalizer).sum()}
-            return terms, -seen.weight, push
-        each = count * (self.negatives * seen.share)  # (N, S, K)
-        near, far = seen.near.sigmoid_(), seen.far.neg_().sigmoid_()  # the probabilities of telling right
-        terms = {"pairs": -(_log(near) * seen.weight).sum(), "noise": -(_log(far) * each).sum()}
-        return terms, near.sub_(1).mul_(seen.weight), far.sub_(1).neg_().mul_(each)
+            log_z = scores.negative.logsumexp(2, keepdim=True)
+            push = scores.negative.sub_(log_z).exp_().mul_(count)
+            terms = {"pairs": -(scores.positive * scores.weight).sum(), "noise": (count * log_z).sum()}
+            return terms, -scores.weight, push
+        each = count * (self.negatives * scores.share)  # (N, S, K)
+        positive, negative = scores.positive.sigmoid_(), scores.negative.neg_().sigmoid_()  # of the right class
+        terms = {"pairs": -(_log(positive) * scores.weight).sum(), "noise": -(_log(negative) * each).sum()}
+        return terms, positive.sub_(1).mul_(scores.weight), negative.sub_(1).neg_().mul_(each)
 
     def _scores(self, batch: Sequences) -> Scores:
         text = blocks(batch, self.window, self.keep, self.vectors.dtype)
@@ -197,27 +205,27 @@ class Word2Vec(Words):
         noise = _rows(self.contexts, noise_words)
         mixing = None
         if self.scheme == "skip_gram":
-            answer_words, weight = text.around, text.near
-            asking, answers = _rows(self.vectors, text.words), _rows(self.contexts, answer_words)
-            near = torch.bmm(asking, answers.mT)
+            output_words, weight = text.around, text.near
+            hidden, outputs = _rows(self.vectors, text.words), _rows(self.contexts, output_words)
+            positive = torch.bmm(hidden, outputs.mT)
         else:
-            answer_words, weight = text.words, (neighbors > 0).to(neighbors.dtype)
+            output_words, weight = text.words, (neighbors > 0).to(neighbors.dtype)
             mixing = text.near / neighbors.clamp_min(1) if self.average else text.near
-            asking = torch.bmm(mixing, _rows(self.vectors, text.around))
-            answers = _rows(self.contexts, answer_words)
-            near = (asking * answers).sum(2, keepdim=True)
-        far = torch.bmm(asking, noise.mT)
+            hidden = torch.bmm(mixing, _rows(self.vectors, text.around))
+            outputs = _rows(self.contexts, output_words)
+            positive = (hidden * outputs).sum(2, keepdim=True)
+        negative = torch.bmm(hidden, noise.mT)
         if self.objective == "softmax":
-            far = far + (share.log() - self.log_q[noise_words]).unsqueeze(1)
+            negative = negative + (share.log() - self.log_q[noise_words]).unsqueeze(1)
         elif self.objective == "nce":
-            offset = self.log_q[answer_words] + math.log(self.negatives)
-            near = near - offset.unsqueeze(1 if self.scheme == "skip_gram" else 2)
-            far = far - (self.log_q[noise_words] + math.log(self.negatives)).unsqueeze(1)
+            offset = self.log_q[output_words] + math.log(self.negatives)
+            positive = positive - offset.unsqueeze(1 if self.scheme == "skip_gram" else 2)
+            negative = negative - (self.log_q[noise_words] + math.log(self.negatives)).unsqueeze(1)
         weight = weight / weight.sum().clamp_min(1)
-        return Scores(text, asking, mixing, answers, noise_words, noise, near, far, weight, share)
+        return Scores(text, hidden, mixing, outputs, noise_words, noise, positive, negative, weight, share)
 
     def _noise_for(self, text: Blocks) -> tuple[Tensor, Tensor]:
-        """Noise words for each block, (N, K), and their weights, (K,)."""
+        """Negative samples: noise words for each block, (N, K), and their weights, (K,)."""
         if self.draws is None:
             everyone = torch.arange(self.vocab, device=text.words.device)
             return everyone.expand(len(text.words), -1), self.log_q.exp()
@@ -227,10 +235,11 @@ class Word2Vec(Words):
 
     @torch.no_grad()
     def _follow_counts(self) -> None:
-        """Who is skipped and who is noise; a word that never occurs is taken as one that occurs once."""
+        """Compute subsampling and noise distribution; a word that never occurs is taken as one that occurs once."""
         counts = self.counts.double().clamp_min(1)
         rarity = self.subsample * counts.sum() / counts  # t / f
-        self.keep.copy_((rarity.sqrt() + rarity).clamp_max(1) if self.subsample else torch.ones_like(counts))
+        keep = (rarity.sqrt() + rarity).clamp_max(1)  # eq. (3)
+        self.keep.copy_(keep if self.subsample else torch.ones_like(counts))
         log_q = (self.exponent * counts.log()).log_softmax(0)
         self.log_q.copy_(log_q)
         self.steps.copy_(log_q.exp().cumsum(0))
@@ -246,7 +255,7 @@ def _log(probability: Tensor) -> Tensor:
 
 
 def _summed(table: Tensor, *parts: tuple[Tensor, Tensor]) -> Tensor:
-    """A gradient of the table's shape: for each row the sum of what the parts have for its number.
+    """The gradient of an embedding table: for each row the sum of what the parts have for its number.
 
     Where few rows have any it is sparse, since all the others of a large table would cost more than these.
     """
