@@ -193,7 +193,6 @@ def test_what_unpickles_is_seen() -> None:
 SHARED_STEMS = {
     "activations": "the activations that nn has and a study measures",
     "attention": "the layer and its picture",
-    "averaged": "the weights of one network, the predictions of several",
     "data": "the data of a run",
     "errors": "our errors, and those of the tensor",
     "filters": "the filters of a convolution, learned ones and classical ones",

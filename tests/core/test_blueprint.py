@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from deepcanon.blueprints import blueprint
+from deepcanon.catalogue import find
 from deepcanon.core import Blueprint, UsageError, describe
 from deepcanon.core.toy import Toy
 from deepcanon.core.toy_classifier import ToyClassifier
@@ -38,7 +39,7 @@ def test_all_ways_to_ask_build_one_model(asked: Blueprint) -> None:
 
 def test_a_description_builds_the_model_again_with_the_models_inside() -> None:
     method: Any = NoiseInjection(MLP(features=3, classes=2, hidden=(4,)))
-    asked = Blueprint.from_json(describe(method), {"noise_injection": NoiseInjection, "mlp": MLP}.__getitem__)
+    asked = Blueprint.from_json(describe(method), find)
     assert [part.cls for part in asked.everything()] == [NoiseInjection, MLP]
     assert describe(asked.build()) == describe(method)
     assert asked.find("mlp") is MLP

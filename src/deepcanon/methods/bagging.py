@@ -16,12 +16,12 @@ from deepcanon.augment.counters import GOLDEN, mixed, unit
 from deepcanon.core import How, Labeled, Model, Terms, Turn, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.toy_classifier import ToyClassifier
-from deepcanon.methods._averaged import Averaged
+from deepcanon.methods._ensemble import Ensemble
 from deepcanon.methods._layers import built_like, classes_of
 from deepcanon.methods._method import descents
 
 
-class Bagging(Averaged):
+class Bagging(Ensemble):
     r"""An ensemble whose members are trained on bootstrap samples of the data and averaged to predict.
 
     Also known as: bagging, bootstrap ensemble.

@@ -13,13 +13,13 @@ from torch.nn.functional import dropout as drop
 from deepcanon.core import How, Labeled, Model, UsageError, eval_mode
 from deepcanon.core.checks import at_least
 from deepcanon.core.toy_classifier import ToyClassifier
-from deepcanon.methods._averaged import Averaged
+from deepcanon.methods._ensemble import Ensemble
 from deepcanon.methods._layers import later_layers
 
 BY_CHANNEL = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 
 
-class MCDropout(Averaged):
+class MCDropout(Ensemble):
     r"""Dropout at test time: the mean prediction over many dropout masks, with its standard deviation as uncertainty.
 
     Also known as: MC dropout, dropout at test time, Bayesian dropout.

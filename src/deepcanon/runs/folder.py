@@ -50,7 +50,7 @@ class RunFolder:
             )
 
     def begin(self) -> None:
-        """Make the folder ready for the first checkpoint; until ``commit`` a crash leaves nothing that is in the way."""
+        """Make the folder ready for the first checkpoint; until ``commit`` a crash leaves nothing in the way."""
         try:
             (self.dir / _BEGINNING).touch()
             for path in (self.dir / name for name in _PARTS):

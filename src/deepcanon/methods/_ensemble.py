@@ -14,7 +14,7 @@ from deepcanon.methods._layers import classes_of
 from deepcanon.methods._method import Method
 
 
-class Averaged(Method[Labeled]):
+class Ensemble(Method[Labeled]):
     """An ensemble: its prediction is the mean over networks, of probabilities for classes, else of the targets.
 
     In eval mode this mean is what loss and metrics measure. With one network it is the wrapped model.
