@@ -56,7 +56,7 @@ def test_labeled_examples_come_round_beside_unlabeled_ones() -> None:
 
 def test_unlabeled_examples_look_like_the_labeled_ones_and_are_no_fewer() -> None:
     x, y = torch.zeros(3, 2), torch.zeros(3)
-    with pytest.raises(DataError, match=r"must look like the labeled ones, \(2,\); got \(4,\)"):
+    with pytest.raises(DataError, match=r"must have the shape of the labeled ones, \(2,\); got \(4,\)"):
         SemiBatch(x, y, torch.zeros(9, 4))
     with pytest.raises(DataError, match="got 3 and 2"):
         SemiBatch(x, y, torch.zeros(2, 2))

@@ -1,4 +1,4 @@
-"""Advice for a name that is not there."""
+"""Suggestions for an unknown name."""
 
 from __future__ import annotations
 

@@ -139,9 +139,9 @@ def test_the_pickled_archive_and_a_damaged_one_are_refused(folder: Path) -> None
     path = folder / "cifar10" / "cifar-10-binary.tar.gz"
     _, right = made("cifar10")
     for content, words in (
-        (archive({"cifar-10-batches-py/data_batch_1": b"\x80\x02"}), "is no archive with .*data_batch_1.bin"),
-        (b"no archive at all", "is no archive with"),
-        (right[: len(right) // 2], "is no archive with"),
+        (archive({"cifar-10-batches-py/data_batch_1": b"\x80\x02"}), "is not an archive with .*data_batch_1.bin"),
+        (b"no archive at all", "is not an archive with"),
+        (right[: len(right) // 2], "is not an archive with"),
         (archive(dict.fromkeys(NAMES["cifar10"], b"short")), "images take 3073 bytes each in .* which have 25"),
     ):
         path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Reading a CSV file into named columns of text, with an error for everything that is not one."""
+"""CSV files read into named columns of text, with an error for everything that is malformed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from deepcanon.core import DataError
 from deepcanon.core.hints import did_you_mean
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
-"""What stands for a missing value, in any case of letters."""
+"""The texts that stand for a missing value, in upper or lower case."""
 
 
 @dataclass(frozen=True)
 class CsvFile:
-    """Columns of text by name; a missing value is the empty text. ``lines`` says where in the file each row ends."""
+    """A CSV file as columns of text by name; a missing value is the empty text. ``lines`` are where each row ends."""
 
     path: Path
     columns: dict[str, list[str]]
@@ -54,7 +54,7 @@ def read(path: Path) -> CsvFile:
             f"{path} is not UTF-8: byte {error.object[error.start]:#04x} at position {error.start}; save it as UTF-8"
         ) from error
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: this is no CSV, {error}") from error
+        raise DataError(f"{path}, line {reader.line_num}: this is not CSV, {error}") from error
     if not records:
         raise DataError(f"{path} is empty; its first line must name the columns")
     (_, header), *rows = records
