@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from deepcanon.microscopy.compute_graph import Graph
+from deepcanon.microscopy.compute_graph import ComputeGraph
 from deepcanon.microscopy.microscope import microscope
 
 
@@ -25,7 +25,7 @@ class Written(nn.Module):
         return out
 
 
-def seen(function: Any, x: Tensor) -> Graph:
+def seen(function: Any, x: Tensor) -> ComputeGraph:
     """The graph of a function, held against torch's own gradient of it."""
     graph = microscope(Written(function), x)
     assert all(check.holds for check in graph.checks), graph.checks

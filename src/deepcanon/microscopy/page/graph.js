@@ -12,7 +12,7 @@ let drawing = null;
 
 const members = new Map(data.groups.map((group) => [group.id, []]));
 for (const node of data.nodes) for (let g = node.group; g != null; g = data.groups[g].parent) members.get(g).push(node.id);
-const parting = new Set(data.edges.filter((edge) => edge.verdict.status === "parts").flatMap((edge) => ancestors(data.nodes[edge.target].group)));
+const mismatching = new Set(data.edges.filter((edge) => edge.verdict.status === "mismatch").flatMap((edge) => ancestors(data.nodes[edge.target].group)));
 
 const leaving = new Map();
 for (const { source, output } of data.edges) leaving.set(`${source}.${output}`, (leaving.get(`${source}.${output}`) ?? 0) + 1);
@@ -151,11 +151,11 @@ function drawEdge(r, index, all) {
   const share = alone ? 0.42 : siblings.indexOf(r) % 2 ? 0.68 : 0.46;
   const x = points[at][0] + (points[at + 1][0] - points[at][0]) * share * share * (3 - 2 * share);
   const y = points[at][1] + (points[at + 1][1] - points[at][1]) * share;
-  const wrong = r.edge.edges.some((edge) => edge.verdict.status === "parts");
+  const wrong = r.edge.edges.some((edge) => edge.verdict.status === "mismatch");
   const cut = r.edge.edges.every((edge) => !edge.delta);
   const element = svgMake(
     "g",
-    { class: `edge${wrong ? " parts" : ""}${cut ? " nodelta" : ""}`, "data-edges": r.edge.edges.map((edge) => edge.id).join(" ") },
+    { class: `edge${wrong ? " mismatch" : ""}${cut ? " nodelta" : ""}`, "data-edges": r.edge.edges.map((edge) => edge.id).join(" ") },
     svgMake("path", { class: "grip", d: path }),
     svgMake("path", { class: "line", d: path, "marker-end": "url(#tip)" }),
     svgMake("text", { class: "value", x: x + 6, y: y - 3 }),
@@ -172,7 +172,7 @@ function drawNode(cell) {
   const kind = group ? "module" : cell.outside ? node.op : "operation";
   const element = svgMake(
     "g",
-    { class: `node ${kind}${group && parting.has(group.id) ? " parts" : ""}`, transform: `translate(${cell.x},${cell.y})`, tabindex: 0, "data-key": cell.key },
+    { class: `node ${kind}${group && mismatching.has(group.id) ? " mismatch" : ""}`, transform: `translate(${cell.x},${cell.y})`, tabindex: 0, "data-key": cell.key },
     svgMake("rect", { x: -cell.width / 2, y: -cell.height / 2, width: cell.width, height: cell.height, rx: cell.outside ? cell.height / 2 : 8 }),
     svgMake("text", { y: group ? -3 : 4 }, group ? `+ ${cell.label}` : cell.label),
   );

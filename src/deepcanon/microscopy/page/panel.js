@@ -3,7 +3,7 @@
 const MARKS = {
   agrees: ["✓ agrees", "finite differences of this operation give the same delta"],
   kink: ["✓ agrees, at a corner", "the operation has a corner here, and the delta lies between the two slopes"],
-  parts: ["≠ parts", "finite differences of this operation give another slope than the delta"],
+  mismatch: ["≠ mismatch", "finite differences of this operation give another slope than the delta"],
   cut: ["cut", "the value goes on, but no gradient comes back"],
   constant: ["no delta", "this value depends on nothing that gets a gradient"],
   unchecked: ["not checked", "the operation could not be held against finite differences"],
@@ -81,7 +81,7 @@ function ruleCard(data, edge) {
         make("p", { class: "note" }, `its largest entry, Σ (∂y/∂${letter(edge.slot)}) · δy:`),
         make("p", { class: "filled", id: "filled" }, `δ${letter(edge.slot)}${place} = ${terms.join(" + ") || "0"} = ${show(filled.sum)}`),
       );
-      if (edge.verdict.status === "parts") card.append(make("p", { class: "filled wrong" }, `but the delta given is ${show(filled.given)}`));
+      if (edge.verdict.status === "mismatch") card.append(make("p", { class: "filled wrong" }, `but the delta given is ${show(filled.given)}`));
     }
   }
   const names = make("p", { class: "note" }, make("code", {}, rule.call), " with ");
@@ -112,7 +112,7 @@ function jacobianCard(edge) {
 function verdictCard(verdict) {
   const [mark, meaning] = MARKS[verdict.status];
   const card = make("section", { class: `card verdict ${verdict.status}` }, make("h3", {}, mark), make("p", { class: "note" }, meaning + (verdict.detail ? `: ${verdict.detail}` : "")));
-  if (["agrees", "kink", "parts"].includes(verdict.status)) {
+  if (["agrees", "kink", "mismatch"].includes(verdict.status)) {
     const facts = make("dl", { class: "facts" });
     const rows = [["by the delta", verdict.given], ["by differences", verdict.measured], ["apart by", verdict.gap]];
     for (const [name, number] of rows) facts.append(make("div", {}, make("dt", {}, name), make("dd", {}, name === "apart by" ? show(number, 3) : show(number, 7))));
