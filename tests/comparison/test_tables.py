@@ -106,7 +106,7 @@ def test_what_has_no_likelihood_stands_below_by_its_samples() -> None:
     )
     assert [row.label for row in section.rows] == ["dense", "good", "poor"]
     assert NATS.write(section.rows[1].mean(NATS)) == DASH
-    assert any("good draws the samples that are hardest" in sentence for sentence in answers(section))
+    assert any("good has the samples that are hardest" in sentence for sentence in answers(section))
     assert any("good seems to have memorized" in sentence for sentence in answers(section))
     assert section.best(TWO_SAMPLE) == 0.6
     assert section.best(COPIES) is None  # neither more nor fewer is better
@@ -132,7 +132,8 @@ def test_classifiers_stand_by_accuracy_then_by_log_loss() -> None:
     assert [row.label for row in section.rows] == ["b", "c", "a"]
     assert section.best(ACCURACY) == 0.95
     assert section.best(LOG_LOSS) == 0.4
-    assert "b answers best: 95.00%" in answers(section)[0]
+    assert "b has the highest accuracy" in answers(section)[0]
+    assert "95.00%" in answers(section)[0]
 
 
 def test_other_models_show_the_measures_they_bring() -> None:

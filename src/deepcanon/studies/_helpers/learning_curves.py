@@ -1,4 +1,4 @@
-"""Learning curves for studies: a model trained as any other, whose divergence is a result and not an error."""
+"""Learning curves for studies: a model is trained as any other, and its divergence is a result, not an error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deepcanon.train import Settings, Trainer
 
 @dataclass(frozen=True)
 class Curve:
-    """How a training went."""
+    """The learning curve of a training."""
 
     steps: list[int]
     losses: list[float]
@@ -22,7 +22,7 @@ class Curve:
 
 
 def learning_curve(model: Model[Any], data: Dataset[Any], **settings: Any) -> Curve:
-    """Train the model as these settings of the trainer say; what is not given comes from its recipe."""
+    """Train the model with these settings of the trainer; what is not given comes from its recipe."""
     trainer = Trainer(model, data, Settings.resolve(model.recipe, **settings), quiet=True)
     diverged = False
     try:
