@@ -13,8 +13,8 @@ from deepcanon.insights.equivariance import (
     flipped,
     invariance_error,
     permuted,
-    shifted,
     rotated,
+    shifted,
 )
 from deepcanon.models.convolutional.cnn import CNN
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Batch, Labeled, UsageError
-from deepcanon.insights._engines.layers import outputs_of, last_map
+from deepcanon.insights._engines.layers import last_map, outputs_of
 from deepcanon.insights.grad_cam import cam_maps, grad_cam, grad_cam_maps, randomized, rank_correlation
 from deepcanon.models.convolutional.cnn import CNN
 from deepcanon.models.convolutional.densenet import DenseNet

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, UsageError
 from deepcanon.core.finding import Finding
-from deepcanon.insights._engines.layers import CONVOLUTIONS, PASSING, LayerOutput, outputs_of, images_of
+from deepcanon.insights._engines.layers import CONVOLUTIONS, PASSING, LayerOutput, images_of, outputs_of
 from deepcanon.pictures.style import INK, LINE, MUTED, new_figure
 
 ROWS = 6

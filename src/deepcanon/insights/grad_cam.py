@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from deepcanon.core import AnyBatch, Labeled, UsageError, eval_mode
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
-from deepcanon.insights._engines.layers import outputs_of, images_of, last_map, named
+from deepcanon.insights._engines.layers import images_of, last_map, named, outputs_of
 from deepcanon.pictures.heat import heat_over
 
 ALIKE = 0.5

@@ -1,4 +1,4 @@
-"""Flat memory that tensors are views of, and the guard that keeps writes away from what a derivative still needs."""
+"""Storages: flat memory that tensors are views of, with a guard against writes to what a derivative still needs."""
 
 from __future__ import annotations
 

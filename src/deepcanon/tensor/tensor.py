@@ -105,7 +105,7 @@ class Tensor(Operators):
 
     @property
     def storage(self) -> Storage:
-        """The flat memory behind it, shared by all views."""
+        """The flat memory of the tensor, shared by all views."""
         if self._storage is None:
             self._storage = Storage(self.array)
             if self.node is not None:
