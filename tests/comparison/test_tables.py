@@ -113,7 +113,7 @@ def test_what_has_no_likelihood_stands_below_by_its_samples() -> None:
     assert SPEED.write(123_456.0) == "123k"
 
 
-def test_samples_that_are_not_judged_are_told_and_bounds_are_listed() -> None:
+def test_samples_that_are_not_measured_are_reported_and_bounds_are_listed() -> None:
     bounds = [
         entry(name, measured(likelihood(nats, "lower bound"))) for name, nats in (("b", -2), ("c", -3), ("d", -4))
     ]
@@ -149,7 +149,7 @@ def test_other_models_show_the_measures_they_bring() -> None:
     assert answers(section) == []
 
 
-def test_failures_are_told_with_their_sentences() -> None:
+def test_failures_are_reported_with_their_sentences() -> None:
     found = comparison(
         entry("a", None, error="it broke"),
         entry("a", measured(likelihood(-1)), seed=1),
@@ -163,7 +163,7 @@ def test_failures_are_told_with_their_sentences() -> None:
 
 
 @pytest.mark.parametrize("steps", [10, 4])
-def test_a_budget_that_ended_a_training_is_told(steps: int) -> None:
+def test_a_budget_that_ended_a_training_is_reported(steps: int) -> None:
     (section,) = sections(comparison(entry("a", measured(likelihood(-1), steps=steps))))
     expected = ["a was stopped by the budget: seed 0 at step 4 of 10."] if steps == 4 else []
     assert remarks(section) == expected

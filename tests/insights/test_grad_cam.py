@@ -163,7 +163,7 @@ def test_a_single_score_is_no_choice_among_classes() -> None:
     assert found.figure.axes[0].get_title().startswith("score ")
 
 
-def test_an_empty_map_is_told_of() -> None:
+def test_an_empty_map_is_reported() -> None:
     model, x = averaging(), images(2, 2, 9, 9)
     with torch.no_grad():
         model[8].weight[1] = -1.0
@@ -175,7 +175,7 @@ def test_an_empty_map_is_told_of() -> None:
     assert [text.get_text() for axes in found.figure.axes for text in axes.texts].count("empty") >= 2
 
 
-def test_maps_that_random_weights_draw_too_are_told_of() -> None:
+def test_maps_that_random_weights_draw_too_are_reported() -> None:
     model: Any = nn.Sequential(nn.Identity(), nn.Conv2d(1, 1, 1, bias=False), nn.Flatten(), nn.Linear(36, 2))
     with torch.no_grad():
         for weight in (model[1].weight, model[3].weight):

@@ -93,7 +93,7 @@ def test_dilated_causal_convolutions_double_their_past_with_each_layer() -> None
     ],
     ids=["same", "strided", "pooled", "padded"],
 )
-def test_a_linear_network_looks_at_all_it_can_see_and_nothing_else(network: nn.Sequential) -> None:
+def test_in_a_linear_network_the_effective_field_is_the_theoretical_one(network: nn.Sequential) -> None:
     x = torch.randn(2, 2, 15, 17, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     name = str(len(network) - 1)
     field = theoretical(network, (x,))[name]
@@ -119,7 +119,7 @@ class Branches(nn.Module):
         return seen
 
 
-def test_branches_are_joined_and_a_gate_lets_everything_be_seen() -> None:
+def test_branches_are_joined_and_a_gate_has_the_whole_field() -> None:
     x = torch.zeros(1, 1, 13, 13)
     fields = theoretical(Branches(gated=False), (x,))
     assert fields["wide"].at([2, 3]) == ((3, 7), (5, 9))

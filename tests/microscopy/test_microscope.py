@@ -240,7 +240,7 @@ def test_any_form_of_input_and_output_will_do() -> None:
     assert pair.find("x2").values[0].shape == (4, 3)
 
 
-def test_what_cannot_be_looked_at_is_said() -> None:
+def test_what_cannot_be_recorded_is_an_error() -> None:
     class Slope(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             (slope,) = torch.autograd.grad(x.pow(3).sum(), x, create_graph=True)

@@ -146,7 +146,7 @@ def test_a_transformer_of_twelve_layers_starts_closed_and_opens(deep: ComputeGra
 
 
 @browser
-def test_a_delta_that_parts_is_marked(tmp_path: Path) -> None:
+def test_a_mismatching_delta_is_marked(tmp_path: Path) -> None:
     class Sampled(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.normal(x, 1.0).square().sum()  # torch sends no delta through the mean

@@ -49,7 +49,7 @@ class Coin:
 
 
 @pytest.mark.parametrize(("vocabulary", "spaced"), [(("a", "b "), False), (("a", "b"), True)])
-def test_the_picture_says_what_the_model_predicts(
+def test_the_picture_shows_what_the_model_predicts(
     vocabulary: tuple[str, ...], spaced: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: dict[str, Passage] = {}

@@ -152,15 +152,15 @@ def function_plot(predict: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, tit
 
     ``predict`` maps (B, 1) to (B, targets).
     """
-    places, truth = (t.detach().cpu().double().reshape(len(t), -1) for t in (x, y))
-    low, high = float(places.min()), float(places.max())
+    inputs, truth = (t.detach().cpu().double().reshape(len(t), -1) for t in (x, y))
+    low, high = float(inputs.min()), float(inputs.max())
     grid = torch.linspace(low, high, 1001, dtype=torch.float64).unsqueeze(1)
     prediction = predict(grid.to(x)).detach().cpu().double().reshape(len(grid), -1)
     targets = truth.shape[1]
     figure = new_figure(6.4 * targets, 3.8, title)
     for j in range(targets):
         axes = figure.add_subplot(1, targets, j + 1)
-        axes.scatter(places[:, 0], truth[:, j], s=12, color=MUTED, alpha=0.5, linewidths=0, label="examples")
+        axes.scatter(inputs[:, 0], truth[:, j], s=12, color=MUTED, alpha=0.5, linewidths=0, label="examples")
         axes.plot(grid[:, 0], prediction[:, j], color=PALETTE[0], linewidth=1.8, label="predicted")
         dress(axes, f"target {j + 1}" if targets > 1 else "", "x", "y")
         legend(axes)

@@ -180,7 +180,7 @@ def resolve_shape(old: Shape, new: Shape) -> Shape:
 
 
 def positions(layout: Layout) -> list[int]:
-    """Where each element lies, row by row: what strides mean, spelt out.
+    """The memory positions of all elements, row by row: what strides mean, spelt out.
 
     >>> positions(Layout((3, 2), (1, 3)))
     [0, 3, 1, 4, 2, 5]

@@ -32,7 +32,7 @@ _next_id = count().__next__
 
 
 class Recording(threading.local):
-    """Whether operations are being recorded, in this thread."""
+    """The recording state of a thread: whether its operations are recorded."""
 
     on = True
 

@@ -27,7 +27,7 @@ def _spread(g: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
 
 
 def count(x: Value, axis: Axes) -> int:
-    """How many elements one result of a reduction is made of."""
+    """The number of elements that one result of a reduction is made of."""
     return product(x.shape[a] for a in axes_of(axis, x.ndim))
 
 

@@ -28,7 +28,7 @@ class Storage:
         self.nodes: list[weakref.ref[Node]] = []
 
     def layout_of(self, array: np.ndarray[Any, Any]) -> Layout:
-        """Where a view lies in this storage."""
+        """The layout of a view of this storage."""
         size = array.itemsize
         offset = (_address(array) - _address(self.buffer)) // size if array.size else 0
         return Layout(array.shape, tuple(stride // size for stride in array.strides), offset)

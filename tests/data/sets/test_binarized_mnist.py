@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "binarized-mnist"
 
 
-def test_who_has_not_got_the_file_is_told_where_to_put_it(folder: Path) -> None:
+def test_a_missing_file_is_an_error_that_says_where_to_put_it(folder: Path) -> None:
     with pytest.raises(DataError, match=rf"put {NAME} into {folder} \(another folder: set DEEPCANON_DATA\)"):
         load_data("binarized-mnist")
 

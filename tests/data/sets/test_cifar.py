@@ -171,7 +171,7 @@ def test_the_published_archives_are_the_binary_ones() -> None:
         assert list(entry.labels) == sorted(entry.labels)  # its author numbers the classes by the alphabet
 
 
-def test_who_has_not_got_the_small_set_is_told_where_to_put_it(folder: Path) -> None:
+def test_a_missing_small_set_is_an_error_that_says_where_to_put_it(folder: Path) -> None:
     with pytest.raises(DataError, match=rf"put cifar10_small\.npz into {folder / 'cifar10'} .* or take cifar10"):
         load_data("cifar10-small")
 

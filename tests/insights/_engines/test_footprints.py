@@ -129,7 +129,7 @@ def test_a_dilated_kernel_over_the_border_is_off_by_less_than_its_dilation() -> 
         assert 0 <= last - read[-1] < 3
 
 
-def test_what_does_not_see_the_input_has_no_footprint() -> None:
+def test_what_does_not_depend_on_the_input_has_no_footprint() -> None:
     x = torch.zeros(1, 1, 4, 4)
     with Footprints(x) as footprints:
         other = torch.ones(3).exp()

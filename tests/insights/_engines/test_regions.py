@@ -131,7 +131,7 @@ def test_the_bounds_are_those_of_the_papers() -> None:
     assert all(montufar([4] * depth, 2) <= most_regions([4] * depth, 2) for depth in (1, 2, 3))
 
 
-def test_any_network_of_rectifiers_will_do_however_it_calls_them() -> None:
+def test_any_relu_network_will_do_however_it_calls_them() -> None:
     class Functional(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -64,7 +64,7 @@ def read(path: Path) -> CsvFile:
     for line, record in rows:
         if len(record) != len(names):
             raise DataError(f"{path}, line {line} has {len(record)} values, but there are {len(names)} columns")
-    columns = {name: [_text(record[place]) for _, record in rows] for place, name in enumerate(names)}
+    columns = {name: [_text(record[column]) for _, record in rows] for column, name in enumerate(names)}
     return CsvFile(path, columns, [line for line, _ in rows])
 
 
@@ -86,10 +86,10 @@ def _names(path: Path, header: list[str]) -> list[str]:
     names = [name.strip() for name in header]
     if len(names) == 1 and (mark := next((mark for mark in ";\t" if mark in names[0]), None)):
         raise DataError(f"{path} seems to separate its values by {mark!r}; separate them by commas")
-    for place, name in enumerate(names):
+    for column, name in enumerate(names):
         if not name:
-            raise DataError(f"{path}: column {place + 1} has no name; name it or take it out (an index, for example)")
-        if name in names[:place]:
+            raise DataError(f"{path}: column {column + 1} has no name; name it or take it out (an index, for example)")
+        if name in names[:column]:
             raise DataError(f"{path} has two columns named {name!r}; every column needs a name of its own")
     return names
 

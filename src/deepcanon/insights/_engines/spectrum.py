@@ -112,7 +112,7 @@ def lanczos(product: Product, size: int, steps: int = 60, seed: int = 0, like: T
     start = torch.randn(size, generator=Generator().manual_seed(seed), dtype=torch.float64).to(like)
     basis[0] = start / start.norm()
     diagonal: list[float] = []
-    beside: list[float] = []
+    off_diagonal: list[float] = []
     for done in range(1, most + 1):
         known = basis[:done]
         row = product(known[-1])
@@ -120,17 +120,17 @@ def lanczos(product: Product, size: int, steps: int = 60, seed: int = 0, like: T
         for _ in range(2):  # once leaves what rounding has brought back
             row = row - known.T @ (known @ row)
         rest = float(row.norm())
-        found = _ritz(diagonal, beside, rest, known)
+        found = _ritz(diagonal, off_diagonal, rest, known)
         largest = max(abs(found.low), abs(found.high))
         if done == most or rest <= ROUNDING * largest:
             break
-        beside.append(rest)
+        off_diagonal.append(rest)
         basis[done] = row / rest
     return found
 
 
-def _ritz(diagonal: list[float], beside: list[float], rest: float, basis: Tensor) -> Spectrum:
-    band = torch.tensor(beside, dtype=torch.float64)
+def _ritz(diagonal: list[float], off_diagonal: list[float], rest: float, basis: Tensor) -> Spectrum:
+    band = torch.tensor(off_diagonal, dtype=torch.float64)
     matrix = torch.diag(torch.tensor(diagonal, dtype=torch.float64)) + torch.diag(band, 1) + torch.diag(band, -1)
     if not (bool(matrix.isfinite().all()) and math.isfinite(rest)):
         raise UsageError("the Hessian is not finite here: the loss overflows or has no derivative")

@@ -186,12 +186,12 @@ function drawNode(cell) {
 
 const logs = (found) => found.filter((n) => typeof n === "number" && n > 0).map(Math.log10);
 const range = (found) => (found.length ? [Math.min(...found), Math.max(...found)] : [0, 0]);
-const valueRange = range(logs(data.nodes.flatMap((node) => node.values.map((told) => told.rms))));
+const valueRange = range(logs(data.nodes.flatMap((node) => node.values.map((digest) => digest.rms))));
 const deltaRange = range(logs(data.edges.map((edge) => edge.delta?.rms)));
 
-function paint(line, told, [low, high]) {
-  const lean = told.rms > 0 ? told.mean / told.rms : 0;
-  const share = told.rms > 0 && high > low ? (Math.log10(told.rms) - low) / (high - low) : 0.3;
+function paint(line, digest, [low, high]) {
+  const lean = digest.rms > 0 ? digest.mean / digest.rms : 0;
+  const share = digest.rms > 0 && high > low ? (Math.log10(digest.rms) - low) / (high - low) : 0.3;
   line.style.stroke = `color-mix(in oklab, var(${lean < 0 ? "--minus" : "--plus"}) ${Math.round(30 + 70 * Math.min(1, Math.abs(lean) * 1.5))}%, var(--wire))`;
   line.style.strokeWidth = (1.1 + 2.6 * Math.max(0, share)).toFixed(2);
 }
@@ -209,16 +209,16 @@ function setStep(step) {
     const first = edge.edges.find((each) => each.delta) ?? edge.edges[0];
     const hasDelta = edge.edges.some((each) => each.delta) && target.moment >= count - returned;
     const maker = data.nodes[first.source];
-    const told = maker.values[first.output];
+    const digest = maker.values[first.output];
     const [, line, value, delta] = element.children;
     element.classList.toggle("ahead", !hasValue);
-    const shape = told.shape.length ? `${shapeOf(told)}  ` : "";
-    value.replaceChildren(svgMake("tspan", { class: "shape" }, shape), hasValue ? brief(told) : "");
+    const shape = digest.shape.length ? `${shapeOf(digest)}  ` : "";
+    value.replaceChildren(svgMake("tspan", { class: "shape" }, shape), hasValue ? brief(digest) : "");
     const all = edge.edges.length === leaving.get(`${first.source}.${first.output}`);
     const back = all ? maker.deltas[first.output] : first.delta;
     delta.textContent = hasDelta ? `δ ${brief(back)}${all || edge.edges.length === 1 ? "" : ` and ${edge.edges.length - 1} more`}` : "";
     if (hasDelta) paint(line, back, deltaRange);
-    else if (hasValue && returned <= 0) paint(line, told, valueRange);
+    else if (hasValue && returned <= 0) paint(line, digest, valueRange);
     else line.removeAttribute("style");
   }
   for (const node of drawing.nodes) {
