@@ -87,9 +87,7 @@ def test_a_run_that_does_not_suit_is_refused_in_one_sentence(call: Call, tmp_pat
     wrong = call("train", "fixmatch", "--model", "mlp", "--data", "moons")
     assert "moons has labels only: say moons:labels=8" in wrong.stderr
     wrong = call("train", "fixmatch", "--model", "mlp", "--data", "karate")
-    assert wrong.stderr == (
-        "deepcanon: fixmatch learns from labeled examples beside unlabeled ones; karate gives a graph\n"
-    )
+    assert wrong.stderr == ("deepcanon: fixmatch learns from labeled and unlabeled examples; karate gives a graph\n")
 
 
 def test_few_labels_are_shown_beside_what_learns_without_the_unlabeled_examples(call: Call, tmp_path: Path) -> None:

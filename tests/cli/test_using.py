@@ -309,7 +309,7 @@ def test_text_is_generated_token_by_token(call: Call, tmp_path: Path, findable: 
     assert call("generate", run, "--prompt", "xa", "--steps", "4").stdout == "xabcde\n"
     unknown = call("generate", run, "--prompt", "é")
     assert unknown.code == 2
-    assert "the model does not know 'é'" in unknown.stderr
+    assert "'é' is not in the vocabulary" in unknown.stderr
     assert call("generate", run, "--prompt", "").code == 2
 
 

@@ -30,7 +30,7 @@ def test_the_calibration_error_is_what_its_formula_says() -> None:
     assert calibration_error(shares, true) == pytest.approx(expected, rel=1e-9)
 
 
-def test_answers_that_are_right_as_often_as_they_say_are_calibrated() -> None:
+def test_predictions_that_are_right_as_often_as_their_confidence_are_calibrated() -> None:
     shares = torch.tensor([[0.75, 0.25]]).repeat(4000, 1)
     true = (torch.rand(4000, generator=torch.Generator().manual_seed(0)) > 0.75).long()
     assert calibration_error(shares, true) < 4 * math.sqrt(0.75 * 0.25 / 4000)
@@ -43,7 +43,7 @@ def test_confusion_is_what_scikit_learn_counts() -> None:
     assert confusion_counts(shares, true) == confusion_matrix(true, shares.argmax(1), labels=range(5)).tolist()
 
 
-def test_only_classifiers_have_answers() -> None:
+def test_only_classifiers_have_a_calibration() -> None:
     model, batch = dc.find("mlp").example()
     assert judge_answers(model, batch) is not None
     assert judge_answers(dc.find("vae").example()[0], Labeled(torch.zeros(3, 4), torch.zeros(3).long())) is None

@@ -114,7 +114,7 @@ def test_what_evaluate_reports_is_taken_and_else_log_prob_is_asked(tmp_path: Pat
         trained(Impossible(features=64), data, "dequantized", tmp_path / "impossible")
 
 
-def test_a_bound_stands_beside_a_tighter_one_and_below_the_exact_value(tmp_path: Path) -> None:
+def test_a_bound_lies_below_a_tighter_one_and_below_the_exact_value(tmp_path: Path) -> None:
     """Without hidden layers a Gaussian VAE is probabilistic PCA, whose likelihood is a Gaussian's."""
     x = torch.randn(400, 3, generator=torch.Generator().manual_seed(0)) @ torch.tensor(
         [[2.0, 0.3, 0.1], [0.0, 1.0, 0.4], [0.0, 0.0, 0.5]]

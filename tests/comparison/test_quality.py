@@ -21,7 +21,7 @@ def yardstick() -> Yardstick:
     return made
 
 
-def test_a_forest_guesses_where_both_are_drawn_alike_and_knows_where_they_are_apart() -> None:
+def test_a_forest_is_at_one_half_where_both_are_drawn_alike_and_right_where_they_are_apart() -> None:
     held_out = normal(500, 0)
     alike = two_sample_accuracy(normal(500, 1), held_out)
     assert abs(alike - 0.5) < 4 * (0.25 / 1000) ** 0.5
@@ -56,7 +56,7 @@ def test_a_collapsed_model_is_precise_and_covers_little(yardstick: Yardstick) ->
     assert quality["coverage"] < 0.1
 
 
-def test_copies_are_seen_and_new_draws_are_not(yardstick: Yardstick) -> None:
+def test_copies_are_detected_and_new_draws_are_not(yardstick: Yardstick) -> None:
     copied, fresh = yardstick.judge(yardstick.train[:400]), yardstick.judge(normal(400, 9))
     assert copied["copies"] == 1
     assert fresh["copies"] == pytest.approx(0.05, abs=0.04)

@@ -114,7 +114,7 @@ def test_a_table_shows_all_seeds_failures_and_commands(tmp_path: Path) -> None:
             assert section.columns[0].write(measured["likelihood"]["nats"]) in page.words
     assert "first two principal components" in page.words
     assert text.count("<svg") == 1 + 3 + 1  # the ladder; three clouds; one curve, for a Gaussian learns in one step
-    assert "It learns in one step" in page.words
+    assert "It is fitted in one step" in page.words
 
 
 @pytest.mark.parametrize("scheme", ["prefers-color-scheme: dark", "max-width: 40rem"])

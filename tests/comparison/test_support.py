@@ -37,7 +37,7 @@ def test_hidden_labels_stay_hidden_in_every_form() -> None:
     assert [len(forms[form].train.y) for form in ("plain", "binary", "dequantized")] == [40, 40, 40]
 
 
-def test_points_and_tables_stay_as_they_are_but_densities_and_probabilities_are_told_apart(tmp_path: Path) -> None:
+def test_points_and_tables_stay_as_they_are_but_densities_and_probabilities_are_distinguished(tmp_path: Path) -> None:
     forms = Forms("moons")
     assert forms.suiting("real") == forms.suiting("any") == "plain"
     assert forms["plain"].name == "moons"

@@ -106,14 +106,14 @@ def test_what_has_no_likelihood_stands_below_by_its_samples() -> None:
     )
     assert [row.label for row in section.rows] == ["dense", "good", "poor"]
     assert NATS.write(section.rows[1].mean(NATS)) == DASH
-    assert any("good draws the samples that are hardest" in sentence for sentence in answers(section))
+    assert any("good has the samples that are hardest" in sentence for sentence in answers(section))
     assert any("good seems to have memorized" in sentence for sentence in answers(section))
     assert section.best(TWO_SAMPLE) == 0.6
     assert section.best(COPIES) is None  # neither more nor fewer is better
     assert SPEED.write(123_456.0) == "123k"
 
 
-def test_samples_that_are_not_judged_are_told_and_bounds_are_listed() -> None:
+def test_samples_that_are_not_measured_are_reported_and_bounds_are_listed() -> None:
     bounds = [
         entry(name, measured(likelihood(nats, "lower bound"))) for name, nats in (("b", -2), ("c", -3), ("d", -4))
     ]
@@ -132,7 +132,8 @@ def test_classifiers_stand_by_accuracy_then_by_log_loss() -> None:
     assert [row.label for row in section.rows] == ["b", "c", "a"]
     assert section.best(ACCURACY) == 0.95
     assert section.best(LOG_LOSS) == 0.4
-    assert "b answers best: 95.00%" in answers(section)[0]
+    assert "b has the highest accuracy" in answers(section)[0]
+    assert "95.00%" in answers(section)[0]
 
 
 def test_other_models_show_the_measures_they_bring() -> None:
@@ -148,7 +149,7 @@ def test_other_models_show_the_measures_they_bring() -> None:
     assert answers(section) == []
 
 
-def test_failures_are_told_with_their_sentences() -> None:
+def test_failures_are_reported_with_their_sentences() -> None:
     found = comparison(
         entry("a", None, error="it broke"),
         entry("a", measured(likelihood(-1)), seed=1),
@@ -162,7 +163,7 @@ def test_failures_are_told_with_their_sentences() -> None:
 
 
 @pytest.mark.parametrize("steps", [10, 4])
-def test_a_budget_that_ended_a_training_is_told(steps: int) -> None:
+def test_a_budget_that_ended_a_training_is_reported(steps: int) -> None:
     (section,) = sections(comparison(entry("a", measured(likelihood(-1), steps=steps))))
     expected = ["a was stopped by the budget: seed 0 at step 4 of 10."] if steps == 4 else []
     assert remarks(section) == expected

@@ -39,7 +39,7 @@ def test_a_graph_is_one_batch_and_is_checked() -> None:
         Graph(graph.edge_index, 4, torch.ones(3))
 
 
-def test_labeled_examples_come_round_beside_unlabeled_ones() -> None:
+def test_labeled_examples_are_repeated_for_many_unlabeled_ones() -> None:
     few = SemiBatch(torch.tensor([[0.0], [1.0], [2.0]]), torch.tensor([0, 1, 2]), torch.arange(10.0).view(10, 1))
     assert len(few) == 10
     part = few.select(torch.tensor([9, 1, 5]))
@@ -54,9 +54,9 @@ def test_labeled_examples_come_round_beside_unlabeled_ones() -> None:
     assert Labeled.held_out() is Labeled
 
 
-def test_unlabeled_examples_look_like_the_labeled_ones_and_are_no_fewer() -> None:
+def test_unlabeled_examples_have_the_shape_of_the_labeled_ones_and_are_no_fewer() -> None:
     x, y = torch.zeros(3, 2), torch.zeros(3)
-    with pytest.raises(DataError, match=r"must look like the labeled ones, \(2,\); got \(4,\)"):
+    with pytest.raises(DataError, match=r"must have the shape of the labeled ones, \(2,\); got \(4,\)"):
         SemiBatch(x, y, torch.zeros(9, 4))
     with pytest.raises(DataError, match="got 3 and 2"):
         SemiBatch(x, y, torch.zeros(2, 2))

@@ -65,7 +65,7 @@ def test_hparams_cannot_be_changed_from_outside() -> None:
         Base(4).hparams["classes"] = 5  # type: ignore[index]
 
 
-def test_a_model_knows_what_it_eats() -> None:
+def test_a_model_has_a_batch_type() -> None:
     assert Base.batch_type() is Derived.batch_type() is Heir.batch_type() is Labeled
     assert Toy.batch_type() is Batch
     assert issubclass(Labeled, Batch)

@@ -58,7 +58,7 @@ def test_a_gradient_that_is_one_number_spread_out_is_multiplied_rightly() -> Non
     torch.testing.assert_close(x.grad, dense.T @ torch.ones(6, 2, dtype=torch.float64))
 
 
-def test_entries_at_one_place_add_up() -> None:
+def test_entries_of_one_row_and_column_add_up() -> None:
     place = torch.zeros(3, dtype=torch.long)
     sparse = Sparse.from_entries(place, place, torch.tensor([1.0, 2.0, 4.0]), (2, 2))
     assert sparse.to_dense().tolist() == [[7.0, 0.0], [0.0, 0.0]]

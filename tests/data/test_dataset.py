@@ -11,7 +11,7 @@ def numbered(count: int) -> Dataset[Labeled]:
     return Dataset("numbers", "table", Labeled(torch.arange(float(count)).unsqueeze(1), torch.arange(count)))
 
 
-def test_carving_parts_the_training_data_without_loss() -> None:
+def test_a_validation_split_is_taken_from_the_training_data_without_loss() -> None:
     data = numbered(50)
     carved = data.with_validation_split(seed=3)
     assert carved.valid is not None
@@ -27,7 +27,7 @@ def test_carving_follows_the_seed_and_happens_once() -> None:
     assert again.with_validation_split(seed=4) is again
 
 
-def test_one_example_is_never_carved() -> None:
+def test_one_example_is_never_split() -> None:
     data = numbered(1)
     assert data.with_validation_split(seed=0) is data
 

@@ -1,4 +1,4 @@
-"""Activation maps are what the layers answered, and dead channels are counted."""
+"""Activation maps are the outputs of the layers, and dead channels are counted."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def test_the_finding_counts_what_is_dead_and_shows_the_strongest_channels() -> N
     found = activation_maps(model, Batch(x), example=2, channels=2)
     assert model.training
     layer, last = found.numbers["layers"]
-    assert (layer["channels"], layer["places"], layer["dead"]) == (3, [4, 4], 1)
-    assert (last["channels"], last["places"], last["dead"], last["zeros"]) == (4, [2, 2], 0, 0.0)
+    assert (layer["channels"], layer["size"], layer["dead"]) == (3, [4, 4], 1)
+    assert (last["channels"], last["size"], last["dead"], last["zeros"]) == (4, [2, 2], 0, 0.0)
     assert found.says[0] == "1 of 7 channels are zero for all 5 images."
-    answers = maps_of(model, (x,))["2"][2]
-    assert layer["strongest"] == answers.mean((-2, -1)).argsort(descending=True)[:2].tolist()
-    assert layer["maps"][0] == answers[layer["strongest"][0]].tolist()
+    maps = maps_of(model, (x,))["2"][2]
+    assert layer["strongest"] == maps.mean((-2, -1)).argsort(descending=True)[:2].tolist()
+    assert layer["maps"][0] == maps[layer["strongest"][0]].tolist()
     assert layer["zeros"] == pytest.approx(float((maps_of(model, (x,))["2"] == 0).float().mean()))
 
 

@@ -70,11 +70,11 @@ def test_another_subspace_has_angles_to_it() -> None:
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def test_what_cannot_be_looked_at_is_refused() -> None:
+def test_other_models_and_data_are_refused() -> None:
     images = Batch(digits()[:20])
-    with pytest.raises(UsageError, match="rebuild their input"):
+    with pytest.raises(UsageError, match="reconstruct their input"):
         eigenfaces(nn.MaxPool2d(2), images)
-    with pytest.raises(DataError, match="looks at images"):
+    with pytest.raises(DataError, match="is for images"):
         eigenfaces(nn.Identity(), Batch(torch.rand(4, 9)))
     with pytest.raises(DataError, match="are the same"):
         eigenfaces(nn.Identity(), Batch(torch.ones(4, 1, 3, 3)))

@@ -13,13 +13,13 @@ from deepcanon.insights.equivariance import (
     flipped,
     invariance_error,
     permuted,
+    rotated,
     shifted,
-    turned,
 )
 from deepcanon.models.convolutional.cnn import CNN
 
 ORDER = torch.randperm(64, generator=torch.Generator().manual_seed(0))
-TRANSFORMS = {"shift": shifted(3, 2), "flip": flipped, "turn": turned, "permutation": permuted(ORDER)}
+TRANSFORMS = {"shift": shifted(3, 2), "flip": flipped, "rotation": rotated, "permutation": permuted(ORDER)}
 
 
 def images(*shape: int) -> Tensor:
@@ -75,11 +75,11 @@ def test_a_dense_layer_whose_matrix_commutes_does() -> None:
 def test_symmetric_kernels_commute_with_what_they_are_symmetric_under() -> None:
     x = images(2, 1, 8, 8)
     symmetric = kernel(circular(), torch.tensor([[0.0, 1, 0], [1, 2, 1], [0, 1, 0]]))
-    assert equivariance_error(symmetric, x, turned) < 1e-12
+    assert equivariance_error(symmetric, x, rotated) < 1e-12
     assert equivariance_error(symmetric, x, flipped) < 1e-12
     sobel = kernel(circular(), torch.tensor([[1.0, 2, 1], [0, 0, 0], [-1, -2, -1]]))
     assert equivariance_error(sobel, x, flipped) < 1e-12
-    assert equivariance_error(sobel, x, turned) > 0.1
+    assert equivariance_error(sobel, x, rotated) > 0.1
 
 
 def test_a_convolution_of_one_pixel_commutes_with_every_order() -> None:
@@ -111,7 +111,7 @@ def test_a_stride_leaves_only_shifts_by_its_multiples() -> None:
 
 def test_outputs_of_another_shape_are_refused() -> None:
     with pytest.raises(UsageError, match="changes the shape of the output"):
-        equivariance_error(lambda x: x[..., :4], images(1, 1, 8, 8), turned)
+        equivariance_error(lambda x: x[..., :4], images(1, 1, 8, 8), rotated)
 
 
 def test_the_finding_of_a_convolutional_network() -> None:
@@ -126,8 +126,8 @@ def test_the_finding_of_a_convolutional_network() -> None:
     for row in (first, second):
         assert row["shift inside"] < 1e-6 < 1e-2 < row["shift"]
         assert row["flip"] > 0.1
-        assert row["turn"] > 0.1
-        assert row["new order"] is None  # it has fewer places than the image
+        assert row["rotation"] > 0.1
+        assert row["permutation"] is None  # it has fewer positions than the image
     assert found.numbers["shifts"][0] == {"pixels": 0, "change": 0.0, "kept": 1.0}
     assert [shift["pixels"] for shift in found.numbers["shifts"]] == list(range(9))
     assert min(move["change"] for move in found.numbers["transforms"].values()) > 1e-3
@@ -142,9 +142,9 @@ def test_the_finding_of_an_invariant_network_and_of_a_dense_one() -> None:
     numbers = equivariance(invariant, Batch(x)).numbers
     (layer,) = numbers["layers"]
     assert layer["shift"] < 1e-6  # everywhere, since there is no border
-    assert layer["new order"] > 0.1
+    assert layer["permutation"] > 0.1
     assert all(shift["change"] < 1e-6 and shift["kept"] == 1 for shift in numbers["shifts"])
-    assert sorted(numbers["transforms"]) == ["flip", "new order"]  # such an image cannot be turned
+    assert sorted(numbers["transforms"]) == ["flip", "permutation"]  # such an image cannot be rotated
     dense = equivariance(nn.Sequential(nn.Flatten(), nn.Linear(48, 3)), Batch(x))
     assert dense.numbers["layers"] == []
     assert dense.numbers["shifts"][3]["change"] > 0.1
@@ -152,9 +152,9 @@ def test_the_finding_of_an_invariant_network_and_of_a_dense_one() -> None:
     turned_about = equivariance(with_one_score, Batch(x)).numbers["transforms"]["flip"]["kept"]
     same = with_one_score(x).sign() == with_one_score(x.flip(-1)).sign()
     assert turned_about == pytest.approx(float(same.double().mean()))
-    assert dense.says[0] == "No layer leaves a map whose places could move with the image."
+    assert dense.says[0] == "No layer has a feature map that could move with the image."
 
 
 def test_what_is_no_image_is_refused() -> None:
-    with pytest.raises(DataError, match="looks at images"):
+    with pytest.raises(DataError, match="is for images"):
         equivariance(nn.Linear(4, 2), Batch(torch.zeros(3, 4)))

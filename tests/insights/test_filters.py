@@ -83,7 +83,7 @@ def test_blurring_smooths_and_sharpening_roughens() -> None:
 
 
 def test_what_is_no_image_or_too_small_is_refused() -> None:
-    with pytest.raises(DataError, match="looks at images"):
+    with pytest.raises(DataError, match="is for images"):
         filters(Batch(torch.zeros(3, 4)))
     with pytest.raises(DataError, match="too small to be mirrored"):
         filters(Batch(torch.zeros(3, 1, 2, 2)))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Batch, Labeled, UsageError
-from deepcanon.insights._engines.layers import answers_of, last_map
+from deepcanon.insights._engines.layers import last_map, outputs_of
 from deepcanon.insights.grad_cam import cam_maps, grad_cam, grad_cam_maps, randomized, rank_correlation
 from deepcanon.models.convolutional.cnn import CNN
 from deepcanon.models.convolutional.densenet import DenseNet
@@ -52,9 +52,9 @@ def test_of_an_averaging_network_it_is_the_positive_part_of_cam(name: str) -> No
     for number in range(3):
         classes = torch.full((4,), number)
         gradient, direct = grad_cam_maps(model, (x,), classes=classes), cam_maps(model, (x,), classes=classes)
-        places = direct.maps[0].numel()
-        assert places > 1
-        torch.testing.assert_close(gradient.maps, direct.maps.relu() / places, rtol=1e-10, atol=1e-12)
+        positions = direct.maps[0].numel()
+        assert positions > 1
+        torch.testing.assert_close(gradient.maps, direct.maps.relu() / positions, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", sorted(NETWORKS))
@@ -102,7 +102,7 @@ def test_it_is_the_mean_slope_that_weights_the_maps() -> None:
 )
 def test_it_finds_the_last_map_by_itself(model: nn.Module, layer: str) -> None:
     channels = next(module for module in model.modules() if isinstance(module, nn.Conv2d)).in_channels
-    assert last_map(answers_of(model, (images(2, channels, 16, 16),))).name == layer
+    assert last_map(outputs_of(model, (images(2, channels, 16, 16),))).name == layer
 
 
 def test_a_layer_that_is_overwritten_in_place_keeps_its_own_values() -> None:
@@ -145,9 +145,9 @@ def test_the_finding_names_the_prediction_and_leaves_the_model_alone() -> None:
     assert numbers["true_class"] == [0, 1, 2]
     assert numbers["probability"] == pytest.approx(model(x).softmax(-1).amax(-1).tolist())
     assert numbers["cam"] is not None
-    assert found.says[0] == "The maps are those of 4, 4x4 places."
+    assert found.says[0] == "The maps are those of 4, 4x4 positions."
     coarse = grad_cam(model, Batch(x[..., :5, :5])).says[0]
-    assert coarse == "The maps are those of 4, 2x2 places. So few tell little; an earlier layer has more."
+    assert coarse == "The maps are those of 4, 2x2 positions. So few show little; an earlier layer has more."
     assert numbers["control"] != numbers["grad_cam"]
     rows = [axes.get_ylabel() for axes in found.figure.axes if axes.get_ylabel()]
     assert rows == ["image", "Grad-CAM", "CAM", "random weights"]
@@ -163,7 +163,7 @@ def test_a_single_score_is_no_choice_among_classes() -> None:
     assert found.figure.axes[0].get_title().startswith("score ")
 
 
-def test_an_empty_map_is_told_of() -> None:
+def test_an_empty_map_is_reported() -> None:
     model, x = averaging(), images(2, 2, 9, 9)
     with torch.no_grad():
         model[8].weight[1] = -1.0
@@ -175,7 +175,7 @@ def test_an_empty_map_is_told_of() -> None:
     assert [text.get_text() for axes in found.figure.axes for text in axes.texts].count("empty") >= 2
 
 
-def test_maps_that_random_weights_draw_too_are_told_of() -> None:
+def test_maps_that_random_weights_draw_too_are_reported() -> None:
     model: Any = nn.Sequential(nn.Identity(), nn.Conv2d(1, 1, 1, bias=False), nn.Flatten(), nn.Linear(36, 2))
     with torch.no_grad():
         for weight in (model[1].weight, model[3].weight):
@@ -194,9 +194,9 @@ def test_what_cannot_be_explained_is_refused() -> None:
         grad_cam(model, batch, layer="nowhere")
     with pytest.raises(UsageError, match="numbered from 0 to 2"):
         grad_cam(model, batch, target=3)
-    with pytest.raises(UsageError, match="answers with no map"):
+    with pytest.raises(UsageError, match="is not a feature map"):
         grad_cam(model, batch, layer="8")
     with pytest.raises(UsageError, match="scores"):
         grad_cam(nn.Sequential(nn.Conv2d(2, 2, 3)).double(), batch)
-    with pytest.raises(UsageError, match="CAM needs a network that averages"):
+    with pytest.raises(UsageError, match="CAM needs a network with global average pooling"):
         cam_maps(ours(CNN, hidden=(3, 4)), (images(2, 1, 16, 16),))

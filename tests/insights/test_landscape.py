@@ -85,12 +85,12 @@ def test_slices_pass_through_the_losses_of_the_checkpoints(count: int) -> None:
     truth = [own_loss(model, state) for state in saved]
     assert numbers["checkpoint_losses"] == pytest.approx(truth, abs=1e-6)
     path = numbers["path"]
-    at_stations = [path["losses"][path["distance"].index(place)] for place in path["stations"]]
-    assert at_stations == pytest.approx(truth, abs=1e-6)
+    at_checkpoints = [path["losses"][path["distance"].index(distance)] for distance in path["checkpoints"]]
+    assert at_checkpoints == pytest.approx(truth, abs=1e-6)
     assert numbers["loss"] == pytest.approx(truth[-1], abs=1e-6)
     if count <= 3:  # then all lie in the plane
         assert numbers["plane"]["share"] == pytest.approx(1)
-        assert numbers["plane"]["losses_at_places"] == pytest.approx(truth, abs=1e-6)
+        assert numbers["plane"]["losses_at_coordinates"] == pytest.approx(truth, abs=1e-6)
     else:
         assert 0.5 < numbers["plane"]["share"] < 1
 
@@ -106,21 +106,21 @@ def test_the_plane_holds_the_principal_components() -> None:
     """Singular values of the differences, by NumPy's own decomposition of the flat vectors."""
     generator = Generator().manual_seed(0)
     flat = torch.randn(6, 12, generator=generator, dtype=torch.float64)
-    stations = [{"w": row[:8].view(4, 2), "b": row[8:]} for row in flat]
-    plane = trajectory_plane(stations, stations[0])
+    checkpoints = [{"w": row[:8].view(4, 2), "b": row[8:]} for row in flat]
+    plane = trajectory_plane(checkpoints, checkpoints[0])
     values = torch.linalg.svdvals(flat - flat[-1])
     assert plane.share == pytest.approx(float(values[:2].square().sum() / values.square().sum()))
     first, second = (torch.cat([d["w"].flatten(), d["b"]]) for d in (plane.first, plane.second))
     torch.testing.assert_close(torch.stack([first @ first, first @ second]), torch.tensor([1.0, 0.0]).double())
-    for row, place in zip(flat, plane.places, strict=True):
-        assert [float((row - flat[-1]) @ axis) for axis in (first, second)] == pytest.approx(place, abs=1e-12)
+    for row, point in zip(flat, plane.coordinates, strict=True):
+        assert [float((row - flat[-1]) @ axis) for axis in (first, second)] == pytest.approx(point, abs=1e-12)
 
 
-def test_a_straight_way_gets_a_second_direction_across() -> None:
+def test_a_straight_trajectory_gets_an_orthogonal_second_direction() -> None:
     ends = [{"w": torch.tensor([[2.0, 0.0]]).double()}, {"w": torch.tensor([[0.0, 0.0]]).double()}]
     plane = trajectory_plane(ends, ends[0], {"w": torch.tensor([[1.0, 1.0]]).double()})
-    assert plane.places[0] == pytest.approx((2.0, 0.0))
-    assert plane.places[1] == (0.0, 0.0)
+    assert plane.coordinates[0] == pytest.approx((2.0, 0.0))
+    assert plane.coordinates[1] == (0.0, 0.0)
     assert plane.second["w"].tolist() == [pytest.approx([0.0, 1.0])]
     assert plane.share == pytest.approx(1)
 
@@ -182,12 +182,12 @@ def test_the_model_stays_as_it_is() -> None:
     assert len(finding.figure.axes) == 3
 
 
-def test_without_a_way_there_is_the_random_plane() -> None:
+def test_without_a_trajectory_there_is_the_random_plane() -> None:
     model = network()
     finding = landscape(model, BATCH, [model.state_dict()], points=3)
     assert "plane" not in finding.numbers
     assert finding.numbers["random"]["losses"][1][1] == pytest.approx(finding.numbers["loss"])
-    assert any("no checkpoints of another time" in line for line in finding.says)
+    assert any("no earlier checkpoints" in line for line in finding.says)
 
 
 def test_holes_are_counted() -> None:

@@ -55,7 +55,7 @@ def test_many_features_are_seen_on_the_plane_through_three_examples() -> None:
 
 
 def test_what_makes_no_plane_is_refused() -> None:
-    with pytest.raises(UsageError, match="three examples that lie on no line"):
+    with pytest.raises(UsageError, match="three examples that do not lie on one line"):
         linear_regions(mlp(3), Batch(torch.ones(5, 3)))
     with pytest.raises(UsageError, match="real inputs; these are sequences"):
         linear_regions(mlp(3), Sequences(torch.zeros(2, 3, dtype=torch.long), torch.tensor([3, 3])))

@@ -25,8 +25,8 @@ def linear_chain(*layers: nn.Module) -> nn.Sequential:
 
 def support(slope: Tensor) -> list[tuple[int, int]]:
     """The smallest box that holds all that is not zero."""
-    places = slope.nonzero()
-    return list(zip(places.amin(0).tolist(), places.amax(0).tolist(), strict=True))
+    pixels = slope.nonzero()
+    return list(zip(pixels.amin(0).tolist(), pixels.amax(0).tolist(), strict=True))
 
 
 def vgg16() -> nn.Sequential:
@@ -57,7 +57,7 @@ def test_published_sizes_of_residual_networks(layers: int, size: int) -> None:
     network = ResNet(1, 33, 33, 2, layers=layers, stem="large", base=1)
     fields = theoretical(network, (torch.zeros(1, 1, 33, 33),))
     assert (fields["layer4"].size, fields["layer4"].exact) == ((size, size), True)
-    assert fields["fc"].size == (size + 32, size + 32)  # the mean of two places, 32 pixels apart
+    assert fields["fc"].size == (size + 32, size + 32)  # the mean of two positions, 32 pixels apart
 
 
 def test_the_closed_form_of_random_chains() -> None:
@@ -93,7 +93,7 @@ def test_dilated_causal_convolutions_double_their_past_with_each_layer() -> None
     ],
     ids=["same", "strided", "pooled", "padded"],
 )
-def test_a_linear_network_looks_at_all_it_can_see_and_nothing_else(network: nn.Sequential) -> None:
+def test_in_a_linear_network_the_effective_field_is_the_theoretical_one(network: nn.Sequential) -> None:
     x = torch.randn(2, 2, 15, 17, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     name = str(len(network) - 1)
     field = theoretical(network, (x,))[name]
@@ -119,7 +119,7 @@ class Branches(nn.Module):
         return seen
 
 
-def test_branches_are_joined_and_a_gate_lets_everything_be_seen() -> None:
+def test_branches_are_joined_and_a_gate_has_the_whole_field() -> None:
     x = torch.zeros(1, 1, 13, 13)
     fields = theoretical(Branches(gated=False), (x,))
     assert fields["wide"].at([2, 3]) == ((3, 7), (5, 9))
@@ -187,19 +187,19 @@ def test_the_finding_holds_the_numbers_and_leaves_the_model_alone() -> None:
     assert (second["layer"], second["size"], second["status"]) == ("second", [5, 5], "EXACT")
     assert second["slope_outside"] == 0
     assert second["half_pixels"] <= second["effective_pixels"] <= 25
-    assert "can see 5x5 pixels (EXACT)" in found.says[0]
+    assert "is 5x5 pixels (EXACT)" in found.says[0]
     assert receptive_field(model, Batch(x), layer="first").numbers["layers"] == [first]
 
 
-def test_what_has_no_places_is_refused() -> None:
+def test_what_has_no_positions_is_refused() -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(9, 2))
     with pytest.raises(UsageError, match="no convolution"):
         receptive_field(model, Batch(torch.zeros(2, 1, 3, 3)))
-    with pytest.raises(UsageError, match="leaves no map"):
+    with pytest.raises(UsageError, match="is not a feature map"):
         receptive_field(model, Batch(torch.zeros(2, 1, 3, 3)), layer="1")
     with pytest.raises(UsageError, match="there are 0, 1"):
         receptive_field(model, Batch(torch.zeros(2, 1, 3, 3)), layer="2")
-    with pytest.raises(DataError, match="looks at images"):
+    with pytest.raises(DataError, match="is for images"):
         receptive_field(model, Batch(torch.zeros(2, 9)))
-    with pytest.raises(DataError, match="inputs with places"):
+    with pytest.raises(DataError, match="inputs with positions"):
         theoretical(model, (torch.zeros(2, 9),))

@@ -73,13 +73,13 @@ def test_the_table_of_activations() -> None:
     assert table["GELU"] == table["SiLU"] == table["Softplus"] == (True, False, False, False)
 
 
-def test_a_sign_flip_is_no_symmetry_of_a_rectifier() -> None:
+def test_a_sign_flip_is_not_a_symmetry_of_a_relu() -> None:
     model, moved = net(nn.ReLU()), net(nn.ReLU())
     rescale(hidden_layers(moved)[0], torch.tensor([-1.0, 1.0, 1.0, 1.0], dtype=torch.float64))
     assert float((moved(X) - model(X)).abs().max()) > 1e-3
 
 
-def test_layers_multiply_and_large_ones_are_tried_by_chance() -> None:
+def test_layers_multiply_and_large_ones_are_tried_at_random() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Linear(3, 6), nn.Tanh(), nn.Dropout(0.5), nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1)

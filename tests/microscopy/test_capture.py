@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from deepcanon.microscopy.compute_graph import Graph
+from deepcanon.microscopy.compute_graph import ComputeGraph
 from deepcanon.microscopy.microscope import microscope
 
 
@@ -25,7 +25,7 @@ class Written(nn.Module):
         return out
 
 
-def seen(function: Any, x: Tensor) -> Graph:
+def seen(function: Any, x: Tensor) -> ComputeGraph:
     """The graph of a function, held against torch's own gradient of it."""
     graph = microscope(Written(function), x)
     assert all(check.holds for check in graph.checks), graph.checks
@@ -99,7 +99,7 @@ def test_a_module_called_twice_is_two_groups() -> None:
     assert all(check.holds for check in graph.checks)
 
 
-def test_the_line_and_the_call_are_told() -> None:
+def test_the_line_and_the_call_are_recorded() -> None:
     graph = microscope(Written(lambda x: x.transpose(0, 1).softmax(dim=-1)), torch.randn(2, 3))
     node = graph.find("transpose")
     assert node.where.startswith("test_capture.py:")
@@ -107,7 +107,7 @@ def test_the_line_and_the_call_are_told() -> None:
     assert graph.tape.records[graph.find("softmax").id].call == "softmax(a, dim=-1)"
 
 
-def test_a_recurrent_net_and_a_recursive_function_are_seen() -> None:
+def test_a_recurrent_net_and_a_recursive_function_are_recorded() -> None:
     lstm = nn.LSTM(3, 4, batch_first=True)
     graph = microscope(lstm, torch.randn(2, 5, 3), lambda out: out[0].square().mean())
     assert all(check.holds for check in graph.checks)

@@ -30,7 +30,7 @@ def test_an_entry_shows_an_entrywise_operation() -> None:
     assert rule["value"] == "tanh(-2) = -0.964"
 
 
-def test_two_tensors_are_told_apart() -> None:
+def test_two_tensors_are_distinguished() -> None:
     class Scaled(nn.Module):
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return (x * y - 3).sum()

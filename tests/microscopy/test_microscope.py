@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 
 from deepcanon.core import Labeled, UsageError
-from deepcanon.microscopy.compute_graph import Graph
+from deepcanon.microscopy.compute_graph import ComputeGraph
 from deepcanon.microscopy.microscope import microscope
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.variational.vae import VAE
@@ -240,13 +240,13 @@ def test_any_form_of_input_and_output_will_do() -> None:
     assert pair.find("x2").values[0].shape == (4, 3)
 
 
-def test_what_cannot_be_looked_at_is_said() -> None:
+def test_what_cannot_be_recorded_is_an_error() -> None:
     class Slope(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             (slope,) = torch.autograd.grad(x.pow(3).sum(), x, create_graph=True)
             return slope.sum()
 
-    with pytest.raises(UsageError, match=r"cannot look: .* a derivative that is taken within the loss"):
+    with pytest.raises(UsageError, match=r"cannot record it: .* a derivative that is taken within the loss"):
         microscope(Slope(), torch.randn(2))
     with pytest.raises(UsageError, match=r"one real number, got torch.float64 of shape \(2, 1\)"):
         microscope(nn.Linear(3, 1), torch.randn(2, 3), lambda y: y)
@@ -292,7 +292,7 @@ def test_models_of_other_families_are_judged_right(name: str) -> None:
     from deepcanon.catalogue import find
 
     model, batch = find(name).example()
-    graph: Graph = microscope(model, batch.select(torch.arange(min(2, len(batch)))))
+    graph: ComputeGraph = microscope(model, batch.select(torch.arange(min(2, len(batch)))))
     assert graph.mismatches == []
     assert all(check.holds for check in graph.checks), graph.checks
 

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from deepcanon.core import UsageError
-from deepcanon.microscopy.compute_graph import Graph
+from deepcanon.microscopy.compute_graph import ComputeGraph
 from deepcanon.microscopy.microscope import microscope
 from deepcanon.microscopy.page import as_data, as_page
 
@@ -42,14 +42,14 @@ tell("panel", document.getElementById("panel").textContent);
 
 
 @pytest.fixture(scope="module")
-def graph() -> Graph:
+def graph() -> ComputeGraph:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
     return microscope(net, torch.randn(2, 2), lambda y: y.square().mean(), title="</script><b>tiny & small")
 
 
 @pytest.fixture(scope="module")
-def deep() -> Graph:
+def deep() -> ComputeGraph:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
     return microscope(nn.TransformerEncoder(layer, 12, enable_nested_tensor=False), torch.randn(1, 6, 16))
@@ -70,7 +70,7 @@ def in_browser(page: str, script: str, tmp_path: Path) -> dict[str, Any]:
     return told
 
 
-def test_the_page_loads_nothing_and_holds_all(graph: Graph) -> None:
+def test_the_page_loads_nothing_and_holds_all(graph: ComputeGraph) -> None:
     page = as_page(graph)
     assert re.findall(r"(?:src|href)=", page) == []
     assert re.findall(r"https?://(?!www\.w3\.org/2000/svg)", page) == []
@@ -80,7 +80,7 @@ def test_the_page_loads_nothing_and_holds_all(graph: Graph) -> None:
     assert json.loads(held[1]) == json.loads(json.dumps(as_data(graph)))
 
 
-def test_the_file_is_written_by_its_ending(graph: Graph, tmp_path: Path) -> None:
+def test_the_file_is_written_by_its_ending(graph: ComputeGraph, tmp_path: Path) -> None:
     data = json.loads(graph.save(tmp_path / "graph.json").read_text())
     assert len(data["edges"]) == len(graph.edges)
     assert data["edges"][0]["verdict"]["status"] == "agrees"
@@ -91,7 +91,7 @@ def test_the_file_is_written_by_its_ending(graph: Graph, tmp_path: Path) -> None
 
 
 @browser
-def test_a_click_on_an_edge_shows_its_numbers(graph: Graph, tmp_path: Path) -> None:
+def test_a_click_on_an_edge_shows_its_numbers(graph: ComputeGraph, tmp_path: Path) -> None:
     edge = graph.out_of(graph.find("0.weight"))[0]
     told = in_browser(as_page(graph), CLICK % edge.id, tmp_path)
     assert told["faults"] == []
@@ -105,7 +105,7 @@ def test_a_click_on_an_edge_shows_its_numbers(graph: Graph, tmp_path: Path) -> N
 
 
 @browser
-def test_steps_let_values_appear_and_then_deltas(graph: Graph, tmp_path: Path) -> None:
+def test_steps_let_values_appear_and_then_deltas(graph: ComputeGraph, tmp_path: Path) -> None:
     script = """
     const press = (key) => dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
     const labels = (kind) => [...document.querySelectorAll(`.edge:not(.ahead) .${kind}`)];
@@ -127,7 +127,7 @@ def test_steps_let_values_appear_and_then_deltas(graph: Graph, tmp_path: Path) -
 
 @browser
 @pytest.mark.slow
-def test_a_transformer_of_twelve_layers_starts_closed_and_opens(deep: Graph, tmp_path: Path) -> None:
+def test_a_transformer_of_twelve_layers_starts_closed_and_opens(deep: ComputeGraph, tmp_path: Path) -> None:
     page = as_page(deep)
     assert len(page) < 5_000_000
     script = """
@@ -146,14 +146,14 @@ def test_a_transformer_of_twelve_layers_starts_closed_and_opens(deep: Graph, tmp
 
 
 @browser
-def test_a_delta_that_parts_is_marked(tmp_path: Path) -> None:
+def test_a_mismatching_delta_is_marked(tmp_path: Path) -> None:
     class Sampled(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.normal(x, 1.0).square().sum()  # torch sends no delta through the mean
 
     told = in_browser(
         as_page(microscope(Sampled(), torch.ones(3))),
-        "tell('marked', [...document.querySelectorAll('.edge.parts')].map((e) => e.dataset.edges));",
+        "tell('marked', [...document.querySelectorAll('.edge.mismatch')].map((e) => e.dataset.edges));",
         tmp_path,
     )
     assert told == {"marked": ["0"], "faults": []}

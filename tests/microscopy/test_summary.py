@@ -12,7 +12,7 @@ from deepcanon.microscopy.microscope import microscope
 from deepcanon.microscopy.summary import picture, short, summary, table
 
 
-def test_a_large_tensor_is_summarized_and_a_small_one_told_whole() -> None:
+def test_a_large_tensor_is_summarized_and_a_small_one_shown_whole() -> None:
     large = summary(np.arange(10_000.0).reshape(100, 100), 8)
     assert large["first"] == list(range(8))
     assert (large["min"], large["mean"], large["max"]) == (0.0, 4999.5, 9999.0)

@@ -27,15 +27,15 @@ def test_one_wrong_entry_among_many_is_found_and_named(entry: int) -> None:
     delta = 3 * x**2
     delta.reshape(-1)[entry] += 0.1
     verdict = judge(cubes, x, delta, float(np.abs(x**3).sum()), EPS)
-    assert verdict.status == "parts"
+    assert verdict.status == "mismatch"
     assert verdict.detail == f"at entry {[entry // 40, entry % 40]}"
     assert verdict.given - verdict.measured == pytest.approx(0.1, rel=1e-5)
 
 
 @pytest.mark.parametrize("factor", [1.001, -1.0, 0.0])
-def test_a_wrong_factor_parts(factor: float) -> None:
+def test_a_wrong_factor_is_a_mismatch(factor: float) -> None:
     x = np.array(0.7)
-    assert judge(cubes, x, np.asarray(factor * 3 * x**2), 0.343, EPS).status == "parts"
+    assert judge(cubes, x, np.asarray(factor * 3 * x**2), 0.343, EPS).status == "mismatch"
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.3, 1.0])
@@ -45,10 +45,10 @@ def test_at_a_corner_any_slope_between_the_two_will_do(slope: float) -> None:
     assert judge(lambda x: float(np.maximum(x, 0).sum()), x, delta, 1.0, EPS).status == "kink"
 
 
-def test_a_slope_outside_a_corner_parts() -> None:
+def test_a_slope_outside_a_corner_is_a_mismatch() -> None:
     x = np.array([0.0, 1.0, -2.0])
     delta = np.array([1.5, 1.0, 0.0])
-    assert judge(lambda x: float(np.maximum(x, 0).sum()), x, delta, 1.0, EPS).status == "parts"
+    assert judge(lambda x: float(np.maximum(x, 0).sum()), x, delta, 1.0, EPS).status == "mismatch"
 
 
 def test_a_wrong_entry_is_found_among_corners() -> None:
@@ -58,7 +58,7 @@ def test_a_wrong_entry_is_found_among_corners() -> None:
     assert judge(lambda x: float(np.maximum(x, 0).sum()), x, delta, 60.0, EPS).status == "kink"
     delta[33] = -4.0
     verdict = judge(lambda x: float(np.maximum(x, 0).sum()), x, delta, 60.0, EPS)
-    assert (verdict.status, verdict.detail) == ("parts", "at entry [33]")
+    assert (verdict.status, verdict.detail) == ("mismatch", "at entry [33]")
 
 
 def test_single_precision_is_judged_by_what_it_can_tell() -> None:
@@ -72,7 +72,7 @@ def test_single_precision_is_judged_by_what_it_can_tell() -> None:
     right = (weights * (1 - np.tanh(x) ** 2)).astype(np.float32)
     size = float(weights @ np.abs(np.tanh(x)))
     assert judge(height, x, right, size, eps).status == "agrees"
-    assert judge(height, x, 1.2 * right, size, eps).status == "parts"
+    assert judge(height, x, 1.2 * right, size, eps).status == "mismatch"
 
 
 def test_a_moved_array_keeps_its_order_in_memory() -> None:

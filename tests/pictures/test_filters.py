@@ -26,7 +26,7 @@ def test_each_filter_is_stretched_to_its_own_largest_weight_and_zero_is_gray() -
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_filter_answers_where_it_finds_itself(channels: int) -> None:
+def test_a_filter_responds_where_it_finds_itself(channels: int) -> None:
     pattern = torch.tensor([[1.0, -1.0, 1.0], [-1.0, 1.0, -1.0], [1.0, -1.0, 1.0]])
     filters = torch.stack([pattern, -pattern]).unsqueeze(1).expand(-1, channels, -1, -1)
     x = torch.zeros(2, channels, 9, 9)

@@ -1,4 +1,4 @@
-"""Graphs by class: what is wrong is ringed, what was told is square, small graphs lie by their edges."""
+"""Graphs by class: wrong predictions are ringed, training nodes are square, small graphs lie by their edges."""
 
 from typing import Any
 
@@ -11,14 +11,16 @@ from deepcanon.pictures.graphs import MOST_LAID_OUT, between_corners, class_grap
 
 
 def drawn(nodes: int, classes: int, wrong: Tensor) -> tuple[Figure, Tensor]:
-    """A picture of a ring in which these nodes are said wrongly, and its first four were told."""
+    """A picture of a ring in which these nodes are predicted wrongly, and its first four are training nodes."""
     ring = torch.stack([torch.arange(nodes), torch.arange(nodes).roll(1)])
     true = torch.arange(nodes) % classes
-    said = torch.where(wrong, (true + 1) % classes, true)
-    shares = 0.1 / classes + 0.9 * torch.nn.functional.one_hot(said, classes)
-    told = torch.arange(nodes) < 4
-    figure = class_graph(Graph(ring, nodes), true, shares, told=told, counted=~told, part="test", title="a ring")
-    return figure, said
+    predicted = torch.where(wrong, (true + 1) % classes, true)
+    probabilities = 0.1 / classes + 0.9 * torch.nn.functional.one_hot(predicted, classes)
+    training = torch.arange(nodes) < 4
+    figure = class_graph(
+        Graph(ring, nodes), true, probabilities, training=training, counted=~training, part="test", title="a ring"
+    )
+    return figure, predicted
 
 
 def count(points: Any) -> int:
@@ -26,7 +28,7 @@ def count(points: Any) -> int:
     return len(points.get_offsets())
 
 
-def test_what_is_said_wrongly_is_ringed_in_both_panels() -> None:
+def test_wrong_predictions_are_ringed_in_both_panels() -> None:
     wrong = torch.arange(8) % 5 == 4  # of the nodes that count, one
     figure, _ = drawn(8, 3, wrong)
     left, right = figure.axes
@@ -35,7 +37,7 @@ def test_what_is_said_wrongly_is_ringed_in_both_panels() -> None:
         assert count(rings) == 1
         assert sum(map(count, dots)) == 8
         assert sum(map(count, dots[1::2])) == 4
-    assert right.get_title(loc="left") == "Said classes: 75.0% right of 4 in test"
+    assert right.get_title(loc="left") == "Predicted classes: 75.0% right of 4 in test"
 
 
 def test_a_node_is_never_ringed_outside_the_part_that_is_judged() -> None:
@@ -47,11 +49,11 @@ def test_a_node_is_never_ringed_outside_the_part_that_is_judged() -> None:
 def test_a_large_graph_stands_between_the_corners_of_its_classes() -> None:
     nodes = MOST_LAID_OUT + 1
     for classes in (2, 3, 7):
-        figure, said = drawn(nodes, classes, torch.zeros(nodes, dtype=torch.bool))
+        figure, predicted = drawn(nodes, classes, torch.zeros(nodes, dtype=torch.bool))
         names = [text.get_text() for text in figure.axes[0].texts]
         assert names == [str(c) for c in range(classes)]
-        places = between_corners(torch.nn.functional.one_hot(said, classes).double())
-        assert len(places.round(decimals=6).unique(dim=0)) == (nodes if classes == 2 else classes)
+        points = between_corners(torch.nn.functional.one_hot(predicted, classes).double())
+        assert len(points.round(decimals=6).unique(dim=0)) == (nodes if classes == 2 else classes)
     certain, unsure = between_corners(torch.tensor([[1.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3]]))
     torch.testing.assert_close(certain, torch.tensor([0.0, 1.0], dtype=torch.float64))
     torch.testing.assert_close(unsure, torch.zeros(2, dtype=torch.float64), rtol=0, atol=1e-7)
@@ -60,9 +62,9 @@ def test_a_large_graph_stands_between_the_corners_of_its_classes() -> None:
 def test_layouts_are_the_same_again_and_wider_than_high() -> None:
     path = torch.stack([torch.arange(7), torch.arange(1, 8)])
     for graph in (Graph(path, 8), Graph(path[:, ::2], 9), Graph(path[:, :0], 1)):
-        places = layout(graph)
-        assert torch.equal(places, layout(graph))
-        assert places.shape == (graph.nodes, 2)
-        assert places.isfinite().all()
-        width, height = places.amax(0) - places.amin(0)
+        points = layout(graph)
+        assert torch.equal(points, layout(graph))
+        assert points.shape == (graph.nodes, 2)
+        assert points.isfinite().all()
+        width, height = points.amax(0) - points.amin(0)
         assert width >= height

@@ -12,7 +12,7 @@ def sheet(axes: Axes) -> np.ndarray:
     return np.asarray(axes.images[0].get_array())
 
 
-def test_every_image_lies_in_its_place_of_the_grid() -> None:
+def test_every_image_lies_in_its_cell_of_the_grid() -> None:
     x = torch.rand(5, 4 * 6, generator=torch.Generator().manual_seed(0))
     picture = sheet(image_grid(x, (1, 4, 6), columns=3).axes[0])
     assert picture.shape == (2 * 5 + 1, 3 * 7 + 1, 3)

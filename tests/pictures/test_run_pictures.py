@@ -224,7 +224,7 @@ def test_the_confusion_counts_and_the_worst_mistake_comes_first(monkeypatch: pyt
     matrix, _, title = seen["confusion"][0]
     assert matrix.tolist() == [[1, 1, 0], [0, 1, 1], [0, 0, 1]]  # rows are the truth
     assert title == "Confusion on test: accuracy 60.00% of 5 examples"
-    assert seen["rows"][1]["captions"] == ["b, said c\n(95% sure)", "a, said b\n(60% sure)"]
+    assert seen["rows"][1]["captions"] == ["b, predicted\nc (95%)", "a, predicted\nb (60%)"]
 
 
 def test_the_part_that_is_held_out_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:

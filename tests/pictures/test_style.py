@@ -1,5 +1,6 @@
 import os
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -7,7 +8,7 @@ from deepcanon.core import UsageError
 from deepcanon.pictures import style
 
 
-def test_colors_are_told_apart_however_many() -> None:
+def test_colors_are_distinct_however_many() -> None:
     for count in (1, 2, 10, 11, 40):
         assert len(set(style.colors(count))) == count
 
@@ -30,8 +31,8 @@ def test_a_failed_write_leaves_the_old_picture_alone(tmp_path: Path, monkeypatch
     path.write_bytes(b"old")
     figure = style.new_figure(1, 1)
 
-    def half_written(target: Path, **options: str) -> None:
-        Path(target).write_bytes(b"half")
+    def half_written(target: IO[bytes], **options: str) -> None:
+        target.write(b"half")
         raise OSError("disk full")
 
     monkeypatch.setattr(figure, "savefig", half_written)

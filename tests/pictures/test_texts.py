@@ -49,7 +49,7 @@ class Coin:
 
 
 @pytest.mark.parametrize(("vocabulary", "spaced"), [(("a", "b "), False), (("a", "b"), True)])
-def test_the_picture_says_what_the_model_predicts(
+def test_the_picture_shows_what_the_model_predicts(
     vocabulary: tuple[str, ...], spaced: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: dict[str, Passage] = {}
@@ -68,4 +68,4 @@ def test_the_picture_says_what_the_model_predicts(
     (_, made) = drawn[1].rows[0]
     assert all(map(math.isnan, made[:4]))
     assert made[4:] == pytest.approx([0.75] * texts.STEPS)
-    assert drawn[0] == f"drawn from the model: {-math.log(0.75):.2f} nats per token"
+    assert drawn[0] == f"sampled from the model: {-math.log(0.75):.2f} nats per token"

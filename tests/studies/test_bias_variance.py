@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 
 from deepcanon.core import UsageError
 from deepcanon.models.feedforward.mlp import MLP
-from deepcanon.studies.bias_variance import PLACES, bias_variance, closed_form, monte_carlo, polynomial
+from deepcanon.studies.bias_variance import INPUTS, bias_variance, closed_form, monte_carlo, polynomial
 
 X = np.linspace(-1, 1, 20)
 
@@ -16,14 +16,14 @@ X = np.linspace(-1, 1, 20)
 @pytest.mark.parametrize(("degree", "ridge"), [(0, 0.0), (3, 0.0), (9, 0.0), (9, 0.1)])
 def test_the_matrices_are_those_of_least_squares(degree: int, ridge: float) -> None:
     y = np.random.default_rng(0).standard_normal(20)
-    own, there = polynomial(X, PLACES, degree, ridge)
+    own, there = polynomial(X, INPUTS, degree, ridge)
     if ridge:
         model = Ridge(alpha=ridge * 20, fit_intercept=False)
         wanted = model.fit(np.polynomial.legendre.legvander(X, degree), y).predict(
-            np.polynomial.legendre.legvander(PLACES, degree)
+            np.polynomial.legendre.legvander(INPUTS, degree)
         )
     else:
-        wanted = np.polyval(np.polyfit(X, y, degree), PLACES)
+        wanted = np.polyval(np.polyfit(X, y, degree), INPUTS)
     np.testing.assert_allclose(there @ y, wanted, atol=1e-8)
     np.testing.assert_allclose(own, polynomial(X, X, degree, ridge)[1], atol=1e-12)
 
@@ -31,7 +31,7 @@ def test_the_matrices_are_those_of_least_squares(degree: int, ridge: float) -> N
 @pytest.mark.parametrize("degree", [2, 5, 11])
 def test_variance_is_one_share_of_noise_per_parameter(degree: int) -> None:
     """At its own inputs least squares has the variance noise * p / n, and leaves noise * (1 - p / n)."""
-    own, _ = polynomial(X, PLACES, degree)
+    own, _ = polynomial(X, INPUTS, degree)
     cubic = X**2 - X
     parts = closed_form(own, cubic, own, cubic, noise=0.5)
     assert parts.variance == pytest.approx(0.25 * (degree + 1) / 20)
@@ -41,7 +41,7 @@ def test_variance_is_one_share_of_noise_per_parameter(degree: int) -> None:
 
 
 def test_measured_parts_are_unbiased() -> None:
-    """At each of many places three fits are measured; the plain square of their mean would be 1/3 too large."""
+    """At each of many inputs three fits are measured; the plain square of their mean would be 1/3 too large."""
     random = np.random.default_rng(0)
     said, new = 0.3 + random.standard_normal((3, 20_000)), 2 * random.standard_normal((3, 20_000))
     parts, error = monte_carlo(said, np.zeros(20_000), new, new)

@@ -55,7 +55,7 @@ def test_the_ticket_beats_the_same_mask_with_other_weights_and_random_masks() ->
     gaps = finding.numbers["gaps"]
     assert gaps["anew"] == [[rows[2]["nll"] - rows[1]["nll"], rows[6]["nll"] - rows[5]["nll"]]]
     assert gaps["random"] == [[rows[3]["nll"] - rows[1]["nll"], rows[7]["nll"] - rows[5]["nll"]]]
-    assert "in 2 of 2 pairs against other weights, and in 2 of 2 against random masks" in finding.says[-1]
+    assert "in 2 of 2 pairs with new initial weights, and in 2 of 2 with random masks" in finding.says[-1]
 
 
 def test_shares_and_data_that_make_no_sense_are_refused() -> None:

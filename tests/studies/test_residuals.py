@@ -13,10 +13,10 @@ from deepcanon.studies.residuals import DeepClassifier, gradients, residuals, si
 def test_fifty_layers_learn_only_with_residuals() -> None:
     found = residuals(depths=(50,), width=24, epochs=4)
     plain, residual = (found.numbers["kinds"][kind] for kind in ("plain", "residual"))
-    guess = found.numbers["guess"]
-    assert guess == pytest.approx(math.log(10))
-    assert plain["final_loss"][0] > 0.95 * guess
-    assert residual["final_loss"][0] < 0.7 * guess
+    uniform = found.numbers["uniform"]
+    assert uniform == pytest.approx(math.log(10))
+    assert plain["final_loss"][0] > 0.95 * uniform
+    assert residual["final_loss"][0] < 0.7 * uniform
     assert found.numbers["identity_error"] < 1e-14
     assert 1 < residual["gradients"][0] / residual["gradients"][-1] < 2 * math.e  # (1 + 1/L)^L at infinite width
     first, last = (residual["singular_values"][place] for place in (0, -1))

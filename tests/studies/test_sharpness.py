@@ -39,5 +39,5 @@ def test_the_largest_eigenvalue_is_that_of_the_dense_hessian() -> None:
 
 
 def test_examples_need_classes() -> None:
-    with pytest.raises(UsageError, match="diabetes have no classes"):
+    with pytest.raises(UsageError, match="needs examples with classes; diabetes has none"):
         sharpness(data="diabetes")

@@ -385,12 +385,12 @@ def test_like_and_round() -> None:
     assert np.round(x).tolist() == [1.0, 3.0]
 
 
-def test_numpy_functions_that_are_answered_are_numpys() -> None:
+def test_numpy_functions_that_are_implemented_are_numpys() -> None:
     assert np.sin in NUMPY
     assert all(isinstance(f, np.ufunc) or f.__module__.startswith("numpy") for f in NUMPY)
 
 
-def test_a_function_that_is_not_answered_says_so() -> None:
+def test_a_function_that_is_not_implemented_says_so() -> None:
     with pytest.raises(TypeError, match=r"np\.rot90 is not in the table"):
         np.rot90(dt.zeros((2, 2)))
     with pytest.raises(TypeError, match=r"np.add.reduce is not in the table.*x.numpy\(\)"):

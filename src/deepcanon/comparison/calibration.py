@@ -1,4 +1,4 @@
-"""How good the answers of a classifier are, and how far its probabilities can be trusted."""
+"""Calibration error and confusion matrix of a classifier."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ BINS = 15
 
 
 class Answers(TypedDict):
-    """``calibration`` is the expected calibration error; ``confusion`` counts true classes by row."""
+    """The expected calibration error (ECE), and the confusion matrix with true classes by row."""
 
     calibration: float
     confusion: list[list[int]]
 
 
 def judge_answers(model: Model[Any], held_out: Labeled, size: int = 1024) -> Answers | None:
-    """The measures of a classifier that its own metrics do not have; None for what is no classifier."""
+    """The measures of a classifier beyond its own metrics; None for a model that is not a classifier."""
     if not isinstance(model, Predicts) or held_out.y.is_floating_point():
         return None
     with torch.no_grad():
-        shares = torch.cat([model.predict(*part.inputs, how="mean").cpu() for part in batches(held_out, size)])
+        probabilities = torch.cat([model.predict(*part.inputs, how="mean").cpu() for part in batches(held_out, size)])
     true = held_out.y.cpu()
-    return {"calibration": calibration_error(shares, true), "confusion": confusion_counts(shares, true)}
+    return {"calibration": calibration_error(probabilities, true), "confusion": confusion_counts(probabilities, true)}
 
 
-def calibration_error(shares: Tensor, true: Tensor, bins: int = BINS) -> float:
-    r"""The expected calibration error: how far confidence and accuracy lie apart on average.
+def calibration_error(probabilities: Tensor, true: Tensor, bins: int = BINS) -> float:
+    r"""The expected calibration error (ECE): the mean difference of confidence and accuracy.
 
     .. math:: \sum_b \frac{n_b}{N} \left| \text{accuracy}_b - \text{confidence}_b \right|
 
-    Examples are sorted into ``bins`` of equal width by the probability of the class that was answered.
+    Examples are sorted into ``bins`` of equal width by the probability of the predicted class.
 
     References:
         | On Calibration of Modern Neural Networks (Guo et al., 2017), https://arxiv.org/abs/1706.04599
@@ -45,21 +45,20 @@ def calibration_error(shares: Tensor, true: Tensor, bins: int = BINS) -> float:
     >>> calibration_error(sure, torch.tensor([0, 0, 0, 1]))
     0.25
     """
-    confidence, said = shares.double().max(1)
-    right = (said == true).double()
-    place = (confidence * bins).ceil().long().clamp(1, bins) - 1  # bins are open below: (0, 1/15], (1/15, 2/15] ...
-    gaps = torch.zeros(bins, dtype=torch.float64).index_add_(0, place, right - confidence)
+    confidence, predicted = probabilities.double().max(1)
+    right = (predicted == true).double()
+    number = (confidence * bins).ceil().long().clamp(1, bins) - 1  # bins are open below: (0, 1/15], (1/15, 2/15] ...
+    gaps = torch.zeros(bins, dtype=torch.float64).index_add_(0, number, right - confidence)
     return float(gaps.abs().sum() / len(true))
 
 
-def confusion_counts(shares: Tensor, true: Tensor) -> list[list[int]]:
-    """How often each true class (row) was given each class (column).
+def confusion_counts(probabilities: Tensor, true: Tensor) -> list[list[int]]:
+    """The confusion matrix: the number of examples by true class (row) and predicted class (column).
 
     >>> confusion_counts(torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]]), torch.tensor([0, 0, 1]))
     [[1, 1], [0, 1]]
     """
-    classes = shares.shape[1]
-    counts: list[list[int]] = (
-        torch.bincount(true * classes + shares.argmax(1), minlength=classes**2).reshape(classes, classes).tolist()
-    )
+    classes = probabilities.shape[1]
+    pairs = true * classes + probabilities.argmax(1)
+    counts: list[list[int]] = torch.bincount(pairs, minlength=classes**2).reshape(classes, classes).tolist()
     return counts

@@ -1,4 +1,4 @@
-"""Small charts as SVG: they take their colors from the page, so that they suit light and dark."""
+"""Small SVG charts, which take their colors from the page, light or dark."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Point = tuple[float, float]
 WIDTH, HEIGHT = 320, 190
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 30
 FAR = 10.0
-"""How many times the distance from the best value to the middle one a value may lie below the best to be drawn."""
+"""The factor of the distance from the best value to the median by which a value may lie below the best to be drawn."""
 
 
 def number(value: float) -> str:
-    """A number for a person: four digits, with a true minus sign.
+    """A number to read: four digits, with a true minus sign.
 
     >>> number(-0.123456), number(12000.0)
     ('−0.1235', '12,000')
@@ -28,7 +28,7 @@ def number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Scale:
-    """A straight map from values to places."""
+    """A linear map from values to coordinates."""
 
     low: float
     high: float
@@ -59,7 +59,7 @@ def spread(values: Sequence[float], margin: float = 0.06) -> tuple[float, float]
 
 
 def lines(series: Sequence[Sequence[Point]], x_label: str, pale: Sequence[Sequence[Point]] = ()) -> str:
-    """Curves in one chart; the ``pale`` ones stand behind. The range at the side is that of most values."""
+    """Curves in one chart; the ``pale`` ones in the background. The vertical range is that of most values."""
     every = [point for curve in (*series, *pale) for point in curve]
     across = Scale(*spread([x for x, _ in every], 0.0), LEFT, WIDTH - RIGHT)
     up = Scale(*_middle([y for _, y in every]), HEIGHT - BOTTOM, TOP)
@@ -70,7 +70,7 @@ def lines(series: Sequence[Sequence[Point]], x_label: str, pale: Sequence[Sequen
 
 
 def cloud(points: Sequence[Point], behind: Sequence[Point], window: tuple[Point, Point]) -> str:
-    """Points in the plane before others; what lies outside the window is left out."""
+    """A scatter plot of points in front of others; what lies outside the window is left out."""
     (left, low), (right, high) = window
     side = WIDTH - 20
     across, up = Scale(left, right, 10, 10 + side), Scale(low, high, 10 + side, 10)
@@ -85,10 +85,10 @@ def cloud(points: Sequence[Point], behind: Sequence[Point], window: tuple[Point,
 
 
 def ladder(rows: Mapping[str, Sequence[tuple[float, str]]], unit: str) -> str:
-    """One line for each name with a dot for each value; the word beside a value says what kind it is.
+    """A dot chart of log-likelihoods: one line for each name with a dot for each value, by its kind.
 
-    Exact values are filled, lower bounds are open with an arrow to where the truth may be, others are open. What lies
-    so far below the rest that no difference between these could be seen is written at the left edge.
+    Exact values are filled, lower bounds are open with an arrow to where the exact value may be, others are open. A
+    value so far below the others that their differences could not be seen is written at the left edge.
     """
     width, line = 760, 30
     names = min(320, 40 + 8 * max(map(len, rows)))
@@ -101,8 +101,8 @@ def ladder(rows: Mapping[str, Sequence[tuple[float, str]]], unit: str) -> str:
         f'<text class="tick" x="{across(tick):.1f}" y="{height - 18}" text-anchor="middle">{number(tick)}</text>'
         for tick in across.ticks(6)
     ]
-    for place, (name, pairs) in enumerate(rows.items()):
-        y = 6 + line * (place + 0.5)
+    for row, (name, pairs) in enumerate(rows.items()):
+        y = 6 + line * (row + 0.5)
         parts.append(f'<text class="name" x="{names - 16}" y="{y + 4}" text-anchor="end">{html.escape(name)}</text>')
         off = [number(value) for value, _ in pairs if value < least]
         if off:
@@ -129,8 +129,8 @@ def _middle(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _curve(points: Sequence[Point], across: Scale, up: Scale, style: str) -> str:
-    places = " ".join(f"{across(x):.1f},{min(max(up(y), TOP), HEIGHT - BOTTOM):.1f}" for x, y in points)
-    return f'<polyline class="{style}" points="{places}"/>'
+    drawn = " ".join(f"{across(x):.1f},{min(max(up(y), TOP), HEIGHT - BOTTOM):.1f}" for x, y in points)
+    return f'<polyline class="{style}" points="{drawn}"/>'
 
 
 def _chart(across: Scale, up: Scale, inside: str, x_label: str) -> str:

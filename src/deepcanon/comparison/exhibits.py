@@ -1,4 +1,4 @@
-"""The pictures of a comparison, ready to stand in a page: samples side by side, learning curves, confusions."""
+"""The pictures of a comparison for its page: samples side by side, learning curves, confusion matrices."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Exhibit = tuple[str, str]
 def sample_exhibits(
     section: Section, data: Dataset[Any], out: Path, candidates: Mapping[str, Blueprint]
 ) -> list[Exhibit]:
-    """Test data, and beside them samples of every model that draws some, of its first seed."""
+    """Test data, and next to them samples of every generative model, of its first seed."""
     drawing = [row for row in section.rows if any(each["drawn"] is not None for each in row.measured)]
     if not drawing or data.kind not in ("images", "points", "table"):
         return []
@@ -63,7 +63,7 @@ def curve_exhibits(section: Section, out: Path, candidates: Mapping[str, Bluepri
             found.append((caption, lines(shown or behind, "seconds", behind if shown else [])))
         else:
             once = all(each["steps"] == 1 for each in row.measured)
-            words = "It learns in one step: there is no curve." if once else "There are too few points for a curve."
+            words = "It is fitted in one step: there is no curve." if once else "There are too few points for a curve."
             found.append((row.label, f'<p class="none">{words}</p>'))
     return found
 
@@ -92,7 +92,7 @@ def _sheet(data: Dataset[Any]) -> Callable[[Tensor], str]:
 
 
 def _plane(held_out: Tensor) -> Callable[[Tensor], str]:
-    """Points before the test data, in their own plane or in that of their first two principal components."""
+    """Points in front of the test data, in their own plane or in that of the first two principal components."""
     rows = held_out.double().flatten(1)
     center = rows.mean(0)
     if rows.shape[1] == 2:
@@ -131,7 +131,7 @@ def _spread(x: Tensor, count: int) -> Tensor:
 
 
 def _watched(records: Sequence[Mapping[str, Any]], row: Row, surrogate: bool) -> str:
-    """The measure whose course says most: the likelihood, else the model's own, else the loss where that means fit."""
+    """The measure whose curve is shown: the likelihood, else the model's own, else the loss where it measures fit."""
     there = {name for record in records if record["kind"] == "epoch" for name in record["valid"]}
     own = [name for each in row.measured for name in each["metrics"]]
     return next((name for name in ("nll", *own) if name in there), "" if surrogate else "loss")

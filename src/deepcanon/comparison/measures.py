@@ -1,4 +1,4 @@
-"""What is measured of one trained model: only what its methods allow, and every likelihood with its kind."""
+"""Measures of one trained model: those that its methods allow, and the log-likelihood with its kind."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ IMPORTANCE_SAMPLES = 64
 CHUNK = 8192
 SPEED_SAMPLES = 100
 FEW = 16
-"""Of so many examples the metrics are asked for, only to learn their names."""
+"""The number of examples on which the metrics are computed, only to learn their names."""
 
 
 class Likelihood(TypedDict):
-    """The mean log-likelihood of the test part in nats, and what kind of number it is.
+    """The mean log-likelihood of the test split in nats, with its kind: exact, lower bound, estimate or unnormalized.
 
-    A lower bound of a latent-variable model has a ``tighter`` one beside it, with its number of ``samples``.
-    ``bits`` are bits per dimension, of images only.
+    For the lower bound (ELBO) of a latent-variable model there is a ``tighter`` one, the importance-weighted bound with
+    its number of ``samples``. ``bits`` are bits per dimension, of images only.
     """
 
     nats: float
@@ -41,12 +41,14 @@ class Likelihood(TypedDict):
 
 
 class Drawn(TypedDict):
+    """Samples of the model: the speed of sampling, and their quality."""
+
     per_second: float
     quality: Quality | None
 
 
 class Measured(TypedDict):
-    """Everything known of one run; ``test`` is what ``deepcanon evaluate`` gives, what a model lacks is None."""
+    """All measures of one run; ``test`` are those of ``deepcanon evaluate``, and what a model lacks is None."""
 
     parameters: int
     buffers: int
@@ -87,14 +89,14 @@ def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, y
 
 
 def bits_per_dimension(nats: float, dimensions: int, levels: int = 1) -> float:
-    r"""The log-likelihood of whole gray levels as bits for each of them.
+    r"""The negative log-likelihood of gray levels in bits per dimension.
 
     For values :math:`x = (k + u) / L` of gray levels k with noise u in [0, 1), the density of k + u is :math:`L^{-D}`
     times that of x, and its logarithm bounds that of the probability of k from below (by Jensen). Hence
 
     .. math:: -\frac{\log p(x) - D \log L}{D \log 2} = -\frac{\log p(x)}{D \log 2} + \log_2 L
 
-    Probabilities of binary values are no densities and have ``levels`` 1.
+    Probabilities of binary values are not densities and have ``levels`` 1.
 
     References:
         | A note on the evaluation of generative models (Theis et al., 2016), https://arxiv.org/abs/1511.01844

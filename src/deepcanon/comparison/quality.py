@@ -1,4 +1,4 @@
-"""How good samples are, judged against examples that the model has not seen.
+"""Measures of sample quality, against held-out examples.
 
 References:
     | Revisiting Classifier Two-Sample Tests (Lopez-Paz and Oquab, 2017), https://arxiv.org/abs/1610.06545
@@ -20,15 +20,15 @@ from deepcanon.core import DataError
 
 NEIGHBORS = 5
 MOST = 1000
-"""How many held-out examples, and as many samples, are compared."""
+"""The largest number of held-out examples, and of samples, that are compared."""
 FEWEST = 20
-"""With fewer held-out examples the numbers would mean nothing."""
+"""The least number of held-out examples; with fewer the measures would have no meaning."""
 CHUNK = 4096
 NEAR = 0.05
 
 
 class Quality(TypedDict):
-    """Shares between 0 and 1; see the functions below."""
+    """The measures of sample quality, between 0 and 1; see the functions below."""
 
     two_sample: float
     precision: float
@@ -38,14 +38,14 @@ class Quality(TypedDict):
 
 @dataclass(frozen=True)
 class Yardstick:
-    """Real examples to hold samples against, as rows: ``train`` and ``held_out``, with the distances among them."""
+    """Real examples to compare samples with, as rows: ``train`` and ``held_out``, with the distances among them."""
 
     train: Tensor
     held_out: Tensor
     radii: Tensor
-    """How far each held-out example is from its fifth nearest other one."""
+    """The distance of each held-out example to its fifth nearest neighbor among them."""
     novelty: Tensor
-    """How far each held-out example is from the nearest training example."""
+    """The distance of each held-out example to the nearest training example."""
 
     @classmethod
     def of(cls, train: Tensor, held_out: Tensor) -> Self | None:
@@ -61,7 +61,7 @@ class Yardstick:
         """All measures of these samples, which should be as many as the held-out examples."""
         samples = _rows(samples)
         if not samples.isfinite().all():
-            raise DataError("its samples have values that are not finite, so they cannot be judged")
+            raise DataError("its samples have values that are not finite, so they cannot be compared with data")
         distances = _distances(samples, self.held_out)  # (samples, held out)
         return {
             "two_sample": two_sample_accuracy(samples, self.held_out),
@@ -71,28 +71,28 @@ class Yardstick:
         }
 
     def judge_training_data(self) -> Quality:
-        """What training examples score in place of samples: about the best that samples can reach."""
+        """The measures of training examples in place of samples: about the best that samples can reach."""
         return {**self.judge(_some(self.train, len(self.held_out))), "copies": None}
 
 
 def two_sample_accuracy(samples: Tensor, held_out: Tensor) -> float:
-    """How often a random forest tells a sample from a held-out example: 0.5 if it cannot, 1 if it always can.
+    """The classifier two-sample test: the accuracy of a random forest on samples against held-out examples.
 
-    Each half is judged by a forest that has learned from the other half.
+    It is 0.5 if the forest cannot distinguish them, 1 if it always can; by two-fold cross-validation.
     """
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
-    count = min(len(samples), len(held_out))  # as many of each, else always giving the larger one would pay
+    count = min(len(samples), len(held_out))  # as many of each, else always predicting the larger one would pay
     x = torch.cat([samples[:count], held_out[:count]]).numpy()
     y = torch.arange(2).repeat_interleave(count).numpy()
     forest = RandomForestClassifier(n_estimators=100, min_samples_leaf=2, random_state=0)
-    said = cross_val_predict(forest, x, y, cv=StratifiedKFold(2, shuffle=True, random_state=0))
-    return float((said == y).mean())
+    predicted = cross_val_predict(forest, x, y, cv=StratifiedKFold(2, shuffle=True, random_state=0))
+    return float((predicted == y).mean())
 
 
 def precision(distances: Tensor, radii: Tensor) -> float:
-    """The share of samples that lie in the ball of some real example: what looks real.
+    """The precision (fidelity): the share of samples that lie in the ball of some real example.
 
     ``distances`` are those from samples (rows) to real examples (columns); a ball reaches to the example's fifth
     nearest neighbor among the real ones.
@@ -104,7 +104,7 @@ def precision(distances: Tensor, radii: Tensor) -> float:
 
 
 def coverage(distances: Tensor, radii: Tensor) -> float:
-    """The share of real examples in whose ball a sample lies: how much of the variety is there.
+    """The coverage (diversity): the share of real examples whose ball holds a sample.
 
     >>> coverage(torch.tensor([[0.5, 9.0, 9.0, 9.0]]), torch.ones(4))
     0.25
@@ -113,9 +113,9 @@ def coverage(distances: Tensor, radii: Tensor) -> float:
 
 
 def copies(distances: Tensor, novelty: Tensor) -> float:
-    """The share of samples nearer to a training example than 95 % of the held-out examples are.
+    """The share of near-copies: samples nearer to a training example than 95 % of the held-out examples are.
 
-    A model that has learned and not memorized gives about 0.05; copies of training examples give 1.
+    A model that has not memorized its training data gives about 0.05; copies of training examples give 1.
 
     >>> copies(torch.tensor([0.0, 0.0, 5.0, 5.0]), torch.linspace(1, 9, 100))
     0.5
@@ -136,7 +136,7 @@ def nearest(rows: Tensor, others: Tensor) -> Tensor:
 
 
 def _distances(rows: Tensor, others: Tensor) -> Tensor:
-    """In double precision, in which the fast way is exact for whole numbers: zeros and ones have many equal ones."""
+    """Distances in double precision, exact for whole numbers also by the fast way: binary data have many equal ones."""
     return torch.cdist(rows.double(), others.double())
 
 
@@ -145,6 +145,6 @@ def _rows(x: Tensor) -> Tensor:
 
 
 def _some(rows: Tensor, count: int) -> Tensor:
-    """At most ``count`` rows, always the same ones, drawn without order: data are often sorted by class."""
+    """At most ``count`` rows, always the same ones, drawn at random: data are often sorted by class."""
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
     return rows[order[:count]]

@@ -1,4 +1,4 @@
-"""A comparison as one page that needs nothing else: tables, charts and pictures are all inside it."""
+"""The report of a comparison as one HTML page: tables, charts and pictures are all inside it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from deepcanon.core import Blueprint
 from deepcanon.core.files import write_whole
 
 FILE = "report.html"
-NOTE = """<p>All numbers are means over the seeds, measured on the test part, which no training has seen; small numbers
+NOTE = """<p>All numbers are means over the seeds, measured on the test split, which no training uses; small numbers
 below are the single seeds. Of every training the weights with the best validation loss were kept (of diffusion, with
-the best bound), or the last ones where the loss is no measure of fit. A dash means that a model has no such number.
-Log-likelihoods of zeros and ones and of real values never stand in one table, since a probability and a density cannot
-be compared. Precision and coverage follow Kynkäänniemi et al. (2019) and Naeem et al. (2020), the two-sample test
+the best bound), or the last ones where the loss is not a measure of fit. A dash means that a model has no such number.
+Log-likelihoods of binary and of real values are never in one table, since a probability and a density cannot be
+compared. Precision and coverage follow Kynkäänniemi et al. (2019) and Naeem et al. (2020), the two-sample test
 Lopez-Paz and Oquab (2017), the calibration error Guo et al. (2017).</p>"""
 
 
@@ -103,9 +103,9 @@ def _ladder(section: Section) -> str:
         return ""
     legend = (
         '<p class="legend"><span class="key dot"></span> exact <span class="key open arrow">→</span> lower bound, the '
-        'truth lies to the right <span class="key open"></span> estimate. One dot for each seed.</p>'
+        'exact value lies to the right <span class="key open"></span> estimate. One dot for each seed.</p>'
     )
-    chart = ladder(shown, "log-likelihood of a test example in nats, more is better →")
+    chart = ladder(shown, "log-likelihood of a test example in nats, higher is better →")
     return f'<figure class="wide">{chart}{legend}</figure>'
 
 
@@ -139,7 +139,7 @@ def _cell(section: Section, row: Row, column: Column) -> str:
 
 
 def _reference(section: Section) -> str:
-    """A row that says what training data score in place of samples."""
+    """A row with the measures of training data in place of samples."""
     scores = section.reference
     if section.question != "densities" or scores is None or not any(row.values(TWO_SAMPLE) for row in section.rows):
         return ""
@@ -169,9 +169,7 @@ def _failures(comparison: Comparison) -> str:
         f"<tr><th>{_text(label)}</th><td class='sentence'>{_text(' '.join(reasons))}</td></tr>"
         for label, reasons in found.items()
     )
-    return (
-        f'<section class="failed"><h2>What did not work</h2><div class="scroll"><table>{rows}</table></div></section>'
-    )
+    return f'<section class="failed"><h2>Failures</h2><div class="scroll"><table>{rows}</table></div></section>'
 
 
 def _meanings(tables: Sequence[Section]) -> str:
@@ -181,7 +179,7 @@ def _meanings(tables: Sequence[Section]) -> str:
 
 
 def _commands(comparison: Comparison, candidates: Sequence[Blueprint], out: Path) -> str:
-    places = [entry["run"] for entry in comparison["runs"] if entry["measured"] is not None]
+    folders = [entry["run"] for entry in comparison["runs"] if entry["measured"] is not None]
     parts = [
         "<section><h2>To repeat it</h2>",
         "<p>All of it:</p>",
@@ -189,12 +187,12 @@ def _commands(comparison: Comparison, candidates: Sequence[Blueprint], out: Path
     ]
     if comparison["request"]["budget"] is None:
         parts += [
-            "<p>Each training by itself:</p>",
+            "<p>Each single training:</p>",
             f"<pre>{_text(chr(10).join(run_commands(comparison, candidates)))}</pre>",
         ]
     else:
         parts.append("<p>With a budget, the speed of the machine decides how far each training comes.</p>")
-    commands = [f"deepcanon evaluate {out / place}" for place in places]
+    commands = [f"deepcanon evaluate {out / folder}" for folder in folders]
     parts += ["<p>The measures of each run again:</p>", f"<pre>{_text(chr(10).join(commands))}</pre></section>"]
     return "".join(parts)
 

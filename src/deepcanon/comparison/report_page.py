@@ -1,4 +1,4 @@
-"""The frame of a report: its style is written here, so that a page loads nothing from elsewhere."""
+"""The HTML frame of a report with its style sheet, so that a page loads nothing from elsewhere."""
 
 HEAD = """<!doctype html>
 <html lang="en">

@@ -1,4 +1,4 @@
-"""What a comparison came to, in sentences, and the commands that repeat it."""
+"""The results of a comparison in sentences, and the commands that repeat it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from deepcanon.comparison.tables import (
 from deepcanon.core import Blueprint
 
 MEMORIZED = 0.25
-"""From this share of near-copies on a report warns."""
+"""The share of near-copies from which on a report warns of memorization."""
 
 TITLES = {
-    "binary": "Models of zeros and ones",
+    "binary": "Models of binary data",
     "dequantized": "Densities of dequantized gray levels",
     "plain": "Densities and samplers",
 }
@@ -38,12 +38,13 @@ def title(section: Section) -> str:
 
 
 def answers(section: Section) -> list[str]:
-    """The answer that a table gives, in a sentence or two."""
+    """The result of a table, in a sentence or two."""
     if section.question == "classes":
         first = section.rows[0]
         return [
-            f"{first.label} answers best: {first.mean(ACCURACY) or 0:.2%} of the test examples of {section.data} are "
-            f"right, with a log loss of {LOG_LOSS.write(first.mean(LOG_LOSS))}."
+            f"{first.label} has the highest accuracy on the test data of {section.data}: "
+            f"{first.mean(ACCURACY) or 0:.2%}, with a negative log-likelihood of "
+            f"{LOG_LOSS.write(first.mean(LOG_LOSS))} nats."
         ]
     if section.question == "others":
         return []
@@ -51,20 +52,20 @@ def answers(section: Section) -> list[str]:
 
 
 def remarks(section: Section) -> list[str]:
-    """What must be said for the table to be read rightly: kinds of likelihood, budgets, seeds that failed."""
+    """Remarks on a table: kinds of likelihood, budgets, seeds that failed."""
     found: list[str] = []
     ranked = [row for row in section.rows if row.mean(SHARPEST) is not None]
     if section.question == "densities":
         drawn = [each["drawn"] for row in section.rows for each in row.measured if each["drawn"] is not None]
         if any(each["quality"] is None for each in drawn):
-            found.append(f"Samples are not judged: that takes rows of numbers, and at least {FEWEST} test examples.")
+            found.append(f"Samples are not measured: that takes rows of numbers, and at least {FEWEST} test examples.")
         if len({row.kind for row in ranked}) > 1:
-            found.append("These log-likelihoods are not all of one kind, so the order is not certain:")
+            found.append("These log-likelihoods are not all of one kind, so the ranking is not certain:")
         for row in ranked:
             if row.kind == "lower bound":
-                found.append(f"{row.label} gives a lower bound: its true log-likelihood, and its place, may be higher.")
+                found.append(f"{row.label} gives a lower bound: its log-likelihood, and its rank, may be higher.")
             if row.kind == "estimate":
-                found.append(f"{row.label} gives an estimate: its true log-likelihood, and its place, may be lower.")
+                found.append(f"{row.label} gives an estimate: its log-likelihood, and its rank, may be lower.")
     for row in section.rows:
         stopped = row.stopped()
         if stopped:
@@ -86,7 +87,7 @@ def compare_command(comparison: Comparison, out: str) -> str:
 
 
 def run_commands(comparison: Comparison, candidates: Sequence[Blueprint]) -> list[str]:
-    """The commands that repeat each training by itself; with a budget the time decides, which none of them repeats."""
+    """The commands that repeat each single training; with a time budget a training cannot be repeated exactly."""
     known = {candidate.label: candidate for candidate in candidates}
     found = []
     for entry in comparison["runs"]:
@@ -113,16 +114,16 @@ def _likeliest(section: Section) -> list[str]:
         f"{first.label} gives the test data of {section.data} {which}: "
         f"{SHARPEST.write(first.mean(SHARPEST))} nats ({first.kind}){bits}."
     )
-    behind = [row.label for row in ranked[1:] if row.kind == "lower bound"]
+    others = [row.label for row in ranked[1:] if row.kind == "lower bound"]
     if first.kind == "estimate":
-        sentence += " It is an estimate, which may flatter."
-    elif behind:
-        sentence += f" Of {_listed(behind)} only a lower bound is known."
+        sentence += " It is an estimate, which may be too high."
+    elif others:
+        sentence += f" Of {_listed(others)} only a lower bound is known."
     return [sentence]
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Names as a person lists them: a, b and c."""
+    """Names in a sentence: a, b and c."""
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
@@ -133,10 +134,10 @@ def _best_samples(section: Section) -> list[str]:
     best = min(drawing, key=lambda row: TWO_SAMPLE.distance(_value(row, TWO_SAMPLE)))
     right = _value(best, TWO_SAMPLE)
     if right > 0.99:
-        return ["No model draws samples that a forest could take for data: it is right in over 99% of cases."]
+        return ["The samples of every model can be told from data: a random forest is right in over 99% of cases."]
     return [
-        f"{best.label} draws the samples that are hardest to tell from data: a forest is right in {right:.1%} of "
-        "cases, and 50% is mere guessing."
+        f"{best.label} has the samples that are hardest to tell from data: a random forest is right in {right:.1%} of "
+        "cases, and 50% would be random guessing."
     ]
 
 

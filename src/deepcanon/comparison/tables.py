@@ -1,4 +1,4 @@
-"""The runs of a comparison as tables: one for each form of the data and each kind of question, best models first."""
+"""The tables of a comparison: one for each form of the data and each task, best models first."""
 
 from __future__ import annotations
 
@@ -12,25 +12,17 @@ from deepcanon.comparison.measures import IMPORTANCE_SAMPLES, Measured
 from deepcanon.comparison.quality import Quality
 from deepcanon.comparison.support import FORMS, Form
 
-KINDS = {
-    "exact": "exact",
-    "lower bound": "lower bound",
-    "estimate": "estimate",
-    "unnormalized": "unnormalized",
-}
-"""What a log-likelihood is, by the ``likelihood_kind`` of its model."""
-
 DASH = "\N{EN DASH}"
-"""What stands where a model has no such number."""
+"""The sign for a measure that a model does not have."""
 
 Question = Literal["classes", "densities", "others"]
 
 
 @dataclass(frozen=True)
 class Column:
-    """One measure: how it is taken from a run, how it is written, and which way, or which value, is better.
+    """One measure: how it is taken from a run, how it is written, and whether high, low or one value is better.
 
-    Where nothing is said to be better, as of log-likelihoods of several kinds, no value is marked as the best.
+    Where none is better, as with log-likelihoods of several kinds, no value is marked as the best.
     """
 
     title: str
@@ -46,7 +38,7 @@ class Column:
         return text.replace("-", "\N{MINUS SIGN}")
 
     def distance(self, value: float) -> float:
-        """How far a value is from the best, up to a constant."""
+        """The distance of a value from the best, up to a constant."""
         if isinstance(self.better, float):
             return abs(value - self.better)
         return -value if self.better == "high" else value
@@ -65,17 +57,17 @@ class Row:
 
     @property
     def errors(self) -> list[str]:
-        """What went wrong, each sentence once."""
+        """The error messages, each once."""
         return list(dict.fromkeys(entry["error"] for entry in self.entries if entry["error"] is not None))
 
     @property
     def kind(self) -> str | None:
-        """What its log-likelihood is, in words."""
+        """The kind of its log-likelihood."""
         found = next((each["likelihood"] for each in self.measured if each["likelihood"] is not None), None)
-        return None if found is None else KINDS[found["kind"]]
+        return None if found is None else found["kind"]
 
     def values(self, column: Column) -> list[float]:
-        """The measure of every seed; none if the model lacks what it takes."""
+        """The measure of every seed; empty if the model does not have it."""
         found = [column.take(each) for each in self.measured]
         return [value for value in found if value is not None]
 
@@ -84,7 +76,7 @@ class Row:
         return math.fsum(values) / len(values) if values else None
 
     def stopped(self) -> list[str]:
-        """Which trainings the budget has ended early."""
+        """The trainings that the budget has ended early."""
         return [
             f"seed {entry['seed']} at step {each['steps']:,} of {each['planned']:,}"
             for entry in self.entries
@@ -94,7 +86,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Section:
-    """One table: models that answer the same question about the same form of the data, the best first."""
+    """One table: models for the same task on the same form of the data, the best first."""
 
     question: Question
     form: Form
@@ -112,9 +104,9 @@ class Section:
 
 
 def _sharpest(measured: Measured) -> float | None:
-    """The log-likelihood models are ordered by: the tighter bound where there is one, nothing that is not normalized.
+    """The log-likelihood that ranks models: the tighter bound where there is one, and none that is unnormalized.
 
-    Of a plain bound with one draw for each example chance may make more; the larger of the two would count on it.
+    The plain bound, with one draw for each example, may be larger at random; the larger of the two would be biased.
     """
     found = measured["likelihood"]
     if found is None or found["kind"] == "unnormalized":
@@ -151,7 +143,7 @@ def _of_test(name: str) -> Callable[[Measured], float | None]:
 
 
 def _rounded(value: float) -> str:
-    """A large count in few signs: such numbers differ from run to run beyond their second digit."""
+    """A large count in few characters: such numbers differ from run to run beyond their second digit."""
     if value >= 1e6:
         return f"{value / 1e6:,.1f}M"
     return f"{value / 1e3:,.0f}k" if value >= 1e4 else f"{value:,.0f}"
@@ -160,25 +152,25 @@ def _rounded(value: float) -> str:
 SHARPEST = Column("log-likelihood", _sharpest, "{:.2f}", "high")
 NATS = Column(
     "nats", _of_likelihood("nats"), "{:.2f}", None,
-    "Mean log-likelihood of a test example, in nats: more is better. Its kind says what the number is. An exact value "
-    "is the log-likelihood. The truth lies above a lower bound. An estimate may err; by annealed importance sampling "
-    "it makes a model look too good.",
+    "Mean log-likelihood of a test example, in nats: higher is better. Its kind says what the number is. An exact "
+    "value is the log-likelihood itself. A lower bound lies below it. An estimate may be wrong; by annealed importance "
+    "sampling it is too high on average.",
 )  # fmt: skip
 TIGHTER = Column(
     "tighter bound", _of_likelihood("tighter"), "{:.2f}", None,
     f"The importance-weighted bound of a latent-variable model, with {IMPORTANCE_SAMPLES} samples for each example. It "
-    "is a lower bound too, on average closer to the truth; the plain one has a single draw for each example, and of "
-    "few examples it may be higher by chance. Models are ordered by the tighter one, and it gives the bits.",
+    "is a lower bound too, on average closer to the log-likelihood; the plain one (ELBO) has a single draw for each "
+    "example, and on few examples it may be higher at random. The tighter one ranks the models and gives the bits.",
 )  # fmt: skip
 BITS = Column(
     "bits / dim", _of_likelihood("bits"), "{:.3f}", None,
-    "The same as bits per pixel value, minus nats / (D log 2), plus log₂ of the number of gray levels where these were "
-    "dequantized: less is better. Of a bound, it is a bound from above.",
+    "The same in bits per dimension, minus nats / (D log 2), plus log₂ of the number of gray levels where these were "
+    "dequantized: lower is better. For a lower bound on the log-likelihood it is an upper bound.",
 )  # fmt: skip
 TWO_SAMPLE = Column(
     "two-sample", _of_samples("two_sample"), "{:.3f}", 0.5,
-    "How often a random forest tells a sample from a test example that it has not seen: 0.5 if it cannot, 1 if it "
-    "always can.",
+    "The accuracy of a random forest that classifies samples against test examples, by cross-validation: 0.5 if it "
+    "cannot distinguish them, 1 if it always can.",
 )  # fmt: skip
 PRECISION = Column(
     "precision", _of_samples("precision"), "{:.3f}", "high",
@@ -187,36 +179,36 @@ PRECISION = Column(
 )  # fmt: skip
 COVERAGE = Column(
     "coverage", _of_samples("coverage"), "{:.3f}", "high",
-    "The share of test examples that have a sample in that ball: how much of the variety is there.",
+    "The share of test examples that have a sample in that ball: the diversity of the samples.",
 )  # fmt: skip
 COPIES = Column(
     "near-copies", _of_samples("copies"), "{:.3f}", None,
     "The share of samples that are nearer to a training example than 95 % of the test examples are. About 0.05 is "
-    "right; far more means that training data were memorized, and 0 with a low precision that samples lie beside the "
+    "right; far more means that training data were memorized, and 0 with a low precision that samples lie far from the "
     "data.",
 )  # fmt: skip
 SPEED = Column(
     "samples / s", _speed, _rounded, "high",
-    "How many samples are drawn in a second, in thousands (k) or millions (M) where there are many.",
+    "The number of samples drawn per second, in thousands (k) or millions (M) where there are many.",
 )  # fmt: skip
-ACCURACY = Column("accuracy", _of_test("accuracy"), "{:.4f}", "high", "The share of test examples answered rightly.")
+ACCURACY = Column("accuracy", _of_test("accuracy"), "{:.4f}", "high", "The share of correct predictions.")
 LOG_LOSS = Column(
-    "log loss", _of_test("nll"), "{:.4f}", "low", "Minus the mean log-probability of the true class, in nats."
+    "log loss", _of_test("nll"), "{:.4f}", "low", "The mean negative log-likelihood of the true class, in nats."
 )
 CALIBRATION = Column(
     "calibration error", _calibration, "{:.4f}", "low",
-    "How far confidence and accuracy lie apart on average over 15 bins of confidence: 0 if 80 % sure means right in "
-    "80 % of cases.",
+    "The expected calibration error: the mean difference of confidence and accuracy over 15 bins of confidence, 0 if "
+    "predictions with a probability of 80 % are right in 80 % of cases.",
 )  # fmt: skip
 SECONDS = Column("training, s", lambda m: m["seconds"], "{:.1f}", "low", "The time of the training, without measuring.")
 PARAMETERS = Column(
     "parameters", lambda m: float(m["parameters"]), "{:,.0f}", None,
-    "How many numbers gradients train. A model that learns without gradients has none; its numbers are buffers.",
+    "The number of parameters trained by gradients. A model that is fitted without gradients has none; it has buffers.",
 )  # fmt: skip
 
 
 def sections(comparison: Comparison) -> list[Section]:
-    """The tables of a comparison; classifiers first, and each form of the data by itself."""
+    """The tables of a comparison; classifiers first, and one for each form of the data."""
     rows = [
         Row(label, tuple(entry for entry in comparison["runs"] if entry["label"] == label))
         for label in dict.fromkeys(entry["label"] for entry in comparison["runs"])
@@ -232,7 +224,7 @@ def sections(comparison: Comparison) -> list[Section]:
 
 
 def failures(comparison: Comparison) -> dict[str, list[str]]:
-    """What could not be trained or measured with some seed or any, by label, and why."""
+    """The candidates that could not be trained or measured with some seed or any, by label, and why."""
     found = {label: [reason] for label, reason in comparison["unsuitable"].items()}
     for entry in comparison["runs"]:
         if entry["error"] is not None:
@@ -243,7 +235,7 @@ def failures(comparison: Comparison) -> dict[str, list[str]]:
 
 
 def _questions(row: Row) -> set[Question]:
-    """Which questions a model answers; one that failed with every seed answers none."""
+    """The tasks of a model; one that failed with every seed has none."""
     found: set[Question] = set()
     for measured in row.measured:
         if measured["answers"] is not None:
@@ -261,7 +253,7 @@ def _section(question: Question, form: Form, members: Sequence[Row], comparison:
         question,
         form,
         members[0].entries[0]["data"],
-        tuple(sorted(members, key=lambda row: _place(question, row, columns))),
+        tuple(sorted(members, key=lambda row: _rank(question, row, columns))),
         columns,
         comparison["reference"].get(form),
     )
@@ -281,15 +273,15 @@ def _columns(question: Question, members: Sequence[Row]) -> tuple[Column, ...]:
 
 
 def _metric(name: str) -> Column:
-    return Column(name.replace("_", " "), _of_test(name), "{:.4g}", None, "A measure that the model itself brings.")
+    return Column(name.replace("_", " "), _of_test(name), "{:.4g}", None, "A metric of the model itself.")
 
 
-def _place(question: Question, row: Row, columns: Sequence[Column]) -> tuple[float, ...]:
-    """Where a row stands: by accuracy and log loss; by log-likelihood, then by how well samples pass for data."""
+def _rank(question: Question, row: Row, columns: Sequence[Column]) -> tuple[float, ...]:
+    """The rank of a row: by accuracy and log loss; by log-likelihood, then by the two-sample test."""
     first, second = {
         "classes": (ACCURACY, LOG_LOSS),
         "densities": (SHARPEST, TWO_SAMPLE),
         "others": (columns[0], SECONDS),
     }[question]
-    places = ((column, row.mean(column)) for column in (first, second))
-    return tuple(math.inf if mean is None else column.distance(mean) for column, mean in places)
+    means = ((column, row.mean(column)) for column in (first, second))
+    return tuple(math.inf if mean is None else column.distance(mean) for column, mean in means)

@@ -1,4 +1,4 @@
-"""Batches, what one step of training sees: frozen dataclasses of tensors with one row per example."""
+"""Batches of examples, the input of one training step: frozen dataclasses of tensors with one row per example."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from deepcanon.core.sparse import Sparse
 
 @dataclass(frozen=True, eq=False)
 class AnyBatch:
-    """What all batches share; ``noun`` names their content in messages."""
+    """A batch of examples, the base of all batch types; ``noun`` names its content in messages."""
 
     noun: ClassVar[str]
     in_memory: ClassVar[bool] = True
-    """False of examples that lie in files, so that one does better to select some than to ask for all of ``x``."""
+    """False where the examples lie in files: select some rather than read all of ``x``."""
     x: Tensor
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """What the model's ``forward`` takes: tensors, and of a graph the graph."""
+        """The arguments of the model's ``forward``: tensors, and for a graph the graph."""
         return (self.x,)
 
     @classmethod
     def held_out(cls) -> type[AnyBatch]:
-        """The kind of batch on which a model that learns from this kind is measured."""
+        """The batch type on which a model trained on this type is evaluated."""
         return cls
 
     def __len__(self) -> int:
-        return self.x.shape[0]  # faster than len(x), and asked for at every step
+        return self.x.shape[0]  # faster than len(x), and called at every step
 
     @property
     def weight(self) -> int:
-        """Over how many terms a loss of this batch is the mean: by it the means of several batches are joined."""
+        """The number of terms that a loss of this batch is the mean of: the weight of this mean among other batches."""
         return len(self)
 
     @classmethod
     def is_a(cls, batch_type: type[AnyBatch]) -> bool:
-        """Whether models that eat such batches can learn from these."""
+        """Whether a model of this batch type can be trained on these batches."""
         return issubclass(cls, batch_type)
 
     def order(self, size: int, generator: Generator) -> Tensor:
-        """The order in which an epoch goes through the examples, in batches of ``size``."""
+        """The order of the examples in one epoch of mini-batches of ``size``."""
         return torch.randperm(len(self), generator=generator)
 
     def select(self, index: Tensor) -> Self:
@@ -95,24 +95,24 @@ class Labeled(Batch):
 
 @dataclass(frozen=True, eq=False)
 class SemiBatch(Labeled):
-    """A few labeled examples ``x``, ``y`` and many ``unlabeled`` ones; a model of labeled examples sees only those.
+    """Semi-supervised data: a few labeled examples ``x``, ``y`` and many ``unlabeled`` ones.
 
-    It is as long as its unlabeled part. Where the labeled part is shorter it is gone through again and again, so that
-    a selection holds as many of both.
+    A supervised model is trained on the labeled part only. The length is that of the unlabeled part; a shorter labeled
+    part is repeated, so that a selection holds as many of both.
 
     >>> few = SemiBatch(torch.zeros(3, 2), torch.tensor([0, 1, 2]), torch.zeros(100, 2))
     >>> few.select(torch.tensor([0, 4, 50, 99])).y
     tensor([0, 1, 2, 0])
     """
 
-    noun = "labeled examples beside unlabeled ones"
+    noun = "labeled and unlabeled examples"
     unlabeled: Tensor
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.x.shape[1:] != self.unlabeled.shape[1:]:
             labeled, unlabeled = tuple(self.x.shape[1:]), tuple(self.unlabeled.shape[1:])
-            raise DataError(f"unlabeled examples must look like the labeled ones, {labeled}; got {unlabeled}")
+            raise DataError(f"unlabeled examples must have the shape of the labeled ones, {labeled}; got {unlabeled}")
         few, many = self.x.shape[0], self.unlabeled.shape[0]
         if few > many or (many and not few):
             raise DataError(f"there must be labeled examples, and no fewer unlabeled ones; got {few} and {many}")
@@ -125,9 +125,9 @@ class SemiBatch(Labeled):
         return self.unlabeled.shape[0]
 
     def select(self, index: Tensor) -> Self:
-        place = index % self.x.shape[0]
+        row = index % self.x.shape[0]
         return type(self)(
-            self.x.index_select(0, place), self.y.index_select(0, place), self.unlabeled.index_select(0, index)
+            self.x.index_select(0, row), self.y.index_select(0, row), self.unlabeled.index_select(0, index)
         )
 
 
@@ -135,8 +135,8 @@ class SemiBatch(Labeled):
 class LabeledSequences(Labeled):
     """Sequences with labels: ``x`` are tokens, (B, T), or real values, (B, T, features), right-padded to one length.
 
-    Of row i the first ``lengths[i]`` places count. A label belongs to a whole sequence, as in ``Labeled``, or there is
-    one at every place: classes, (B, T), or real targets, (B, T, targets).
+    Of row i the first ``lengths[i]`` positions count, the others are padding. A label belongs to a whole sequence, as
+    in ``Labeled``, or there is one at every position: classes, (B, T), or real targets, (B, T, targets).
     """
 
     noun = "labeled sequences"
@@ -144,10 +144,8 @@ class LabeledSequences(Labeled):
 
     @classmethod
     def is_a(cls, batch_type: type[AnyBatch]) -> bool:
-        return super().is_a(batch_type) and batch_type not in (
-            Batch,
-            Labeled,
-        )  # whose models would look at the padding, too
+        padding_aware = batch_type not in (Batch, Labeled)  # models of these would take the padding for data
+        return super().is_a(batch_type) and padding_aware
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -155,7 +153,7 @@ class LabeledSequences(Labeled):
 
     @property
     def at_every_place(self) -> bool:
-        """Whether there is a label at every place."""
+        """Whether there is a label at every position."""
         return self.y.ndim == (3 if self.y.is_floating_point() else 2)
 
     @property
@@ -165,9 +163,9 @@ class LabeledSequences(Labeled):
 
 @dataclass(frozen=True, eq=False)
 class Sequences(AnyBatch):
-    """Sequences of tokens, right-padded: ``x`` (B, T), of which the first ``lengths[i]`` of row i count.
+    """Sequences of tokens, right-padded: ``x`` (B, T); of row i the first ``lengths[i]`` tokens count.
 
-    A model of them predicts every token but the first of a row, which it is given; its loss is the mean over these.
+    A model of them predicts every token of a row but the first, which it is given; its loss is the mean over these.
 
     >>> Sequences(torch.zeros(2, 5, dtype=torch.long), torch.tensor([5, 3])).weight
     6
@@ -187,17 +185,17 @@ class Sequences(AnyBatch):
 
 @dataclass(frozen=True, eq=False)
 class Stream(Sequences):
-    """Windows of one long text in its order, the last token of one being the first of the next.
+    """Consecutive windows of one long text; the last token of a window is the first of the next.
 
-    Row i begins at the place ``starts[i]`` of the text. The rows of a batch are far apart, and the same row of the next
-    batch goes on where this one ends, so that a model may carry its state from batch to batch.
+    Row i begins at position ``starts[i]`` of the text. The rows of a batch are far apart, and the same row of the next
+    batch continues where this one ends, so that a recurrent model may carry its state from batch to batch.
     """
 
-    noun = "windows of a text in their order"
+    noun = "consecutive windows of a text"
     starts: Tensor
 
     def order(self, size: int, generator: Generator) -> Tensor:
-        """The text cut into ``size`` stretches that are read side by side; what does not fill a batch comes last.
+        """The text cut into ``size`` segments that are read in parallel; windows that do not fill a batch come last.
 
         >>> x, lengths = torch.zeros(7, 2), torch.full((7,), 2)
         >>> Stream(x, lengths, torch.arange(7)).order(3, torch.Generator())
@@ -210,9 +208,9 @@ class Stream(Sequences):
 
 @dataclass(frozen=True, eq=False)
 class GraphBatch(AnyBatch):
-    """A whole graph at once: features ``x`` and classes ``y`` per node; ``mask`` says which nodes count.
+    """A whole graph as one batch: features ``x`` and classes ``y`` of each node; ``mask`` says which nodes count.
 
-    Features that are mostly zeros are given as a sparse tensor of torch; a model gets them as :class:`Sparse`.
+    Sparse features are given as a sparse tensor of torch; a model gets them as :class:`Sparse`.
     """
 
     noun = "graphs"
@@ -231,7 +229,7 @@ class GraphBatch(AnyBatch):
 
     @cached_property
     def features(self) -> Tensor | Sparse:
-        """``x``, sparse if it is."""
+        """The features of the nodes: ``x``, as :class:`Sparse` if it is a sparse tensor."""
         return self.x if self.x.layout == torch.strided else Sparse.of(self.x)
 
     @cached_property
@@ -243,7 +241,7 @@ class GraphBatch(AnyBatch):
         return 1
 
     def select(self, index: Tensor) -> Self:
-        """The graph itself: its nodes hang together, so a data set of one graph is a data set of one batch."""
+        """The graph itself: its nodes depend on each other, so a data set of one graph is one batch."""
         return self
 
     def to(self, device: torch.device | str) -> Self:

@@ -1,4 +1,4 @@
-"""Checks of what a person gives a model; each error says what was expected, what came and what to do."""
+"""Checks of arguments and data given to a model; each error says what was expected, what was given and what to do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deepcanon.core.turn import B
 
 
 def at_least(least: int, **sizes: int) -> None:
-    """Every size must be ``least`` or more.
+    """Check that every size is ``least`` or more.
 
     >>> at_least(1, features=64, latent=0)
     Traceback (most recent call last):
@@ -26,7 +26,7 @@ def at_least(least: int, **sizes: int) -> None:
 
 
 def one_of(allowed: Iterable[str], **choices: str) -> None:
-    """Every choice must be among the ``allowed`` ones.
+    """Check that every choice is among the ``allowed`` ones.
 
     >>> one_of(("hot", "cold"), water="warm")
     Traceback (most recent call last):
@@ -47,20 +47,20 @@ def flat(x: Tensor, features: int) -> Tensor:
 
 
 def only_classes(y: Tensor, classes: int) -> None:
-    """``y`` must hold numbers of classes, 0 to ``classes - 1``; on the meta device it has no values and passes.
+    """Check that ``y`` holds classes, 0 to ``classes - 1``; on the meta device it has no values and passes.
 
     >>> import torch
     >>> only_classes(torch.tensor([0, 3]), classes=3)
     Traceback (most recent call last):
     ...
-    deepcanon.core.errors.DataError: the model knows the classes 0 to 2, got the class 3
+    deepcanon.core.errors.DataError: the model has the classes 0 to 2, got the class 3
     """
     if y.is_floating_point() or y.ndim != 1:
         kind = "real numbers" if y.is_floating_point() else "whole numbers"
         raise DataError(f"the model takes classes as whole numbers, (B,); got {kind} of the shape {tuple(y.shape)}")
     strange = y[:0] if y.is_meta else y[(y < 0) | (y >= classes)]
     if len(strange):
-        raise DataError(f"the model knows the classes 0 to {classes - 1}, got the class {int(strange[0])}")
+        raise DataError(f"the model has the classes 0 to {classes - 1}, got the class {int(strange[0])}")
 
 
 def is_binary(x: Tensor) -> bool:
@@ -74,7 +74,7 @@ def is_binary(x: Tensor) -> bool:
 
 
 def only_binary(x: Tensor, model: str) -> None:
-    """``x`` must hold zeros and ones only."""
+    """Check that ``x`` is binary: zeros and ones only."""
     if not is_binary(x):
         raise DataError(
             f"{model} models zeros and ones, but the data have other values (from {x.min():.3g} to {x.max():.3g}); "
@@ -83,10 +83,10 @@ def only_binary(x: Tensor, model: str) -> None:
 
 
 def only_real(x: Tensor, model: str) -> None:
-    """``x`` must not be zeros and ones, on which a density can grow without bound; all alike they may be a place."""
+    """Check that ``x`` is not binary: on zeros and ones a density is unbounded. A constant ``x`` may be a point."""
     if x.is_meta or len(x) == 0 or is_functorch_wrapped_tensor(x):  # torch.func.vmap shows no values
         return
-    if not is_binary(x[0]):  # which spares a look at all of it for each batch
+    if not is_binary(x[0]):  # cheaper than to check all of every batch
         return
     if is_binary(x) and bool(x.min() < x.max()):
         raise DataError(
@@ -96,7 +96,7 @@ def only_real(x: Tensor, model: str) -> None:
 
 
 def of_reals(data: Iterable[B], model: str) -> Iterator[B]:
-    """The batches one by one, each looked at by :func:`only_real`."""
+    """The batches one by one, each checked by :func:`only_real`."""
     for batch in data:
         only_real(batch.x, model)
         yield batch

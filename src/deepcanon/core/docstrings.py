@@ -1,4 +1,4 @@
-"""Docstrings of models, insights and studies, read: first sentence, other names, equations, papers, arguments."""
+"""A parser of the docstrings of models, insights and studies: summary, other names, equations, papers, arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Docstring:
-    """What ``deepcanon show`` tells of its owner."""
+    """A parsed docstring, as ``deepcanon show`` prints it."""
 
     summary: str
     also_known_as: tuple[str, ...]

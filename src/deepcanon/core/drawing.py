@@ -1,4 +1,4 @@
-"""Drawing from a given generator: torch's distributions and many layers only know the global one."""
+"""Random draws from a given generator, for torch's distributions and layers, which only use the global one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def draw(distribution: Distribution, generator: Generator | None = None, shape: 
 
 @contextmanager
 def drawing_from(generator: Generator | None) -> Iterator[None]:
-    """Inside, whatever draws from the global generator draws from this one; the global one stays untouched."""
+    """A context in which draws from the global generator come from this one; the global one stays untouched."""
     if generator is None:
         yield
         return

@@ -1,8 +1,8 @@
-"""Errors that speak to a person: what was expected, what came, what to do."""
+"""Errors of the library; each message says what was expected, what was given and what to do."""
 
 
 class DeepcanonError(Exception):
-    """Something a user can understand and mend; the command line prints it as one sentence."""
+    """An error that a user can understand and mend; the command line prints it as one sentence."""
 
 
 class UsageError(DeepcanonError, ValueError):

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: written to a temporary name, synced, renamed; JSON with a seal."""
+"""Atomic writes of files: to a temporary name, synced, renamed; and JSON with a checksum (seal)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def write_whole(path: Path, content: bytes | str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as JSON, whole or not at all; NaN and infinity, for which JSON has no word, become null."""
+    """Write a value as JSON, whole or not at all; NaN and infinity, which JSON does not have, become null."""
     write_whole(path, json.dumps(as_json(value), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def as_json(value: Any) -> Any:
-    """The value in JSON's own types; what JSON has no word for, NaN and infinity, is null.
+    """The value in JSON's own types; NaN and infinity, which JSON does not have, are null.
 
     >>> as_json({"loss": float("nan"), "run": Path("runs/a")})
     {'loss': None, 'run': 'runs/a'}
@@ -63,7 +63,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def seal(content: Mapping[str, Any]) -> bytes:
-    """JSON that carries the SHA-256 of all the rest of itself.
+    """JSON that carries the SHA-256 of its other content.
 
     >>> unseal(seal({"a": 1}), Path("x.json"))
     {'a': 1}

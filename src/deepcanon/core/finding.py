@@ -1,4 +1,4 @@
-"""A finding: what an insight or a study gives back, as numbers, a figure and sentences."""
+"""Findings, the results of insights and studies: numbers, a figure and sentences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deepcanon.core.files import write_json, write_whole
 
 
 class Figure(Protocol):
-    """What a finding asks of its figure, which is one of matplotlib's."""
+    """The part of a matplotlib figure that a finding needs."""
 
     def savefig(self, fname: Any, *, format: str) -> None: ...
 
@@ -21,7 +21,7 @@ class Figure(Protocol):
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found."""
+    """The result of an insight or a study: numbers, a figure and sentences."""
 
     numbers: Mapping[str, Any]
     """The numbers by name, in JSON's own types: all that the figure shows, and all that the sentences claim."""

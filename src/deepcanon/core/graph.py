@@ -1,4 +1,4 @@
-"""Graphs: an edge list outside, sparse operators inside."""
+"""Graphs as edge lists, with their adjacency and Laplacian matrices as sparse operators."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Entries = tuple[Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    r"""Edges ``edge_index`` (2, E), from the first row to the second; an undirected edge stands in both directions.
+    r"""A graph by its edges ``edge_index`` (2, E), from source to target; an undirected edge is listed both ways.
 
-    The number of ``nodes`` is given, never inferred, so that isolated nodes count. ``parts`` are the numbers of
-    nodes of the graphs of which it is the union. With :math:`A_{vu}` the weight of the edges from u to v and
-    :math:`D` the diagonal matrix of the degrees, its operators are
+    The number of ``nodes`` is given, never inferred, so that isolated nodes are not lost. For a union of graphs,
+    ``parts`` are their numbers of nodes. With :math:`A_{vu}` the weight of the edges from u to v and :math:`D` the
+    diagonal matrix of the degrees, the operators of a graph are
 
     ===================== ============================================= =============================================
     adjacency             :math:`A`                                     the sum over the neighbors
@@ -37,7 +37,7 @@ class Graph:
     random_walk_laplacian :math:`D^{-1} (D - A)`
     ===================== ============================================= =============================================
 
-    Where a degree is 0, so is its inverse: an isolated node has a row of zeros, but for gcn.
+    The inverse of a degree 0 is taken as 0: an isolated node has a row of zeros, except in gcn.
 
     >>> graph = Graph(torch.tensor([[0, 1], [1, 0]]), nodes=3)
     >>> graph.degrees()
@@ -70,7 +70,7 @@ class Graph:
 
     @classmethod
     def of(cls, graph: Graph | Tensor, nodes: int) -> Graph:
-        """A graph as it is, or the one with this ``edge_index``; either must have so many nodes."""
+        """The graph itself, or the graph with this ``edge_index``; either must have ``nodes`` nodes."""
         if isinstance(graph, Tensor):
             return cls(graph, nodes)
         if graph.nodes != nodes:
@@ -79,7 +79,7 @@ class Graph:
 
     @classmethod
     def union(cls, graphs: Sequence[Graph]) -> Graph:
-        """Graphs side by side as one whose operators are block-diagonal: this is how graphs are batched.
+        """The disjoint union of graphs, whose operators are block-diagonal: this is how graphs are batched.
 
         >>> pair = Graph(torch.tensor([[0, 1], [1, 0]]), nodes=2)
         >>> Graph.union([pair, pair]).edge_index
@@ -97,7 +97,7 @@ class Graph:
         return cls(torch.cat(edges, 1), ends[-1], weight, parts)
 
     def membership(self) -> Tensor:
-        """The number of the graph that each node of a union belongs to, (nodes,)."""
+        """The index of the graph that each node of a union belongs to, (nodes,)."""
         sizes = torch.tensor(self.parts or (self.nodes,), device=self.edge_index.device)
         return torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes, output_size=self.nodes)
 
@@ -135,7 +135,7 @@ def _adjacency(graph: Graph) -> Entries:
 
 
 def _with_loops(graph: Graph) -> Entries:
-    """The adjacency matrix with an edge from each node to itself; one that is there already counts as it is."""
+    """The adjacency matrix with a self-loop at each node; a self-loop that is there already keeps its weight."""
     rows, columns, values = _adjacency(graph)
     looped = values.new_zeros(graph.nodes).index_add(0, rows, (rows == columns).to(values.dtype))
     return _joined((rows, columns, values), _diagonal((looped == 0).to(values.dtype)))
@@ -185,8 +185,8 @@ def _connected(graph: Graph) -> Entries:
 
 
 def _diagonal(values: Tensor) -> Entries:
-    places = torch.arange(len(values), device=values.device)
-    return places, places, values
+    nodes = torch.arange(len(values), device=values.device)
+    return nodes, nodes, values
 
 
 def _minus(left: Entries, right: Entries) -> Entries:

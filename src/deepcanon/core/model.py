@@ -1,4 +1,4 @@
-"""The contract: what every model of the canon is, whatever it learns and however it learns it."""
+"""The base class of all models: the contract between a model and the trainer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LikelihoodKind = Literal["exact", "lower bound", "estimate", "unnormalized"]
 
 
 class Model(nn.Module, ABC, Generic[B]):
-    """A module that knows how badly it fits a batch and how it learns from one.
+    """A ``torch.nn.Module`` with a loss and a way to be trained on a batch.
 
     A model implements ``loss`` and ``example``. Everything else has a default, and the methods of
     :mod:`deepcanon.core.roles` (``predict``, ``sample``, ``log_prob`` ...) are there only where they mean something.
@@ -29,11 +29,11 @@ class Model(nn.Module, ABC, Generic[B]):
 
     recipe: ClassVar[Recipe] = Recipe()
     surrogate: ClassVar[bool] = False
-    """True where the loss is no measure of fit; then only ``metrics`` are watched."""
+    """True where the loss is not a measure of fit (a GAN, a contrastive loss); then only ``metrics`` are monitored."""
     progress: float = 0.0
-    """The share of the training that is done, kept by the trainer."""
+    """The fraction of the training that is done, set by the trainer."""
     vocabulary: tuple[str, ...] = ()
-    """What the numbers of a text stand for, characters or words: those of the data, kept by the trainer."""
+    """The tokens of a text (characters, words ...) by their ids: those of the data, set by the trainer."""
     _hparams: dict[str, Any]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -43,28 +43,28 @@ class Model(nn.Module, ABC, Generic[B]):
 
     @abstractmethod
     def loss(self, batch: B) -> Terms:
-        """How badly the model fits: named terms, means over the examples, whose sum is the objective."""
+        """The named terms of the loss, means over the examples; their sum is the objective that is minimized."""
 
     @classmethod
     @abstractmethod
     def example(cls) -> tuple[Self, B]:
-        """A tiny instance and data for it."""
+        """A small instance of the model and data for it."""
 
     def turns(self) -> Sequence[Turn[B]]:
-        """How the model learns from a batch; asked once per fit."""
+        """The turns by which the model is trained on a batch; called once per fit."""
         return [Descend(self.loss, self.parameters())]
 
     def prepare(self, data: Iterable[B]) -> None:
-        """Look once at the training batches before the first step; what is kept are buffers."""
+        """Go once through the training batches before the first step, to fit statistics, which are kept as buffers."""
         return
 
     @property
     def support(self) -> Support:
-        """The values the model models."""
+        """The kind of values that the model is a distribution of."""
         return "any"
 
     def metrics(self, batch: B) -> Terms:
-        """What to watch on held-out data, here from the methods the model has."""
+        """The named metrics on held-out data; by default those of ``predict``, else the negative log-likelihood."""
         predict = getattr(self, "predict", None)
         if predict is not None and isinstance(batch, Labeled):
             return _predictive_metrics(predict, batch)
@@ -80,13 +80,13 @@ class Model(nn.Module, ABC, Generic[B]):
 
     @classmethod
     def name(cls) -> str:
-        """The name in the catalogue: the file's; of a class outside the catalogue, the class's."""
+        """The name in the catalogue, which is that of the file; outside the catalogue, the name of the class."""
         tree = cls.__module__.startswith(("deepcanon.models.", "deepcanon.methods."))
         return cls.__module__.rpartition(".")[2] if tree else cls.__name__
 
     @classmethod
     def batch_type(cls) -> type[AnyBatch]:
-        """The kind of batch the model learns from: the argument of ``Model[...]`` in its bases."""
+        """The batch type that the model is trained on: the argument of ``Model[...]`` in its bases."""
         for base in cls.__mro__:
             for generic in getattr(base, "__orig_bases__", ()):
                 origin = get_origin(generic)
@@ -98,7 +98,7 @@ class Model(nn.Module, ABC, Generic[B]):
 
 
 def _recording(init: Callable[..., None]) -> Callable[..., None]:
-    """The constructor, which now also keeps the arguments it was given."""
+    """The constructor, wrapped to record the arguments it was given."""
     signature = inspect.signature(init)
 
     @functools.wraps(init)

@@ -1,4 +1,4 @@
-"""A model at rest: looked at, not trained."""
+"""Evaluation mode of a model, without gradients."""
 
 from __future__ import annotations
 

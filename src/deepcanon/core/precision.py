@@ -1,4 +1,4 @@
-"""Where a number must keep its digits although the layers before it run in half precision."""
+"""Full precision (float32) for numbers that half precision would spoil, under mixed precision."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Training settings that are known to work for a model."""
+"""Default training settings (hyperparameters) of a model."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Defaults that a model brings along; whatever the caller gives overrides them.
+    """The default training settings of a model; what the caller gives overrides them.
 
     ``optimizer`` and ``schedule`` are names with options, written as on the command line:
     ``"sgd:momentum=0.9,nesterov=true"``, ``"cosine:warmup=100"``. ``clip`` is ``"norm:1.0"`` or ``"value:0.5"``.

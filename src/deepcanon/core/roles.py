@@ -1,4 +1,4 @@
-"""The methods a model may have, always with these signatures. A missing method is absent, never a stub that raises."""
+"""The methods that a model may have, always with these signatures; a missing one is absent, not a stub that raises."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ METHODS = ("predict", "sample", "log_prob", "energy", "score", "encode", "decode
 
 
 def methods_of(model: object) -> tuple[str, ...]:
-    """Which methods a model, or a class of models, has.
+    """The names of the methods that a model, or a class of models, has.
 
     >>> from deepcanon.core.toy import Toy
     >>> methods_of(Toy)
@@ -24,19 +24,28 @@ def methods_of(model: object) -> tuple[str, ...]:
 
 @runtime_checkable
 class Predicts(Protocol):
-    """``mode``: the most probable answer; ``mean``: its expectation, which for classes is their probabilities."""
+    """A model with predictions: ``mode``, the most probable output, ``mean``, its expectation, or a ``sample`` of it.
+
+    For classes the mean is their probabilities.
+    """
 
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor: ...
 
 
 @runtime_checkable
 class Samples(Protocol):
+    """A generative model with ``sample``: ``n`` independent draws, (n, ...)."""
+
     def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor: ...
 
 
 @runtime_checkable
 class HasLogProb(Protocol):
-    """``log_prob`` in nats, (B,); ``samples`` sharpens an estimate, ``likelihood_kind`` says what the number is."""
+    """A model with ``log_prob``, the log-likelihood of each example in nats, (B,).
+
+    ``likelihood_kind`` says whether it is exact, a lower bound, an estimate or unnormalized; more ``samples`` sharpen
+    a bound or an estimate.
+    """
 
     @property
     def likelihood_kind(self) -> str: ...
@@ -53,31 +62,43 @@ class HasLogProb(Protocol):
 
 @runtime_checkable
 class HasEnergy(Protocol):
+    """An energy-based model: the energy of each example, (B,)."""
+
     def energy(self, x: Tensor) -> Tensor: ...
 
 
 @runtime_checkable
 class HasScore(Protocol):
+    """A score-based model: the gradient of the log-density at ``x``, in the shape of ``x``."""
+
     def score(self, x: Tensor) -> Tensor: ...
 
 
 @runtime_checkable
 class Encodes(Protocol):
+    """A model with an encoder: the posterior of the latent variables of ``x``, or their code."""
+
     def encode(self, x: Tensor) -> Distribution | Tensor: ...
 
 
 @runtime_checkable
 class Decodes(Protocol):
+    """A model with a decoder: the likelihood given the latent variables ``z``, or the decoded examples."""
+
     def decode(self, z: Tensor) -> Distribution | Tensor: ...
 
 
 @runtime_checkable
 class Reconstructs(Protocol):
+    """A model with reconstructions, in the shape of ``x``."""
+
     def reconstruct(self, x: Tensor) -> Tensor: ...
 
 
 @runtime_checkable
 class Generates(Protocol):
+    """An autoregressive model: the ``prompt`` continued by ``steps`` sampled tokens, or up to the token ``stop``."""
+
     def generate(
         self,
         prompt: Tensor,
@@ -93,7 +114,7 @@ class Generates(Protocol):
 
 @runtime_checkable
 class Shows(Protocol):
-    """Rows of examples worth seeing one above the other, by name (stored, damaged, retrieved ...)."""
+    """A model with a gallery: named rows of examples to show one above the other (stored, corrupted, retrieved ...)."""
 
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]: ...
 
@@ -110,21 +131,21 @@ class ClassConditional(Protocol):
 
 @runtime_checkable
 class HasUpdates(Protocol):
-    """Of each layer that was adapted the weight that it had and what was added to it, both as matrices."""
+    """A fine-tuned model: of each adapted layer the pretrained weight and the update added to it, both as matrices."""
 
     def updates(self) -> dict[str, tuple[Tensor, Tensor]]: ...
 
 
 @runtime_checkable
 class HasFilters(Protocol):
-    """The filters through which a model first looks at images, (count, channels, height, width)."""
+    """A model with filters on images, those of its first layer, (count, channels, height, width)."""
 
     def filters(self) -> Tensor: ...
 
 
 @runtime_checkable
 class HasNeighbors(Protocol):
-    """Words as vectors: those nearest to one, with the cosines, and all vectors at length one, (vocab, latent)."""
+    """A model with word vectors: the nearest words by cosine similarity, and all unit vectors, (vocab, latent)."""
 
     def nearest(self, word: str | int, n: int = 10) -> list[tuple[str, float]]: ...
 
@@ -133,6 +154,6 @@ class HasNeighbors(Protocol):
 
 @runtime_checkable
 class Attends(Protocol):
-    """How much each token of a text looks at each, (layers, B, heads, T, T)."""
+    """A transformer: its attention weights, (layers, B, heads, T, T)."""
 
     def attention_maps(self, x: Tensor) -> Tensor: ...

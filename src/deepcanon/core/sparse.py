@@ -1,4 +1,4 @@
-"""Sparse matrices whose product with a dense one is fast, forwards and backwards."""
+"""Sparse matrices in compressed rows (CSR) with fast products and gradients of products with dense ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deepcanon.core.errors import DataError
 
 
 class Pattern:
-    """Where a sparse matrix has entries: those of row i stand at ``columns[starts[i] : starts[i + 1]]``, in order.
+    """The sparsity pattern of a matrix: row i has entries in ``columns[starts[i] : starts[i + 1]]``, in order.
 
     A pattern is shared by all matrices that differ in their values only, and with it the work of sorting it.
     """
@@ -38,7 +38,7 @@ class Pattern:
 
 
 class Sparse:
-    """A matrix of few entries, kept by rows; entries at the same place add up.
+    """A sparse matrix, stored by rows; entries with the same row and column add up.
 
     ``sparse @ dense`` is the product with a matrix or vector. Its gradient multiplies by the transpose, which is made
     once for each pattern, and not at every step, and is the matrix itself where that is symmetric. Values that require
@@ -88,7 +88,7 @@ class Sparse:
         return self if symmetric else Sparse(pattern, values)
 
     def with_values(self, values: Tensor) -> Sparse:
-        """Other values at the same places."""
+        """The matrix with other values and the same pattern."""
         return Sparse(self.pattern, values)
 
     def to(self, target: torch.device | str | torch.dtype) -> Sparse:
@@ -99,8 +99,8 @@ class Sparse:
 
     def to_dense(self) -> Tensor:
         zeros = self.values.new_zeros(self.shape)
-        places = (self.pattern.rows.long(), self.pattern.columns.long())
-        return zeros.index_put(places, self.values, accumulate=True)
+        indices = (self.pattern.rows.long(), self.pattern.columns.long())
+        return zeros.index_put(indices, self.values, accumulate=True)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         if dense.ndim not in (1, 2) or dense.shape[0] != self.shape[1]:
@@ -121,7 +121,7 @@ class _Product(torch.autograd.Function):
         ctx.matrix = matrix
         ctx.save_for_backward(dense if values.requires_grad else None)
         # A bag of embeddings is a row of the matrix: torch's kernel for it runs several times faster than that for CSR.
-        # Detached tensors spare it the notes that it would make for a gradient of its own.
+        # Detached tensors spare it the bookkeeping for a gradient of its own.
         table, pattern = dense.detach().contiguous(), matrix.pattern
         product: Tensor = torch.embedding_bag(
             table, pattern.columns, pattern.starts, False, 0, False, values.detach(), True

@@ -1,4 +1,4 @@
-"""A small classifier, for the examples of methods that wrap one."""
+"""Multilayer perceptron with one hidden layer."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from deepcanon.core.turn import Terms
 
 
 class ToyClassifier(Model[Labeled]):
-    r"""A classifier with one small hidden layer, for methods to wrap in their examples.
+    r"""A multilayer perceptron with one small hidden layer: a classifier for methods to wrap in their examples.
 
-    .. math:: p(y \mid x) = \operatorname{softmax}(W_2 \tanh(W_1 x + b_1) + b_2)_y
+    Also known as: feed-forward network, fully connected network.
+
+    .. math:: p(y \mid x) = \operatorname{softmax}(W_2 \tanh(W_1 x + b_1) + b_2)_y \qquad (1)
 
     References:
         | Learning representations by back-propagating errors (Rumelhart et al., 1986),
@@ -51,7 +53,7 @@ class ToyClassifier(Model[Labeled]):
 
     @torch.no_grad()
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
-        chances: Tensor = self(*inputs).softmax(-1)
+        probabilities: Tensor = self(*inputs).softmax(-1)  # eq. (1)
         if how == "sample":
-            return chances.multinomial(1, generator=generator).squeeze(-1)
-        return chances if how == "mean" else chances.argmax(-1)
+            return probabilities.multinomial(1, generator=generator).squeeze(-1)
+        return probabilities if how == "mean" else probabilities.argmax(-1)

@@ -1,7 +1,8 @@
-"""Turns: the ways in which a model learns from a batch.
+"""Turns: the parameter updates by which a model is trained on a batch.
 
-The trainer knows nothing of particular models. A model lists its turns, and for each batch the trainer plays those
-that are due: one for a classifier, two for the players of a GAN, one without gradient for a Hopfield net.
+The trainer has no code for particular models. A model lists its turns, and for each batch the trainer plays those that
+are due: one for a classifier, two for the generator and the discriminator of a GAN, one without gradient for a Hopfield
+network.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ Terms = dict[str, Tensor]
 
 @dataclass(eq=False)
 class Turn(Generic[B]):
-    """What all turns share.
+    """A parameter update, the base of all turns.
 
-    ``every`` plays the turn at each such step only (the slower player of a game); ``share`` limits it to a part of the
+    ``every`` plays the turn at every n-th step only (the slower player of a GAN); ``share`` limits it to a part of the
     training, (0, 0.5) being the first half.
     """
 
@@ -42,11 +43,11 @@ class Turn(Generic[B]):
 
 @dataclass(eq=False)
 class Descend(Turn[B]):
-    """One step of gradient descent on ``loss`` over ``parameters``; no other parameter requires grad meanwhile.
+    """A step of gradient descent on ``loss`` over ``parameters``; no other parameter requires grad meanwhile.
 
     ``gradient`` fills ``.grad`` by a rule of its own and returns the terms to log, in place of backpropagation through
-    ``loss``. ``after`` runs behind the step (clipping weights, moving averages). ``optimizer`` and ``lr`` differ from
-    the run's where a paper asks for it; an ``lr`` the caller gives scales them alike.
+    ``loss``. ``after`` runs after the step (weight clipping, moving averages). ``optimizer`` and ``lr`` override those
+    of the run where a paper says so; an ``lr`` that the caller gives scales them alike.
     """
 
     loss: Callable[[B], Terms]
@@ -65,6 +66,6 @@ class Descend(Turn[B]):
 
 @dataclass(eq=False)
 class Absorb(Turn[B]):
-    """A step without gradient: ``rule`` sees the whole batch (of all processes) and changes the model by itself."""
+    """A step without gradient: ``rule`` takes the whole batch (of all processes) and updates the model itself."""
 
     rule: Callable[[B], Terms | None]

@@ -1,4 +1,4 @@
-"""A data set: its splits, its sizes, and what must be remembered to treat new rows alike."""
+"""Data sets: their splits, their sizes, and the preprocessing that new rows need."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ GIVES: Mapping[Kind, str] = {
 
 @dataclass(frozen=True, eq=False)
 class Dataset(Generic[B]):
-    """Each split is one batch of all its examples; a training batch is an index select of it.
+    """A data set: each split is one batch of all its examples; a mini-batch is an index select of it.
 
     ``sizes`` are the constructor arguments that follow from the data. ``shape`` is that of one example. ``source`` says
-    where the data come from, ``folder`` in which sub-folder of the data folder they are looked for. ``preprocessing``
-    is what was fitted on the training part, as JSON, so that new rows are treated alike.
+    where the data come from, ``folder`` in which sub-folder of the data folder they are stored. ``preprocessing`` is
+    what was fitted on the training split, as JSON, so that new rows are preprocessed alike.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Dataset(Generic[B]):
     labels: tuple[str, ...] = ()
     """The names of the classes."""
     vocabulary: tuple[str, ...] = ()
-    """The alphabet of a text."""
+    """The tokens of a text (characters, bytes, words or subwords) by their ids."""
     source: str = ""
     folder: str | None = None
     target: str | None = None
@@ -65,7 +65,7 @@ class Dataset(Generic[B]):
         return replace(self, train=self.train.to(device), valid=valid, test=test)
 
     def with_validation_split(self, seed: int, share: float = 0.1) -> Self:
-        """The same data with a validation part, taken from the training part by ``seed`` where there is none."""
+        """The same data with a validation split, taken at random by ``seed`` from the training split if missing."""
         if self.valid is not None or len(self.train) < 2:
             return self
         order = torch.randperm(len(self.train), generator=torch.Generator().manual_seed(seed)).to(self.train.device)
@@ -74,7 +74,7 @@ class Dataset(Generic[B]):
         return replace(self, train=self.train.part(train), valid=self.train.part(valid))
 
     def fingerprint(self) -> str:
-        """SHA-256 over the training data, by which a run knows them again."""
+        """The SHA-256 of the training data, by which a run recognizes them."""
         if isinstance(self.train, ImageFiles):
             return self.train.digest().hex()
         digest = hashlib.sha256()

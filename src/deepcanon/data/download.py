@@ -1,4 +1,4 @@
-"""Downloads that are resumed, checked and complete: a file under its own name is always the right one."""
+"""Downloads of data files: resumed, checked by SHA-256, and under their own name only when complete."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHUNK = 1 << 18
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file of the public, known by its size in bytes and its SHA-256."""
+    """A published file, identified by its size in bytes and its SHA-256."""
 
     name: str
     size: int
@@ -33,7 +33,7 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class Remote:
-    """Files looked for in the sub-folder ``folder`` of the data folders, and mirrors that have them all.
+    """Files of a data set, stored in the sub-folder ``folder`` of the data folders, and mirrors that have them all.
 
     >>> Remote().here()
     True
@@ -52,8 +52,8 @@ class Remote:
         return [self._checked(file) for file in self.files]
 
     def find(self, file: RemoteFile) -> Path | None:
-        """Where the file is on this disk, if it is; it is not checked."""
-        paths = (place / (self.folder or "") / file.name for place in data_folders())
+        """The path of the file on this disk, if it is there; its content is not checked."""
+        paths = (folder / (self.folder or "") / file.name for folder in data_folders())
         return next((path for path in paths if path.is_file()), None)
 
     def _checked(self, file: RemoteFile) -> Path:
@@ -66,11 +66,11 @@ class Remote:
 
 
 class MirrorError(Exception):
-    """One mirror failed; the next may not."""
+    """A failure of one mirror; the next may work."""
 
 
 def data_folders() -> list[Path]:
-    """Where data are looked for: ``$DEEPCANON_DATA`` if it is set, then the user's cache. Downloads go to the first."""
+    """The folders of the data: ``$DEEPCANON_DATA`` if it is set, then the user's cache. Downloads go to the first."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "deepcanon"
     chosen = os.environ.get(VARIABLE)
     return [Path(chosen).expanduser(), cache] if chosen else [cache]
@@ -79,8 +79,8 @@ def data_folders() -> list[Path]:
 def download(file: RemoteFile, mirrors: tuple[str, ...], folder: Path) -> Path:
     """The file in ``folder``, from the first mirror that delivers it whole.
 
-    It grows under the name ``….part``, from which a later attempt goes on; only when its SHA-256 is right it gets its
-    own name.
+    It is written under the name ``….part``, from which a later attempt continues; it gets its own name only when its
+    SHA-256 is right.
     """
     path, part = folder / file.name, folder / f"{file.name}.part"
     failures = []
@@ -109,7 +109,7 @@ def sha256_of(path: Path) -> str:
 
 
 def _obtain(url: str, part: Path, file: RemoteFile) -> None:
-    """Complete ``part``. What turns out wrong is removed, and fetched once more if an earlier attempt had begun it."""
+    """Complete ``part``. A wrong file is removed, and fetched once more if an earlier attempt had begun it."""
     resumed = _receive(url, part, file)
     if sha256_of(part) == file.sha256:
         return
@@ -181,7 +181,7 @@ def _copy(response: HTTPResponse, stream: BinaryIO, file: RemoteFile) -> None:
 
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """Turn what goes wrong on this disk into an error that names the folder."""
+    """Turn errors of this disk into one that names the folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield

@@ -1,4 +1,4 @@
-"""A data set known by name: what it is, said without loading it."""
+"""Entries of the data sets known by name: their facts, without loading them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from deepcanon.data.download import Remote
 
 @dataclass(frozen=True)
 class Entry:
-    """The facts of a data set, and ``load``, which makes it out of its entry.
+    """The facts of a data set, and ``load``, which makes the data set from its entry.
 
-    A module of this package that holds an entry offers a data set; nothing else names it.
+    Every entry in a module of :mod:`deepcanon.data.sets` is a data set; it is registered nowhere else.
     """
 
     name: str
@@ -23,7 +23,7 @@ class Entry:
     shape: tuple[int, ...]
     sizes: Mapping[str, int]
     counts: tuple[int, ...]
-    """Examples that train, validate and test (of a graph, its nodes); empty where the installed Python decides."""
+    """The numbers of training, validation and test examples (nodes of a graph); empty if the Python version decides."""
     source: str
     load: Callable[[Entry], Dataset[Any]]
     labels: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Entry:
     remote: Remote = field(default_factory=Remote)
 
     def dataset(self, train: B, valid: B, test: B | None) -> Dataset[B]:
-        """The data set of these facts with these parts."""
+        """The data set of these facts with these splits."""
         return Dataset(
             name=self.name,
             kind=self.kind,

@@ -1,4 +1,4 @@
-"""Splits that never change: fixed by a seed and, where there are classes, with the same share of each in every part."""
+"""Train, validation and test splits that never change: fixed by a seed, and stratified where there are classes."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from torch import Tensor
 from deepcanon.core import DataError
 
 HELD_OUT = (0.1, 0.2)
-"""The shares of the validation and the test part of data that come without a split."""
+"""The fractions of the validation and the test split of data that come without a split."""
 
 FEWEST = 5
 """Fewer examples cannot be split into three parts."""
 
 
 def fixed_random(seed: int) -> np.random.RandomState:
-    """Random numbers that are the same in every version: of all generators only this one's stream is frozen."""
+    """A random generator whose numbers are the same in every version of NumPy, as only those of RandomState are."""
     return np.random.RandomState(seed)
 
 
 def stratified_order(classes: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """A shuffled order in which every class is spread evenly, so that any stretch of it keeps the classes' shares.
+    """A shuffled order in which every class is spread evenly, so that any part of it is stratified.
 
     >>> order = stratified_order(np.array([0, 0, 0, 0, 1, 1, 1, 1]), seed=0)
     >>> sorted(int(row) // 4 for row in order[:4])
     [0, 0, 1, 1]
     """
     shuffled = fixed_random(seed).permutation(len(classes))
-    place = np.empty(len(classes))
+    position = np.empty(len(classes))
     for label in np.unique(classes):
         rows = shuffled[classes[shuffled] == label]
-        place[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
-    return shuffled[np.argsort(place[shuffled], kind="stable")]
+        position[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
+    return shuffled[np.argsort(position[shuffled], kind="stable")]
 
 
 def cut(order: NDArray[np.int64], counts: Sequence[int]) -> list[Tensor]:
@@ -45,7 +45,7 @@ def cut(order: NDArray[np.int64], counts: Sequence[int]) -> list[Tensor]:
 
 
 def three_counts(examples: int, what: str) -> tuple[int, int, int]:
-    """How many of the examples train, validate and test.
+    """The numbers of training, validation and test examples.
 
     >>> three_counts(100, "the table")
     (70, 10, 20)

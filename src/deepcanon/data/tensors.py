@@ -1,4 +1,4 @@
-"""Data sets from tensors and arrays that are already there."""
+"""Data sets from tensors and arrays in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOURCE = "given as tensors"
 
 
 def from_tensors(x: Tensor | np.ndarray[Any, Any], y: Any = None, *, name: str = "tensors") -> Dataset[Any]:
-    """A data set of a training part only: images (N, channels, height, width) or rows (N, features).
+    """A data set with only a training split: images (N, channels, height, width) or rows (N, features).
 
     Whole numbers ``y`` are classes, (N,); real numbers are targets, (N,) or (N, targets). All real numbers become
     float32, also those of arrays; only if ``x`` is a tensor of float64 they become float64.

@@ -1,1 +1,1 @@
-"""What looks at one model: the compute graph with the number on every edge."""
+"""Insights, one per file: measurements of one model on one batch."""

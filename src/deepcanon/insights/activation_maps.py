@@ -1,4 +1,4 @@
-"""What the channels of each layer find in an image, and which of them find nothing."""
+"""Feature maps of each convolutional layer, and its dead channels."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, UsageError
 from deepcanon.core.finding import Finding
-from deepcanon.insights._engines.layers import CONVOLUTIONS, PASSING, Answer, answers_of, images_of
+from deepcanon.insights._engines.layers import CONVOLUTIONS, PASSING, LayerOutput, images_of, outputs_of
 from deepcanon.pictures.style import INK, LINE, MUTED, new_figure
 
 ROWS = 6
-"""More layers than these are too many for one figure; the first, the last and some between are shown."""
+"""The most layers in one figure; of more, the first, the last and some between are shown."""
 
 
 def maps_of(model: nn.Module, inputs: Sequence[Any]) -> dict[str, Tensor]:
-    """What each convolution leaves, (B, channels, height, width), by the layer's name, in the order of the layers.
+    """The feature maps of each convolution, (B, channels, height, width), by the layer's name, in order.
 
-    That is the last map before the next convolution: after the pooling, normalization and ReLU that follow it, which
-    are what the name then is of.
+    A feature map is the last one before the next convolution: after the pooling, normalization and ReLU that follow
+    it; the name is that of the last of these.
     """
-    left: list[Answer] = []
-    for answer in answers_of(model, inputs):
-        if not answer.is_map or isinstance(answer.module, PASSING) or len(list(answer.module.children())):
+    maps: list[LayerOutput] = []
+    for output in outputs_of(model, inputs):
+        if not output.is_map or isinstance(output.module, PASSING) or len(list(output.module.children())):
             continue
-        if isinstance(answer.module, CONVOLUTIONS):
-            left.append(answer)
-        elif left:
-            left[-1] = answer
-    if not left:
-        raise UsageError("the model has no convolution with more than one place in its answer to these examples")
-    return {answer.name: answer.output for answer in left}
+        if isinstance(output.module, CONVOLUTIONS):
+            maps.append(output)
+        elif maps:
+            maps[-1] = output
+    if not maps:
+        raise UsageError("the model has no convolution with more than one position in its output for these examples")
+    return {output.name: output.output for output in maps}
 
 
 def activation_maps(model: nn.Module, batch: AnyBatch, *, example: int = 0, channels: int = 8) -> Finding:
-    r"""What the strongest channels of each layer find in one image, and how many channels find nothing in any.
+    r"""The strongest feature maps of each convolutional layer for one image, and the number of dead channels.
 
     .. math:: A^k_{ij} = \max\Bigl(0, b_k + \sum_c (x_c \star W_{kc})_{ij}\Bigr)
 
-    The maps :math:`A^k` are what a convolution leaves after its pooling, normalization and ReLU, if it has them. A
-    channel is dead if it is zero at all places of all images of the batch; the share of zeros says how sparse a layer's
-    answer is.
+    The feature maps :math:`A^k` are the outputs of a convolution after its pooling, normalization and ReLU, if it has
+    them. A channel is dead if it is zero at all positions of all images of the batch; the share of zeros is the
+    sparsity of a layer's output.
 
     References:
         | Visualizing and understanding convolutional networks (Zeiler and Fergus, 2014),
@@ -52,9 +52,9 @@ def activation_maps(model: nn.Module, batch: AnyBatch, *, example: int = 0, chan
 
     Arguments:
         model: The network.
-        batch: Images; dead channels are those that none of them wakes.
+        batch: Images; dead channels are those that none of them activates.
         example: The number of the image that is shown.
-        channels: How many channels of each layer to show, those with the largest mean size of their answer first.
+        channels: How many channels of each layer to show, those with the largest mean absolute activation first.
     """
     images = images_of(batch)
     if not 0 <= example < len(images):
@@ -70,9 +70,9 @@ def activation_maps(model: nn.Module, batch: AnyBatch, *, example: int = 0, chan
             {
                 "layer": name,
                 "channels": found.shape[1],
-                "places": list(found.shape[2:]),
+                "size": list(found.shape[2:]),
                 "mean": float(found.mean()),
-                "deviation": float(found.std(correction=0)),
+                "std": float(found.std(correction=0)),
                 "zeros": float((found == 0).float().mean()),
                 "dead": int((found == 0).all((0, 2, 3)).sum()),
                 "strongest": strongest.tolist(),
@@ -83,7 +83,7 @@ def activation_maps(model: nn.Module, batch: AnyBatch, *, example: int = 0, chan
     last = layers[-1]
     says = (
         f"{dead} of {count} channels are zero for all {len(images)} images.",
-        f"Of what the last convolution leaves in {last['layer']}, {last['zeros']:.0%} is zero.",
+        f"Of the feature maps of the last convolution, in {last['layer']}, {last['zeros']:.0%} is zero.",
     )
     return Finding({"example": example, "layers": layers}, _figure(images[example], layers, dead, count), says)
 
@@ -93,7 +93,7 @@ def _figure(image: Tensor, layers: Sequence[dict[str, Any]], dead: int, count: i
     if len(layers) > ROWS:
         shown = [layers[round(i * (len(layers) - 1) / (ROWS - 1))] for i in range(ROWS)]
     columns = max(len(layer["maps"]) for layer in shown)
-    title = f"What the strongest channels of each layer find in an image; {dead} of all {count} channels are dead"
+    title = f"The strongest feature maps of each layer for one image; {dead} of all {count} channels are dead"
     figure = new_figure(1.0 * columns + 3.3, 1.05 * len(shown) + 0.8, title)
     grid = figure.subplots(len(shown), columns + 1, squeeze=False)
     for axes in grid.flat:
@@ -107,11 +107,11 @@ def _figure(image: Tensor, layers: Sequence[dict[str, Any]], dead: int, count: i
     grid[0, 0].imshow(scaled.numpy(), cmap="gray", vmin=0, vmax=1)
     grid[0, 0].set_title("image", fontsize=8, color=INK)
     for row, layer in enumerate(shown):
-        lines = [layer["layer"], f"{layer['channels']} channels", "x".join(map(str, layer["places"]))]
+        lines = [layer["layer"], f"{layer['channels']} channels", "x".join(map(str, layer["size"]))]
         lines.append(f"{layer['zeros']:.0%} zeros")
-        place = grid[row, 0]
+        first = grid[row, 0]
         text = "\n".join(lines[1:])
-        place.set_ylabel(
+        first.set_ylabel(
             f"{lines[0]}\n{text}", rotation=0, ha="right", va="center", fontsize=7, color=MUTED, labelpad=6
         )
         signed = min(min(map(min, map_)) for map_ in layer["maps"]) < 0

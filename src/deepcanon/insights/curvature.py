@@ -1,4 +1,4 @@
-"""Curvature: the extreme eigenvalues of the Hessian, and which learning rates they allow."""
+"""Curvature of the loss: the extreme eigenvalues of the Hessian, and the learning rates they allow."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from deepcanon.insights._engines.spectrum import Function, Spectrum, hessian_pro
 from deepcanon.pictures.style import INK, LINE, MUTED, PALETTE, dress, legend, new_figure
 
 DISTANCE = 1e-4
-"""How far apart, to either side, two points are whose distance after a step is measured."""
+"""The distance, to either side, of two points whose distance after a step is measured."""
 
 MOMENTA = (0.0, 0.5, 0.9, 0.99)
 
 
 def curvature(model: nn.Module, batch: AnyBatch, *, steps: int = 60, mode: Mode = "eval", seed: int = 0) -> Finding:
-    r"""How curved the loss is, and which learning rates that allows.
+    r"""The extreme eigenvalues of the Hessian of the loss, and the learning rates they allow.
 
     Near a point the loss is a quadratic with the Hessian :math:`H`. A step of gradient descent multiplies the distance
     to its minimum along an eigenvector of eigenvalue :math:`\lambda` by :math:`1 - \eta\lambda`, so that
@@ -36,12 +36,12 @@ def curvature(model: nn.Module, batch: AnyBatch, *, steps: int = 60, mode: Mode 
         \kappa = \tfrac{\lambda_{\max}}{\lambda_{\min}}
 
     are the rates of the slowest direction, the second being the best of all fixed :math:`\eta`. From
-    :math:`2 / \lambda_{\max}` on the steepest direction diverges. With momentum :math:`\mu` a step is worth
+    :math:`2 / \lambda_{\max}` on the steepest direction diverges. With momentum :math:`\mu` the effective rate is
     :math:`\eta / (1 - \mu)` while the gradient stays the same, and the distance shrinks by :math:`\sqrt\mu` where the
     path oscillates. If the Hessian has eigenvalues of both signs, as that of a network mostly has, there is no minimum
     to contract to and no condition number; :math:`\lambda_{\max}` still bounds the learning rate.
 
-    The eigenvalues come from Lanczos' iteration on products of the Hessian with vectors. Each has a residual
+    The eigenvalues come from the Lanczos iteration on Hessian-vector products. Each has a residual
     :math:`\lVert Hv - \lambda v \rVert`, within which there is an eigenvalue of :math:`H`.
 
     References:
@@ -54,9 +54,9 @@ def curvature(model: nn.Module, batch: AnyBatch, *, steps: int = 60, mode: Mode 
     Arguments:
         model: The model.
         batch: The examples over which the loss is the mean.
-        steps: The products with the Hessian; as many vectors of the size of the model are kept in memory.
-        mode: Whether dropout and batch normalization behave as after training, "eval", or as in it, "train".
-        seed: What the random start begins with.
+        steps: The number of Hessian-vector products; as many vectors of the size of the model are kept in memory.
+        mode: "eval", dropout and batch normalization in evaluation mode, or "train", in training mode.
+        seed: The seed of the random start vector.
     """
     at_least(2, steps=steps)
     loss = Objective(model, batch, mode, seed)
@@ -101,7 +101,7 @@ def curvature(model: nn.Module, batch: AnyBatch, *, steps: int = 60, mode: Mode 
 
 
 def contraction(rate: float, eigenvalue: float) -> float:
-    """What a step of gradient descent multiplies the distance along an eigenvector with.
+    """The factor of a step of gradient descent on the distance along an eigenvector.
 
     >>> contraction(0.5, 2.0)
     0.0
@@ -110,13 +110,13 @@ def contraction(rate: float, eigenvalue: float) -> float:
 
 
 def effective_rate(rate: float, momentum: float) -> float:
-    """The learning rate that momentum comes to in the end while the gradient stays the same."""
+    """The effective learning rate with momentum, while the gradient stays the same."""
     _check_momentum(momentum)
     return rate / (1 - momentum)
 
 
 def heavy_ball_radius(rate: float, eigenvalue: float, momentum: float) -> float:
-    r"""What a step with momentum multiplies the distance along an eigenvector with, in the long run.
+    r"""The factor of a step with (heavy-ball) momentum on the distance along an eigenvector, in the long run.
 
     It is the spectral radius of the map of (present, past) distances, whose eigenvalues solve
     :math:`z^2 - (1 + \mu - \eta\lambda) z + \mu = 0`: :math:`\sqrt\mu` while they are complex.
@@ -134,7 +134,7 @@ def heavy_ball_radius(rate: float, eigenvalue: float, momentum: float) -> float:
 
 @dataclass(frozen=True)
 class LearningRates:
-    """The fixed learning rates that are best for a bowl, and how fast its slowest direction contracts with them."""
+    """The best fixed learning rates for a convex quadratic, and the contraction of its slowest direction with them."""
 
     condition: float
     """The largest eigenvalue over the smallest."""
@@ -167,9 +167,9 @@ def learning_rates(low: float, high: float) -> LearningRates:
 
 
 def measured_contraction(function: Function, theta: Tensor, direction: Tensor, rate: float) -> float:
-    """By how much a step of gradient descent changes the distance of two points that differ along a direction.
+    """The factor of a step of gradient descent on the distance of two points that differ along a direction.
 
-    The direction has length 1. On a quadratic and along an eigenvector it is 1 - rate * eigenvalue, wherever one is.
+    The direction has length 1. On a quadratic and along an eigenvector it is 1 - rate * eigenvalue at every point.
     """
     ends = []
     for side in (1, -1):
@@ -281,7 +281,7 @@ def _sentences(numbers: dict[str, Any], spectrum: Spectrum) -> tuple[str, ...]:
         f"(± {spectrum.residuals[-1]:.1g}), after {len(spectrum.values)} products."
     ]
     if not spectrum.settled():
-        lines.append("They are not known to 1 %: the true extremes may lie further out; give more steps.")
+        lines.append("They have not converged to 1 %: the true extremes may lie further out; give more steps.")
     if numbers["shape"] == "bowl":
         lines.append(
             f"Condition number {numbers['condition_number']:.4g}: the best fixed learning rate is "
@@ -289,7 +289,7 @@ def _sentences(numbers: dict[str, Any], spectrum: Spectrum) -> tuple[str, ...]:
             f"with the best momentum {numbers['best_momentum']:.3g} it is {numbers['best_momentum_contraction']:.4g}."
         )
     elif numbers["shape"] == "flat":
-        lines.append("Some directions have no curvature at all: the condition number is infinite and has no use.")
+        lines.append("Some directions have no curvature at all: the condition number is infinite.")
     else:
         lines.append(
             "There are directions that curve downwards: no minimum is near, and a condition number has no meaning."

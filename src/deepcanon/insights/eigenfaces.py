@@ -1,4 +1,4 @@
-"""Eigenfaces: the directions in which images vary most, as images."""
+"""Eigenfaces: the principal components of images, shown as images."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from deepcanon.insights._engines.layers import images_of
 from deepcanon.pictures.images import rows
 
 NOISE = 1e-5
-"""A singular value below this share of the largest is rounding."""
+"""A singular value below this fraction of the largest is rounding."""
 
 
 @dataclass(frozen=True)
 class Components:
-    """The mean of examples, their directions of largest variance as rows, and the variances along them."""
+    """The principal components of examples: their mean, the directions as rows, and the variances along them."""
 
     mean: Tensor
     directions: Tensor
@@ -33,7 +33,7 @@ class Components:
 
 
 def principal(x: Tensor, count: int) -> Components:
-    """The first components of examples, (B, features), in double precision; fewer where they vary in fewer directions.
+    """The first principal components of examples, (B, features), in double precision; fewer where the rank is lower.
 
     >>> principal(torch.tensor([[1.0, 0.0], [3.0, 0.0]]), 2).directions.abs()
     tensor([[1., 0.]], dtype=torch.float64)
@@ -52,14 +52,14 @@ def angles(left: Tensor, right: Tensor) -> list[float]:
 
 
 def eigenfaces(model: nn.Module, batch: AnyBatch, *, components: int = 8) -> Finding:
-    r"""The directions in which images vary most, beside those in which a model's reconstructions of them do.
+    r"""The principal components of images (eigenfaces), compared with those of a model's reconstructions of them.
 
     .. math:: \frac1N \sum_n (x_n - \bar x)(x_n - \bar x)^\top u_k = \lambda_k u_k, \qquad
               \cos \theta_k = \sigma_k(U^\top V)
 
     The columns of U are the components of the images, those of V the components of their reconstructions. Where all
-    principal angles are zero the two span one space. For a linear autoencoder at its optimum, on the data that it has
-    learned from, they are: the data must be centered, or the model have biases, which do the centering.
+    principal angles are zero the two span one space. For a linear autoencoder at its optimum, on its training data,
+    they are: the data must be centered, or the model have biases, which do the centering.
 
     References:
         | Eigenfaces for Recognition (Turk and Pentland, 1991), https://doi.org/10.1162/jocn.1991.3.1.71
@@ -67,7 +67,7 @@ def eigenfaces(model: nn.Module, batch: AnyBatch, *, components: int = 8) -> Fin
           Hornik, 1989), https://doi.org/10.1016/0893-6080(89)90014-2
 
     Arguments:
-        model: What rebuilds images: by ``reconstruct``, or else by itself.
+        model: A model that reconstructs images: by ``reconstruct``, or else by ``forward``.
         batch: Images.
         components: How many components to compare.
     """
@@ -76,7 +76,9 @@ def eigenfaces(model: nn.Module, batch: AnyBatch, *, components: int = 8) -> Fin
     with eval_mode(model):
         rebuilt: Any = getattr(model, "reconstruct", model)(x)
     if not isinstance(rebuilt, Tensor) or rebuilt.numel() != x.numel():
-        raise UsageError("this looks at models that rebuild their input, such as autoencoder; the answer is no image")
+        raise UsageError(
+            "this is for models that reconstruct their input, such as autoencoder; the output is not an image"
+        )
     data, theirs = (principal(images.detach().cpu().flatten(1), components) for images in (x, rebuilt))
     count = min(len(data.directions), len(theirs.directions))
     if count == 0:

@@ -1,4 +1,4 @@
-"""The classical filters of image processing: convolutions that nobody had to train."""
+"""Classical filters of image processing: convolutions with fixed kernels."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def gaussian(sigma: float) -> Tensor:
     if not sigma > 0:
         raise UsageError(f"sigma must be above zero (got {sigma})")
     radius = int(CUT * sigma + 0.5)
-    places = torch.arange(-radius, radius + 1, dtype=torch.float64)
-    line = torch.exp(-places.square() / (2 * sigma**2))
+    pixels = torch.arange(-radius, radius + 1, dtype=torch.float64)
+    line = torch.exp(-pixels.square() / (2 * sigma**2))
     line /= line.sum()
     return torch.outer(line, line)
 
@@ -71,7 +71,7 @@ def apply(x: Tensor, kernel: Tensor, border: Border = "reflect") -> Tensor:
 def filtered(x: Tensor, sigma: float = 1.0, border: Border = "reflect") -> dict[str, Tensor]:
     r"""The images under every filter by its name.
 
-    Beside the kernels there is ``sobel``, the length :math:`\sqrt{(x \star S_x)^2 + (x \star S_y)^2}` of the gradient.
+    Besides the kernels there is ``sobel``, the length :math:`\sqrt{(x \star S_x)^2 + (x \star S_y)^2}` of the gradient.
     """
     found = {name: apply(x, kernel, border) for name, kernel in kernels(sigma).items()}
     return {**found, "sobel": (found["sobel_x"].square() + found["sobel_y"].square()).sqrt()}
@@ -82,7 +82,7 @@ def filters(batch: AnyBatch, *, shown: int = 3, sigma: float = 1.0, border: Bord
 
     .. math:: y_{ij} = \sum_{mn} x_{i+m,\,j+n}\, K_{mn}
 
-    A kernel that sums to one keeps the brightness of a plain surface, one that sums to zero answers to change only.
+    A kernel that sums to one keeps the brightness of a plain surface, one that sums to zero responds to change only.
 
     References:
         | Digital image processing (Gonzalez and Woods), chapter 3
@@ -91,8 +91,8 @@ def filters(batch: AnyBatch, *, shown: int = 3, sigma: float = 1.0, border: Bord
         batch: Images.
         shown: How many of them to show.
         sigma: The standard deviation of the Gaussian, in pixels.
-        border: What lies beyond the image: "reflect" its mirror image, "replicate" its last pixels, "circular" its
-            other end, "zeros" nothing.
+        border: The padding of the image: "reflect" its mirror image, "replicate" its last pixels, "circular" its other
+            end, "zeros".
     """
     at_least(1, shown=shown)
     one_of(BORDERS, border=border)
@@ -119,7 +119,7 @@ def filters(batch: AnyBatch, *, shown: int = 3, sigma: float = 1.0, border: Bord
 
 
 def roughness(x: Tensor) -> float:
-    """How much pixels side by side differ, as the root of the mean square."""
+    """The root mean square of the differences of adjacent pixels."""
     across, down = x.diff(dim=-1).square(), x.diff(dim=-2).square()
     count = across.numel() + down.numel()
     return math.sqrt(float(across.sum() + down.sum()) / count) if count else 0.0
@@ -146,7 +146,7 @@ def _figure(x: Tensor, found: Mapping[str, Tensor], own: Mapping[str, Tensor]) -
         axes.set_yticks([])
         for spine in axes.spines.values():
             spine.set_color(LINE)
-    note = "First row: the kernels, red above zero, blue below. Signed answers in the same colors, white is zero."
+    note = "First row: the kernels, red above zero, blue below. Signed outputs in the same colors, white is zero."
     figure.supxlabel(note, x=0.012, ha="left", fontsize=8, color=MUTED)
     return figure
 

@@ -1,4 +1,4 @@
-"""Where in an image the evidence for a class lies."""
+"""Grad-CAM and CAM: class activation maps, which show where in an image the evidence for a class lies."""
 
 from __future__ import annotations
 
@@ -15,46 +15,45 @@ from torch import Tensor, nn
 from deepcanon.core import AnyBatch, Labeled, UsageError, eval_mode
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
-from deepcanon.insights._engines.layers import answers_of, images_of, last_map, named
+from deepcanon.insights._engines.layers import images_of, last_map, named, outputs_of
 from deepcanon.pictures.heat import heat_over
 
 ALIKE = 0.5
-"""Maps that a random network repeats with at least this correlation of ranks tell of the image, not of the model."""
+"""The rank correlation with the maps of a random network from which on maps show the image, not the model."""
 
 FEW = 9
-"""Fewer places than these are no map to find anything on."""
+"""A map of fewer positions than these is too coarse to show anything."""
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """Maps for the classes of some images, with what the model answered."""
+class ClassMaps:
+    """Class activation maps of some images, with the model's logits."""
 
     layer: str
     maps: Tensor
     """(B, height, width) of the layer's output."""
     classes: Tensor
-    """For which class each map is, (B,)."""
+    """The class of each map, (B,)."""
     logits: Tensor
-    """What the model answered, (B, classes)."""
+    """The logits of the model, (B, classes)."""
 
     @property
     def empty(self) -> Tensor:
-        """Which maps have no place that speaks for the class, (B,)."""
+        """Whether a map has no position with evidence for the class, (B,)."""
         return self.maps.flatten(1).amax(1) <= 0
 
 
 def grad_cam_maps(
     model: nn.Module, inputs: Sequence[Any], *, layer: str | None = None, classes: Tensor | None = None
-) -> Evidence:
-    r"""Grad-CAM: the channels of a layer, each weighted by the mean slope of the class score.
+) -> ClassMaps:
+    r"""Grad-CAM: the feature maps of a layer, each weighted by the mean gradient of the class score.
 
     .. math:: \alpha_k = \frac{1}{HW} \sum_{ij} \frac{\partial y_c}{\partial A^k_{ij}}, \qquad
         M = \max\Bigl(0, \sum_k \alpha_k A^k\Bigr)
 
-    Without a layer it is the map that the last convolution leaves, and without classes the one that the model finds
-    most probable for each image.
+    The default layer is that of the last convolution, the default class the most probable one of each image.
     """
-    name = last_map(answers_of(model, inputs)).name if layer is None else layer
+    name = last_map(outputs_of(model, inputs)).name if layer is None else layer
     activations, logits = _from_layer_on(model, inputs, name)
     if classes is None:
         classes = logits.argmax(-1)
@@ -62,22 +61,22 @@ def grad_cam_maps(
     score = logits.gather(-1, classes.unsqueeze(-1)).sum()
     slopes = torch.autograd.grad(score, activations, allow_unused=True)[0] if score.requires_grad else None
     if slopes is None:
-        raise UsageError(f"the answer of the model does not depend on the layer {name!r}; choose another layer")
+        raise UsageError(f"the output of the model does not depend on the layer {name!r}; choose another layer")
     weights = slopes.flatten(2).mean(-1)  # (B, K)
     maps = torch.einsum("bk,bk...->b...", weights, activations).relu()
-    return Evidence(name, maps.detach(), classes, logits.detach())
+    return ClassMaps(name, maps.detach(), classes, logits.detach())
 
 
-def cam_maps(model: nn.Module, inputs: Sequence[Any], *, classes: Tensor | None = None) -> Evidence:
-    r"""CAM: the last maps of a network that averages them, weighted as the linear layer weights their means.
+def cam_maps(model: nn.Module, inputs: Sequence[Any], *, classes: Tensor | None = None) -> ClassMaps:
+    r"""CAM: the last feature maps before global average pooling, weighted by the last linear layer.
 
     .. math:: M = \sum_k w_{ck} A^k, \qquad y_c = \frac{1}{HW} \sum_{ij} M_{ij} + b_c
 
     There Grad-CAM is :math:`\max(0, M) / HW`.
     """
-    answers = answers_of(model, inputs)
-    last = last_map(answers)
-    linear = [answer for answer in answers if isinstance(answer.module, nn.Linear)]
+    outputs = outputs_of(model, inputs)
+    last = last_map(outputs)
+    linear = [output for output in outputs if isinstance(output.module, nn.Linear)]
     weights, bias = _readout(linear[-1].module if linear else None)
     means = last.output.flatten(2).mean(-1)
     with eval_mode(model), torch.random.fork_rng(devices=[]):
@@ -85,30 +84,30 @@ def cam_maps(model: nn.Module, inputs: Sequence[Any], *, classes: Tensor | None 
     fits = weights is not None and weights.shape == (logits.shape[-1], means.shape[-1])
     if not fits or not torch.allclose(means @ weights.T + bias, logits, rtol=1e-3, atol=1e-4):  # type: ignore[union-attr]
         raise UsageError(
-            "CAM needs a network that averages its last maps and reads the classes off the means with one linear "
-            "layer; this one does otherwise, and Grad-CAM does not mind"
+            "CAM needs a network with global average pooling and one linear layer after its last feature maps; "
+            "for this one use Grad-CAM"
         )
     assert weights is not None
     if classes is None:
         classes = logits.argmax(-1)
     classes = _checked(classes, logits)
     maps = torch.einsum("bk,bk...->b...", weights[classes], last.output)
-    return Evidence(last.name, maps, classes, logits)
+    return ClassMaps(last.name, maps, classes, logits)
 
 
 def randomized(model: nn.Module, seed: int = 0) -> nn.Module:
-    """A copy of the model that has learnt nothing: its layers begin anew, and other weights are shuffled."""
+    """A copy of the model with random weights: its layers are initialized anew, and other weights are shuffled."""
     control = copy.deepcopy(model)
-    begun: set[int] = set()
+    initialized: set[int] = set()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         for module in control.modules():
-            begin = getattr(module, "reset_parameters", None)
-            if callable(begin):
-                begin()
-                begun |= {id(parameter) for parameter in module.parameters(recurse=False)}
+            initialize = getattr(module, "reset_parameters", None)
+            if callable(initialize):
+                initialize()
+                initialized |= {id(parameter) for parameter in module.parameters(recurse=False)}
         for parameter in control.parameters():
-            if id(parameter) not in begun:
+            if id(parameter) not in initialized:
                 flat = parameter.flatten()
                 parameter.copy_(flat[torch.randperm(len(flat), device=flat.device)].view_as(parameter))
     return control
@@ -123,11 +122,11 @@ def grad_cam(
     shown: int = 8,
     seed: int = 0,
 ) -> Finding:
-    r"""Where in images the model sees the evidence for a class, beside the same map of a model that has learnt nothing.
+    r"""Grad-CAM and CAM saliency maps of a class in images, compared with those of a model with random weights.
 
-    Grad-CAM weights the maps :math:`A^k` of a layer by the mean slope of the class score and keeps what speaks for the
-    class; CAM, where the network allows it, weights them by the last linear layer. A map that the random model draws,
-    too, shows the image and not what was learnt.
+    Grad-CAM weights the feature maps :math:`A^k` of a layer by the mean gradient of the class score and keeps the
+    positive part; CAM, where the network allows it, weights them by the last linear layer. A map that the random model
+    has, too, shows the image and not what was learned.
 
     .. math:: M = \max\Bigl(0, \sum_k \alpha_k A^k\Bigr), \qquad
         \alpha_k = \frac{1}{HW} \sum_{ij} \frac{\partial y_c}{\partial A^k_{ij}}
@@ -142,10 +141,10 @@ def grad_cam(
     Arguments:
         model: The network; its output are the scores of the classes.
         batch: Images.
-        layer: The layer whose maps are weighted; without one, what the last convolution leaves.
-        target: The class to explain; without one, the most probable class of each image.
+        layer: The layer whose feature maps are weighted; by default that of the last convolution.
+        target: The class to explain; by default the most probable class of each image.
         shown: How many images to show.
-        seed: What the random model begins with.
+        seed: The seed of the random weights.
     """
     at_least(1, shown=shown)
     images = images_of(batch)
@@ -153,7 +152,7 @@ def grad_cam(
     wanted = None if target is None else torch.full((len(some),), target, device=images.device)
     evidence = grad_cam_maps(model, some.inputs, layer=layer, classes=wanted)
     if evidence.maps.ndim != 3:
-        raise UsageError(f"the layer {evidence.layer!r} leaves no map of height and width; choose an earlier one")
+        raise UsageError(f"the output of the layer {evidence.layer!r} has no height and width; choose an earlier one")
     control = grad_cam_maps(randomized(model, seed), some.inputs, layer=evidence.layer, classes=evidence.classes)
     rows = {"Grad-CAM": evidence.maps}
     try:
@@ -172,7 +171,7 @@ def grad_cam(
         "predicted_class": evidence.logits.argmax(-1).tolist(),
         "true_class": some.y.tolist() if isinstance(some, Labeled) and some.y.ndim == 1 else None,
         "probability": None
-        if evidence.logits.shape[-1] == 1  # a single score is no choice among classes
+        if evidence.logits.shape[-1] == 1  # a single score is not a choice among classes
         else evidence.logits.softmax(-1).gather(-1, chosen).squeeze(-1).tolist(),
         "score": evidence.logits.gather(-1, chosen).squeeze(-1).tolist(),
         "grad_cam": evidence.maps.tolist(),
@@ -183,18 +182,18 @@ def grad_cam(
         "mean_likeness_to_control": sum(known) / len(known) if known else None,
     }
     note = (
-        "CAM may speak against a class, too, and only what speaks for it is shown. " * (class_maps is not None)
+        "CAM may be negative, too; only its positive part is shown. " * (class_maps is not None)
         + "Each map is stretched to its own largest value."
     )
     likeness_is = "" if not known else f"; {sum(known) / len(known):.2f} is their correlation with random weights"
-    title = f"What speaks for a class in {evidence.layer}, {_size(evidence.maps)}{likeness_is}"
+    title = f"ClassMaps for a class in {evidence.layer}, {_size(evidence.maps)}{likeness_is}"
     rows["random weights"] = control.maps
     figure = heat_over(some.x, rows, _captions(numbers), title, note)
     return Finding(numbers, figure, _says(numbers))
 
 
 def rank_correlation(first: Tensor, second: Tensor) -> float | None:
-    """Spearman's correlation of the places of two maps, from -1 to 1; None where a map is the same everywhere.
+    """Spearman's rank correlation of two maps, from -1 to 1; None where a map is constant.
 
     >>> rank_correlation(torch.tensor([1.0, 2.0]), torch.tensor([90.0, 10.0]))
     -1.0
@@ -206,20 +205,20 @@ def rank_correlation(first: Tensor, second: Tensor) -> float | None:
 
 
 def _from_layer_on(model: nn.Module, inputs: Sequence[Any], layer: str) -> tuple[Tensor, Tensor]:
-    """What the layer answers, as a leaf of which the model's answer is a function; of several answers the last."""
+    """The output of the layer, as a leaf of the graph, and the logits as its function; of several calls, the last."""
     kept: list[Tensor] = []
 
     def cut(module: nn.Module, given: Any, output: Any) -> Any:
         if not isinstance(output, Tensor) or output.ndim < 3:
             raise UsageError(
-                f"the layer {layer!r} answers with no map, (B, channels, places ...); choose another layer"
+                f"the output of the layer {layer!r} is not a feature map, (B, channels, height, width); choose another"
             )
         kept.append(output.detach().requires_grad_())
         return kept[-1].clone()  # which what follows may overwrite in place
 
     modules = dict(model.named_modules())
     if layer not in modules:
-        named(answers_of(model, inputs), layer)  # says which layers there are
+        named(outputs_of(model, inputs), layer)  # says which layers there are
     handle = modules[layer].register_forward_hook(cut)
     try:
         with eval_mode(model), torch.random.fork_rng(devices=[]), torch.enable_grad():
@@ -252,7 +251,7 @@ def _readout(layer: nn.Module | None) -> tuple[Tensor | None, Tensor | float]:
 
 
 def _size(maps: Tensor) -> str:
-    return f"{maps.shape[1]}x{maps.shape[2]} places"
+    return f"{maps.shape[1]}x{maps.shape[2]} positions"
 
 
 def _captions(numbers: dict[str, Any]) -> list[str]:
@@ -268,20 +267,20 @@ def _captions(numbers: dict[str, Any]) -> list[str]:
 
 def _says(numbers: dict[str, Any]) -> tuple[str, ...]:
     height, width = numbers["map"]
-    coarse = " So few tell little; an earlier layer has more." if height * width < FEW else ""
-    says = [f"The maps are those of {numbers['layer']}, {height}x{width} places.{coarse}"]
+    coarse = " So few show little; an earlier layer has more." if height * width < FEW else ""
+    says = [f"The maps are those of {numbers['layer']}, {height}x{width} positions.{coarse}"]
     empty, count = sum(numbers["empty"]), len(numbers["empty"])
     if empty:
         says.append(
-            f"Warning: {empty} of {count} maps are empty, since no place of the layer speaks for the class; "
+            f"Warning: {empty} of {count} maps are empty, since no position of the layer has evidence for the class; "
             "an earlier layer, or another class, may show more."
         )
     likeness = numbers["mean_likeness_to_control"]
     if likeness is None:
-        says.append("The maps cannot be compared with those of random weights: one of each two is the same everywhere.")
+        says.append("The maps cannot be compared with those of random weights: one of each two is constant.")
     else:
         verdict = (
-            "so they show the image more than what the model has learnt"
+            "so they show the image more than what the model has learned"
             if likeness >= ALIKE
             else "so they depend on the weights"
         )

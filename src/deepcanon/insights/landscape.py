@@ -1,4 +1,4 @@
-"""Landscapes: the loss along lines and over planes through the weights of a model."""
+"""Loss landscapes: the loss along lines and over planes through the weights of a model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ State = Mapping[str, Tensor]
 Scale = Literal["filter", "weight", "none"]
 
 MARGIN = 0.3
-"""How far a plane of a trajectory goes beyond it, as a share of its extent."""
+"""The margin of a plane around its trajectory, as a fraction of its extent."""
 
 
 def landscape(
@@ -40,7 +40,7 @@ def landscape(
     mode: Mode = "eval",
     seed: int = 0,
 ) -> Finding:
-    r"""The hills and valleys of the loss around a model, and the way on which training came there.
+    r"""The loss landscape around a model, and the trajectory of its training in it.
 
     A slice shows the loss over a line or a plane through the weights,
 
@@ -62,17 +62,17 @@ def landscape(
     Arguments:
         model: The model.
         batch: The examples over which the loss is the mean.
-        checkpoints: The weights saved on the way, oldest first.
+        checkpoints: The weights saved during training, oldest first.
         points: How many points a slice has along each direction.
         reach: How far the random plane goes, in lengths of the filters.
         scale: How random directions are scaled: to the length of each "filter", to the size of each "weight", or not
             at all, "none".
-        mode: Whether dropout and batch normalization behave as after training, "eval", or as in it, "train".
-        seed: What the random directions begin with.
+        mode: "eval", dropout and batch normalization in evaluation mode, or "train", in training mode.
+        seed: The seed of the random directions.
     """
     at_least(3, points=points)
     loss = Objective(model, batch, mode, seed)
-    stations = _stations(loss, checkpoints)
+    states = _trajectory(loss, checkpoints)
     random = [random_direction(loss.parameters, seed + i, scale) for i in (0, 1)]
     steps = [reach * (2 * i / (points - 1) - 1) for i in range(points)]
     around = over_plane(loss, loss.state, random[0], random[1], steps, steps)
@@ -81,19 +81,19 @@ def landscape(
         "random": {"steps": steps, "losses": around, "scale": scale},
         "rise": _mean_rim(around) - _value(loss, loss.state),
     }
-    if len(stations) > 1:
-        plane = trajectory_plane(stations, loss.parameters, random[0])
-        x, y = _window(plane.places, points)
-        truth = [_value(loss, station) for station in stations]
+    if len(states) > 1:
+        plane = trajectory_plane(states, loss.parameters, random[0])
+        x, y = _window(plane.coordinates, points)
+        truth = [_value(loss, state) for state in states]
         numbers |= {
-            "path": _along_path(loss, stations, points),
+            "path": _along_path(loss, states, points),
             "checkpoint_losses": truth,
             "plane": {
                 "x": x,
                 "y": y,
-                "losses": over_plane(loss, stations[-1], plane.first, plane.second, x, y),
-                "places": [list(place) for place in plane.places],
-                "losses_at_places": [_value(loss, plane.at(place)) for place in plane.places],
+                "losses": over_plane(loss, states[-1], plane.first, plane.second, x, y),
+                "coordinates": [list(point) for point in plane.coordinates],
+                "losses_at_coordinates": [_value(loss, plane.at(point)) for point in plane.coordinates],
                 "share": plane.share,
             },
         }
@@ -101,10 +101,10 @@ def landscape(
 
 
 def random_direction(weights: State, seed: int = 0, scale: Scale = "filter") -> dict[str, Tensor]:
-    """A Gaussian direction in the space of these weights, scaled to them.
+    """A random Gaussian direction in the space of these weights, normalized to them.
 
-    A filter is a row of a matrix or an output channel of a convolution. With the scale "filter", what has no filters,
-    as biases and the factors of a normalization, stays where it is.
+    A filter is a row of a matrix or an output channel of a convolution. With the scale "filter" (filter normalization),
+    the direction is 0 for biases and the factors of a normalization.
 
     >>> weights = {"weight": torch.tensor([[3.0, 4.0], [0.3, 0.4]]), "bias": torch.ones(2)}
     >>> direction = random_direction(weights)
@@ -137,7 +137,7 @@ def over_plane(
 
 
 def between(loss: Objective, start: State, end: State, shares: Sequence[float]) -> list[float]:
-    """The loss on the straight line from one state to another, at these shares of the way; 0 and 1 are the states."""
+    """The loss by linear interpolation between two states, at these fractions; 0 and 1 are the states."""
     return [
         _value(loss, {name: (1 - share) * start[name] + share * end[name] for name in start.keys() & end.keys()})
         for share in shares
@@ -151,30 +151,30 @@ class Plane:
     origin: State
     first: State
     second: State
-    places: tuple[tuple[float, float], ...]
-    """Where the stations are, or where in the plane is nearest to them."""
+    coordinates: tuple[tuple[float, float], ...]
+    """The projections of the checkpoints onto the plane."""
     share: float
-    """The share of the squared distances to the end that lies within the plane."""
+    """The fraction of the squared distances to the end that lies within the plane."""
 
-    def at(self, place: tuple[float, float]) -> dict[str, Tensor]:
-        """The state at this place."""
-        return _moved(self.origin, (place[0], self.first), (place[1], self.second))
+    def at(self, point: tuple[float, float]) -> dict[str, Tensor]:
+        """The state at this point of the plane."""
+        return _moved(self.origin, (point[0], self.first), (point[1], self.second))
 
 
-def trajectory_plane(stations: Sequence[State], metric: State, spare: State | None = None) -> Plane:
-    """The plane through the last station along the two principal components of the differences to it.
+def trajectory_plane(checkpoints: Sequence[State], metric: State, spare: State | None = None) -> Plane:
+    """The plane through the last checkpoint along the two principal components of the differences to it.
 
-    Distances are those of the weights that ``metric`` names; what else there is, such as running statistics, moves
-    along. Where all stations lie on one line, the second direction is the part of ``spare`` across it.
+    Distances are those of the weights that ``metric`` names; other entries, such as running statistics, move along.
+    Where all checkpoints lie on one line, the second direction is the part of ``spare`` orthogonal to it.
     """
-    if len(stations) < 2:
-        raise UsageError("a trajectory has at least two different stations")
-    end = stations[-1]
-    gone = [{name: station[name] - end[name] for name in end} for station in stations[:-1]]
+    if len(checkpoints) < 2:
+        raise UsageError("a trajectory has at least two different checkpoints")
+    end = checkpoints[-1]
+    gone = [{name: checkpoint[name] - end[name] for name in end} for checkpoint in checkpoints[:-1]]
     rows = torch.stack([torch.cat([step[name].flatten() for name in metric]) for step in gone])
     left, lengths, _ = torch.linalg.svd(rows, full_matrices=False)
     if float(lengths[0]) == 0:
-        raise UsageError("all stations of the trajectory are the same")
+        raise UsageError("all checkpoints of the trajectory are the same")
     count = 2 if len(lengths) > 1 and float(lengths[1]) > 1e-9 * float(lengths[0]) else 1
     mix = left[:, :count] / lengths[:count]
     mix = mix * torch.where(rows[0] @ (rows.T @ mix) < 0, -1.0, 1.0)  # a component has no sign: training starts right
@@ -183,41 +183,41 @@ def trajectory_plane(stations: Sequence[State], metric: State, spare: State | No
     if count == 1:
         directions.append(_across(directions[0], spare or random_direction(metric), metric))
         inside = torch.cat([inside, torch.zeros_like(inside)], 1)
-    places = [(float(a), float(b)) for a, b in inside.tolist()]
+    coordinates = [(float(a), float(b)) for a, b in inside.tolist()]
     share = float(inside.square().sum() / rows.square().sum())
-    return Plane(end, directions[0], directions[1], (*places, (0.0, 0.0)), share)
+    return Plane(end, directions[0], directions[1], (*coordinates, (0.0, 0.0)), share)
 
 
-def _stations(loss: Objective, checkpoints: Sequence[State]) -> list[dict[str, Tensor]]:
-    """The states on the way, the model's own last; where two in a row are the same, one of them."""
-    stations: list[dict[str, Tensor]] = []
+def _trajectory(loss: Objective, checkpoints: Sequence[State]) -> list[dict[str, Tensor]]:
+    """The states of the trajectory, the model's own last; where two in a row are the same, one of them."""
+    states: list[dict[str, Tensor]] = []
     for state in [*checkpoints, loss.state]:
         missing = [name for name, own in loss.state.items() if name not in state or state[name].shape != own.shape]
         if missing and state is not loss.state:
             kept = [name for name in missing if name in state]
             fault = "of another shape" if kept else "missing"
             raise UsageError(f"the checkpoints are of another model: {missing[0]} is {fault}")
-        station = {name: state[name].to(own) for name, own in loss.state.items()}
-        if not stations or any(not torch.equal(station[name], stations[-1][name]) for name in loss.parameters):
-            stations.append(station)
-    return stations
+        cast = {name: state[name].to(own) for name, own in loss.state.items()}
+        if not states or any(not torch.equal(cast[name], states[-1][name]) for name in loss.parameters):
+            states.append(cast)
+    return states
 
 
-def _along_path(loss: Objective, stations: Sequence[State], points: int) -> dict[str, Any]:
-    """The loss on the straight lines from station to station, over the length of the way."""
+def _along_path(loss: Objective, checkpoints: Sequence[State], points: int) -> dict[str, Any]:
+    """The loss by linear interpolation from checkpoint to checkpoint, over the length of the path."""
     shares = [i / (points - 1) for i in range(points)]
-    places, losses, marks, way = [], [], [0.0], 0.0
+    distances, losses, marks, way = [], [], [0.0], 0.0
     barrier = 0.0
-    for start, end in pairwise(stations):
+    for start, end in pairwise(checkpoints):
         length = math.sqrt(sum(float((end[name] - start[name]).square().sum()) for name in loss.parameters))
         piece = between(loss, start, end, shares)
-        places += [way + share * length for share in shares]
+        distances += [way + share * length for share in shares]
         losses += piece
         straight = [(1 - share) * piece[0] + share * piece[-1] for share in shares]
         barrier = max([barrier, *(height - line for height, line in zip(piece, straight, strict=True))])
         way += length
         marks.append(way)
-    return {"distance": places, "losses": losses, "stations": marks, "barrier": barrier}
+    return {"distance": distances, "losses": losses, "checkpoints": marks, "barrier": barrier}
 
 
 @torch.no_grad()
@@ -246,16 +246,16 @@ def _mixed(tensors: Sequence[Tensor], shares: Tensor) -> Tensor:
 
 
 def _across(along: State, spare: State, metric: State) -> dict[str, Tensor]:
-    """The part of a direction that stands upright on another one, of length 1."""
+    """The part of a direction that is orthogonal to another one, of length 1."""
     overlap = sum(float((spare[name] * along[name]).sum()) for name in metric)
     upright = {name: spare[name] - overlap * along[name] for name in metric}
     length = math.sqrt(sum(float(part.square().sum()) for part in upright.values()))
     return {name: part / length for name, part in upright.items()}
 
 
-def _window(places: Sequence[tuple[float, float]], points: int) -> list[list[float]]:
+def _window(coordinates: Sequence[tuple[float, float]], points: int) -> list[list[float]]:
     """The steps along both directions; across a straight line it is half as far as along it."""
-    ends = [(min(axis), max(axis)) for axis in zip(*places, strict=True)]
+    ends = [(min(axis), max(axis)) for axis in zip(*coordinates, strict=True)]
     (low, high), (bottom, top) = ends
     if top - bottom < 1e-6 * (high - low):
         ends[1] = ((low - high) / 4, (high - low) / 4)
@@ -273,7 +273,7 @@ def _mean_rim(losses: Sequence[Sequence[float]]) -> float:
 
 def _figure(numbers: dict[str, Any]) -> Figure:
     followed = "path" in numbers
-    title = "The loss on the way of training, and around the model it led to" if followed else "The loss around a model"
+    title = "The loss along the trajectory of training and around its end" if followed else "The loss around a model"
     figure = new_figure(13.2 if followed else 9, 4.4, title)
     panels = figure.subplots(1, 3 if followed else 2)
     around = numbers["random"]
@@ -303,10 +303,10 @@ def _figure(numbers: dict[str, Any]) -> Figure:
 
 def _draw_path(axes: Axes, numbers: dict[str, Any]) -> None:
     path = numbers["path"]
-    axes.plot(path["distance"], path["losses"], color=PALETTE[0], label="on the straight line between")
-    axes.plot(path["stations"], numbers["checkpoint_losses"], "o", color=INK, markersize=5, label="at the checkpoints")
+    axes.plot(path["distance"], path["losses"], color=PALETTE[0], label="linear interpolation")
+    axes.plot(path["checkpoints"], numbers["checkpoint_losses"], "o", color=INK, markersize=5, label="checkpoints")
     axes.plot(
-        path["stations"][-1:],
+        path["checkpoints"][-1:],
         numbers["checkpoint_losses"][-1:],
         "*",
         color=PALETTE[1],
@@ -323,8 +323,8 @@ def _draw_path(axes: Axes, numbers: dict[str, Any]) -> None:
 def _draw_trajectory(axes: Axes, numbers: dict[str, Any]) -> None:
     plane = numbers["plane"]
     contours(axes, plane["x"], plane["y"], plane["losses"])
-    xs, ys = zip(*plane["places"], strict=True)
-    across = "second principal component" if any(ys) else "a random direction across"
+    xs, ys = zip(*plane["coordinates"], strict=True)
+    across = "second principal component" if any(ys) else "an orthogonal random direction"
     axes.plot(xs, ys, "o-", color=INK, markersize=4, linewidth=1.2)
     axes.plot([0], [0], "*", color=PALETTE[1], markersize=11, markeredgecolor="white")
     dress(
@@ -339,15 +339,15 @@ def _sentences(numbers: dict[str, Any]) -> tuple[str, ...]:
     ]
     if "path" in numbers:
         truth, plane = numbers["checkpoint_losses"], numbers["plane"]
-        gap = max(abs(a - b) for a, b in zip(truth, plane["losses_at_places"], strict=True))
+        gap = max(abs(a - b) for a, b in zip(truth, plane["losses_at_coordinates"], strict=True))
         lines += [
-            f"{len(truth)} stations, from a loss of {truth[0]:.4g} to {truth[-1]:.4g}; the highest barrier on the "
-            f"straight lines between them is {numbers['path']['barrier']:.3g}.",
-            f"{plane['share']:.1%} of the way lies in the plane; the loss there differs from the checkpoints' by at "
-            f"most {gap:.2g}.",
+            f"{len(truth)} checkpoints, from a loss of {truth[0]:.4g} to {truth[-1]:.4g}; the highest barrier of the "
+            f"linear interpolation between them is {numbers['path']['barrier']:.3g}.",
+            f"{plane['share']:.1%} of the trajectory lies in the plane; the loss there differs from that of the "
+            f"checkpoints by at most {gap:.2g}.",
         ]
     else:
-        lines.append("There are no checkpoints of another time, so the way of training cannot be shown.")
+        lines.append("There are no earlier checkpoints, so the trajectory of training cannot be shown.")
     planes = [numbers["random"], *([numbers["plane"]] if "plane" in numbers else [])]
     missing = sum(not math.isfinite(value) for plane in planes for row in plane["losses"] for value in row)
     if missing:

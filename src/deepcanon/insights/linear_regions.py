@@ -1,4 +1,4 @@
-"""Linear regions: into how many linear pieces a rectifier network cuts its inputs."""
+"""Linear regions: the linear pieces into which a ReLU network divides its input space."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from deepcanon.insights._engines.regions import Line, Plane, most_regions, regio
 from deepcanon.pictures.style import INK, PALETTE, colors, dress, new_figure
 
 DRAWN = 10
-"""The most outputs that are drawn."""
+"""The largest number of outputs that are drawn."""
 
 HEIGHTS = LinearSegmentedColormap.from_list("heights", [PALETTE[0], "#f2efe9", PALETTE[1]])
 
 
 def linear_regions(model: nn.Module, batch: AnyBatch, *, margin: float = 0.2) -> Finding:
-    r"""Into how many linear pieces does a rectifier network cut its inputs?
+    r"""The number of linear regions into which a ReLU network divides its input space, with an upper bound.
 
-    A network of rectifiers is linear wherever no unit changes its sign. On a line its joints, on a plane its regions
-    are found exactly, layer by layer. With widths :math:`n_1, \dots, n_L` and d dimensions there are at most
+    A ReLU network is linear wherever no unit changes its sign. On a line its joints, on a plane its regions are found
+    exactly, layer by layer. With widths :math:`n_1, \dots, n_L` and d dimensions there are at most
 
     .. math:: \prod_{l=1}^{L} \sum_{j=0}^{d_l} \binom{n_l}{j}, \qquad d_l = \min(d, n_1, \dots, n_l)
 
@@ -35,8 +35,8 @@ def linear_regions(model: nn.Module, batch: AnyBatch, *, margin: float = 0.2) ->
     far below them.
 
     The line goes from the first example to the second one that differs from it, the plane through these and a third;
-    data of one or two features are seen whole. On the plane a region is where one set of units is active; on the line
-    pieces that go on with the same slope are one.
+    data of one or two features are shown whole. On the plane a region is that of one activation pattern; on the line
+    pieces of the same slope are joined.
 
     References:
         | Facing up to arrangements (Zaslavsky, 1975), https://doi.org/10.1090/memo/0154
@@ -45,9 +45,9 @@ def linear_regions(model: nn.Module, batch: AnyBatch, *, margin: float = 0.2) ->
         | Complexity of linear regions in deep networks (Hanin and Rolnick, 2019), https://arxiv.org/abs/1901.09021
 
     Arguments:
-        model: A network of rectifiers (relu, leaky_relu, prelu) and linear layers.
-        batch: The examples that say where to look.
-        margin: How far beyond the examples to look, as a share of their range.
+        model: A network of ReLUs (relu, leaky_relu, prelu) and linear layers.
+        batch: The examples that span the line and the plane.
+        margin: The margin of the window beyond the examples, as a fraction of their range.
     """
     x = _examples(batch)
     layers = widths(model, x)
@@ -60,16 +60,16 @@ def linear_regions(model: nn.Module, batch: AnyBatch, *, margin: float = 0.2) ->
         line = regions_on_line(model, ends[0], ends[1])
         numbers: dict[str, Any] = {"features": 1, "layers": layers, "line": _line_numbers(line, layers)}
         figure = new_figure(8, 4.2, _title(line.regions, "pieces on the line", most_regions(layers, 1)))
-        place = float(ends[0]) + line.knots * float(ends[1] - ends[0])
-        _draw_line(figure.add_subplot(), line, place, "x")
+        at_knots = float(ends[0]) + line.knots * float(ends[1] - ends[0])
+        _draw_line(figure.add_subplot(), line, at_knots, "x")
         return Finding(numbers, figure, (_say_line(line, layers),))
     corners = _three(flat)
     base = torch.stack([corners[1] - corners[0], corners[2] - corners[0]]).T
     frame = torch.eye(2, dtype=torch.float64) if features == 2 else _orthonormal(base)  # (features, 2)
     origin = torch.zeros(2, dtype=torch.float64) if features == 2 else corners[0]
 
-    def at(places: Tensor) -> Tensor:
-        return (origin + places @ frame.T).reshape(-1, *x.shape[1:])
+    def at(coordinates: Tensor) -> Tensor:
+        return (origin + coordinates @ frame.T).reshape(-1, *x.shape[1:])
 
     shown = flat if features == 2 else (corners - origin) @ frame  # where the examples lie on the plane
     low, high = shown.min(0).values, shown.max(0).values
@@ -84,10 +84,10 @@ def linear_regions(model: nn.Module, batch: AnyBatch, *, margin: float = 0.2) ->
     figure = new_figure(10.4, 4.8, _title(plane.regions, "regions on this plane", at_most))
     left, right = figure.subplots(1, 2)
     _draw_plane(left, plane, shown, corners[:2] if features == 2 else (corners[:2] - origin) @ frame, features)
-    _draw_line(right, line, line.knots, "the way from the first example, 0, to the second, 1")
+    _draw_line(right, line, line.knots, "the line from the first example, 0, to the second, 1")
     window = "the window around the data" if features == 2 else "a window on the plane through three examples"
     says = (
-        f"On {window} the {sum(layers)} rectifiers have {plane.regions} regions; at most there could be {at_most:,}.",
+        f"On {window} the {sum(layers)} ReLUs have {plane.regions} linear regions; there are at most {at_most:,}.",
         _say_line(line, layers),
     )
     return Finding(numbers, figure, says)
@@ -100,7 +100,7 @@ def _examples(batch: AnyBatch) -> Tensor:
 
 
 def _three(flat: Tensor) -> Tensor:
-    """Three examples that lie on no line, the first of all and the next two that will do."""
+    """The first three examples that do not lie on one line."""
     chosen = [flat[0]]
     for example in flat[1:]:
         ways = torch.stack([*chosen[1:], example]) - chosen[0]
@@ -108,11 +108,11 @@ def _three(flat: Tensor) -> Tensor:
             chosen.append(example)
         if len(chosen) == 3:
             return torch.stack(chosen)
-    raise UsageError("three examples that lie on no line make a plane; there are none: give more examples")
+    raise UsageError("a plane needs three examples that do not lie on one line; give more examples")
 
 
 def _orthonormal(base: Tensor) -> Tensor:
-    """Two columns at right angles: the first points along the first of the base, the second to its second's side."""
+    """Two orthonormal columns: the first along the first of the base, the second to the side of its second."""
     q, r = torch.linalg.qr(base)
     columns: Tensor = q * r.diagonal().sign()
     return columns
@@ -155,10 +155,10 @@ def _draw_plane(axes: Axes, plane: Plane, shown: Tensor, ends: Tensor, features:
     dress(axes, "Regions: the first output low (blue) to high (orange)", *names, grid=False)
 
 
-def _draw_line(axes: Axes, line: Line, place: Tensor, name: str) -> None:
+def _draw_line(axes: Axes, line: Line, x: Tensor, name: str) -> None:
     joints = torch.isin(line.knots, line.joints)
     for values, color in zip(line.values.T[:DRAWN], colors(DRAWN), strict=False):
-        axes.plot(place, values, color=color, linewidth=1.4)
-        axes.scatter(place[joints], values[joints], s=9, color=color, linewidths=0, zorder=3)
+        axes.plot(x, values, color=color, linewidth=1.4)
+        axes.scatter(x[joints], values[joints], s=9, color=color, linewidths=0, zorder=3)
     which = "output" if line.values.shape[1] == 1 else f"outputs{' (first ten)' * (line.values.shape[1] > DRAWN)}"
     dress(axes, f"{line.regions} linear pieces; a dot is a joint", name, which)

@@ -1,4 +1,4 @@
-"""Lipschitz constants: how far outputs can move when inputs do, from below and from above."""
+"""Lipschitz constants of networks: lower and upper bounds."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from deepcanon.microscopy.capture import Recorder
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
 
 FEW = 64
-"""Up to so many outputs the Jacobian is computed row by row; for more, its norm by power iteration."""
+"""The most outputs for which the Jacobian is computed row by row; for more, its norm by power iteration."""
 
-TURNS = 100
-"""Rounds of the power iteration."""
+POWER_STEPS = 100
+"""The number of steps of the power iteration."""
 
 
 def lipschitz(model: nn.Module, batch: AnyBatch, *, directions: int = 64, seed: int = 0) -> Finding:
-    r"""How far the outputs can move when the inputs do: slopes that were found, and a bound on all slopes.
+    r"""Lower and upper bounds on the Lipschitz constant of a network: norms of Jacobians, and products of norms.
 
     The Lipschitz constant is the smallest :math:`L` with
     :math:`\lVert f(x) - f(x') \rVert \le L \lVert x - x' \rVert` for all inputs, and the largest norm that the Jacobian
-    has anywhere. Every slope that is found is below it, and for a graph of operations :math:`v_k = g_k(v_0, \dots,
-    v_{k-1})` with :math:`v_0 = x` the chain rule bounds it from above by
+    has anywhere. Every measured slope is a lower bound, and for a graph of operations :math:`v_k = g_k(v_0, \dots,
+    v_{k-1})` with :math:`v_0 = x` the chain rule gives the upper bound
 
     .. math:: L_0 = 1, \qquad L_k = \sum_{i=0}^{k-1} \mathrm{Lip}_i(g_k)\, L_i.
 
@@ -48,7 +48,7 @@ def lipschitz(model: nn.Module, batch: AnyBatch, *, directions: int = 64, seed: 
         model: The model; what is measured is its ``forward``, in evaluation mode and in the Euclidean norm.
         batch: The examples at which slopes are measured; operators have the size that the first one gives them.
         directions: How many random directions are tried at each example.
-        seed: What the random directions begin with.
+        seed: The seed of the random directions.
     """
     at_least(1, directions=directions)
     found = bound(model, batch)
@@ -73,7 +73,7 @@ def lipschitz(model: nn.Module, batch: AnyBatch, *, directions: int = 64, seed: 
 
 @dataclass(frozen=True)
 class Step:
-    """One operation: its constant in each input that depends on x, and the bound on what it gives."""
+    """One operation: its constant in each input that depends on x, and the bound on its output."""
 
     name: str
     constants: list[float]
@@ -82,7 +82,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound on the Lipschitz constant, and how it came about."""
+    """An upper bound on the Lipschitz constant, with its steps."""
 
     value: float | None
     """None where some operation has no known constant."""
@@ -90,11 +90,11 @@ class Bound:
     unbounded: tuple[str, ...]
     """The operations that have none."""
     chain: bool
-    """Whether every operation is fed by the one before it alone, so that the bound is a product."""
+    """Whether every operation takes the output of the one before it only, so that the bound is a product."""
 
 
 def bound(model: nn.Module, batch: AnyBatch) -> Bound:
-    """The bound over the graph of operations that the model runs on the first example.
+    """The upper bound over the compute graph of the model on the first example.
 
     >>> from deepcanon.core import Batch
     >>> layer = nn.Linear(2, 2, bias=False)
@@ -109,7 +109,7 @@ def bound(model: nn.Module, batch: AnyBatch) -> Bound:
     for number, record in enumerate(tape.records):
         if record.op == "input" and record.name == "x":
             bounds[number, 0] = 1.0
-        tracked = [slot for slot, place in enumerate(record.inputs) if place in bounds]
+        tracked = [slot for slot, source in enumerate(record.inputs) if source in bounds]
         if not tracked or record.operation is None:
             continue
         before = [bounds[record.inputs[slot]] for slot in tracked]
@@ -132,35 +132,35 @@ def bound(model: nn.Module, batch: AnyBatch) -> Bound:
 
 
 def product_bound(model: nn.Module, batch: AnyBatch) -> float:
-    """The product of the norms of a chain of layers; what is no chain, or has no bound, is refused."""
+    """The product of the norms of a chain of layers; a model that is not a chain, or has no bound, is refused."""
     found = bound(model, batch)
     if found.unbounded:
         raise UsageError(f"no Lipschitz constant is known of {', '.join(found.unbounded)}")
     if not found.chain:
-        raise UsageError("the product bounds a plain chain of layers only; here some output is used twice: ask bound()")
+        raise UsageError("the product bounds a plain chain of layers only; here some output is used twice: use bound()")
     return math.prod(step.constants[0] for step in found.steps)
 
 
 def local_constants(model: nn.Module, batch: AnyBatch) -> Tensor:
-    """The norm of the Jacobian at each example, (B,): what the steepest direction there stretches.
+    """The norm of the Jacobian at each example, (B,): the local Lipschitz constant.
 
     Of more than 64 outputs it comes from a power iteration, which can stop a little below.
     """
-    x, outputs = _asked(model, batch)
+    x, outputs = _evaluated(model, batch)
     if outputs.shape[1] <= FEW:
         exact: Tensor = torch.linalg.matrix_norm(_rows(x, outputs), 2)
         return exact
     pull, push = _products(x, outputs)
     v = normalize(torch.randn(x.shape[0], x[0].numel(), generator=Generator().manual_seed(0), dtype=x.dtype), dim=1)
-    for _ in range(TURNS):
+    for _ in range(POWER_STEPS):
         v = normalize(pull(push(v)), dim=1)
     stretched: Tensor = push(v).norm(dim=1)
     return stretched
 
 
 def sampled_slopes(model: nn.Module, batch: AnyBatch, directions: int = 64, seed: int = 0) -> Tensor:
-    """The steepest of some random directions at each example, (B,)."""
-    x, outputs = _asked(model, batch)
+    """The largest slope along some random directions at each example, (B,)."""
+    x, outputs = _evaluated(model, batch)
     size = x[0].numel()
     drawn = torch.randn(directions, size, generator=Generator().manual_seed(seed), dtype=x.dtype)
     if outputs.shape[1] <= FEW:
@@ -172,8 +172,8 @@ def sampled_slopes(model: nn.Module, batch: AnyBatch, directions: int = 64, seed
 
 
 def pair_slopes(model: nn.Module, batch: AnyBatch) -> Tensor:
-    """How far apart the outputs of every two different examples are, over how far apart the examples are."""
-    x, outputs = _asked(model, batch)
+    """The distance of the outputs of every two different examples, divided by the distance of the examples."""
+    x, outputs = _evaluated(model, batch)
     far = [torch.nn.functional.pdist(rows) for rows in (x.detach().flatten(1), outputs.detach())]
     return far[1][far[0] > 0] / far[0][far[0] > 0]
 
@@ -200,8 +200,8 @@ def _one(batch: AnyBatch) -> list[Any]:
     return [first, *(other[:1] if isinstance(other, Tensor) else other for other in others)]
 
 
-def _asked(model: nn.Module, batch: AnyBatch) -> tuple[Tensor, Tensor]:
-    """The inputs and the outputs of a copy at rest, the latter as rows with a graph."""
+def _evaluated(model: nn.Module, batch: AnyBatch) -> tuple[Tensor, Tensor]:
+    """The inputs and the outputs of a copy in evaluation mode, the latter as rows with a graph."""
     twin = copy.deepcopy(model).cpu().double().eval()
     x, *others = batch.inputs
     _check_input(x)
@@ -214,12 +214,12 @@ def _asked(model: nn.Module, batch: AnyBatch) -> tuple[Tensor, Tensor]:
 
 def _check_input(x: Any) -> None:
     if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise DataError("a Lipschitz constant is about real inputs; tokens and graphs have no distances")
+        raise DataError("a Lipschitz constant needs real inputs; tokens and graphs have no distances")
 
 
 def _check_output(output: Any) -> None:
     if not isinstance(output, Tensor):
-        raise UsageError(f"the model must answer with one tensor, got {type(output).__name__}")
+        raise UsageError(f"the output of the model must be one tensor, got {type(output).__name__}")
     if not output.requires_grad:
         raise UsageError("the output has no derivative with respect to the input")
 
@@ -234,7 +234,7 @@ def _rows(x: Tensor, outputs: Tensor) -> Tensor:
 
 
 def _products(x: Tensor, outputs: Tensor) -> tuple[Any, Any]:
-    """Products with the transposed Jacobians of all examples at once and, through their derivative, with themselves."""
+    """Vector-Jacobian products for all examples at once and, through their derivative, Jacobian-vector products."""
 
     def pull(u: Tensor) -> Tensor:
         return torch.autograd.grad(outputs, x, u, retain_graph=True, materialize_grads=True)[0].flatten(1)
@@ -254,7 +254,7 @@ def _figure(numbers: dict[str, Any]) -> Any:
     value = numbers["bound"]
     title = (
         f"No known bound: {numbers['unbounded'][0]}" if value is None
-        else f"The bound is {value / numbers['local']:.3g} times the steepest slope that was found"
+        else f"The upper bound is {value / numbers['local']:.3g} times the largest slope that was found"
         if numbers["local"] > 0 else "The outputs do not move at all"
     )  # fmt: skip
     figure = new_figure(13, 4.2, title)
@@ -283,10 +283,10 @@ def _draw_ladder(axes: Axes, numbers: dict[str, Any]) -> None:
     axes.barh(range(len(shown)), list(shown.values()), color=colors, height=0.6)
     axes.set_yticks(range(len(shown)), list(shown))
     axes.set_xscale("log")
-    for place, value in enumerate(shown.values()):
-        axes.annotate(f" {value:.4g}", (value, place), va="center", fontsize=8, color=INK)
+    for row, value in enumerate(shown.values()):
+        axes.annotate(f" {value:.4g}", (value, row), va="center", fontsize=8, color=INK)
     axes.margins(x=0.25)
-    dress(axes, "From below, and from above", "slope, change of output per change of input")
+    dress(axes, "Lower bounds and the upper bound", "slope, change of output per change of input")
     axes.grid(False, axis="y")
 
 
@@ -294,28 +294,28 @@ def _draw_growth(axes: Axes, numbers: dict[str, Any]) -> None:
     """From top to bottom, after each operation that stretches or shrinks."""
     known = [step for step in numbers["steps"] if step["bound"] is not None]
     steps = [step for step in known if step["constants"] != [1.0]]
-    places = [-i for i in range(len(steps))]
+    rows = [-i for i in range(len(steps))]
     bounds = [step["bound"] for step in steps]
     if any(bounds):
-        axes.hlines(places, 1, bounds, color=PALETTE[1], linewidth=1.2)
-        axes.plot(bounds, places, "o-", color=PALETTE[1], markersize=4, linewidth=0.8)
+        axes.hlines(rows, 1, bounds, color=PALETTE[1], linewidth=1.2)
+        axes.plot(bounds, rows, "o-", color=PALETTE[1], markersize=4, linewidth=0.8)
         axes.set_xscale("log")
     axes.axvline(1, color=MUTED, linewidth=0.8, linestyle="--")
     every = max(1, -(-len(steps) // 20))
-    axes.set_yticks(places[::every], [step["name"] for step in steps][::every])
-    dress(axes, "The bound on the way, from top to bottom", "bound after the operation")
+    axes.set_yticks(rows[::every], [step["name"] for step in steps][::every])
+    dress(axes, "The bound layer by layer, from top to bottom", "bound after the operation")
 
 
 def _sentences(numbers: dict[str, Any]) -> tuple[str, ...]:
     lines = [
-        f"The steepest slope at {numbers['examples']} examples is {numbers['local']:.4g}; random directions find "
+        f"The largest slope at {numbers['examples']} examples is {numbers['local']:.4g}; random directions find "
         f"{numbers['sampled']:.4g}."
     ]
     if numbers["pairs"] is not None:
         lines.append(f"Between two of the examples it is at most {numbers['pairs']:.4g}.")
     if numbers["bound"] is None:
-        lines.append(f"There is no bound: no constant is known of {', '.join(numbers['unbounded'])}.")
+        lines.append(f"There is no upper bound: no constant is known of {', '.join(numbers['unbounded'])}.")
     else:
-        kind = "product of the layers' norms" if numbers["chain"] else "bound over the graph of operations"
+        kind = "product of the layers' norms" if numbers["chain"] else "bound over the compute graph"
         lines.append(f"The Lipschitz constant lies between that and {numbers['bound']:.4g}, the {kind}.")
     return tuple(lines)

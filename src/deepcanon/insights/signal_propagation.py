@@ -1,4 +1,4 @@
-"""Signal propagation: how the size of activations and of gradients changes from layer to layer."""
+"""Signal propagation: the size of activations and of gradients from layer to layer."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from deepcanon.nn.initialize import own_weights
 from deepcanon.pictures.style import INK, PALETTE, dress, legend, new_figure
 
 OWN_SEEDS = 1_000_003
-"""Added to seeds, so that weights are not drawn from the very numbers that examples were drawn from with this seed."""
+"""Added to seeds, so that weights are not drawn from the same random numbers as examples with this seed."""
 
 KEPT = 0.05
-"""A mean square that changes by less than this share a layer counts as kept."""
+"""A mean square that changes by less than this fraction per layer counts as kept."""
 
 
 @dataclass(frozen=True)
 class Signal:
-    """What one layer with weights gave to the batch, and the gradient of the objective with respect to it."""
+    """The output of one layer with weights, and the gradient of the loss with respect to it."""
 
     layer: str
     values: Tensor
@@ -42,29 +42,29 @@ class Signal:
 
 @dataclass(frozen=True)
 class Signals:
-    """The signals of all layers with weights, in the order in which they were called."""
+    """The signals of all layers with weights, in the order of the forward pass."""
 
     layers: list[Signal]
     forward: list[float] | None
-    """The mean squares of the values that random weights of this size would give; None where no theory is known."""
+    """The mean squares of the outputs by mean-field theory; None where it does not apply."""
     backward: list[float] | None
     """The same of the gradients, given that of the last layer."""
 
 
 def signal_propagation(model: nn.Module, batch: AnyBatch, *, initialize: str = "", seed: int = 0) -> Finding:
-    r"""How large signals are on their way forward and gradients on their way back, layer by layer.
+    r"""The mean squares of preactivations (forward) and of their gradients (backward), layer by layer.
 
-    Of every layer with weights, it takes what the layer gives, :math:`z_l`, before any activation, and measures
+    For the output :math:`z_l` of every layer with weights, before any activation, it measures
 
     .. math:: q_l = E[z_l^2], \qquad \tilde q_l = E\left[\left(\frac{\partial L}{\partial z_l}\right)^2\right]
 
-    over examples and units. If :math:`q_l` falls or grows by a constant factor, a deep net passes on nothing, or
-    numbers without bound; if :math:`\tilde q_l` does, its first layers learn nothing, or jump. :math:`L` is the loss of
-    the model times the number of examples, or for a module without one a random direction of its outputs. The model is
-    looked at as in training: batch normalization takes the statistics of the batch.
+    over examples and units. If :math:`q_l` shrinks or grows by a constant factor, the signals of a deep network vanish
+    or explode; if :math:`\tilde q_l` does, its gradients vanish or explode. :math:`L` is the loss of the model times
+    the number of examples, or for a module without one a random direction of its outputs. The model is in training
+    mode: batch normalization takes the statistics of the batch.
 
-    Where the model is a chain of linear layers and activations, the figure also shows what theory says of wide layers
-    with random weights of the same size (see :mod:`deepcanon.insights._engines.mean_field`).
+    Where the model is a chain of linear layers and activations, the figure also shows the mean-field theory of wide
+    layers with random weights of the same size (see :mod:`deepcanon.insights._engines.mean_field`).
 
     References:
         | Understanding the difficulty of training deep feedforward neural networks (Glorot and Bengio, 2010),
@@ -75,8 +75,8 @@ def signal_propagation(model: nn.Module, batch: AnyBatch, *, initialize: str = "
         model: The model.
         batch: The examples.
         initialize: An initialization by name, such as "kaiming_normal" or "normal:std=0.1", which a copy of the model
-            gets before it is looked at; without one, its weights are as they are.
-        seed: What the random numbers begin with.
+            gets first; by default its weights are as they are.
+        seed: The seed of the random numbers.
     """
     found = signals(model, batch, initialize=initialize, seed=seed)
     forward = [_square(signal.values) for signal in found.layers]
@@ -95,19 +95,19 @@ def signal_propagation(model: nn.Module, batch: AnyBatch, *, initialize: str = "
 
 
 def signals(model: nn.Module, batch: AnyBatch, *, initialize: str = "", seed: int = 0) -> Signals:
-    """What the layers with weights give to the batch, with the gradients; the model itself is not touched."""
-    looked_at = copy.deepcopy(model).requires_grad_().train()
+    """The outputs of the layers with weights, with their gradients; the model itself is not touched."""
+    twin = copy.deepcopy(model).requires_grad_().train()
     random = Generator(batch.x.device).manual_seed(seed + OWN_SEEDS)
     if initialize:
-        initialize_weights(looked_at, initialize, random)
-    with torch.enable_grad(), drawing_from(random), _recorded(looked_at) as calls:
-        objective = _objective(looked_at, batch)
+        initialize_weights(twin, initialize, random)
+    with torch.enable_grad(), drawing_from(random), _recorded(twin) as calls:
+        objective = _objective(twin, batch)
     weighted = [call for call in calls if own_weights(call.layer)]
     if not weighted:
         raise UsageError(f"no layer of {type(model).__name__} has weights, so there is nothing to follow")
-    learning = [call.output for call in weighted if call.output.requires_grad]  # not what was asked without a graph
+    learning = [call.output for call in weighted if call.output.requires_grad]  # not what was computed without a graph
     gradients = iter(torch.autograd.grad(objective, learning, allow_unused=True) if learning else ())
-    names = {layer: name for name, layer in looked_at.named_modules()}
+    names = {layer: name for name, layer in twin.named_modules()}
     layers = [
         Signal(
             names[call.layer] or type(call.layer).__name__,
@@ -136,14 +136,14 @@ class _Call:
 
 @contextmanager
 def _recorded(model: nn.Module) -> Iterator[list[_Call]]:
-    """Inside, all calls of the model's smallest parts are written down."""
+    """A context in which all calls of the model's layers are recorded."""
     calls: list[_Call] = []
 
     def record(layer: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
         first, *rest = output if isinstance(output, tuple) else (output,)
         if not (inputs and isinstance(inputs[0], Tensor) and isinstance(first, Tensor) and first.is_floating_point()):
             return output
-        handed_on = first.clone()  # an activation that works in place would else overwrite what is looked at
+        handed_on = first.clone()  # an activation that works in place would else overwrite what is measured
         calls.append(_Call(layer, inputs[0], first, handed_on))
         return (handed_on, *rest) if isinstance(output, tuple) else handed_on
 
@@ -157,7 +157,7 @@ def _recorded(model: nn.Module) -> Iterator[list[_Call]]:
 
 
 def _is_chain(calls: list[_Call]) -> bool:
-    """Whether each part was given what the one before it gave."""
+    """Whether the input of each layer is the output of the one before it."""
     return all(after.input is before.handed_on for before, after in itertools.pairwise(calls))
 
 
@@ -166,8 +166,8 @@ def _objective(model: nn.Module, batch: AnyBatch) -> Tensor:
     if callable(loss):
         return len(batch) * torch.stack([term.reshape(()) for term in loss(batch).values()]).sum()
     outputs = model(*batch.inputs)
-    answer: Tensor = outputs[0] if isinstance(outputs, tuple) else outputs
-    return (answer * torch.randn_like(answer)).sum()
+    output: Tensor = outputs[0] if isinstance(outputs, tuple) else outputs
+    return (output * torch.randn_like(output)).sum()
 
 
 def _square(values: Tensor) -> float:
@@ -175,7 +175,7 @@ def _square(values: Tensor) -> float:
 
 
 def _factor(squares: Sequence[float | None]) -> float | None:
-    """By which factor the mean square changes from a layer to the next, in the median; None where it becomes 0."""
+    """The median factor of the mean square from a layer to the next; None where it becomes 0."""
     if len(squares) < 2 or not all(squares):
         return None
     return float(statistics.median(after / before for before, after in itertools.pairwise(filter(None, squares))))
@@ -200,18 +200,18 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
     figure = new_figure(9.6, 3.7, _title(numbers))
     left, right = figure.subplots(1, 2)
     _panel(left, numbers["forward"], numbers["forward_theory"], PALETTE[0])
-    dress(left, "Forward: what each layer gives", "layer", "mean square E[z²]")
+    dress(left, "Forward: preactivations", "layer", "mean square E[z²]")
     _panel(right, numbers["backward"], numbers["backward_theory"], PALETTE[1])
-    dress(right, "Backward: the gradient there", "layer", "mean square E[(∂L/∂z)²]")
+    dress(right, "Backward: their gradients", "layer", "mean square E[(∂L/∂z)²]")
     return figure
 
 
 def _panel(axes: Axes, measured: Sequence[float | None], theory: Sequence[float] | None, color: str) -> None:
-    places = range(1, len(measured) + 1)
-    shown = [value or float("nan") for value in measured]  # zero has no place on a logarithmic axis
-    axes.plot(places, shown, "o", color=color, markersize=5, label="measured")
+    layers = range(1, len(measured) + 1)
+    shown = [value or float("nan") for value in measured]  # zero cannot be drawn on a logarithmic axis
+    axes.plot(layers, shown, "o", color=color, markersize=5, label="measured")
     if theory is not None:
-        axes.plot(places, [value or float("nan") for value in theory], color=INK, linewidth=1, label="theory")
+        axes.plot(layers, [value or float("nan") for value in theory], color=INK, linewidth=1, label="theory")
     axes.set_yscale("log")
     axes.margins(y=0.2)
     low, high = axes.get_ylim()

@@ -1,4 +1,4 @@
-"""Symmetries: how many vectors of weights are one and the same function."""
+"""Weight-space symmetries: permutations, sign flips and rescalings of hidden units that keep the function."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from deepcanon.core.finding import Finding
 from deepcanon.pictures.style import INK, LINE, MUTED, PALETTE, dress, legend, new_figure
 
 ALL = 4
-"""Layers of up to so many units are tried in all their N! 2^N ways."""
+"""The most units of a layer for which all N! 2^N symmetries are tried."""
 
 HOLDS = 1e-12
-"""What changes the outputs by no more than this share of them, changes nothing."""
+"""A relative change of the outputs up to this is rounding."""
 
 PROBE = 3.7
-"""A number that has nothing to do with any activation, to try what one does."""
+"""A generic factor, to test whether an activation is positively homogeneous."""
 
 
 @dataclass(frozen=True)
 class Hidden:
-    """A hidden layer: units between two linear maps, which only these two know."""
+    """A hidden layer: units between two linear maps, used by only these two."""
 
     name: str
     before: nn.Linear
@@ -57,7 +57,7 @@ def hidden_layers(model: nn.Module) -> list[Hidden]:
 
 
 def permute(layer: Hidden, order: Tensor) -> None:
-    """Put the units of a layer into another order."""
+    """Permute the units of a layer."""
     with torch.no_grad():
         layer.before.weight.copy_(layer.before.weight[order])
         layer.after.weight.copy_(layer.after.weight[:, order])
@@ -66,10 +66,10 @@ def permute(layer: Hidden, order: Tensor) -> None:
 
 
 def rescale(layer: Hidden, factors: Tensor, shift: float = 0.0) -> None:
-    r"""Multiply what goes into the units by factors and divide what they pass on by them; -1 flips a sign.
+    r"""Multiply the incoming weights of the units by factors and divide the outgoing ones by them; -1 flips a sign.
 
-    With ``shift`` c the flipped units are those of an activation with :math:`\sigma(-a) = c - \sigma(a)`, whose c is
-    taken up by the next bias.
+    With ``shift`` c the flipped units are those of an activation with :math:`\sigma(-a) = c - \sigma(a)`; the next bias
+    absorbs c.
     """
     with torch.no_grad():
         layer.before.weight.mul_(factors.unsqueeze(1))
@@ -92,7 +92,7 @@ def flip_shift(activation: nn.Module) -> float | None:
 
 
 def scales(activation: nn.Module) -> bool:
-    r"""Whether :math:`\sigma(r a) = r \sigma(a)` for all r > 0, as for rectifiers.
+    r"""Whether :math:`\sigma(r a) = r \sigma(a)` for all r > 0 (positive homogeneity), as for ReLU.
 
     >>> scales(nn.ReLU()), scales(nn.Tanh())
     (True, False)
@@ -101,36 +101,37 @@ def scales(activation: nn.Module) -> bool:
 
 
 def by_activation(others: Sequence[nn.Module] = ()) -> dict[str, dict[str, bool]]:
-    """Which changes of a unit the usual activations, and others, leave without effect."""
+    """The symmetries of units of the usual activations, and of others."""
     known = [nn.Tanh(), nn.Softsign(), nn.Sigmoid(), nn.ReLU(), nn.LeakyReLU(), nn.GELU(), nn.SiLU(), nn.Softplus()]
     found = {}
     for each in (*known, *others):
         shift = flip_shift(each)
         found[type(each).__name__] = {
-            "order": True, "signs": shift == 0, "signs and next bias": shift is not None, "factor > 0": scales(each)
+            "permutation": True, "signs": shift == 0, "signs and next bias": shift is not None,
+            "factor > 0": scales(each),
         }  # fmt: skip
     return found
 
 
 def equal_weights(layer: Hidden) -> int:
-    """How many vectors of weights give the same function by permutations and sign flips of this layer: N! 2^N or N!"""
+    """The number of weight vectors of the same function by permutations and sign flips of this layer: N! 2^N or N!"""
     flips: int = 2**layer.units if _can_flip(layer) else 1
     return math.factorial(layer.units) * flips
 
 
 def symmetries(model: nn.Module, batch: AnyBatch, *, tries: int = 384, seed: int = 0) -> Finding:
-    r"""How many vectors of weights are one and the same function?
+    r"""The number of weight vectors that are the same function, by permutations and sign flips of hidden units.
 
-    Units of a hidden layer may change places. Where the activation is odd, as tanh is, a unit may also change the
-    signs of all that goes in and out of it, so that a layer of N units has
+    Units of a hidden layer may be permuted. Where the activation is odd, as tanh is, the signs of all incoming and
+    outgoing weights of a unit may be flipped, so that a layer of N units has
 
     .. math:: N! \; 2^N \qquad \text{since} \quad v \tanh(-a) = -v \tanh(a)
 
-    vectors of weights for one function, and a network the product over its layers. A logistic unit may flip, too, if
-    the next bias takes up :math:`\sigma(-a) = 1 - \sigma(a)`; a rectifier may not, but a factor r > 0 may be moved
-    through it, so that each solution lies on a surface of them. The layer of fewest units is tried: in all its ways up
-    to four units, else in ``tries`` of them by chance. Beside them is what is no symmetry: the signs flipped on one
-    side only.
+    weight vectors of one function, and a network the product over its layers. A logistic unit may flip, too, if the
+    next bias absorbs :math:`\sigma(-a) = 1 - \sigma(a)`; a ReLU may not, but a factor r > 0 may be moved through it, so
+    that each solution lies on a surface of them. The layer of fewest units is tried: all its symmetries up to four
+    units, else ``tries`` of them at random. They are compared with a change that is not a symmetry: the signs of the
+    incoming weights only.
 
     References:
         | On the geometry of feedforward neural network error surfaces (Chen et al., 1993),
@@ -141,8 +142,8 @@ def symmetries(model: nn.Module, batch: AnyBatch, *, tries: int = 384, seed: int
     Arguments:
         model: A network with a hidden layer in an ``nn.Sequential``: linear map, activation, linear map.
         batch: The inputs on which the functions are compared.
-        tries: How many ways to try in a layer of more than four units.
-        seed: Decides which ways are tried.
+        tries: How many symmetries to try in a layer of more than four units.
+        seed: The seed of those that are tried.
     """
     at_least(1, tries=tries)
     layers = hidden_layers(model)
@@ -151,9 +152,9 @@ def symmetries(model: nn.Module, batch: AnyBatch, *, tries: int = 384, seed: int
             "symmetries are those of hidden layers: linear map, activation, linear map in an nn.Sequential; "
             f"{type(model).__name__} has none"
         )
-    place = min(range(len(layers)), key=lambda i: layers[i].units)
-    changes = _measure(model, batch, place, tries, seed)
-    chosen = layers[place]
+    number = min(range(len(layers)), key=lambda i: layers[i].units)
+    changes = _measure(model, batch, number, tries, seed)
+    chosen = layers[number]
     everything = math.prod(equal_weights(layer) for layer in layers)
     numbers: dict[str, Any] = {
         "layers": [
@@ -172,11 +173,11 @@ def symmetries(model: nn.Module, batch: AnyBatch, *, tries: int = 384, seed: int
     return Finding(numbers, _draw(layers, numbers), _say(chosen, numbers))
 
 
-def _measure(model: nn.Module, batch: AnyBatch, place: int, tries: int, seed: int) -> dict[str, list[float]]:
-    """By what share of their size the outputs change, for each way of changing the weights."""
+def _measure(model: nn.Module, batch: AnyBatch, number: int, tries: int, seed: int) -> dict[str, list[float]]:
+    """The relative changes of the outputs, for each kind of change of the weights."""
     net = copy.deepcopy(model).double()
     inputs = [part.double() if isinstance(part, Tensor) and part.is_floating_point() else part for part in batch.inputs]
-    layer = hidden_layers(net)[place]
+    layer = hidden_layers(net)[number]
     shift = flip_shift(layer.activation) if _can_flip(layer) else None
     parts = [part for part in (layer.before.weight, layer.before.bias, layer.after.weight, layer.after.bias)
              if part is not None]  # fmt: skip
@@ -219,7 +220,7 @@ def _measure(model: nn.Module, batch: AnyBatch, place: int, tries: int, seed: in
 
 
 def _ways(units: int, flips: bool, tries: int, random: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-    """Orders and signs: all of them in a small layer, else some by chance."""
+    """Permutations and signs: all of them in a small layer, else some at random."""
     if units <= ALL:
         for order in itertools.permutations(range(units)):
             for each in itertools.product([1.0, -1.0] if flips else [1.0], repeat=units):
@@ -236,26 +237,26 @@ def _can_flip(layer: Hidden) -> bool:
 
 
 def _acts_alike(module: nn.Module) -> bool:
-    """Whether a module does the same to each number by itself."""
+    """Whether a module is elementwise, with the same function for every unit."""
     if next(module.parameters(), None) is not None and not isinstance(module, nn.PReLU):
         return False
     if isinstance(module, nn.PReLU) and module.num_parameters > 1:
         return False
     try:
         together = _values(module, 1)
-        alone = torch.stack([module(place.reshape(1, 1)).reshape(()) for place in _places()])
+        alone = torch.stack([module(point.reshape(1, 1)).reshape(()) for point in _points()])
     except (RuntimeError, ValueError, IndexError):
         return False
     return together.shape == alone.shape and bool(torch.allclose(together, alone))
 
 
-def _places() -> Tensor:
+def _points() -> Tensor:
     return torch.linspace(-3, 3, 25, dtype=torch.float64)
 
 
 def _values(activation: nn.Module, factor: float) -> Tensor:
     with torch.no_grad():
-        values: Tensor = copy.deepcopy(activation).double()((factor * _places()).unsqueeze(0))
+        values: Tensor = copy.deepcopy(activation).double()((factor * _points()).unsqueeze(0))
     return values.reshape(-1)
 
 
@@ -265,46 +266,48 @@ def _name(layer: Hidden) -> str:
 
 def _say(layer: Hidden, numbers: dict[str, Any]) -> tuple[str, ...]:
     flips = numbers["flips"]
-    how = "N! 2^N" if flips else "N!"
+    count = "N! 2^N" if flips else "N!"
     ways = numbers["tried"]["ways"]
     largest = numbers["largest_change"]
     says = [
-        f"{_name(layer)} units {'can' if flips else 'cannot'} change their signs, so a layer of N has {how} equal "
-        f"vectors of weights; the whole network has 10^{numbers['log10_equal']:.1f}.",
+        f"The signs of {_name(layer)} units {'can' if flips else 'cannot'} be flipped, so a layer of N units has "
+        f"{count} equivalent weight vectors; the whole network has 10^{numbers['log10_equal']:.1f}.",
         f"{ways} of them were tried in {layer.name}, of {layer.units} units: the outputs change by at most "
-        f"{largest['symmetry']:.1e} of their size; a sign flipped on one side only, by {largest['one side only']:.1e}.",
+        f"{largest['symmetry']:.1e} of their size; with signs flipped on one side only, by "
+        f"{largest['one side only']:.1e}.",
     ]
     if "factor" in largest:
         says.append(
-            f"Besides, a factor {PROBE} moved through a unit changes {largest['factor']:.1e}: there are surfaces."
+            f"A factor {PROBE} moved through a unit changes the outputs by {largest['factor']:.1e}, so there are whole "
+            "surfaces of equivalent weights."
         )
     return tuple(says)
 
 
 def _draw(layers: list[Hidden], numbers: dict[str, Any]) -> Figure:
-    figure = new_figure(10.4, 4.2, f"10^{numbers['log10_equal']:.1f} vectors of weights, one function")
+    figure = new_figure(10.4, 4.2, f"10^{numbers['log10_equal']:.1f} weight vectors, one function")
     left, right = figure.subplots(1, 2)
     words = {
-        "symmetry": "order and signs" if numbers["flips"] else "order",
+        "symmetry": "permutation and signs" if numbers["flips"] else "permutation",
         "factor": f"a factor {PROBE}",
         "one side only": "signs, one side only",
     }
-    for place, (name, values) in enumerate(
+    for column, (name, values) in enumerate(
         sorted(numbers["changes"].items(), key=lambda item: list(words).index(item[0]))
     ):
         spread = torch.linspace(-0.25, 0.25, len(values)).tolist() if len(values) > 1 else [0.0]
         shown = [max(value, 1e-17) for value in values]
-        left.scatter([place + s for s in spread], shown, s=8, color=PALETTE[place], alpha=0.7, linewidths=0)
-        left.text(place, 3e-19, f"{words[name]}\n{len(values)} tried", ha="center", va="top", fontsize=8, color=INK)
+        left.scatter([column + s for s in spread], shown, s=8, color=PALETTE[column], alpha=0.7, linewidths=0)
+        left.text(column, 3e-19, f"{words[name]}\n{len(values)} tried", ha="center", va="top", fontsize=8, color=INK)
     left.axhline(HOLDS, color=MUTED, linewidth=1, linestyle="--", label="rounding lies below; zero is drawn at 1e-17")
     left.set_yscale("log")
     left.set_ylim(1e-18, 10)
     left.set_xticks([])
     dress(
         left,
-        f"What changes when layer {numbers['tried']['layer']} is rearranged",
+        f"Symmetries of layer {numbers['tried']['layer']}",
         "",
-        "largest change, share of the outputs",
+        "largest relative change of the outputs",
     )
     left.xaxis.labelpad = 28
     left.set_xlabel(" ")
@@ -314,7 +317,7 @@ def _draw(layers: list[Hidden], numbers: dict[str, Any]) -> Figure:
 
 
 def _draw_table(axes: Axes, table: dict[str, dict[str, bool]], own: set[str]) -> None:
-    """Which changes of a unit leave the function alone, by activation; those of the model are in bold."""
+    """The symmetries of a unit by activation; the activations of the model are in bold."""
     columns = list(next(iter(table.values())))
     for row, (name, holds) in enumerate(table.items()):
         weight = "bold" if name in own else "normal"
@@ -326,6 +329,6 @@ def _draw_table(axes: Axes, table: dict[str, dict[str, bool]], own: set[str]) ->
     axes.set_ylim(len(table) - 0.5, -0.5)
     axes.set_yticks([])
     axes.set_xticks(range(len(columns)), [name.replace(" and ", " and\n") for name in columns])
-    dress(axes, "What may be done to a unit, by its activation", grid=False)
+    dress(axes, "Symmetries of a unit, by its activation", grid=False)
     for spine in axes.spines.values():
         spine.set_visible(False)

@@ -1,8 +1,8 @@
-"""Recording what a torch module does: every operation with its inputs, its outputs and the module it happened in.
+"""A recorder of the operations of a torch module, with their inputs, their outputs and the submodule they ran in.
 
-A mode sees each call of a torch function. Functions that torch itself writes in Python are opened, so that multi-head
-attention is seen as its products and its softmax, and a custom ``autograd.Function`` is seen as one operation. Nothing
-is compiled or traced symbolically, so any control flow and any kind of input or output will do.
+A mode intercepts each call of a torch function. Functions that torch itself writes in Python are opened, so that
+multi-head attention is recorded as its products and its softmax, and a custom ``autograd.Function`` as one operation.
+Nothing is compiled or traced symbolically, so any control flow and any kind of input or output will do.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from deepcanon.microscopy.replay import Dice, TorchOperation, array_of
 from deepcanon.microscopy.tape import Group, Place, Record, Tape
 
 INSIDE = (str(Path(torch.__file__).parent), str(Path(__file__).parent), contextlib.__file__)
-"""Files that are no line of the user's own."""
+"""Files of torch, of this package and of Python, whose lines are not the user's own."""
 UNSEEN = "unseen"
 FORGETS = {
     "new_zeros", "new_ones", "new_full", "new_empty", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like",
     "randn_like", "zero_", "fill_", "normal_", "uniform_", "exponential_", "random_",
 }  # fmt: skip
-"""Operations that take no number from their tensor, only its shape or its place."""
+"""Operations that take no number from their tensor, only its shape or its memory."""
 
 
 class Recorder(TorchFunctionMode):
-    """The mode under which a module is run; ``names`` says what tensors from outside are: kind and name by identity."""
+    """The mode under which a module is run; ``names`` gives the kind and name of tensors from outside, by identity."""
 
     def __init__(self, module: nn.Module, names: Mapping[int, tuple[str, str]]) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Recorder(TorchFunctionMode):
         self.records: list[Record] = []
         self.groups: list[Group] = []
         self.live: dict[Place, Tensor] = {}
-        """The tensor that holds the value now, where it has not been overwritten since."""
+        """The tensor that still holds the value, where it has not been overwritten since."""
         self._places: dict[int, Place] = {}
         self._sharing: dict[int, list[Tensor]] = {}  # by memory; kept alive, lest another tensor gets its identity
         self._stack: list[int] = []
@@ -54,7 +54,7 @@ class Recorder(TorchFunctionMode):
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Inside, everything that torch computes is recorded."""
+        """A context in which everything that torch computes is recorded."""
         handles = []
         for name, module in self.module.named_modules():
             if name:
@@ -65,7 +65,7 @@ class Recorder(TorchFunctionMode):
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
             return recorder._custom_function(cls, args, kwargs)
 
-        # below Function.apply, so that a function that was kept as `clip = Clip.apply` is seen, too
+        # below Function.apply, so that a function that was kept as `clip = Clip.apply` is recorded, too
         custom: Any = _SingleLevelFunction
         custom.apply = classmethod(apply)
         try:
@@ -77,14 +77,14 @@ class Recorder(TorchFunctionMode):
                 handle.remove()
 
     def tape(self, loss: Tensor) -> tuple[Tape, dict[int, int]]:
-        """What was recorded, as far as the loss depends on it, and the new number of each record that stays."""
+        """The records on which the loss depends, and the new number of each record that stays."""
         tape, moved = Tape(self.records, self.groups, self._source(loss)).pruned()
         for record in tape.records:
             if record.op == UNSEEN:
                 raise UsageError(
                     f"a value of shape {record.values[0].shape} ({record.name}) was computed where the microscope "
-                    "cannot look: in a compiled or scripted part, or by a derivative that is taken within the loss; "
-                    "look at a part of the model that is plain PyTorch"
+                    "cannot record it: in a compiled or scripted part, or by a derivative that is taken within the "
+                    "loss; give it a part of the model that is plain PyTorch"
                 )
         return tape, moved
 
@@ -162,7 +162,7 @@ class Recorder(TorchFunctionMode):
             self._keep(output, (len(self.records) - 1, k))
 
     def _source(self, tensor: Tensor) -> Place:
-        """Where the value of a tensor was made; a tensor that nobody has seen yet comes from outside."""
+        """The record and output that made the value of a tensor; an unrecorded tensor comes from outside."""
         place = self._places.get(id(tensor))
         if place is None:
             kind, name = self.names.get(id(tensor), ("constant", "constant"))
@@ -217,9 +217,9 @@ class Recorder(TorchFunctionMode):
 
 
 def _opened(function: types.FunctionType) -> Callable[..., Any]:
-    """The function without its first question, whether somebody else wants to handle the call."""
-    questions = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
-    scope = {**function.__globals__, **dict.fromkeys(questions, _nobody)}
+    """The function without its first check, whether a tensor overrides ``__torch_function__``."""
+    checks = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+    scope = {**function.__globals__, **dict.fromkeys(checks, _nobody)}
     opened = types.FunctionType(
         function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
     )
@@ -232,9 +232,7 @@ def _nobody(*_: Any) -> bool:
 
 
 def _seen_again(old: Tensor, new: Tensor, size: int, of_old: tuple[Any, ...], of_new: tuple[Any, ...]) -> Tensor:
-    """The value of a view after another view of the same memory was written to; their layouts are shape, strides and
-    offset.
-    """
+    """The value of a view after another view of the same memory was written to; layouts are shape, strides, offset."""
     cells = [torch.arange(size).as_strided(*layout) for layout in (of_old, of_new)]
     memory = old.new_zeros(size)
     for value, where in zip((old, new), cells, strict=True):
@@ -243,7 +241,7 @@ def _seen_again(old: Tensor, new: Tensor, size: int, of_old: tuple[Any, ...], of
 
 
 def _name(function: Callable[..., Any]) -> str:
-    """The name of an operation: of ``Tensor.__add__`` it is add, of the property ``Tensor.T`` it is T."""
+    """The name of an operation: add for ``Tensor.__add__``, T for the property ``Tensor.T``."""
     name = getattr(function, "__name__", str(function))
     if name == "__get__":
         name = getattr(function, "__self__").__name__  # noqa: B009

@@ -1,4 +1,4 @@
-"""The compute graph with a value and a delta on every edge, and a verdict on every delta."""
+"""The compute graph of a loss, with a value and a gradient (delta) on every edge, and a verdict on every delta."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from deepcanon.microscopy.verdict import Array, Verdict, coarseness, inner, judg
 OUTSIDE = ("input", "parameter", "buffer", "constant")
 """The kinds of nodes that no operation made."""
 TIGHT = 1e-8
-"""How far two sums of the same numbers may lie apart, relative to their size."""
+"""The largest relative difference of two sums of the same numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """An operation with its outputs, or a value from outside; ``deltas`` are the loss's gradients in the outputs."""
+    """An operation with its outputs, or a value from outside; ``deltas`` are the gradients of the loss in them."""
 
     id: int
     op: str
@@ -37,7 +37,7 @@ class Node:
 
     @property
     def delta(self) -> Array:
-        """The loss's gradient in it."""
+        """The gradient of the loss in the first output."""
         if self.deltas[0] is None:
             raise UsageError(f"no gradient comes back to {self.name}, so it has no delta")
         return self.deltas[0]
@@ -45,10 +45,10 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Edge:
-    """A value on its way from the node that made it (``source``, its ``output``) into the ``slot`` of another.
+    """An edge: a value that goes from the node that made it (``source``, its ``output``) into the ``slot`` of another.
 
-    ``delta`` is this way's contribution to the gradient of the loss in the value: over all ways that leave an output,
-    the deltas add up to the output's. None where no gradient comes back.
+    ``delta`` is the contribution of this edge to the gradient of the loss in the value: over all edges that leave an
+    output, the deltas add up to the output's. None where no gradient comes back.
     """
 
     id: int
@@ -63,7 +63,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Check:
-    """One question asked of the whole graph: what was compared, how far it lies apart, whether that is near enough."""
+    """A check of the whole graph: what was compared, the relative difference, and whether it is small enough."""
 
     name: str
     holds: bool
@@ -72,8 +72,8 @@ class Check:
 
 
 @dataclass(eq=False)
-class Graph:
-    """What the microscope saw: nodes and edges in the order in which they were computed."""
+class ComputeGraph:
+    """The compute graph that the microscope has recorded: nodes and edges in the order of the forward pass."""
 
     title: str
     nodes: list[Node]
@@ -89,7 +89,7 @@ class Graph:
     @property
     def mismatches(self) -> list[Edge]:
         """The edges whose delta is not the derivative."""
-        return [edge for edge in self.edges if edge.verdict.status == "parts"]
+        return [edge for edge in self.edges if edge.verdict.status == "mismatch"]
 
     def edge(self, number: int) -> Edge:
         if not 0 <= number < len(self.edges):
@@ -139,8 +139,8 @@ class Graph:
         return as_text(self)
 
 
-def look(tape: Tape, title: str) -> Graph:
-    """Send the loss's delta back along the tape, operation by operation, and judge each on the way."""
+def compute_graph(tape: Tape, title: str) -> ComputeGraph:
+    """The compute graph of a tape: backpropagate from its loss, operation by operation, and check every delta."""
     deltas: dict[Place, Array] = {tape.loss: np.ones_like(tape.value(tape.loss))}
     found: list[tuple[int, int, Array | None, Verdict]] = []
     for number in range(len(tape.records) - 1, -1, -1):
@@ -162,7 +162,7 @@ def look(tape: Tape, title: str) -> Graph:
         )
         for number, record in enumerate(tape.records)
     ]  # fmt: skip
-    graph = Graph(title, nodes, edges, tape.groups, tape)
+    graph = ComputeGraph(title, nodes, edges, tape.groups, tape)
     graph.checks.append(_local(graph))
     graph.checks.append(_whole(graph))
     return graph
@@ -184,13 +184,13 @@ def _back(tape: Tape, number: int, deltas: dict[Place, Array]) -> Iterator[tuple
         if not flows or delta is None:
             yield None, Verdict("constant")
         elif not repeats:
-            yield delta, Verdict("unchecked", "run again by itself, the operation gave another value")
+            yield delta, Verdict("unchecked", "run again alone, the operation gave another value")
         else:
             yield delta, _judged(record, inputs, slot, coming, delta)
 
 
 def _repeats(record: Record, inputs: Sequence[Array]) -> bool:
-    """Whether the operation, run again by itself, gives what it gave."""
+    """Whether the operation, run again alone, gives the same outputs."""
     assert record.operation is not None
     again = record.operation.run(inputs)
     return all(
@@ -201,7 +201,7 @@ def _repeats(record: Record, inputs: Sequence[Array]) -> bool:
 def _judged(
     record: Record, inputs: Sequence[Array], slot: int, coming: Sequence[Array | None], delta: Array
 ) -> Verdict:
-    """Hold one delta against differences of its operation alone, weighed by the deltas that came in."""
+    """Compare one delta with finite differences of its operation alone, weighted by the incoming deltas."""
     operation = record.operation
     assert operation is not None
 
@@ -218,12 +218,12 @@ def _judged(
 
 
 def _precision(array: Array) -> float:
-    """The distance of neighboring numbers near 1."""
+    """The machine epsilon of the array's type."""
     return float(np.finfo(array.dtype).eps) if array.dtype.kind in "fc" else 0.0
 
 
-def _local(graph: Graph) -> Check:
-    checked = [edge for edge in graph.edges if edge.verdict.status in ("agrees", "kink", "parts")]
+def _local(graph: ComputeGraph) -> Check:
+    checked = [edge for edge in graph.edges if edge.verdict.status in ("agrees", "kink", "mismatch")]
     mismatches = graph.mismatches
     worst = max((edge.verdict.gap for edge in mismatches), default=0.0)
     if mismatches:
@@ -234,8 +234,8 @@ def _local(graph: Graph) -> Check:
     return Check("each operation", not mismatches, worst, detail)
 
 
-def _whole(graph: Graph) -> Check:
-    """Move everything from outside at once along a random line and watch the loss."""
+def _whole(graph: ComputeGraph) -> Check:
+    """Compare the slope of the loss along a random direction of all inputs and parameters with their deltas."""
     tape = graph.tape
     leaves = {(node.id, 0): node.deltas[0] for node in graph.nodes if node.op in OUTSIDE and node.deltas[0] is not None}
     if not leaves:
@@ -253,12 +253,12 @@ def _whole(graph: Graph) -> Check:
     spread = np.sqrt(sum(inner(delta, lines[place]) ** 2 for place, delta in leaves.items()))
     gap = abs(measured - given) / max(abs(measured), abs(given), 1e-3 * spread, 1e-12 * (1 + abs(graph.loss)))
     detail = (
-        f"moving {len(leaves)} inputs and parameters at once, the loss has the slope {measured:.6g}; "
-        f"their deltas say {given:.6g}"
+        f"along a random direction of all {len(leaves)} inputs and parameters the loss has the slope {measured:.6g}; "
+        f"by their deltas it is {given:.6g}"
     )
     holds = bool(gap <= 1e-5 * coarse)
     corners = sum(edge.verdict.status == "kink" for edge in graph.edges)
-    if not holds and corners:  # then the loss has no slope here, and each edge has been judged by itself
+    if not holds and corners:  # then the loss has no slope here, and each edge has been checked alone
         return Check("the whole", True, float(gap), f"{detail}; {corners} edges are at a corner, so both may be right")
     return Check("the whole", holds, float(gap), detail)
 

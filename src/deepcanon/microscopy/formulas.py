@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 (the signs of mathematics are meant)
-"""The rule by which each operation sends its delta back, and the rule with an edge's own numbers in it."""
+"""The backward rule (vector-Jacobian product) of each operation, and the rule with an edge's own numbers in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from deepcanon.microscopy.compute_graph import Edge, Graph
+from deepcanon.microscopy.compute_graph import ComputeGraph, Edge
 from deepcanon.microscopy.tape import Record
 from deepcanon.microscopy.verdict import Array, inner, moved, typical
 
@@ -72,10 +72,10 @@ RULES: dict[str, tuple[str, ...]] = {
     "layer_norm": ("y = b · x̂ + c, x̂ = (a − mean) / std", "δa = (g − mean g − x̂ mean(g x̂)) / std, g = b δy",
                    "δb = Σ δy x̂", "δc = Σ δy"),
     "batch_norm": ("y = x̂ · weight + bias, x̂ = (a − mean) / std of the batch",),
-    "embedding": ("y = b[a]", "", "δb[i] = Σ δy over the places where a = i"),
+    "embedding": ("y = b[a]", "", "δb[i] = Σ δy over the positions where a = i"),
     "dropout": ("y = a · mask / (1 − p)", "δa = δy · mask / (1 − p)"),
-    "conv1d": ("y = a ⋆ b + c", "δa = δy full-convolved with b", "δb = a ⋆ δy", "δc = Σ δy over places and examples"),
-    "conv2d": ("y = a ⋆ b + c", "δa = δy full-convolved with b", "δb = a ⋆ δy", "δc = Σ δy over places and examples"),
+    "conv1d": ("y = a ⋆ b + c", "δa = δy full-convolved with b", "δb = a ⋆ δy", "δc = Σ δy over positions, examples"),
+    "conv2d": ("y = a ⋆ b + c", "δa = δy full-convolved with b", "δb = a ⋆ δy", "δc = Σ δy over pixels, examples"),
     "max_pool2d": ("y = the largest a of each window", "δa = δy at the largest, else 0"),
     "avg_pool2d": ("y = the mean a of each window", "δa = δy / n for each of the window"),
     "scaled_dot_product_attention": ("y = softmax(a bᵀ / √d) c", "δa = δs b / √d, s the scores",
@@ -95,14 +95,14 @@ EACH = {
     "log1p", "sin", "cos", "abs", "tanh", "sigmoid", "relu", "leaky_relu", "elu", "silu", "gelu", "softplus",
     "logsigmoid", "erf", "maximum", "minimum", "clamp", "where",
 }  # fmt: skip
-"""Operations that treat every entry by itself, so that one entry shows all."""
+"""Elementwise operations, for which one entry shows all."""
 
 
 def rules(record: Record, slot: int) -> tuple[str, str]:
-    """The operation's value and the delta of one of its inputs, in tokens."""
+    """The formulas of the operation's value and of the delta of one of its inputs."""
     op = _plain(record.op)
     if op in MOVES:
-        return "y = a, moved to other places", "δ goes back to the place its number came from"
+        return "y = a, moved to other positions", "δ goes back to the position its number came from"
     known = RULES.get(op, ())
     letter = LETTERS[slot] if slot < len(LETTERS) else f"input {slot + 1}"
     forward = known[0] if known else f"y = {record.op}({', '.join(LETTERS[: len(record.inputs)])})"
@@ -110,7 +110,7 @@ def rules(record: Record, slot: int) -> tuple[str, str]:
     return forward, backward or f"δ{letter} = (∂y/∂{letter})ᵀ δy"
 
 
-def filled(graph: Graph, edge: Edge) -> dict[str, Any]:
+def filled(graph: ComputeGraph, edge: Edge) -> dict[str, Any]:
     """The two rules with numbers: the value of one output, and the largest delta as the sum of its terms."""
     record = graph.tape.records[edge.target]
     forward, backward = rules(record, edge.slot)
@@ -122,8 +122,8 @@ def filled(graph: Graph, edge: Edge) -> dict[str, Any]:
     return found
 
 
-def _forward(graph: Graph, record: Record) -> str | None:
-    """One entry of an entry-by-entry operation, as ``tanh(0.31) = 0.3004``."""
+def _forward(graph: ComputeGraph, record: Record) -> str | None:
+    """One entry of an elementwise operation, as ``tanh(0.31) = 0.3004``."""
     if _plain(record.op) not in EACH or len(record.values) != 1 or not record.values[0].size:
         return None
     y = record.values[0]
@@ -136,8 +136,8 @@ def _forward(graph: Graph, record: Record) -> str | None:
     return f"{call} = {_short(y[entry])}"
 
 
-def _backward(graph: Graph, record: Record, edge: Edge, delta: Array) -> dict[str, Any]:
-    """The largest delta of the edge as a sum: each output's derivative, by differences, times the output's delta."""
+def _backward(graph: ComputeGraph, record: Record, edge: Edge, delta: Array) -> dict[str, Any]:
+    """The largest delta of the edge as a sum: each output's derivative, by finite differences, times its delta."""
     assert record.operation is not None  # else it would have no delta
     flat = int(np.abs(delta).argmax())
     entry = [int(i) for i in np.unravel_index(flat, delta.shape)]
@@ -174,7 +174,7 @@ SAME = {
 
 
 def _plain(op: str) -> str:
-    """The name in the table: without the mark of an operation in place, and one name for all that do the same."""
+    """The name in the table: without the underscore of an in-place operation, and one name for synonyms."""
     return SAME.get(op.rstrip("_"), op.rstrip("_"))
 
 

@@ -1,4 +1,4 @@
-"""A microscope for any PyTorch model: value, delta and verdict on every edge of its compute graph."""
+"""The microscope for PyTorch models: value, gradient (delta) and verdict on every edge of the compute graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from deepcanon.core import AnyBatch, Model, UsageError
 from deepcanon.microscopy.capture import Recorder
-from deepcanon.microscopy.compute_graph import TIGHT, Check, Graph, look
+from deepcanon.microscopy.compute_graph import TIGHT, Check, ComputeGraph, compute_graph
 from deepcanon.microscopy.replay import array_of
 from deepcanon.microscopy.tape import Place
 from deepcanon.microscopy.verdict import Array
@@ -24,8 +24,8 @@ from deepcanon.microscopy.verdict import Array
 
 def microscope(
     model: nn.Module, batch: Any, loss: Callable[[Any], Tensor] | None = None, *, seed: int = 0, title: str = ""
-) -> Graph:
-    """Run the model on a small batch and look at every number on the way to its loss and back.
+) -> ComputeGraph:
+    """The compute graph of a model's loss on a small batch: every value of the forward pass and every gradient.
 
     A :class:`~deepcanon.core.Model` has a loss of its own. Of any other module, ``loss`` takes the output and gives a
     scalar; without it, the output's ``loss`` is taken if it has one, else the sum of all its numbers. ``batch`` is a
@@ -54,10 +54,10 @@ def microscope(
             raise UsageError(f"the loss must be one real number, got {end.dtype} of shape {tuple(end.shape)}")
         tape, moved = recorder.tape(end)
         if not end.requires_grad:
-            raise UsageError("the loss depends on nothing that gets a gradient, so there is no delta to look at")
+            raise UsageError("the loss depends on nothing that gets a gradient, so there is no delta to show")
         places = [place for place, tensor in recorder.live.items() if place[0] in moved and tensor.requires_grad]
         gradients = torch.autograd.grad(end, [recorder.live[place] for place in places], allow_unused=True)
-    graph = look(tape, title or type(model).__name__)
+    graph = compute_graph(tape, title or type(model).__name__)
     expected = {
         (moved[number], output): array_of(gradient)
         for (number, output), gradient in zip(places, gradients, strict=True)
@@ -132,8 +132,8 @@ def _end(model: Any, inputs: Any, loss: Callable[[Any], Tensor] | None) -> Tenso
     return reduce(add, sums)
 
 
-def _against_autograd(graph: Graph, expected: Mapping[Place, Array]) -> Check:
-    """Every node's delta, which is the sum over the edges that leave it, beside what torch.autograd gives at once."""
+def _against_autograd(graph: ComputeGraph, expected: Mapping[Place, Array]) -> Check:
+    """Compare every node's delta, the sum over the edges that leave it, with the gradient of torch.autograd."""
     worst, where = 0.0, ""
     for (number, output), gradient in expected.items():
         delta = graph.nodes[number].deltas[output]

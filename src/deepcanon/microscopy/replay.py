@@ -1,4 +1,4 @@
-"""Running a recorded torch operation again, on values of its own, as it ran the first time."""
+"""Recorded torch operations that can be run again, on other values and with the same random numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deepcanon.microscopy.verdict import Array
 
 
 def array_of(tensor: Tensor) -> Array:
-    """A copy of the tensor's value; what NumPy has no type for is widened."""
+    """A copy of the tensor's value as an array; half precision becomes single precision."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
     if tensor.dtype in (torch.bfloat16, torch.float16):
         tensor = tensor.float()
@@ -24,7 +24,7 @@ def array_of(tensor: Tensor) -> Array:
 
 @dataclass(frozen=True)
 class Dice:
-    """The state of the generators before an operation."""
+    """The state of the random generators before an operation."""
 
     common: Tensor
     own: tuple[tuple[Generator, Tensor], ...]
@@ -41,7 +41,7 @@ class Dice:
 
     @contextmanager
     def again(self) -> Iterator[None]:
-        """Inside, random numbers fall as they fell then; outside, nothing has happened."""
+        """A context in which the same random numbers are drawn again; outside, no generator is changed."""
         today = [generator.get_state() for generator, _ in self.own]
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(self.common)
@@ -56,7 +56,7 @@ class Dice:
 
 @dataclass(eq=False)
 class TorchOperation:
-    """A call of a torch function whose tensors can be replaced.
+    """A recorded call of a torch function, whose tensors can be replaced.
 
     ``leaves`` and ``spec`` are its arguments, flattened; at the positions ``slots`` stood the tensors. Its outputs are
     those of the tensors it returns that ``fresh`` counts, followed by the arguments it ``changed`` in place.

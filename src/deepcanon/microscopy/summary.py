@@ -1,4 +1,4 @@
-"""The graph in numbers and words: a summary of each tensor, a table for the terminal."""
+"""Summaries of a compute graph: of each tensor, and of all edges as a table for the terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from deepcanon.microscopy.verdict import Array, typical
 
 if TYPE_CHECKING:
-    from deepcanon.microscopy.compute_graph import Edge, Graph
+    from deepcanon.microscopy.compute_graph import ComputeGraph, Edge
 
 COLUMNS = ("edge", "from", "to", "shape", "value", "delta", "verdict")
 THUMBNAIL = (12, 24)
@@ -18,21 +18,21 @@ THUMBNAIL = (12, 24)
 
 
 def summary(array: Array, entries: int) -> dict[str, Any]:
-    """What is told of a tensor: shape, extremes, mean, its first entries, and a picture of one byte per cell.
+    """The summary of a tensor: shape, extremes, mean, its first entries, and a picture of one byte per cell.
 
     >>> summary(np.array([[1.0, -2.0]]), 1)["first"]
     [1.0]
     """
     real = np.real(array)
-    told: dict[str, Any] = {"shape": list(array.shape), "dtype": str(array.dtype), "size": array.size}
+    found: dict[str, Any] = {"shape": list(array.shape), "dtype": str(array.dtype), "size": array.size}
     if array.size:
         numbers = real.astype(np.float64)
-        told |= {"min": _tidy(numbers.min()), "mean": _tidy(numbers.mean()), "max": _tidy(numbers.max())}
-        told["rms"] = _tidy(typical(numbers))
-        told["first"] = [_tidy(number) for number in numbers.reshape(-1)[:entries]]
+        found |= {"min": _tidy(numbers.min()), "mean": _tidy(numbers.mean()), "max": _tidy(numbers.max())}
+        found["rms"] = _tidy(typical(numbers))
+        found["first"] = [_tidy(number) for number in numbers.reshape(-1)[:entries]]
         if array.size > 1 and entries > 1:
-            told["picture"] = picture(numbers)
-    return told
+            found["picture"] = picture(numbers)
+    return found
 
 
 def picture(numbers: Array) -> dict[str, Any]:
@@ -59,15 +59,15 @@ def picture(numbers: Array) -> dict[str, Any]:
     }
 
 
-def table(graph: Graph, most: int | None = None) -> list[tuple[str, ...]]:
-    """One row per edge, in the order of computation; with ``most``, those that part first."""
+def table(graph: ComputeGraph, most: int | None = None) -> list[tuple[str, ...]]:
+    """One row per edge, in the order of computation; with ``most``, mismatches first."""
     chosen = graph.edges
     if most is not None and len(chosen) > most:
-        chosen = sorted(graph.edges, key=lambda edge: (edge.verdict.status != "parts", edge.id))[:most]
+        chosen = sorted(graph.edges, key=lambda edge: (edge.verdict.status != "mismatch", edge.id))[:most]
     return [_row(graph, edge) for edge in chosen]
 
 
-def as_text(graph: Graph) -> str:
+def as_text(graph: ComputeGraph) -> str:
     """The graph as lines of a table and its checks."""
     rows = [COLUMNS, *table(graph)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
@@ -91,7 +91,7 @@ def short(array: Array | None) -> str:
     return f"~{typical(array.astype(np.float64)):.3g}" if array.dtype.kind in "fiub" else f"~{typical(array):.3g}"
 
 
-def _row(graph: Graph, edge: Edge) -> tuple[str, ...]:
+def _row(graph: ComputeGraph, edge: Edge) -> tuple[str, ...]:
     shape = "x".join(map(str, edge.value.shape)) or "number"
     return (
         str(edge.id), _label(graph, edge.source), _label(graph, edge.target), shape, short(edge.value),
@@ -99,7 +99,7 @@ def _row(graph: Graph, edge: Edge) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _label(graph: Graph, number: int) -> str:
+def _label(graph: ComputeGraph, number: int) -> str:
     node = graph.nodes[number]
     group = "" if node.group is None else graph.groups[node.group].name
     return node.name if not group or node.name.startswith(group) else f"{group}: {node.name}"
@@ -107,12 +107,12 @@ def _label(graph: Graph, number: int) -> str:
 
 def _verdict(edge: Edge) -> str:
     verdict = edge.verdict
-    if verdict.status == "parts":
-        return f"PARTS: delta {verdict.given:.4g}, differences {verdict.measured:.4g} {verdict.detail}".rstrip()
+    if verdict.status == "mismatch":
+        return f"MISMATCH: delta {verdict.given:.4g}, differences {verdict.measured:.4g} {verdict.detail}".rstrip()
     return {"constant": "", "cut": "cut", "kink": "agrees (kink)"}.get(verdict.status, verdict.status)
 
 
 def _tidy(number: Any) -> float | str:
-    """Five digits; what JSON has no word for, as text."""
+    """The number with five digits; NaN and infinity, which JSON does not have, as text."""
     number = float(number)
     return float(f"{number:.5g}") if np.isfinite(number) else str(number)

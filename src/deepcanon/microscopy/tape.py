@@ -1,4 +1,4 @@
-"""What an engine records while a model runs: its operations in order, each able to run again by itself."""
+"""The tape of a forward pass: the recorded operations in order, each of which can be run again alone."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 from deepcanon.microscopy.verdict import Array
 
 Place = tuple[int, int]
-"""A value: the number of the record that made it, and which of its outputs it is."""
+"""The address of a value: the number of the record that made it, and which of its outputs it is."""
 
 
 class Operation(Protocol):
-    """One recorded operation, run again on other values; what is random in it falls as it fell."""
+    """A recorded operation that can be run again on other values, with the same random numbers."""
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs."""
 
     def pull(self, inputs: Sequence[Array], deltas: Sequence[Array | None]) -> list[Array | None]:
-        """The delta on each input, from those on the outputs: the engine's own vector-Jacobian product."""
+        """The delta of each input from those of the outputs: the vector-Jacobian product."""
 
 
 @dataclass(eq=False)
 class Record:
-    """One step of the tape: an operation with its inputs and outputs, or a value that comes from outside.
+    """An entry of the tape: an operation with its inputs and outputs, or a value that comes from outside.
 
     ``call`` is the operation as it was written, its tensors as a, b, c ..., and ``where`` the line of the program.
     ``flows`` says of each input whether a gradient comes back along it, and ``cut`` whether one would have but for
@@ -47,7 +47,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Group:
-    """One call of a module, which holds all that happened in it."""
+    """One call of a module, which holds all operations that ran in it."""
 
     id: int
     parent: int | None
@@ -57,7 +57,7 @@ class Group:
 
 @dataclass(eq=False)
 class Tape:
-    """The records in the order in which they were made, and the value whose derivative is asked for."""
+    """The records in the order of the forward pass, and the value that is differentiated, the loss."""
 
     records: list[Record]
     groups: list[Group]
@@ -83,7 +83,7 @@ class Tape:
         return Tape(records, self.groups, (moved[self.loss[0]], self.loss[1])), moved
 
     def height(self, moved: dict[Place, Array]) -> float:
-        """The loss when the values at these places are replaced; where a gradient was cut, values stay as they were."""
+        """The loss when these values are replaced; where a gradient was cut, values stay as they were."""
         changed = dict(moved)
         for number, record in enumerate(self.records):
             operation = record.operation

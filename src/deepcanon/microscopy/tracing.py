@@ -1,4 +1,4 @@
-"""The microscope for our own tensors: the same graph from a function of :mod:`deepcanon.tensor`."""
+"""The microscope for functions of :mod:`deepcanon.tensor`, our own tensors: the same compute graph."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from deepcanon.core import UsageError
-from deepcanon.microscopy.compute_graph import TIGHT, Check, Graph, look
+from deepcanon.microscopy.compute_graph import TIGHT, Check, ComputeGraph, compute_graph
 from deepcanon.microscopy.tape import Place, Record, Tape
 from deepcanon.microscopy.verdict import Array
 from deepcanon.tensor import Tensor, no_grad, tensor
@@ -20,8 +20,8 @@ from deepcanon.tensor.operation import Node
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def trace(f: Callable[..., Tensor], *inputs: Any, title: str = "") -> Graph:
-    """Run a function of tensors on these inputs and look at every number on the way to its result and back.
+def trace(f: Callable[..., Tensor], *inputs: Any, title: str = "") -> ComputeGraph:
+    """The compute graph of a function of tensors at these inputs: every value and every gradient of its result.
 
     The result must be one number. The inputs are arrays or tensors and are taken in double precision; tensors that the
     function holds itself are its parameters.
@@ -38,7 +38,7 @@ def trace(f: Callable[..., Tensor], *inputs: Any, title: str = "") -> Graph:
         got = f"one of shape {result.array.shape}" if isinstance(result, Tensor) else type(result).__name__
         raise UsageError(f"the function must give a tensor with one number, got {got}")
     if result.node is None or not result.node.needs:
-        raise UsageError("the result does not depend on the inputs, so there is no delta to look at")
+        raise UsageError("the result does not depend on the inputs, so there is no delta to show")
     seen = trace_tensor(result)
     names = {t.node.id: f"x{i + 1}" if len(tensors) > 1 else "x" for i, t in enumerate(tensors) if t.node is not None}
     records: list[Record] = []
@@ -47,14 +47,14 @@ def trace(f: Callable[..., Tensor], *inputs: Any, title: str = "") -> Graph:
         inputs_of = [_source(arg, parent, records, places) for arg, parent in zip(node.args, node.parents, strict=True)]
         records.append(_record(node, inputs_of, names))
         places[node.id] = (len(records) - 1, 0)
-    graph = look(Tape(records, [], places[result.node.id]), title or getattr(f, "__name__", "function"))
+    graph = compute_graph(Tape(records, [], places[result.node.id]), title or getattr(f, "__name__", "function"))
     graph.checks.append(_against_trace(graph, {places[key]: np.asarray(delta) for key, delta in seen.deltas.items()}))
     return graph
 
 
 @dataclass(eq=False)
 class TensorOperation:
-    """A row of the table with the arguments it had; ``slots`` are those that are values of the graph."""
+    """A recorded operation of the table with its arguments; ``slots`` are those that are values of the graph."""
 
     node: Node
     args: tuple[Any, ...]
@@ -97,7 +97,7 @@ class TensorOperation:
 
 
 def _source(arg: Any, parent: Node | None, records: list[Record], places: dict[int, Place]) -> Place | None:
-    """Where an argument comes from; an array that no derivative reaches is a constant, a plain number is no value."""
+    """The address of an argument; an array that no derivative reaches is a constant, a plain number has none."""
     if parent is not None and parent.id in places:
         return places[parent.id]
     if not isinstance(arg, np.ndarray) or not arg.ndim:
@@ -127,13 +127,13 @@ def _record(node: Node, found: Sequence[Place | None], names: dict[int, str]) ->
     )
 
 
-def _against_trace(graph: Graph, expected: dict[Place, Array]) -> Check:
-    """Every node's delta beside what one backward pass of the engine gives."""
+def _against_trace(graph: ComputeGraph, expected: dict[Place, Array]) -> Check:
+    """Compare every node's delta with that of one backward pass of the engine."""
     worst = 0.0
     for (number, output), delta in expected.items():
         found = graph.nodes[number].deltas[output]
         size = max(float(np.abs(delta).max(initial=0.0)), 1e-300)
         gap = float(np.abs(delta - (0.0 if found is None else found)).max(initial=0.0)) / size
         worst = max(worst, gap)
-    detail = f"{len(expected)} deltas, each the sum over its edges, beside those of one backward pass"
+    detail = f"{len(expected)} deltas, each the sum over its edges, compared with those of one backward pass"
     return Check("deepcanon.tensor", worst <= TIGHT, worst, detail)

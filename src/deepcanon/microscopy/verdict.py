@@ -1,4 +1,4 @@
-"""Whether a delta is the derivative it says it is: finite differences of one operation, run again by itself."""
+"""The check of a gradient (delta) by finite differences of one operation, run again alone."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-Status = Literal["agrees", "kink", "parts", "cut", "constant", "unchecked"]
+Status = Literal["agrees", "kink", "mismatch", "cut", "constant", "unchecked"]
 
 STEPS = (1e-5, 1e-6, 1e-4, 1e-3)
-"""How far the differences go, relative to the size of what is moved; the first that agrees settles it. The first two,
-in this order, tell a corner from a curve."""
+"""The steps of the differences, relative to the size of the input; the first that agrees settles it. The first two, in
+this order, distinguish a corner from a curve."""
 DIRECTIONS = 2
 CORNERS = 8
-"""How many entries at a corner are set aside before a line that still disagrees is believed to have only corners."""
+"""The number of entries at a corner that are set aside before a line that still disagrees counts as corners only."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What finite differences say of a delta.
+    """The result of the finite-difference check of a delta.
 
     ``agrees``: they are equal. ``kink``: the operation has a corner here (the maximum of two equal numbers), and the
-    delta lies between the slopes on either side. ``parts``: the delta is not the derivative. ``cut``: the value goes
-    on, but no gradient comes back (``detach``). ``constant``: nothing here depends on anything that gets a gradient.
-    ``unchecked``: the operation cannot be run again by itself.
+    delta lies between the slopes on either side. ``mismatch``: the delta is not the derivative. ``cut``: the value
+    goes on, but no gradient comes back (``detach``). ``constant``: nothing here depends on anything that gets a
+    gradient. ``unchecked``: the operation cannot be run again alone.
 
     ``given`` is the slope by the delta and ``measured`` the slope by differences, both where they are furthest apart,
     and ``gap`` is how far, relative to their size.
@@ -71,17 +71,16 @@ class Probe:
 
 
 def judge(height: Callable[[Array], float], x: Array, delta: Array, size: float, precision: float) -> Verdict:
-    """Hold ``delta`` against differences of ``height``, a function of ``x``, at its value.
+    """Compare ``delta`` with finite differences of ``height``, a function of ``x``, at its value.
 
-    Random directions see all entries at once; where one disagrees, halving it finds the entry that is to blame.
-    ``size`` is that of the numbers that are added up in ``height``, and ``precision`` the distance of neighboring
-    numbers near 1.
+    Random directions check all entries at once; where one disagrees, bisection finds the entry at fault. ``size`` is
+    that of the numbers that are added up in ``height``, and ``precision`` the machine epsilon.
 
     >>> x = np.array([1.0, 2.0])
     >>> judge(lambda x: float((x**2).sum()), x, 2 * x, 4.0, 2.2e-16).status
     'agrees'
     >>> judge(lambda x: float((x**2).sum()), x, 3 * x, 4.0, 2.2e-16).status
-    'parts'
+    'mismatch'
     >>> judge(lambda x: float(np.maximum(x, 0).sum()), np.zeros(2), np.zeros(2), 1.0, 2.2e-16).status
     'kink'
     """
@@ -106,21 +105,21 @@ def judge(height: Callable[[Array], float], x: Array, delta: Array, size: float,
             probe = slopes(_unit(x, entry))
             if not probe.agrees and not probe.bends:
                 place = f"at entry {list(map(int, np.unravel_index(entry, x.shape)))}" if x.ndim else ""
-                return Verdict("parts", place, probe.given, probe.middle, probe.gap)
+                return Verdict("mismatch", place, probe.given, probe.middle, probe.gap)
             if probe.bends:
                 corner = probe
-            line.reshape(-1)[entry] = 0  # a corner, or no fault by itself: look at the rest
+            line.reshape(-1)[entry] = 0  # a corner, or not at fault alone: check the others
             if slopes(line).agrees:
                 break
     if corner is not None:
         sides = f"the slope is {corner.left:.4g} on the left and {corner.right:.4g} on the right"
         return Verdict("kink", sides, corner.given, corner.middle, corner.gap)
     worst = max(failed.values(), key=lambda probe: probe.gap)
-    return Verdict("kink" if worst.bends else "parts", "along a random line", worst.given, worst.middle, worst.gap)
+    return Verdict("kink" if worst.bends else "mismatch", "along a random line", worst.given, worst.middle, worst.gap)
 
 
 def _narrowed(slopes: Callable[[Array], Probe], line: Array) -> int:
-    """The entry of the line that does most of the disagreeing, found by halving."""
+    """The entry of the line with the largest disagreement, found by bisection."""
     support = np.flatnonzero(line)
     while len(support) > 1:
         parts = np.array_split(support, 2)
@@ -158,24 +157,24 @@ def _probe(
 
 
 def inner(a: Array, b: Array) -> float:
-    """The sum of products; of complex numbers, as of vectors in the plane."""
+    """The inner product; of complex numbers, that of vectors in the plane."""
     return float(np.sum(np.conj(a) * b).real)
 
 
 def moved(x: Array, step: float, line: Array) -> Array:
-    """``x`` gone a step along a line, in the same order in memory: a dropout falls by that order."""
+    """``x`` moved a step along a line, in the same order in memory, since a dropout mask is drawn by that order."""
     there = x.copy(order="K")
     there += (step * line).astype(x.dtype)
     return there
 
 
 def typical(x: Array) -> float:
-    """The root of the mean square; 0 of nothing."""
+    """The root mean square; 0 of an empty array."""
     return float(np.sqrt(np.mean(np.abs(x) ** 2))) if x.size else 0.0
 
 
 def coarseness(precision: float) -> float:
-    """How much longer steps and wider bounds must be than in double precision: 1 there, about 3,000 in single."""
+    """The factor on steps and tolerances compared with double precision: 1 there, about 3,000 in single."""
     return float((precision / np.finfo(np.float64).eps) ** 0.4)
 
 
@@ -191,6 +190,6 @@ def _unit(x: Array, entry: int) -> Array:
 
 
 def _largest(delta: Array) -> list[int]:
-    """The entries with the largest and the smallest delta, whose slopes are asked for by themselves."""
+    """The entries with the largest and the smallest delta, whose slopes are also measured one by one."""
     size = np.abs(delta).reshape(-1)
     return list(dict.fromkeys([int(size.argmax()), int(size.argmin())]))

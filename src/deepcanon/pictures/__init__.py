@@ -1,4 +1,4 @@
-"""Figures from numbers, worth a page in a book: each function gives a matplotlib figure, and ``save`` writes it."""
+"""Figures of data, models and training: each function gives a matplotlib figure, and ``save`` writes it."""
 
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses

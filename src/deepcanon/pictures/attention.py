@@ -1,4 +1,4 @@
-"""Where the heads of a model look."""
+"""Attention maps: the attention weights of every head."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ VISIBLE = {" ": "·", "\n": "↵", "\t": "⇥"}
 
 
 def attention_heads(maps: Tensor, tokens: Sequence[str], title: str = "") -> Figure:
-    """A map for every head of every layer, from weights (layers, heads, T, T): each row of it is a token that looks.
+    """Attention maps of every head of every layer, from weights (layers, heads, T, T): each row is a query token.
 
-    Shades are roots of the weights, so that a head which looks at many places is not white.
+    Shades are square roots of the weights, so that a head which attends to many tokens is not white.
     """
     layers, heads, length, _ = maps.shape
     shown = list(range(layers))
@@ -47,8 +47,8 @@ def attention_heads(maps: Tensor, tokens: Sequence[str], title: str = "") -> Fig
             axes.tick_params(length=0, labelsize=size, pad=1, labelcolor=MUTED)
             turned = max(map(len, names)) > 2
             axes.tick_params(axis="x", labelrotation=90 if turned else 0)
-    figure.supxlabel("the token that is looked at", fontsize=8, color=MUTED)
-    figure.supylabel("the token that looks, from top to bottom", fontsize=8, color=MUTED)
+    figure.supxlabel("key: the token that is attended to", fontsize=8, color=MUTED)
+    figure.supylabel("query: the token that attends, from top to bottom", fontsize=8, color=MUTED)
     if image is not None:
         bar = figure.colorbar(
             image,

@@ -1,4 +1,4 @@
-"""Numbers that belong to names: shares as bars, and the updates of a model's layers."""
+"""Bar charts: named shares, and the updates of a model's layers by fine-tuning."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SHOWN = 24
 
 
 def share_bars(shares: Mapping[str, float], title: str = "") -> Figure:
-    """Shares from 0 to 1 by name, the last of them, which is what it is about, in color."""
+    """A bar chart of shares from 0 to 1 by name; the last one, which is the subject, in color."""
     figure = new_figure(6.4, 0.42 * len(shares) + 1.2)
     axes = figure.add_subplot()
     shades = [*([MUTED] * (len(shares) - 1)), PALETTE[0]]
     axes.barh(list(shares), list(shares.values()), color=shades, height=0.62)
-    for place, share in enumerate(shares.values()):
-        axes.text(min(share, 1.0) + 0.01, place, f"{share:.1%}", va="center", fontsize=8, color=INK)
+    for row, share in enumerate(shares.values()):
+        axes.text(min(share, 1.0) + 0.01, row, f"{share:.1%}", va="center", fontsize=8, color=INK)
     axes.invert_yaxis()
     axes.set_xlim(0, 1.1)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0%", "25%", "50%", "75%", "100%"])
@@ -31,9 +31,9 @@ def share_bars(shares: Mapping[str, float], title: str = "") -> Figure:
 
 
 def update_norms(updates: Mapping[str, tuple[Tensor, Tensor]], title: str = "") -> Figure:
-    """How far each layer's weight has moved, and along how many directions.
+    """The norm and the singular values of the update of each layer's weight.
 
-    ``updates`` are a weight before and what was added to it, both as matrices, by layer.
+    ``updates`` are the weight before and the update added to it, both as matrices, by layer.
     """
     sizes = {name: float(update.norm() / before.norm().clamp_min(1e-12)) for name, (before, update) in updates.items()}
     largest = sorted(sizes, key=lambda name: -sizes[name])[:SHOWN]

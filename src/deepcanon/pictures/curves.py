@@ -1,4 +1,4 @@
-"""The course of a training: loss terms, validation metrics, learning rate and gradient norm."""
+"""Learning curves of a training: loss terms, validation metrics, learning rate and gradient norm."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ DOTS = 100
 
 
 def curves(history: Sequence[Record], title: str = "", unit: str = "nats per example", summed: bool = True) -> Figure:
-    """One panel each for the training terms, every validation metric, the learning rate and the gradient norm.
+    """Learning curves: panels of the training loss, every validation metric, the learning rate and the gradient norm.
 
     ``history`` holds the records of a run's log; ``unit`` is that of the loss. The sum of the terms is drawn unless
-    ``summed`` says that it means nothing, as with the two players of a GAN, or terms of one name come from several
+    ``summed`` says that it has no meaning, as with the two players of a GAN, or terms of one name come from several
     turns (``member-2.nll``): then each turn has a loss of its own.
     """
     steps = [record for record in history if record["kind"] == "step"]
@@ -51,8 +51,8 @@ def curves(history: Sequence[Record], title: str = "", unit: str = "nats per exa
     columns = 2 if len(panels) == 4 else min(3, max(1, len(panels)))
     lines = max(1, math.ceil(len(panels) / columns))
     figure = new_figure(4.8 * columns, 2.9 * lines + 0.3, title)
-    for place, draw in enumerate(panels, start=1):
-        draw(figure.add_subplot(lines, columns, place))
+    for number, draw in enumerate(panels, start=1):
+        draw(figure.add_subplot(lines, columns, number))
     return figure
 
 
@@ -101,7 +101,7 @@ def _draw_norm(axes: Axes, series: Series) -> None:
 
 
 def _draw_noisy(axes: Axes, series: Series, color: str, label: str) -> None:
-    """The raw values pale, and their smoothed course above them."""
+    """The raw values pale, and their running mean above them."""
     at, values = series
     if len(at) < 3:
         axes.plot(at, values, "o", color=color, label=label)
@@ -112,15 +112,15 @@ def _draw_noisy(axes: Axes, series: Series, color: str, label: str) -> None:
 
 
 def smooth(values: NDArray[np.float64], window: int | None = None) -> NDArray[np.float64]:
-    """The centered running mean over a window of an odd number of values, of which the ends see only one side.
+    """The centered running mean over a window of an odd number of values; at the ends it is one-sided.
 
     >>> smooth(np.array([0.0, 3.0, 0.0, 3.0]), window=3).tolist()
     [1.5, 1.0, 2.0, 1.5]
     """
     half = (max(3, len(values) // 25) if window is None else window) // 2
     sums = np.concatenate([[0.0], np.cumsum(values)])
-    place = np.arange(len(values))
-    start, end = np.maximum(place - half, 0), np.minimum(place + half + 1, len(values))
+    index = np.arange(len(values))
+    start, end = np.maximum(index - half, 0), np.minimum(index + half + 1, len(values))
     mean: NDArray[np.float64] = (sums[end] - sums[start]) / (end - start)
     return mean
 

@@ -1,4 +1,4 @@
-"""The filters of a convolution, and where in images they find what they look for."""
+"""The filters of a convolution, and their feature maps on images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TINY = torch.finfo(torch.float32).tiny
 
 
 def filter_grid(filters: Tensor, title: str = "") -> Figure:
-    """Filters, (count, channels, height, width), each stretched to its own largest weight; zero is mid-gray."""
+    """A grid of filters, (count, channels, height, width), each scaled to its largest weight; zero is mid-gray."""
     larger = math.ceil(SIDE / max(filters.shape[-2:]))
     scaled = _stretched(filters.detach().cpu().float())
     scaled = scaled.repeat_interleave(larger, -2).repeat_interleave(larger, -1)
@@ -27,22 +27,22 @@ def filter_grid(filters: Tensor, title: str = "") -> Figure:
 
 
 def responses(x: Tensor, filters: Tensor, title: str = "") -> Figure:
-    """Images, (B, channels, height, width), and below them how strongly each of the first filters answers where.
+    """Images, (B, channels, height, width), and below them the rectified feature maps of the first filters.
 
-    Each row of answers begins with its filter. Beyond its border an image goes on as it ends there, so that the border
-    itself is no edge to answer to.
+    Each row of feature maps begins with its filter. Images are padded with their border pixels (replicate), so that
+    the border itself is not an edge to respond to.
     """
     x, filters = x.detach().cpu().float(), filters.detach().cpu().float()[:SHOWN]
     height, width = filters.shape[-2:]
     around = ((width - 1) // 2, width // 2, (height - 1) // 2, height // 2)
-    # Less the mean, since a filter whose weights do not sum to nothing would answer to plain brightness.
-    answers = F.conv2d(F.pad(x - x.mean(), around, mode="replicate"), filters).clamp_min(0)  # (B, SHOWN, H, W)
+    # Less the mean, since a filter whose weights do not sum to zero would respond to plain brightness.
+    maps = F.conv2d(F.pad(x - x.mean(), around, mode="replicate"), filters).clamp_min(0)  # (B, SHOWN, H, W)
     enlarged = F.interpolate((_stretched(filters) + 1) / 2, x.shape[-2:], mode="nearest")
     low, high = x.aminmax()
     shown = {"data": torch.cat([torch.ones(1, *x.shape[1:]), (x - low) / (high - low).clamp_min(TINY)])}
-    for place, own in enumerate(enlarged):
-        one = answers[:, place : place + 1]
-        shown[f"filter {place + 1}"] = torch.cat([own.unsqueeze(0), (one / one.max().clamp_min(TINY)).expand(x.shape)])
+    for number, own in enumerate(enlarged):
+        one = maps[:, number : number + 1]
+        shown[f"filter {number + 1}"] = torch.cat([own.unsqueeze(0), (one / one.max().clamp_min(TINY)).expand(x.shape)])
     return rows(shown, x.shape[1:], len(x) + 1, title=title)
 
 

@@ -1,4 +1,4 @@
-"""Where on images something happens: maps laid over them."""
+"""Heat maps (saliency, class activation) laid over images."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deepcanon.pictures.style import INK, LINE, MUTED, new_figure
 
 HEAT = colormaps["inferno"]
 PALE = 0.45
-"""How much of the image is left where the map is at its largest."""
+"""The weight of the image where the map is at its largest."""
 
 
 def heat_over(

@@ -1,4 +1,4 @@
-"""Examples that are images: grids, grids side by side, named rows."""
+"""Images in grids, in grids side by side, and in named rows."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def image_grids(
     names = [textwrap.fill(name, int(LETTERS * width)) for name in groups]
     above = 0.45 + 0.17 * max(name.count("\n") for name in names) + 0.25 * bool(title)
     figure = new_figure(len(groups) * width, 0.52 * lines + above, title)
-    for place, (name, x) in enumerate(zip(names, groups.values(), strict=True), start=1):
-        axes = figure.add_subplot(1, len(groups), place)
+    for column, (name, x) in enumerate(zip(names, groups.values(), strict=True), start=1):
+        axes = figure.add_subplot(1, len(groups), column)
         draw_images(axes, x, shape, columns, limits=limits)
         axes.set_title(name, loc="left", fontsize=10, fontweight="bold", color=INK, pad=6)
     return figure
@@ -69,22 +69,22 @@ def rows(
     lines = len(starts) * len(gallery)
     side = 0.8
     figure = new_figure(side * columns + 1.3, side * lines + 0.4 * len(starts) * bool(captions) + 0.3, title)
-    places = [(start, name) for start in starts for name in gallery]
-    for place, (start, name) in enumerate(places):
-        axes = figure.add_subplot(lines, 1, place + 1)
+    shown = [(start, name) for start in starts for name in gallery]
+    for line, (start, name) in enumerate(shown):
+        axes = figure.add_subplot(lines, 1, line + 1)
         canvas = _canvas(gallery[name][start : start + columns], shape, columns, limits)
         _show(axes, canvas)
         axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=9, color=INK, labelpad=8)
-        if place % len(gallery) == 0:
+        if line % len(gallery) == 0:
             _caption(axes, captions[start : start + columns], canvas.shape[1], columns)
     return figure
 
 
 def _caption(axes: Axes, captions: Sequence[str], width: int, columns: int) -> None:
     for column, caption in enumerate(captions):
-        place = (column + 0.5) * width / columns - 0.5
+        x = (column + 0.5) * width / columns - 0.5
         axes.annotate(
-            caption, (place, -0.5), xytext=(0, 3), textcoords="offset points", ha="center", va="bottom", fontsize=7,
+            caption, (x, -0.5), xytext=(0, 3), textcoords="offset points", ha="center", va="bottom", fontsize=7,
             color=INK,
         )  # fmt: skip
 
@@ -106,8 +106,8 @@ def _canvas(x: Tensor, shape: Sequence[int], columns: int, limits: Limits) -> ND
     lines = math.ceil(count / columns)
     sheet = np.empty((lines * (height + gap) + gap, columns * (width + gap) + gap, 3), dtype=np.float32)
     sheet[:] = to_rgb(LINE)
-    for place, image in enumerate(images):
-        top, left = (place // columns) * (height + gap) + gap, (place % columns) * (width + gap) + gap
+    for number, image in enumerate(images):
+        top, left = (number // columns) * (height + gap) + gap, (number % columns) * (width + gap) + gap
         sheet[top : top + height, left : left + width] = image
     return sheet
 

@@ -1,4 +1,4 @@
-"""Tables of numbers as pictures."""
+"""Confusion matrices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READABLE = 24
 
 
 def confusion(matrix: Tensor, labels: Sequence[str] = (), title: str = "") -> Figure:
-    """How often examples of each true class (row) were given each class (column): shades are shares of the row."""
+    """A confusion matrix: examples by true class (row) and predicted class (column); shades are shares of the row."""
     counts = matrix.detach().cpu().double()
     classes = len(counts)
     names = list(labels) or [str(i) for i in range(classes)]

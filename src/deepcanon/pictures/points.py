@@ -1,4 +1,4 @@
-"""Examples that are points: data beside samples, decision regions, codes, predictions against truth."""
+"""Scatter plots: data and samples, decision regions, latent codes, predicted against true values."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def scatter(points: Mapping[str, Tensor], title: str = "") -> Figure:
     first, *_ = clouds.values()
     low, high = _window(first)
     figure = new_figure(3.8 * len(clouds), 3.6 * _slimness(low, high) + 1.1, title)
-    for place, ((name, x), color) in enumerate(zip(clouds.items(), colors(len(clouds)), strict=True), start=1):
-        axes = figure.add_subplot(1, len(clouds), place)
-        if place > 1:
+    for column, ((name, x), color) in enumerate(zip(clouds.items(), colors(len(clouds)), strict=True), start=1):
+        axes = figure.add_subplot(1, len(clouds), column)
+        if column > 1:
             axes.scatter(first[:, 0], first[:, 1], s=4, color=MUTED, alpha=0.18, linewidths=0)
         axes.scatter(x[:, 0], x[:, 1], s=5, color=color, alpha=0.55, linewidths=0)
         outside = float(((x < low) | (x > high)).any(1).double().mean())
@@ -38,7 +38,7 @@ def scatter(points: Mapping[str, Tensor], title: str = "") -> Figure:
 def decision_map(
     predict: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, labels: Sequence[str] = (), title: str = ""
 ) -> Figure:
-    """Where a classifier of 2-D points says what: colors are classes, paler where ``predict`` is less sure.
+    """The decision regions of a classifier of 2-D points: colors are classes, paler where it is less confident.
 
     ``predict`` gives the probabilities of the classes, (B, classes).
     """
@@ -62,14 +62,14 @@ def decision_maps(
     labels: Sequence[str] = (),
     title: str = "",
 ) -> Figure:
-    """Decisions of several classifiers side by side, with their few labeled points large among the unlabeled ones."""
+    """Decision regions of several classifiers side by side, with the few labeled points large among the unlabeled."""
     points, known, classes = _plane(unlabeled), _plane(x), y.detach().cpu()
     low, high = _window(points)
     across = min(2, len(predictors))
     down = -(-len(predictors) // across)
     figure = new_figure(4.6 * across, (4.2 * _slimness(low, high) + 0.7) * down + 0.4, title)
-    for place, (name, predict) in enumerate(predictors.items(), start=1):
-        axes = figure.add_subplot(down, across, place)
+    for panel, (name, predict) in enumerate(predictors.items(), start=1):
+        axes = figure.add_subplot(down, across, panel)
         _draw_regions(axes, predict, unlabeled, low, high)
         axes.scatter(points[:, 0], points[:, 1], s=1.5, color=INK, alpha=0.25, linewidths=0)
         names = _names(classes, labels)
@@ -78,36 +78,37 @@ def decision_maps(
             axes.scatter(spots[:, 0], spots[:, 1], s=90, color=color, edgecolors="white", linewidths=1.6, label=label)
         dress(axes, name, grid=False)
         _frame(axes, low, high)
-        if place == 1:
+        if panel == 1:
             legend(axes)
     return figure
 
 
 def _draw_regions(axes: Axes, predict: Callable[[Tensor], Tensor], like: Tensor, low: Tensor, high: Tensor) -> None:
-    """Color the window from ``low`` to ``high`` by what ``predict`` says there of examples shaped ``like`` these."""
+    """Color the window from ``low`` to ``high`` by the predicted classes there of examples shaped ``like`` these."""
     across, down = (torch.linspace(float(low[i]), float(high[i]), RESOLUTION) for i in (0, 1))
     grid = torch.cartesian_prod(down, across).flip(1).to(like)  # row by row, as pictures are
-    shares = predict(grid.reshape(-1, *like.shape[1:])).detach().cpu().float()
-    shades = torch.tensor([to_rgb(color) for color in colors(shares.shape[1])])
-    likeliest = shares.argmax(1)
-    chance = 1 / shares.shape[1]
-    sure = ((shares.max(1).values - chance) / (1 - chance)).clamp(0, 1).unsqueeze(1)
-    picture = 1 - (0.1 + 0.4 * sure) * (1 - shades[likeliest])
+    probabilities = predict(grid.reshape(-1, *like.shape[1:])).detach().cpu().float()
+    shades = torch.tensor([to_rgb(color) for color in colors(probabilities.shape[1])])
+    predicted = probabilities.argmax(1)
+    uniform = 1 / probabilities.shape[1]
+    confidence = ((probabilities.max(1).values - uniform) / (1 - uniform)).clamp(0, 1).unsqueeze(1)
+    picture = 1 - (0.1 + 0.4 * confidence) * (1 - shades[predicted])
     axes.imshow(
         picture.reshape(RESOLUTION, RESOLUTION, 3).numpy(), origin="lower", interpolation="bilinear",
         extent=(float(low[0]), float(high[0]), float(low[1]), float(high[1])),
     )  # fmt: skip
-    for c in range(shares.shape[1]):
-        share = shares[:, c] - shares[:, [i for i in range(shares.shape[1]) if i != c]].max(1).values
-        if share.min() < 0 < share.max():
+    classes = range(probabilities.shape[1])
+    for c in classes:
+        margin = probabilities[:, c] - probabilities[:, [i for i in classes if i != c]].max(1).values
+        if margin.min() < 0 < margin.max():
             axes.contour(
-                across.numpy(), down.numpy(), share.reshape(RESOLUTION, RESOLUTION).numpy(),
+                across.numpy(), down.numpy(), margin.reshape(RESOLUTION, RESOLUTION).numpy(),
                 levels=[0.0], colors=INK, linewidths=0.9,
             )  # fmt: skip
 
 
 def latent_map(z: Tensor, y: Tensor, labels: Sequence[str] = (), title: str = "") -> Figure:
-    """Codes colored by class, on their two main axes where there are more than two; each class is named in place."""
+    """Latent codes colored by class, on their first two principal components where there are more than two."""
     codes, axes_names = principal_plane(z)
     figure = new_figure(5.8, 5.2)
     axes = figure.add_subplot()
@@ -127,17 +128,17 @@ def latent_map(z: Tensor, y: Tensor, labels: Sequence[str] = (), title: str = ""
 
 def truth_plot(predicted: Tensor, true: Tensor, title: str = "") -> Figure:
     """Predicted against true values of a regression, one panel per target; the line is where they agree."""
-    guess, truth = (t.detach().cpu().double().reshape(len(t), -1) for t in (predicted, true))
+    prediction, truth = (t.detach().cpu().double().reshape(len(t), -1) for t in (predicted, true))
     targets = truth.shape[1]
     figure = new_figure(4.2 * targets + 0.2, 4.2, title)
     for j in range(targets):
         axes = figure.add_subplot(1, targets, j + 1)
-        error = (guess[:, j] - truth[:, j]).square().sum()
+        error = (prediction[:, j] - truth[:, j]).square().sum()
         spread = (truth[:, j] - truth[:, j].mean()).square().sum()
-        both = torch.cat([guess[:, j], truth[:, j]])
+        both = torch.cat([prediction[:, j], truth[:, j]])
         ends = [float(both.min()), float(both.max())]
         axes.plot(ends, ends, color=MUTED, linewidth=1, linestyle="--", label="exact")
-        axes.scatter(truth[:, j], guess[:, j], s=12, color=PALETTE[0], alpha=0.5, linewidths=0, label="examples")
+        axes.scatter(truth[:, j], prediction[:, j], s=12, color=PALETTE[0], alpha=0.5, linewidths=0, label="examples")
         which = f"target {j + 1}: " if targets > 1 else ""
         explained = f"R² = {float(1 - error / spread):.3f}" if spread > 0 else "the target is constant"
         dress(axes, f"{which}{explained}", "true value", "predicted value")
@@ -151,16 +152,16 @@ def function_plot(predict: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, tit
 
     ``predict`` maps (B, 1) to (B, targets).
     """
-    places, truth = (t.detach().cpu().double().reshape(len(t), -1) for t in (x, y))
-    low, high = float(places.min()), float(places.max())
+    inputs, truth = (t.detach().cpu().double().reshape(len(t), -1) for t in (x, y))
+    low, high = float(inputs.min()), float(inputs.max())
     grid = torch.linspace(low, high, 1001, dtype=torch.float64).unsqueeze(1)
-    guess = predict(grid.to(x)).detach().cpu().double().reshape(len(grid), -1)
+    prediction = predict(grid.to(x)).detach().cpu().double().reshape(len(grid), -1)
     targets = truth.shape[1]
     figure = new_figure(6.4 * targets, 3.8, title)
     for j in range(targets):
         axes = figure.add_subplot(1, targets, j + 1)
-        axes.scatter(places[:, 0], truth[:, j], s=12, color=MUTED, alpha=0.5, linewidths=0, label="examples")
-        axes.plot(grid[:, 0], guess[:, j], color=PALETTE[0], linewidth=1.8, label="predicted")
+        axes.scatter(inputs[:, 0], truth[:, j], s=12, color=MUTED, alpha=0.5, linewidths=0, label="examples")
+        axes.plot(grid[:, 0], prediction[:, j], color=PALETTE[0], linewidth=1.8, label="predicted")
         dress(axes, f"target {j + 1}" if targets > 1 else "", "x", "y")
         legend(axes)
     return figure

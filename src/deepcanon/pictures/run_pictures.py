@@ -1,4 +1,4 @@
-"""The pictures of a run: the model's methods and the kind of the data say which of them make sense."""
+"""The pictures of a run, chosen by the model's methods and the kind of the data."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ from deepcanon.pictures.word_vectors import word_pictures
 
 CHUNK = 1024
 FROM_FILES = 1000
-"""On how many examples a model is shown that do not lie in memory."""
+"""The number of examples that are read for the pictures where the data do not lie in memory."""
 MAPPED = 2000
 COLUMNS = 10
 CLOUDS = 4
 GRID = 64
-LOOKED_AT = 28
+ATTENDED = 28
 
 
 class Data(Protocol):
-    """What the pictures ask of a data set."""
+    """The part of a data set that the pictures need."""
 
     @property
     def name(self) -> str: ...
@@ -77,12 +77,12 @@ def draw_run(
 ) -> list[Path]:
     """Draw every picture that this model and these data allow into ``folder``.
 
-    The held-out part is shown where there is one. Random draws are made by ``seed`` alone and the model's mode is
-    restored, so that drawing leaves no trace in a training.
+    The held-out split is shown where there is one. Random draws depend on ``seed`` alone and the model's mode is
+    restored, so that drawing does not change a training.
     """
     scene = _Scene.of(model, data, seed)
     drawn: dict[str, Figure] = {}
-    if len(history) > 1:  # a single point, as of a model that learns in one step, is no curve
+    if len(history) > 1:  # a single point, as of a model that learns in one step, is not a curve
         drawn["curves"] = curves(history, f"{model.name()} on {data.name}", _unit(scene), summed=not model.surrogate)
     with eval_mode(model), drawing_from(scene.generator()):
         for picture in PICTURES:
@@ -92,7 +92,7 @@ def draw_run(
 
 @dataclass(frozen=True)
 class _Scene:
-    """A model before the data it is shown on."""
+    """A model with the data it is shown on."""
 
     model: Model[Any]
     data: Data
@@ -129,16 +129,16 @@ class _Scene:
 
 
 def _spread(batch: Batch, count: int) -> Batch:
-    """Examples spread evenly over the part, so that data sorted by class show all classes."""
+    """Examples spread evenly over the split, so that data sorted by class show all classes."""
     count = min(count, len(batch))
     return batch.select(torch.arange(count, device=batch.device) * len(batch) // count)
 
 
-def _in_chunks(answer: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
-    """The answers to all examples, asked for in parts that fit in memory."""
+def _in_chunks(output: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
+    """The outputs for all examples, computed in chunks that fit in memory."""
     order = torch.arange(len(batch), device=batch.x.device)
     parts = [order[start : start + CHUNK] for start in range(0, len(batch), CHUNK)]
-    return torch.cat([answer(batch.select(part)).cpu() for part in parts])
+    return torch.cat([output(batch.select(part)).cpu() for part in parts])
 
 
 def _unit(scene: _Scene) -> str:
@@ -147,28 +147,28 @@ def _unit(scene: _Scene) -> str:
     if isinstance(scene.model, Generates):
         return "nats per token"
     regression = isinstance(scene.batch, Labeled) and scene.batch.y.is_floating_point()
-    answers = isinstance(scene.model, Predicts) and (regression or scene.model.surrogate)
+    other_loss = isinstance(scene.model, Predicts) and (regression or scene.model.surrogate)
     errors = isinstance(scene.model, Reconstructs) and not isinstance(scene.model, HasLogProb)
-    return "loss per example" if errors or answers else "nats per example"
+    return "loss per example" if errors or other_loss else "nats per example"
 
 
 def _classified(scene: _Scene) -> dict[str, Figure]:
     model, batch = scene.model, scene.batch
     if not isinstance(model, Predicts) or not isinstance(batch, Labeled) or batch.y.is_floating_point():
         return {}
-    shares = _in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
-    said = _in_chunks(lambda part: model.predict(*part.inputs, how="mode"), batch)
-    true, classes = batch.y.cpu(), shares.shape[1]
-    matrix = torch.bincount(true * classes + said, minlength=classes**2).reshape(classes, classes)
-    right = float((said == true).double().mean())
+    probabilities = _in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
+    predicted = _in_chunks(lambda part: model.predict(*part.inputs, how="mode"), batch)
+    true, classes = batch.y.cpu(), probabilities.shape[1]
+    matrix = torch.bincount(true * classes + predicted, minlength=classes**2).reshape(classes, classes)
+    right = float((predicted == true).double().mean())
     title = f"Confusion on {scene.part}: accuracy {right:.2%} of {len(true)} examples"
     drawn = {"confusion": confusion(matrix, scene.data.labels, title)}
     if scene.images and right < 1:
-        drawn["mistakes"] = _mistakes(scene, shares, said, true)
+        drawn["mistakes"] = _mistakes(scene, probabilities, predicted, true)
     if scene.planar:
         drawn["decision_map"] = decision_map(
             lambda x: _in_chunks(lambda part: model.predict(part.x, how="mean"), Batch(x)),
-            batch.x, batch.y, scene.data.labels, f"Decisions, with {scene.part} data: accuracy {right:.2%}",
+            batch.x, batch.y, scene.data.labels, f"Decision regions, with {scene.part} data: accuracy {right:.2%}",
         )  # fmt: skip
     return drawn
 
@@ -177,28 +177,31 @@ def _graphed(scene: _Scene) -> dict[str, Figure]:
     model, batch = scene.model, scene.batch
     if not isinstance(batch, GraphBatch) or not isinstance(model, Predicts):
         return {}
-    shares = model.predict(*batch.inputs, how="mean").cpu()
-    true, said = (classes[batch.mask].cpu() for classes in (batch.y, shares.argmax(1).to(batch.y.device)))
-    classes = shares.shape[1]
-    matrix = torch.bincount(true * classes + said, minlength=classes**2).reshape(classes, classes)
-    right = float((said == true).double().mean())
+    probabilities = model.predict(*batch.inputs, how="mean").cpu()
+    true, predicted = (classes[batch.mask].cpu() for classes in (batch.y, probabilities.argmax(1).to(batch.y.device)))
+    classes = probabilities.shape[1]
+    matrix = torch.bincount(true * classes + predicted, minlength=classes**2).reshape(classes, classes)
+    right = float((predicted == true).double().mean())
     words = f"Confusion on {scene.part}: accuracy {right:.2%} of {len(true)} nodes"
     graph = class_graph(
-        batch.graph, batch.y, shares, told=scene.data.train.mask, counted=batch.mask, labels=scene.data.labels,
-        part=scene.part, title=f"{model.name()} on {scene.data.name}",
+        batch.graph, batch.y, probabilities, training=scene.data.train.mask, counted=batch.mask,
+        labels=scene.data.labels, part=scene.part, title=f"{model.name()} on {scene.data.name}",
     )  # fmt: skip
     return {"graph": graph, "confusion": confusion(matrix, scene.data.labels, words)}
 
 
-def _mistakes(scene: _Scene, shares: Tensor, said: Tensor, true: Tensor) -> Figure:
-    """The wrong answers that gave the true class least, worst first."""
-    trust = shares.gather(1, true.unsqueeze(1)).squeeze(1)
-    wrong = (said != true).nonzero().squeeze(1)
-    worst = wrong[trust[wrong].argsort(stable=True)][:COLUMNS]
-    names = scene.data.labels or tuple(str(c) for c in range(shares.shape[1]))
-    captions = [f"{names[true[i]]}, said {names[said[i]]}\n({float(shares[i, said[i]]):.0%} sure)" for i in worst]
+def _mistakes(scene: _Scene, probabilities: Tensor, predicted: Tensor, true: Tensor) -> Figure:
+    """The wrong predictions with the least probability of the true class, worst first."""
+    of_true = probabilities.gather(1, true.unsqueeze(1)).squeeze(1)
+    wrong = (predicted != true).nonzero().squeeze(1)
+    worst = wrong[of_true[wrong].argsort(stable=True)][:COLUMNS]
+    names = scene.data.labels or tuple(str(c) for c in range(probabilities.shape[1]))
+    captions = [
+        f"{names[true[i]]}, predicted\n{names[predicted[i]]} ({float(probabilities[i, predicted[i]]):.0%})"
+        for i in worst
+    ]
     shown = {"": scene.batch.x[worst.to(scene.batch.x.device)]}
-    title = f"{len(wrong)} wrong answers on {scene.part}, worst first"
+    title = f"{len(wrong)} wrong predictions on {scene.part}, worst first"
     return rows(shown, scene.data.shape, captions=captions, limits=scene.limits, title=title)
 
 
@@ -207,11 +210,13 @@ def _regressed(scene: _Scene) -> dict[str, Figure]:
     if not isinstance(model, Predicts) or not isinstance(batch, Labeled) or not batch.y.is_floating_point():
         return {}
     how: How = "mean"
-    guess = _in_chunks(lambda part: model.predict(*part.inputs, how=how), batch)
-    if not bool(guess.isfinite().all()):  # heads with heavy tails have no mean
+    predicted = _in_chunks(lambda part: model.predict(*part.inputs, how=how), batch)
+    if not bool(predicted.isfinite().all()):  # heads with heavy tails have no mean
         how = "mode"
-        guess = _in_chunks(lambda part: model.predict(*part.inputs, how=how), batch)
-    drawn = {"predictions": truth_plot(guess, batch.y, f"Predictions ({how}) on {scene.part}: {len(guess)} examples")}
+        predicted = _in_chunks(lambda part: model.predict(*part.inputs, how=how), batch)
+    drawn = {
+        "predictions": truth_plot(predicted, batch.y, f"Predictions ({how}) on {scene.part}: {len(predicted)} examples")
+    }
     if batch.x.shape[1:].numel() == 1 and len(batch.inputs) == 1:
         title = f"{model.name()} on {scene.data.name}, with {scene.part} data"
         drawn["function"] = function_plot(lambda x: model.predict(x, how=how), batch.x, batch.y, title)
@@ -234,12 +239,12 @@ def _sampled(scene: _Scene) -> dict[str, Figure]:
 
 
 def _likelihood_means(model: Model[Any], generator: Generator) -> Tensor | None:
-    """What a latent-variable model expects to see at draws of its prior: its samples without the pixels' own noise."""
+    """The means of the likelihood at draws from the prior of a latent-variable model: samples without pixel noise."""
     prior: Callable[[], Distribution] | None = getattr(model, "prior", None)
     if prior is None or not isinstance(model, Decodes):
         return None
-    seen = model.decode(draw(prior(), generator, (GRID,)))
-    return seen.mean if isinstance(seen, Distribution) else seen
+    decoded = model.decode(draw(prior(), generator, (GRID,)))
+    return decoded.mean if isinstance(decoded, Distribution) else decoded
 
 
 def _reconstructed(scene: _Scene) -> dict[str, Figure]:
@@ -287,7 +292,7 @@ def _filtered(scene: _Scene) -> dict[str, Figure]:
     title = f"{model.name()} on {scene.data.name}"
     drawn = {"filters": filter_grid(filters, f"{title}: first filters, white is positive")}
     if x.ndim == 4 and x.shape[1] == filters.shape[1]:
-        drawn["responses"] = responses(x, filters, f"{title}: where its first filters answer")
+        drawn["responses"] = responses(x, filters, f"{title}: feature maps of its first filters")
     return drawn
 
 
@@ -315,10 +320,10 @@ def _attended(scene: _Scene) -> dict[str, Figure]:
     model = scene.model
     if not isinstance(model, Attends) or not model.vocabulary:
         return {}
-    x = scene.batch.x[:1, :LOOKED_AT]
+    x = scene.batch.x[:1, :ATTENDED]
     maps = model.attention_maps(x)[:, 0]  # (layers, heads, T, T)
     names = [model.vocabulary[code] for code in x[0].tolist()]
-    title = f"{model.name()} on {scene.data.name}: where each head looks in a line of {scene.part}"
+    title = f"{model.name()} on {scene.data.name}: attention of each head in a sequence of {scene.part}"
     return {"attention": attention_heads(maps, names, title)}
 
 
@@ -326,7 +331,7 @@ def _updated(scene: _Scene) -> dict[str, Figure]:
     model = scene.model
     if not isinstance(model, HasUpdates):
         return {}
-    title = f"{model.name()} on {scene.data.name}: what was added to each layer"
+    title = f"{model.name()} on {scene.data.name}: the update of each layer"
     return {"updates": update_norms(model.updates(), title)}
 
 

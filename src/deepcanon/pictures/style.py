@@ -1,4 +1,4 @@
-"""How every picture looks: one palette that color-blind eyes can tell apart, quiet axes, files written whole."""
+"""The style of every picture: one palette that color-blind readers can tell apart, quiet axes, files written whole."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FORMATS = ("png", "svg", "pdf")
 
 
 def new_figure(width: float, height: float, title: str = "") -> Figure:
-    """An empty figure of this size in inches, known to no global list of figures."""
+    """An empty figure of this size in inches, outside pyplot's global list of figures."""
     figure = Figure(figsize=(width, height), dpi=150, facecolor="white", layout="constrained")
     if title:
         figure.suptitle(title, x=0.012, ha="left", fontsize=12, fontweight="bold", color=INK)

@@ -1,4 +1,4 @@
-"""Heights over a plane, as contours: losses over weights, and functions of two numbers."""
+"""Contour plots: losses over a plane of weights, and functions of two numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word vectors: a map on which words that are used alike stand together, and a table of nearest neighbors."""
+"""Word vectors (embeddings): a t-SNE map, and a table of nearest neighbors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ASKED = 14
 NEIGHBORS = 7
 GROUPS = 9
 SHORTEST = 4
-"""Words of fewer letters stand beside all others and tell little."""
+"""Words of fewer letters occur next to all others and are left out."""
 
 
 def word_map(directions: Tensor, words: Sequence[str], title: str = "", seed: int = 0) -> Figure:
-    """Words in the plane by t-SNE on the angles between their vectors, colored by groups of similar ones.
+    """Words in the plane by t-SNE on the cosine distances of their vectors, colored by k-means clusters.
 
     A word whose name would lie over another's has a dot only; those that come first keep their names.
     """
@@ -58,7 +58,7 @@ def word_map(directions: Tensor, words: Sequence[str], title: str = "", seed: in
 
 
 def neighbor_table(neighbors: Sequence[tuple[str, Sequence[tuple[str, float]]]], title: str = "") -> Figure:
-    """One row per word: those nearest to it, nearest first, with the cosines; paler where the angle is wider."""
+    """A table of nearest neighbors: one row per word, nearest first, with the cosine similarities."""
     if not neighbors:
         raise UsageError("a table of neighbors needs at least one word")
     columns = max(len(found) for _, found in neighbors)
@@ -78,7 +78,7 @@ def neighbor_table(neighbors: Sequence[tuple[str, Sequence[tuple[str, float]]]],
 
 
 def word_pictures(model: HasNeighbors, words: Sequence[str], title: str, seed: int) -> dict[str, Figure]:
-    """A map of the words that stand first, which are the most frequent ones, and a table for some in between them."""
+    """A map of the first words, which are the most frequent ones, and a table of nearest neighbors for some of them."""
     telling = [number for number, word in enumerate(words) if len(word) >= SHORTEST and word.isalpha()]
     if len(telling) < 4:
         return {}

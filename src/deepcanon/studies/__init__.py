@@ -1,1 +1,1 @@
-"""Studies train many times to answer one question."""
+"""Studies, one per file: experiments that train many times, or measure what training does."""

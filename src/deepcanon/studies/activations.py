@@ -1,4 +1,4 @@
-"""Activations: their properties, measured, and what these mean for learning in a deep network."""
+"""Activation functions: their properties, and the training of deep networks with them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from deepcanon.studies._helpers.learning_curves import learning_curve
 from deepcanon.train import evaluate
 
 NAMES: tuple[Activation, ...] = tuple(name for name in get_args(Activation) if name != "softmax")
-"""Those that are functions of one number."""
+"""The elementwise activations."""
 
 COMPARED = ("sigmoid", "tanh", "relu", "elu", "selu", "silu")
-"""Those whose training is drawn."""
+"""The activations whose learning curves are drawn."""
 
 FAR, FLAT = 1e3, 1e-5
-"""Out there a slope below this counts as none."""
+"""The input at which saturation is tested, and the derivative below which it counts as saturated."""
 
 
 def activations(
@@ -41,16 +41,16 @@ def activations(
     epochs: int = 15,
     seed: int = 0,
 ) -> Finding:
-    r"""What each activation does to a number and to its slope, and how a deep network learns with it.
+    r"""Activation functions: their values, derivatives and saturation, and how a deep network trains with each.
 
-    Measured are whether zero passes, :math:`\sigma(0) = 0`; the slope to either side of 0; the bound
-    :math:`\sup |\sigma'|`, by which a layer can at most multiply what comes back; and where the activation saturates,
-    :math:`\sigma'(x) \to 0`. Through :math:`L` layers a gradient arrives as at most this share of what the weights
-    alone would have made of it, where the logistic function has the bound 1/4:
+    Measured are :math:`\sigma(0)`; the derivative to either side of 0; the bound :math:`\sup |\sigma'|`, by which a
+    layer can at most multiply a gradient; and where the activation saturates, :math:`\sigma'(x) \to 0`. Through
+    :math:`L` layers the activations multiply a gradient by at most the following, where the logistic function has the
+    bound 1/4 (vanishing gradients):
 
     .. math:: \left( \sup |\sigma'| \right)^L = 4^{-L}
 
-    Binary units show the slope that they pretend to have.
+    Binary units show the derivative of their straight-through estimator.
 
     References:
         | Understanding the difficulty of training deep feedforward neural networks (Glorot and Bengio, 2010),
@@ -66,7 +66,7 @@ def activations(
         initialize: The initialization by name, the same for all.
         lr: The learning rate of stochastic gradient descent, the same for all.
         epochs: How often the training goes through the data.
-        seed: What the random numbers begin with.
+        seed: The seed of the random numbers.
     """
     at_least(1, depth=depth, width=width, epochs=epochs)
     loaded = load_data(data)
@@ -92,7 +92,7 @@ def activations(
 
 
 def properties(activation: nn.Module) -> dict[str, Any]:
-    """Whether zero passes, the slopes left and right of 0, the bound of the slope, and where it saturates.
+    """The value at 0, the derivatives left and right of 0, the bound of the derivative, and where it saturates.
 
     >>> properties(nn.ReLU())
     {'at_zero': 0.0, 'slope_at_zero': [0.0, 1.0], 'bound': 1.0, 'saturates': 'left'}
@@ -136,10 +136,10 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
     reached = {name: result["accuracy"] for name, result in results.items() if result["accuracy"] is not None}
     best = max(reached, key=lambda name: reached[name])
     figure = new_figure(
-        12.0, 13.0, f"Activations, their slopes, and the test accuracy of {numbers['depth']} layers: {best} does best"
+        12.0, 13.0, f"Activations, their derivatives, and the accuracy of {numbers['depth']} layers: {best} is best"
     )
     grid = figure.add_gridspec(5, 4, height_ratios=(1, 1, 1, 1, 1.35))
-    portraits = [figure.add_subplot(grid[place // 4, place % 4]) for place in range(len(results))]
+    portraits = [figure.add_subplot(grid[number // 4, number % 4]) for number in range(len(results))]
     for axes, (name, result) in zip(portraits, results.items(), strict=True):
         _portrait(axes, name, result)
     legend(portraits[0]).set_loc("lower right")

@@ -1,4 +1,4 @@
-"""Growing the batches against decaying the rate: two ways to calm a training."""
+"""Increasing the batch size compared with decaying the learning rate: two ways to reduce the gradient noise."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from deepcanon.train.evaluation import evaluate
 from deepcanon.train.observers import Observer
 from deepcanon.train.randomness import kept, seed_from, seed_torch
 
-NAMES = {"decay": "the rate falls", "growth": "the batch grows", "neither": "neither"}
-"""What is compared, in words."""
+NAMES = {"decay": "the rate decays", "growth": "the batch grows", "neither": "neither"}
+"""The trainings that are compared, in words."""
 STYLES = {"decay": (PALETTE[0], "-"), "growth": (PALETTE[1], "--"), "neither": (MUTED, "-")}
 
 CURVED = (0.1, 0.2, 0.4, 0.8, 1.2, 1.6)
-"""Rates times curvature at which descent on a quadratic function is followed."""
+"""Learning rates times curvature at which SGD on a quadratic function is simulated."""
 SMALL = 2
 """The batch size there; only the product of variance and batch size matters."""
 VALUES, WALKS, WATCHED = 1000, 5000, 40
-"""Numbers in the data of the quadratic function, descents at a time, and steps over which their spread is a mean."""
+"""The size of the data of the quadratic function, the number of SGD runs, and of steps to average their variance."""
 
 
 def batch_growth(
@@ -51,19 +51,19 @@ def batch_growth(
     seeds: int = 3,
     seed: int = 0,
 ) -> Finding:
-    r"""Does growing the batch do what decaying the rate does, in fewer steps?
+    r"""Does increasing the batch size do what decaying the learning rate does, in fewer steps?
 
-    How noisy descent is goes with the rate :math:`\epsilon` and the size B of the batches from N examples as
+    The noise scale of SGD with the learning rate :math:`\epsilon` and batches of B of N examples is
 
     .. math:: g = \epsilon \left(\frac N B - 1\right) \approx \epsilon \frac N B, \qquad B \ll N. \qquad (1)
 
     A network is trained in stages, after each of which the rate is divided, or the batch size multiplied, by the same
     factor, so that :math:`\epsilon N / B` is the same in every epoch; a third training does neither. All three have the
-    same first weights and the same order of examples, seed by seed. Some labels are wrong, so that gradients of
+    same initial weights and the same order of examples, seed by seed. Some labels are wrong, so that the gradients of
     examples keep differing.
 
     On a quadratic function of curvature h, the mean of :math:`\frac h 2 (\theta - x_i)^2` over numbers of variance
-    :math:`\sigma^2`, descent ends in a cloud around the minimum whose variance is
+    :math:`\sigma^2`, SGD has a stationary distribution around the minimum with the variance
 
     .. math:: \operatorname{Var} \theta = \frac{\sigma^2}{B} \cdot \frac{\epsilon h}{2 - \epsilon h}, \qquad (2)
 
@@ -85,7 +85,7 @@ def batch_growth(
         stages: How many stages there are.
         stage: The epochs of a stage.
         seeds: How many networks to draw.
-        seed: What all draws follow from.
+        seed: The seed of all random numbers.
     """
     at_least(1, hidden=hidden, rates=len(rates), first=first, stages=stages, stage=stage)
     at_least(2, factor=factor, seeds=seeds)
@@ -134,7 +134,7 @@ def batch_growth(
 
 
 def noise_scale(rate: float, size: int, examples: int) -> float:
-    """The noise of descent, :math:`\\epsilon N / B`.
+    """The noise scale of SGD, :math:`\\epsilon N / B`.
 
     >>> noise_scale(0.1, 10, 1000), noise_scale(0.05, 5, 1000)
     (10.0, 10.0)
@@ -143,7 +143,7 @@ def noise_scale(rate: float, size: int, examples: int) -> float:
 
 
 def cloud(step: float, size: int) -> float:
-    """The variance (2) of descent on a quadratic function in units of that of the data; the step is rate x curvature.
+    """The stationary variance (2) of SGD on a quadratic function over that of the data; the step is rate x curvature.
 
     >>> cloud(1.0, 4), cloud(0.5, 4), cloud(1.0, 8)
     (0.25, 0.08333333333333333, 0.125)
@@ -152,7 +152,7 @@ def cloud(step: float, size: int) -> float:
 
 
 def measured_cloud(step: float, size: int, generator: Generator) -> float:
-    """The same of many descents with batches of numbers that are drawn, with replacement, from one data set."""
+    """The same, measured on many SGD runs with batches that are drawn, with replacement, from one data set."""
     numbers = torch.randn(VALUES, generator=generator, dtype=torch.float64)
     numbers -= numbers.mean()
     theta = torch.zeros(WALKS, dtype=torch.float64)
@@ -167,10 +167,10 @@ def measured_cloud(step: float, size: int, generator: Generator) -> float:
 
 
 def mislabeled(loaded: Dataset[Any], wrong: float, seed: int) -> Dataset[Any]:
-    """The data with this share of the training labels replaced by random ones, and no validation part."""
+    """The data with this share of the training labels replaced by random ones, and no validation split."""
     train = loaded.train
     if "classes" not in loaded.sizes or not isinstance(train, Labeled):
-        raise UsageError(f"the batches are of examples with classes; {loaded.name} has none")
+        raise UsageError(f"this study needs examples with classes; {loaded.name} has none")
     generator = Generator().manual_seed(seed)
     others = torch.randint(loaded.sizes["classes"], train.y.shape, generator=generator)
     y = torch.where(torch.rand(train.y.shape, generator=generator) < wrong, others, train.y)
@@ -178,7 +178,7 @@ def mislabeled(loaded: Dataset[Any], wrong: float, seed: int) -> Dataset[Any]:
 
 
 class Diary(Observer):
-    """Notes at the end of each epoch the rate, the batch size, the steps so far and the loss of all training data."""
+    """An observer that records after each epoch the rate, the batch size, the steps and the training loss."""
 
     def __init__(self) -> None:
         self.rates: list[float] = []
@@ -200,7 +200,7 @@ def steepest(model: Model[Any], batch: Labeled) -> float:
 
 
 def _quadratic(factor: int, seed: int) -> dict[str, Any]:
-    """The cloud for a smaller rate and for a larger batch, by the rate x curvature before."""
+    """The stationary variance for a smaller rate and for a larger batch, by the rate x curvature before."""
     generator = Generator().manual_seed(seed)
     choices = {
         "decay": [(step / factor, SMALL) for step in CURVED],
@@ -222,7 +222,7 @@ def _means(training: Mapping[str, Any]) -> list[float]:
 
 
 def _gaps(run: Mapping[str, Any], name: str) -> list[tuple[float, float]]:
-    """By how much the loss is above that with falling rates, paired by seeds: mean and standard error by epoch."""
+    """The difference of the loss from that with decaying rates, paired by seeds: mean and standard error by epoch."""
     gaps = []
     for own, other in zip(
         zip(*run[name]["losses"], strict=True), zip(*run["decay"]["losses"], strict=True), strict=True
@@ -260,7 +260,7 @@ def _draw_noise(axes: Axes, runs: Sequence[Mapping[str, Any]]) -> None:
         axes.annotate(f"rate {run['rate']:g}", (0.2, 1.12 * run["neither"]["noise"][0]), fontsize=8, color=MUTED)
     axes.set_yscale("log")
     axes.margins(y=0.15)
-    dress(axes, "How noisy: alike in every epoch", "epochs done", "noise scale  ε N / B")
+    dress(axes, "Noise scale: alike in every epoch", "epochs done", "noise scale  ε N / B")
     legend(axes)
 
 
@@ -269,11 +269,11 @@ def _draw_losses(axes: Axes, run: Mapping[str, Any], over_steps: bool) -> None:
     for name in ("neither", "decay", "growth"):
         training, (color, style) = run[name], STYLES[name]
         by_epoch = list(zip(*training["losses"], strict=True))
-        places: Sequence[int] = training["steps"] if over_steps else range(1, len(by_epoch) + 1)
+        at: Sequence[int] = training["steps"] if over_steps else range(1, len(by_epoch) + 1)
         lows, highs = ([choose(losses) for losses in by_epoch] for choose in (min, max))
-        axes.fill_between(places, lows, highs, color=color, alpha=0.15, linewidth=0)
+        axes.fill_between(at, lows, highs, color=color, alpha=0.15, linewidth=0)
         label = f"{NAMES[name]}: {training['steps'][-1]} steps" if over_steps else NAMES[name]
-        axes.plot(places, _means(training), color=color, linestyle=style, linewidth=1.8, label=label)
+        axes.plot(at, _means(training), color=color, linestyle=style, linewidth=1.8, label=label)
     title = f"Rate {run['rate']:g}, {'step by step' if over_steps else 'epoch by epoch'}"
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:.2g}")
@@ -289,7 +289,7 @@ def _draw_gaps(axes: Axes, runs: Sequence[Mapping[str, Any]]) -> None:
         axes.errorbar(epochs, means, errors, color=color, marker="o", markersize=4, linewidth=1.2, capsize=2,
                       label=f"rate {run['rate']:g}, mean and standard error")  # fmt: skip
     axes.axhline(0, color=INK, linewidth=0.8)
-    dress(axes, "What growth loses against decay", "epochs done", "difference of the losses in nats, paired")
+    dress(axes, "Growth minus decay", "epochs done", "difference of the losses in nats, paired")
     legend(axes)
 
 
@@ -309,10 +309,10 @@ def _draw_quadratic(axes: Axes, numbers: Mapping[str, Any]) -> None:
     )
     axes.plot([], [], "o", color=MUTED, label="measured")
     for run in numbers["runs"]:
-        place = run["rate"] * fmean(run["growth"]["curvatures"])
-        axes.axvline(place, color=MUTED, linewidth=0.8, linestyle="--")
+        step = run["rate"] * fmean(run["growth"]["curvatures"])
+        axes.axvline(step, color=MUTED, linewidth=0.8, linestyle="--")
         axes.annotate(
-            f"networks, rate {run['rate']:g}", (place, 0.98), xycoords=("data", "axes fraction"), xytext=(-3, 0),
+            f"networks, rate {run['rate']:g}", (step, 0.98), xycoords=("data", "axes fraction"), xytext=(-3, 0),
             textcoords="offset points", rotation=90, fontsize=8, color=MUTED, ha="right", va="top",
         )  # fmt: skip
     dress(axes, "On a quadratic function", "rate x curvature  ε h", "variance of θ / variance of the data")
@@ -327,9 +327,9 @@ def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     }
     largest, steps = runs[0]["growth"]["sizes"][-1], {name: runs[0][name]["steps"][-1] for name in NAMES}
     lines = [
-        "Falling rates and growing batches have the same ε N / B in every epoch; the exact ε (N / B - 1) is "
+        "Decaying rates and growing batches have the same ε N / B in every epoch; the exact ε (N / B - 1) is "
         f"{1 - exact['growth'] / exact['decay']:.1%} smaller for batches of {largest}.",
-        f"Growing batches took {steps['growth']} steps, falling rates {steps['decay']}.",
+        f"Growing batches took {steps['growth']} steps, decaying rates {steps['decay']}.",
     ]
     for run in runs:
         decay, growth = _means(run["decay"]), _means(run["growth"])
@@ -337,10 +337,10 @@ def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
         gap, other = ("{:+.4f} (± {:.4f})".format(*_gaps(run, name)[-1]) for name in ("growth", "neither"))
         right = ", ".join(f"{NAMES[name]} {fmean(run[name]['accuracies']):.1%}" for name in NAMES)
         lines += [
-            f"From rate {run['rate']:g} falling rates end at a training loss of {decay[-1]:.3f}; against that, growing "
-            f"batches end at {gap} and neither at {other}, paired over {len(run['decay']['losses'])} seeds. Decay and "
-            f"growth are widest apart in epoch {widest + 1}, {decay[widest]:.3f} and {growth[widest]:.3f}.",
-            f"From rate {run['rate']:g}, right on test data: {right}. Rate x curvature of the network with growing "
+            f"From rate {run['rate']:g} decaying rates end at a training loss of {decay[-1]:.3f}; compared with that, "
+            f"growing batches end at {gap} and neither at {other}, paired over {len(run['decay']['losses'])} seeds. "
+            f"They differ most in epoch {widest + 1}, {decay[widest]:.3f} and {growth[widest]:.3f}.",
+            f"From rate {run['rate']:g}, test accuracy: {right}. Rate x curvature of the network with growing "
             f"batches: {run['rate'] * fmean(run['growth']['curvatures']):.2g}.",
         ]
     ratios = [

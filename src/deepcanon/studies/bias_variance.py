@@ -1,4 +1,4 @@
-"""Why a model errs: because it cannot say the truth, because it believes its data, or because the world is noisy."""
+"""The bias-variance decomposition of the expected error of a fit."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from deepcanon.train.randomness import kept, seed_torch
 
 Floats = NDArray[np.float64]
 
-PLACES = np.linspace(-1, 1, 201)
-"""Where all fits are asked; the mean over them stands for the expectation over x."""
+INPUTS = np.linspace(-1, 1, 201)
+"""The inputs at which all fits are evaluated; the mean over them stands for the expectation over x."""
 RATE = 0.03
-"""The rate of Adam, by which the networks are trained on all examples at once."""
+"""The learning rate of Adam, with which the networks are trained on all examples at once."""
 SHOWN = 30
 BIAS, VARIANCE, NOISE, TOTAL, TRAINED = PALETTE[0], PALETTE[1], MUTED, INK, PALETTE[2]
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The expected error of a fit at new noisy examples, its three parts, and its error at its own examples."""
+    """The bias-variance decomposition of the expected test error of a fit, and its training error."""
 
     bias: float
     variance: float
@@ -47,13 +47,13 @@ class Parts:
 
 
 def closed_form(smoother: Floats, truth: Floats, at: Floats, truth_there: Floats, noise: float) -> Parts:
-    r"""The parts for any fit that is linear in its targets: with targets y it says :math:`S y` at new places.
+    r"""The decomposition for a linear smoother, a fit that is linear in its targets: :math:`S y` at new inputs.
 
     .. math:: \mathrm{Bias}^2 = \overline{(f_* - S f)^2}, \qquad
               \mathrm{Variance} = \sigma^2\, \overline{(S S^\top)_{ii}} \qquad (1)
 
-    ``smoother`` is the matrix at the examples themselves, ``at`` is S, the one at the new places, and ``truth`` and
-    ``truth_there`` are f at both; the bar is the mean over places.
+    ``smoother`` is the matrix at the examples themselves, ``at`` is S, the one at the new inputs, and ``truth`` and
+    ``truth_there`` are f at both; the bar is the mean over inputs.
     """
     left = np.eye(len(truth)) - smoother
     return Parts(
@@ -64,20 +64,20 @@ def closed_form(smoother: Floats, truth: Floats, at: Floats, truth_there: Floats
     )
 
 
-def monte_carlo(said: Floats, truth: Floats, residuals: Floats, new: Floats) -> tuple[Parts, float]:
-    r"""The parts as measured from what R fits say at T places, (R, T), and the mean error at new targets (R, T).
+def monte_carlo(predicted: Floats, truth: Floats, residuals: Floats, new: Floats) -> tuple[Parts, float]:
+    r"""The decomposition from the predictions of R fits at T inputs, (R, T), and the mean error at new targets (R, T).
 
     The square of a mean of R fits is too large by the variance over R, which is taken off, so that no part is biased.
     """
-    variance = said.var(0, ddof=1)
-    bias = (said.mean(0) - truth) ** 2 - variance / len(said)
+    variance = predicted.var(0, ddof=1)
+    bias = (predicted.mean(0) - truth) ** 2 - variance / len(predicted)
     noise = float(np.mean((new - truth) ** 2))
     measured = Parts(float(bias.mean()), float(variance.mean()), noise, float(np.mean(residuals**2)))
-    return measured, float(np.mean((new - said) ** 2))
+    return measured, float(np.mean((new - predicted) ** 2))
 
 
 def polynomial(x: Floats, at: Floats, degree: int, ridge: float = 0.0) -> tuple[Floats, Floats]:
-    """The matrices by which least squares maps targets at x to what it says at x and ``at``.
+    """The smoother matrices of least squares, which map targets at x to the predictions at x and ``at``.
 
     The polynomials are Legendre's, which span the same functions as powers but are nearly orthogonal; ``ridge`` times
     the number of examples is the weight of their squared coefficients.
@@ -103,12 +103,12 @@ def bias_variance(
     steps: int = 300,
     seed: int = 0,
 ) -> Finding:
-    r"""The expected error of a fit is bias, variance and noise; measured over many data sets, beside the closed form.
+    r"""The bias-variance decomposition of the expected error, measured over many data sets and in closed form.
 
     .. math:: E_D\, E_{x, y} (y - f_D(x))^2 = E_x \bigl[(\bar f(x) - f(x))^2 + \mathrm{Var}_D f_D(x)\bigr] + \sigma^2
 
     The truth is :math:`f(x) = \sin(\tfrac{3 \pi}{2} x + \tfrac12)` at evenly spaced inputs; each data set draws the
-    noise of the targets anew. Polynomials of growing degree, and a rich polynomial under a weakening penalty, are
+    noise of the targets anew. Polynomials of growing degree, and one of high degree with a weakening ridge penalty, are
     fitted by least squares, for which every part is known exactly. Networks with one hidden layer have no closed form;
     they are measured only.
 
@@ -121,11 +121,11 @@ def bias_variance(
         examples: The number of examples of a data set.
         noise: The standard deviation of the noise of the targets.
         datasets: How many data sets the polynomials are fitted to.
-        degrees: The degrees of the polynomials; the last one is also fitted under penalties.
+        degrees: The degrees of the polynomials; the last one is also fitted with ridge penalties.
         widths: The widths of the networks.
         networks: How many data sets the networks are fitted to.
         steps: The steps by which a network is trained.
-        seed: What all draws follow from.
+        seed: The seed of all random numbers.
     """
     if max(degrees) >= examples:
         raise UsageError(f"a polynomial of degree {max(degrees)} needs more than {max(degrees)} examples")
@@ -134,7 +134,7 @@ def bias_variance(
     random = np.random.default_rng(seed)
     x = np.linspace(-1, 1, examples)
     y = _truth(x) + noise * random.standard_normal((datasets, examples))
-    new = _truth(PLACES) + noise * random.standard_normal((datasets, len(PLACES)))
+    new = _truth(INPUTS) + noise * random.standard_normal((datasets, len(INPUTS)))
     ridges = tuple(float(ridge) for ridge in np.geomspace(10, 1e-5, 13))
     fits: dict[str, Floats] = {}
 
@@ -142,17 +142,17 @@ def bias_variance(
         rows: list[dict[str, Any]] = []
         for setting, (own, there) in zip(settings, smoothers, strict=True):
             fits[f"{name} {setting}"] = y @ there.T
-            exact = closed_form(own, _truth(x), there, _truth(PLACES), noise)
-            parts, error = monte_carlo(y @ there.T, _truth(PLACES), y - y @ own.T, new)
+            exact = closed_form(own, _truth(x), there, _truth(INPUTS), noise)
+            parts, error = monte_carlo(y @ there.T, _truth(INPUTS), y - y @ own.T, new)
             rows.append({"setting": setting, "exact": exact.numbers(), "measured": parts.numbers(), "error": error})
         return {"rows": rows, "best": min(rows, key=lambda row: row["exact"]["total"])["setting"]}
 
-    by_degree = measured("degree", degrees, [polynomial(x, PLACES, degree) for degree in degrees])
-    by_ridge = measured("ridge", ridges, [polynomial(x, PLACES, max(degrees), ridge) for ridge in ridges])
+    by_degree = measured("degree", degrees, [polynomial(x, INPUTS, degree) for degree in degrees])
+    by_ridge = measured("ridge", ridges, [polynomial(x, INPUTS, max(degrees), ridge) for ridge in ridges])
     rows: list[dict[str, Any]] = []
     for width in widths:
-        said, residuals = _networks(mlp, width, x, y[:networks], steps, seed)
-        parts, error = monte_carlo(said, _truth(PLACES), residuals, new[:networks])
+        predicted, residuals = _networks(mlp, width, x, y[:networks], steps, seed)
+        parts, error = monte_carlo(predicted, _truth(INPUTS), residuals, new[:networks])
         rows.append({"setting": width, "measured": parts.numbers(), "error": error})
     by_width = {"rows": rows, "best": min(rows, key=lambda row: row["measured"]["total"])["setting"]}
 
@@ -170,14 +170,14 @@ def _truth(x: Floats) -> Floats:
 
 
 def _networks(mlp: type[Model[Any]], width: int, x: Floats, y: Floats, steps: int, seed: int) -> tuple[Floats, Floats]:
-    """What networks of this width say at the places, and what they leave at their examples: one for each row of y."""
+    """The predictions of networks of this width, and their residuals at their examples: one for each row of y."""
     with kept():
         seed_torch(seed)
         models = [mlp(features=1, targets=1, hidden=(width,), activation="tanh") for _ in y]
-    inputs, places = (torch.from_numpy(part).float().unsqueeze(1) for part in (x, PLACES))
+    inputs, new = (torch.from_numpy(part).float().unsqueeze(1) for part in (x, INPUTS))
     targets = torch.from_numpy(y).float().unsqueeze(-1)
-    says = fit_side_by_side(models, inputs, targets, steps=steps, lr=RATE)
-    return says(places).squeeze(-1).double().numpy(), (targets - says(inputs)).squeeze(-1).double().numpy()
+    outputs = fit_side_by_side(models, inputs, targets, steps=steps, lr=RATE)
+    return outputs(new).squeeze(-1).double().numpy(), (targets - outputs(inputs)).squeeze(-1).double().numpy()
 
 
 def _telling(degrees: Sequence[int], best: int) -> list[int]:
@@ -194,36 +194,36 @@ def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         f"The best polynomial has degree {best['setting']}: of its expected error {parts['total']:.3f}, "
         f"{parts['bias']:.3f} is bias, {parts['variance']:.3f} variance and {parts['noise']:.3f} noise.",
-        f"Degree {first['setting']} errs by bias ({first['exact']['bias']:.3f}), degree {last['setting']} by variance "
-        f"({last['exact']['variance']:.3f}).",
+        f"Degree {first['setting']} underfits (bias {first['exact']['bias']:.3f}), degree {last['setting']} overfits "
+        f"(variance {last['exact']['variance']:.3f}).",
         f"Over {numbers['datasets']} data sets the measured variances are within {gap:.0%} of the closed form.",
-        f"Networks, measured only: width {narrow['setting']} errs by {narrow['error']:.3f}, width {wide['setting']} by "
-        f"{wide['error']:.3f}, of which {wide['measured']['variance']:.3f} is variance.",
+        f"Networks, measured only: width {narrow['setting']} has the error {narrow['error']:.3f}, width "
+        f"{wide['setting']} {wide['error']:.3f}, of which {wide['measured']['variance']:.3f} is variance.",
     )
 
 
 def _figure(numbers: Mapping[str, Any], shown: Mapping[str, Floats], x: Floats, y: Floats) -> Figure:
-    title = "A model errs by bias while it is too simple, by variance while it is too free"
+    title = "Underfitting is bias, overfitting is variance"
     figure = new_figure(11, 6.9, title)
     grid = figure.add_gridspec(2, 6, height_ratios=(1, 1.35))
     step = 6 // len(shown)
-    for place, (name, fits) in enumerate(shown.items()):
-        axes = figure.add_subplot(grid[0, place * step : (place + 1) * step])
+    for column, (name, fits) in enumerate(shown.items()):
+        axes = figure.add_subplot(grid[0, column * step : (column + 1) * step])
         _fits(axes, fits, x, y)
-        dress(axes, name.capitalize(), "x", "" if place else "y")
-        if place == 0:
+        dress(axes, name.capitalize(), "x", "" if column else "y")
+        if column == 0:
             legend(axes).set_loc("upper right")
     strongest = numbers["degree"]["rows"][-1]["setting"]
-    for place, (kind, words, label) in enumerate(
+    for column, (kind, words, label) in enumerate(
         (
             ("degree", "Polynomials by least squares", "degree"),
-            ("ridge", f"Degree {strongest} under a penalty", "penalty of the squared coefficients"),
+            ("ridge", f"Degree {strongest} with a ridge penalty", "penalty of the squared coefficients"),
             ("width", "Networks with one hidden layer", "hidden units"),
         )
     ):
-        axes = figure.add_subplot(grid[1, 2 * place : 2 * place + 2])
+        axes = figure.add_subplot(grid[1, 2 * column : 2 * column + 2])
         _parts(axes, numbers[kind]["rows"])
-        dress(axes, words, label, "" if place else "squared error")
+        dress(axes, words, label, "" if column else "squared error")
         axes.set_yscale("log")
         axes.set_ylim(1e-3, 2)
         if kind == "ridge":
@@ -232,7 +232,7 @@ def _figure(numbers: Mapping[str, Any], shown: Mapping[str, Floats], x: Floats, 
         if kind == "width":
             axes.set_xscale("log", base=2)
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        if place == 0:
+        if column == 0:
             handles, labels = axes.get_legend_handles_labels()
             figure.legend(
                 handles, labels, loc="outside lower center", ncols=6, fontsize=8, labelcolor=INK, frameon=False
@@ -241,24 +241,24 @@ def _figure(numbers: Mapping[str, Any], shown: Mapping[str, Floats], x: Floats, 
 
 
 def _fits(axes: Axes, fits: Floats, x: Floats, y: Floats) -> None:
-    axes.plot(PLACES, fits.T, color=VARIANCE, alpha=0.3, linewidth=0.7)
+    axes.plot(INPUTS, fits.T, color=VARIANCE, alpha=0.3, linewidth=0.7)
     axes.plot([], [], color=VARIANCE, linewidth=0.7, label=f"{len(fits)} fits, each to its own data")
-    axes.plot(PLACES, fits.mean(0), color=BIAS, linewidth=1.8, label="their mean")
-    axes.plot(PLACES, _truth(PLACES), color=INK, linewidth=1.2, linestyle="--", label="the truth")
+    axes.plot(INPUTS, fits.mean(0), color=BIAS, linewidth=1.8, label="their mean")
+    axes.plot(INPUTS, _truth(INPUTS), color=INK, linewidth=1.2, linestyle="--", label="the truth")
     axes.plot(x, y, "o", color=MUTED, markersize=2.5, label="one of the data sets")
     axes.set_xticks([-1, -0.5, 0, 0.5, 1])
     axes.set_ylim(-2, 2.6)
 
 
 def _parts(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Lines for what is known, dots for what was measured; where nothing is known, dots with thin lines."""
+    """Lines for the closed form, dots for what was measured; without a closed form, dots with thin lines."""
     settings = [row["setting"] for row in rows]
     for part, words, color in (
         ("bias", "bias²", BIAS),
         ("variance", "variance", VARIANCE),
         ("noise", "noise", NOISE),
-        ("total", "all three: error at new examples", TOTAL),
-        ("train", "error at its own examples", TRAINED),
+        ("total", "all three: test error", TOTAL),
+        ("train", "training error", TRAINED),
     ):
         dots = [row["error"] if part == "total" else row["measured"][part] for row in rows]
         if "exact" in rows[0]:

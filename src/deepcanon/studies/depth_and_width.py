@@ -1,4 +1,4 @@
-"""Depth against width: what as many parameters can do in many thin layers or in one wide one."""
+"""Depth compared with width: the linear regions of deep narrow and shallow wide networks of as many parameters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN = 4
 
 
 def sawtooth(depth: int) -> nn.Sequential:
-    r"""A rectifier network of two units per layer that folds the unit interval ``depth`` times.
+    r"""A ReLU network of two units per layer that folds the unit interval ``depth`` times.
 
     Each layer is the tent :math:`2 (x)_+ - 4 (x - \tfrac12)_+`; tents of tents have :math:`2^L` linear pieces.
     """
@@ -36,7 +36,7 @@ def sawtooth(depth: int) -> nn.Sequential:
 
 
 def zigzag(units: int) -> nn.Sequential:
-    """A rectifier network of one hidden layer with as many linear pieces on the unit interval as it can have."""
+    """A ReLU network of one hidden layer with the largest possible number of linear pieces on the unit interval."""
     at_least(1, units=units)
     joints = torch.arange(1, units + 1, dtype=torch.float64) / (units + 1)
     bends = 2.0 * (units + 1) * torch.ones(1, units, dtype=torch.float64)
@@ -67,17 +67,17 @@ def depth_and_width(
     repeats: int = 3,
     seed: int = 0,
 ) -> Finding:
-    r"""What can as many parameters do in many thin layers, and what in one wide one?
+    r"""The number of linear regions of deep narrow and of shallow wide ReLU networks with as many parameters.
 
-    On the unit interval L layers of two rectifiers can fold :math:`2^L` times, while one layer of as many parameters
-    has a joint for each of its units and no more:
+    On the unit interval L layers of two ReLUs can fold :math:`2^L` times, while one layer of as many parameters has a
+    joint for each of its units and no more:
 
     .. math:: \underbrace{6L + 1}_{\text{parameters}} \;\Rightarrow\; 2^L \text{ linear pieces of } L \text{ layers},
               \qquad 2L + 1 \text{ of one layer}
 
-    Both networks are built, and their pieces are counted exactly. Beside them are networks that were trained on a
-    sawtooth, all with about as many parameters. With the defaults they have no more pieces than units, whatever their
-    depth: the sawtooth that depth can have is not what training finds.
+    Both networks are built, and their pieces are counted exactly. They are compared with networks trained on a
+    sawtooth, all with about as many parameters. With the defaults these have no more pieces than units, whatever their
+    depth: the sawtooth that a deep network can represent is not what training finds.
 
     References:
         | Benefits of depth in neural networks (Telgarsky, 2016), https://arxiv.org/abs/1602.04485
@@ -91,9 +91,9 @@ def depth_and_width(
         parameters: About how many parameters each trained network has.
         depths: The numbers of hidden layers of the trained networks.
         folds: How often the sawtooth to be learned is folded.
-        epochs: How long each is trained.
-        repeats: How often each is trained, from another start.
-        seed: Decides all that is random.
+        epochs: The epochs of each training.
+        repeats: How often each is trained, from other initial weights.
+        seed: The seed of all random numbers.
     """
     at_least(1, deepest=deepest, repeats=repeats, folds=folds)
     built = [_built(depth) for depth in range(1, deepest + 1)]
@@ -126,7 +126,7 @@ def _built(depth: int) -> dict[str, int]:
 def _trained(
     mlp: type[Model[Any]], depth: int, parameters: int, data: Dataset[Labeled], epochs: int, repeats: int, seed: int
 ) -> dict[str, Any]:
-    """Several networks of this depth, from their start to their end."""
+    """Several networks of this depth, before and after training."""
     width = width_for(depth, parameters)
     found: dict[str, Any] = {
         "depth": depth, "width": width, "parameters": _count(depth, width),
@@ -142,10 +142,10 @@ def _trained(
         )  # fmt: skip
         found["after"].append(_pieces(model, -1, 1))
         with torch.no_grad():
-            guess = model(data.train.x)
-        found["mse"].append(float((guess - data.train.y).square().mean()))
+            output = model(data.train.x)
+        found["mse"].append(float((output - data.train.y).square().mean()))
         if found["mse"][-1] == min(found["mse"]):
-            found["fit"] = guess[:, 0].tolist()
+            found["fit"] = output[:, 0].tolist()
     return found
 
 
@@ -167,7 +167,7 @@ def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
 
 
 def _draw(numbers: dict[str, Any], parameters: int, folds: int) -> Figure:
-    figure = new_figure(10.4, 7.4, "Depth folds: twice the pieces with every layer, if the weights are chosen well")
+    figure = new_figure(10.4, 7.4, "Depth folds: twice the linear pieces with every layer, for well-chosen weights")
     (functions, growth), (fits, found) = figure.subplots(2, 2)
     _draw_functions(functions)
     _draw_growth(growth, numbers)
@@ -186,7 +186,7 @@ def _draw(numbers: dict[str, Any], parameters: int, folds: int) -> Figure:
     depths = [each["depth"] for each in numbers["trained"]]
     found.plot(depths, units, color=MUTED, linewidth=1, linestyle="--", label="number of units")
     found.axhline(2**folds, color=INK, linewidth=1, linestyle=":", label="pieces of the sawtooth")
-    found.scatter([], [], s=26, facecolors="none", edgecolors=PALETTE[4], label="at the start")
+    found.scatter([], [], s=26, facecolors="none", edgecolors=PALETTE[4], label="at initialization")
     found.scatter([], [], s=26, color=PALETTE[0], label="trained")
     found.set_xticks(depths)
     found.set_yscale("log", base=2)
@@ -203,7 +203,7 @@ def _draw_functions(axes: Axes) -> None:
         x, wide(x.unsqueeze(1))[:, 0] + 1.3, color=PALETTE[1], linewidth=1.6, label=f"1 layer of {2 * SHOWN}, lifted"
     )
     axes.set_ylim(-0.05, 3.1)
-    dress(axes, f"{6 * SHOWN + 1} parameters each: {2**SHOWN} pieces against {2 * SHOWN + 1}", "x", "output")
+    dress(axes, f"{6 * SHOWN + 1} parameters each: {2**SHOWN} pieces and {2 * SHOWN + 1}", "x", "output")
     legend(axes)
 
 

@@ -1,4 +1,4 @@
-"""More parameters than examples: the error falls, rises where the data are just fitted, and falls again."""
+"""Double descent: the test error of overparameterized models, which peaks at the interpolation threshold."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Floats = NDArray[np.float64]
 
 NEW, OWN, PENALIZED, NORM = PALETTE[1], PALETTE[2], PALETTE[0], PALETTE[3]
 RIDGE = 1e-3
-"""The penalty of the squared weights, per example, that is shown beside none at all."""
+"""The ridge penalty of the squared weights, per example, that is compared with none."""
 WAVES = (6, 15, 500)
-"""How many random waves are fitted to the points of the first row: fewer than points, as many, and many more."""
-POINTS, PLACES, FITS = 15, np.linspace(-1, 1, 200), 10
+"""The numbers of random waves that are fitted to the points of the first row: fewer than points, as many, many more."""
+POINTS, INPUTS, FITS = 15, np.linspace(-1, 1, 200), 10
 
 
 def expected_risk(parameters: int, examples: int, features: int, noise: float, signal: float = 1.0) -> float:
-    r"""The expected squared error of the shortest least-squares fit to a random choice of Gaussian features.
+    r"""The expected squared error of the minimum-norm least-squares fit to a random choice of Gaussian features.
 
     .. math:: y = x^\top \beta + \varepsilon, \quad x \sim N(0, I_D), \qquad
         E = \begin{cases}
@@ -37,8 +37,8 @@ def expected_risk(parameters: int, examples: int, features: int, noise: float, s
             s_p \bigl(1 - \frac np\bigr) + r_p \bigl(1 + \frac{n}{p - n - 1}\bigr) & p \ge n + 2
         \end{cases} \qquad (1)
 
-    Here p of D features are used. They can tell :math:`s_p = \lVert \beta \rVert^2 p / D`, and :math:`r_p = \lVert
-    \beta \rVert^2 - s_p + \sigma^2` they cannot; ``signal`` is :math:`\lVert \beta \rVert`.
+    Here p of D features are used. They explain :math:`s_p = \lVert \beta \rVert^2 p / D` of the variance, and
+    :math:`r_p = \lVert \beta \rVert^2 - s_p + \sigma^2` is left; ``signal`` is :math:`\lVert \beta \rVert`.
 
     References:
         | Two models of double descent for weak features (Belkin, Hsu and Xu, 2020), theorem 1,
@@ -61,8 +61,8 @@ def measured_risks(
 ) -> Floats:
     """The error of each of so many fits as :func:`expected_risk` has them, (draws,).
 
-    Features are alike, so the first ones are used and the weights point in any direction. For a fit that is known, the
-    error at all new examples is known too: no test data are drawn.
+    Features are exchangeable, so the first ones are used and the weights point in any direction. For a given fit the
+    test error is known in closed form: no test data are drawn.
     """
     truth = random.standard_normal((draws, features))
     truth /= np.linalg.norm(truth, axis=1, keepdims=True)
@@ -74,7 +74,7 @@ def measured_risks(
 
 
 def shortest_fit(inputs: Floats, targets: Floats, ridge: float = 0.0) -> Floats:
-    """The weights of least squares, (features, targets): of all that fit best, the shortest; or those under a penalty.
+    """The weights of least squares, (features, targets): those of minimum norm, or those with a ridge penalty.
 
     >>> shortest_fit(np.array([[1.0, 1.0]]), np.array([[2.0]]))
     array([[1.],
@@ -103,17 +103,17 @@ def double_descent(
     seeds: int = 5,
     seed: int = 0,
 ) -> Finding:
-    r"""The error at new examples peaks where parameters are as many as examples, and falls again beyond.
+    r"""Double descent: the test error peaks where parameters are as many as examples, and falls again beyond.
 
-    Least squares with p of D Gaussian features, the shortest fit where there is a choice, is measured beside its exact
-    expectation (:func:`expected_risk`). The same fit is then made to real images, some of whose labels are wrong,
-    through random features, which are a network whose first layer stays as it was drawn:
+    Minimum-norm least squares with p of D Gaussian features is measured and compared with its exact expectation
+    (:func:`expected_risk`). The same fit is then made to real images, some with wrong labels, through random features,
+    which are a network with a first layer that is not trained:
 
     .. math:: \phi_j(x) = \cos(w_j^\top x + b_j), \qquad w_j \sim N(0, I / d), \; b_j \sim U(0, 2 \pi)
 
-    The training data are fitted exactly from as many features as there are examples. There the weights are longest,
-    since only one fit is possible; with more features there is a choice among many, and the shortest is smooth. A
-    penalty of the weights takes the peak away.
+    The training data are interpolated from as many features as there are examples. There the norm of the weights is
+    largest, since only one fit is possible; with more features there are many, and that of minimum norm is smooth. A
+    ridge penalty removes the peak.
 
     References:
         | Reconciling modern machine-learning practice and the classical bias-variance trade-off (Belkin et al., 2019),
@@ -130,7 +130,7 @@ def double_descent(
         wrong: The share of their labels that is drawn anew.
         counts: The numbers of random features.
         seeds: How often random features and wrong labels are drawn.
-        seed: What all draws follow from.
+        seed: The seed of all random numbers.
     """
     if features < examples + 2:
         raise UsageError(f"to go beyond {examples} examples, features must be {examples + 2} or more (got {features})")
@@ -139,7 +139,7 @@ def double_descent(
     loaded = load_data(data)
     classes = loaded.sizes.get("classes")
     if classes is None:
-        raise UsageError(f"random features tell classes apart; {data} has none")
+        raise UsageError(f"this study needs examples with classes; {data} has none")
     random = np.random.default_rng(seed)
     rows = np.arange(training) * len(loaded.train) // training
     own, new = loaded.train.select(torch.from_numpy(rows)), loaded.split("valid" if loaded.test is None else "test")
@@ -175,23 +175,23 @@ def _random_features(
     count: int, own: Labeled, new: Labeled, classes: int, wrong: float, seeds: int, random: np.random.Generator
 ) -> dict[str, float]:
     x, there = (part.x.flatten(1).double().numpy() for part in (own, new))
-    mean, spread = x.mean(0), x.std()
+    mean, std = x.mean(0), x.std()
     draws = []
     for _ in range(seeds):
-        said = own.y.numpy().copy()
-        anew = random.random(len(said)) < wrong
-        said[anew] = random.integers(classes, size=int(anew.sum()))
+        labels = own.y.numpy().copy()
+        anew = random.random(len(labels)) < wrong
+        labels[anew] = random.integers(classes, size=int(anew.sum()))
         weights, bias = random.standard_normal((x.shape[1], count)), random.uniform(0, 2 * np.pi, count)
         seen, unseen = (
-            np.cos((part - mean) / spread @ weights / math.sqrt(x.shape[1]) + bias) / math.sqrt(count)
+            np.cos((part - mean) / std @ weights / math.sqrt(x.shape[1]) + bias) / math.sqrt(count)
             for part in (x, there)
         )
-        targets = np.eye(classes)[said]
+        targets = np.eye(classes)[labels]
         fit, penalized = shortest_fit(seen, targets), shortest_fit(seen, targets, RIDGE)
         draws.append(
             {
                 "test": np.mean((unseen @ fit).argmax(1) != new.y.numpy()),
-                "train": np.mean((seen @ fit).argmax(1) != said),
+                "train": np.mean((seen @ fit).argmax(1) != labels),
                 "left": np.mean(np.sum((seen @ fit - targets) ** 2, 1)),
                 "penalized": np.mean((unseen @ penalized).argmax(1) != new.y.numpy()),
                 "length": np.linalg.norm(fit),
@@ -201,7 +201,7 @@ def _random_features(
 
 
 def _waves(random: np.random.Generator) -> dict[str, Any]:
-    """The shortest fits of random waves to noisy points on a line, several for each number of waves."""
+    """Minimum-norm fits of random waves to noisy points on a line, several for each number of waves."""
     x = np.linspace(-1, 1, POINTS)
     y = np.sin(3 * x) + 0.15 * random.standard_normal(POINTS)
     fits: dict[str, list[list[float]]] = {}
@@ -210,9 +210,9 @@ def _waves(random: np.random.Generator) -> dict[str, Any]:
         for _ in range(FITS):
             # Some waves are far shorter than most, without which many smooth waves could hardly follow noise at all.
             pace, start = 4 * random.standard_t(3, count), random.uniform(0, 2 * np.pi, count)
-            seen, everywhere = (np.cos(np.outer(part, pace) + start) / math.sqrt(count) for part in (x, PLACES))
+            seen, everywhere = (np.cos(np.outer(part, pace) + start) / math.sqrt(count) for part in (x, INPUTS))
             fits[str(count)].append((everywhere @ shortest_fit(seen, y[:, None]))[:, 0].tolist())
-    return {"x": x.tolist(), "y": y.tolist(), "places": PLACES.tolist(), "fits": fits}
+    return {"x": x.tolist(), "y": y.tolist(), "inputs": INPUTS.tolist(), "fits": fits}
 
 
 def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
@@ -225,28 +225,28 @@ def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
         f"Gaussian features: half of the measured errors are within {off:.1%} of the exact expectation, which is "
         f"infinite from {numbers['examples'] - 1} to {numbers['examples'] + 1} parameters for {numbers['examples']} "
         "examples.",
-        f"Random features on {numbers['data']}: {before['features']} give {before['test']:.1%} wrong answers, "
-        f"{peak['features']} give {peak['test']:.1%} at the peak, {rows[-1]['features']} give {rows[-1]['test']:.1%}; "
+        f"Random features on {numbers['data']}: {before['features']} have a test error of {before['test']:.1%}, "
+        f"{peak['features']} of {peak['test']:.1%} at the peak, {rows[-1]['features']} of {rows[-1]['test']:.1%}; "
         f"there are {training} training examples.",
-        f"At the peak the weights are {peak['length'] / rows[-1]['length']:.0f} times as long as at the end, and a "
-        f"small penalty brings the error there down to {peak['penalized']:.1%}.",
+        f"At the peak the norm of the weights is {peak['length'] / rows[-1]['length']:.0f} times that at the end, and "
+        f"a small ridge penalty reduces the test error there to {peak['penalized']:.1%}.",
     )
 
 
 def _figure(numbers: Mapping[str, Any]) -> Figure:
-    figure = new_figure(11, 6.9, "The error peaks where the data can just be fitted, and falls again beyond")
+    figure = new_figure(11, 6.9, "The test error peaks at the interpolation threshold, and falls again beyond")
     grid = figure.add_gridspec(2, 6, height_ratios=(1, 1.35))
     waves = numbers["waves"]
-    for place, (count, fits) in enumerate(waves["fits"].items()):
-        axes = figure.add_subplot(grid[0, 2 * place : 2 * place + 2])
-        axes.plot(PLACES, np.sin(3 * PLACES), color=INK, linewidth=1.2, linestyle="--", label="the truth")
-        axes.plot(PLACES, np.transpose(fits), color=NEW, linewidth=1, alpha=0.6)
-        axes.plot([], [], color=NEW, linewidth=1, label=f"{len(fits)} shortest fits")
+    for column, (count, fits) in enumerate(waves["fits"].items()):
+        axes = figure.add_subplot(grid[0, 2 * column : 2 * column + 2])
+        axes.plot(INPUTS, np.sin(3 * INPUTS), color=INK, linewidth=1.2, linestyle="--", label="the truth")
+        axes.plot(INPUTS, np.transpose(fits), color=NEW, linewidth=1, alpha=0.6)
+        axes.plot([], [], color=NEW, linewidth=1, label=f"{len(fits)} minimum-norm fits")
         axes.plot(waves["x"], waves["y"], "o", color=MUTED, markersize=3.5, label="examples")
         axes.set_ylim(-3, 3)
         axes.set_xticks([-1, -0.5, 0, 0.5, 1])
-        dress(axes, f"{count} random waves, {len(waves['x'])} examples", "x", "" if place else "y")
-        if place == 0:
+        dress(axes, f"{count} random waves, {len(waves['x'])} examples", "x", "" if column else "y")
+        if column == 0:
             legend(axes).set_loc("upper left")
     _gaussian_panel(figure.add_subplot(grid[1, 0:2]), numbers)
     rows, training = numbers["random_features"], numbers["training"]
@@ -254,18 +254,18 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
     errors, lengths = figure.add_subplot(grid[1, 2:4]), figure.add_subplot(grid[1, 4:6])
     for name, words, color in (
         ("test", "test data", NEW),
-        ("penalized", "test data, with a small penalty", PENALIZED),
+        ("penalized", "test data, with a small ridge penalty", PENALIZED),
         ("train", "training data", OWN),
     ):
         errors.plot(counts, [row[name] for row in rows], "o-", color=color, markersize=3, linewidth=1.4, label=words)
-    dress(errors, f"Random features on {numbers['data']}", "random features", "wrong answers")
+    dress(errors, f"Random features on {numbers['data']}", "random features", "wrong predictions")
     errors.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     errors.set_ylim(-0.12, 1.2)
     errors.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])
     legend(errors).set_loc("upper left")
     lengths.plot(counts, [row["length"] for row in rows], "o-", color=NORM, markersize=3, linewidth=1.4)
     lengths.set_yscale("log")
-    dress(lengths, "Why: only one fit is possible there", "random features", "length of the fitted weights")
+    dress(lengths, "Why: only one fit is possible there", "random features", "norm of the fitted weights")
     for axes in (errors, lengths):
         axes.set_xscale("log")
         _threshold(axes, training)
@@ -288,7 +288,7 @@ def _gaussian_panel(axes: Axes, numbers: Mapping[str, Any]) -> None:
     )  # fmt: skip
     axes.set_yscale("log")
     axes.set_ylim(0.3, 100)
-    dress(axes, "Gaussian features, shortest least squares", "parameters", "squared error at new examples")
+    dress(axes, "Gaussian features, minimum-norm least squares", "parameters", "squared error on test data")
     legend(axes).set_loc("upper right")
     _threshold(axes, examples)
 

@@ -1,4 +1,4 @@
-"""The noise of mini-batches: how far the gradient of a batch is from that of all examples."""
+"""Gradient noise: the variance of the gradient of a mini-batch around that of all examples."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from deepcanon.pictures.style import INK, LINE, MUTED, PALETTE, dress, legend, n
 from deepcanon.train.randomness import kept, seed_torch
 
 CHANGES = {"2 x step size": (2.0, 1.0), "2 x batch size": (1.0, 2.0), "2 x step size, half the batch": (2.0, 0.5)}
-"""What is changed, by its factors on the step size and on the batch size."""
+"""The changes, by their factors on the step size and on the batch size."""
 RATE = 0.1
 SIZE = 32
 """Step and batch size of the short training, and of the table before a change."""
 FINER = 8
-"""How many times as many batches are drawn for the table, whose lengths drown in noise otherwise."""
+"""The factor of the number of batches that are drawn for the table, whose lengths are too noisy otherwise."""
 
 
 def gradient_noise(
@@ -40,18 +40,19 @@ def gradient_noise(
     steps: int = 300,
     seed: int = 0,
 ) -> Finding:
-    r"""How noisy is the gradient of a mini-batch, and what do batch size and learning rate change about it?
+    r"""How noisy is the gradient of a mini-batch, and how does the noise depend on batch size and learning rate?
 
-    The gradient of a batch of :math:`B` examples is right on average. Its variance, summed over the parameters, is
+    The gradient of a batch of :math:`B` examples is unbiased. Its variance, summed over the parameters, is
 
     .. math::
         \mathrm{E}\lVert g_B - g \rVert^2 = \frac{\sigma^2}{B} \text{ with replacement}, \qquad
         \frac{\sigma^2}{B} \cdot \frac{N - B}{N - 1} \text{ without},
 
     with :math:`\sigma^2 = \frac1N \sum_i \lVert g_i - g \rVert^2` over the :math:`N` examples. On a few examples all
-    possible batches are gone through, on the digits batches are drawn. A step of length
+    possible batches are enumerated, on the digits batches are drawn. A step of length
     :math:`\lVert \epsilon\, \mathrm{E}[g_B] \rVert` and its variance are then compared for a loss that is the mean over
-    the batch and for one that is the sum. Where :math:`B = \sigma^2 / \lVert g \rVert^2`, noise and gradient are alike.
+    the batch and for one that is the sum. At the noise scale :math:`B = \sigma^2 / \lVert g \rVert^2` noise and
+    gradient are as large.
 
     References:
         | An empirical model of large-batch training (McCandlish et al., 2018), https://arxiv.org/abs/1812.06162
@@ -61,10 +62,10 @@ def gradient_noise(
         mlp: The multilayer perceptron of the catalogue.
         hidden: The width of its hidden layer.
         examples: How many digits :math:`N` there are.
-        few: On how many of them all batches are gone through.
+        few: On how many of them all batches are enumerated.
         draws: How many batches of each size are drawn.
         steps: After how many steps of training the noise is measured again.
-        seed: What weights and draws begin with.
+        seed: The seed of weights and draws.
     """
     at_least(2, few=few, draws=draws)
     at_least(2 * SIZE, examples=examples)
@@ -118,21 +119,21 @@ def batch_variance(sigma: float, size: float, population: int | None = None) -> 
 
 
 def enumerated_variance(gradients: Tensor, size: int, replacement: bool) -> float:
-    """The same by going through all batches there are: their squared distances from the mean, by their chances."""
+    """The same by enumerating all batches: their squared distances from the mean, weighted by their probabilities."""
     products = _products(gradients)
-    total, chances = 0.0, 0.0
+    total, weights = 0.0, 0.0
     for counts, ways in _batches(len(gradients), size):
         if not replacement and max(counts) > 1:
             continue
         weight = ways if replacement else 1.0
         often = torch.tensor(counts, dtype=gradients.dtype)
         total += weight * float(often @ products @ often) / size**2
-        chances += weight
-    return total / chances
+        weights += weight
+    return total / weights
 
 
 def drawn_counts(population: int, size: int, draws: int, replacement: bool, generator: Generator) -> Tensor:
-    """How often each example is in each of the drawn batches, (draws, population)."""
+    """The number of times each example is in each of the drawn batches, (draws, population)."""
     if replacement:
         chosen = torch.randint(population, (draws, size), generator=generator)
     else:
@@ -142,7 +143,7 @@ def drawn_counts(population: int, size: int, draws: int, replacement: bool, gene
 
 
 def step_table(gradients: Tensor, draws: int, generator: Generator) -> list[dict[str, Any]]:
-    """By how much each change multiplies the length of the mean step and the variance of the gradient.
+    """The factors of each change on the length of the mean step and on the variance of the gradient.
 
     Batches are drawn with replacement. ``expected`` follows from the factors a and b on step and batch size: of a mean
     loss, length and variance are multiplied by a and 1/b, of a sum by a b and b.
@@ -162,14 +163,14 @@ def step_table(gradients: Tensor, draws: int, generator: Generator) -> list[dict
 
 
 def _products(gradients: Tensor) -> Tensor:
-    """The inner products of all gradients, counted from their mean; a batch's distance from it needs no more."""
+    """The inner products of all centered gradients (the Gram matrix), enough for a batch's distance from the mean."""
     apart = gradients - gradients.mean(0)
     products: Tensor = apart @ apart.T
     return products
 
 
 def _batches(population: int, size: int) -> Iterator[tuple[list[int], float]]:
-    """How often a batch holds each example, for all batches, and in how many orders it can be drawn."""
+    """The counts of each example for all batches, and the number of orders in which a batch can be drawn."""
     for chosen in combinations_with_replacement(range(population), size):
         counts = [chosen.count(i) for i in range(population)]
         yield counts, math.factorial(size) / math.prod(map(math.factorial, counts))
@@ -237,7 +238,7 @@ def _figure(numbers: dict[str, Any]) -> Figure:
     for kind, color in (("with", PALETTE[0]), ("without", PALETTE[1])):
         few.plot(small["batch_sizes"], small[f"expected_{kind}"], color=color, label=f"{kind} replacement")
         few.plot(small["batch_sizes"], small[kind], "o", color=color, markersize=6)
-    few.plot([], [], "o", color=MUTED, label="all batches gone through")
+    few.plot([], [], "o", color=MUTED, label="all batches enumerated")
     few.set_ylim(bottom=0)
     dress(few, f"{small['few']} examples, exact", "batch size B", "variance of the gradient")
     legend(few)
@@ -266,7 +267,7 @@ def _draw_many(axes: Axes, numbers: dict[str, Any]) -> None:
 
 
 def _draw_table(axes: Axes, rows: list[dict[str, Any]]) -> None:
-    dress(axes, "What a change multiplies: measured (expected)", grid=False)
+    dress(axes, "Factors of a change: measured (expected)", grid=False)
     axes.set_axis_off()
     heads = ["", "mean loss\nlength", "mean loss\nvariance", "sum loss\nlength", "sum loss\nvariance"]
     columns = [0.0, 0.46, 0.63, 0.80, 0.97]
@@ -300,7 +301,8 @@ def _sentences(numbers: dict[str, Any]) -> tuple[str, ...]:
         f"Over all batches of {small['few']} examples the variance is sigma²/B, and without replacement (N-B)/(N-1) of "
         f"that, up to {gap:.1g}.",
         *(
-            f"{name.capitalize()}, a batch of {stage['noise_scale']:.3g} examples is as noisy as its gradient is long."
+            f"{name.capitalize()}, the noise scale is {stage['noise_scale']:.3g}: the batch size at which the noise is "
+            "as large as the gradient."
             for name, stage in numbers["drawn"].items()
         ),
         f"Step lengths and variances change by the factors of the table, up to {off:.1%}.",

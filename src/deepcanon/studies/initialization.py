@@ -1,4 +1,4 @@
-"""Initialization: what becomes of a network whose weights begin too equal, too large, too small, or just right."""
+"""Weight initialization: training from equal, too large, too small and well-scaled initial weights."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ GROUPS = {
 """The initializations, from naive to good."""
 
 SHOWN = ("constant:value=0.05", "normal:std=1", "uniform:bound=0.1", "xavier_uniform", "kaiming_normal")
-"""Those whose signals are drawn layer by layer."""
+"""The initializations whose signals are drawn layer by layer."""
 
 LOWEST, HIGHEST, BINS = -6.0, 6.0, 96
-"""The decades of signals that a histogram shows."""
+"""The range of a histogram of signals in powers of ten, and its number of bins."""
 
 TOP = 4.0
-"""The highest loss that a curve shows, well above that of a guess between ten classes."""
+"""The highest loss that a curve shows, well above that of uniform probabilities of ten classes."""
 
 
 def initialization(
@@ -50,14 +50,14 @@ def initialization(
     epochs: int = 20,
     seed: int = 0,
 ) -> Finding:
-    r"""How a network learns from twelve initializations: constants, large and small random numbers, Xavier, Kaiming.
+    r"""Training from twelve weight initializations: constants, large and small random numbers, Xavier, Kaiming.
 
     Equal weights make equal units, and gradients that keep them equal. With independent weights of variance
-    :math:`\sigma^2` the mean square of a signal changes in a layer of :math:`N` rectified inputs by
+    :math:`\sigma^2` the mean square of a signal changes in a layer of :math:`N` inputs from ReLUs by
 
     .. math:: \frac{E[z_l^2]}{E[z_{l-1}^2]} = \frac{N \sigma^2}{2}
 
-    and so does that of a gradient on its way back. Only :math:`\sigma^2 = 2 / N` keeps both.
+    and so does that of a gradient in the backward pass. Only :math:`\sigma^2 = 2 / N` keeps both.
 
     References:
         | Understanding the difficulty of training deep feedforward neural networks (Glorot and Bengio, 2010),
@@ -73,7 +73,7 @@ def initialization(
         optimizer: The optimizer by name, with its options.
         lr: The learning rate, the same for all.
         epochs: How often the training goes through the data.
-        seed: What the random numbers begin with.
+        seed: The seed of the random numbers.
     """
     at_least(1, depth=depth, width=width, epochs=epochs)
     loaded = load_data(data)
@@ -119,39 +119,39 @@ def _histogram(values: Tensor) -> list[float]:
 
 
 def _variety(model: nn.Module) -> float:
-    """How far the first layer's units are from being one and the same: their spread, against their size."""
+    """The variance of the first layer's weights over its units, divided by their mean square; 0 if all are equal."""
     weight = next(layer.weight for layer in model.modules() if isinstance(layer, nn.Linear)).detach().double()
     size = weight.square().mean().item()
     return weight.var(0, correction=0).mean().item() / size if size else 0.0
 
 
 def _sentences(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    said = []
+    sentences = []
     for group, names in GROUPS.items():
         parts = []
         for name in names:
             accuracy = results[name]["accuracy"]
             parts.append(f"{name} {'diverges' if accuracy is None else f'reaches {accuracy:.1%}'}")
-        said.append(f"{group.capitalize()}: {', '.join(parts)}.")
-    return said
+        sentences.append(f"{group.capitalize()}: {', '.join(parts)}.")
+    return sentences
 
 
 def _figure(numbers: Mapping[str, Any]) -> Figure:
     results = numbers["initializations"]
     best = max((name for name in results if not results[name]["diverged"]), key=lambda name: results[name]["accuracy"])
-    figure = new_figure(11.5, 8.2, f"Weights must begin unequal and of the right size: {best} learns best")
+    figure = new_figure(11.5, 8.2, f"Initial weights must be unequal and of the right size: {best} trains best")
     grid = figure.add_gridspec(3, 20, height_ratios=(1.25, 1, 1))
     columns = [slice(0, 5), slice(5, 10), slice(10, 15), slice(15, 20)]
     last = max(step for result in results.values() for step in result["steps"])
     for column, (group, names) in zip(columns, GROUPS.items(), strict=True):
         _curves(figure.add_subplot(grid[0, column]), group, {name: results[name] for name in names}, last)
-    for place, name in enumerate(SHOWN):
-        column = slice(4 * place, 4 * place + 4)
+    for number, name in enumerate(SHOWN):
+        column = slice(4 * number, 4 * number + 4)
         for row, (way, color) in enumerate((("forward", PALETTE[0]), ("backward", PALETTE[1])), start=1):
             axes = figure.add_subplot(grid[row, column])
             _ridges(axes, results[name][f"{way}_histograms"], color)
             sign = "|z|" if way == "forward" else "|∂L/∂z|"
-            dress(axes, name if row == 1 else "", f"size {sign}", _side(way) if place == 0 else "", grid=False)
+            dress(axes, name if row == 1 else "", f"size {sign}", _side(way) if number == 0 else "", grid=False)
     return figure
 
 
@@ -177,16 +177,16 @@ def _ridges(axes: Axes, histograms: Sequence[Sequence[float]], color: str) -> No
     edges = torch.linspace(LOWEST, HIGHEST, BINS + 1)
     middles = (10 ** ((edges[1:] + edges[:-1]) / 2)).tolist()
     count = len(histograms)
-    for place, histogram in enumerate(histograms):
-        base = float(count - place)
+    for layer, histogram in enumerate(histograms):
+        base = float(count - layer)
         axes.axhline(base, color=MUTED, linewidth=0.4)
         if not any(histogram):
-            axes.text(1.0, base + 0.25, "nothing left", fontsize=7, color=MUTED, ha="center")
+            axes.text(1.0, base + 0.25, "all zero", fontsize=7, color=MUTED, ha="center")
             continue
         heights = [base + 0.85 * share / max(histogram) for share in histogram]
         axes.fill_between(middles, base, heights, color=color, alpha=0.75, linewidth=0)
     axes.set_xscale("log")
     axes.set_xlim(10**LOWEST, 10**HIGHEST)
     axes.set_xticks([1e-6, 1e-3, 1.0, 1e3, 1e6])
-    axes.set_yticks(range(count, 0, -1), [str(place) for place in range(1, count + 1)])
+    axes.set_yticks(range(count, 0, -1), [str(layer) for layer in range(1, count + 1)])
     axes.set_ylim(0.9, count + 1)

@@ -1,4 +1,4 @@
-"""The lottery of first weights: a small network inside a large one that learns as well, if it begins as it began."""
+"""The lottery ticket hypothesis: pruned networks trained again from their initial weights."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from deepcanon.train import fit
 from deepcanon.train.randomness import kept, seed_from, seed_torch
 
 ARMS = {
-    "ticket": "winning ticket: found mask, first weights",
-    "anew": "found mask, other weights",
-    "random": "random mask, first weights",
+    "ticket": "winning ticket: found mask, initial weights",
+    "anew": "found mask, new initial weights",
+    "random": "random mask, initial weights",
 }
-"""What is trained at each size, by name."""
+"""The networks that are trained at each sparsity, by name."""
 
 Masks = dict[str, Tensor]
 
@@ -39,16 +39,16 @@ def lottery(
     lr: float = 0.005,
     seed: int = 0,
 ) -> Finding:
-    r"""The largest weights of a trained network, begun again as they began, learn better than others of that number.
+    r"""Lottery tickets: pruned networks trained from their initial weights, compared with new weights and random masks.
 
     .. math:: m = \mathbb 1\bigl[\lvert \theta_T \rvert > t\bigr]: \qquad
               \text{ticket}\; m \odot \theta_0, \qquad \text{anew}\; m \odot \theta_0', \qquad
               \text{random}\; \pi(m) \odot \theta_0
 
-    A network is trained from :math:`\theta_0`, and its largest weights are the mask m. Three small networks are then
-    trained with the same data, in the same order, for as many steps: the mask with the first weights, the mask with
-    other weights from the same distribution, and the first weights with the mask shuffled within each layer. All is
-    repeated with other seeds and compared seed by seed.
+    A network is trained from :math:`\theta_0`, and its largest weights are the mask m. Three sparse networks are then
+    trained with the same data, in the same order, for as many steps: the mask with the initial weights, the mask with
+    new initial weights from the same distribution, and the initial weights with the mask shuffled within each layer.
+    All is repeated with other seeds and compared seed by seed.
 
     References:
         | The Lottery Ticket Hypothesis: Finding Sparse, Trainable Neural Networks (Frankle and Carbin, 2019),
@@ -56,20 +56,20 @@ def lottery(
 
     Arguments:
         mlp: The network.
-        pruning: The method that prunes, and keeps what is pruned at zero.
+        pruning: The method that prunes, and keeps pruned weights at zero.
         data: The data set, of labeled examples with classes.
         hidden: The hidden units of the network.
         kept_shares: Which shares of the weights to keep.
         seeds: How many networks to draw.
         steps: The steps of each training.
         lr: The learning rate.
-        seed: What all draws follow from.
+        seed: The seed of all random numbers.
     """
     if not all(0 < share < 1 for share in kept_shares) or not kept_shares:
         raise UsageError(f"kept_shares are shares of the weights, above 0 and below 1 (got {kept_shares})")
     loaded = load_data(data)
     if "classes" not in loaded.sizes:
-        raise UsageError(f"the lottery is played with classes; {data} has none")
+        raise UsageError(f"this study needs examples with classes; {data} has none")
 
     def network(draw: int) -> Model[Any]:
         with kept():
@@ -100,7 +100,7 @@ def lottery(
 
 
 def largest(method: Any, sparsity: float) -> Masks:
-    """Where the weights of a pruning method's model stay if this share of them, the smallest, goes; none goes yet."""
+    """The masks of magnitude pruning at this sparsity; the weights themselves are left as they are."""
     model: Model[Any] = method.model
     values = {name: value.detach().clone() for name, value in model.named_parameters()}
     method.prune(sparsity)
@@ -112,7 +112,7 @@ def largest(method: Any, sparsity: float) -> Masks:
 
 
 def shuffled(masks: Mapping[str, Tensor], seed: int) -> Masks:
-    """Masks that keep as many weights of each layer, but any of them.
+    """Masks that keep as many weights of each layer, at random.
 
     >>> shuffled({"weight": torch.tensor([[True, False], [False, False]])}, 0)["weight"].sum()
     tensor(1)
@@ -133,7 +133,7 @@ def _values(rows: list[dict[str, Any]], arm: str, share: float, metric: str = "a
 
 
 def _gaps(rows: list[dict[str, Any]], shares: tuple[float, ...]) -> dict[str, list[list[float]]]:
-    """By how much the log loss of each other arm exceeds the ticket's, for each share and seed."""
+    """The difference of the negative log-likelihood of each other arm from the ticket's, for each share and seed."""
     gaps: dict[str, list[list[float]]] = {"anew": [], "random": []}
     for arm, of_shares in gaps.items():
         for share in shares:
@@ -155,14 +155,15 @@ def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         f"The whole network of {numbers['weights']} weights reaches {mean('whole', 1.0):.1%} on test data.",
         f"The ticket leads most clearly with {clearest:.0%} of them: it reaches {mean('ticket', clearest):.1%}, the "
-        f"same mask with other weights {mean('anew', clearest):.1%}, a random mask {mean('random', clearest):.1%}.",
-        f"Paired by seed and size, the ticket has the lower log loss in {wins['anew']} of {pairs} pairs against other "
-        f"weights, and in {wins['random']} of {pairs} against random masks.",
+        f"same mask with new initial weights {mean('anew', clearest):.1%}, a random mask "
+        f"{mean('random', clearest):.1%}.",
+        f"Paired by seed and sparsity, the ticket has the lower negative log-likelihood in {wins['anew']} of {pairs} "
+        f"pairs with new initial weights, and in {wins['random']} of {pairs} with random masks.",
     )
 
 
 def _figure(numbers: Mapping[str, Any], data: Dataset[Any]) -> Figure:
-    figure = new_figure(10.5, 4.3, "Which few weights are kept matters, and so does where they began")
+    figure = new_figure(10.5, 4.3, "Which few weights are kept matters, and so do their initial values")
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
     rows, shares = numbers["rows"], numbers["kept"]
     whole = _values(rows, "whole", 1.0)
@@ -193,7 +194,7 @@ def _figure(numbers: Mapping[str, Any], data: Dataset[Any]) -> Figure:
         right,
         "How much worse than the ticket of the same seed",
         "weights that are kept",
-        "excess of the log loss in nats",
+        "excess of the negative log-likelihood in nats",
     )
     legend(right).set_loc("upper left")
     for axes in (left, right):

@@ -1,4 +1,4 @@
-"""Normalization: which changes of weights and data batch, weight and layer normalization do not see."""
+"""Invariances of batch, weight and layer normalization to changes of weights and data."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ CHANGES = {
 }
 """The changes by name, with what is done; rows of the weight matrix are units, rows of the data examples."""
 
-UNSEEN = 1e-10
-"""Outputs that change by less than this share have not changed, but for rounding."""
+INVARIANT = 1e-10
+"""A relative change of the outputs below this is rounding."""
 
 
 def normalization(*, inputs: int = 12, units: int = 8, examples: int = 32, seed: int = 0) -> Finding:
-    r"""Which changes of weights and data a normalized layer does not see, measured.
+    r"""Invariances of batch, weight and layer normalization to changes of weights and data, measured.
 
     A linear layer :math:`z = W x` is followed by one of
 
@@ -42,7 +42,7 @@ def normalization(*, inputs: int = 12, units: int = 8, examples: int = 32, seed:
         \mathrm{layer}: \frac{z_{ni} - \mu_n}{\sigma_n}
 
     with mean and standard deviation over the examples :math:`n` or over the units :math:`i`, without gain, bias and the
-    small number under the root. A change is not seen if the outputs stay as they were, up to rounding.
+    small number under the root. A layer is invariant if its outputs stay as they were, up to rounding.
 
     References:
         | Layer normalization (Ba et al., 2016; table 1), https://arxiv.org/abs/1607.06450
@@ -53,7 +53,7 @@ def normalization(*, inputs: int = 12, units: int = 8, examples: int = 32, seed:
         inputs: The number of inputs of the layer.
         units: The number of its units.
         examples: The size of the batch.
-        seed: What the random numbers begin with.
+        seed: The seed of the random numbers.
     """
     at_least(3, inputs=inputs, units=units, examples=examples)
     generator = Generator().manual_seed(seed)
@@ -66,9 +66,11 @@ def normalization(*, inputs: int = 12, units: int = 8, examples: int = 32, seed:
             change: ((outputs(norm, *changed(change, weight, x)) - before).norm() / before.norm()).item()
             for change in CHANGES
         }
-    unseen = {norm: [change for change in CHANGES if row[change] < UNSEEN] for norm, row in moved.items()}
-    numbers = {"relative_change": moved, "invariant": unseen}
-    says = tuple(f"{_title(norm)} does not see {', '.join(unseen[norm])}." for norm in NORMALIZATIONS if unseen[norm])
+    invariant = {norm: [change for change in CHANGES if row[change] < INVARIANT] for norm, row in moved.items()}
+    numbers = {"relative_change": moved, "invariant": invariant}
+    says = tuple(
+        f"{_title(norm)} is invariant to {', '.join(invariant[norm])}." for norm in NORMALIZATIONS if invariant[norm]
+    )
     return Finding(numbers, _figure(numbers), says)
 
 
@@ -115,22 +117,22 @@ def _title(norm: str) -> str:
 
 
 def _figure(numbers: Mapping[str, Any]) -> Figure:
-    figure = new_figure(11.5, 4.0, "Each normalization is blind to other changes: how far the outputs of a layer move")
+    figure = new_figure(11.5, 4.0, "Each normalization has other invariances: relative changes of a layer's outputs")
     axes = figure.add_subplot()
     for row, (norm, moves) in enumerate(numbers["relative_change"].items()):
         for column, (change, move) in enumerate(moves.items()):
-            unseen = change in numbers["invariant"][norm]
-            color, strength = (PALETTE[2], 0.85) if unseen else (PALETTE[1], 0.1 + 0.25 * min(move, 1))
-            place = [column - 0.48, column + 0.48]
-            axes.fill_between(place, row - 0.46, row + 0.46, color=color, alpha=strength, linewidth=0)
-            words = "invariant" if unseen else f"{move:.0%}"
+            same = change in numbers["invariant"][norm]
+            color, strength = (PALETTE[2], 0.85) if same else (PALETTE[1], 0.1 + 0.25 * min(move, 1))
+            sides = [column - 0.48, column + 0.48]
+            axes.fill_between(sides, row - 0.46, row + 0.46, color=color, alpha=strength, linewidth=0)
+            words = "invariant" if same else f"{move:.0%}"
             axes.text(
                 column, row - 0.08, words, ha="center", va="center", fontsize=10,
-                color="white" if unseen else INK, fontweight="bold" if unseen else "normal",
+                color="white" if same else INK, fontweight="bold" if same else "normal",
             )  # fmt: skip
             axes.text(
-                column, row + 0.25, f"moves by {_power(move)}" if unseen else "of their size", ha="center", va="center",
-                fontsize=7, color="white" if unseen else MUTED,
+                column, row + 0.25, f"moves by {_power(move)}" if same else "of their size", ha="center", va="center",
+                fontsize=7, color="white" if same else MUTED,
             )  # fmt: skip
     dress(axes, grid=False)
     labels = [f"{change.replace(' re-', chr(10) + 're-')}\n{done}" for change, done in CHANGES.items()]

@@ -1,4 +1,4 @@
-"""The paths of all optimizers down four valleys: a bowl, a ravine, a saddle and Rosenbrock's banana."""
+"""Optimizers compared on four test functions: a quadratic, a ravine, a saddle and Rosenbrock's function."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from deepcanon.pictures.style import INK, LINE, MUTED, PALETTE, dress, new_figur
 from deepcanon.pictures.surfaces import contours
 
 RATES = tuple(10 ** (k / 2) for k in range(-8, 3))
-"""The learning rates that each optimizer is tried with: from 0.0001 to 10, two per power of ten."""
+"""The grid of learning rates for each optimizer: from 0.0001 to 10, two per power of ten."""
 
 
 @dataclass(frozen=True)
 class Valley:
-    """A function of two numbers, where the descent starts, and how high its floor is."""
+    """A test function of two numbers, with the starting point of the descent and its minimum."""
 
     formula: str
     height: Callable[[Tensor, Tensor], Tensor]
@@ -64,16 +64,15 @@ VALLEYS = {
 def optimizers(
     *, names: tuple[str, ...] = (), steps: int = 200, tolerance: float = 1e-3, shown: int = 5, seed: int = 0
 ) -> Finding:
-    r"""Which way does each optimizer go, and how many steps does it need?
+    r"""The paths of all optimizers on four test functions, and the number of steps that each needs.
 
-    Every optimizer descends on four functions of two numbers with gradients that are exact. Its learning rate is the
-    one of a grid of half powers of ten from :math:`10^{-4}` to 10 whose descent reaches the tolerance in the fewest
-    steps or, where none does, ends lowest; all its other settings are its own defaults. The tolerance is a share of the
-    height of the start,
+    Every optimizer minimizes four functions of two numbers with exact gradients. Its learning rate is the one of a grid
+    of half powers of ten from :math:`10^{-4}` to 10 that reaches the tolerance in the fewest steps or, where none does,
+    ends lowest; all its other settings are its defaults. The tolerance is relative to the starting point,
 
     .. math:: f(x_t) - f_{\min} \le \tau\, (f(x_0) - f_{\min}).
 
-    The saddle starts beside its ridge, where the gradient is 1500 times as steep towards the saddle as away from it.
+    The saddle starts next to its ridge, where the gradient is 1500 times as steep towards the saddle as away from it.
 
     References:
         | An overview of gradient descent optimization algorithms (Ruder, 2016), https://arxiv.org/abs/1609.04747
@@ -81,30 +80,30 @@ def optimizers(
           https://doi.org/10.1093/comjnl/3.3.175
 
     Arguments:
-        names: The optimizers, with options if wanted, such as "sgd:momentum=0.9"; without any, all there are.
+        names: The optimizers, with options if wanted, such as "sgd:momentum=0.9"; by default all there are.
         steps: The most steps of a descent.
-        tolerance: How low is low enough, :math:`\tau`.
+        tolerance: The relative tolerance :math:`\tau`.
         shown: How many paths each panel shows: the fastest ones, and plain gradient descent.
-        seed: What optimizers that draw random numbers begin with.
+        seed: The seed of optimizers that draw random numbers.
     """
     at_least(1, steps=steps, shown=shown)
     if not 0 < tolerance < 1:
-        raise UsageError(f"tolerance is a share of the height of the start, between 0 and 1 (got {tolerance})")
+        raise UsageError(f"tolerance is a fraction of the initial height, between 0 and 1 (got {tolerance})")
     chosen = names or everyone()
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(seed)
         found = {name: best_descents(name, list(VALLEYS.values()), steps, tolerance) for name in chosen}
-    descents = {place: {name: found[name][i] for name in chosen} for i, place in enumerate(VALLEYS)}
+    descents = {valley: {name: found[name][i] for name in chosen} for i, valley in enumerate(VALLEYS)}
     numbers: dict[str, Any] = {
         "steps": steps,
         "tolerance": tolerance,
         "rates": list(RATES),
         "descents": {
-            place: {
+            valley: {
                 name: {"lr": each.lr, "reached": each.reached, "end": each.end, "path": [list(p) for p in each.path]}
                 for name, each in there.items()
             }
-            for place, there in descents.items()
+            for valley, there in descents.items()
         },
     }
     return Finding(numbers, _figure(numbers, shown), _sentences(numbers))
@@ -122,12 +121,12 @@ def everyone() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Descent:
-    """Where a descent went: its points with the start, and the first step at which it was low enough, if any."""
+    """The path of a descent: its points with the start, and the first step within the tolerance, if any."""
 
     lr: float
     path: tuple[tuple[float, float], ...]
     end: float
-    """How high it ended above the floor, as a share of the start's height."""
+    """The final height above the minimum, as a fraction of that of the start."""
     reached: int | None
 
     @property
@@ -148,7 +147,7 @@ def descend(name: str, valley: Valley, lr: float, steps: int, tolerance: float) 
 
 def best_descents(name: str, valleys: Sequence[Valley], steps: int, tolerance: float) -> list[Descent]:
     """The best descent into each valley over the grid of learning rates."""
-    if parse(name)[0] == "lbfgs":  # it knows one vector only, and would see all descents as one
+    if parse(name)[0] == "lbfgs":  # it has one vector only, and would take all descents for one
         paths = torch.stack([torch.cat([_paths(name, [v], [lr], steps)[0] for lr in RATES]) for v in valleys])
     else:
         paths = _paths(name, valleys, RATES, steps)
@@ -159,17 +158,17 @@ def best_descents(name: str, valleys: Sequence[Valley], steps: int, tolerance: f
 
 
 def _paths(name: str, valleys: Sequence[Valley], rates: Sequence[float], steps: int) -> Tensor:
-    """The points of all descents, which go on side by side, (valleys, rates, steps + 1, 2)."""
+    """The points of all descents, which run in parallel, (valleys, rates, steps + 1, 2)."""
     starts = torch.tensor([valley.start for valley in valleys], dtype=torch.float64)
     points = starts.repeat(len(rates), 1, 1)  # the parameters are views of it, their gradients of the slopes
     slopes = torch.zeros_like(points)
-    places = [[nn.Parameter(point) for point in row] for row in points]
-    for row, steep in zip(places, slopes, strict=True):
-        for place, slope in zip(row, steep, strict=True):
-            place.grad = slope
-    mover = optimizer(name, places[0], rates[0])
-    for lr, row in zip(rates[1:], places[1:], strict=True):
-        mover.add_param_group({"params": row, "lr": lr})
+    parameters = [[nn.Parameter(point) for point in row] for row in points]
+    for row, gradients in zip(parameters, slopes, strict=True):
+        for parameter, gradient in zip(row, gradients, strict=True):
+            parameter.grad = gradient
+    opt = optimizer(name, parameters[0], rates[0])
+    for lr, row in zip(rates[1:], parameters[1:], strict=True):
+        opt.add_param_group({"params": row, "lr": lr})
     path = torch.empty(len(valleys), len(rates), steps + 1, 2, dtype=torch.float64)
 
     def height() -> float:
@@ -182,12 +181,12 @@ def _paths(name: str, valleys: Sequence[Valley], rates: Sequence[float], steps: 
     for step in range(steps + 1):
         path[:, :, step] = points.transpose(0, 1)
         if step < steps:
-            mover.step(height)
+            opt.step(height)
     return path
 
 
 def _judged(valley: Valley, lr: float, path: Tensor, tolerance: float) -> Descent:
-    """A path as a descent; it ends where it leaves the finite numbers, and is low only if it stays so."""
+    """A path as a descent; it ends where it is not finite, and is within the tolerance only if it stays so."""
     heights = (valley.height(path[:, 0], path[:, 1]) - valley.floor).nan_to_num(math.inf, math.inf, math.inf)
     shares = (heights / heights[0]).tolist()
     points = [(x, y) for x, y in path.tolist()]
@@ -200,21 +199,21 @@ def _judged(valley: Valley, lr: float, path: Tensor, tolerance: float) -> Descen
 
 def _figure(numbers: dict[str, Any], shown: int) -> Figure:
     figure = new_figure(
-        15, 8.6, "The same valleys, different ways down: each optimizer at its best learning rate of a grid"
+        15, 8.6, "The same functions, different paths: each optimizer at its best learning rate of a grid"
     )
     grid = figure.add_gridspec(2, 3, width_ratios=(1, 1, 1.3))
     panels = [figure.add_subplot(grid[i, j]) for i in (0, 1) for j in (0, 1)]
     names = list(next(iter(numbers["descents"].values())))
     drawn = [name for found in numbers["descents"].values() for name in _worth_showing(found, shown)]
     shades = dict(zip(dict.fromkeys(drawn), cycle(PALETTE), strict=False))
-    for axes, (place, valley) in zip(panels, VALLEYS.items(), strict=True):
-        _draw_valley(axes, place, valley, numbers["descents"][place], shades, shown)
+    for axes, (name, valley) in zip(panels, VALLEYS.items(), strict=True):
+        _draw_valley(axes, name, valley, numbers["descents"][name], shades, shown)
     _draw_table(figure.add_subplot(grid[:, 2]), numbers, names, shades)
     return figure
 
 
 def _draw_valley(
-    axes: Axes, place: str, valley: Valley, found: dict[str, Any], shades: dict[str, str], shown: int
+    axes: Axes, title: str, valley: Valley, found: dict[str, Any], shades: dict[str, str], shown: int
 ) -> None:
     left, right, bottom, top = valley.window
     x, y = torch.linspace(left, right, 121, dtype=torch.float64), torch.linspace(bottom, top, 121, dtype=torch.float64)
@@ -228,32 +227,32 @@ def _draw_valley(
         axes.plot(*spot, "*", color="white", markeredgecolor=INK, markersize=12)
     axes.set_xlim(left, right)
     axes.set_ylim(bottom, top)
-    dress(axes, f"{place.capitalize()}: {valley.formula}", "x", "y", grid=False)
+    dress(axes, f"{title.capitalize()}: {valley.formula}", "x", "y", grid=False)
     axes.legend(fontsize=7, labelcolor=INK, edgecolor="none", framealpha=0.8, loc="upper right")
 
 
 def _worth_showing(found: dict[str, Any], shown: int) -> list[str]:
-    """The fastest, and the first one, which is plain gradient descent where all are asked."""
+    """The fastest, and the first one, which is plain gradient descent by default."""
     first, *others = found
     ranked = sorted(others, key=lambda name: (found[name]["reached"] or math.inf, found[name]["end"]))
     return [first, *ranked[: shown - 1]]
 
 
 def _draw_table(axes: Axes, numbers: dict[str, Any], names: Sequence[str], shades: dict[str, str]) -> None:
-    dress(axes, f"Steps to {numbers['tolerance']:g} of the start's height, at the learning rate", grid=False)
+    dress(axes, f"Steps to {numbers['tolerance']:g} of the initial height, at the learning rate", grid=False)
     axes.set_axis_off()
-    places = list(numbers["descents"])
-    columns = [0.42 + 0.17 * i for i in range(len(places))]
-    for x, place in zip(columns, places, strict=True):
-        axes.text(x, 0.3, place, fontsize=8.5, fontweight="bold", color=INK, ha="center")
+    valleys = list(numbers["descents"])
+    columns = [0.42 + 0.17 * i for i in range(len(valleys))]
+    for x, valley in zip(columns, valleys, strict=True):
+        axes.text(x, 0.3, valley, fontsize=8.5, fontweight="bold", color=INK, ha="center")
     for line, name in enumerate(names, start=1):
         axes.plot([0.005], [line - 0.1], "s", color=shades.get(name, LINE), markersize=6)
         axes.text(0.03, line, _short(name), fontsize=8.5, color=INK)
-        for x, place in zip(columns, places, strict=True):
-            each = numbers["descents"][place][name]
+        for x, valley in zip(columns, valleys, strict=True):
+            each = numbers["descents"][valley][name]
             words = f"{each['reached']}" if each["reached"] else f"({each['end']:.1g})"
             best = each["reached"] and each["reached"] == min(
-                other["reached"] or math.inf for other in numbers["descents"][place].values()
+                other["reached"] or math.inf for other in numbers["descents"][valley].values()
             )
             axes.text(
                 x, line, f"{words} · {each['lr']:.2g}", fontsize=8.5, ha="center",
@@ -262,7 +261,7 @@ def _draw_table(axes: Axes, numbers: dict[str, Any], names: Sequence[str], shade
     axes.text(
         0,
         len(names) + 1.2,
-        "in brackets: not low enough at the end, and how high; gray squares: not drawn",
+        "in brackets: not within the tolerance, and the final height; gray squares: not drawn",
         fontsize=8,
         color=MUTED,
     )
@@ -280,16 +279,16 @@ def _short(name: str) -> str:
 
 def _sentences(numbers: dict[str, Any]) -> tuple[str, ...]:
     lines = []
-    for place, found in numbers["descents"].items():
+    for valley, found in numbers["descents"].items():
         there = {name: each["reached"] for name, each in found.items() if each["reached"]}
         if there:
             fastest = min(there, key=lambda name: there[name])
             first = next(iter(found))
-            others = f"{_short(first)} {there[first]}" if first in there else f"{_short(first)} does not get there"
+            others = f"{_short(first)} {there[first]}" if first in there else f"{_short(first)} does not"
             lines.append(
-                f"{place.capitalize()}: {len(there)} of {len(found)} get there; {_short(fastest)} needs "
+                f"{valley.capitalize()}: {len(there)} of {len(found)} reach the tolerance; {_short(fastest)} needs "
                 f"{there[fastest]} steps, {others}."
             )
         else:
-            lines.append(f"{place.capitalize()}: none of {len(found)} gets there in {numbers['steps']} steps.")
+            lines.append(f"{valley.capitalize()}: none of {len(found)} reaches it in {numbers['steps']} steps.")
     return tuple(lines)

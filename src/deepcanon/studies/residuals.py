@@ -1,4 +1,4 @@
-"""Residuals: connections around layers let networks learn at depths where plain ones do not."""
+"""Residual (skip) connections: training at depths at which plain networks fail."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Kind = Literal["plain", "residual"]
 KINDS: tuple[Kind, ...] = ("plain", "residual")
 
 SMALLEST = 1e-12
-"""Singular values below this are rounding errors of single precision weights, and drawn as this."""
+"""Singular values below this are rounding errors of single-precision weights, and drawn as this."""
 
 
 class DeepClassifier(Model[Labeled]):
-    r"""A classifier of many layers of one width, plain or with a connection around each.
+    r"""A deep multilayer perceptron with layers of one width, plain or with a skip connection around each.
 
-    A layer is :math:`f(h) = W \max(0, h) + b`. Each kind begins with the weights that suit it: Kaiming's keep the size
-    of signals in a plain net; where layers add up, they are smaller by the root of the depth.
+    A layer is :math:`f(h) = W \max(0, h) + b`. Each kind has a suitable initialization: Kaiming's keeps the size of
+    signals in a plain network; with skip connections the weights are smaller by the square root of the depth.
 
     Arguments:
         features: The number of features of an example.
@@ -72,15 +72,15 @@ def residuals(
     epochs: int = 10,
     seed: int = 0,
 ) -> Finding:
-    r"""How deep a network may be and still learn, with residual connections and without.
+    r"""The trainable depth of networks with residual (skip) connections and without.
 
-    A residual layer hands its gradient back as it is, and adds to it:
+    A residual layer passes its gradient back unchanged, and adds to it:
 
     .. math:: h_l = h_{l-1} + f_l(h_{l-1}), \qquad
         \frac{\partial h_l}{\partial h_{l-1}} = I + \frac{\partial f_l}{\partial h_{l-1}}
 
-    so that the Jacobian of all layers, which in a plain net is a product that squeezes all directions but a few to
-    nothing, stays near the identity. All networks learn by the same plain stochastic gradient descent.
+    so that the Jacobian of all layers, which in a plain network is a product with vanishing singular values but for a
+    few, stays near the identity. All networks are trained by the same plain stochastic gradient descent.
 
     References:
         | Deep residual learning for image recognition (He et al., 2016), https://arxiv.org/abs/1512.03385
@@ -92,7 +92,7 @@ def residuals(
         width: The units of each layer.
         lr: The learning rate, the same for all.
         epochs: How often the training goes through the data.
-        seed: What the random numbers begin with.
+        seed: The seed of the random numbers.
     """
     at_least(1, depths=min(depths, default=0), width=width, epochs=epochs)
     loaded = load_data(data)
@@ -112,20 +112,20 @@ def residuals(
         results[kind] = result
     numbers = {
         "depths": sorted(depths),
-        "guess": math.log(loaded.sizes["classes"]),
+        "uniform": math.log(loaded.sizes["classes"]),
         "identity_error": identity_error(width, seed),
         "kinds": results,
     }
     says = tuple(
         f"{kind.capitalize()}: at {max(depths)} layers the loss ends at {result['final_loss'][-1]:.3f} nats "
-        f"(a guess has {numbers['guess']:.3f})."
+        f"(uniform probabilities have {numbers['uniform']:.3f})."
         for kind, result in results.items()
     )
     return Finding(numbers, _figure(numbers), says)
 
 
 def gradients(model: DeepClassifier, batch: Labeled) -> list[float]:
-    """The mean square of the gradient of the loss with respect to what each layer gives, the entrance first."""
+    """The mean square of the gradient of the loss with respect to the output of each layer, the first layer first."""
     with torch.enable_grad():
         states = [model.entrance(flat(batch.x, model.features))]
         for layer in model.layers:
@@ -136,7 +136,7 @@ def gradients(model: DeepClassifier, batch: Labeled) -> list[float]:
 
 
 def singular_values(model: DeepClassifier, x: Tensor) -> list[float]:
-    """By how much all layers together stretch the directions of what they are given, the most stretched first."""
+    """The singular values of the Jacobian of all layers together, the largest first."""
     state = model.entrance(flat(x, model.features)).detach()[0]
     jacobian = torch.eye(len(state), dtype=torch.float64)
     for layer in model.layers:
@@ -147,7 +147,7 @@ def singular_values(model: DeepClassifier, x: Tensor) -> list[float]:
 
 
 def identity_error(width: int, seed: int) -> float:
-    """The greatest difference between the Jacobian of a residual layer and I plus that of what it wraps."""
+    """The largest difference between the Jacobian of a residual layer and I plus that of its residual function."""
     with drawing_from(Generator().manual_seed(seed)):
         inner = nn.Sequential(nn.Linear(width, width), nn.Tanh()).double()
         x = torch.randn(width, dtype=torch.float64)
@@ -165,7 +165,7 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
     deepest = numbers["depths"][-1]
     plain, residual = (numbers["kinds"][kind]["final_loss"][-1] for kind in KINDS)
     figure = new_figure(
-        11.5, 7.0, f"{deepest} layers learn if each adds to what it was given: {residual:.2f} nats, against {plain:.2f}"
+        11.5, 7.0, f"{deepest} layers train with skip connections: {residual:.2f} nats, compared with {plain:.2f}"
     )
     (learning, depth), (gradient, stretch) = figure.subplots(2, 2)
     for (kind, result), color in zip(numbers["kinds"].items(), PALETTE, strict=False):
@@ -176,16 +176,14 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
         stretch.plot(range(1, len(values) + 1), [max(value, SMALLEST) for value in values], "o-", color=color,
                      markersize=3.5, linewidth=1, label=kind)  # fmt: skip
     for axes in (learning, depth):
-        axes.axhline(numbers["guess"], color=MUTED, linewidth=0.8, linestyle="--", label="a guess")
-        axes.set_ylim(-0.05, 1.3 * numbers["guess"])
+        axes.axhline(numbers["uniform"], color=MUTED, linewidth=0.8, linestyle="--", label="uniform probabilities")
+        axes.set_ylim(-0.05, 1.3 * numbers["uniform"])
     _finish(learning, f"Learning with {deepest} layers", "step", "training loss in nats")
     _finish(depth, "Loss of the last epoch, by depth", "number of layers", "training loss in nats")
     gradient.set_yscale("log")
     _finish(gradient, f"Before training: gradients in {deepest} layers", "layer", "mean square E[(∂L/∂h)²]")
     stretch.set_yscale("log")
-    _finish(
-        stretch, f"How {deepest} layers together stretch directions", "direction, sorted", "singular value of ∂h/∂h₀"
-    )
+    _finish(stretch, f"Singular values of the Jacobian of {deepest} layers", "number", "singular value of ∂h/∂h₀")
     return figure
 
 

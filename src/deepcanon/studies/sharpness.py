@@ -1,4 +1,4 @@
-"""Sharpness: how steep the loss rises around the weights that training ends at."""
+"""Sharpness of minima: the rise of the loss around the trained weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from deepcanon.studies._helpers.learning_curves import learning_curve
 from deepcanon.studies.residuals import DeepClassifier, Kind
 
 REACH = 1.0
-"""How far the slices go, in lengths of the filters."""
+"""The extent of the slices, in lengths of the filters."""
 
 
 def sharpness(
@@ -39,18 +39,18 @@ def sharpness(
     lines: int = 8,
     seed: int = 0,
 ) -> Finding:
-    r"""How steep the loss is where training ends: with small and large batches, with residual connections and without.
+    r"""The sharpness of minima: with small and large batches, with residual connections and without.
 
-    All networks are trained by the same number of steps of Adam, so that one with large batches sees more examples and
-    fits them further: what differs is not the size of its batches alone. Around the weights of each, the loss is taken
-    over a random plane and along random lines, whose directions are scaled filter by filter to the weights, so that
-    networks with weights of different size can be compared,
+    All networks are trained by the same number of steps of Adam, so that one with large batches gets more examples and
+    fits them further: the batch size is not the only difference. Around the weights of each, the loss is measured over
+    a random plane and along random lines, whose directions are scaled filter by filter to the weights (filter
+    normalization), so that networks with weights of different size can be compared,
 
     .. math:: f(\alpha, \beta) = L(\theta + \alpha a + \beta b), \qquad
         a_i \leftarrow a_i \, \lVert\theta_i\rVert / \lVert a_i\rVert .
 
-    Beside it stand the largest eigenvalue of the Hessian, which depends on the size of the weights, and the accuracy on
-    test data.
+    Also reported are the largest eigenvalue of the Hessian, which depends on the size of the weights, and the test
+    accuracy.
 
     References:
         | On large-batch training for deep learning: generalization gap and sharp minima (Keskar et al., 2017),
@@ -62,17 +62,17 @@ def sharpness(
         batches: A small and a large batch size; networks are compared by kind at the small one.
         depth: The number of layers of each network.
         width: The units of each layer.
-        steps: How many steps each is trained.
+        steps: The training steps of each network.
         examples: How many training examples the loss of the slices is the mean over.
         points: How many points a slice has along each direction.
-        lines: Along how many random lines the loss is followed.
-        seed: What the random numbers begin with.
+        lines: The number of random lines along which the loss is measured.
+        seed: The seed of the random numbers.
     """
     at_least(1, depth=depth, width=width, steps=steps, examples=examples, lines=lines)
     at_least(3, points=points)
     loaded = load_data(data)
     if "classes" not in loaded.sizes:
-        raise UsageError(f"the loss of a classifier is looked at, and the examples of {loaded.name} have no classes")
+        raise UsageError(f"this study needs examples with classes; {loaded.name} has none")
     some = loaded.train.select(torch.arange(min(examples, len(loaded.train))))
     small, large = batches
     candidates: dict[str, tuple[Kind, int]] = {
@@ -128,17 +128,17 @@ def _name(numbers: Mapping[str, Any], name: str) -> str:
 def _figure(numbers: Mapping[str, Any]) -> Figure:
     found = numbers["networks"]
     lowest = min(found, key=lambda name: found[name]["rise"])
-    figure = new_figure(13.2, 8.4, f"The widest valley: {_name(numbers, lowest)}")
+    figure = new_figure(13.2, 8.4, f"The flattest minimum: {_name(numbers, lowest)}")
     grid = figure.add_gridspec(2, 6)
-    for place, (name, each) in enumerate(found.items()):
-        axes = figure.add_subplot(grid[0, 2 * place : 2 * place + 2])
+    for column, (name, each) in enumerate(found.items()):
+        axes = figure.add_subplot(grid[0, 2 * column : 2 * column + 2])
         contours(axes, each["steps"], each["steps"], each["plane"])
         axes.plot([0], [0], "*", color=PALETTE[1], markersize=11, markeredgecolor="white")
         title = f"{_name(numbers, name)}: {each['accuracy']:.1%} right"
         dress(axes, title, "step in lengths of the filters", "step in another direction", grid=False)
         axes.set_aspect("equal")
-    for place, pair in enumerate(numbers["pairs"]):
-        axes = figure.add_subplot(grid[1, 3 * place : 3 * place + 3])
+    for column, pair in enumerate(numbers["pairs"]):
+        axes = figure.add_subplot(grid[1, 3 * column : 3 * column + 3])
         _draw_lines(axes, {_name(numbers, name): found[name] for name in pair})
     return figure
 

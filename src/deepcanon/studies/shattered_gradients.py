@@ -1,4 +1,4 @@
-"""Shattered gradients: in deep plain networks the gradients of neighboring inputs have nothing in common."""
+"""Shattered gradients: the gradients of neighboring inputs are uncorrelated in deep plain networks."""
 
 from __future__ import annotations
 
@@ -30,16 +30,15 @@ def shattered_gradients(
     lag: float = 0.2,
     seed: int = 0,
 ) -> Finding:
-    r"""How alike the gradients of neighboring inputs are, in plain and in residual networks of growing depth.
+    r"""The correlation of the gradients of neighboring inputs, in plain and residual networks of growing depth.
 
     Inputs move on a circle, and :math:`\rho` is the correlation of the input gradients of two of them at the
-    angle :math:`\theta_0`. In wide rectifier networks with Kaiming's weights, angles change from layer to layer as
+    angle :math:`\theta_0`. In wide ReLU networks with Kaiming initialization, angles change from layer to layer as
 
     .. math:: \cos\theta_{l+1} = \kappa(\theta_l) = \frac{\sin\theta_l + (\pi - \theta_l) \cos\theta_l}{\pi},
         \qquad \rho = \prod_{l=0}^{L-1} \left(1 - \frac{\theta_l}{\pi}\right)
 
-    so that gradients become white noise with depth. If each layer only adds :math:`\beta` times itself to what it was
-    given, :math:`h + \beta f(h)`,
+    so that gradients become white noise with depth. With skip connections, :math:`h + \beta f(h)`,
 
     .. math:: \cos\theta_{l+1} = \frac{\cos\theta_l + \beta^2 \kappa(\theta_l)}{1 + \beta^2}, \qquad
         \rho = \prod_{l=0}^{L-1} \frac{1 + \beta^2 (1 - \theta_l / \pi)}{1 + \beta^2}
@@ -58,7 +57,7 @@ def shattered_gradients(
         nets: How many networks the correlation is averaged over.
         points: How many inputs there are around the circle.
         lag: The angle between two neighbors in radians, rounded to a whole number of steps.
-        seed: What the random numbers begin with.
+        seed: The seed of the random numbers.
     """
     at_least(1, width=width, nets=nets, depths=min(depths, default=0))
     at_least(4, points=points)
@@ -107,7 +106,7 @@ def gradients(net: nn.Module, points: int, generator: Generator) -> Tensor:
 
 
 def correlation(curves: Tensor) -> Tensor:
-    """The correlation of gradients, (nets, points, units), by how many points they are apart, from 0 on."""
+    """The autocorrelation of gradients, (nets, points, units), by the number of points between them, from 0 on."""
     spectrum = torch.fft.rfft(curves, dim=1).abs().square().sum((0, 2))
     together: Tensor = torch.fft.irfft(spectrum, n=curves.shape[1])
     return together / together[0]
@@ -119,7 +118,7 @@ def theoretical(angle: float, depth: int, beta: float) -> float:
     >>> round(theoretical(math.pi / 2, 1, math.inf), 6)
     0.5
     """
-    new = 1.0 if math.isinf(beta) else beta**2 / (1 + beta**2)  # the share of the layer in what it hands on
+    new = 1.0 if math.isinf(beta) else beta**2 / (1 + beta**2)  # the share of the layer in its output
     cosine, found = math.cos(angle), 1.0
     for _ in range(depth):
         theta = math.acos(max(-1.0, min(1.0, cosine)))
@@ -135,7 +134,7 @@ def _beta(kind: str, depth: int) -> float:
 
 
 def _network(depth: int, width: int, beta: float, generator: Generator) -> nn.Sequential:
-    """Layers ``W relu(h)``, each alone or added to what it was given."""
+    """Layers ``W relu(h)``, plain or with a skip connection."""
     layers: list[nn.Module] = []
     for _ in range(depth):
         inner = nn.Sequential(nn.ReLU(), skip_init(nn.Linear, width, width, bias=False, dtype=torch.float64))
@@ -154,13 +153,11 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
         f"({residual:.2f})",
     )  # fmt: skip
     grid = figure.add_gridspec(2, 6)
-    angles = [place * 2 * math.pi / numbers["points"] for place in range(numbers["points"])]
-    for place, (kind, color) in enumerate(zip(KINDS, PALETTE, strict=False)):
-        axes = figure.add_subplot(grid[0, 2 * place : 2 * place + 2])
+    angles = [point * 2 * math.pi / numbers["points"] for point in range(numbers["points"])]
+    for column, (kind, color) in enumerate(zip(KINDS, PALETTE, strict=False)):
+        axes = figure.add_subplot(grid[0, 2 * column : 2 * column + 2])
         axes.plot(angles, kinds[kind]["deepest_gradient"], color=color, linewidth=0.9)
-        dress(
-            axes, _title(kind, depths[-1]), "angle of the input in radians", "directional gradient" if not place else ""
-        )
+        dress(axes, _title(kind, depths[-1]), "angle of the input in radians", "" if column else "directional gradient")
         axes.set_xlim(0, 2 * math.pi)
     _by_depth(figure.add_subplot(grid[1, :3]), numbers)
     _by_lag(figure.add_subplot(grid[1, 3:]), numbers)
@@ -189,7 +186,7 @@ def _by_depth(axes: Axes, numbers: Mapping[str, Any]) -> None:
 
 def _by_lag(axes: Axes, numbers: Mapping[str, Any]) -> None:
     deepest = numbers["depths"][-1]
-    lags = [place * 2 * math.pi / numbers["points"] for place in range(numbers["points"] // 2 + 1)]
+    lags = [point * 2 * math.pi / numbers["points"] for point in range(numbers["points"] // 2 + 1)]
     for (kind, result), color in zip(numbers["kinds"].items(), PALETTE, strict=False):
         axes.plot(lags, result["deepest_by_lag"], "o", color=color, markersize=2.5)
         theory = [theoretical(lag, deepest, _beta(kind, deepest)) for lag in lags]

@@ -1,4 +1,4 @@
-"""Derivatives: one backward pass, and what can be made of it.
+"""Automatic differentiation: the backward pass (reverse mode), and gradients, Jacobians and Hessians made of it.
 
 The backward pass starts with the delta of the result and always goes on with the pending node that was made last.
 Everything that was computed from that node was made later, so its delta is complete: no node is visited twice, in
@@ -25,7 +25,7 @@ alias = Operation("alias", lambda x: x[...], lambda g, y, x: g, view=True, reads
 
 
 class Edge(NamedTuple):
-    """One use of a value: what flowed back along it."""
+    """One use of a value, with the delta (gradient) that flowed back along it."""
 
     node: Node
     argument: int
@@ -71,7 +71,7 @@ def backward(
         parents = node.parents
         if not parents:
             raise GradientError(
-                f"the graph behind this value (made by {op.name}) was used up by an earlier derivative; "
+                f"the graph of this value (made by {op.name}) was used up by an earlier derivative; "
                 "ask for that one with gradients(..., keep=True)"
             )
         y, args = (_as_tensor(node), _as_tensors(node)) if record else (node.value, node.args)
@@ -235,7 +235,7 @@ def _must_record(output: Tensor, inputs: Sequence[Tensor]) -> bool:
 
 
 def vjp(f: Function, *args: Any) -> tuple[Any, Callable[[Any], list[Tensor]]]:
-    """The value of f, and the function that takes a delta of it back to the arguments."""
+    """The vector-Jacobian product: the value of f, and the function that takes a delta of it back to the arguments."""
     output, inputs = _call(f, args, tuple(range(len(args))))
     record = _must_record(output, inputs)
 
@@ -276,7 +276,7 @@ def grad(f: Function, argnums: int | tuple[int, ...] = 0) -> Function:
 
 
 def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Tensor]:
-    """The value of f and its derivative in a direction.
+    """The Jacobian-vector product: the value of f and its derivative in a direction.
 
     The vector-Jacobian product is linear in its delta u; its own vector-Jacobian product by u is J v, with no second
     table.
@@ -291,7 +291,7 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
 
 
 def hvp(f: Function, x: Any, v: Any) -> Tensor:
-    """The Hessian of a scalar function times a vector, without the Hessian."""
+    """The Hessian-vector product of a scalar function, without the Hessian."""
     return grad(lambda z: (grad(f)(z) * v).sum())(x)  # type: ignore[no-any-return]
 
 
@@ -319,7 +319,7 @@ def hessian(f: Function) -> Function:
 
 
 def checkpoint(f: Function) -> Function:
-    """The same function with less memory: what it computes inside is not kept but computed again for the derivative.
+    """Gradient checkpointing: the same function, whose intermediate values are not kept but computed again.
 
     Everything that is differentiated by must be an argument; a hidden tensor that requires a derivative is an error.
     """

@@ -1,4 +1,4 @@
-"""One model for each chapter of deep learning on our own tensor, as short as in a textbook.
+"""Small models on our own tensor, one for each chapter of deep learning, as short as in a textbook.
 
 Parameters have the shapes that torch's layers give them, so that weights can be carried over.
 """
@@ -18,7 +18,7 @@ from deepcanon.tensor.tensor import Tensor, wrap
 
 
 class ConvNet(Module):
-    """Convolution, batch norm, rectifier and pooling, then a linear classifier.
+    """A convolutional network: convolution, batch norm, ReLU and pooling, then a linear classifier.
 
     References:
         | Gradient-based learning applied to document recognition (LeCun et al., 1998),
@@ -40,7 +40,7 @@ class ConvNet(Module):
 
 
 class LSTM(Module):
-    r"""A recurrent network whose cell adds what passes its gates.
+    r"""A long short-term memory (LSTM) language model: a recurrent network with gates.
 
     .. math::
         (i, f, g, o) = W_x x_t + W_h h_{t-1} + b, \quad
@@ -70,12 +70,12 @@ class LSTM(Module):
         return self.head(stack(states, axis=1))
 
     def loss(self, tokens: np.ndarray[Any, Any]) -> Any:
-        """The mean surprise at each next token."""
+        """The mean cross-entropy of each next token."""
         return cross_entropy(self(tokens[:, :-1]), tokens[:, 1:])
 
 
 class AttentionBlock(Module):
-    r"""A causal transformer block: attention, then a perceptron, each behind a layer norm and added to its input.
+    r"""A causal transformer block: attention, then a perceptron, each after a layer norm, with skip connections.
 
     .. math:: A = \mathrm{softmax}\big(Q K^\top / \sqrt{d} + M\big) V
 
@@ -110,7 +110,7 @@ class AttentionBlock(Module):
 
 
 class VAE(Module):
-    r"""A variational autoencoder of binary data with a Gaussian code; its loss is minus the evidence bound, in nats.
+    r"""A variational autoencoder of binary data with a Gaussian latent; its loss is the negative ELBO, in nats.
 
     .. math::
         -\mathbb{E}_q \log p(x \mid z) + \mathrm{KL}, \qquad

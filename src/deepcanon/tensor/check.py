@@ -1,4 +1,4 @@
-"""Derivatives checked against finite differences."""
+"""Gradient checks by finite differences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deepcanon.tensor.tensor import Tensor, plain
 
 
 class Worst(NamedTuple):
-    """The entry at which a derivative and its finite difference part most."""
+    """The entry with the largest difference of a derivative and its finite difference."""
 
     order: int
     argument: int
@@ -36,7 +36,7 @@ class Worst(NamedTuple):
 def check_gradients(
     f: Callable[..., Any], *args: Any, order: int = 2, tolerance: float = 1e-6, step: float = 1e-5, seed: int = 0
 ) -> Worst:
-    """Compare derivatives with central differences, and raise at the worst entry if they part.
+    """Compare derivatives with central differences, and raise at the worst entry if they differ.
 
     The value of f, of any shape, is weighed by random numbers and summed; the second order is the first order of the
     derivative, weighed in the same way. The arguments are taken in float64: in float32 differences say nothing.

@@ -1,4 +1,4 @@
-"""How tensors begin: the creation functions of the array API standard, and random ones."""
+"""Creation of tensors: the creation functions of the array API standard, and random ones."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def linspace(
 
 
 def empty(shape: Shape, *, dtype: DType = None, device: str | None = None) -> Tensor:
-    """A tensor whose values are whatever the memory held."""
+    """A tensor with uninitialized values."""
     _on(device)
     return wrap(np.empty(shape, dtype or np.float64))
 

@@ -1,4 +1,4 @@
-"""Types of numbers, constants, and what the array API standard asks a library to tell about itself."""
+"""Data types, constants and the inspection functions of the array API standard."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ALL = {
 
 
 class FloatInfo(NamedTuple):
-    """What is to be known of a floating-point type."""
+    """The limits of a floating-point type."""
 
     bits: int
     eps: float
@@ -48,7 +48,7 @@ class FloatInfo(NamedTuple):
 
 
 class IntegerInfo(NamedTuple):
-    """What is to be known of an integer type."""
+    """The limits of an integer type."""
 
     bits: int
     max: int
@@ -89,7 +89,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 
 class Info:
-    """What this namespace can do, as the standard asks for it."""
+    """The inspection functions of this namespace, as in the standard."""
 
     def capabilities(self) -> dict[str, Any]:
         return {"boolean indexing": True, "data-dependent shapes": True}

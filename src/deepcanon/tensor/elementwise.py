@@ -1,4 +1,4 @@
-"""The table, first part: operations that act on each element.
+"""Elementwise operations with their derivatives (the table of operations, first part).
 
 Where a function has a corner, its row says which derivative is taken there.
 """

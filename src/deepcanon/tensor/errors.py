@@ -1,4 +1,4 @@
-"""What can go wrong with a tensor: each error says what was expected, what came and what to do."""
+"""Errors of tensors: each says what was expected, what was given and what to do."""
 
 
 class TensorError(ValueError):

@@ -1,4 +1,4 @@
-"""Where the elements of a tensor lie in flat memory: pure functions of shape, strides and offset.
+"""Memory layouts of tensors: pure functions of shape, strides and offset.
 
 The element with index :math:`(i_1, \\dots, i_n)`, counted from 0, lies at ``offset + sum(i * stride)``. Strides and
 offset count elements, not bytes. Transposing, slicing and expanding therefore move no memory: they only give another
@@ -29,7 +29,7 @@ Shape = tuple[int, ...]
 
 
 class Layout(NamedTuple):
-    """The shape of a tensor, the step in memory along each axis, and the place of its first element."""
+    """The shape of a tensor, the step in memory along each axis, and the offset of its first element."""
 
     shape: Shape
     strides: Shape
@@ -180,15 +180,15 @@ def resolve_shape(old: Shape, new: Shape) -> Shape:
 
 
 def positions(layout: Layout) -> list[int]:
-    """Where each element lies, row by row: what strides mean, spelt out.
+    """The memory positions of all elements, row by row: what strides mean, spelt out.
 
     >>> positions(Layout((3, 2), (1, 3)))
     [0, 3, 1, 4, 2, 5]
     """
-    places = [layout.offset]
+    found = [layout.offset]
     for size, stride in zip(layout.shape, layout.strides, strict=True):
-        places = [place + i * stride for place in places for i in range(size)]
-    return places
+        found = [position + i * stride for position in found for i in range(size)]
+    return found
 
 
 def _merged(axes: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-r"""Backpropagation by hand: the four equations for a perceptron with any activations and any cost, without a graph.
+r"""Backpropagation by hand: the four equations of a multilayer perceptron for any activations and any cost.
 
 With inputs in rows, :math:`z^l = a^{l-1} W^{l\top} + b^l` and :math:`a^l = \sigma_l(z^l)`:
 

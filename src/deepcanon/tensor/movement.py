@@ -1,4 +1,4 @@
-"""The table, second part: operations that move elements and do not change them.
+"""Operations that move elements and do not change them, with their derivatives (the table, second part).
 
 Their derivative moves the delta back, so each row's rule is another row of this part, and derivatives of any order
 are there.
@@ -84,7 +84,7 @@ def stack(xs: Sequence[Value], axis: int = 0) -> Value:
 
 
 def split(x: Value, sections: int | Sequence[int], axis: int = 0) -> list[Value]:
-    """Views of consecutive parts: ``sections`` equal ones, or parts that begin at the given places."""
+    """Views of consecutive parts: ``sections`` equal ones, or parts that begin at the given positions."""
     axis = axis_number(axis, x.ndim)
     size = x.shape[axis]
     if isinstance(sections, int):
@@ -98,12 +98,12 @@ def split(x: Value, sections: int | Sequence[int], axis: int = 0) -> list[Value]
 
 
 def expand_dims(x: Value, axis: int | tuple[int, ...]) -> Value:
-    """New axes of size 1 at the given places of the result."""
+    """New axes of size 1 at the given positions of the result."""
     axes = axis if isinstance(axis, tuple) else (axis,)
     ndim = np.ndim(x) + len(axes)
-    places = {axis_number(a, ndim) for a in axes}
+    positions = {axis_number(a, ndim) for a in axes}
     sizes = iter(x.shape)
-    return reshape(x, shape=tuple(1 if i in places else next(sizes) for i in range(ndim)))
+    return reshape(x, shape=tuple(1 if i in positions else next(sizes) for i in range(ndim)))
 
 
 def squeeze(x: Value, axis: Axes = None) -> Value:
@@ -115,7 +115,7 @@ def squeeze(x: Value, axis: Axes = None) -> Value:
 
 
 def swapaxes(x: Value, a: int, b: int) -> Value:
-    """Two axes changed."""
+    """Two axes exchanged."""
     axes = list(range(x.ndim))
     axes[a], axes[b] = axes[b], axes[a]
     return permute(x, axes=tuple(axes))
@@ -128,7 +128,7 @@ def flip(x: Value, axis: Axes = None) -> Value:
 
 
 def is_basic(key: Any) -> bool:
-    """Whether an index has only integers, slices, None and an ellipsis: it then gives a view, no place twice."""
+    """Whether an index has only integers, slices, None and an ellipsis: it then gives a view, no position twice."""
     keys = key if isinstance(key, tuple) else (key,)
     return all(
         k is None
@@ -161,7 +161,7 @@ def _set_at(x: Array, v: Any, key: Any) -> Array:
     return out
 
 
-add_at: Operation = Operation(  # zeros, to which v is added at the places of an index
+add_at: Operation = Operation(  # zeros, to which v is added at the positions of an index
     "add_at", _add_at, lambda g, y, v, shape, key: getitem(g, key=key), reads=False
 )
 getitem: Operation = Operation(
@@ -186,7 +186,7 @@ def plain_key(key: Any) -> Any:
 
 
 def set_at(x: Value, key: Any, value: Value) -> Value:
-    """A copy of x in which the places of an index hold other values; differentiable in both.
+    """A copy of x with other values at the positions of an index; differentiable in both.
 
     >>> from deepcanon.tensor import tensor
     >>> set_at(tensor([1.0, 2.0, 3.0]), 1, 9.0)
@@ -203,14 +203,14 @@ def pad(x: Value, widths: Sequence[tuple[int, int]]) -> Value:
 
 
 def take(x: Value, indices: Any, axis: int | None = None) -> Value:
-    """The entries at the given places of one axis."""
+    """The entries at the given positions of one axis."""
     if axis is None:
         return getitem(reshape(x, shape=(-1,)), key=plain_key(indices))
     return getitem(x, key=(*(slice(None),) * axis_number(axis, x.ndim), plain_key(indices)))
 
 
 def take_along_axis(x: Value, indices: Any, axis: int = -1) -> Value:
-    """For each place its own index along one axis."""
+    """The entries along one axis, with an index for each position."""
     chosen, axis = plain_key(indices), axis_number(axis, x.ndim)
     grid: list[Any] = list(np.ogrid[tuple(slice(size) for size in chosen.shape)])
     grid[axis] = chosen
@@ -237,8 +237,8 @@ def tile(x: Value, repetitions: tuple[int, ...]) -> Value:
 def diagonal(x: Value, offset: int = 0) -> Value:
     """The diagonals of the matrices in the last two axes."""
     rows, columns = x.shape[-2:]
-    places = np.arange(max(min(rows + min(offset, 0), columns - max(offset, 0)), 0))
-    return getitem(x, key=(..., places - min(offset, 0), places + max(offset, 0)))
+    indices = np.arange(max(min(rows + min(offset, 0), columns - max(offset, 0)), 0))
+    return getitem(x, key=(..., indices - min(offset, 0), indices + max(offset, 0)))
 
 
 def triangle(x: Value, k: int, lower: bool) -> Value:

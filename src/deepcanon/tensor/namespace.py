@@ -165,7 +165,7 @@ def min(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
 def cumulative_sum(
     x: Tensor, /, *, axis: int | None = None, dtype: DType = None, include_initial: bool = False
 ) -> Tensor:
-    """The sums of the elements up to each place; with ``include_initial`` they begin with 0."""
+    """The sums of the elements up to each position; with ``include_initial`` they begin with 0."""
     if axis is None:
         if x.ndim != 1:
             raise ShapeError(f"cumulative_sum needs an axis for a tensor of shape {x.shape}")
@@ -199,19 +199,19 @@ def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Where the elements of each row, in order, come from; the sort is always stable."""
+    """The indices that sort each row; the sort is always stable."""
     return wrap(r.argsort(x, axis, descending=descending))
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
-    """The places, axis by axis, of the elements that are not 0."""
-    return tuple(wrap(places) for places in np.nonzero(x.array))
+    """The indices, axis by axis, of the elements that are not 0."""
+    return tuple(wrap(indices) for indices in np.nonzero(x.array))
 
 
 def searchsorted(
     x1: Tensor, x2: Tensor, /, *, side: Literal["left", "right"] = "left", sorter: Tensor | None = None
 ) -> Tensor:
-    """Where each element of x2 would have to be put into the sorted x1."""
+    """The positions in the sorted x1 at which each element of x2 would be inserted."""
     return wrap(np.searchsorted(x1.array, x2.array, side, plain(sorter)))
 
 
@@ -290,11 +290,11 @@ def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
 
 
 def moveaxis(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tensor:
-    """Axes put into other places, the rest in their order."""
-    sources, places = m.axes_of(source, x.ndim), m.axes_of(destination, x.ndim)
+    """Axes moved to other positions, the others in their order."""
+    sources, positions = m.axes_of(source, x.ndim), m.axes_of(destination, x.ndim)
     order = [a for a in range(x.ndim) if a not in sources]
-    for place, a in sorted(zip(places, sources, strict=True)):
-        order.insert(place, a)
+    for position, a in sorted(zip(positions, sources, strict=True)):
+        order.insert(position, a)
     return x.transpose(tuple(order))
 
 

@@ -1,4 +1,4 @@
-"""The table, last part: what neural networks are made of.
+"""Operations of neural networks: linear, softmax, cross-entropy, convolution, pooling (the table, last part).
 
 A row stands here only where one is faster or more stable than the same thing composed of other rows. A convolution
 is, as everywhere in deep learning, a cross-correlation: the kernel is not flipped.
@@ -60,18 +60,18 @@ def _cross_entropy(x: Array, labels: Array) -> Any:
     return np.mean(logsumexp(x, axis=-1) - np.take_along_axis(x, labels[..., None], -1)[..., 0])
 
 
-def _surprise(g: Value, y: Value, x: Value, labels: Array) -> Value:
+def _cross_entropy_rule(g: Value, y: Value, x: Value, labels: Array) -> Value:
     """Probabilities minus the one-hot label, for the mean over examples."""
     truth = np.zeros(x.shape, x.dtype)
     np.put_along_axis(truth, labels[..., None], 1, -1)
     return (softmax(x) - truth) * (g * (1 / max(labels.size, 1)))
 
 
-_entropy = Operation("cross_entropy", _cross_entropy, _surprise)
+_entropy = Operation("cross_entropy", _cross_entropy, _cross_entropy_rule)
 
 
 def cross_entropy(x: Value, labels: Any) -> Value:
-    """The mean surprise, in nats, at integer labels under logits in the last axis."""
+    """The mean cross-entropy (negative log-likelihood), in nats, of integer labels under logits in the last axis."""
     classes = np.asarray(plain_key(labels))
     if classes.shape != x.shape[:-1] or classes.dtype.kind not in "iu":
         raise ShapeError(
@@ -127,12 +127,12 @@ def mean_squared_error(x: Value, target: Value) -> Value:
 
 
 def binary_cross_entropy(logits: Value, target: Value) -> Value:
-    """The mean surprise, in nats, at targets from 0 to 1 under logits."""
+    """The mean binary cross-entropy, in nats, of targets from 0 to 1 under logits."""
     return mean(softplus(logits) - logits * target)
 
 
 def _slices(i: int, j: int, out: Pair, stride: Pair, dilation: Pair) -> tuple[Any, ...]:
-    """What tap (i, j) of a kernel sees: one pixel for each place of the output."""
+    """The pixels under tap (i, j) of a kernel: one for each position of the output."""
     return (
         ...,
         slice(i * dilation[0], i * dilation[0] + (out[0] - 1) * stride[0] + 1, stride[0]),
@@ -157,7 +157,7 @@ def _windows(x: Array, kernel: Pair, stride: Pair, dilation: Pair) -> Array:
 
 
 def _fold(taps: Array, size: Pair, stride: Pair, dilation: Pair) -> Array:
-    """The reverse of windows: each tap added back to where it was seen."""
+    """The reverse of windows (col2im): each tap added back to its pixel."""
     x = np.zeros((*taps.shape[:2], *size), taps.dtype)
     for i, j in np.ndindex(*taps.shape[2:4]):
         x[_slices(i, j, taps.shape[4:], stride, dilation)] += taps[:, :, i, j]

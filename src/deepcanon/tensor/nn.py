@@ -28,7 +28,7 @@ Generator = np.random.Generator
 
 
 class Module:
-    """Something with parameters: the tensors and modules among its attributes, in the order in which they were set."""
+    """A module: its parameters are the tensors and modules among its attributes, in the order of assignment."""
 
     def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
         """All parameters with the path of attributes that leads to each."""
@@ -63,7 +63,7 @@ def parameter(shape: tuple[int, ...], bound: float, generator: Generator, dtype:
 
 
 class Linear(Module):
-    """x W^T + b, with inputs in rows and weights (outputs, inputs)."""
+    """A linear layer: x W^T + b, with inputs in rows and weights (outputs, inputs)."""
 
     def __init__(self, inputs: int, outputs: int, generator: Generator, dtype: DType = np.float64) -> None:
         bound = 1 / math.sqrt(inputs)
@@ -90,7 +90,7 @@ class Conv2d(Module):
 
 
 class BatchNorm(Module):
-    """Each channel of (N, C, ...) scaled to mean 0 and variance 1 over the batch; by running values after training."""
+    """Batch normalization: each channel of (N, C, ...) at mean 0 and variance 1; running statistics in eval mode."""
 
     def __init__(self, channels: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
         self.weight = tensor(np.ones(channels), requires_grad=True)
@@ -112,7 +112,7 @@ class BatchNorm(Module):
 
 
 class LayerNorm(Module):
-    """Each vector of the last axis shifted and scaled to mean 0 and variance 1, then by learned weights."""
+    """Layer normalization: each vector of the last axis at mean 0 and variance 1, then a learned scale and shift."""
 
     def __init__(self, features: int, eps: float = 1e-5) -> None:
         self.weight = tensor(np.ones(features), requires_grad=True)
@@ -124,7 +124,7 @@ class LayerNorm(Module):
 
 
 class Embedding(Module):
-    """A learned vector for each of several tokens."""
+    """An embedding: a learned vector for each token."""
 
     def __init__(self, tokens: int, features: int, generator: Generator) -> None:
         self.weight = wrap(generator.normal(size=(tokens, features)), requires_grad=True)
@@ -146,7 +146,7 @@ class Sequential(Module):
 
 
 class SGD:
-    """Gradient descent with momentum, as torch has it: v = mu v + g, then w -= lr v.
+    """Stochastic gradient descent with momentum, as in torch: v = mu v + g, then w -= lr v.
 
     With Nesterov's look-ahead w -= lr (g + mu v): w is then the point ahead, at which the derivative is taken.
     """
@@ -168,7 +168,7 @@ class SGD:
 
 
 class Adam:
-    """Steps scaled by running means of the derivative and of its square, both corrected for their start at 0."""
+    """The Adam optimizer: steps scaled by running means of the gradient and of its square, with bias correction."""
 
     def __init__(
         self,
@@ -216,6 +216,6 @@ def fit(
 
 
 def score(network: Callable[[Tensor], Tensor], x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
-    """The share of examples that a classifier gets right."""
+    """The accuracy of a classifier."""
     with no_grad():
         return accuracy(network(wrap(x)), y)

@@ -1,4 +1,4 @@
-"""What an operation is, and how its use is recorded.
+"""Operations with their derivatives, and the recording of their use as a graph.
 
 An :class:`Operation` is one row of the table: a forward expression and, for each argument, the vector-Jacobian
 product as an expression of the delta ``g`` of the result, the result ``y`` and the arguments. The expressions are
@@ -32,7 +32,7 @@ _next_id = count().__next__
 
 
 class Recording(threading.local):
-    """Whether operations are being recorded, in this thread."""
+    """The recording state of a thread: whether its operations are recorded."""
 
     on = True
 
@@ -94,7 +94,7 @@ class Node:
 
 
 class Operand:
-    """What an operation acts on: an array, with its node if it is part of a graph. :class:`Tensor` is the only kind."""
+    """An operand: an array, with its node if it is in a graph. :class:`Tensor` is the only kind."""
 
     __slots__ = ("_storage", "array", "node")
 
@@ -111,7 +111,7 @@ _NO_OPTIONS: dict[str, Any] = {}
 
 
 class Operation:
-    """One row of the table.
+    """An operation, one row of the table.
 
     Arguments:
         name: What errors and drawings call it.
@@ -159,7 +159,7 @@ class Operation:
         return f"<operation {self.name}>"
 
     def complain(self, args: Sequence[Any], error: Exception) -> Exception:
-        """The error of NumPy, told in terms of this operation."""
+        """The error of NumPy, in terms of this operation."""
         shapes = " and ".join(str(np.shape(a)) for a in args)
         text = f"{self.name} does not fit shapes {shapes}: {self.hint or error}"
         if isinstance(error, np.linalg.LinAlgError):
@@ -170,11 +170,11 @@ class Operation:
 
 
 NUMPY: dict[Any, Callable[..., Any]] = {}
-"""Which operation, or function of ours, answers to a function of NumPy."""
+"""The operation, or function of ours, that implements a function of NumPy."""
 
 
 def speaks(function: Any, ours: Callable[..., Any]) -> None:
-    """Let a function of NumPy that is given a tensor be answered by an operation or function of ours."""
+    """Let an operation or function of ours implement a function of NumPy for tensors."""
     if isinstance(function, np.ufunc) or getattr(function, "__module__", "").startswith("numpy"):
         NUMPY[function] = ours
 

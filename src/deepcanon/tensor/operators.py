@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-any-return"
-"""The operators of Python, each answered by a row of the table."""
+"""The operators of Python, each implemented by a row of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table, fourth part: products of matrices and what is solved with them."""
+"""Matrix products, linear systems and decompositions with their derivatives (the table, fourth part)."""
 
 from __future__ import annotations
 

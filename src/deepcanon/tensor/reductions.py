@@ -1,4 +1,4 @@
-"""The table, third part: sums, means, extremes, and what runs along an axis."""
+"""Reductions (sums, means, extremes) and cumulative operations with their derivatives (the table, third part)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _spread(g: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
 
 
 def count(x: Value, axis: Axes) -> int:
-    """How many elements one result of a reduction is made of."""
+    """The number of elements that one result of a reduction is made of."""
     return product(x.shape[a] for a in axes_of(axis, x.ndim))
 
 
@@ -120,7 +120,7 @@ cumsum: Operation = Operation(
 counts: dict[str, Operation] = {
     name: Operation(name, getattr(np, name)) for name in ("any", "all", "argmax", "argmin", "argsort", "count_nonzero")
 }
-"""What has no derivative: a truth, a place or a number of elements."""
+"""Reductions without a derivative: a truth value, an index or a number of elements."""
 
 
 def sort(x: Value, axis: int = -1, *, descending: bool = False) -> Value:
@@ -129,7 +129,7 @@ def sort(x: Value, axis: int = -1, *, descending: bool = False) -> Value:
 
 
 def argsort(x: Value, axis: int = -1, *, descending: bool = False) -> Any:
-    """Where the elements of each row, in order, come from; equal ones keep theirs."""
+    """The indices that sort each row; equal elements keep their order."""
     values = x.array if isinstance(x, Operand) else x
     if descending:  # last to first, twice: so that equal elements keep their order
         back = np.argsort(np.flip(values, axis), axis=axis, kind="stable")

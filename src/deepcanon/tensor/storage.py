@@ -1,4 +1,4 @@
-"""Flat memory that tensors are views of, and the guard that keeps writes away from what a derivative still needs."""
+"""Storages: flat memory that tensors are views of, with a guard against writes to what a derivative still needs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Storage:
         self.nodes: list[weakref.ref[Node]] = []
 
     def layout_of(self, array: np.ndarray[Any, Any]) -> Layout:
-        """Where a view lies in this storage."""
+        """The layout of a view of this storage."""
         size = array.itemsize
         offset = (_address(array) - _address(self.buffer)) // size if array.size else 0
         return Layout(array.shape, tuple(stride // size for stride in array.strides), offset)

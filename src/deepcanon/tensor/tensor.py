@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-any-return"
-"""The tensor: a view of a storage, with the operators and methods that a NumPy array has, and a place in the graph."""
+"""The tensor: a view of a storage, with the operators and methods that a NumPy array has, and a node in the graph."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Tensor(Operators):
 
     @property
     def storage(self) -> Storage:
-        """The flat memory behind it, shared by all views."""
+        """The flat memory of the tensor, shared by all views."""
         if self._storage is None:
             self._storage = Storage(self.array)
             if self.node is not None:
@@ -118,12 +118,12 @@ class Tensor(Operators):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """How many elements one step along each axis goes on in the storage."""
+        """The strides: the elements that one step along each axis goes on in the storage."""
         return self.layout.strides
 
     @property
     def offset(self) -> int:
-        """Where in the storage the first element lies."""
+        """The offset of the first element in the storage."""
         return self.layout.offset
 
     @property

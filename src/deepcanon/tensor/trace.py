@@ -1,4 +1,4 @@
-"""A computation written down: every value, and the delta on every edge."""
+"""The trace of a computation: every value, and the delta (gradient) on every edge of the graph."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _name(node: Node) -> str:
 
 
 def trace(output: Any, delta: Any = None) -> Trace:
-    """The graph behind a recorded result; the graph is kept.
+    """The graph of a recorded result; the graph is kept.
 
     >>> from deepcanon.tensor import tensor
     >>> x = tensor(3.0, requires_grad=True)

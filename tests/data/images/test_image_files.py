@@ -107,7 +107,7 @@ def test_only_what_is_selected_is_read(tmp_path: Path, monkeypatch: pytest.Monke
     assert type(some) is Labeled
     assert torch.equal(some.x, whole.select(kept).x)
     assert torch.equal(some.y, whole.y[kept])
-    with pytest.raises(DataError, match="is no readable image"):
+    with pytest.raises(DataError, match="is not a readable image"):
         data.train.select(torch.tensor([3]))
     assert data.fingerprint() != before
     assert data.with_validation_split(seed=0) is data

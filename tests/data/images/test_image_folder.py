@@ -98,7 +98,7 @@ def test_saved_preprocessing_loads_the_same_data(tmp_path: Path) -> None:
 def test_an_unseen_class_or_another_shape_is_named(tmp_path: Path) -> None:
     images = animals()
     saved = load(write(tmp_path / "a", images)).preprocessing
-    with pytest.raises(DataError, match=r"cow is a class that does not occur .* know cat, dog"):
+    with pytest.raises(DataError, match=r"cow is a class that does not occur .* have cat, dog"):
         apply(write(tmp_path / "b", {"cow": images["dog"]}), saved)
     with pytest.raises(DataError, match="are 5x4 gray, but the training data are 5x4 color"):
         apply(write(tmp_path / "c", animals(channels=1)), saved)
@@ -129,7 +129,7 @@ def test_a_damaged_image_is_named(kept: int, tmp_path: Path) -> None:
     folder = write(tmp_path / "a", animals())
     image = folder / "dog" / "03.png"
     image.write_bytes(image.read_bytes()[:kept])
-    with pytest.raises(DataError, match=r"dog/03\.png is no readable image"):
+    with pytest.raises(DataError, match=r"dog/03\.png is not a readable image"):
         load(folder)
 
 
@@ -163,7 +163,7 @@ def test_what_is_split_already_stays_so(names: tuple[str, ...], tmp_path: Path) 
 def test_a_part_with_a_class_of_its_own_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "train", animals())
     write(tmp_path / "val", {"owl": animals()["dog"]})
-    with pytest.raises(DataError, match="owl is a class that does not occur in the training data, which know cat, dog"):
+    with pytest.raises(DataError, match="owl is a class that does not occur in the training data, which have cat, dog"):
         load(tmp_path)
 
 

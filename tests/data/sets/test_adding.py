@@ -6,7 +6,7 @@ from deepcanon.data.load import load_data
 from deepcanon.data.sets.adding import LENGTH, problems
 
 
-def test_the_answer_is_the_sum_of_the_marked_numbers() -> None:
+def test_the_target_is_the_sum_of_the_marked_numbers() -> None:
     batch = problems(200, length=30, seed=3)
     numbers, marks = batch.x.double().unbind(2)
     assert torch.equal(marks[:, :15].sum(1), torch.ones(200, dtype=torch.float64))
@@ -16,7 +16,7 @@ def test_the_answer_is_the_sum_of_the_marked_numbers() -> None:
     assert bool((numbers < 1).all())
 
 
-def test_guessing_the_mean_is_off_by_one_sixth() -> None:
+def test_predicting_the_mean_has_a_squared_error_of_one_sixth() -> None:
     data = load_data("adding")
     assert data.train.x.shape == (20000, LENGTH, 2)
     mse = float((data.train.y - 1).double().square().mean())

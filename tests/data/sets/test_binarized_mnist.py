@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "binarized-mnist"
 
 
-def test_who_has_not_got_the_file_is_told_where_to_put_it(folder: Path) -> None:
+def test_a_missing_file_is_an_error_that_says_where_to_put_it(folder: Path) -> None:
     with pytest.raises(DataError, match=rf"put {NAME} into {folder} \(another folder: set DEEPCANON_DATA\)"):
         load_data("binarized-mnist")
 
@@ -46,7 +46,7 @@ def test_bits_come_out_as_they_were_packed(folder: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 cut off"])
 def test_what_is_no_archive_is_refused(content: bytes, folder: Path) -> None:
     (folder / NAME).write_bytes(content)
-    with pytest.raises(DataError, match="is no NumPy archive with train_packed"):
+    with pytest.raises(DataError, match="is not a NumPy archive with train_packed"):
         load_data("binarized-mnist")
 
 

@@ -139,9 +139,9 @@ def test_the_pickled_archive_and_a_damaged_one_are_refused(folder: Path) -> None
     path = folder / "cifar10" / "cifar-10-binary.tar.gz"
     _, right = made("cifar10")
     for content, words in (
-        (archive({"cifar-10-batches-py/data_batch_1": b"\x80\x02"}), "is no archive with .*data_batch_1.bin"),
-        (b"no archive at all", "is no archive with"),
-        (right[: len(right) // 2], "is no archive with"),
+        (archive({"cifar-10-batches-py/data_batch_1": b"\x80\x02"}), "is not an archive with .*data_batch_1.bin"),
+        (b"no archive at all", "is not an archive with"),
+        (right[: len(right) // 2], "is not an archive with"),
         (archive(dict.fromkeys(NAMES["cifar10"], b"short")), "images take 3073 bytes each in .* which have 25"),
     ):
         path.write_bytes(content)
@@ -171,7 +171,7 @@ def test_the_published_archives_are_the_binary_ones() -> None:
         assert list(entry.labels) == sorted(entry.labels)  # its author numbers the classes by the alphabet
 
 
-def test_who_has_not_got_the_small_set_is_told_where_to_put_it(folder: Path) -> None:
+def test_a_missing_small_set_is_an_error_that_says_where_to_put_it(folder: Path) -> None:
     with pytest.raises(DataError, match=rf"put cifar10_small\.npz into {folder / 'cifar10'} .* or take cifar10"):
         load_data("cifar10-small")
 

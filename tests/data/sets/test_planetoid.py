@@ -104,14 +104,14 @@ class Harmful:
 def test_a_file_that_would_run_something_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for harm in (pickle.dumps(Harmful(), protocol=2), b"cos\nsystem\n(S'touch harm'\ntR.", b"c__builtin__\neval\n."):
-        with pytest.raises(DataError, match=r"ally is no Planetoid file: it asks for .*, which is refused"):
+        with pytest.raises(DataError, match=r"ally is not a Planetoid file: it asks for .*, which is refused"):
             load(small(tmp_path, ally=harm))
     assert not (tmp_path / "harm").exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"no pickle", as_python_2_wrote(CLASSES)[:-20]], ids=["empty", "text", "cut"])
 def test_what_is_no_planetoid_file_is_named(content: bytes, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="ally is no Planetoid file"):
+    with pytest.raises(DataError, match="ally is not a Planetoid file"):
         load(small(tmp_path, ally=content))
 
 

@@ -50,8 +50,8 @@ def test_rows_are_selected_with_their_lines(tmp_path: Path) -> None:
         ("a;b\n1;2\n", "separate its values by ';'; separate them by commas"),
         ("a\tb\n1\t2\n", r"separate its values by '\\t'"),
         (b"a,b\n1,caf\xe9\n", "is not UTF-8: byte 0xe9 at position 9; save it as UTF-8"),
-        ('a,b\n1,"2"x\n', "line 2: this is no CSV"),
-        ('a,b\n1,"2\n', "this is no CSV"),
+        ('a,b\n1,"2"x\n', "line 2: this is not CSV"),
+        ('a,b\n1,"2\n', "this is not CSV"),
     ],
 )
 def test_what_is_no_table_is_refused(content: str | bytes, problem: str, tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_an_unseen_category_is_named(tmp_path: Path) -> None:
     data = load(write(tmp_path / "a.csv", people()), "bought")
     rows = people()[:3]
     rows[1][1] = "purple"
-    problem = r"new\.csv, line 3, column 'color': 'purple' does not occur .* know \(missing\), blue, green, red"
+    problem = r"new\.csv, line 3, column 'color': 'purple' does not occur .* have \(missing\), blue, green, red"
     with pytest.raises(DataError, match=problem):
         apply(write(tmp_path / "new.csv", rows), data.preprocessing)
 
@@ -152,7 +152,7 @@ def test_an_unseen_category_is_named(tmp_path: Path) -> None:
 def test_a_missing_category_that_training_never_missed_is_named(tmp_path: Path) -> None:
     rows = [[number, "ab"[number % 2]] for number in range(20)]
     data = load(write(tmp_path / "a.csv", rows, ["x", "letter"]))
-    with pytest.raises(DataError, match=r"line 2, column 'letter': '\(missing\)' does not occur .* know a, b"):
+    with pytest.raises(DataError, match=r"line 2, column 'letter': '\(missing\)' does not occur .* have a, b"):
         apply(write(tmp_path / "new.csv", [[1, ""]], ["x", "letter"]), data.preprocessing)
 
 
@@ -167,7 +167,7 @@ def test_an_unseen_class_is_named(tmp_path: Path) -> None:
     data = load(write(tmp_path / "a.csv", people()), "bought")
     rows = people()[:3]
     rows[0][4] = "maybe"
-    with pytest.raises(DataError, match=r"line 2, column 'bought': 'maybe' does not occur .* know no, yes"):
+    with pytest.raises(DataError, match=r"line 2, column 'bought': 'maybe' does not occur .* have no, yes"):
         apply(write(tmp_path / "new.csv", rows), data.preprocessing)
 
 

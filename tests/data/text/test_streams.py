@@ -9,7 +9,7 @@ from deepcanon.data.sets.python_text import corpus
 from deepcanon.data.text.windows import stream
 
 
-def test_a_stream_has_the_windows_of_the_text_and_their_places() -> None:
+def test_a_stream_has_the_windows_of_the_text_and_their_positions() -> None:
     plain, data = load_data("text"), load_data("text:stream")
     assert isinstance(data.train, Stream)
     assert torch.equal(data.train.x, plain.train.x)

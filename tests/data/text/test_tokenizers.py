@@ -40,5 +40,5 @@ def test_bytes_are_those_of_utf8_and_what_is_none_is_marked() -> None:
 
 
 def test_a_character_beyond_the_alphabet_is_refused() -> None:
-    with pytest.raises(UsageError, match="does not know 'd'; its tokens are 'abc'"):
+    with pytest.raises(UsageError, match="'d' is not in the vocabulary; its tokens are 'abc'"):
         Characters("abc").encode("add")

@@ -64,7 +64,7 @@ BOUNDED: dict[str, Callable[[Tensor], Tensor]] = {
     "mirrored": lambda x: conv(F.pad(x, (1, 1, 1, 1), mode="reflect")),
     "rolled": lambda x: conv(x.roll(3, -1)),
     "flipped": lambda x: conv(x).flip(-1),
-    "turned": lambda x: conv(x.rot90(1, (-2, -1))),
+    "rotated": lambda x: conv(x.rot90(1, (-2, -1))),
     "in place": in_place,
     "columns side by side": lambda x: torch.cat([x, conv(x, padding=1)], -1),
     "pixel shuffle": lambda x: F.pixel_shuffle(conv(x).repeat(1, 2, 1, 1), 2),
@@ -129,7 +129,7 @@ def test_a_dilated_kernel_over_the_border_is_off_by_less_than_its_dilation() -> 
         assert 0 <= last - read[-1] < 3
 
 
-def test_what_does_not_see_the_input_has_no_footprint() -> None:
+def test_what_does_not_depend_on_the_input_has_no_footprint() -> None:
     x = torch.zeros(1, 1, 4, 4)
     with Footprints(x) as footprints:
         other = torch.ones(3).exp()

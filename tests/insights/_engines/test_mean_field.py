@@ -42,7 +42,7 @@ def test_sizes_go_through_a_chain_as_the_recursion_says() -> None:
     assert mean_field.backward(chain, 5.0, 7.0) == pytest.approx([2 * w2 / 2 * 7.0, 7.0])
 
 
-def test_it_knows_what_it_knows_nothing_of() -> None:
+def test_networks_outside_the_theory_are_recognized() -> None:
     torch.manual_seed(0)
     layer = nn.Linear(10, 10)
     assert mean_field.is_known([layer, nn.SiLU(), nn.Flatten(), layer])

@@ -64,7 +64,7 @@ class Wide(nn.Module):
     ],
     ids=str,
 )  # fmt: skip
-def test_activations_are_as_steep_as_their_steepest_place(module: nn.Module) -> None:
+def test_activations_have_the_lipschitz_constant_of_their_steepest_point(module: nn.Module) -> None:
     x = torch.linspace(-12, 12, 240_001, dtype=torch.float64).requires_grad_()
     (slope,) = torch.autograd.grad(module.double()(x).sum(), x)
     steepest = float(slope.abs().max())

@@ -188,7 +188,7 @@ def test_the_gallery_has_a_row_for_each_class() -> None:
 
 @pytest.mark.parametrize("labels", [torch.tensor([0, 3]), torch.tensor([-1, 0]), 3])
 def test_classes_that_it_has_not_learned_are_refused(labels: Tensor | int) -> None:
-    with pytest.raises(DataError, match=r"knows the classes 0 to 2, got the class (3|-1)"):
+    with pytest.raises(DataError, match=r"has the classes 0 to 2, got the class (3|-1)"):
         stirred().given(labels)
 
 

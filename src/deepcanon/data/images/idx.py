@@ -20,7 +20,7 @@ def read_gz(path: Path) -> NDArray[np.uint8]:
     try:
         content = gzip.decompress(path.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} is no readable gzip file: {error}") from error
+        raise DataError(f"{path} is not a readable gzip file: {error}") from error
     return parse(content, str(path))
 
 

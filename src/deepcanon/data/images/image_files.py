@@ -1,4 +1,4 @@
-"""Images in files: read alike, cut to one size where that is asked, and left on disk where they are too many."""
+"""Image files: read in one shape, resized and center-cropped on request, and left on disk where they are too many."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads images of one shape, (channels, height, width), that of ``like``.
+    """A reader of images of one shape, (channels, height, width), that of ``like``.
 
-    With a ``size`` images may look as they like: each is cut to its largest square around the center, which is scaled
-    to so many pixels a side, and brought to the number of channels.
+    With a ``size`` the images may have any shape: each is center-cropped to its largest square, which is resized to so
+    many pixels a side, and converted to the number of channels.
     """
 
     shape: Shape
     like: str
-    """Whose shape it is, for messages."""
+    """The image that has this shape, for messages."""
     size: int | None = None
 
     @classmethod
@@ -51,14 +51,14 @@ class Reader:
     def __call__(self, files: Sequence[Path]) -> Tensor:
         """The images as (N, channels, height, width) in [0, 1]."""
         pixels = np.empty((len(files), *self.shape), dtype=np.uint8)
-        for place, file in enumerate(files):
+        for row, file in enumerate(files):
             image = _pixels(file, self)
             self._must_fit(file, image.shape)
-            pixels[place] = image
+            pixels[row] = image
         return torch.from_numpy(pixels).float() / (LEVELS - 1)
 
     def check(self, files: Sequence[Path]) -> None:
-        """Refuse images that do not fit, by what the files say of themselves at their beginning."""
+        """Refuse images of another shape, judged by the headers of the files."""
         for file in files if self.size is None else ():
             mode, (width, height) = _opened(file, lambda image: (image.mode, image.size))
             self._must_fit(file, (_known_channels(mode, file), height, width))
@@ -66,13 +66,13 @@ class Reader:
     def _must_fit(self, file: Path, shape: Shape) -> None:
         if shape != self.shape:
             raise DataError(
-                f"all images must agree: {file} is {looks(shape)}, but {self.like} is {looks(self.shape)}; write "
-                f"FOLDER:size=64 to have all cut to 64x64"
+                f"all images must agree: {file} is {shape_in_words(shape)}, but {self.like} is "
+                f"{shape_in_words(self.shape)}; write FOLDER:size=64 to have all cut to 64x64"
             )
 
 
 class ImageFiles(Labeled):
-    """Labeled images that stay in their files: whoever selects some reads those and no others.
+    """Labeled images that stay in their files: a selection reads its images and no others.
 
     ``x`` reads all of them at once, anew each time.
     """
@@ -82,7 +82,7 @@ class ImageFiles(Labeled):
     reader: Reader
 
     def __init__(self, files: Sequence[Path], y: Tensor, reader: Reader, device: torch.device | str = "cpu") -> None:
-        # Not by the dataclass: x is no field here.
+        # Not by the dataclass: x is not a field here.
         self.__dict__.update(files=tuple(files), y=y.to(device), reader=reader)
 
     @property
@@ -98,27 +98,27 @@ class ImageFiles(Labeled):
 
     def select(self, index: Tensor) -> Labeled:  # type: ignore[override]
         """The images at these positions, read."""
-        x = self.reader([self.files[place] for place in index.tolist()])
+        x = self.reader([self.files[row] for row in index.tolist()])
         return Labeled(x.to(self.device), self.y.index_select(0, index))
 
     def part(self, index: Tensor) -> Self:
-        return type(self)([self.files[place] for place in index.tolist()], self.y[index], self.reader, self.device)
+        return type(self)([self.files[row] for row in index.tolist()], self.y[index], self.reader, self.device)
 
     def to(self, device: torch.device | str) -> Self:
         return type(self)(self.files, self.y, self.reader, device)
 
     def digest(self) -> bytes:
-        """By what the images are known again without being read: their names, the sizes of their files, the labels."""
+        """A hash that identifies the images without reading them, from file names, file sizes and labels."""
         known = hashlib.sha256(f"{self.reader.shape}".encode())
         for file, label in zip(self.files, self.y.tolist(), strict=True):
             known.update(f"{file.parent.name}/{file.name} {file.stat().st_size} {label}\n".encode())
         return known.digest()
 
 
-def looks(shape: Shape) -> str:
+def shape_in_words(shape: Shape) -> str:
     """A shape in words.
 
-    >>> looks((3, 24, 32))
+    >>> shape_in_words((3, 24, 32))
     '32x24 color'
     """
     channels, height, width = shape
@@ -144,14 +144,14 @@ def _known_channels(mode: str, file: Path) -> int:
     return CHANNELS[mode]
 
 
-def _opened(file: Path, look: Callable[[Image.Image], Found]) -> Found:
-    """What ``look`` finds in the image of this file."""
+def _opened(file: Path, read: Callable[[Image.Image], Found]) -> Found:
+    """The result of ``read`` on the image of this file."""
     from PIL import Image
 
     try:
         with Image.open(file) as image:
-            return look(image)
+            return read(image)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{file} is no readable image: {error}") from error
+        raise DataError(f"{file} is not a readable image: {error}") from error

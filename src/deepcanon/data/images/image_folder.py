@@ -1,4 +1,4 @@
-"""A folder of images with one sub-folder per class, split already, as ImageNet is, or not."""
+"""Folders of images with one sub-folder per class, with or without a given split (as that of ImageNet)."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from deepcanon.core import Batch, DataError, Labeled, UsageError
 from deepcanon.core.hints import listed
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
-from deepcanon.data.images.image_files import LEVELS, SUFFIXES, ImageFiles, Reader, looks
+from deepcanon.data.images.image_files import LEVELS, SUFFIXES, ImageFiles, Reader, shape_in_words
 from deepcanon.data.split import cut, stratified_order, three_counts
 
 MARK = "size="
-"""How the form begins that has all images cut to one size."""
+"""The beginning of the suffix that has all images cropped and resized to one size."""
 IN_MEMORY = 2**30
-"""As many bytes of images as are kept in memory; where there are more, all stay in their files."""
+"""The most bytes of images that are kept in memory; where there are more, all stay in their files."""
 PARTS = {"valid": ("val", "valid"), "test": ("test",)}
-"""What the sub-folders beside ``train`` are called in data that are split already."""
+"""The names of the sub-folders next to ``train`` in data that are split already."""
 
 
 def load(path: Path, preprocessing: Mapping[str, Any] | None = None, size: int | None = None) -> Dataset[Labeled]:
     """The images of a folder, split by a fixed seed and stratified by class.
 
     Where its sub-folders are ``train`` and ``val``, and perhaps ``test``, each with one sub-folder per class, as those
-    of ImageNet are, these are the parts. Images may have different sizes and colors if a ``size`` is given, to which
-    each is cut: its largest square around the center, scaled. With the ``preprocessing`` of an earlier load, classes
-    keep their codes and images must have the same shape.
+    of ImageNet are, these are the splits. Images may have different sizes and colors if a ``size`` is given: each is
+    center-cropped to its largest square and resized. With the ``preprocessing`` of an earlier load, classes keep their
+    codes and images must have the same shape.
     """
     parts = _parts_in(path)
     whole, classes = _labeled(parts.get("train", path), preprocessing, size)
@@ -61,9 +61,9 @@ def load(path: Path, preprocessing: Mapping[str, Any] | None = None, size: int |
 
 
 def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) -> Batch:
-    """All images of a folder for a model that was trained on another one; without sub-folders, without labels.
+    """All images of a folder, preprocessed for a model trained on another folder; without sub-folders, without labels.
 
-    Unless images are to be ``labeled``, the names of sub-folders mean nothing.
+    Unless images are to be ``labeled``, the names of sub-folders are ignored.
     """
     files = _images_in(path)
     if not files and not labeled:
@@ -107,7 +107,7 @@ def _labeled(
     for folder in folders:
         if folder.name not in classes:
             raise DataError(
-                f"{folder} is a class that does not occur in the training data, which know {listed(classes)}"
+                f"{folder} is a class that does not occur in the training data, which have {listed(classes)}"
             )
         images = _images_in(folder)
         if not images:
@@ -118,7 +118,7 @@ def _labeled(
 
 
 def _reader(path: Path, first: Path, preprocessing: Mapping[str, Any] | None, size: int | None) -> Reader:
-    """A reader of images like the first, which must look as those of the training data where these are known."""
+    """A reader of images like the first, which must have the shape of the training data where these are given."""
     reader = Reader.for_images_like(first, size)
     if preprocessing is None:
         return reader
@@ -126,12 +126,13 @@ def _reader(path: Path, first: Path, preprocessing: Mapping[str, Any] | None, si
     if size is not None:
         return replace(reader, shape=known)
     if reader.shape != known:
-        raise DataError(f"the images in {path} are {looks(reader.shape)}, but the training data are {looks(known)}")
+        given, wanted = shape_in_words(reader.shape), shape_in_words(known)
+        raise DataError(f"the images in {path} are {given}, but the training data are {wanted}")
     return reader
 
 
 def _held(images: ImageFiles) -> Labeled:
-    """The images in memory if they are few, else in their files, of which each is known to fit."""
+    """The images in memory if they are few, else in their files, each checked to have the right shape."""
     if len(images) * math.prod(images.reader.shape) * 4 <= IN_MEMORY:
         return Labeled(images.x, images.y)
     images.reader.check(images.files)
@@ -139,7 +140,7 @@ def _held(images: ImageFiles) -> Labeled:
 
 
 def _parts_in(path: Path) -> dict[str, Path]:
-    """The folders of data that are split already: one to train, one to validate, perhaps one to test; else none."""
+    """The folders of the splits of data that are split already: train, validation, perhaps test; else none."""
     names = {folder.name for folder in _folders_in(path)}
     found = {part: next((name for name in known if name in names), None) for part, known in PARTS.items()}
     parts = {part: path / name for part, name in {"train": "train", **found}.items() if name in names}

@@ -1,4 +1,4 @@
-"""The adding problem: a long sequence of numbers, two of which are marked; what is their sum?"""
+"""The adding problem: predict the sum of two marked numbers in a long sequence."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LENGTH = 100
 
 
 def problems(count: int, length: int, seed: int) -> LabeledSequences:
-    """Sequences of pairs: a number from 0 to 1, and a mark, which is 1 in two places and 0 elsewhere.
+    """Sequences of pairs: a number from 0 to 1, and a mark, which is 1 at two positions and 0 elsewhere.
 
-    One mark is in the first half of the sequence and one in the second. A guess of 1, the mean, is off by 1/6 in the
-    mean of its squares; to do better, a net must remember over half of the sequence.
+    One mark is in the first half of the sequence and one in the second. To predict 1, the mean, has a mean squared
+    error of 1/6; to do better, a network must remember over half of the sequence.
 
     >>> problems(3, length=10, seed=0).x[..., 1].sum(1)
     tensor([2., 2., 2.])
@@ -25,16 +25,16 @@ def problems(count: int, length: int, seed: int) -> LabeledSequences:
     random = fixed_random(seed)
     numbers = random.uniform(size=(count, length))
     half = length // 2
-    places = np.stack([random.randint(half, size=count), random.randint(half, length, size=count)], 1)
+    positions = np.stack([random.randint(half, size=count), random.randint(half, length, size=count)], 1)
     marks = np.zeros((count, length))
-    np.put_along_axis(marks, places, 1, axis=1)
-    total = np.take_along_axis(numbers, places, axis=1).sum(1, keepdims=True)
+    np.put_along_axis(marks, positions, 1, axis=1)
+    total = np.take_along_axis(numbers, positions, axis=1).sum(1, keepdims=True)
     x = torch.from_numpy(np.stack([numbers, marks], 2)).float()
     return LabeledSequences(x, torch.from_numpy(total).float(), torch.full((count,), length))
 
 
 def load(entry: Entry) -> Dataset[LabeledSequences]:
-    """Each part has a seed of its own: 0 trains, 1 validates, 2 tests."""
+    """The splits, each with a seed of its own: 0 for training, 1 for validation, 2 for test."""
     train, valid, test = (problems(count, LENGTH, seed) for seed, count in enumerate(entry.counts))
     return entry.dataset(train, valid, test)
 

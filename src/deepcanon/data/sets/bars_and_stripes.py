@@ -13,13 +13,13 @@ from deepcanon.data.entry import Entry, image_sizes
 
 SIDE = 3
 COPIES = 100
-"""How often the training part holds each pattern, so that an epoch is worth its name."""
+"""The number of copies of each pattern in the training split, so that an epoch has many steps."""
 
 
 def patterns() -> Tensor:
     """The 14 different patterns, (14, 1, 3, 3); the blank and the full one are bars and stripes at once.
 
-    The best that a model of uniform draws of them can reach is log 14 = 2.6391 nats.
+    The best negative log-likelihood that a model of them can reach is log 14 = 2.6391 nats.
     """
     rows = torch.tensor(list(product((0.0, 1.0), repeat=SIDE))).unsqueeze(2).expand(-1, SIDE, SIDE)
     different: Tensor = torch.cat([rows, rows.transpose(1, 2)]).unique(dim=0)
@@ -27,7 +27,7 @@ def patterns() -> Tensor:
 
 
 def load(entry: Entry) -> Dataset[Batch]:
-    """Every part is the whole distribution: nothing is held out, so the parts measure how well it is known."""
+    """The splits, each of them the whole distribution: nothing is held out, so they measure how well it is modeled."""
     every = patterns()
     return entry.dataset(Batch(every.repeat(COPIES, 1, 1, 1)), Batch(every), Batch(every))
 

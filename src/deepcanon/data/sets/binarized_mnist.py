@@ -1,4 +1,4 @@
-"""MNIST in the one fixed binarization on which likelihoods of binary images are published."""
+"""Binarized MNIST, in the one fixed binarization on which log-likelihoods are published."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SHA256 = {
     "valid": "a256ac44ae26be720fad8616a05ed6ecfd1619930d9a208379bb2a4405df5b6d",
     "test": "9fcd8da6f0fdf09b2ba30fe63a0bb784042a0de82563172530229b983e294ff2",
 }
-"""Of the bits of each part, row by row and packed, whatever file they come in."""
+"""The hashes of the bits of each split, row by row and packed, whatever file they come in."""
 
 
 def load(entry: Entry) -> Dataset[Batch]:
-    """The published parts: 50,000 images that train, 10,000 that validate and 10,000 that test."""
+    """The published splits: 50,000 training, 10,000 validation and 10,000 test images."""
     (file,) = entry.remote.files
     path = entry.remote.find(file)
     if path is None:
@@ -43,7 +43,7 @@ def _part(path: Path, part: str, digest: str) -> Batch:
         with path.open("rb") as stream, np.load(stream) as archive:
             packed: NDArray[np.uint8] = archive[f"{part}_packed"]
     except (OSError, EOFError, TypeError, ValueError, KeyError, BadZipFile) as error:
-        raise DataError(f"{path} is no NumPy archive with {part}_packed: {error}") from error
+        raise DataError(f"{path} is not a NumPy archive with {part}_packed: {error}") from error
     if hashlib.sha256(packed.tobytes()).hexdigest() != digest:
         raise DataError(f"{path}: {part}_packed does not hold the published bits; replace the file")
     bits = np.unpackbits(packed.reshape(-1, PIXELS // 8), axis=1)

@@ -29,23 +29,23 @@ FILES = {
     ),
     "cifar100": (("cifar-100-binary/train.bin",), ("cifar-100-binary/test.bin",)),
 }
-"""The files of an archive that hold the training and the test part."""
+"""The files of an archive that hold the training and the test split."""
 LABEL_BYTES = {"cifar10": 1, "cifar100": 2}
-"""The bytes before the pixels of an image, of which the last is its class; CIFAR-100 also has one of 20 coarse ones."""
+"""The number of label bytes before the pixels; the last is the class, and CIFAR-100 has a superclass before it."""
 
 Part = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 """Images, (N, 3, 32, 32), and their classes."""
 
 
 def load(entry: Entry) -> Dataset[Labeled]:
-    """The published test part tests; the published training part trains, less a fixed stratified part to validate."""
+    """The published test and training splits, the latter less a fixed stratified validation split."""
     (path,) = entry.remote.fetch()
     known, test = (_records(path, names, entry) for names in FILES[entry.name])
     return _dataset(entry, known, test)
 
 
 def load_small(entry: Entry) -> Dataset[Labeled]:
-    """The first 400 images of each class that train and the first 100 that test, out of a NumPy archive."""
+    """The first 400 training and the first 100 test images of each class, from a NumPy archive."""
     (file,) = entry.remote.files
     if entry.remote.find(file) is None:
         raise DataError(
@@ -59,13 +59,13 @@ def load_small(entry: Entry) -> Dataset[Labeled]:
 
 
 def _records(path: Path, names: tuple[str, ...], entry: Entry) -> Part:
-    """What these files of the archive hold; nothing is unpacked to the disk."""
+    """The images and classes in these files of the archive; nothing is unpacked to the disk."""
     before = LABEL_BYTES[entry.name]
     try:
         with tarfile.open(path, "r:gz") as archive:
             content = b"".join(stream.read() for name in names if (stream := archive.extractfile(name)) is not None)
     except (tarfile.TarError, KeyError, OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} is no archive with {' and '.join(names)}: {error}") from error
+        raise DataError(f"{path} is not an archive with {' and '.join(names)}: {error}") from error
     if not content or len(content) % (before + PIXELS):
         raise DataError(
             f"{path}: images take {before + PIXELS} bytes each in {' and '.join(names)}, which have {len(content)}"
@@ -160,7 +160,7 @@ CIFAR10_SMALL = Entry(
     shape=SHAPE,
     sizes=image_sizes(SHAPE, classes=10),
     counts=(3600, 400, 1000),
-    source="the first 400 and 100 images per class of CIFAR-10's training and test part (Krizhevsky, 2009)",
+    source="the first 400 and 100 images per class of CIFAR-10's training and test split (Krizhevsky, 2009)",
     load=load_small,
     labels=TEN,
     preprocessing={"levels": LEVELS},

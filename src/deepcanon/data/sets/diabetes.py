@@ -1,4 +1,4 @@
-"""Diabetes patients, which scikit-learn brings along: ten measurements each, and how far the disease went in a year."""
+"""The diabetes data of scikit-learn: ten measurements of each patient, and the disease progression after a year."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deepcanon.data.split import cut, fixed_random
 
 
 def load(entry: Entry) -> Dataset[Labeled]:
-    """The patients in a split that never changes; all columns and the target have mean 0 and variance 1 in training."""
+    """The patients in a fixed split, with all features and the target standardized on the training split."""
     from sklearn.datasets import load_diabetes
 
     x, y = load_diabetes(return_X_y=True, scaled=False)

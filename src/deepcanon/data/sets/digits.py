@@ -1,4 +1,4 @@
-"""Real handwritten digits of 8x8 pixels, which scikit-learn brings along."""
+"""The handwritten digits of scikit-learn, real images of 8x8 pixels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEVELS = 17  # a pixel counts the dark dots of a 4x4 block: 0 to 16
 
 
 def load(entry: Entry) -> Dataset[Labeled]:
-    """The digits, in a stratified split that never changes."""
+    """The digits, in a fixed stratified split."""
     table = np.loadtxt(_file(), delimiter=",", dtype=np.int64)  # 64 pixels, then the digit
     images = Labeled(
         x=torch.from_numpy(table[:, :-1].astype(np.float32) / (LEVELS - 1)).reshape(-1, 1, 8, 8),
@@ -29,7 +29,7 @@ def load(entry: Entry) -> Dataset[Labeled]:
 
 
 def _file() -> Path:
-    """The table inside scikit-learn, found without importing it, which takes longer than to train on it."""
+    """The data file inside scikit-learn, found without importing it, which takes longer than training on it."""
     package = find_spec("sklearn")
     if package is None or package.origin is None:
         raise DataError("digits are read from scikit-learn, which is not installed: pip install scikit-learn")

@@ -17,7 +17,7 @@ LEADERS = (0, 33)  # Mr. Hi himself and the officer, whose quarrel split the clu
 
 
 def load(entry: Entry) -> Dataset[GraphBatch]:
-    """The club with one-hot features; the two leaders and one more member of each side train."""
+    """The club with one-hot features; the two leaders and one more member of each side are the training nodes."""
     from networkx import karate_club_graph
 
     club = karate_club_graph()

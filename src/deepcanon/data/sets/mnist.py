@@ -17,7 +17,7 @@ LEVELS = 256
 
 
 def load(entry: Entry) -> Dataset[Labeled]:
-    """The published test part tests; the published training part trains, less a fixed stratified part to validate."""
+    """The published test and training splits, the latter less a fixed stratified validation split."""
     train_images, train_labels, test_images, test_labels = (read_gz(path) for path in entry.remote.fetch())
     known = _labeled(train_images, train_labels, entry)
     order = stratified_order(known.y.numpy(), seed=0)

@@ -56,7 +56,7 @@ def load_eight_gaussians(entry: Entry) -> Dataset[Batch]:
 
 
 def _labeled(entry: Entry, make: Callable[[int, int], tuple[Any, Any]]) -> Dataset[Labeled]:
-    """Each part has a seed of its own: 0 trains, 1 validates, 2 tests."""
+    """The splits, each with a seed of its own: 0 for training, 1 for validation, 2 for test."""
     parts = []
     for seed, count in enumerate(entry.counts):
         x, y = make(count, seed)

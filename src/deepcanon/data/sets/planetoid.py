@@ -1,7 +1,7 @@
-"""Cora: papers on machine learning and whom they cite, with the split on which graph networks are compared.
+"""Cora: papers on machine learning and their citations, with the split on which graph neural networks are compared.
 
 The files are those of the Planetoid experiments, which are Python 2 pickles. They are the only pickles that are ever
-read here, and by a reader that knows arrays, sparse matrices and lists and calls nothing else.
+read here, and by a reader that allows arrays, sparse matrices and lists and calls nothing else.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from deepcanon.data.entry import Entry
 
 
 def load(entry: Entry) -> Dataset[GraphBatch]:
-    """The public split: 20 nodes of each class train, the 500 that follow them validate, 1,000 others test.
+    """The public split: 20 training nodes of each class, the next 500 nodes for validation, 1,000 others for test.
 
-    The words of a paper are divided by their number, so that each row of features sums to 1.
+    The bag of words of a paper is divided by the number of its words, so that each row of features sums to 1.
     """
     from scipy.sparse import coo_array
 
@@ -41,7 +41,7 @@ def load(entry: Entry) -> Dataset[GraphBatch]:
     rows = np.concatenate([known.row, test[tested.row]])
     columns, values = (np.concatenate([getattr(part, name) for part in (known, tested)]) for name in ("col", "data"))
     x = _sparse_features(coo_array((values, (rows, columns)), shape=(nodes, features)))
-    y = torch.zeros(nodes, dtype=torch.long)  # a node in none of the files has no class, and is in no part
+    y = torch.zeros(nodes, dtype=torch.long)  # a node in none of the files has no class, and is in no split
     y[: len(classes)] = torch.from_numpy(classes.argmax(1))
     y[torch.from_numpy(test)] = torch.from_numpy(test_classes.argmax(1))
     graph = Graph(_edges(neighbors), nodes)
@@ -55,29 +55,29 @@ def _sparse_features(words: Any) -> Tensor:
     """The matrix with rows that sum to 1, or are empty, as a sparse tensor."""
     sums = np.asarray(words.sum(1), dtype=np.float64)
     values = torch.from_numpy((words.data / sums[words.row]).astype(np.float32))
-    places = torch.from_numpy(np.stack([words.row, words.col]).astype(np.int64))
-    return torch.sparse_coo_tensor(places, values, words.shape, check_invariants=True).coalesce()
+    indices = torch.from_numpy(np.stack([words.row, words.col]).astype(np.int64))
+    return torch.sparse_coo_tensor(indices, values, words.shape, check_invariants=True).coalesce()
 
 
 def _edges(neighbors: dict[int, list[int]]) -> Tensor:
-    """Each edge once in both directions, without the loops, (2, E)."""
+    """Each edge once in both directions, without self-loops, (2, E)."""
     pairs = np.array([(a, b) for a, others in neighbors.items() for b in others if a != b], dtype=np.int64)
     both = np.concatenate([pairs.reshape(-1, 2), pairs.reshape(-1, 2)[:, ::-1]])
     return torch.from_numpy(np.unique(both, axis=0).T.copy())
 
 
 def _read(path: Path) -> Any:
-    """What a file holds: an array, a sparse matrix, or a dictionary of lists."""
+    """The content of a file: an array, a sparse matrix, or a dictionary of lists."""
     try:
         with path.open("rb") as stream:
             content = _Reader(stream).load()
             return content.matrix() if isinstance(content, _Rows) else content
     except (pickle.UnpicklingError, AttributeError, EOFError, ImportError, IndexError, TypeError, ValueError) as error:
-        raise DataError(f"{path} is no Planetoid file: {error}") from error
+        raise DataError(f"{path} is not a Planetoid file: {error}") from error
 
 
 class _Rows:
-    """Takes the place of scipy's matrix in compressed rows, so that no code of scipy runs while a file is read."""
+    """A stand-in for scipy's CSR matrix, so that no code of scipy runs while a file is read."""
 
     def matrix(self) -> Any:
         from scipy.sparse import csr_array
@@ -87,7 +87,7 @@ class _Rows:
 
 
 class _Reader(pickle.Unpickler):
-    """Refuses every name but those that the published files use."""
+    """An unpickler that refuses every name but those that the published files use."""
 
     NAMES: ClassVar[dict[tuple[str, str], Any]] = {
         ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],

@@ -1,4 +1,4 @@
-"""Counts whose logarithm is linear in two features, for regressions of what is counted."""
+"""Poisson counts with a log-rate linear in two features, for Poisson regression."""
 
 from __future__ import annotations
 

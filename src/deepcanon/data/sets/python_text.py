@@ -1,4 +1,4 @@
-"""English with some code: the docstrings of modules of the standard library, character by character."""
+"""Docstrings of Python's standard library as a text, English with some code, character by character."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MODULES = (
 )  # fmt: skip
 
 TOKENS = ("\n", *map(chr, range(ord(" "), ord("~") + 1)))
-"""The alphabet: the end of a line and what ASCII can print. Other characters are left out."""
+"""The vocabulary: the newline and the printable characters of ASCII. Other characters are left out."""
 
 LENGTH = 64
-"""How many tokens a window predicts."""
+"""The number of tokens that are predicted in a window."""
 
 TRAIN, VALID = 0.8, 0.1
-"""The shares of the text that train and validate; the end of it tests."""
+"""The fractions of the text for training and validation; the end of it is the test split."""
 
 
 @cache
@@ -51,7 +51,7 @@ def windows(text: str) -> Sequences:
 
 
 def load(entry: Entry) -> Dataset[Sequences]:
-    """The corpus cut into three stretches, and these into windows."""
+    """The corpus cut into three consecutive splits, and these into windows."""
     text = corpus()
     first, second = round(TRAIN * len(text)), round((TRAIN + VALID) * len(text))
     return entry.dataset(windows(text[:first]), windows(text[first:second]), windows(text[second:]))

@@ -1,4 +1,4 @@
-"""Tiny Shakespeare: 1,115,394 characters of the plays, as Karpathy's char-rnn made them known."""
+"""Tiny Shakespeare: 1,115,394 characters of the plays, from Karpathy's char-rnn."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from deepcanon.data.text.windows import windows
 TOKENS = ("\n", *" !$&',-.3:;?", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ", *"abcdefghijklmnopqrstuvwxyz")
 LENGTH = 64
 TRAIN = 0.9
-"""The share of the text that trains; nanoGPT validates on the rest, and so everyone's numbers are of it."""
+"""The fraction of the text for training; nanoGPT validates on the other tenth, and published numbers are of it."""
 
 
 def load(entry: Entry) -> Dataset[Sequences]:
-    """The first nine tenths train and the last tenth validates; there is no third part to test on."""
+    """The first nine tenths for training and the last tenth for validation; there is no test split."""
     (path,) = entry.remote.fetch()
     text = path.read_text(encoding="utf-8")
     code = {token: number for number, token in enumerate(entry.vocabulary)}

@@ -1,4 +1,4 @@
-"""A curve on the line: two waves and a little noise, for regressions that can be seen whole."""
+"""One-dimensional regression: the sum of two sine waves, with a little Gaussian noise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def curve(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def load(entry: Entry) -> Dataset[Labeled]:
-    """Points spread evenly by chance over the unit interval, and the curve there with Gaussian noise."""
+    """Points drawn uniformly at random from the unit interval, and the curve there with Gaussian noise."""
     parts = []
     for seed, count in enumerate(entry.counts):
         random = fixed_random(seed)
@@ -36,6 +36,6 @@ WAVES = Entry(
     shape=(1,),
     sizes={"features": 1, "targets": 1},
     counts=(1000, 200, 200),
-    source=f"drawn here: sin(2 pi x) + sin(6 pi x) / 2 with noise of deviation {NOISE}",
+    source=f"drawn here: sin(2 pi x) + sin(6 pi x) / 2 with noise of standard deviation {NOISE}",
     load=load,
 )

@@ -1,4 +1,4 @@
-"""Reading a CSV file into named columns of text, with an error for everything that is not one."""
+"""CSV files read into named columns of text, with an error for everything that is malformed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from deepcanon.core import DataError
 from deepcanon.core.hints import did_you_mean
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
-"""What stands for a missing value, in any case of letters."""
+"""The texts that stand for a missing value, in upper or lower case."""
 
 
 @dataclass(frozen=True)
 class CsvFile:
-    """Columns of text by name; a missing value is the empty text. ``lines`` says where in the file each row ends."""
+    """A CSV file as columns of text by name; a missing value is the empty text. ``lines`` are where each row ends."""
 
     path: Path
     columns: dict[str, list[str]]
@@ -54,7 +54,7 @@ def read(path: Path) -> CsvFile:
             f"{path} is not UTF-8: byte {error.object[error.start]:#04x} at position {error.start}; save it as UTF-8"
         ) from error
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: this is no CSV, {error}") from error
+        raise DataError(f"{path}, line {reader.line_num}: this is not CSV, {error}") from error
     if not records:
         raise DataError(f"{path} is empty; its first line must name the columns")
     (_, header), *rows = records
@@ -64,7 +64,7 @@ def read(path: Path) -> CsvFile:
     for line, record in rows:
         if len(record) != len(names):
             raise DataError(f"{path}, line {line} has {len(record)} values, but there are {len(names)} columns")
-    columns = {name: [_text(record[place]) for _, record in rows] for place, name in enumerate(names)}
+    columns = {name: [_text(record[column]) for _, record in rows] for column, name in enumerate(names)}
     return CsvFile(path, columns, [line for line, _ in rows])
 
 
@@ -86,10 +86,10 @@ def _names(path: Path, header: list[str]) -> list[str]:
     names = [name.strip() for name in header]
     if len(names) == 1 and (mark := next((mark for mark in ";\t" if mark in names[0]), None)):
         raise DataError(f"{path} seems to separate its values by {mark!r}; separate them by commas")
-    for place, name in enumerate(names):
+    for column, name in enumerate(names):
         if not name:
-            raise DataError(f"{path}: column {place + 1} has no name; name it or take it out (an index, for example)")
-        if name in names[:place]:
+            raise DataError(f"{path}: column {column + 1} has no name; name it or take it out (an index, for example)")
+        if name in names[:column]:
             raise DataError(f"{path} has two columns named {name!r}; every column needs a name of its own")
     return names
 

@@ -1,13 +1,13 @@
 """Tables from CSV files: numbers and categories become features, one column a target.
 
-Everything that is fitted is fitted on the training part and kept as JSON, so that new rows are treated alike:
+The preprocessing is fitted on the training split and kept as JSON, so that new rows are treated alike:
 
 - A column in which every value is a number is standardized by its mean and standard deviation. A missing number becomes
-  the median; if the training part misses any, a further feature says where.
-- Any other column holds categories, one feature for each; a missing category is a category.
+  the median; if the training split misses any, a further feature says where.
+- Any other column holds categories, one-hot encoded; a missing category is a category.
 - A target that is not numeric, or that has few different whole numbers, gives classes. Any other target is standardized
   too, and :func:`in_original_units` takes predictions back.
-- In the form ``raw`` a target is a number in its own units: a count, a share or a duration, for models of such.
+- In the form ``raw`` a target is a number in its own units: a count, a fraction or a duration.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Category:
-    """A column of categories; the place of a value among ``values`` is its code."""
+    """A column of categories, one-hot encoded; the index of a value among ``values`` is its code."""
 
     name: str
     values: tuple[str, ...]
@@ -96,11 +96,11 @@ class Category:
         return cls(name, tuple(sorted(set(file.column(name)), key=lambda text: (*_size(text), text))))
 
     def codes(self, file: CsvFile) -> NDArray[np.int64]:
-        code = {value: place for place, value in enumerate(self.values)}
+        code = {value: index for index, value in enumerate(self.values)}
         texts = file.column(self.name)
         for row, text in enumerate(texts):
             if text not in code:
-                problem = f"{text or '(missing)'!r} does not occur in the training data, which know"
+                problem = f"{text or '(missing)'!r} does not occur in the training data, which have"
                 raise file.wrong(row, self.name, f"{problem} {listed(self.values)}")
         return np.array([code[text] for text in texts], dtype=np.int64)
 
@@ -114,7 +114,7 @@ Column = Number | Category
 
 @dataclass(frozen=True)
 class Table:
-    """How rows become tensors: the columns that are features, and the target if there is one."""
+    """The preprocessing of a table: the columns that are features, and the target if there is one."""
 
     columns: tuple[Column, ...]
     target: Column | None
@@ -158,7 +158,7 @@ class Table:
 def load(
     path: Path, target: str | None = None, preprocessing: Mapping[str, Any] | None = None, raw: bool = False
 ) -> Dataset[Batch]:
-    """The table in a CSV file, split by a fixed seed into parts that train, validate and test.
+    """The table in a CSV file, split by a fixed seed into training, validation and test rows.
 
     With the ``preprocessing`` that an earlier load has fitted, nothing is fitted anew. A ``raw`` target is a number
     that is left as it is.
@@ -197,8 +197,8 @@ def load(
 def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) -> Batch:
     """All rows of a CSV file, treated as the training data of a saved ``preprocessing`` were.
 
-    Columns that it does not know are left aside. The target may be missing; the rows come with labels if all have it.
-    Unless rows are to be ``labeled``, the target is such a column too.
+    Columns that it does not have are ignored. The target may be missing; the rows come with labels if all have it.
+    Unless rows are to be ``labeled``, the target is ignored too.
     """
     table = Table.from_json(preprocessing)
     if not labeled:
@@ -207,7 +207,7 @@ def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) ->
 
 
 def in_original_units(values: Tensor, preprocessing: Mapping[str, Any]) -> Tensor:
-    """Predictions of a standardized target as the quantities the file has; anything else as it is.
+    """Predictions of a standardized target in the units of the file; anything else as it is.
 
     >>> saved = {"columns": [], "target": {"kind": "number", "name": "price", "median": 0.0, "mean": 100.0, "std": 10.0,
     ...          "indicator": False}}
@@ -219,7 +219,7 @@ def in_original_units(values: Tensor, preprocessing: Mapping[str, Any]) -> Tenso
 
 
 def _kinds(file: CsvFile, target: str | None, raw: bool) -> dict[str, type[Column]]:
-    """Which columns hold numbers and which categories, or classes."""
+    """The kind of each column: numbers or categories (classes, for the target)."""
     kinds: dict[str, type[Column]] = {} if target is None else {target: _target_kind(file, target, raw)}
     for name, texts in file.columns.items():
         values = set(texts) - {""}
@@ -256,13 +256,13 @@ def _target_kind(file: CsvFile, name: str, raw: bool) -> type[Column]:
 
 
 def _split(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None) -> list[list[int]]:
-    """The rows that train, validate and test: in shares fixed by a seed, with the same share of each class."""
+    """The rows of the training, validation and test split: fixed by a seed and stratified by class."""
     classes = file.column(target) if target and kinds[target] is Category else [""] * len(file)
     order = stratified_order(np.unique(classes, return_inverse=True)[1], seed=0)
     train, *held = (rows.tolist() for rows in cut(order, three_counts(len(file), str(file.path))))
     categories = [file.column(name) for name, kind in kinds.items() if kind is Category]
     known = [{texts[row] for row in train} for texts in categories]
-    # A category of which the training part has no row could never be learned, so its first row goes there.
+    # A category without a row in the training split could never be learned, so its first row goes there.
     for part in held:
         for row in list(part):
             if any(texts[row] not in seen for texts, seen in zip(categories, known, strict=True)):
@@ -277,10 +277,10 @@ def _split(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None)
 
 def _fit(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None, raw: bool) -> Table:
     fitted = {name: kind.fit(file, name) for name, kind in kinds.items()}
-    answer = None if target is None else fitted[target]
-    if raw and isinstance(answer, Number):
-        answer = replace(answer, mean=0.0, std=1.0)
-    return Table(columns=tuple(column for name, column in fitted.items() if name != target), target=answer)
+    predicted = None if target is None else fitted[target]
+    if raw and isinstance(predicted, Number):
+        predicted = replace(predicted, mean=0.0, std=1.0)
+    return Table(columns=tuple(column for name, column in fitted.items() if name != target), target=predicted)
 
 
 def _agreed(target: str | None, saved: Table) -> str | None:

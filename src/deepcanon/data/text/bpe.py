@@ -1,4 +1,4 @@
-"""Byte-pair encoding: frequent neighbors are joined into one token, over and over."""
+"""Byte-pair encoding (BPE): a subword tokenizer that merges frequent pairs of tokens into one."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Pair = tuple[str, str]
 
 
 class BPE:
-    r"""Tokens are stretches of bytes that often stand together, as in GPT-2.
+    r"""A byte-level BPE tokenizer, as that of GPT-2: its tokens are frequent sequences of bytes.
 
-    Text is cut into words with the space before them, a word into its bytes, and of all neighbors in it those are
-    joined first that were joined first in training. Bytes are written as in GPT-2's files, each as one visible
-    character, so that ``vocab.json`` and ``merges.txt`` of GPT-2 can be read, and ours by others.
+    Text is cut into words with the space before them, a word into its bytes, and adjacent tokens are merged in the
+    order in which training has found the merges. Bytes are written as in GPT-2's files, each as one visible character,
+    so that ``vocab.json`` and ``merges.txt`` of GPT-2 can be read, and ours by others.
 
     References:
         | Neural Machine Translation of Rare Words with Subword Units (Sennrich et al., 2016),
@@ -34,7 +34,7 @@ class BPE:
 
     Arguments:
         tokens: The tokens in the order of their numbers.
-        merges: Which neighbors are joined, in the order in which training has found them.
+        merges: The pairs of tokens that are merged, in the order in which training has found them.
 
     >>> bpe = BPE.train("low lower lowest low low", size=259)
     >>> [bpe.decode([code]) for code in bpe.encode("low slow")]
@@ -50,13 +50,13 @@ class BPE:
         if missing:
             raise DataError(f"the vocabulary lacks {missing[0]!r}, which the merges make or every text needs")
         self._known: dict[str, list[int]] = {}
-        """Words that were encoded already: a text has few different ones."""
+        """The ids of words that were encoded already: a text has few different ones."""
 
     @classmethod
     def train(cls, text: str, size: int) -> Self:
-        """The tokenizer of this many tokens that joins what is most frequent in the text, the 256 bytes included.
+        """The tokenizer with a vocabulary of this size, the 256 bytes included, that merges the most frequent pairs.
 
-        Of equally frequent pairs the first in alphabetical order is joined. Training ends early when no pair occurs
+        Of equally frequent pairs the first in alphabetical order is merged. Training ends early when no pair occurs
         twice.
         """
         signs = byte_signs()
@@ -111,14 +111,14 @@ class BPE:
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """The tokens as people read them; a stretch of bytes that is no text by itself, by its bytes."""
+        """The tokens as readable text; a sequence of bytes that is not valid UTF-8 is shown by its bytes."""
         return tuple(_readable(bytes(_byte_of()[sign] for sign in token)) for token in self.tokens)
 
     def encode(self, text: str) -> list[int]:
         return [code for word in words(text) for code in self._word(word)]
 
     def decode(self, codes: Iterable[int]) -> str:
-        """The text; bytes that are no UTF-8, as a model may make them up, become the sign for what is unknown."""
+        """The text; bytes that are not valid UTF-8, as a model may generate them, become the replacement character."""
         back = _byte_of()
         return bytes(back[sign] for code in codes for sign in self.tokens[code]).decode(errors="replace")
 
@@ -139,23 +139,23 @@ class BPE:
 
 
 def joined(parts: Sequence[str], pair: Pair) -> list[str]:
-    """The parts with every such pair made one, from left to right.
+    """The parts with every occurrence of the pair merged, from left to right.
 
     >>> joined(["a", "a", "a", "b"], ("a", "a"))
     ['aa', 'a', 'b']
     """
     found: list[str] = []
-    place = 0
-    while place < len(parts):
-        both = tuple(parts[place : place + 2]) == pair
-        found.append("".join(pair) if both else parts[place])
-        place += 1 + both
+    position = 0
+    while position < len(parts):
+        both = tuple(parts[position : position + 2]) == pair
+        found.append("".join(pair) if both else parts[position])
+        position += 1 + both
     return found
 
 
 @cache
 def byte_signs() -> tuple[str, ...]:
-    """GPT-2's visible character for each byte: itself where it can be seen, and letters from U+0100 on for the others.
+    """GPT-2's visible character for each byte: itself where it is printable, letters from U+0100 on for the others.
 
     >>> byte_signs()[ord("a")], byte_signs()[ord(" ")]
     ('a', 'Ġ')
@@ -187,7 +187,7 @@ def _word_pattern() -> re.Pattern[str]:
 def _category(first: str) -> str:
     """All characters whose Unicode category begins so, as the inside of a set of a regular expression.
 
-    Python's own \\d and \\w draw other borders than GPT-2's pattern: superscripts are numbers there, marks no letters.
+    Python's own \\d and \\w differ from GPT-2's pattern: there superscripts are numbers, and marks are not letters.
     """
     spans: list[list[int]] = []
     for code in range(sys.maxunicode + 1):
@@ -200,7 +200,7 @@ def _category(first: str) -> str:
 
 
 def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[Pair, int]]:
-    """Which pairs a word has lost and won, each with its number; those won first, so that none falls to 0 between."""
+    """The pairs that a word has gained and lost, with their counts; gains first, so that no count falls to 0."""
     difference = Counter(pairwise(after))
     difference.subtract(Counter(pairwise(before)))
     yield from sorted(difference.items(), key=lambda item: -item[1])

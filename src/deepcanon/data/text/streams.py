@@ -1,4 +1,4 @@
-"""A text read in its order: ``text:stream``."""
+"""Consecutive windows of a text, so that a model may carry its state from batch to batch: ``text:stream``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from deepcanon.core import Sequences, Stream
 from deepcanon.data.dataset import Dataset
 
 MARK = "stream"
-"""What the form is called."""
+"""The suffix of the form."""
 
 
 def in_order(part: Sequences) -> Stream:
-    """The windows of a text with the place at which each begins.
+    """The windows of a text with the position at which each begins.
 
     >>> import torch
     >>> in_order(Sequences(torch.zeros(3, 5, dtype=torch.long), torch.tensor([5, 5, 3]))).starts
@@ -24,7 +24,7 @@ def in_order(part: Sequences) -> Stream:
 
 
 def as_stream(data: Dataset[Any]) -> Dataset[Stream]:
-    """The text with a training part that is read in its order; the other parts are as they were."""
+    """The text with a training split of consecutive windows; the other splits are as they were."""
     before = data.preprocessing.get("form")
     preprocessing = {**data.preprocessing, "form": f"{before}:{MARK}" if before else MARK}
     return replace(data, name=f"{data.name}:{MARK}", train=in_order(data.train), preprocessing=preprocessing)

@@ -1,4 +1,4 @@
-"""Tokenizers: text as whole numbers and back, by characters, bytes or words; what they know is plain JSON."""
+"""Tokenizers of text into characters, bytes, words or subwords; their vocabulary is saved as plain JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deepcanon.data.text.words import Words
 
 
 class Tokenizer(Protocol):
-    """Text as the numbers of tokens; ``tokens`` shows each of them, whatever it stands for."""
+    """A tokenizer: text as token ids and back; ``vocabulary`` shows the tokens by their ids."""
 
     @property
     def vocabulary(self) -> tuple[str, ...]: ...
@@ -21,7 +21,7 @@ class Tokenizer(Protocol):
 
 
 class Characters:
-    """Every character of an alphabet is a token.
+    """A character-level tokenizer: every character of an alphabet is a token.
 
     >>> Characters("abc").encode("cab")
     [2, 0, 1]
@@ -34,7 +34,7 @@ class Characters:
     def encode(self, text: str) -> list[int]:
         unknown = sorted(set(text) - self._codes.keys())
         if unknown:
-            raise UsageError(f"the model does not know {unknown[0]!r}; its tokens are {''.join(self.vocabulary)!r}")
+            raise UsageError(f"{unknown[0]!r} is not in the vocabulary; its tokens are {''.join(self.vocabulary)!r}")
         return [self._codes[token] for token in text]
 
     def decode(self, codes: Iterable[int]) -> str:
@@ -45,7 +45,7 @@ class Characters:
 
 
 class Bytes:
-    """Every byte of the text in UTF-8 is a token, so that there is no text it does not know.
+    """A byte-level tokenizer: every byte of the text in UTF-8 is a token, so that no text has an unknown one.
 
     >>> Bytes().encode("né")
     [110, 195, 169]
@@ -61,7 +61,7 @@ class Bytes:
         return list(text.encode())
 
     def decode(self, codes: Iterable[int]) -> str:
-        """The text; bytes that are no UTF-8, as a model may make them up, become the sign for what is unknown."""
+        """The text; bytes that are not valid UTF-8, as a model may generate them, become the replacement character."""
         return bytes(codes).decode(errors="replace")
 
     def to_json(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Bytes:
 
 
 def tokenizer_of(tokens: Sequence[str], preprocessing: Mapping[str, Any]) -> Tokenizer:
-    """The tokenizer by which data were read: the one that their preprocessing describes, or else their characters.
+    """The tokenizer of a data set: the one that its preprocessing describes, or else its characters.
 
     >>> tokenizer_of("ab", {}).encode("ba"), tokenizer_of("", {"tokenizer": {"kind": "bytes"}}).encode("a")
     ([1, 0], [97])

@@ -1,4 +1,4 @@
-"""A text in other tokens than its characters, ``text:bytes``, ``text:bpe=512``, or windows, ``text:length=256``."""
+"""Other tokens or windows of a text: ``text:bytes``, ``text:bpe=512``, ``text:length=256``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from deepcanon.data.text.tokenizers import Bytes, Tokenizer, tokenizer_of
 from deepcanon.data.text.windows import stream, windows
 
 MARKS = ("bytes", "bpe", "length")
-"""How the forms begin."""
+"""The beginnings of the suffixes of these forms."""
 
 SHOWN = ("bytes", "bpe=512", "length=256")
-"""The forms as people write them."""
+"""The suffixes as they are written."""
 
 
 def is_form(form: str) -> bool:
@@ -27,7 +27,7 @@ def is_form(form: str) -> bool:
 
 
 def check(name: str, kind: str, form: str) -> None:
-    """Refuse what is not written as a form of a text, and data that are none."""
+    """Refuse a suffix that is not a form of a text, and data that are not text."""
     mark, _, number = form.partition("=")
     if kind != "text":
         raise UsageError(f"{name} gives {kind}, but {mark} is a form of text; leave out ':{form}'")
@@ -38,7 +38,7 @@ def check(name: str, kind: str, form: str) -> None:
 
 
 def in_tokens(data: Dataset[Sequences], form: str) -> Dataset[Sequences]:
-    """The text in other tokens, which are learned from its training part, or in windows of another length."""
+    """The text in other tokens, which are learned from its training split, or in windows of another length."""
     mark, _, number = form.partition("=")
     before = tokenizer_of(data.vocabulary, data.preprocessing)
     if mark == "length":
@@ -51,7 +51,7 @@ def in_tokens(data: Dataset[Sequences], form: str) -> Dataset[Sequences]:
 def _cut(
     data: Dataset[Sequences], form: str, tokenizer: Tokenizer, length: int, change: Callable[[list[int]], list[int]]
 ) -> Dataset[Sequences]:
-    """The parts of the data in changed tokens and new windows."""
+    """The splits of the data in changed tokens and new windows."""
 
     def part(old: Sequences | None) -> Any:
         return None if old is None else windows(torch.tensor(change(stream(old).tolist())), length)

@@ -1,4 +1,4 @@
-"""A stream of tokens cut into windows, and put together again."""
+"""Windows of a stream of tokens, and the stream of given windows."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def windows(stream: Tensor, length: int) -> Sequences:
     if len(stream) < 2:
         raise DataError(f"a text needs at least 2 tokens, so that one can be predicted; got {len(stream)}")
     starts = torch.arange(0, len(stream) - 1, length)
-    places = starts[:, None] + torch.arange(length + 1)  # (windows, length + 1)
-    inside = places < len(stream)
-    return Sequences(x=torch.where(inside, stream[places.clamp_max(len(stream) - 1)], 0), lengths=inside.sum(1))
+    positions = starts[:, None] + torch.arange(length + 1)  # (windows, length + 1)
+    inside = positions < len(stream)
+    return Sequences(x=torch.where(inside, stream[positions.clamp_max(len(stream) - 1)], 0), lengths=inside.sum(1))
 
 
 def stream(part: Sequences) -> Tensor:
-    """What was cut into these windows: the first token, and all that they predict.
+    """The stream that was cut into these windows: the first token, and all that are predicted in them.
 
     >>> stream(windows(torch.arange(6), length=2))
     tensor([0, 1, 2, 3, 4, 5])

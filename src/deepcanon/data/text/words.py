@@ -1,4 +1,4 @@
-"""A text word by word: ``text:words``, or ``text:words=5`` with the words that occur five times or more."""
+"""Word tokens of a text: ``text:words``, or ``text:words=5`` with the words that occur five times or more."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from deepcanon.data.dataset import Dataset
 from deepcanon.data.text.windows import stream, windows
 
 MARK = "words"
-"""How the form begins."""
+"""The beginning of the suffix of the form."""
 
 UNKNOWN = "<unk>"
-"""What stands for all words that are too rare to have a place of their own."""
+"""The token for all words that are too rare for the vocabulary."""
 
 LEAST = 3
-"""How often a word must occur in the training part to have a place of its own, unless the form says it."""
+"""The least number of occurrences in the training split for a word to be in the vocabulary, by default."""
 
 WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 """Letters of any script, with apostrophes inside: digits, underscores and signs end a word."""
 
 
 def read_form(name: str, form: str) -> int:
-    """How often a word must occur by this form.
+    """The least number of occurrences of a word that a form asks for.
 
     >>> read_form("text", "words"), read_form("text", "words=5")
     (3, 5)
@@ -40,7 +40,7 @@ def read_form(name: str, form: str) -> int:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in small letters.
+    """The words of a text in lower case.
 
     >>> words_of("Don't run os.path.join(a_b, 3)!")
     ["don't", 'run', 'os', 'path', 'join', 'a', 'b']
@@ -49,7 +49,7 @@ def words_of(text: str) -> list[str]:
 
 
 def vocabulary(words: Sequence[str], least: int) -> tuple[str, ...]:
-    """The unknown word, then all that occur at least so often, the most frequent first.
+    """The unknown token, then all words that occur at least so often, the most frequent first.
 
     >>> vocabulary("to be or not to be".split(), least=2)
     ('<unk>', 'be', 'to')
@@ -60,7 +60,7 @@ def vocabulary(words: Sequence[str], least: int) -> tuple[str, ...]:
 
 
 class Words:
-    """Every word is a token, the unknown one stands for all others; what is no word is lost.
+    """A word-level tokenizer: every word is a token, ``<unk>`` stands for all others, and what is not a word is lost.
 
     >>> Words(("<unk>", "be", "to")).encode("To be, or")
     [2, 1, 0]
@@ -86,7 +86,7 @@ class Words:
 def in_words(data: Dataset[Sequences], form: str) -> Dataset[Sequences]:
     """The text, whose tokens are characters so far, with words as its tokens.
 
-    The vocabulary is that of the training part. Windows are as long, and meet each other, as those of the characters.
+    The vocabulary is that of the training split. Windows are as long, and overlap, as those of the characters.
     """
     least, length = read_form(data.name, form), data.sizes["length"]
     if set(map(len, data.vocabulary)) != {1}:

@@ -1,4 +1,4 @@
-"""Few labels: any labeled set with all but some labels of its training part hidden, ``moons:labels=6``."""
+"""Semi-supervised data: a labeled set with all but a few labels of its training split hidden, ``moons:labels=6``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deepcanon.data.dataset import Dataset
 from deepcanon.data.split import stratified_order
 
 MARK = "labels="
-"""How the form begins."""
+"""The beginning of the suffix of the form."""
 
 
 def read_form(name: str, form: str) -> tuple[int, int]:
@@ -29,11 +29,11 @@ def read_form(name: str, form: str) -> tuple[int, int]:
 
 
 def few_labels(data: Dataset[Any], form: str) -> Dataset[SemiBatch]:
-    """The data with so many labels left in the training part; its other examples are unlabeled.
+    """Semi-supervised data with so many labels left in the training split; its other examples are unlabeled.
 
-    Which labels stay is decided by the seed alone, and every class keeps its share of them. Validation and test parts
-    keep all labels; a validation part that is not there is taken from the training part first, since none can be taken
-    from so few labels later.
+    The labels that stay depend on the seed alone and are stratified by class. The validation and test splits keep all
+    labels; a missing validation split is taken from the training split first, since none can be taken from so few
+    labels later.
     """
     count, seed = read_form(data.name, form)
     data = data.with_validation_split(seed=0)

@@ -1,4 +1,4 @@
-"""Forms of data, chosen by suffixes on their name: ``digits:binary``, ``moons:labels=6``, ``text:words``."""
+"""Forms of data sets, chosen by suffixes on their name: ``digits:binary``, ``moons:labels=6``, ``text:words``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOISE_BITS = 15
 
 
 def binary(x: Tensor, levels: int, seed: int) -> Tensor:
-    """1 where a pixel is at least half as bright as can be, 0 elsewhere.
+    """Binary images: 1 where a pixel is at least half of the largest brightness, 0 elsewhere.
 
     >>> binary(torch.tensor([0.0, 0.25, 0.5, 1.0]), levels=17, seed=0)
     tensor([0., 0., 1., 1.])
@@ -30,7 +30,7 @@ def binary(x: Tensor, levels: int, seed: int) -> Tensor:
 
 
 def dequantized(x: Tensor, levels: int, seed: int) -> Tensor:
-    """Gray levels plus uniform noise, divided by the number of levels: values in (0, 1) that have a density.
+    """Uniform dequantization: gray levels plus uniform noise, divided by the number of levels, values in (0, 1).
 
     With ``D`` pixels and a density in nats, ``-log_prob / (D * log(2)) + log2(levels)`` are bits per dimension. The
     noise has few enough bits, and stays far enough from 0 and 1, that ``floor(x * levels)`` gives the gray levels back
@@ -45,7 +45,7 @@ def dequantized(x: Tensor, levels: int, seed: int) -> Tensor:
 
 
 def gray_levels(x: Tensor, levels: int) -> Tensor:
-    """The whole numbers 0 to ``levels - 1`` behind values in [0, 1]."""
+    """The gray levels, 0 to ``levels - 1``, of values in [0, 1]."""
     return (x * (levels - 1)).round()
 
 
@@ -53,7 +53,7 @@ FORMS: Mapping[str, Callable[[Tensor, int, int], Tensor]] = {"binary": binary, "
 
 
 def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
-    """The data in this form; the noise of an image set is drawn once, from a fixed seed for each part."""
+    """The data in this form; the noise of an image set is drawn once, from a fixed seed for each split."""
     check_form(data.name, data.kind, form)
     if form.startswith(few_labels.MARK):
         return few_labels.few_labels(data, form)
@@ -77,14 +77,14 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
 
 
 def batch_in_form(batch: Any, form: str, levels: int, seed: int) -> Any:
-    """One part of an image set in this form, in memory."""
+    """One split of an image set in this form, in memory."""
     if isinstance(batch, ImageFiles):
         return Labeled(FORMS[form](batch.x, levels, seed), batch.y)
     return replace(batch, x=FORMS[form](batch.x, levels, seed))
 
 
 def check_form(name: str, kind: str, form: str) -> None:
-    """Refuse what is no form, and what has none."""
+    """Refuse a suffix that is not a form, and data that do not have the form."""
     if form.startswith(few_labels.MARK):
         few_labels.read_form(name, form)
         return

@@ -1,1 +1,1 @@
-"""What insights share: layers, objectives, spectra, regions and receptive windows."""
+"""Shared parts of insights: layer outputs, objectives, Hessian spectra, linear regions and receptive fields."""

@@ -1,7 +1,7 @@
-"""What every tensor of a computation sees of the input, place by place, whatever the shape of the network.
+"""Receptive fields of every tensor of a computation, position by position, for networks of any shape.
 
-A mode follows each operation of torch's lowest level, so that branches, strided slices and functions without a module
-are seen as well as layers are.
+A mode follows each operation of torch's lowest level (ATen), so that branches, strided slices and functions without a
+module are followed as layers are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from deepcanon.insights._engines.windows import Footprint, Window, joined, sprea
 
 
 class Footprints(TorchDispatchMode):
-    """The mode under which a network is run on ``x``, (B, channels, places ...)."""
+    """The mode that follows receptive fields while a network is run on ``x``, (B, channels, positions ...)."""
 
     def __init__(self, x: Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -26,17 +26,17 @@ class Footprints(TorchDispatchMode):
         whole = tuple(
             Window(axis, Fraction(1), zero, zero, zero, Fraction(x.shape[axis] - 1)) for axis in range(2, x.ndim)
         )
-        # Tensors are kept along with what they see, so that neither their identity nor their memory gets another owner.
+        # Tensors are kept with their receptive fields, so that neither their identity nor their memory is reused.
         self._known: dict[int, tuple[Tensor, Footprint]] = {id(x): (x, whole)}
         self._written: dict[int, tuple[Tensor, Footprint]] = {}  # by memory: what was written into parts of it
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """No: torch would load its whole compiler only to keep it away from here."""
+        """Do not skip: torch would load its whole compiler only to keep it away from here."""
         return False
 
     def of(self, tensor: Tensor) -> Footprint | None:
-        """What the tensor sees of the input; None if nothing."""
+        """The receptive field of the tensor; None if it does not depend on the input."""
         found = [entry[1] for entry in (self._known.get(id(tensor)), self._written.get(_memory(tensor))) if entry]
         if len(found) < 2:
             return found[0] if found else None

@@ -1,4 +1,4 @@
-"""The layers of any model in the order in which they answer, and which of their answers are maps of the input."""
+"""The outputs of the layers of any model in the order of the forward pass, and which of them are feature maps."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from deepcanon.core import AnyBatch, DataError, UsageError, eval_mode
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 PASSING = (nn.Identity, nn.Dropout, nn.Dropout2d)
-"""Layers that pass on what they are given, at least at rest."""
+"""Layers that are the identity in evaluation mode."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a module answered; of a module that is asked more than once, each time by the same name."""
+class LayerOutput:
+    """The output of one call of a module; a module that is called more than once has one for each call."""
 
     name: str
     module: nn.Module
@@ -28,74 +28,74 @@ class Answer:
 
     @property
     def is_map(self) -> bool:
-        """Whether it is (B, channels, height, width) with more than one place."""
+        """Whether it is a feature map, (B, channels, height, width), with more than one position."""
         return self.output.ndim == 4 and prod(self.output.shape[2:]) > 1
 
 
 @contextmanager
-def watched(model: nn.Module) -> Iterator[list[Answer]]:
-    """Inside, the list grows by what every module of the model answers, and the model is at rest.
+def recorded(model: nn.Module) -> Iterator[list[LayerOutput]]:
+    """A context in which the outputs of all modules are recorded, with the model in evaluation mode.
 
-    Answers are copies, since the ReLU after a layer often overwrites its answer in place.
+    Outputs are copies, since the ReLU after a layer often overwrites its input in place.
     """
-    answers: list[Answer] = []
+    outputs: list[LayerOutput] = []
 
-    def listen(name: str) -> Any:
-        def heard(module: nn.Module, given: Any, output: Any) -> None:
+    def recorder(name: str) -> Any:
+        def record(module: nn.Module, given: Any, output: Any) -> None:
             if isinstance(output, Tensor):
-                answers.append(Answer(name, module, output.clone()))
+                outputs.append(LayerOutput(name, module, output.clone()))
 
-        return heard
+        return record
 
-    handles = [module.register_forward_hook(listen(name)) for name, module in model.named_modules() if name]
+    handles = [module.register_forward_hook(recorder(name)) for name, module in model.named_modules() if name]
     try:
         with eval_mode(model), torch.random.fork_rng(devices=[]):
-            yield answers
+            yield outputs
     finally:
         for handle in handles:
             handle.remove()
 
 
-def answers_of(model: nn.Module, inputs: Sequence[Any]) -> list[Answer]:
-    """What every module of the model answers to these inputs, without gradients."""
-    with watched(model) as answers:
+def outputs_of(model: nn.Module, inputs: Sequence[Any]) -> list[LayerOutput]:
+    """The outputs of every module of the model for these inputs, without gradients."""
+    with recorded(model) as outputs:
         model(*inputs)
-    return answers
+    return outputs
 
 
 def images_of(batch: AnyBatch) -> Tensor:
     """The examples of the batch if they are images, (B, channels, height, width)."""
     if batch.x.ndim != 4 or not batch.x.is_floating_point():
         raise DataError(
-            "this looks at images, (examples, channels, height, width); "
+            "this is for images, (examples, channels, height, width); "
             f"got {batch.noun} of the shape {tuple(batch.x.shape)}"
         )
     return batch.x
 
 
-def last_map(answers: Sequence[Answer]) -> Answer:
-    """The map that the last convolution leaves, after the normalization, the ReLU or the end of the block behind it.
+def last_map(outputs: Sequence[LayerOutput]) -> LayerOutput:
+    """The feature map of the last convolution, after the normalization, the ReLU or the end of the block after it.
 
-    A pooling right behind the convolution belongs to it, too, a later one does not, since it only makes the map
-    coarser. Convolutions and poolings that leave a single place are passed over.
+    A pooling right after the convolution belongs to it, too, a later one does not, since it only makes the map
+    coarser. Convolutions and poolings with an output of a single position are passed over.
     """
-    convolutions = [i for i, answer in enumerate(answers) if answer.is_map and isinstance(answer.module, CONVOLUTIONS)]
+    convolutions = [i for i, output in enumerate(outputs) if output.is_map and isinstance(output.module, CONVOLUTIONS)]
     if not convolutions:
-        raise UsageError("the model has no convolution with more than one place in its answer to these examples")
-    first = last = answers[convolutions[-1]]
-    for answer in answers[convolutions[-1] + 1 :]:
-        pooled = last is first and answer.is_map and "Pool" in type(answer.module).__name__
-        if answer.output.shape[2:] != last.output.shape[2:] and not pooled:
+        raise UsageError("the model has no convolution with more than one position in its output for these examples")
+    first = last = outputs[convolutions[-1]]
+    for output in outputs[convolutions[-1] + 1 :]:
+        pooled = last is first and output.is_map and "Pool" in type(output.module).__name__
+        if output.output.shape[2:] != last.output.shape[2:] and not pooled:
             break
-        if not isinstance(answer.module, PASSING):
-            last = answer
+        if not isinstance(output.module, PASSING):
+            last = output
     return last
 
 
-def named(answers: Sequence[Answer], layer: str) -> Answer:
-    """The last answer of the layer of this name."""
-    found = [answer for answer in answers if answer.name == layer]
+def named(outputs: Sequence[LayerOutput], layer: str) -> LayerOutput:
+    """The last output of the layer of this name."""
+    found = [output for output in outputs if output.name == layer]
     if not found:
-        names = list(dict.fromkeys(answer.name for answer in answers))
-        raise UsageError(f"the model has no layer {layer!r} that answers with a tensor; there are {', '.join(names)}")
+        names = list(dict.fromkeys(output.name for output in outputs))
+        raise UsageError(f"the model has no layer {layer!r} whose output is a tensor; there are {', '.join(names)}")
     return found[-1]

@@ -1,6 +1,6 @@
-r"""How large signals and gradients become in wide networks with random weights: a recursion over the layers.
+r"""Mean-field theory of signal propagation in wide networks with random weights: a recursion over the layers.
 
-In a layer of many units whose weights are independent with mean 0, each sum :math:`z` of inputs is nearly Gaussian:
+In a wide layer with independent weights of mean 0, each preactivation :math:`z` is nearly Gaussian:
 
 .. math:: q_l = N_{in}\, \overline{w_l^2}\; E[\sigma(\sqrt{q_{l-1}}\, g)^2] + \overline{b_l^2}, \qquad
     \tilde q_{l-1} = N_{out}\, \overline{w_l^2}\; E[\sigma'(\sqrt{q_{l-1}}\, g)^2]\; \tilde q_l, \qquad g \sim N(0, 1)
@@ -27,18 +27,18 @@ from deepcanon.nn.activations import Activation, activation_layer
 from deepcanon.nn.initialize import fans
 
 FARTHEST, FINEST, POINTS = 9.0, 1e-5, 6001
-"""Where integrals over a Gaussian end, how close to 0 they look, and at how many points."""
+"""The farthest and the finest point of integrals over a Gaussian, and the number of points."""
 
 CENTERED = 6.0
-"""Weights with a mean of more than so many standard errors are not drawn with mean 0."""
+"""Weights with a mean of more than so many standard errors do not count as drawn with mean 0."""
 
 _NOT_POINTWISE = ("softmax", "binary_threshold", "stochastic_binary")
 POINTWISE = tuple(type(activation_layer(name)) for name in get_args(Activation) if name not in _NOT_POINTWISE)
-"""Activations that turn each number into another by itself, with a slope."""
+"""Elementwise activations with a derivative."""
 
 
 def moments(activation: nn.Module, variance: float) -> tuple[float, float]:
-    r"""The mean square of the activation and of its slope, over Gaussian inputs of this variance.
+    r"""The mean square of the activation and of its derivative, over Gaussian inputs of this variance.
 
     >>> [round(moment, 6) for moment in moments(nn.ReLU(), 3.0)]
     [1.5, 0.5]
@@ -56,7 +56,7 @@ def moments(activation: nn.Module, variance: float) -> tuple[float, float]:
 
 
 def forward(layers: Sequence[nn.Module], square: float) -> list[float]:
-    """The mean square of what each linear layer of a chain gives, when that of the chain's input is ``square``."""
+    """The mean square of the output of each linear layer of a chain, when that of the chain's input is ``square``."""
     return _run(layers, square)[0]
 
 
@@ -71,7 +71,7 @@ def backward(layers: Sequence[nn.Module], square: float, gradient: float) -> lis
 
 
 def is_known(layers: Sequence[nn.Module]) -> bool:
-    """Whether the recursion is about such a chain: linear layers with centered weights, and pointwise activations."""
+    """Whether the theory covers the chain: linear layers with centered weights, and elementwise activations."""
     kinds = (nn.Linear, nn.Identity, nn.Flatten, *POINTWISE)
     return all(isinstance(layer, kinds) for layer in layers) and all(
         _centered(layer.weight) for layer in layers if isinstance(layer, nn.Linear)
@@ -79,7 +79,7 @@ def is_known(layers: Sequence[nn.Module]) -> bool:
 
 
 def _run(layers: Sequence[nn.Module], square: float) -> tuple[list[float], list[float]]:
-    """What each linear layer gives, and the mean square of the slope on the way to it."""
+    """The mean square of each linear layer's output, and that of the derivative of the activations before it."""
     given, slopes, slope = [], [], 1.0
     for layer in layers:
         if isinstance(layer, nn.Linear):

@@ -1,4 +1,4 @@
-"""The loss of a model as a function of its weights alone: what curvature and landscape are asked about."""
+"""The loss of a model as a function of its weights alone, for the Hessian and the loss landscape."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ from torch.nn.functional import cross_entropy
 from deepcanon.core import AnyBatch, Labeled, UsageError, drawing_from
 
 Mode = Literal["eval", "train"]
-"""Whether dropout and batch normalization behave as after training or as in it."""
+"""Evaluation mode or training mode, for dropout and batch normalization."""
 
 
 class Objective:
-    r"""The loss :math:`L(\theta)` on one batch, in double precision where the model allows it.
+    r"""The loss :math:`L(\theta)` on one batch as a function of the weights, in double precision where possible.
 
-    It is a copy that is asked, so that nothing happens to the model itself. What is random in the loss falls in the
-    same way at every call, so that :math:`L` is one function. In training mode, dropout drops the same units at every
-    call and batch normalization takes the statistics of the batch.
+    It is evaluated on a copy of the model. Its random numbers are the same at every call, so that :math:`L` is one
+    function: in training mode, dropout drops the same units at every call and batch normalization takes the statistics
+    of the batch.
 
     Arguments:
-        model: The model; of a module without a ``loss`` it is the cross-entropy or the squared error of what
-            ``forward`` gives.
+        model: The model; for a module without a ``loss``, the cross-entropy or the squared error of its output.
         batch: The examples.
         mode: "eval" or "train".
-        seed: What the random numbers of the loss begin with.
+        seed: The seed of the random numbers in the loss.
 
     >>> layer = nn.Linear(1, 1, bias=False)
     >>> loss = Objective(layer, Labeled(torch.ones(1, 1), torch.zeros(1, 1)))
@@ -51,7 +50,7 @@ class Objective:
         try:
             with torch.no_grad():
                 self.at({})
-        except RuntimeError:  # where precisions meet: the model casts to single precision by itself
+        except RuntimeError:  # where precisions meet: the model itself casts to single precision
             self._asked, self._batch = _Loss(copy.deepcopy(model)).train(mode == "train"), batch
             self.precision = torch.float32
         named = {name.removeprefix("model."): weight for name, weight in self._asked.named_parameters()}
@@ -64,9 +63,9 @@ class Objective:
             raise UsageError(f"{type(model).__name__} has no parameter that is trained, so its loss is a constant")
 
     state: dict[str, Tensor]
-    """All real numbers of the model by name, parameters and buffers; a tensor with two names has the first."""
+    """All parameters and real-valued buffers of the model by name; a tensor with two names has the first."""
     parameters: dict[str, Tensor]
-    """Those that are trained."""
+    """The parameters that are trained."""
 
     @property
     def theta(self) -> Tensor:
@@ -82,7 +81,7 @@ class Objective:
         )
 
     def at(self, state: Mapping[str, Tensor]) -> Tensor:
-        """The loss where the state has these entries, parameters or buffers; all others stay as they are."""
+        """The loss with these parameters or buffers; all others stay as they are."""
         entries = {name: buffer.clone() for name, buffer in self._asked.named_buffers()}
         entries |= {f"model.{name}": value for name, value in state.items()}
         random = Generator(self._batch.x.device).manual_seed(self._seed)
@@ -92,7 +91,7 @@ class Objective:
 
 
 class _Loss(nn.Module):
-    """A module whose ``forward`` is the objective of another one."""
+    """A module whose ``forward`` is the loss of another one."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -104,13 +103,13 @@ class _Loss(nn.Module):
             return torch.stack([term.reshape(()) for term in loss(batch).values()]).sum()
         if not isinstance(batch, Labeled):
             raise UsageError(
-                f"{type(self.model).__name__} has no loss, and without labels none can be made up; "
+                f"{type(self.model).__name__} has no loss, and without labels there is no default; "
                 f"give it a batch of {Labeled.noun}, or a method loss(batch)"
             )
-        answer: Tensor = self.model(*batch.inputs)
+        output: Tensor = self.model(*batch.inputs)
         if batch.y.is_floating_point():
-            return (answer - batch.y.reshape(answer.shape)).square().flatten(1).sum(1).mean()
-        return cross_entropy(answer, batch.y)
+            return (output - batch.y.reshape(output.shape)).square().flatten(1).sum(1).mean()
+        return cross_entropy(output, batch.y)
 
 
 def _double(batch: AnyBatch) -> AnyBatch:

@@ -1,4 +1,4 @@
-"""How much one operation can stretch the difference of two inputs: operator norms and the constants of activations."""
+"""Lipschitz constants of single operations: operator norms of linear maps and the constants of activations."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from deepcanon.microscopy.tape import Record
 from deepcanon.microscopy.verdict import Array
 
 STEPS = 60
-"""Products with an operator for its norm."""
+"""The number of products with an operator for its norm."""
 
 KEEPING = {
     "view", "reshape", "flatten", "unflatten", "transpose", "permute", "squeeze", "unsqueeze", "T", "mT", "contiguous",
     "clone", "to", "double", "float", "movedim", "swapaxes", "identity", "dropout", "feature_dropout", "alpha_dropout",
     "flip", "roll", "view_as", "reshape_as", "type_as", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
 }  # fmt: skip
-"""What moves numbers and changes none, and dropout where nothing is dropped."""
+"""Operations that move numbers and change none, and dropout in evaluation mode."""
 
 LINEAR = {
     "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "avg_pool1d",
@@ -34,7 +34,7 @@ LINEAR = {
     "index_select", "expand", "repeat", "pad", "constant_pad_nd", "upsample_nearest2d", "upsample_bilinear2d",
     "cumsum", "tril", "triu", "unbind", "split", "chunk", "split_with_sizes", "masked_fill", "lerp",
 }  # fmt: skip
-"""What is linear in the input, up to a constant, as long as the other factors are constants."""
+"""Operations that are affine in the input, as long as the other factors are constants."""
 
 PRODUCTS = {
     "linear", "matmul", "rmatmul", "mm", "bmm", "addmm", "einsum", "mul", "rmul", "imul", "multiply", "div", "truediv",
@@ -44,7 +44,7 @@ PRODUCTS = {
 """Those of them that are not linear where two of their arguments depend on the input."""
 
 SIDE_BY_SIDE = {"cat", "concat", "concatenate", "stack", "hstack", "vstack", "maximum", "minimum"}
-"""What keeps of each number one copy: the squares of the differences add up."""
+"""Operations that keep one copy of each number: the squares of the differences add up."""
 
 ACTIVATIONS: dict[str, float] = {
     "relu": 1.0, "relu6": 1.0, "hardtanh": 1.0, "tanh": 1.0, "softplus": 1.0, "log_sigmoid": 1.0,
@@ -53,11 +53,11 @@ ACTIVATIONS: dict[str, float] = {
     "hardsigmoid": 1 / 6, "hardswish": 1.5, "silu": 1.0998394, "gelu": 1.1289931, "mish": 1.0884984,
     "selu": 1.7580994, "erf": 2 / math.sqrt(math.pi),
 }  # fmt: skip
-"""The steepest slope of each, rounded up; of softmax, the largest norm of its Jacobian."""
+"""The largest absolute derivative of each, rounded up; of softmax, the largest norm of its Jacobian."""
 
 
 def constants(record: Record, tracked: Sequence[int], inputs: Sequence[Array]) -> list[float] | None:
-    """A Lipschitz constant of the operation in each of the ``tracked`` inputs; none where it is not known to have one.
+    """A Lipschitz constant of the operation in each of the ``tracked`` inputs; None where none is known.
 
     The other inputs are constants of these values.
     """
@@ -76,7 +76,7 @@ def constants(record: Record, tracked: Sequence[int], inputs: Sequence[Array]) -
 
 
 def operator_norm(forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor], Tensor], size: int) -> float:
-    """The largest singular value of a linear map of this size and its transpose, to above by the residual.
+    """The largest singular value of a linear map, given with its transpose; the residual is added, as an upper bound.
 
     >>> matrix = torch.tensor([[3.0, 0.0], [4.0, 0.0]], dtype=torch.float64)
     >>> round(operator_norm(lambda v: matrix @ v, lambda u: matrix.T @ u, 2), 9)
@@ -110,14 +110,14 @@ def _linear_norm(name: str, operation: TorchOperation, slot: int, inputs: Sequen
     return operator_norm(forward, backward, inputs[slot].size)
 
 
-def _argument(operation: TorchOperation, place: int, name: str, default: Any = None) -> Any:
-    """An argument of the recorded call that is no tensor, by its position or its name."""
+def _argument(operation: TorchOperation, position: int, name: str, default: Any = None) -> Any:
+    """An argument of the recorded call that is not a tensor, by its position or its name."""
     args, kwargs = tree_unflatten(operation.leaves, operation.spec)
-    return args[place] if place < len(args) else kwargs.get(name, default)
+    return args[position] if position < len(args) else kwargs.get(name, default)
 
 
 def _max_pool(operation: TorchOperation, inputs: Sequence[Array]) -> float:
-    """The root of how many windows a number can win."""
+    """The square root of the number of windows that one number can be the maximum of."""
     kernel = _argument(operation, 1, "kernel_size")
     axes = inputs[0].ndim - 2
     sizes = kernel if isinstance(kernel, list | tuple) else [kernel] * axes
@@ -132,7 +132,7 @@ def _max_pool(operation: TorchOperation, inputs: Sequence[Array]) -> float:
 
 
 def _standardized(operation: TorchOperation, inputs: Sequence[Array], eps: float) -> float:
-    """Of layer and group normalization: nearly constant inputs are stretched by up to 1 / sqrt(eps)."""
+    """The constant of layer and group normalization: nearly constant inputs are stretched by up to 1 / sqrt(eps)."""
     gain = float(np.abs(inputs[1]).max()) if len(inputs) > 1 else 1.0
     return gain / math.sqrt(eps)
 

@@ -1,4 +1,4 @@
-"""The regions on which a rectifier network is linear: cut out exactly along a line and on a plane, and their bounds."""
+"""Linear regions of ReLU networks: found exactly along a line and on a plane, and bounds on their number."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from deepcanon.core import UsageError, eval_mode
 
 RECTIFIERS = (functional.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_, functional.leaky_relu,
               functional.prelu, torch.prelu)  # fmt: skip
-"""The functions with one kink, at zero."""
+"""The piecewise linear activations with one kink, at zero."""
 
 ROUNDING = 1e-11
-"""What is smaller than this share of the largest value is taken for zero."""
+"""Values below this fraction of the largest are taken for zero."""
 
 CHUNK = 4096
 MOST = 100_000
@@ -32,31 +32,31 @@ Points = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Line:
-    """What a network does between two points, as the place goes from 0 to 1."""
+    """The piecewise linear function of a network between two points, by a coordinate from 0 to 1."""
 
     knots: Tensor
-    """Where some rectifier switches, and both ends."""
+    """The coordinates at which some ReLU switches, and both ends."""
     values: Tensor
     """The outputs at the knots, (knots, outputs)."""
     slopes: Tensor
-    """The derivative of the outputs by the place, between the knots, (knots - 1, outputs)."""
+    """The derivative of the outputs by the coordinate, between the knots, (knots - 1, outputs)."""
     joints: Tensor
     """The knots at which the slope changes."""
 
     @property
     def patterns(self) -> int:
-        """How often, plus one, the set of the active units changes."""
+        """The number of activation patterns: how often, plus one, the set of the active units changes."""
         return len(self.knots) - 1
 
     @property
     def regions(self) -> int:
-        """On how many intervals the outputs are linear."""
+        """The number of intervals on which the outputs are linear."""
         return len(self.joints) + 1
 
 
 @dataclass(frozen=True)
 class Plane:
-    """The regions of a window on a plane, each a convex polygon of corners (V, 2)."""
+    """The linear regions of a window on a plane, each a convex polygon with corners (V, 2)."""
 
     polygons: tuple[Points, ...]
     values: Tensor
@@ -70,20 +70,20 @@ class Plane:
 
 
 class Rectified:
-    """A network that is made of rectifiers and linear maps, in double precision; the given one is left as it is."""
+    """A copy of a network of ReLUs and linear maps, in double precision; the given one is left as it is."""
 
     def __init__(self, model: nn.Module) -> None:
         self.net = copy.deepcopy(model).double().requires_grad_(False)
 
     def preactivations(self, x: Tensor) -> list[Tensor]:
-        """What goes into the rectifiers, one (B, units) for each call, in their order."""
+        """The preactivations of the ReLUs, one (B, units) for each call, in their order."""
         parts = []
         with eval_mode(self.net):
             for chunk in x.split(CHUNK):
-                watch = _Watch()
-                with watch:
+                recorder = _Recorder()
+                with recorder:
                     self.net(chunk)
-                parts.append(watch.inputs)
+                parts.append(recorder.inputs)
         return [torch.cat(pieces) for pieces in zip(*parts, strict=True)]
 
     def outputs(self, x: Tensor) -> Tensor:
@@ -111,10 +111,10 @@ class Rectified:
 
 
 def widths(model: nn.Module, x: Tensor) -> list[int]:
-    """How many rectifiers work side by side, in each layer of them."""
+    """The number of ReLUs in each layer of them."""
     found = [part.shape[1] for part in Rectified(model).preactivations(x[:1].double())]
     if not found:
-        raise UsageError("the model has no rectifiers (relu, leaky_relu, prelu), so it has no linear regions to count")
+        raise UsageError("the model has no relu, leaky_relu or prelu, so it has no linear regions to count")
     return found
 
 
@@ -122,8 +122,8 @@ def regions_on_line(model: nn.Module, start: Tensor, end: Tensor) -> Line:
     """The linear regions between two examples, found exactly: layer by layer, where each unit changes its sign."""
     net, start, way = Rectified(model), start.double(), end.double() - start.double()
 
-    def at(places: Tensor) -> Tensor:
-        return start + places.reshape(-1, *[1] * start.ndim) * way
+    def at(coordinates: Tensor) -> Tensor:
+        return start + coordinates.reshape(-1, *[1] * start.ndim) * way
 
     knots = torch.tensor([0.0, 1.0], dtype=torch.float64)
     for stage in range(len(net.preactivations(at(knots)))):
@@ -131,8 +131,8 @@ def regions_on_line(model: nn.Module, start: Tensor, end: Tensor) -> Line:
         left, right = values[:-1], values[1:]
         piece, unit = (left * right < 0).nonzero().T
         a, b = left[piece, unit], right[piece, unit]
-        places = knots[piece] + (knots[piece + 1] - knots[piece]) * a / (a - b)
-        knots = _distinct(torch.cat([knots, places]))
+        zeros = knots[piece] + (knots[piece + 1] - knots[piece]) * a / (a - b)
+        knots = _distinct(torch.cat([knots, zeros]))
     outputs, slopes = net.outputs(at(knots)), net.derivative(at((knots[1:] + knots[:-1]) / 2), way)
     straight = outputs[:-1] + slopes * (knots[1:] - knots[:-1]).unsqueeze(1)
     _check_linear(straight - outputs[1:], outputs)
@@ -143,7 +143,7 @@ def regions_on_line(model: nn.Module, start: Tensor, end: Tensor) -> Line:
 def regions_on_plane(
     model: nn.Module, at: Callable[[Tensor], Tensor], window: tuple[float, float, float, float]
 ) -> Plane:
-    """The linear regions on a window (left, right, bottom, top) of a plane, each with a set of active units of its own.
+    """The linear regions on a window (left, right, bottom, top) of a plane, one for each activation pattern.
 
     ``at`` maps coordinates (B, 2) linearly to examples. They are found exactly, layer by layer: on every region found
     so far a unit is linear, and where it changes its sign the line at which it is zero cuts the region in two.
@@ -168,7 +168,7 @@ def regions_on_plane(
 
 
 def zaslavsky(units: int, dimensions: int) -> int:
-    r"""Into how many regions so many hyperplanes in general position cut space: :math:`\sum_{j \le d} \binom{n}{j}`.
+    r"""The number of regions of n hyperplanes in general position (Zaslavsky): :math:`\sum_{j \le d} \binom{n}{j}`.
 
     >>> zaslavsky(3, 1), zaslavsky(3, 2), zaslavsky(3, 3)
     (4, 7, 8)
@@ -177,7 +177,7 @@ def zaslavsky(units: int, dimensions: int) -> int:
 
 
 def most_regions(layers: Sequence[int], dimensions: int) -> int:
-    r"""No network with layers of these widths has more: :math:`\prod_l \sum_{j \le d_l} \binom{n_l}{j}`.
+    r"""An upper bound on the regions of networks of these widths: :math:`\prod_l \sum_{j \le d_l} \binom{n_l}{j}`.
 
     Here :math:`d_l` is the smallest of the dimension of the input and the widths before layer l. For one input it is
     :math:`\prod_l (n_l + 1)`, which K layers of D units reach as :math:`(D + 1)^K`.
@@ -190,7 +190,7 @@ def most_regions(layers: Sequence[int], dimensions: int) -> int:
 
 
 def montufar(layers: Sequence[int], dimensions: int) -> int:
-    r"""Some network with layers of these widths has as many: folds of space, then hyperplanes in general position.
+    r"""The number of regions that some network of these widths has: folds of space, then hyperplanes.
 
     .. math:: \prod_{l < L} \lfloor n_l / d \rfloor^d \; \sum_{j \le d} \binom{n_L}{j}
 
@@ -202,8 +202,8 @@ def montufar(layers: Sequence[int], dimensions: int) -> int:
     return folded * zaslavsky(last, dimensions)
 
 
-class _Watch(TorchFunctionMode):
-    """Sees what goes into every rectifier, called as a module or as a function."""
+class _Recorder(TorchFunctionMode):
+    """A recorder of the inputs of every ReLU, called as a module or as a function."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ class _Watch(TorchFunctionMode):
 
 
 def _pieces(corners: Points, values: Points) -> Iterable[Points]:
-    """The convex parts into which units cut a polygon; ``values`` are theirs at its corners, (V, units)."""
+    """The convex parts into which units cut a polygon; ``values`` are the preactivations at its corners, (V, units)."""
     stack = [(corners, values, 0)]
     while stack:
         corners, values, first = stack.pop()
@@ -255,20 +255,20 @@ def _limited(pieces: Iterable[Points]) -> list[Points]:
 
 
 def _without_rounding(values: Tensor, like: Tensor | None = None) -> Tensor:
-    """The values, with zero for what is so small that it is rounding, column by column."""
+    """The values, with zero for those that are only rounding, column by column."""
     scale = (values if like is None else like).abs().amax(0, keepdim=True) if len(values) else values
     return values.where(values.abs() > ROUNDING * scale, 0.0)
 
 
-def _distinct(places: Tensor) -> Tensor:
-    places = places.sort().values
-    apart = places.diff() > ROUNDING
-    return places[torch.cat([torch.ones(1, dtype=torch.bool), apart])]
+def _distinct(coordinates: Tensor) -> Tensor:
+    coordinates = coordinates.sort().values
+    apart = coordinates.diff() > ROUNDING
+    return coordinates[torch.cat([torch.ones(1, dtype=torch.bool), apart])]
 
 
 def _check_linear(off: Tensor, outputs: Tensor) -> None:
     if float(off.abs().max()) > 1e-6 * (1e-9 + float(outputs.abs().max())):
         raise UsageError(
-            "between its rectifiers the model is not linear: regions are those of networks of relu, leaky_relu or "
+            "between its ReLUs the model is not linear: linear regions are those of networks of relu, leaky_relu or "
             "prelu and linear layers"
         )

@@ -1,4 +1,4 @@
-"""The spectrum of a symmetric matrix that is only known by its products, such as a Hessian: Lanczos' iteration."""
+"""The Lanczos iteration: the spectrum of a symmetric matrix given by its products with vectors, such as a Hessian."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from torch.nn.functional import normalize
 from deepcanon.core import UsageError
 
 Function = Callable[[Tensor], Tensor]
-"""A number, as a 0-d tensor, of a vector."""
+"""A function of a vector with a scalar (0-d) value."""
 
 Product = Callable[[Tensor], Tensor]
-"""A symmetric matrix, by what it makes of a vector."""
+"""The product of a symmetric matrix with a vector."""
 
 Shape = Literal["bowl", "flat", "saddle", "dome"]
-"""What the quadratic model looks like: all eigenvalues above zero, none below, of both signs, none above."""
+"""The shape of a quadratic: positive definite, positive semidefinite, indefinite, negative semidefinite."""
 
 ROUNDING = 1e-12
-"""What is left of a product, as a share of the largest eigenvalue, when it holds nothing new."""
+"""The residual of a product, as a fraction of the largest eigenvalue, that is only rounding."""
 
 
 def hessian_product(function: Function, theta: Tensor) -> Product:
-    """The Hessian of a function at a point, by what it makes of a vector; the graph of the gradient is kept.
+    """The Hessian-vector product of a function at a point; the graph of the gradient is kept.
 
     >>> product = hessian_product(lambda x: x[0] ** 2 * x[1], torch.tensor([1.0, 3.0]))
     >>> product(torch.tensor([1.0, 0.0]))
@@ -52,11 +52,11 @@ def hessian_product(function: Function, theta: Tensor) -> Product:
 
 @dataclass(frozen=True)
 class Spectrum:
-    """What Lanczos' iteration knows of the eigenvalues of a symmetric matrix, the smallest first.
+    """The estimate of the eigenvalues of a symmetric matrix by the Lanczos iteration, the smallest first.
 
-    ``values`` are Ritz values: the extreme ones are eigenvalues, each to within its residual, the others stand for the
-    rest. ``weights`` are the shares of the start in them, which add up to one; on average over random starts they are
-    the density of the eigenvalues.
+    ``values`` are Ritz values: the extreme ones are eigenvalues, each to within its residual, the others represent the
+    remaining ones. ``weights`` are the squared components of the start vector, which add up to one; on average over
+    random starts they are the density of the eigenvalues.
     """
 
     values: list[float]
@@ -77,7 +77,7 @@ class Spectrum:
 
     @property
     def shape(self) -> Shape:
-        """What the quadratic looks like; what is below the residual or the rounding counts as zero."""
+        """The shape of the quadratic; an eigenvalue below the residual or the rounding counts as zero."""
         rounding = 1e3 * torch.finfo(self.basis.dtype).eps * max(abs(self.low), abs(self.high))
         if self.high <= max(self.residuals[-1], rounding) and self.low < 0:
             return "dome"
@@ -86,21 +86,21 @@ class Spectrum:
         return "flat" if self.low <= max(self.residuals[0], rounding) else "bowl"
 
     def settled(self, tolerance: float = 0.01) -> bool:
-        """Whether the residual of each extreme is at most this share of it, or zero but for rounding."""
+        """Whether the residual of each extreme eigenvalue is at most this fraction of it, or zero but for rounding."""
         nothing = ROUNDING * max(abs(self.low), abs(self.high))
         extremes = ((self.low, self.residuals[0]), (self.high, self.residuals[-1]))
         return all(residual <= max(tolerance * abs(value), nothing) for value, residual in extremes)
 
-    def vector(self, place: int) -> Tensor:
-        """The Ritz vector at this place, of length 1."""
-        return normalize(self.basis.T @ self.mix[:, place], dim=0)
+    def vector(self, index: int) -> Tensor:
+        """The Ritz vector of this index, of length 1."""
+        return normalize(self.basis.T @ self.mix[:, index], dim=0)
 
 
 def lanczos(product: Product, size: int, steps: int = 60, seed: int = 0, like: Tensor | None = None) -> Spectrum:
     """The extreme eigenvalues of a symmetric matrix of this size from at most ``steps`` products with it.
 
-    The iteration starts at random and is orthogonalized in full. It stops before only where the matrix has no further
-    eigenvalue, not where the residuals are small: they also are where an extreme hides from the start.
+    The iteration starts at a random vector, with full reorthogonalization. It stops early only where the Krylov space
+    is exhausted, not where the residuals are small: they also are where the start vector misses an extreme.
 
     >>> spectrum = lanczos(lambda v: v * torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64), 3)
     >>> [round(value, 9) for value in spectrum.values]
@@ -112,7 +112,7 @@ def lanczos(product: Product, size: int, steps: int = 60, seed: int = 0, like: T
     start = torch.randn(size, generator=Generator().manual_seed(seed), dtype=torch.float64).to(like)
     basis[0] = start / start.norm()
     diagonal: list[float] = []
-    beside: list[float] = []
+    off_diagonal: list[float] = []
     for done in range(1, most + 1):
         known = basis[:done]
         row = product(known[-1])
@@ -120,17 +120,17 @@ def lanczos(product: Product, size: int, steps: int = 60, seed: int = 0, like: T
         for _ in range(2):  # once leaves what rounding has brought back
             row = row - known.T @ (known @ row)
         rest = float(row.norm())
-        found = _ritz(diagonal, beside, rest, known)
+        found = _ritz(diagonal, off_diagonal, rest, known)
         largest = max(abs(found.low), abs(found.high))
         if done == most or rest <= ROUNDING * largest:
             break
-        beside.append(rest)
+        off_diagonal.append(rest)
         basis[done] = row / rest
     return found
 
 
-def _ritz(diagonal: list[float], beside: list[float], rest: float, basis: Tensor) -> Spectrum:
-    band = torch.tensor(beside, dtype=torch.float64)
+def _ritz(diagonal: list[float], off_diagonal: list[float], rest: float, basis: Tensor) -> Spectrum:
+    band = torch.tensor(off_diagonal, dtype=torch.float64)
     matrix = torch.diag(torch.tensor(diagonal, dtype=torch.float64)) + torch.diag(band, 1) + torch.diag(band, -1)
     if not (bool(matrix.isfinite().all()) and math.isfinite(rest)):
         raise UsageError("the Hessian is not finite here: the loss overflows or has no derivative")

@@ -1,4 +1,4 @@
-"""How each operation of torch's lowest level changes what the places of a tensor see of the input."""
+"""Rules by which each operation of torch's lowest level (ATen) changes the receptive field of a tensor."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from deepcanon.insights._engines.windows import Footprint, Window, renumbered, s
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: its arguments by name, the tensors among them that see the input, and what it gave."""
+    """One operation: its arguments by name, those tensors among them that depend on the input, and its output."""
 
     arguments: Mapping[str, Any]
     seen: Sequence[tuple[Tensor, Footprint]]
     output: Tensor
 
     def only(self, name: str) -> Footprint | None:
-        """The footprint of this argument, if no other sees the input."""
+        """The footprint of this argument, if no other depends on the input."""
         if len(self.seen) == 1 and self.seen[0][0] is self.arguments.get(name):
             return self.seen[0][1]
         return None
@@ -37,11 +37,11 @@ class Operation:
 
 
 Rule = Callable[[Operation], Footprint | None]
-"""The footprint of the output; None where the operation is not of the form that the rule knows."""
+"""The footprint of the output; None where the operation is not of the form that the rule covers."""
 
 
 def unknown(operation: Operation) -> Footprint:
-    """Whatever happens, no place sees more than all places together did."""
+    """The footprint of an unknown operation: every position may depend on all positions of its inputs."""
     return vague(together([(tensor.shape, spread(footprint, tensor.shape)) for tensor, footprint in operation.seen]))
 
 
@@ -114,8 +114,8 @@ def _adaptive_pooling(axes: int) -> Rule:
         (tensor, _), = operation.seen  # fmt: skip
 
         def change(window: Window, i: int) -> Window:
-            size, places = tensor.shape[i - axes], operation.output.shape[i - axes]
-            step = Fraction(size, places)
+            size, outputs = tensor.shape[i - axes], operation.output.shape[i - axes]
+            step = Fraction(size, outputs)
             whole = step.denominator == 1
             return window.slid(step, 0 if whole else -1, step - 1 if whole else step, exact=whole)
 
@@ -172,19 +172,19 @@ def _selected(operation: Operation) -> Footprint | None:
 
 
 def _reduced(operation: Operation) -> Footprint | None:
-    """All places along the given axes are seen together, and the axes may vanish."""
+    """The footprint of a reduction over the given axes, which may vanish."""
     footprint = operation.only("self")
     if footprint is None:
         return None
     (tensor, _), = operation.seen  # fmt: skip
     dims = operation.axes()
     kept = operation.output.ndim == tensor.ndim
-    place = {axis: axis for axis in range(tensor.ndim) if axis not in dims} if kept else _without(dims, tensor.ndim)
-    return renumbered(footprint, tensor.shape, place)
+    new = {axis: axis for axis in range(tensor.ndim) if axis not in dims} if kept else _without(dims, tensor.ndim)
+    return renumbered(footprint, tensor.shape, new)
 
 
-def _mixed_places(operation: Operation) -> Footprint | None:
-    """All places beyond the first two axes are seen together: normalization by the statistics of an example."""
+def _mixed_positions(operation: Operation) -> Footprint | None:
+    """All positions beyond the first two axes together: normalization by the statistics of an example."""
     if operation.arguments.get("training") is False:
         return pointwise(operation)
     return tuple(window.spread(tensor.shape) for tensor, footprint in operation.seen[:1] for window in footprint)
@@ -200,12 +200,12 @@ def _layer_norm(operation: Operation) -> Footprint | None:
 
 
 def _reshaped(operation: Operation) -> Footprint | None:
-    """An axis that stays between as many numbers as before is still the same axis; of others, places are mixed up."""
+    """The footprint of a reshape: an axis that keeps its size and stride stays, the positions of others are mixed."""
     (tensor, footprint), *_ = operation.seen
     old, new = _outside(tensor.shape), _outside(operation.output.shape)
-    place = {axis: new.index(key) for axis, key in enumerate(old) if key in new}
-    whole = [window.axis is None or window.axis in place or tensor.shape[window.axis] == 1 for window in footprint]
-    found = renumbered(footprint, tensor.shape, place)
+    moved = {axis: new.index(key) for axis, key in enumerate(old) if key in new}
+    whole = [window.axis is None or window.axis in moved or tensor.shape[window.axis] == 1 for window in footprint]
+    found = renumbered(footprint, tensor.shape, moved)
     return tuple(replace(window, exact=window.exact and kept) for window, kept in zip(found, whole, strict=True))
 
 
@@ -240,7 +240,7 @@ def _split(operation: Operation) -> Footprint | None:
 
 
 def _multiplied(operation: Operation) -> Footprint | None:
-    """Matrices: the rows of the first and the columns of the second stay places, what is summed over is spread."""
+    """The footprint of a matrix product: rows of the first and columns of the second stay positions."""
     given = operation.arguments
     for name, summed in (("self", 1), ("mat1", 1), ("batch1", 1), ("mat2", 2), ("batch2", 2), ("input", 1)):
         footprint = operation.only(name)
@@ -256,7 +256,7 @@ def _without(dims: Sequence[int], ndim: int) -> dict[int, int]:
 
 
 ALIKE = {"clone", "_to_copy", "alias", "detach", "hardswish", "expand", "copy", "contiguous", "_prelu_kernel", "lift"}
-"""Operations that change every number by itself, though torch has no tag on them."""
+"""Elementwise operations that torch does not tag as such."""
 
 RULES: dict[str, Rule] = {
     "convolution": _convolution,
@@ -272,7 +272,7 @@ RULES: dict[str, Rule] = {
     "select": _selected,
     **dict.fromkeys(("mean", "sum", "amax", "amin", "max", "min", "var", "logsumexp", "linalg_vector_norm"), _reduced),
     **dict.fromkeys(("_softmax", "_log_softmax", "cumsum"), _reduced),
-    **dict.fromkeys(("native_batch_norm", "native_group_norm", "_batch_norm_impl_index"), _mixed_places),
+    **dict.fromkeys(("native_batch_norm", "native_group_norm", "_batch_norm_impl_index"), _mixed_positions),
     "native_layer_norm": _layer_norm,
     **dict.fromkeys(("view", "_unsafe_view", "_reshape_alias", "unsqueeze", "squeeze"), _reshaped),
     **dict.fromkeys(("permute", "transpose", "t"), _permuted),
@@ -280,11 +280,11 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("split", "split_with_sizes"), _split),
     **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm", "linear"), _multiplied),
 }  # fmt: skip
-"""By the name of torch's operation, how its output sees the input."""
+"""The rule of each of torch's operations by its name."""
 
 
 def rule_of(func: Any) -> Rule:
-    """The rule for one of torch's operations; of an unknown one, the weakest."""
+    """The rule for one of torch's operations; for an unknown one, the weakest."""
     name = func.overloadpacket.__name__.removesuffix("_")
     if name in RULES:
         return RULES[name]

@@ -1,4 +1,4 @@
-"""What the places of a tensor see of the input: intervals that move along with the place, and their unions."""
+"""Receptive windows: the intervals of the input that each position of a tensor depends on, and their unions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from math import ceil, floor
 
 @dataclass(frozen=True)
 class Window:
-    """What the places along ``axis`` of a tensor see of one axis of the input; without an axis, all see the same.
+    """The receptive window along one axis of the input of the positions along ``axis`` of a tensor.
 
-    Place i sees ``low + step * i`` to ``high + step * i``, as far as that lies within ``floor`` and ``ceiling``, beyond
-    which there is padding or what no operation has read. It is the smallest interval that holds all that is seen where
-    it is ``exact``, else a larger one. (Where a dilated kernel reaches over a border, an exact one may be larger, too:
-    by less than the dilation, since the first place beyond the border need not be one that the kernel reads.)
+    Position i depends on ``low + step * i`` to ``high + step * i``, as far as that lies within ``floor`` and
+    ``ceiling``, beyond which there is padding or what no operation has read; without an axis, all positions depend on
+    the same. It is the smallest such interval where it is ``exact``, else a larger one. (Where a dilated kernel reaches
+    over a border, an exact one may be larger, too: by less than the dilation, since the first position beyond the
+    border need not be one that the kernel reads.)
     """
 
     axis: int | None
@@ -28,20 +29,20 @@ class Window:
 
     @property
     def size(self) -> int:
-        """How many places of the input a single place sees at most, also beyond the borders."""
+        """The number of input positions that a single position depends on at most, also beyond the borders."""
         return int(self.high - self.low) + 1
 
-    def at(self, place: int) -> tuple[int, int]:
-        """The first and the last place of the input that this place would see if there were no borders."""
-        return ceil(self.low + self.step * place), floor(self.high + self.step * place)
+    def at(self, position: int) -> tuple[int, int]:
+        """The first and the last input position that this position would depend on without borders."""
+        return ceil(self.low + self.step * position), floor(self.high + self.step * position)
 
-    def reached(self, place: int) -> tuple[int, int]:
-        """The first and the last place of the input that this place sees."""
-        first, last = self.at(place)
+    def reached(self, position: int) -> tuple[int, int]:
+        """The first and the last input position that this position depends on."""
+        first, last = self.at(position)
         return max(first, ceil(self.floor)), min(last, floor(self.ceiling))
 
     def spread(self, shape: Sequence[int]) -> Window:
-        """What all places of its axis see together."""
+        """The window of all positions of its axis together."""
         if self.axis is None:
             return self
         return replace(self, axis=None, step=Fraction(0), high=self.high + self.step * (shape[self.axis] - 1))
@@ -52,13 +53,13 @@ class Window:
         return replace(self, floor=max(self.floor, all_of_it.low), ceiling=min(self.ceiling, all_of_it.high))
 
     def slid(self, step: Fraction | int, first: Fraction | int, last: Fraction | int, exact: bool = True) -> Window:
-        """The window of an operation whose place i reads the places ``step * i + first`` to ``step * i + last``."""
+        """The window of an operation whose position i reads positions ``step * i + first`` to ``step * i + last``."""
         low, high = self.low + self.step * first, self.high + self.step * last
         return replace(self, step=self.step * step, low=low, high=high, exact=self.exact and exact)
 
 
 Footprint = tuple[Window, ...]
-"""A window for each axis of the input."""
+"""A receptive field: a window for each axis of the input."""
 
 
 def spread(footprint: Footprint, shape: Sequence[int]) -> Footprint:
@@ -70,7 +71,7 @@ def vague(footprint: Footprint) -> Footprint:
 
 
 def joined(footprints: Sequence[Footprint]) -> Footprint:
-    """What several tensors see together, of which at least the first one's windows are along the axes of the result."""
+    """The union of footprints, of which at least the first one's windows are along the axes of the result."""
     return tuple(_union(windows) for windows in zip(*footprints, strict=True))
 
 
@@ -97,7 +98,7 @@ def together(given: Iterable[tuple[Sequence[int], Footprint]]) -> Footprint:
         if len({(window.axis, window.step) for window in windows}) > 1:
             spread = [window.spread(shape) for window, shape in zip(windows, shapes, strict=True)]
             union = _union(spread)
-            # All see the same only if one of them saw all of it at every place already.
+            # All depend on the same only if one of them did so at every position already.
             whole = any(w.axis is None and (w.low, w.high) == (union.low, union.high) for w in windows)
             columns.append([replace(union, exact=union.exact and whole)])
         else:
@@ -105,11 +106,11 @@ def together(given: Iterable[tuple[Sequence[int], Footprint]]) -> Footprint:
     return tuple(_union(column) for column in columns)
 
 
-def renumbered(footprint: Footprint, shape: Sequence[int], place: Mapping[int, int]) -> Footprint:
-    """Windows along other axes; those whose axis has no new place are spread."""
+def renumbered(footprint: Footprint, shape: Sequence[int], new: Mapping[int, int]) -> Footprint:
+    """The windows along ``new`` axes; those whose axis has no new one are spread."""
     return tuple(
         window if window.axis is None
-        else replace(window, axis=place[window.axis]) if window.axis in place
+        else replace(window, axis=new[window.axis]) if window.axis in new
         else window.spread(shape)
         for window in footprint
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The graph as one file that a browser opens by itself: no server, no network, nothing to install."""
+"""The compute graph as one HTML file for a browser: no server, no network, nothing to install."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any
 
 from deepcanon.core import UsageError
 from deepcanon.core.files import write_whole
-from deepcanon.microscopy.compute_graph import Edge, Graph
+from deepcanon.microscopy.compute_graph import ComputeGraph, Edge
 from deepcanon.microscopy.formulas import filled
 from deepcanon.microscopy.summary import summary
 
 NUMBERS = 120_000
-"""About how many numbers of tensors a file holds; of more tensors, each shows fewer."""
+"""The approximate number of tensor entries that a file holds; with more tensors, each shows fewer."""
 CELLS = 100
-"""Up to so many entries a local Jacobian is part of the file."""
+"""The most entries of a local Jacobian that is part of the file."""
 
 
-def as_data(graph: Graph) -> dict[str, Any]:
+def as_data(graph: ComputeGraph) -> dict[str, Any]:
     """All that is shown of a graph, in JSON's own types; tensors by their summaries."""
     tensors = sum(len(node.values) for node in graph.nodes) + len(graph.edges)
     entries = max(4, min(144, NUMBERS // max(1, tensors)))
@@ -48,7 +48,7 @@ def as_data(graph: Graph) -> dict[str, Any]:
     }
 
 
-def as_page(graph: Graph) -> str:
+def as_page(graph: ComputeGraph) -> str:
     """The page, with its style, its script and its data inside."""
     checks = "".join(
         f'<li class="{"holds" if check.holds else "fails"}" title="{html.escape(check.detail)}">'
@@ -68,7 +68,7 @@ def as_page(graph: Graph) -> str:
     return re.sub(r"@(\w+)@", lambda match: parts[match[1]], _text("page.html"))
 
 
-def write(graph: Graph, path: Path) -> Path:
+def write(graph: ComputeGraph, path: Path) -> Path:
     """Write the page or the data, by the ending of the name; the file appears whole or not at all."""
     kind = path.suffix.lower()
     if kind not in (".html", ".json"):
@@ -78,7 +78,7 @@ def write(graph: Graph, path: Path) -> Path:
     return path
 
 
-def _edge(graph: Graph, edge: Edge, entries: int) -> dict[str, Any]:
+def _edge(graph: ComputeGraph, edge: Edge, entries: int) -> dict[str, Any]:
     target = graph.nodes[edge.target]
     small = edge.value.size * target.values[0].size <= CELLS and len(target.values) == 1
     return {
@@ -94,7 +94,7 @@ def _edge(graph: Graph, edge: Edge, entries: int) -> dict[str, Any]:
     }
 
 
-def _rows(graph: Graph, edge: Edge) -> list[list[float]]:
+def _rows(graph: ComputeGraph, edge: Edge) -> list[list[float]]:
     matrix = graph.jacobian(edge).reshape(-1, edge.value.size).real
     return [[float(f"{number:.4g}") for number in row] for row in matrix]
 

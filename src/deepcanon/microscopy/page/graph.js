@@ -12,7 +12,7 @@ let drawing = null;
 
 const members = new Map(data.groups.map((group) => [group.id, []]));
 for (const node of data.nodes) for (let g = node.group; g != null; g = data.groups[g].parent) members.get(g).push(node.id);
-const parting = new Set(data.edges.filter((edge) => edge.verdict.status === "parts").flatMap((edge) => ancestors(data.nodes[edge.target].group)));
+const mismatching = new Set(data.edges.filter((edge) => edge.verdict.status === "mismatch").flatMap((edge) => ancestors(data.nodes[edge.target].group)));
 
 const leaving = new Map();
 for (const { source, output } of data.edges) leaving.set(`${source}.${output}`, (leaving.get(`${source}.${output}`) ?? 0) + 1);
@@ -151,11 +151,11 @@ function drawEdge(r, index, all) {
   const share = alone ? 0.42 : siblings.indexOf(r) % 2 ? 0.68 : 0.46;
   const x = points[at][0] + (points[at + 1][0] - points[at][0]) * share * share * (3 - 2 * share);
   const y = points[at][1] + (points[at + 1][1] - points[at][1]) * share;
-  const wrong = r.edge.edges.some((edge) => edge.verdict.status === "parts");
+  const wrong = r.edge.edges.some((edge) => edge.verdict.status === "mismatch");
   const cut = r.edge.edges.every((edge) => !edge.delta);
   const element = svgMake(
     "g",
-    { class: `edge${wrong ? " parts" : ""}${cut ? " nodelta" : ""}`, "data-edges": r.edge.edges.map((edge) => edge.id).join(" ") },
+    { class: `edge${wrong ? " mismatch" : ""}${cut ? " nodelta" : ""}`, "data-edges": r.edge.edges.map((edge) => edge.id).join(" ") },
     svgMake("path", { class: "grip", d: path }),
     svgMake("path", { class: "line", d: path, "marker-end": "url(#tip)" }),
     svgMake("text", { class: "value", x: x + 6, y: y - 3 }),
@@ -172,7 +172,7 @@ function drawNode(cell) {
   const kind = group ? "module" : cell.outside ? node.op : "operation";
   const element = svgMake(
     "g",
-    { class: `node ${kind}${group && parting.has(group.id) ? " parts" : ""}`, transform: `translate(${cell.x},${cell.y})`, tabindex: 0, "data-key": cell.key },
+    { class: `node ${kind}${group && mismatching.has(group.id) ? " mismatch" : ""}`, transform: `translate(${cell.x},${cell.y})`, tabindex: 0, "data-key": cell.key },
     svgMake("rect", { x: -cell.width / 2, y: -cell.height / 2, width: cell.width, height: cell.height, rx: cell.outside ? cell.height / 2 : 8 }),
     svgMake("text", { y: group ? -3 : 4 }, group ? `+ ${cell.label}` : cell.label),
   );
@@ -186,12 +186,12 @@ function drawNode(cell) {
 
 const logs = (found) => found.filter((n) => typeof n === "number" && n > 0).map(Math.log10);
 const range = (found) => (found.length ? [Math.min(...found), Math.max(...found)] : [0, 0]);
-const valueRange = range(logs(data.nodes.flatMap((node) => node.values.map((told) => told.rms))));
+const valueRange = range(logs(data.nodes.flatMap((node) => node.values.map((digest) => digest.rms))));
 const deltaRange = range(logs(data.edges.map((edge) => edge.delta?.rms)));
 
-function paint(line, told, [low, high]) {
-  const lean = told.rms > 0 ? told.mean / told.rms : 0;
-  const share = told.rms > 0 && high > low ? (Math.log10(told.rms) - low) / (high - low) : 0.3;
+function paint(line, digest, [low, high]) {
+  const lean = digest.rms > 0 ? digest.mean / digest.rms : 0;
+  const share = digest.rms > 0 && high > low ? (Math.log10(digest.rms) - low) / (high - low) : 0.3;
   line.style.stroke = `color-mix(in oklab, var(${lean < 0 ? "--minus" : "--plus"}) ${Math.round(30 + 70 * Math.min(1, Math.abs(lean) * 1.5))}%, var(--wire))`;
   line.style.strokeWidth = (1.1 + 2.6 * Math.max(0, share)).toFixed(2);
 }
@@ -209,16 +209,16 @@ function setStep(step) {
     const first = edge.edges.find((each) => each.delta) ?? edge.edges[0];
     const hasDelta = edge.edges.some((each) => each.delta) && target.moment >= count - returned;
     const maker = data.nodes[first.source];
-    const told = maker.values[first.output];
+    const digest = maker.values[first.output];
     const [, line, value, delta] = element.children;
     element.classList.toggle("ahead", !hasValue);
-    const shape = told.shape.length ? `${shapeOf(told)}  ` : "";
-    value.replaceChildren(svgMake("tspan", { class: "shape" }, shape), hasValue ? brief(told) : "");
+    const shape = digest.shape.length ? `${shapeOf(digest)}  ` : "";
+    value.replaceChildren(svgMake("tspan", { class: "shape" }, shape), hasValue ? brief(digest) : "");
     const all = edge.edges.length === leaving.get(`${first.source}.${first.output}`);
     const back = all ? maker.deltas[first.output] : first.delta;
     delta.textContent = hasDelta ? `δ ${brief(back)}${all || edge.edges.length === 1 ? "" : ` and ${edge.edges.length - 1} more`}` : "";
     if (hasDelta) paint(line, back, deltaRange);
-    else if (hasValue && returned <= 0) paint(line, told, valueRange);
+    else if (hasValue && returned <= 0) paint(line, digest, valueRange);
     else line.removeAttribute("style");
   }
   for (const node of drawing.nodes) {

@@ -122,7 +122,7 @@ function settlePlaces(table) {
   }
 }
 
-// The places nearest to the wishes that keep the order and the distances: neighbors that collide move as one block.
+// The positions nearest to the wishes that keep the order and the distances: neighbors that collide move as one block.
 function spread(row) {
   const blocks = [];
   let offset = 0;

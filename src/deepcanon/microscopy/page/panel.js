@@ -1,9 +1,9 @@
-// The panel beside the drawing: all that is known of the edge, node or module that was chosen.
+// The panel next to the drawing: all that is shown of the edge, node or module that was chosen.
 
 const MARKS = {
   agrees: ["✓ agrees", "finite differences of this operation give the same delta"],
   kink: ["✓ agrees, at a corner", "the operation has a corner here, and the delta lies between the two slopes"],
-  parts: ["≠ parts", "finite differences of this operation give another slope than the delta"],
+  mismatch: ["≠ mismatch", "finite differences of this operation give another slope than the delta"],
   cut: ["cut", "the value goes on, but no gradient comes back"],
   constant: ["no delta", "this value depends on nothing that gets a gradient"],
   unchecked: ["not checked", "the operation could not be held against finite differences"],
@@ -27,13 +27,13 @@ function show(number, digits = 4) {
   return (text.includes("e") ? text : text.replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "")).replaceAll("-", "−");
 }
 
-const shapeOf = (told) => (told.shape.length ? told.shape.join("×") : "number");
+const shapeOf = (digest) => (digest.shape.length ? digest.shape.join("×") : "number");
 const inBrackets = (text) => (text.startsWith("−") ? `(${text})` : text);
 
-function brief(told) {
-  if (!told.size) return "empty";
-  if (told.size <= 2) return told.size === 1 && !told.shape.length ? show(told.first[0]) : `[${told.first.map((n) => show(n, 3)).join(", ")}]`;
-  return `~${show(told.rms, 3)}`;
+function brief(digest) {
+  if (!digest.size) return "empty";
+  if (digest.size <= 2) return digest.size === 1 && !digest.shape.length ? show(digest.first[0]) : `[${digest.first.map((n) => show(n, 3)).join(", ")}]`;
+  return `~${show(digest.rms, 3)}`;
 }
 
 function heat(cell) {
@@ -49,19 +49,19 @@ function heatMap(picture) {
   return grid;
 }
 
-function tensorCard(title, told, note) {
-  const card = make("section", { class: "card" }, make("h3", {}, title, make("small", {}, `${shapeOf(told)} · ${told.dtype}`)));
+function tensorCard(title, digest, note) {
+  const card = make("section", { class: "card" }, make("h3", {}, title, make("small", {}, `${shapeOf(digest)} · ${digest.dtype}`)));
   if (note) card.append(make("p", { class: "note" }, note));
-  if (told.size > 1) {
+  if (digest.size > 1) {
     const facts = make("dl", { class: "facts" });
-    for (const name of ["min", "mean", "max", "rms"]) facts.append(make("div", {}, make("dt", {}, name), make("dd", {}, show(told[name]))));
+    for (const name of ["min", "mean", "max", "rms"]) facts.append(make("div", {}, make("dt", {}, name), make("dd", {}, show(digest[name]))));
     card.append(facts);
-    if (told.picture) card.append(heatMap(told.picture));
+    if (digest.picture) card.append(heatMap(digest.picture));
   }
-  if (told.first?.length) {
-    const rest = told.size - told.first.length;
-    const text = told.first.map((number) => show(number)).join("  ");
-    card.append(make("pre", { class: "numbers" }, told.size === 1 ? show(told.first[0], 6) : text + (rest ? `  … ${rest.toLocaleString("en")} more` : "")));
+  if (digest.first?.length) {
+    const rest = digest.size - digest.first.length;
+    const text = digest.first.map((number) => show(number)).join("  ");
+    card.append(make("pre", { class: "numbers" }, digest.size === 1 ? show(digest.first[0], 6) : text + (rest ? `  … ${rest.toLocaleString("en")} more` : "")));
   }
   return card;
 }
@@ -81,7 +81,7 @@ function ruleCard(data, edge) {
         make("p", { class: "note" }, `its largest entry, Σ (∂y/∂${letter(edge.slot)}) · δy:`),
         make("p", { class: "filled", id: "filled" }, `δ${letter(edge.slot)}${place} = ${terms.join(" + ") || "0"} = ${show(filled.sum)}`),
       );
-      if (edge.verdict.status === "parts") card.append(make("p", { class: "filled wrong" }, `but the delta given is ${show(filled.given)}`));
+      if (edge.verdict.status === "mismatch") card.append(make("p", { class: "filled wrong" }, `but the delta given is ${show(filled.given)}`));
     }
   }
   const names = make("p", { class: "note" }, make("code", {}, rule.call), " with ");
@@ -112,7 +112,7 @@ function jacobianCard(edge) {
 function verdictCard(verdict) {
   const [mark, meaning] = MARKS[verdict.status];
   const card = make("section", { class: `card verdict ${verdict.status}` }, make("h3", {}, mark), make("p", { class: "note" }, meaning + (verdict.detail ? `: ${verdict.detail}` : "")));
-  if (["agrees", "kink", "parts"].includes(verdict.status)) {
+  if (["agrees", "kink", "mismatch"].includes(verdict.status)) {
     const facts = make("dl", { class: "facts" });
     const rows = [["by the delta", verdict.given], ["by differences", verdict.measured], ["apart by", verdict.gap]];
     for (const [name, number] of rows) facts.append(make("div", {}, make("dt", {}, name), make("dd", {}, name === "apart by" ? show(number, 3) : show(number, 7))));
@@ -146,9 +146,9 @@ function edgePanel(data, edge) {
 function edgeList(data, edges, choose) {
   const list = make("ul", { class: "edges" });
   for (const edge of edges.slice(0, 200)) {
-    const told = data.nodes[edge.source].values[edge.output];
+    const digest = data.nodes[edge.source].values[edge.output];
     const line = `${labelOf(data, edge.source)} → ${labelOf(data, edge.target)}`;
-    const numbers = `${shapeOf(told)}  ${brief(told)}${edge.delta ? `  δ ${brief(edge.delta)}` : ""}`;
+    const numbers = `${shapeOf(digest)}  ${brief(digest)}${edge.delta ? `  δ ${brief(edge.delta)}` : ""}`;
     list.append(make("li", {}, make("button", { class: edge.verdict.status, onclick: () => choose(edge) }, line, make("small", {}, numbers))));
   }
   return list;
@@ -161,9 +161,9 @@ function nodePanel(data, node, choose) {
     make("h2", {}, make("small", {}, node.op === node.name ? "operation" : node.op), labelOf(data, node.id)),
     make("p", { class: "note" }, make("code", {}, node.call || node.name), node.where ? ` at ${node.where}` : ""),
   ];
-  node.values.forEach((told, output) => {
+  node.values.forEach((digest, output) => {
     const which = node.values.length > 1 ? ` ${output + 1}` : "";
-    panel.push(tensorCard(`Value${which}`, told));
+    panel.push(tensorCard(`Value${which}`, digest));
     if (node.deltas[output]) panel.push(tensorCard(`Delta δ${which}`, node.deltas[output], out.length > 1 ? `the sum over ${out.length} edges` : ""));
   });
   if (into.length) panel.push(make("h3", {}, "comes from"), edgeList(data, into, choose));

@@ -1,1 +1,1 @@
-"""What studies share: learning curves, and many networks trained at once."""
+"""Shared parts of studies: learning curves, and many networks trained at once."""

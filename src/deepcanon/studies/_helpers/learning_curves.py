@@ -1,4 +1,4 @@
-"""Learning curves for studies: a model trained as any other, whose divergence is a result and not an error."""
+"""Learning curves for studies: a model is trained as any other, and its divergence is a result, not an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deepcanon.train.settings import resolve_settings
 
 @dataclass(frozen=True)
 class Curve:
-    """How a training went."""
+    """The learning curve of a training."""
 
     steps: list[int]
     losses: list[float]

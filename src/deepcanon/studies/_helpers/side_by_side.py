@@ -1,4 +1,4 @@
-"""Many networks of one shape trained at once, each on targets of its own."""
+"""Many networks of one architecture trained at once (vectorized), each on its own targets."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def fit_side_by_side(
 ) -> Callable[[Tensor], Tensor]:
     """Fit R networks to the targets (R, n, targets) of n common inputs by Adam on the squared error of all examples.
 
-    What comes back says what each network answers at inputs (m, ...): (R, m, targets). Adam treats every number by
-    itself, so that none of the networks knows of the others; they only share the time it takes to call torch.
+    The function that is returned gives the outputs of each network at inputs (m, ...): (R, m, targets). Adam is
+    elementwise, so that the networks do not influence each other; they only share the time it takes to call torch.
     """
     parameters, buffers = stack_module_state(list(models))
     leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
 
     def one(own: Mapping[str, Tensor], fixed: Mapping[str, Tensor], at: Tensor) -> Tensor:
-        answer: Tensor = functional_call(models[0], (dict(own), dict(fixed)), (at,))
-        return answer
+        output: Tensor = functional_call(models[0], (dict(own), dict(fixed)), (at,))
+        return output
 
     every = vmap(one, in_dims=(0, 0, None))
     optimizer = torch.optim.Adam(leaves.values(), lr=lr)
@@ -36,7 +36,7 @@ def fit_side_by_side(
         optimizer.step()
 
     @torch.no_grad()
-    def says(at: Tensor) -> Tensor:
+    def outputs(at: Tensor) -> Tensor:
         return every(leaves, buffers, at)
 
-    return says
+    return outputs
