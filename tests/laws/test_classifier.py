@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from deepcanon.core import Batch, How, Labeled, Terms, UsageError
 from deepcanon.laws import classifier as laws
 from deepcanon.laws import report
-from deepcanon.laws.outcome import Finding, Law
+from deepcanon.laws.outcome import Law, Outcome
 from deepcanon.losses.hinge import hinge
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.linear.softmax_regression import SoftmaxRegression
@@ -28,10 +28,10 @@ def network(classes: int = 3, features: int = 5) -> nn.Sequential:
 
 
 def failing(module: nn.Module, batch: Labeled) -> set[str]:
-    return {finding.law for finding in laws.check_classifier(module, batch) if not finding.holds}
+    return {outcome.law for outcome in laws.check_classifier(module, batch) if not outcome.holds}
 
 
-def verdict(law: Law, module: nn.Module, batch: Labeled) -> Finding:
+def verdict(law: Law, module: nn.Module, batch: Labeled) -> Outcome:
     found = law(module, batch)
     assert found is not None
     return found
@@ -40,7 +40,7 @@ def verdict(law: Law, module: nn.Module, batch: Labeled) -> Finding:
 @pytest.mark.parametrize("classes", [2, 3, 10])
 def test_a_plain_sequential_keeps_the_laws(classes: int) -> None:
     found = laws.check_classifier(network(classes), points(classes))
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == 8  # the three about predict and loss do not apply to a plain module
 
 
@@ -50,7 +50,7 @@ def test_networks_with_dropout_and_normalization_keep_the_laws() -> None:
         nn.Linear(5, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.LayerNorm(16), nn.Linear(16, 3)
     )
     found = laws.check_classifier(module, points())
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
 
 
 def test_a_convolutional_network_keeps_the_laws() -> None:
@@ -58,13 +58,13 @@ def test_a_convolutional_network_keeps_the_laws() -> None:
     module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 3))
     batch = Labeled(torch.randn(12, 1, 6, 6, generator=Generator().manual_seed(0)), torch.arange(12) % 3)
     found = laws.check_classifier(module, batch)
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
 
 
 @pytest.mark.parametrize("model", [MLP, SoftmaxRegression])
 def test_our_classifiers_keep_the_laws(model: Any) -> None:
     found = laws.check_classifier(*model.example())
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == 11
 
 
@@ -157,8 +157,8 @@ class Casts(nn.Module):
 @pytest.mark.parametrize("output", [False, True])
 def test_a_network_that_casts_is_checked_in_single_precision(output: bool) -> None:
     found = laws.check_classifier(Casts(network(), output), points())
-    names = {finding.law for finding in found}
-    assert [finding for finding in found if not finding.holds] == []
+    names = {outcome.law for outcome in found}
+    assert [outcome for outcome in found if not outcome.holds] == []
     assert {"examples do not mix", "order does not matter"} <= names
     assert "gradient is the slope" not in names, "differences in single precision say nothing"
     mixing = Casts(nn.Sequential(AlwaysTraining(5), network()), output)

@@ -9,10 +9,10 @@ from deepcanon.core import Batch, Terms
 from deepcanon.core.model import Model
 from deepcanon.core.toy import Toy
 from deepcanon.laws.documentation import constructor_is_the_configuration, docstring_is_complete, spec_round_trip
-from deepcanon.laws.outcome import Finding, Law
+from deepcanon.laws.outcome import Law, Outcome
 
 
-def verdict(law: Law, cls: type[Model[Any]]) -> Finding:
+def verdict(law: Law, cls: type[Model[Any]]) -> Outcome:
     found = law(*cls.example())
     assert found is not None
     return found

@@ -15,12 +15,12 @@ from deepcanon.laws.interface import (
     methods_have_their_shapes,
     works_on_the_meta_device,
 )
-from deepcanon.laws.outcome import Finding, Law
+from deepcanon.laws.outcome import Law, Outcome
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.variational.vae import VAE
 
 
-def verdict(law: Law, cls: type[Model[Any]]) -> Finding:
+def verdict(law: Law, cls: type[Model[Any]]) -> Outcome:
     torch.manual_seed(0)
     found = law(*cls.example())
     assert found is not None

@@ -18,13 +18,13 @@ from deepcanon.laws.learning import (
     training_changes_the_state,
     turns_change_only_their_own,
 )
-from deepcanon.laws.outcome import Finding, Law
+from deepcanon.laws.outcome import Law, Outcome
 from deepcanon.models.adversarial.gan import GAN
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.variational.vae import VAE
 
 
-def verdict(law: Law, cls: type[Model[Any]]) -> Finding:
+def verdict(law: Law, cls: type[Model[Any]]) -> Outcome:
     torch.manual_seed(0)
     found = law(*cls.example())
     assert found is not None

@@ -187,8 +187,8 @@ def test_a_forward_that_fails_is_told_with_its_own_error() -> None:
 def test_check_runs_the_laws_of_a_kind(file: Path) -> None:
     found = laws.check(load_target(f"{file}:Plain"), "classifier")
     assert found
-    assert all(finding.holds for finding in found)
-    assert all(finding.holds for finding in laws.check(Toy, "contract"))
+    assert all(outcome.holds for outcome in found)
+    assert all(outcome.holds for outcome in laws.check(Toy, "contract"))
     with pytest.raises(UsageError, match="there is no kind 'oracle'; there are contract, classifier, latent"):
         laws.check(Toy, "oracle")
     with pytest.raises(UsageError, match=r"brings no examples.*help\('deepcanon\.laws\.latent'\)"):

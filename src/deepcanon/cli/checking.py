@@ -23,18 +23,18 @@ def check(
     from deepcanon.laws import load_target
 
     module, batch = load_target(target)
-    found = sorted(check_laws(module if batch is None else (module, batch), kind), key=lambda finding: finding.holds)
-    failed = sum(not finding.holds for finding in found)
+    found = sorted(check_laws(module if batch is None else (module, batch), kind), key=lambda outcome: outcome.holds)
+    failed = sum(not outcome.holds for outcome in found)
     out = Output(json)
     out.table(
         ["", "law", "measured", "bound", "what was seen"],
         [
-            ("holds" if finding.holds else "FAILS", finding.law, finding.measured, finding.bound, finding.detail)
-            for finding in found
+            ("holds" if outcome.holds else "FAILS", outcome.law, outcome.measured, outcome.bound, outcome.detail)
+            for outcome in found
         ],
         numbers=["measured", "bound"],
     )
     out.say(f"{target} as {kind}: {len(found) - failed} of {len(found)} laws hold.")
-    out.answer({"target": target, "kind": kind, "failed": failed, "findings": [asdict(finding) for finding in found]})
+    out.answer({"target": target, "kind": kind, "failed": failed, "outcomes": [asdict(outcome) for outcome in found]})
     if failed:
         raise typer.Exit(1)

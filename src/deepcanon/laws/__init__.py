@@ -1,7 +1,7 @@
 """Public laws: what must hold of any model of a kind, measured on any module.
 
 >>> from deepcanon.core.toy import Toy
->>> [finding.law for finding in check(Toy, "contract") if not finding.holds]
+>>> [outcome.law for outcome in check(Toy, "contract") if not outcome.holds]
 []
 """
 
@@ -25,13 +25,13 @@ from deepcanon.laws.flow import check_flow
 from deepcanon.laws.graph import check_graph, invented_graph
 from deepcanon.laws.latent import check_latent
 from deepcanon.laws.method import check_method
-from deepcanon.laws.outcome import Finding, report
+from deepcanon.laws.outcome import Outcome, report
 from deepcanon.laws.sampler import check_sampler
 from deepcanon.laws.score import check_score
 from deepcanon.laws.sequence import check_sequence
 from deepcanon.laws.target import invented_batch, load_target, target_of
 
-KINDS: dict[str, Callable[[nn.Module, Any], list[Finding]]] = {
+KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "contract": check_contract,
     "classifier": check_classifier,
     "latent": check_latent,
@@ -49,10 +49,10 @@ KINDS: dict[str, Callable[[nn.Module, Any], list[Finding]]] = {
     "method": check_method,
 }
 
-__all__ = ["KINDS", "Finding", "check", "load_target", "report"]
+__all__ = ["KINDS", "Outcome", "check", "load_target", "report"]
 
 
-def check(target: Any, kind: str) -> list[Finding]:
+def check(target: Any, kind: str) -> list[Outcome]:
     """What the laws of this kind find in a class with ``example()``, a module, or a pair of module and batch."""
     if kind not in KINDS:
         raise UsageError(f"there is no kind {kind!r}; there are {', '.join(KINDS)}")

@@ -13,7 +13,7 @@ from scipy import stats
 from torch import Tensor, nn
 
 from deepcanon.core import Batch, Labeled, UsageError
-from deepcanon.laws.outcome import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import TIGHT, distance, first, precise, repeated, seeded, total
 from deepcanon.laws.slope import slopes
 
@@ -220,11 +220,11 @@ LAWS = (
 )
 
 
-def check_classifier(module: nn.Module, batch: Batch) -> list[Finding]:
+def check_classifier(module: nn.Module, batch: Batch) -> list[Outcome]:
     """What the laws of classifiers find in any module that gives logits."""
     if not isinstance(batch, Labeled) or batch.y.is_floating_point() or batch.y.ndim != 1:
         raise UsageError("a classifier is checked on examples with classes: Labeled(x, y) with whole numbers y, (B,)")
-    return findings(LAWS, module, batch)
+    return outcomes(LAWS, module, batch)
 
 
 def stirred(module: nn.Module) -> nn.Module:

@@ -21,7 +21,7 @@ from deepcanon.laws.learning import (
     training_changes_the_state,
     turns_change_only_their_own,
 )
-from deepcanon.laws.outcome import Finding, findings
+from deepcanon.laws.outcome import Outcome, outcomes
 
 LAWS = (
     docstring_is_complete,
@@ -41,8 +41,8 @@ LAWS = (
 )
 
 
-def check_contract(model: Any, batch: Batch) -> list[Finding]:
+def check_contract(model: Any, batch: Batch) -> list[Outcome]:
     """What the laws of the contract find in a deepcanon model."""
     if not isinstance(model, Model):
         raise UsageError(f"the contract is that of a deepcanon Model, and {type(model).__name__} is none")
-    return findings(LAWS, model, batch)
+    return outcomes(LAWS, model, batch)
