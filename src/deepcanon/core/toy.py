@@ -17,7 +17,7 @@ from deepcanon.core.turn import Terms
 class Toy(Model[Batch]):
     r"""A Gaussian with a learned mean and unit variance.
 
-    .. math:: -\log p(x) = \tfrac12 \lVert x - \mu \rVert^2 + \tfrac D2 \log 2\pi
+    .. math:: -\log p(x) = \tfrac12 \lVert x - \mu \rVert^2 + \tfrac D2 \log 2\pi \qquad (1)
 
     References:
         | Theoria motus corporum coelestium (Gauss, 1809), book 2, section 3
@@ -53,7 +53,7 @@ class Toy(Model[Batch]):
         generator: Generator | None = None,
     ) -> Tensor:
         square = (x.flatten(1) - self.mean).square()
-        return -0.5 * (square + math.log(2 * math.pi)).sum(-1)
+        return -0.5 * (square + math.log(2 * math.pi)).sum(-1)  # eq. (1)
 
     @torch.no_grad()
     def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
