@@ -170,6 +170,7 @@ def test_a_planted_model_without_a_fault_keeps_the_contract(plant: Plant) -> Non
         ("Planted Gaussian\n\nIt has a mean.", "has 3 lines"),
         ("Planted Gaussian", "ends with a period"),
         ("Planted Gaussian. It has a mean.", "not one name"),
+        ("Planted Gaussian: it has a mean.", "not one name"),
         (f"Planted {'very ' * 12}Gaussian.", "77 characters"),
         ("The planted Gaussian.", "does not begin with 'The'"),
         ("How to plant a Gaussian.", "does not begin with 'How'"),

@@ -101,7 +101,7 @@ class WastesGlobalNumbers(Toy):
 
 
 class Certain(MLP):
-    """Gives one class all of the probability, so that draws have no choice."""
+    """Gives one class all of the probability, so that all samples are the same."""
 
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
         mode = super().predict(*inputs)
@@ -115,7 +115,7 @@ class OnlySaysTheMode(MLP):
         return super().predict(*inputs, how="mode" if how == "sample" else how)
 
 
-def test_draws_without_choice_are_told_from_draws_that_ignore_their_generator() -> None:
+def test_certain_draws_are_distinguished_from_draws_that_ignore_their_generator() -> None:
     assert verdict(generator_is_honored, Certain).holds
     found = verdict(generator_is_honored, OnlySaysTheMode)
     assert not found.holds

@@ -1,4 +1,4 @@
-"""Public laws: what must hold of any model of a kind, measured on any module.
+"""Public laws: checks of the properties that any model of a kind must have, measured on any ``nn.Module``.
 
 >>> from deepcanon.core.toy import Toy
 >>> [outcome.law for outcome in check(Toy, "contract") if not outcome.holds]
@@ -53,7 +53,7 @@ __all__ = ["KINDS", "Outcome", "check", "load_target", "report"]
 
 
 def check(target: Any, kind: str) -> list[Outcome]:
-    """What the laws of this kind find in a class with ``example()``, a module, or a pair of module and batch."""
+    """The outcomes of the laws of this kind for a class with ``example()``, a module, or a pair of module and batch."""
     if kind not in KINDS:
         raise UsageError(f"there is no kind {kind!r}; there are {', '.join(KINDS)}")
     module, batch = target_of(target)
@@ -64,6 +64,6 @@ def check(target: Any, kind: str) -> list[Outcome]:
     if batch is None:
         raise UsageError(
             f"{type(module).__name__} brings no examples; give it an example() that returns (module, batch), or name a "
-            f"function that does; help('deepcanon.laws.{kind}') says how it is asked"
+            f"function that does; help('deepcanon.laws.{kind}') says what the laws call"
         )
     return KINDS[kind](module, batch)

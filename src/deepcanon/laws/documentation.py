@@ -65,7 +65,7 @@ def module_docstring_is_the_proper_name(model: Model[Any], batch: Batch) -> Meas
     faults = []
     if len(text.splitlines()) != 1:
         faults.append(f"the module docstring has {len(text.splitlines())} lines; its one line is the proper name")
-    if not text.endswith(".") or ". " in text:
+    if not text.endswith(".") or re.search(r"[.:;] ", text):
         faults.append("the module docstring is not one name that ends with a period")
     if len(text) > LONGEST_NAME:
         faults.append(f"the module docstring has {len(text)} characters; a name has at most {LONGEST_NAME}")
@@ -125,7 +125,7 @@ def equations_are_numbered_and_cited(model: Model[Any], batch: Batch) -> Measure
         return None
     blocks = _blocks(cls.__doc__ or "")
     faults = [
-        f"the equation {' '.join(block.split())[:40]!r} does not end with a number, \\qquad (n)"
+        f"the equation {' '.join(block.split())[:40]} ... does not end with a number, \\qquad (n)"
         for block in blocks
         if not re.search(r"\(\d+\)[,.;]?\Z", block)
     ]
