@@ -31,8 +31,8 @@ OWN = [
 ]
 SEARCHED = (
     "token|ELBO|reparameterization|negative log-likelihood|partition function|Gibbs step|timestep|skip connection"
-    "|fine-tuning|data augmentation|gradient accumulation|mixed precision|message passing|teacher forcing|softmax|logits"
-    "|receptive field|embedding|prior|posterior|mini-batch|exponential moving average|early stopping"
+    "|fine-tuning|data augmentation|gradient accumulation|mixed precision|message passing|teacher forcing|softmax"
+    "|logits|receptive field|embedding|prior|posterior|mini-batch|exponential moving average|early stopping"
 )
 
 

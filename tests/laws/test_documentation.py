@@ -284,7 +284,7 @@ def test_an_equation_of_another_docstring_of_the_file_may_be_cited(plant: Plant)
 
 def test_a_class_that_no_file_defines_cites_nothing(plant: Plant) -> None:
     for module in ("__console__", plant().__module__):
-        typed = type("Typed", (Toy,), {"__doc__": DOCSTRING, "__module__": module})
+        typed: Any = type("Typed", (Toy,), {"__doc__": DOCSTRING, "__module__": module})
         assert equations_are_numbered_and_cited(*typed.example()) is None
         assert verdict(first_line_says_what_it_is, typed).holds
 
