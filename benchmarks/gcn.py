@@ -20,6 +20,8 @@ from __future__ import annotations
 
 import os
 
+from deepcanon.train.settings import resolve_settings
+
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import argparse
@@ -40,7 +42,7 @@ from torch import Tensor, nn
 import deepcanon as dc
 from deepcanon.core import Graph, GraphBatch, Terms
 from deepcanon.nn.graph_conv import GraphConv
-from deepcanon.train import Observer, Settings, Trainer
+from deepcanon.train import Observer, Trainer
 
 NODES, EDGES, WIDTH = 100_000, 1_000_000, 64
 SEEDS = 10
@@ -101,7 +103,7 @@ def our_epochs(lap: Lap) -> None:
     data = cora()
     torch.manual_seed(0)
     model = dc.find("gcn")(**{name: data.sizes[name] for name in ("features", "classes")})
-    Trainer(model, data, Settings.resolve(model.recipe, epochs=FOREVER), quiet=True, observers=[Lapper()]).fit()
+    Trainer(model, data, resolve_settings(model.recipe, epochs=FOREVER), quiet=True, observers=[Lapper()]).fit()
 
 
 def our_steps(lap: Lap) -> None:

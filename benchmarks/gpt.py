@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import os
 
+from deepcanon.train.settings import resolve_settings
+
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import argparse
@@ -31,7 +33,7 @@ from deepcanon.core import Sequences, Terms
 from deepcanon.data import Dataset
 from deepcanon.interop.hugging_face import load_gpt2
 from deepcanon.models.attention.gpt import GPT
-from deepcanon.train import Observer, Settings, Trainer
+from deepcanon.train import Observer, Trainer
 
 VOCAB, LAYERS, HEADS, WIDTH = 65, 4, 4, 128
 ROWS, LENGTH, LR, FOREVER = 12, 64, 1e-3, 1000
@@ -65,7 +67,7 @@ def ours_trains(windows: Tensor) -> Callable[[Lap], None]:
         model, _ = pair(LENGTH)
         batch = Sequences(windows, torch.full((len(windows),), LENGTH + 1))
         data = Dataset(name="random", kind="text", train=batch)
-        settings = Settings.resolve(model.recipe, lr=LR, batch_size=ROWS, epochs=FOREVER)
+        settings = resolve_settings(model.recipe, lr=LR, batch_size=ROWS, epochs=FOREVER)
         Trainer(model, data, settings, quiet=True, observers=[Lapper()]).fit()
 
     return train

@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import os
 
+from deepcanon.core.settings import Precision
+from deepcanon.train.settings import resolve_settings
+
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import argparse
@@ -31,7 +34,6 @@ from torch.utils.data import DataLoader, TensorDataset
 from deepcanon.core import Sequences
 from deepcanon.data import Dataset
 from deepcanon.models.recurrent.lstm import LSTM
-from deepcanon.train.settings import Settings
 from deepcanon.train.trainer import Trainer
 
 VOCAB, EMBEDDING, UNITS, LAYERS = 95, 128, 256, 2
@@ -79,12 +81,12 @@ def plain_steps(x: Tensor) -> Callable[[], None]:
     return steps
 
 
-def our_steps(x: Tensor, precision: str) -> Callable[[], None]:
+def our_steps(x: Tensor, precision: Precision) -> Callable[[], None]:
     """The trainer's own step: it chooses the batch, plays the turn and clips."""
     data: Dataset[Any] = Dataset(
         name="text", kind="text", train=Sequences(x, torch.full((len(x),), x.shape[1])), sizes={"vocab": VOCAB}
     )
-    settings = Settings.resolve(LSTM.recipe, batch_size=ROWS, steps=10**6, device="cpu", precision=precision)
+    settings = resolve_settings(LSTM.recipe, batch_size=ROWS, steps=10**6, device="cpu", precision=precision)
     trainer = Trainer(LSTM(VOCAB, EMBEDDING, UNITS, LAYERS), data, settings, quiet=True)
     indices = trainer._indices()
 

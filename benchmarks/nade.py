@@ -1,10 +1,10 @@
-"""A training step of NADE beside loops over its inputs: 784 inputs, 500 hidden units, float32, one thread.
+"""A training step of NADE compared with loops over its inputs: 784 inputs, 500 hidden units, float32, one thread.
 
     python benchmarks/nade.py [--rounds 10] [--json results.json]
 
-A step is the loss, its gradient and Adam. The plain loop is the recurrence as the paper has it, with ``weight[d]`` in
+A step is the loss, its gradient and Adam. The plain loop is the recurrence of the paper, with ``weight[d]`` in
 every step; the careful loop takes the rows apart once, which spares autograd a full matrix of zeros at every step.
-The inputs are as inky as binarized MNIST, 13 % of ones; on denser data ours has more to do, the loops have not.
+The inputs are as dense as binarized MNIST, 13 % of ones; on denser data ours takes longer, the loops do not.
 """
 
 from __future__ import annotations

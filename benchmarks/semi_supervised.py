@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from deepcanon.comparison.baselines import beside
-from deepcanon.core import Model
+from deepcanon.comparison.baselines import baselines
+from deepcanon.core import Blueprint, Model
 from deepcanon.data import load_data
 from deepcanon.methods.fixmatch import FixMatch
 from deepcanon.methods.pi_model import PiModel
 from deepcanon.models.feedforward.mlp import MLP
-from deepcanon.train import Settings, fit
+from deepcanon.train import fit
+from deepcanon.train.settings import resolve_settings
 
 METHODS: dict[str, type[Model[Any]]] = {"pi_model": PiModel, "fixmatch": FixMatch}
 
@@ -57,16 +58,13 @@ def one(
 ) -> dict[str, float]:
     """The accuracies of all baselines with one seed."""
     few = load_data(f"{data},seed={seed}")
-    features, classes = few.sizes["features"], few.sizes["classes"]
 
-    def build(changes: Mapping[str, Any]) -> Model[Any]:
-        return method(MLP(features, classes, hidden=(64, 64)), **{**given, **changes})
-
+    asked = Blueprint(method, {"model": Blueprint(MLP, {"hidden": (64, 64)}), **given})
     torch.manual_seed(seed)
-    model = build({})
-    settings = Settings.resolve(model.recipe, steps=steps, lr=lr, seed=seed)
-    fit(model, few, quiet=True, **settings.to_json())
-    return {baseline.name: baseline.accuracy for baseline in beside(model, build, few, settings)}
+    model = asked.build(few.sizes, few.name)
+    settings = resolve_settings(model.recipe, steps=steps, lr=lr, seed=seed)
+    fit(model, few, quiet=True, **settings)
+    return {baseline.name: baseline.accuracy for baseline in baselines(model, asked, few, settings)}
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import deepcanon as dc
 from deepcanon.data import load_data
 from deepcanon.data.text.windows import stream
-from deepcanon.train.evaluate import evaluate
+from deepcanon.train.evaluation import evaluate
 
 Codes = NDArray[np.int64]
 ORDERS = range(6)

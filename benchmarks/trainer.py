@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import os
 
+from deepcanon.train.settings import resolve_settings
+
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "KERAS_BACKEND": "torch"}
 
 import argparse
@@ -35,7 +37,7 @@ from torch import Tensor, nn
 
 import deepcanon as dc
 from deepcanon.core import Terms
-from deepcanon.train import Observer, Settings, Trainer
+from deepcanon.train import Observer, Trainer
 from deepcanon.train.progress import Bar
 
 N, FEATURES, CLASSES, BATCH, LR = 60_000, 784, 10, 128, 1e-3
@@ -82,7 +84,7 @@ def ours(x: Tensor, y: Tensor) -> Callable[[Lap], None]:
 
         torch.manual_seed(0)
         model = dc.find("mlp")(features=FEATURES, classes=CLASSES, hidden=(512, 512))
-        settings = Settings.resolve(model.recipe, lr=LR, batch_size=BATCH, epochs=FOREVER)
+        settings = resolve_settings(model.recipe, lr=LR, batch_size=BATCH, epochs=FOREVER)
         trainer = Trainer(model, dc.from_tensors(x, y), settings, quiet=True)
         screen = Console(file=io.StringIO(), force_terminal=True, width=120)
         trainer.observers += [Bar(trainer.log, screen), Lapper()]

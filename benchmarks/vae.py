@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import os
 
+from deepcanon.train.settings import resolve_settings
+
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import argparse
@@ -36,7 +38,7 @@ from torch import Tensor, nn
 
 import deepcanon as dc
 from deepcanon.core import Terms
-from deepcanon.train import Observer, Settings, Trainer
+from deepcanon.train import Observer, Trainer
 
 N, FEATURES, HIDDEN, LATENT, BATCH, LR = 60_000, 784, 512, 16, 128, 1e-4
 FOREVER = 1000
@@ -59,7 +61,7 @@ def ours(x: Tensor, likelihood: str) -> Callable[[Lap], None]:
 
         torch.manual_seed(0)
         model = dc.find("vae")(features=FEATURES, latent=LATENT, hidden=(HIDDEN,), likelihood=likelihood)
-        settings = Settings.resolve(model.recipe, lr=LR, batch_size=BATCH, epochs=FOREVER)
+        settings = resolve_settings(model.recipe, lr=LR, batch_size=BATCH, epochs=FOREVER)
         trainer = Trainer(model, dc.from_tensors(x), settings, quiet=True, observers=[Lapper()])
         with tempfile.TemporaryDirectory() as folder:
             trainer.write_to(Path(folder) / "run", overwrite=False)

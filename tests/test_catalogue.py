@@ -43,7 +43,7 @@ def test_other_packages_add_models_by_an_entry_point(monkeypatch: pytest.MonkeyP
         assert catalogue.find("toy") is Toy
         assert catalogue.find("Toy") is Toy
         assert "toy" in [entry.name for entry in catalogue.entries()]
-        with pytest.raises(UsageError, match="no deepcanon Model"):
+        with pytest.raises(UsageError, match="not a deepcanon Model"):
             catalogue.find("bad")
     finally:
         catalogue.entries.cache_clear()

@@ -11,64 +11,32 @@ import pytest
 import torch
 
 import deepcanon as dc
-from deepcanon import catalogue, laws, train
-from deepcanon.core import DataError, GraphBatch, Labeled, LabeledSequences, Model
+from deepcanon import catalogue, laws
+from deepcanon.core import DataError, Model
 from deepcanon.data import Dataset
 from deepcanon.runs import checkpoint
-from deepcanon.train import Run
+from deepcanon.runs.folder import RunFolder
+from deepcanon.runs.resume import resume
 
 MODELS = [entry.name for entry in catalogue.entries() if entry.module.startswith("deepcanon.")]
 
 
-def kinds(cls: type[Model[Any]]) -> list[str]:
-    """The kinds of laws that a model falls under."""
-    model, batch = cls.example()
-    found = ["contract"]
-    if hasattr(model, "predict") and isinstance(batch, Labeled) and not batch.y.is_floating_point():
-        found.append("classifier")
-    if all(hasattr(model, method) for method in ("encode", "decode", "log_prob")):
-        found.append("latent")
-    elif all(hasattr(model, method) for method in ("encode", "decode")):
-        found.append("autoencoder")
-    if hasattr(model, "log_prob") and model.support in ("binary", "categorical") and not hasattr(model, "generate"):
-        found.append("discrete")
-    if hasattr(model, "energy"):
-        found.append("energy")
-    if hasattr(model, "log_prob") and model.support == "real" and getattr(model, "likelihood_kind", "") == "exact":
-        found += ["continuous", "sampler"]
-    if hasattr(model, "to_latent"):
-        found.append("flow")
-    if hasattr(model, "score") and not hasattr(model, "log_prob"):
-        found.append("score")
-    if hasattr(model, "posterior") and hasattr(model, "reverse"):
-        found.append("diffusion")
-    if isinstance(batch, LabeledSequences) or hasattr(model, "generate"):
-        found.append("sequence")
-    if hasattr(model, "attention_maps") and hasattr(model, "read"):
-        found.append("attention")
-    if isinstance(batch, GraphBatch):
-        found.append("graph")
-    if cls.__module__.startswith("deepcanon.methods."):
-        found.append("method")
-    return found
-
-
 def test_the_catalogue_finds_the_models() -> None:
     assert {"softmax_regression", "mlp", "vae", "gan", "hopfield"} <= set(MODELS)
-    assert kinds(catalogue.find("mlp")) == ["contract", "classifier"]
-    assert kinds(catalogue.find("vae")) == ["contract", "latent"]
-    assert kinds(catalogue.find("autoencoder")) == ["contract", "autoencoder"]
-    assert kinds(catalogue.find("nade")) == ["contract", "discrete"]
-    assert kinds(catalogue.find("lstm")) == ["contract", "sequence"]
-    assert kinds(catalogue.find("gpt")) == ["contract", "sequence", "attention"]
-    assert kinds(catalogue.find("lstm_predictor")) == ["contract", "classifier", "sequence"]
-    assert kinds(catalogue.find("rbm")) == ["contract", "discrete", "energy"]
-    assert kinds(catalogue.find("gaussian_mixture")) == ["contract", "continuous", "sampler"]
-    assert kinds(catalogue.find("realnvp")) == ["contract", "continuous", "sampler", "flow"]
-    assert kinds(catalogue.find("score_matching")) == ["contract", "score"]
-    assert kinds(catalogue.find("ddpm")) == ["contract", "diffusion"]
-    assert kinds(catalogue.find("gcn")) == ["contract", "graph"]
-    assert kinds(catalogue.find("fixmatch")) == ["contract", "classifier", "method"]
+    assert laws.kinds_of(catalogue.find("mlp")) == ["contract", "classifier"]
+    assert laws.kinds_of(catalogue.find("vae")) == ["contract", "latent"]
+    assert laws.kinds_of(catalogue.find("autoencoder")) == ["contract", "autoencoder"]
+    assert laws.kinds_of(catalogue.find("nade")) == ["contract", "discrete"]
+    assert laws.kinds_of(catalogue.find("lstm")) == ["contract", "sequence"]
+    assert laws.kinds_of(catalogue.find("gpt")) == ["contract", "sequence", "attention"]
+    assert laws.kinds_of(catalogue.find("lstm_predictor")) == ["contract", "classifier", "sequence"]
+    assert laws.kinds_of(catalogue.find("rbm")) == ["contract", "discrete", "energy"]
+    assert laws.kinds_of(catalogue.find("gaussian_mixture")) == ["contract", "continuous", "sampler"]
+    assert laws.kinds_of(catalogue.find("realnvp")) == ["contract", "continuous", "sampler", "flow"]
+    assert laws.kinds_of(catalogue.find("score_matching")) == ["contract", "score"]
+    assert laws.kinds_of(catalogue.find("ddpm")) == ["contract", "diffusion"]
+    assert laws.kinds_of(catalogue.find("gcn")) == ["contract", "graph"]
+    assert laws.kinds_of(catalogue.find("fixmatch")) == ["contract", "classifier", "method"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +57,7 @@ def test_densities_refuse_zeros_and_ones_and_probabilities_all_else(name: str) -
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_keeps_the_laws_of_its_kinds(name: str) -> None:
     cls = catalogue.find(name)
-    for kind in kinds(cls):
+    for kind in laws.kinds_of(cls):
         torch.manual_seed(0)
         found = laws.check(cls, kind)
         assert all(outcome.holds for outcome in found), f"{name} as {kind}\n{laws.report(found)}"
@@ -103,20 +71,20 @@ def test_a_run_that_is_resumed_ends_with_the_bits_of_an_unbroken_one(name: str, 
     size = max(1, len(batch) // 3)
     dc.fit(model, data, out=tmp_path, quiet=True, epochs=4, batch_size=size, checkpoint_every=1, keep=99)
     unbroken = {key: value.clone() for key, value in model.state_dict().items()}
-    logged = Run.open(tmp_path).log()
+    logged = RunFolder.open(tmp_path).log()
 
     take_back(tmp_path)
     classes = {type(part).name(): type(part) for part in model.modules() if isinstance(part, Model)}
-    resumed = train.resume(tmp_path, data, find=classes.__getitem__, quiet=True).model.state_dict()
+    resumed = resume(tmp_path, data, find=classes.__getitem__, quiet=True).model.state_dict()
     different = [key for key, value in unbroken.items() if not torch.equal(value, resumed[key])]
     assert different == []
     assert resumed.keys() == unbroken.keys()
-    assert [record["step"] for record in Run.open(tmp_path).log()] == [record["step"] for record in logged]
+    assert [record["step"] for record in RunFolder.open(tmp_path).log()] == [record["step"] for record in logged]
 
 
 def take_back(folder: Path) -> None:
     """Make a finished run one that was broken off half-way."""
-    run = Run.open(folder)
+    run = RunFolder.open(folder)
     there = checkpoint.saved(run.checkpoints)
     assert len(there) >= 4
     for path in there[len(there) // 2 :]:

@@ -180,12 +180,12 @@ def test_a_method_has_the_methods_of_the_model_that_it_wraps() -> None:
         (Classifier("vae"), "Classifier needs a model that can predict; vae has sample, log_prob"),
         (Encoder("gaussian"), "Encoder needs a model that can encode; gaussian has sample, log_prob"),
         (Classifier("mpl"), "there is no model 'mpl'; did you mean mlp?"),
-        (Classifier(3), "model is the name of a model or its class, got 3"),  # type: ignore[arg-type]
+        (Classifier(3), "model is the name of a model or its class, got 3"),
         (Classifier(arguments={"width": 3}), "mlp takes no argument width; it takes features, classes"),
-        (Classifier("logistic_regression"), "logistic_regression tells 2 classes apart (got 3)"),
+        (Classifier("logistic_regression"), "logistic_regression is a binary classifier (got 3 classes)"),
         (Classifier(arguments={"features": 7}), "features is 4 in X, but 7 was given"),
-        (Classifier(arguments=[7]), "the arguments of mlp are a mapping of names to values, got [7]"),  # type: ignore[arg-type]
-        (Classifier(dtype="float16"), "dtype must be one of float64, float32 (got 'float16')"),  # type: ignore[arg-type]
+        (Classifier(arguments=[7]), "the arguments of mlp are a mapping of names to values, got [7]"),
+        (Classifier(dtype="float16"), "dtype must be one of float64, float32 (got 'float16')"),
         (Classifier("noise_injection"), "noise_injection needs the argument model: give arguments={'model': ...}"),
         (
             Classifier("noise_injection", {"model": "vae"}),

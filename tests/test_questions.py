@@ -13,11 +13,11 @@ import pytest
 
 from deepcanon import catalogue
 from deepcanon.cli.app import app
-from deepcanon.cli.arguments import describe_type, read_value, show_value
-from deepcanon.cli.questions import filled, options_of
 from deepcanon.core import Model
+from deepcanon.core.annotations import describe_type, read_value, show_value
 from deepcanon.core.docstrings import read_docstring
 from deepcanon.core.finding import Finding
+from deepcanon.questions import filled, options_of
 
 ROOT = Path(__file__).parents[1]
 KINDS: tuple[catalogue.Question, ...] = ("insight", "study")

@@ -9,7 +9,6 @@ returns a ``Finding``. Listing reads the files as text, so that it needs no torc
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib
 import inspect
 from collections.abc import Callable
@@ -19,14 +18,17 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from deepcanon.core.docstrings import read_text
+from deepcanon.core.errors import UsageError
+from deepcanon.core.hints import unknown
+
 if TYPE_CHECKING:
-    from deepcanon.core import Model
-    from deepcanon.core.finding import Finding
+    from deepcanon.core import Finding, Model
 
 GROUP = "deepcanon.models"
 
 Question = Literal["insight", "study"]
-"""What gives a finding: an insight looks at one model, a study trains many times."""
+"""The two sources of findings: an insight looks at one model, a study trains many times."""
 
 FOLDERS: dict[Question, str] = {"insight": "insights", "study": "studies"}
 
@@ -35,13 +37,16 @@ FOLDERS: dict[Question, str] = {"insight": "insights", "study": "studies"}
 class Entry:
     """One model: its ``name``, the ``family`` it belongs to, the ``module`` that holds it and its first sentence.
 
-    Of an insight or a study the family says which of the two it is.
+    ``title`` is its proper name and ``also_known_as`` are others. Of an insight or a study the family says which of the
+    two it is.
     """
 
     name: str
     family: str
     module: str
     summary: str
+    title: str = ""
+    also_known_as: tuple[str, ...] = ()
 
 
 @cache
@@ -52,14 +57,13 @@ def entries() -> tuple[Entry, ...]:
     True
     """
     root = Path(__file__).parent
-    files = [*root.glob("models/*/*.py"), *root.glob("methods/*.py")]
-    own = [_entry(file, root) for file in files if not file.name.startswith("_")]
+    own = [_entry(file, root) for file in _files(root)]
     others = [Entry(point.name, point.dist.name if point.dist else "other", point.module, "") for point in _points()]
     return tuple(sorted([*own, *others], key=lambda entry: (entry.family, entry.name)))
 
 
 def find(name: str) -> type[Model[Any]]:
-    """The class of a model by name; only its own file is imported.
+    """The class of a model by name; only its own file is opened.
 
     >>> find("VAE").__name__
     'VAE'
@@ -68,14 +72,15 @@ def find(name: str) -> type[Model[Any]]:
     ...
     deepcanon.core.errors.UsageError: there is no model 'softmax_regresion'; did you mean softmax_regression?
     """
-    wanted = name.lower().replace("-", "_")
-    for entry in entries():
-        if entry.name == wanted and entry.module.startswith(("deepcanon.models.", "deepcanon.methods.")):
-            return model_in(importlib.import_module(entry.module))
+    wanted, root = name.lower().replace("-", "_"), Path(__file__).parent
+    for file in _files(root):
+        if file.stem == wanted:
+            return model_in(importlib.import_module(_module(file, root)))
     for point in _points():
         if name in (point.name, point.attr):
             return _checked(point.load(), point.value)
-    raise unknown("model", name, [entry.name for entry in entries()], "'deepcanon list' shows all")
+    known = [*(file.stem for file in _files(root)), *(point.name for point in _points())]
+    raise unknown("model", name, known, "'deepcanon list' shows all")
 
 
 @cache
@@ -99,7 +104,7 @@ def find_question(kind: Question, name: str) -> Callable[..., Finding]:
 
 def model_in(module: Any, name: str | None = None) -> type[Model[Any]]:
     """The one model that a module defines, or the one of this name."""
-    from deepcanon.core import Model, UsageError
+    from deepcanon.core import Model
 
     if name is not None:
         if not hasattr(module, name):
@@ -117,19 +122,11 @@ def model_in(module: Any, name: str | None = None) -> type[Model[Any]]:
 
 
 def _checked(cls: Any, where: str) -> type[Model[Any]]:
-    from deepcanon.core import Model, UsageError
+    from deepcanon.core import Model
 
     if not (isinstance(cls, type) and issubclass(cls, Model)):
-        raise UsageError(f"{where} is no deepcanon Model")
+        raise UsageError(f"{where} is not a deepcanon Model")
     return cls
-
-
-def unknown(kind: str, name: str, known: list[str], remedy: str) -> Exception:
-    """The error that tells of a name which is not among the known ones."""
-    from deepcanon.core import UsageError
-
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1)
-    return UsageError(f"there is no {kind} {name!r}; {f'did you mean {near[0]}?' if near else remedy}")
 
 
 @cache
@@ -137,19 +134,27 @@ def _points() -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=GROUP))
 
 
+def _files(root: Path) -> list[Path]:
+    """The files of all models, by their names alone."""
+    found = [*root.glob("models/*/*.py"), *root.glob("methods/*.py")]
+    return [file for file in found if not file.name.startswith("_")]
+
+
 def _entry(file: Path, root: Path) -> Entry:
-    return Entry(name=file.stem, family=file.parent.name, module=_module(file, root), summary=_summary(file))
+    """The entry of a model: its module's docstring is the proper name, its class's says the rest.
+
+    The class is the one that is called as the file is, else the last.
+    """
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    named = [node for node in classes if node.name.lower() == file.stem.replace("_", "")]
+    text = read_text(ast.get_docstring((named or classes)[-1]) or "" if classes else "")
+    title = (ast.get_docstring(tree) or "").partition("\n")[0].removesuffix(".")
+    return Entry(file.stem, file.parent.name, _module(file, root), text.summary, title, text.also_known_as)
 
 
 def _module(file: Path, root: Path) -> str:
     return ".".join(["deepcanon", *file.relative_to(root).with_suffix("").parts])
-
-
-def _summary(file: Path) -> str:
-    """The first line of the docstring of the file's model: the class that is called as the file is, else the last."""
-    classes = [node for node in _body(file) if isinstance(node, ast.ClassDef)]
-    named = [node for node in classes if node.name.lower() == file.stem.replace("_", "")]
-    return _first_line((named or classes)[-1]) if classes else ""
 
 
 def _asks(file: Path) -> ast.FunctionDef | None:

@@ -1,4 +1,4 @@
-"""Models as scikit-learn's estimators: for its pipelines, its grid searches and its cross-validation.
+"""Estimators of scikit-learn around any model: for its pipelines, its grid searches and its cross-validation.
 
 Each estimator holds a model by name or by class, trains it by the one trainer, and speaks scikit-learn's language:
 arrays in, arrays out, everything decided by parameters that can be read, set and cloned. Numbers are in double
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, Unpack
 
 import numpy as np
 import torch
@@ -29,10 +29,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.catalogue import find
-from deepcanon.core import SIZES, Batch, Model, UsageError, arguments_of, eval_mode, methods_of, with_sizes
+from deepcanon.blueprints import blueprint
+from deepcanon.core import Batch, Model, UsageError, eval_mode, methods_of
 from deepcanon.core.checks import at_least, one_of
-from deepcanon.core.spec import is_model
+from deepcanon.core.settings import Settings, listed_settings
 from deepcanon.data import batches, from_tensors
 from deepcanon.train import fit, randomness
 
@@ -43,6 +43,19 @@ NESTED = "arguments__"
 """What stands before an argument of the model where it is a parameter of a search: ``arguments__hidden``."""
 
 
+SETTINGS = [name for name in listed_settings() if name not in ("seed", "keep", "checkpoint_every")]
+"""The training settings that are parameters: all but those of a run's folder, and the seed, for which scikit-learn has
+``random_state``."""
+
+
+def _with_settings(init: Callable[..., None]) -> Callable[..., None]:
+    """The constructor with a keyword for every training setting, as scikit-learn reads parameters off signatures."""
+    *first, _ = inspect.signature(init).parameters.values()
+    settings = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in SETTINGS]
+    init.__signature__ = inspect.Signature([*first, *settings])  # type: ignore[attr-defined]
+    return init
+
+
 class Estimator(BaseEstimator):  # type: ignore[misc]
     """What the four estimators share: which model, how it is trained, and arrays in and out.
 
@@ -51,16 +64,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         arguments: Its constructor arguments; sizes that follow from the data are filled in. An argument that is itself
             a model is its name, or ``{"model": name, "arguments": {...}}``.
         shape: The shape (channels, height, width) of an example, for models of images.
-        epochs: How often to go through the data; this and all that follows is the model's recipe where it is left out.
-        steps: How many batches to learn from, in place of epochs.
-        batch_size: How many examples make a batch.
-        optimizer: By name, with options.
-        lr: The learning rate.
-        schedule: Of the learning rate, by name, with options.
-        clip: ``norm:1.0`` or ``value:0.5``.
-        device: Where to train; by itself, what is there.
         dtype: ``float64`` or ``float32``.
-        random_state: Decides all that is random, as everywhere in scikit-learn.
+        random_state: The seed of everything that is random, as everywhere in scikit-learn. What follows are the
+            training settings; what is left out is the model's recipe.
     """
 
     standard: ClassVar[str]
@@ -69,39 +75,30 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     model_: Any
     """The trained model, which has these methods."""
 
+    @_with_settings
     def __init__(
         self,
         model: str | type[Model[Any]] | None = None,
         arguments: Mapping[str, Any] | None = None,
         *,
         shape: tuple[int, int, int] | None = None,
-        epochs: int | None = None,
-        steps: int | None = None,
-        batch_size: int | None = None,
-        optimizer: str | None = None,
-        lr: float | None = None,
-        schedule: str | None = None,
-        clip: str | None = None,
-        device: str | None = None,
         dtype: Literal["float64", "float32"] = "float64",
         random_state: Any = None,
+        **settings: Unpack[Settings],
     ) -> None:
         self.model = model
         self.arguments = arguments
         self.shape = shape
-        self.epochs = epochs
-        self.steps = steps
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.lr = lr
-        self.schedule = schedule
-        self.clip = clip
-        self.device = device
         self.dtype = dtype
         self.random_state = random_state
+        strange = [name for name in settings if name not in SETTINGS]
+        if strange:
+            raise TypeError(f"{type(self).__name__} takes no parameter {strange[0]!r}; it takes {', '.join(SETTINGS)}")
+        for name in SETTINGS:
+            setattr(self, name, settings.get(name))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """All parameters; ``deep``, also the arguments of the model that were given, each by itself."""
+        """All parameters; ``deep``, also the arguments of the model that were given, each on its own."""
         parameters: dict[str, Any] = super().get_params(deep)
         if deep and isinstance(self.arguments, Mapping):
             parameters |= {f"{NESTED}{name}": value for name, value in self.arguments.items()}
@@ -119,17 +116,17 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _train(self, x: NDArray[Any], y: NDArray[Any] | None = None) -> None:
         """Build the model for these data and train it."""
         one_of(("float64", "float32"), dtype=self.dtype)
-        cls = self._class()
-        if not any(is_model(parameter.annotation) for parameter in arguments_of(cls).values()):
-            self._check_methods(cls)
+        asked = blueprint(self.standard if self.model is None else self.model, self.arguments or {})
+        if not hasattr(asked.cls, "unwrapped"):
+            self._check_methods(asked.cls)
         data = from_tensors(self._tensor(x), y, name="X")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with randomness.kept():
             randomness.seed_torch(seed)
-            model = _built(cls, self.arguments or {}, data.sizes).to(getattr(torch, self.dtype))
+            model = asked.build(data.sizes, "X").to(getattr(torch, self.dtype))
         self._check_methods(model)  # a method has those of the model that it wraps, which only now is known
-        settings = ("epochs", "steps", "batch_size", "optimizer", "lr", "schedule", "clip", "device")
-        fit(model, data, quiet=True, seed=seed, **{name: getattr(self, name) for name in settings})
+        settings: Any = {name: value for name in SETTINGS if (value := getattr(self, name)) is not None}
+        fit(model, data, quiet=True, seed=seed, **settings)
         self.model_ = model.cpu().eval()
 
     def _answers(self, ask: Callable[[Tensor], Tensor], X: ArrayLike) -> NDArray[Any]:
@@ -149,7 +146,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         return rows.reshape(-1, *self.shape)
 
     def _class(self) -> type[Model[Any]]:
-        return _found(self.standard if self.model is None else self.model)
+        return blueprint(self.standard if self.model is None else self.model).cls
 
     def _check_methods(self, model: Model[Any] | type[Model[Any]]) -> None:
         missing = [method for method in self.needs if method not in methods_of(model)]
@@ -160,8 +157,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             )
 
 
+Estimator.__doc__ = inspect.cleandoc(str(Estimator.__doc__)) + "".join(
+    f"\n    {name}: {listed_settings()[name][1].help}" for name in SETTINGS
+)
+
+
 class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
-    """A classifier around any model that predicts classes, by itself ``mlp``; see :class:`Estimator`.
+    """A classifier around any model that predicts classes, by default ``mlp``; see :class:`Estimator`.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -196,7 +198,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
 
 
 class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
-    """A regressor around any model that predicts real numbers, by itself ``mlp``; see :class:`Estimator`.
+    """A regressor around any model that predicts real numbers, by default ``mlp``; see :class:`Estimator`.
 
     Targets are learned in the units they come in; :class:`sklearn.compose.TransformedTargetRegressor` standardizes
     them.
@@ -230,7 +232,7 @@ class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
 
 
 class Density(DensityMixin, Estimator):  # type: ignore[misc]
-    """A density around any model that has ``log_prob``, by itself ``gaussian_mixture``; see :class:`Estimator`.
+    """A density around any model that has ``log_prob``, by default ``gaussian_mixture``; see :class:`Estimator`.
 
     What the logarithms are, exact or a bound, the trained model says: ``density.model_.likelihood_kind``.
 
@@ -273,7 +275,7 @@ class Density(DensityMixin, Estimator):  # type: ignore[misc]
 
 
 class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):  # type: ignore[misc]
-    """A transformer around any model that has ``encode``, by itself ``autoencoder``; see :class:`Estimator`.
+    """A transformer around any model that has ``encode``, by default ``autoencoder``; see :class:`Estimator`.
 
     A code that is a distribution is given by its mean.
 
@@ -297,38 +299,6 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):  # 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """The codes of the rows, (rows, latent)."""
         return self._answers(lambda x: _mean(self.model_.encode(x)).flatten(1), X)
-
-
-def _built(cls: type[Model[Any]], arguments: Mapping[str, Any], sizes: Mapping[str, int]) -> Model[Any]:
-    """The model with the sizes of the data; models among its arguments are built in turn."""
-    parameters = arguments_of(cls)
-    if not isinstance(arguments, Mapping):
-        raise UsageError(f"the arguments of {cls.name()} are a mapping of names to values, got {arguments!r}")
-    unknown = sorted(arguments.keys() - parameters.keys())
-    if unknown:
-        raise UsageError(f"{cls.name()} takes no argument {unknown[0]}; it takes {', '.join(parameters)}")
-    given = {
-        name: _part(value, sizes) if is_model(parameters[name].annotation) and value is not None else value
-        for name, value in arguments.items()
-    }
-    for name, parameter in parameters.items():
-        if parameter.default is inspect.Parameter.empty and name not in {*given, *SIZES}:
-            raise UsageError(f"{cls.name()} needs the argument {name}: give arguments={{{name!r}: ...}}")
-    return cls(**with_sizes(cls, sizes, given, "X"))
-
-
-def _part(value: Any, sizes: Mapping[str, int]) -> Model[Any]:
-    """A model that is an argument of another: given by its name, or with arguments of its own."""
-    if isinstance(value, Mapping) and "model" in value:
-        return _built(_found(value["model"]), value.get("arguments", {}), sizes)
-    return _built(_found(value), {}, sizes)
-
-
-def _found(model: Any) -> type[Model[Any]]:
-    cls = find(model) if isinstance(model, str) else model
-    if not (inspect.isclass(cls) and issubclass(cls, Model)):
-        raise UsageError(f"model is the name of a model or its class, got {model!r}")
-    return cls
 
 
 def _mean(code: Distribution | Tensor) -> Tensor:

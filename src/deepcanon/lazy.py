@@ -27,17 +27,17 @@ def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]],
     def __getattr__(name: str) -> Any:
         if name not in offers:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        home, original = offers[name]
-        found = importlib.import_module(home)
-        value = getattr(found, original) if hasattr(found, original) else importlib.import_module(f"{home}.{original}")
+        home = offers[name]
+        inside = home == package  # a package inside this one
+        value = importlib.import_module(f"{home}.{name}") if inside else getattr(importlib.import_module(home), name)
         setattr(module, name, value)  # asked for once
         return value
 
     return __getattr__, lambda: sorted({*vars(module), *offers}), sorted(offers)
 
 
-def _offers(stub: Path) -> dict[str, tuple[str, str]]:
-    """For each name that the stub exports, the module that holds it and its name there."""
+def _offers(stub: Path) -> dict[str, str]:
+    """For each name that the stub exports, the module that holds it."""
     nodes = ast.parse(stub.read_text(encoding="utf-8")).body
     imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
-    return {a.name: (str(node.module), a.name) for node in imports for a in node.names if a.asname == a.name}
+    return {a.name: str(node.module) for node in imports for a in node.names if a.asname == a.name}

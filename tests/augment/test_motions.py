@@ -1,4 +1,4 @@
-"""Motions of whole batches give what scipy.ndimage gives image by image, and are drawn for each example by itself."""
+"""Motions of whole batches give what scipy.ndimage gives image by image, and are drawn for each example alone."""
 
 from dataclasses import replace
 
@@ -70,8 +70,8 @@ def test_a_crop_is_a_part_of_the_image_enlarged() -> None:
     """Half of each side from the top right corner: its pixels' edges, not centers, lie on those of the image."""
     x, motion = images(), only(crop=0.5, corner=(1.0, -1.0))
     down, right = (0.5 * (np.arange(n) + 0.5) for n in (HEIGHT, WIDTH))
-    places = np.meshgrid(down - 0.5, right + WIDTH / 2 - 0.5, indexing="ij")
-    theirs = [ndimage.map_coordinates(image, places, order=1, mode="nearest") for image in x.flatten(0, 1).numpy()]
+    coordinates = np.meshgrid(down - 0.5, right + WIDTH / 2 - 0.5, indexing="ij")
+    theirs = [ndimage.map_coordinates(image, coordinates, order=1, mode="nearest") for image in x.flatten(0, 1).numpy()]
     same_inside(motion.apply(x), theirs, x, motion)
 
 
@@ -79,8 +79,8 @@ def test_a_lens_moves_pixels_along_the_radius() -> None:
     x, motion = images(), only(lens=-0.2)
     down, right = np.meshgrid(np.arange(HEIGHT) - (HEIGHT - 1) / 2, np.arange(WIDTH) - (WIDTH - 1) / 2, indexing="ij")
     factor = 1 - 0.2 * (down**2 + right**2) / ((HEIGHT / 2) ** 2 + (WIDTH / 2) ** 2)
-    places = [down * factor + (HEIGHT - 1) / 2, right * factor + (WIDTH - 1) / 2]
-    theirs = [ndimage.map_coordinates(image, places, order=1) for image in x.flatten(0, 1).numpy()]
+    coordinates = [down * factor + (HEIGHT - 1) / 2, right * factor + (WIDTH - 1) / 2]
+    theirs = [ndimage.map_coordinates(image, coordinates, order=1) for image in x.flatten(0, 1).numpy()]
     same_inside(motion.apply(x), theirs, x, motion)
 
 
@@ -91,7 +91,7 @@ def test_a_mirrored_image_is_the_flipped_one_and_no_motion_is_none() -> None:
 
 
 def test_all_motions_together_follow_one_another_in_the_order_that_is_stated() -> None:
-    """Scipy looks at the places of one step after the other; only the interpolation is done once."""
+    """Scipy maps the coordinates of one step after the other; only the interpolation is done once."""
     x = images()
     motion = EVERYTHING.motion(torch.arange(4), WIDTH, HEIGHT, seed=1, epoch=2)
     rho = (HEIGHT / 2) ** 2 + (WIDTH / 2) ** 2
@@ -159,12 +159,12 @@ def test_what_lies_outside_is_what_was_asked_for() -> None:
     assert away.apply(x, "border").eq(1).all()
 
 
-def test_mistakes_are_answered_with_what_to_do() -> None:
+def test_mistakes_are_refused_with_what_to_do() -> None:
     with pytest.raises(UsageError, match="lens goes from 0 to a third"):
         Augment(lens=0.5)
     with pytest.raises(UsageError, match="crop goes from 0 to below 1"):
         Augment(crop=1)
-    with pytest.raises(UsageError, match="rotate is the most"):
+    with pytest.raises(UsageError, match="rotate is the largest change"):
         Augment(rotate=-5)
     with pytest.raises(DataError, match="each of 4 images needs its index"):
         EVERYTHING(images(), torch.arange(3), seed=0, epoch=0)

@@ -249,7 +249,7 @@ def test_more_classes_than_the_model_knows_are_refused(call: Call, tmp_path: Pat
         Image.fromarray(np.full((8, 8), place, dtype=np.uint8)).save(two / "ab"[place % 2] / f"{place}.png")
     assert call("train", "mlp", "--data", two, "--hidden", "4", "--steps", "1", "--out", tmp_path / "run").code == 0
     answer = call("evaluate", tmp_path / "run", "--data", "digits")
-    assert (answer.code, answer.stderr) == (2, "deepcanon: the model knows 2 classes; digits has at least 10\n")
+    assert (answer.code, answer.stderr) == (2, "deepcanon: the model predicts 2 classes; digits has at least 10\n")
 
 
 def test_samples_are_those_of_the_seed(call: Call, runs: Path, tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_samples_are_of_the_class_that_is_given(call: Call, tmp_path: Path, runs
     for place, more, sentence in (
         (run, ("--given", "middle"), "there is no class 'middle'; there are upper, lower"),
         (run, ("--guidance", "2"), "guidance leads towards a class; name it by --given CLASS"),
-        (runs / "gan", ("--given", "1"), "gan knows no classes, so leave out --given; guided_ddpm learns them"),
+        (runs / "gan", ("--given", "1"), "gan is not conditioned on classes, so leave out --given; guided_ddpm is"),
     ):
         answer = call("sample", place, *more, "--out", tmp_path / "other.csv")
         assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
@@ -360,7 +360,7 @@ def test_parts_and_kinds_of_files_that_are_not_there(call: Call, runs: Path, tmp
 def test_a_model_of_no_parts_and_no_map_has_only_weights_to_export(call: Call, tmp_path: Path) -> None:
     call("train", "gaussian", "--data", "moons", "--out", tmp_path / "run")
     answer = call("export", tmp_path / "run", "--to", tmp_path / "x.onnx")
-    sentence = "gaussian is no single map; export its weights to .safetensors"
+    sentence = "gaussian is not a single map; export its weights to .safetensors"
     assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
     assert call("export", tmp_path / "run", "--to", tmp_path / "x.safetensors").code == 0
 
@@ -370,7 +370,7 @@ def test_a_table_of_wide_samples_is_no_picture(call: Call, tmp_path: Path) -> No
     call("train", "vae", "--data", table, "--steps", "1", "--hidden", "4", "--out", tmp_path / "run")
     answer = call("sample", tmp_path / "run", "--out", tmp_path / "x.png")
     assert answer.code == 2
-    assert "samples of 3 values are no picture; write them to a .csv file" in answer.stderr
+    assert "samples of 3 values are not a picture; write them to a .csv file" in answer.stderr
 
 
 def test_the_runs_own_file_is_found_from_any_folder(

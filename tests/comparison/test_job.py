@@ -14,11 +14,11 @@ import pytest
 import torch
 
 import deepcanon as dc
-from deepcanon.comparison.job import Candidate, Comparison, compare, watched
+from deepcanon.comparison.job import Comparison, run_jobs, watched
 from deepcanon.comparison.tables import NATS, sections
-from deepcanon.core import Batch, Terms, UsageError
+from deepcanon.core import Batch, Blueprint, Terms, UsageError
 from deepcanon.core.toy import Toy
-from deepcanon.train import Run
+from deepcanon.runs.folder import RunFolder
 
 
 class Shy(Toy):
@@ -49,13 +49,13 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def candidates(*names: str) -> list[Candidate]:
+def candidates(*names: str) -> list[Blueprint]:
     own: dict[str, type[Any]] = {"Toy": Toy, "Shy": Shy}
-    return [Candidate(name, own.get(name) or dc.find(name)) for name in names]
+    return [Blueprint(own.get(name) or dc.find(name), label=name) for name in names]
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return Run.open(folder).read_weights()
+    return RunFolder.open(folder).read_weights()
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_weights_are_chosen_by_what_models_are_ranked_by(name: str, wanted: str 
 
 
 def test_the_weights_of_diffusion_are_those_of_the_best_bound(table: str, tmp_path: Path) -> None:
-    small = Candidate("ddpm", dc.find("ddpm"), {"hidden": (16,), "levels": 20})
-    (entry,) = compare([small], table, tmp_path / "out", budget=0.3)["runs"]
+    small = Blueprint(dc.find("ddpm"), {"hidden": (16,), "levels": 20}, label="ddpm")
+    (entry,) = run_jobs([small], table, tmp_path / "out", budget=0.3)["runs"]
     assert entry["measured"] is not None
-    epochs = [record for record in Run.open(tmp_path / "out" / entry["run"]).log() if record["kind"] == "epoch"]
+    epochs = [record for record in RunFolder.open(tmp_path / "out" / entry["run"]).log() if record["kind"] == "epoch"]
     best = min(epochs, key=lambda record: float(record["valid"]["nll"]))
     assert entry["measured"]["weights"] == f"best by validation nll, of step {best['step']}"
 
@@ -79,12 +79,12 @@ def test_the_weights_of_diffusion_are_those_of_the_best_bound(table: str, tmp_pa
 def test_runs_are_ordinary_runs_on_the_same_split_and_the_file_says_all(table: str, tmp_path: Path) -> None:
     heard: list[str] = []
     out = tmp_path / "out"
-    found = compare(candidates("Toy", "gaussian"), table, out, seeds=2, tell=heard.append)
+    found = run_jobs(candidates("Toy", "gaussian"), table, out, seeds=2, tell=heard.append)
     places = [entry["run"] for entry in found["runs"]]
     assert places == ["Toy-plain/seed-0", "Toy-plain/seed-1", "gaussian-plain/seed-0", "gaussian-plain/seed-1"]
     assert found == json.loads((out / "compare.json").read_text())
     assert found["status"] == "finished"
-    infos = [Run.open(out / place).info for place in places]
+    infos = [RunFolder.open(out / place).info for place in places]
     assert len({info["data"]["fingerprint"] for info in infos}) == 1
     assert [info["settings"]["seed"] for info in infos] == [0, 1, 0, 1]
     for entry, info in zip(found["runs"], infos, strict=True):
@@ -96,15 +96,15 @@ def test_runs_are_ordinary_runs_on_the_same_split_and_the_file_says_all(table: s
 
 
 def test_broken_off_it_goes_on_and_ends_as_if_it_had_not_been(table: str, tmp_path: Path) -> None:
-    unbroken = compare(candidates("Toy", "Shy"), table, tmp_path / "unbroken")
+    unbroken = run_jobs(candidates("Toy", "Shy"), table, tmp_path / "unbroken")
     Shy.fault = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        compare(candidates("Toy", "Shy"), table, tmp_path / "broken")
+        run_jobs(candidates("Toy", "Shy"), table, tmp_path / "broken")
     half = json.loads((tmp_path / "broken" / "compare.json").read_text())
     assert (half["status"], len(half["runs"])) == ("running", 1)
     first = (tmp_path / "broken" / "Toy-plain" / "seed-0" / "model.safetensors").stat().st_mtime_ns
     heard: list[str] = []
-    whole = compare(candidates("Toy", "Shy"), table, tmp_path / "broken", tell=heard.append)
+    whole = run_jobs(candidates("Toy", "Shy"), table, tmp_path / "broken", tell=heard.append)
     assert heard[0].endswith("seed 0: kept")
     assert (tmp_path / "broken" / "Toy-plain" / "seed-0" / "model.safetensors").stat().st_mtime_ns == first
     assert _scores(whole) == _scores(unbroken)
@@ -113,35 +113,35 @@ def test_broken_off_it_goes_on_and_ends_as_if_it_had_not_been(table: str, tmp_pa
 
 
 def test_broken_off_in_its_first_training_it_still_knows_what_was_measured_before(table: str, tmp_path: Path) -> None:
-    before = compare(candidates("Toy"), table, tmp_path / "out")
+    before = run_jobs(candidates("Toy"), table, tmp_path / "out")
     Shy.fault = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        compare(candidates("Shy", "Toy"), table, tmp_path / "out")
+        run_jobs(candidates("Shy", "Toy"), table, tmp_path / "out")
     assert json.loads((tmp_path / "out" / "compare.json").read_text())["runs"] == before["runs"]
 
 
 def test_a_run_killed_before_its_first_checkpoint_is_begun_anew(table: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    whole = compare(candidates("Toy"), table, out)
+    whole = run_jobs(candidates("Toy"), table, out)
     run = out / "Toy-plain" / "seed-0"
     for path in (run / "run.json", run / "model.safetensors"):
         path.unlink()
     content = json.loads((out / "compare.json").read_text())
     (out / "compare.json").write_text(json.dumps({**content, "runs": []}))
-    assert _scores(compare(candidates("Toy"), table, out)) == _scores(whole)
+    assert _scores(run_jobs(candidates("Toy"), table, out)) == _scores(whole)
 
 
 def test_a_run_that_was_thrown_away_is_trained_again(table: str, tmp_path: Path) -> None:
-    whole = compare(candidates("Toy"), table, tmp_path / "out")
+    whole = run_jobs(candidates("Toy"), table, tmp_path / "out")
     shutil.rmtree(tmp_path / "out" / "Toy-plain")
-    assert _scores(compare(candidates("Toy"), table, tmp_path / "out")) == _scores(whole)
+    assert _scores(run_jobs(candidates("Toy"), table, tmp_path / "out")) == _scores(whole)
     assert (tmp_path / "out" / "Toy-plain" / "seed-0" / "model.safetensors").is_file()
 
 
 def test_models_and_seeds_may_be_added(table: str, tmp_path: Path) -> None:
-    compare(candidates("Toy"), table, tmp_path / "out")
+    run_jobs(candidates("Toy"), table, tmp_path / "out")
     heard: list[str] = []
-    found = compare(candidates("Toy", "gaussian"), table, tmp_path / "out", seeds=2, tell=heard.append)
+    found = run_jobs(candidates("Toy", "gaussian"), table, tmp_path / "out", seeds=2, tell=heard.append)
     assert len(found["runs"]) == 4
     assert sum(line.endswith("kept") for line in heard) == 1
 
@@ -149,23 +149,23 @@ def test_models_and_seeds_may_be_added(table: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("fault", [UsageError("too shy"), RuntimeError("a bug\nwith more lines")])
 def test_one_family_that_fails_does_not_lose_the_others(table: str, tmp_path: Path, fault: Exception) -> None:
     Shy.fault = fault
-    found = compare(candidates("Shy", "Toy", "mlp"), table, tmp_path / "out")
+    found = run_jobs(candidates("Shy", "Toy", "mlp"), table, tmp_path / "out")
     shy, toy = found["runs"]
     assert shy["error"] == ("too shy" if isinstance(fault, UsageError) else "RuntimeError: a bug")
     assert shy["measured"] is None
     assert toy["measured"] is not None
     assert "mlp learns from labeled examples" in found["unsuitable"]["mlp"]
-    again = compare(candidates("Shy", "Toy"), table, tmp_path / "out")  # what failed is tried again
+    again = run_jobs(candidates("Shy", "Toy"), table, tmp_path / "out")  # what failed is tried again
     assert again["runs"][0]["measured"] is not None
 
 
 def test_a_budget_ends_a_training_and_is_said(table: str, tmp_path: Path) -> None:
     Shy.pause = 0.05
-    found = compare(candidates("Shy"), table, tmp_path / "out", budget=0.1)
+    found = run_jobs(candidates("Shy"), table, tmp_path / "out", budget=0.1)
     measured = found["runs"][0]["measured"]
     assert measured is not None
     assert measured["steps"] < measured["planned"] == 5
-    assert Run.open(tmp_path / "out" / "Shy-plain" / "seed-0").info["status"] == "finished"
+    assert RunFolder.open(tmp_path / "out" / "Shy-plain" / "seed-0").info["status"] == "finished"
 
 
 def test_what_cannot_be_right_is_refused(table: str, tmp_path: Path) -> None:
@@ -175,20 +175,20 @@ def test_what_cannot_be_right_is_refused(table: str, tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "compare.json").write_text("{}")
     (tmp_path / "file").touch()
-    compare(toy, table, tmp_path / "there")
+    run_jobs(toy, table, tmp_path / "there")
     other = tmp_path / "other.csv"
     other.write_text("a,b\n" + "".join(f"{i},{i * i}\n" for i in range(60)))
     refused: dict[str, Callable[[], object]] = {
-        "holds something else": lambda: compare(toy, table, tmp_path / "full"),
-        "no comparison that can be read": lambda: compare(toy, table, tmp_path / "broken"),
-        "is a file": lambda: compare(toy, table, tmp_path / "file"),
-        "with budget None, not 3": lambda: compare(toy, table, tmp_path / "there", budget=3),
-        "with data": lambda: compare(toy, str(other), tmp_path / "there"),
-        "given twice": lambda: compare([*toy, *toy], table, tmp_path / "new"),
-        "seeds must be": lambda: compare(toy, table, tmp_path / "new", seeds=0),
-        "must be positive": lambda: compare(toy, table, tmp_path / "new", budget=0),
-        "name the models": lambda: compare([], table, tmp_path / "new"),
-        "mlp learns from": lambda: compare(candidates("mlp"), table, tmp_path / "new"),
+        "holds something else": lambda: run_jobs(toy, table, tmp_path / "full"),
+        "not a comparison that can be read": lambda: run_jobs(toy, table, tmp_path / "broken"),
+        "is a file": lambda: run_jobs(toy, table, tmp_path / "file"),
+        "with budget None, not 3": lambda: run_jobs(toy, table, tmp_path / "there", budget=3),
+        "with data": lambda: run_jobs(toy, str(other), tmp_path / "there"),
+        "given twice": lambda: run_jobs([*toy, *toy], table, tmp_path / "new"),
+        "seeds must be": lambda: run_jobs(toy, table, tmp_path / "new", seeds=0),
+        "must be positive": lambda: run_jobs(toy, table, tmp_path / "new", budget=0),
+        "name the models": lambda: run_jobs([], table, tmp_path / "new"),
+        "mlp learns from": lambda: run_jobs(candidates("mlp"), table, tmp_path / "new"),
     }
     for words, call in refused.items():
         with pytest.raises(UsageError, match=words):
@@ -199,10 +199,10 @@ def test_what_cannot_be_right_is_refused(table: str, tmp_path: Path) -> None:
 def test_data_that_have_changed_are_noticed(table: str, tmp_path: Path) -> None:
     copy = tmp_path / "copy.csv"
     copy.write_text(Path(table).read_text())
-    compare(candidates("Toy"), str(copy), tmp_path / "out")
+    run_jobs(candidates("Toy"), str(copy), tmp_path / "out")
     copy.write_text(copy.read_text() + "9,9\n")
     with pytest.raises(UsageError, match="have changed"):
-        compare(candidates("Toy"), str(copy), tmp_path / "out")
+        run_jobs(candidates("Toy"), str(copy), tmp_path / "out")
 
 
 @pytest.mark.slow
@@ -213,8 +213,8 @@ def test_the_family_that_the_data_come_from_comes_first(tmp_path: Path) -> None:
     rows = np.random.default_rng(1).normal(size=(800, 3)) @ mix
     path.write_text("a,b,c\n" + "".join(",".join(f"{value:.5f}" for value in row) + "\n" for row in rows))
     names = candidates("realnvp", "ddpm", "Toy", "gaussian")
-    ppca = Candidate("ppca:latent=1", dc.find("ppca"), {"latent": 1})
-    found = compare([*names, ppca], str(path), tmp_path / "out", budget=1)
+    ppca = Blueprint(dc.find("ppca"), {"latent": 1}, label="ppca:latent=1")
+    found = run_jobs([*names, ppca], str(path), tmp_path / "out", budget=1)
     (section,) = sections(found)
     assert section.rows[0].label == "gaussian"
     standard = np.cov(rows.T) / np.outer(rows.std(0), rows.std(0))

@@ -17,7 +17,7 @@ from deepcanon.comparison.quality import Yardstick
 from deepcanon.comparison.support import Form, Forms
 from deepcanon.core import Absorb, Batch, DataError, LikelihoodKind, Model, Recipe, Support, Terms, Turn
 from deepcanon.data import Dataset, from_tensors
-from deepcanon.train import Run
+from deepcanon.runs.folder import RunFolder
 
 
 class Levels(Model[Batch]):
@@ -80,7 +80,7 @@ class Impossible(Silent):
 def trained(model: Model[Any], data: Dataset[Any], form: Form, folder: Path, judged: bool = False) -> Measured:
     dc.fit(model, data, out=folder, quiet=True, epochs=1)
     yardstick = Yardstick.of(data.train.x, data.split("test").x) if judged else None
-    return measure(model.eval(), data, form, Run.open(folder), yardstick)
+    return measure(model.eval(), data, form, RunFolder.open(folder), yardstick)
 
 
 def test_a_uniform_density_needs_the_bits_of_a_gray_level() -> None:

@@ -11,9 +11,10 @@ import pytest
 from PIL import Image
 
 import deepcanon as dc
-from deepcanon.comparison.job import Candidate, Comparison, compare
+from deepcanon.comparison.job import Comparison, run_jobs
 from deepcanon.comparison.report import write_report
 from deepcanon.comparison.tables import sections
+from deepcanon.core import Blueprint
 from deepcanon.core.toy import Toy
 
 EMPTY = {"meta", "img", "br", "wbr", "line", "circle", "rect", "path", "polyline"}
@@ -58,8 +59,8 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def made(out: Path, data: str, candidates: list[Candidate], seeds: int = 1) -> tuple[Comparison, Page, str]:
-    comparison = compare(candidates, data, out, seeds=seeds)
+def made(out: Path, data: str, candidates: list[Blueprint], seeds: int = 1) -> tuple[Comparison, Page, str]:
+    comparison = run_jobs(candidates, data, out, seeds=seeds)
     text = write_report(comparison, candidates, out).read_text(encoding="utf-8")
     return comparison, Page(text), text
 
@@ -70,10 +71,10 @@ def test_a_folder_of_images_gets_tables_for_each_form_and_pictures_inside_the_pa
 ) -> None:
     small = {"hidden": (8,)}
     candidates = [
-        Candidate("softmax_regression", dc.find("softmax_regression")),
-        Candidate("vae", dc.find("vae"), small),
-        Candidate("vae:likelihood=bernoulli", dc.find("vae"), {**small, "likelihood": "bernoulli"}),
-        Candidate("gan", dc.find("gan"), small),
+        Blueprint(dc.find("softmax_regression"), label="softmax_regression"),
+        Blueprint(dc.find("vae"), small, label="vae"),
+        Blueprint(dc.find("vae"), {**small, "likelihood": "bernoulli"}, label="vae:likelihood=bernoulli"),
+        Blueprint(dc.find("gan"), small, label="gan"),
     ]
     comparison, page, text = made(tmp_path / "out", str(pictures), candidates)
     assert [(section.question, section.form) for section in sections(comparison)] == [
@@ -96,7 +97,11 @@ def test_a_table_shows_all_seeds_failures_and_commands(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     rows = np.random.default_rng(0).normal(size=(50, 3)) @ [[1, 2, 1], [0, 0.1, 0], [0, 0, 1]]
     path.write_text("a,b,c\n" + "".join(",".join(f"{value:.3f}" for value in row) + "\n" for row in rows))
-    candidates = [Candidate("Toy", Toy), Candidate("gaussian", dc.find("gaussian")), Candidate("mlp", dc.find("mlp"))]
+    candidates = [
+        Blueprint(Toy, label="Toy"),
+        Blueprint(dc.find("gaussian"), label="gaussian"),
+        Blueprint(dc.find("mlp"), label="mlp"),
+    ]
     comparison, page, text = made(tmp_path / "out", str(path), candidates, seeds=2)
     assert "mlp learns from labeled examples" in page.words
     assert "gaussian gives the test data" in page.words

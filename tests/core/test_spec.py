@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from deepcanon.core import Batch, Model, Terms, UsageError, arguments_of, build, describe, with_sizes
+from deepcanon.core import Batch, Blueprint, Model, Terms, UsageError, arguments_of, describe, with_sizes
 from deepcanon.core.toy import Toy
 
 
@@ -43,7 +43,7 @@ CLASSES: dict[str, type[Model[Any]]] = {"Toy": Toy, "Wrapper": Wrapper}
 def test_a_model_inside_a_model_comes_back_through_json() -> None:
     inner = Wrapper(Toy(3), hidden=(4, 5), nested=(("a", 1),), options={"x": 0.1}, flag=True)
     spec = json.loads(json.dumps(describe(Wrapper(inner))))
-    again = build(spec, CLASSES.__getitem__)
+    again = Blueprint.from_json(spec, CLASSES.__getitem__).build()
     assert describe(again) == describe(Wrapper(inner))
     assert isinstance(again, Wrapper)
     assert again.model.hparams["hidden"] == (4, 5)
@@ -59,7 +59,7 @@ def test_what_is_not_json_is_refused() -> None:
 
 def test_an_unknown_argument_in_a_spec_is_named() -> None:
     with pytest.raises(UsageError, match="no argument depth"):
-        build({"model": "Toy", "arguments": {"features": 2, "depth": 1}}, CLASSES.__getitem__)
+        Blueprint.from_json({"model": "Toy", "arguments": {"features": 2, "depth": 1}}, CLASSES.__getitem__).build()
 
 
 def test_annotations_are_resolved() -> None:

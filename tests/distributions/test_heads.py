@@ -65,6 +65,6 @@ def test_the_short_names_are_the_likelihoods_of_decoders() -> None:
 
 
 @pytest.mark.parametrize("name", ["uniform", "dirichlet", "binomial", "transformed_distribution", "gausian"])
-def test_what_cannot_be_a_head_is_answered_with_what_can(name: str) -> None:
+def test_what_cannot_be_a_head_is_refused_with_what_can(name: str) -> None:
     with pytest.raises(UsageError, match=r"gaussian, heteroscedastic, bernoulli or .*Gumbel.*StudentT"):
         head_layer(name)

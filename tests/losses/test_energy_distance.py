@@ -25,8 +25,8 @@ def test_it_is_the_mean_over_pairs_of_different_examples() -> None:
 def test_it_is_scipys_squared_but_for_the_pairs_of_an_example_with_itself() -> None:
     x, y = torch.randn(2000, dtype=torch.float64), 1 + torch.randn(3000, dtype=torch.float64)
     squared = stats.energy_distance(x.numpy(), y.numpy()) ** 2
-    spread = [torch.cdist(part[:, None], part[:, None]).mean().item() for part in (x, y)]
-    correction = spread[0] / 1999 + spread[1] / 2999
+    within = [torch.cdist(part[:, None], part[:, None]).mean().item() for part in (x, y)]
+    correction = within[0] / 1999 + within[1] / 2999
     assert energy_distance(x[:, None], y[:, None]).item() == pytest.approx(squared - correction, rel=1e-6)
 
 
@@ -41,6 +41,6 @@ def test_it_is_unbiased_for_gaussians_also_in_small_samples() -> None:
     assert abs(estimates.mean() - exact) < 4 * estimates.std() / math.sqrt(len(estimates))
 
 
-def test_images_are_compared_as_rows_and_single_examples_have_no_spread() -> None:
+def test_images_are_compared_as_rows_and_single_examples_have_no_within() -> None:
     x, y = torch.zeros(1, 1, 2, 2), torch.ones(1, 1, 2, 2)
     assert energy_distance(x, y).item() == pytest.approx(4.0)

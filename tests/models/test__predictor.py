@@ -1,4 +1,4 @@
-"""What all predictors share: answers that are the distribution's mode, mean and draws, and metrics that follow."""
+"""Supervised models: predictions that are the distribution's mode, mean and samples, and metrics that follow."""
 
 import math
 
@@ -89,7 +89,7 @@ def test_half_precision_outputs_give_a_full_precision_loss() -> None:
     assert model.loss(batch)["nll"].dtype == torch.float32
 
 
-def test_an_unknown_way_to_answer_is_refused() -> None:
+def test_an_unknown_way_to_predict_is_refused() -> None:
     with pytest.raises(UsageError, match="mode, mean, sample"):
         Fixed(classes=3).predict(torch.zeros(1, 3), how="median")  # type: ignore[arg-type]
 

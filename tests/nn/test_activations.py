@@ -134,6 +134,6 @@ def test_a_net_of_threshold_units_learns_exclusive_or_straight_through() -> None
     assert torch.equal((net(x) > 0).float(), y)
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"relu, leaky_relu.*'rellu'"):
         activation_layer("rellu")  # type: ignore[arg-type]

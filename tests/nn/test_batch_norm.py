@@ -45,7 +45,7 @@ def test_in_evaluation_the_running_statistics_serve_and_stay() -> None:
 
 
 @pytest.mark.parametrize(("rows", "side"), [(1, 2), (2, 1), (4, 3)])
-def test_where_torch_has_an_answer_it_is_the_same(rows: int, side: int) -> None:
+def test_where_torch_has_an_output_it_is_the_same(rows: int, side: int) -> None:
     ours, theirs = BatchNorm(3).double(), nn.BatchNorm2d(3).double()
     x = images(rows, side)
     assert torch.equal(ours(x), theirs(x))

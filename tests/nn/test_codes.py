@@ -16,11 +16,11 @@ def test_bits_are_numpys_and_give_the_class_back() -> None:
     bits = to_bits(classes, 3)
     assert torch.equal(bits.byte(), torch.from_numpy(np.unpackbits(classes.byte().numpy()[:, None], axis=1)[:, 5:]))
     assert torch.equal(from_bits(bits), classes)
-    with pytest.raises(DataError, match="3 bits tell 8 classes apart; got class 8"):
+    with pytest.raises(DataError, match="3 bits encode 8 classes; got class 8"):
         to_bits(torch.tensor([8]), 3)
 
 
-def test_two_outputs_tell_four_quadrants_apart_unless_a_bit_asks_for_exclusive_or() -> None:
+def test_two_outputs_classify_four_quadrants_unless_a_bit_is_an_exclusive_or() -> None:
     """Where neighbors in a square differ in one bit each unit has a linear task; else one of them has XOR."""
     generator = torch.Generator().manual_seed(0)
     cloud = torch.arange(400) % 4  # in the order 00 01 11 10 around the square

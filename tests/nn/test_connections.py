@@ -75,7 +75,7 @@ def test_a_gate_that_is_shut_is_the_identity_and_one_that_is_open_the_layer() ->
     torch.testing.assert_close(gate(x), t * inner(x) + (1 - t) * x)
 
 
-def test_mistakes_are_answered_with_what_to_do() -> None:
+def test_mistakes_are_refused_with_what_to_do() -> None:
     with pytest.raises(UsageError, match="combine must be one of concat, mean, max, attention"):
         Skip(layer(), "sum")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="width must be at least 1"):

@@ -68,7 +68,7 @@ def test_every_setting_is_that_of_torchs_module(axes: int, border: Border) -> No
         close(convolve(x, layer.weight, layer.bias, border=border, **settings), layer(x))
 
 
-def test_the_number_of_places_is_what_torch_and_a_count_by_hand_find() -> None:
+def test_the_output_size_is_what_torch_and_a_count_by_hand_find() -> None:
     for size, kernel, stride, padding, dilation in itertools.product((7, 8, 11), (1, 2, 3), (1, 2, 3), (0, 1), (1, 2)):
         starts = range(-padding, size + padding - dilation * (kernel - 1), stride)
         found = output_size(size, kernel, stride=stride, padding=padding, dilation=dilation)
@@ -84,7 +84,7 @@ def test_published_networks_have_the_sizes_that_were_published() -> None:
     assert output_size(227, 11, stride=4) == 55  # AlexNet
     assert output_size(13, 3, stride=2) == 6  # its last pooling: 13x13 becomes 6x6
     assert output_size(28, 5, padding="valid") == 24
-    with pytest.raises(UsageError, match="does not fit into 4 places"):
+    with pytest.raises(UsageError, match="does not fit into 4 positions"):
         output_size(4, 5)
 
 
@@ -141,7 +141,7 @@ def test_the_wrong_number_of_axes_is_refused() -> None:
 
 @pytest.mark.parametrize("border", ["zeros", "reflect"])
 @pytest.mark.parametrize("kernel", [2, 3])
-def test_same_is_torchs_own_where_torch_has_it_and_every_second_place_of_it_with_a_stride(
+def test_same_is_torchs_own_where_torch_has_it_and_every_second_position_of_it_with_a_stride(
     kernel: int, border: Border
 ) -> None:
     ours = Same(nn.Conv2d(3, 5, kernel, padding_mode=border)).double()
@@ -149,12 +149,12 @@ def test_same_is_torchs_own_where_torch_has_it_and_every_second_place_of_it_with
     theirs.load_state_dict(ours.conv.state_dict())
     x = noise(2, 3, 7, 7)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch tells that it copies where the kernel is even
+        warnings.simplefilter("ignore")  # torch warns that it copies where the kernel is even
         wanted = theirs(x)
     close(ours(x), wanted)
     strided = Same(nn.Conv2d(3, 5, kernel, stride=2, padding_mode=border)).double()
     strided.conv.load_state_dict(ours.conv.state_dict())
-    close(strided(x), wanted[..., ::2, ::2])  # of an odd number of places the kernel stands on the first
+    close(strided(x), wanted[..., ::2, ::2])  # with an odd number of positions the kernel starts at the first
     assert strided(noise(2, 3, 8, 6)).shape == (2, 5, 4, 3)
     with pytest.raises(UsageError, match="without one"):
         Same(nn.Conv2d(3, 5, 3, padding=1))
@@ -216,7 +216,7 @@ def test_a_transposed_convolution_is_the_transposed_matrix(axes: int) -> None:
     close(back, seen)
 
 
-def test_a_convolution_of_one_place_is_a_linear_map_of_the_channels() -> None:
+def test_a_pointwise_convolution_is_a_linear_map_of_the_channels() -> None:
     layer = Pointwise(3, 5).double()
     x = noise(2, 3, 4, 6)
     close(layer(x), F.linear(x.movedim(1, -1), layer.weight[..., 0, 0]).movedim(-1, 1))

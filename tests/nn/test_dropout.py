@@ -1,4 +1,4 @@
-"""Plain dropout beside torch's inverted one: expectations, and the rule to scale weights where it is exact."""
+"""Plain dropout compared with torch's inverted one: expectations, and the rule to scale weights where it is exact."""
 
 import itertools
 

@@ -68,7 +68,7 @@ def test_constants_and_signs() -> None:
 
 
 def test_transposed_convolutions_count_their_inputs_first() -> None:
-    """An output of a transposed convolution with stride 1 sums over all input channels and places of the kernel."""
+    """An output of a transposed convolution with stride 1 sums over all input channels and positions of the kernel."""
     weight = drawn("kaiming_normal:gain=1", nn.ConvTranspose1d(50, 2, 40).double())
     assert weight.var().item() == pytest.approx(1 / (50 * 40), rel=0.1)
 
@@ -140,7 +140,7 @@ def _agrees(measured: Tensor, expected: Tensor) -> None:
     assert ((measured.mean(0) - expected).abs() < 4 * error).all()
 
 
-def test_mistakes_are_answered_with_what_to_do() -> None:
+def test_mistakes_are_refused_with_what_to_do() -> None:
     layer = nn.Linear(2, 2)
     with pytest.raises(UsageError, match="no initialization 'kaiming_norm'; did you mean kaiming_normal"):
         initialize(layer, "kaiming_norm")

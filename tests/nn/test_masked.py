@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from deepcanon.nn.masked import MaskedLinear, sees
+from deepcanon.nn.masked import MaskedLinear, autoregressive_mask
 
 
 def test_it_is_a_linear_layer_whose_cut_weights_are_zero_and_stay_without_gradient() -> None:
@@ -25,5 +25,5 @@ def test_it_is_a_linear_layer_whose_cut_weights_are_zero_and_stay_without_gradie
 
 def test_degrees_that_are_kept_strictly_leave_out_their_own() -> None:
     degrees = torch.arange(1, 5)
-    assert torch.equal(sees(degrees, degrees), torch.ones(4, 4).tril().bool())
-    assert torch.equal(sees(degrees, degrees, strictly=True), torch.ones(4, 4).tril(-1).bool())
+    assert torch.equal(autoregressive_mask(degrees, degrees), torch.ones(4, 4).tril().bool())
+    assert torch.equal(autoregressive_mask(degrees, degrees, strictly=True), torch.ones(4, 4).tril(-1).bool())

@@ -1,4 +1,4 @@
-"""Rescaling: what the data's center and spread are, and a map that goes there and back."""
+"""Rescaling: the mean and standard deviation of the data, and an affine map with its inverse."""
 
 import numpy as np
 import torch
@@ -7,12 +7,12 @@ from deepcanon.core import Batch
 from deepcanon.nn.rescale import Rescale, mean_and_std
 
 
-def test_center_and_spread_are_numpys_in_any_batches() -> None:
+def test_mean_and_std_are_numpys_in_any_batches() -> None:
     x = 3 + 5 * torch.randn(101, 2, 2, generator=torch.Generator().manual_seed(0))
     rows = x.flatten(1).double().numpy()
-    center, spread = mean_and_std([Batch(x[:40]), Batch(x[40:])])
-    np.testing.assert_allclose(center.numpy(), rows.mean(0), rtol=1e-12)
-    np.testing.assert_allclose(spread.item(), np.sqrt(rows.var(0).mean()), rtol=1e-12)
+    mean, std = mean_and_std([Batch(x[:40]), Batch(x[40:])])
+    np.testing.assert_allclose(mean.numpy(), rows.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(std.item(), np.sqrt(rows.var(0).mean()), rtol=1e-12)
 
 
 def test_a_map_and_its_inverse_cancel_and_a_new_one_does_nothing() -> None:

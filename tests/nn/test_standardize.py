@@ -1,4 +1,4 @@
-"""Standardizing agrees with NumPy for any batches, comes back, and knows its volume."""
+"""Standardizing agrees with NumPy for any batches, is inverted, and has its log-determinant."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ from deepcanon.core import Batch
 from deepcanon.nn.standardize import Standardize
 
 
-def test_center_and_spread_are_those_of_all_the_data_however_they_are_cut() -> None:
+def test_mean_and_std_are_those_of_all_the_data_however_they_are_cut() -> None:
     x = torch.randn(101, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 1e-3, 50.0]) + 1e3
     layer = Standardize(3)
     layer.fit(Batch(part) for part in x.split(7))

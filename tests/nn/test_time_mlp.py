@@ -28,7 +28,7 @@ def test_every_value_and_the_time_matter_once_it_is_stirred() -> None:
     assert (net(x, t) - net(x, t.flip(0))).abs().amax(1)[[0, 1, 3, 4]].min() > 1e-4
 
 
-def test_each_class_and_one_that_is_not_told_has_its_say() -> None:
+def test_each_class_and_the_null_class_conditions_the_output() -> None:
     torch.manual_seed(0)
     net = ClassTimeMLP(3, (8, 6), classes=2).double()
     with torch.no_grad():

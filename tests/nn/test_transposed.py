@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from deepcanon.core import UsageError
-from deepcanon.nn.transposed import Transposed, TransposedConv, rows_left, transposed
+from deepcanon.nn.transposed import Transposed, TransposedConv, output_padding, transposed
 
 
 def test_it_is_the_map_of_the_transposed_matrix() -> None:
@@ -31,10 +31,10 @@ def test_the_weight_is_the_other_layers_after_copies_and_conversions() -> None:
 
 @pytest.mark.parametrize("sides", [(8, 8), (9, 7), (10, 5)])
 def test_it_is_the_adjoint_of_a_convolution(sides: tuple[int, int]) -> None:
-    """The product of conv(x) with any y is that of x with the way back of y, which defines the transpose."""
+    """The product of conv(x) with any y is that of x with the transposed convolution of y."""
     torch.manual_seed(0)
     layer = nn.Conv2d(4, 6, (3, 2), stride=(3, 2), padding=(1, 0), dilation=(1, 2), groups=2, bias=False).double()
-    back = TransposedConv(layer, rows_left(layer, sides)).double()
+    back = TransposedConv(layer, output_padding(layer, sides)).double()
     x = torch.randn(2, 4, *sides, dtype=torch.float64)
     there = layer(x)
     y = torch.randn_like(there)
@@ -42,5 +42,5 @@ def test_it_is_the_adjoint_of_a_convolution(sides: tuple[int, int]) -> None:
 
 
 def test_a_padding_by_name_is_refused() -> None:
-    with pytest.raises(UsageError, match="padding in numbers"):
-        rows_left(nn.Conv2d(1, 1, 3, padding="same"), (8, 8))
+    with pytest.raises(UsageError, match="padding must be given in numbers"):
+        output_padding(nn.Conv2d(1, 1, 3, padding="same"), (8, 8))

@@ -47,14 +47,14 @@ def test_the_poolings_gradients_are_those_of_finite_differences() -> None:
 
 def test_unpooling_puts_every_maximum_back_where_it_was() -> None:
     x = noise(2, 3, 6, 6)
-    largest, places = F.max_pool2d(x, 2, return_indices=True)
-    back = F.max_unpool2d(largest, places, (2, 2))
+    largest, indices = F.max_pool2d(x, 2, return_indices=True)
+    back = F.max_unpool2d(largest, indices, (2, 2))
     close(back, torch.where(x == F.interpolate(largest, scale_factor=2.0, mode="nearest"), x, 0.0))
     close(F.max_pool2d(back.where(back != 0, -torch.inf), 2), largest)
 
 
 @pytest.mark.parametrize("sizes", [(5,), (4, 5), (2, 3, 4)], ids=str)
-def test_a_bed_of_nails_is_the_adjoint_of_taking_every_second_place(sizes: tuple[int, ...]) -> None:
+def test_a_bed_of_nails_is_the_adjoint_of_taking_every_second_position(sizes: tuple[int, ...]) -> None:
     x, y = noise(2, 3, *sizes).requires_grad_(), noise(2, 3, *(2 * size for size in sizes))
     chosen = y[(slice(None),) * 2 + (slice(None, None, 2),) * len(sizes)]
     close((bed_of_nails(x, 2) * y).sum(), (x * chosen).sum())

@@ -221,12 +221,12 @@ def test_after_one_large_gradient_only_torchs_amsgrad_lengthens_its_steps(name: 
     """Without momentum and with gradients 1, then 0.1: the paper's steps on the small ones never grow."""
     weight = nn.Parameter(torch.zeros(1, dtype=torch.float64))
     opt = optimizer(f"{name},betas=0.0/0.999" if ":" in name else f"{name}:betas=0.0/0.999", [weight], LR)
-    places = [0.0]
+    weights = [0.0]
     for step in range(60):
         weight.grad = torch.full_like(weight, 1.0 if step == 0 else 0.1)
         opt.step()
-        places.append(weight.item())
-    lengths = [a - b for a, b in itertools.pairwise(places[1:])]
+        weights.append(weight.item())
+    lengths = [a - b for a, b in itertools.pairwise(weights[1:])]
     if grows:
         assert lengths[-1] > 2 * lengths[0]
     else:

@@ -99,12 +99,12 @@ def test_factors_stay_between_nothing_and_one(text: str, total: int) -> None:
         ("exponential:rate=2", "0 < rate < 1"),
         ("staircase:rate=1", "0 < rate < 1"),
         ("staircase:stages=2.5", "whole number of stages"),
-        ("cosine:end=low", "wants a number"),
+        ("cosine:end=low", "needs a number"),
         ("cosine:warmup=0.5", "number of steps"),
         ("linear:over=0", "share of the training"),
         ("linear:0.5", "option=value"),
-        ("linear:end=-1", "below nothing"),
-        ("cosine:end=-2", "below nothing"),
+        ("linear:end=-1", "below zero"),
+        ("cosine:end=-2", "below zero"),
     ],
 )
 def test_wrong_schedules_are_refused_with_a_sentence(text: str, words: str) -> None:

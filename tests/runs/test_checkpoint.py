@@ -150,7 +150,7 @@ def test_every_optimizer_goes_through_a_checkpoint_to_the_bit(name: str, dtype: 
     from deepcanon.core.turn import Descend
     from deepcanon.train.distributed import World
     from deepcanon.train.steps import Descender
-    from deepcanon.train.settings import Settings
+    from deepcanon.train.settings import resolve_settings
 
     class Quadratic(Toy):
         def __init__(self, features: int) -> None:
@@ -162,7 +162,7 @@ def test_every_optimizer_goes_through_a_checkpoint_to_the_bit(name: str, dtype: 
 
     def player(model: Quadratic) -> Descender:
         text = "lbfgs:max_iter=2" if name == "lbfgs" else name  # else it would be at the optimum at once
-        settings = Settings.resolve(model.recipe, optimizer=text, lr=default_lr(name))
+        settings = resolve_settings(model.recipe, optimizer=text, lr=default_lr(name))
         return Descender(Descend(model.loss, model.parameters()), model, settings, World())
 
     _, batch = Toy.example()

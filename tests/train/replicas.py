@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import deepcanon as dc
 from deepcanon.core import Batch, Descend, Labeled, Model, Terms, Turn
 from deepcanon.train.distributed import World
-from deepcanon.train.settings import Settings
+from deepcanon.train.settings import resolve_settings
 from deepcanon.train.steps import Descender, players
 
 
@@ -63,7 +63,7 @@ def first_gradient(whole: Labeled, world: World) -> dict[str, Tensor]:
     """The gradient of the first step in float64, on a batch that two processes cannot share evenly."""
     model = make("mlp").double()
     batch = Labeled(whole.x[:33].double(), whole.y[:33])
-    (player,) = players(model, Settings.resolve(model.recipe, optimizer="sgd"), world)
+    (player,) = players(model, resolve_settings(model.recipe, optimizer="sgd"), world)
     assert isinstance(player, Descender)
     shard = batch.select(world.shard(torch.arange(33)))
     player.play(batch, shard, 1.0, False)

@@ -12,7 +12,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from deepcanon.train import Run
+from deepcanon.runs.folder import RunFolder
 
 SCRIPT = Path(__file__).with_name("replicas.py")
 
@@ -72,7 +72,7 @@ def test_fifty_steps_agree_with_one_process(
 @pytest.mark.slow
 def test_only_the_first_process_writes(outcome: tuple[Path, dict[str, dict[str, torch.Tensor]]]) -> None:
     folder, weights = outcome
-    run = Run.open(folder / "run-mlp-2")
+    run = RunFolder.open(folder / "run-mlp-2")
     assert run.info["status"] == "finished"
     assert run.info["environment"]["processes"] == 2
     steps = [record["step"] for record in run.log() if record["kind"] == "step"]

@@ -1,4 +1,4 @@
-"""The course of a training, and trainings along it: growing batches against a loop written out by hand."""
+"""The plan of a training, and trainings along it: growing batches against a loop written out by hand."""
 
 from pathlib import Path
 from typing import Any
@@ -10,19 +10,20 @@ from torch import Tensor, nn
 import deepcanon as dc
 from deepcanon.core import Batch, Recipe, Terms
 from deepcanon.core.toy import Toy
-from deepcanon.train import Observer, Settings, Trainer
-from deepcanon.train.plan import Course
+from deepcanon.train import Observer, Trainer
+from deepcanon.train.plan import Plan
 from deepcanon.train.randomness import seed_from
+from deepcanon.train.settings import resolve_settings
 
 GROWING = "exponential:by=2,every=2,most=24"
 
 
-def course(examples: int, **settings: Any) -> Course:
-    return Course(examples, Settings.resolve(Recipe(batch_size=8, epochs=4), **settings))
+def plan(examples: int, **settings: Any) -> Plan:
+    return Plan(examples, resolve_settings(Recipe(batch_size=8, epochs=4), **settings))
 
 
 def test_every_step_knows_its_epoch() -> None:
-    one = course(20, batch_size_schedule="linear:by=4")
+    one = plan(20, batch_size_schedule="linear:by=4")
     assert (one.sizes, one.starts, one.total, one.epochs) == ([8, 12, 16, 20], [0, 3, 5, 7, 8], 8, 4)
     assert [one.epoch_before(step) for step in range(9)] == [0, 1, 1, 1, 2, 2, 3, 3, 4]
     assert [one.epoch_after(step) for step in range(8)] == [0, 0, 0, 1, 1, 2, 2, 3]
@@ -30,16 +31,16 @@ def test_every_step_knows_its_epoch() -> None:
 
 @pytest.mark.parametrize("steps", [1, 3, 4, 6, 7, 9, 30])
 def test_counted_steps_cut_the_last_epoch(steps: int) -> None:
-    one = course(20, steps=steps, batch_size_schedule="linear:by=4")
+    one = plan(20, steps=steps, batch_size_schedule="linear:by=4")
     assert one.total == one.starts[-1] == steps
     assert one.starts == sorted(set(one.starts))
-    plain = course(20, steps=steps)
+    plain = plan(20, steps=steps)
     assert (plain.total, plain.epochs) == (steps, -(-steps // 3))
 
 
 def test_batches_beyond_the_data_hold_all_of_them() -> None:
-    assert course(5).sizes == [8] * 4  # as asked for: the size also tells how a text is cut into streams
-    assert course(20, batch_size_schedule="exponential").sizes == [8, 16, 20, 20]
+    assert plan(5).sizes == [8] * 4  # as asked for: the size also tells how a text is cut into streams
+    assert plan(20, batch_size_schedule="exponential").sizes == [8, 16, 20, 20]
 
 
 def setting() -> tuple[Toy, Any]:
@@ -71,7 +72,7 @@ def test_a_schedule_that_does_not_grow_changes_no_bit() -> None:
     results = []
     for text in (None, "constant", "linear:by=0", "exponential:by=1"):
         model, data = setting()
-        dc.fit(model, data, quiet=True, epochs=3, batch_size=8, batch_size_schedule=text)
+        dc.fit(model, data, quiet=True, epochs=3, batch_size=8, batch_size_schedule=text)  # type: ignore[arg-type]
         results.append(nn.utils.parameters_to_vector(model.parameters()))
     assert all(torch.equal(results[0], other) for other in results[1:])
 

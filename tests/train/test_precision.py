@@ -9,11 +9,12 @@ import pytest
 import torch
 
 import deepcanon as dc
+from deepcanon.core.settings import Precision
 
 SEEDS = range(3)
 
 
-def outcomes(name: str, data: str, precision: str, **arguments: Any) -> list[float]:
+def outcomes(name: str, data: str, precision: Precision, **arguments: Any) -> list[float]:
     results = []
     for seed in SEEDS:
         torch.manual_seed(seed)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import deepcanon as dc
 from deepcanon.core import Absorb, Batch, Descend, Model, Recipe, Terms, Turn, UsageError
 from deepcanon.train.distributed import World
-from deepcanon.train.settings import Settings
+from deepcanon.train.settings import resolve_settings
 from deepcanon.train.steps import Descender, players
 
 
@@ -49,7 +49,7 @@ class Line(Model[Batch]):
 
 
 def player(model: Model[Any], **settings: Any) -> Descender:
-    (only,) = players(model, Settings.resolve(model.recipe, **settings), World())
+    (only,) = players(model, resolve_settings(model.recipe, **settings), World())
     assert isinstance(only, Descender)
     return only
 
@@ -156,7 +156,7 @@ def test_turns_of_a_game_touch_only_their_own_parameters() -> None:
 
 
 def test_a_turns_own_rate_keeps_its_proportion_when_the_caller_sets_another() -> None:
-    weight, bias, _ = players(Game(3), Settings.resolve(Game.recipe, lr=0.05), World())
+    weight, bias, _ = players(Game(3), resolve_settings(Game.recipe, lr=0.05), World())
     assert isinstance(weight, Descender)
     assert isinstance(bias, Descender)
     assert weight.lr == pytest.approx(0.1)
@@ -223,7 +223,7 @@ def test_a_sparse_gradient_trains_as_a_dense_one(
     trained, norms = [], []
     for sparse in (True, False):
         model = Table(9, sparse)
-        settings = Settings.resolve(model.recipe, optimizer=optimizer, lr=0.1, accumulate=accumulate, clip=clip)
+        settings = resolve_settings(model.recipe, optimizer=optimizer, lr=0.1, accumulate=accumulate, clip=clip)
         (player,) = players(model, settings, World())
         for _ in range(4):
             player.play(batch, batch, 1.0, want_norm=True)

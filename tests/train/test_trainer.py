@@ -21,8 +21,10 @@ from deepcanon.core import Batch, DivergenceError, Labeled, Model, Recipe, Terms
 from deepcanon.core.toy import Toy
 from deepcanon.data import Dataset
 from deepcanon.runs import checkpoint
-from deepcanon.train import Observer, Run, Settings, Stopped, Trainer
+from deepcanon.runs.folder import RunFolder
+from deepcanon.train import Observer, Stopped, Trainer
 from deepcanon.train.randomness import seed_from
+from deepcanon.train.settings import resolve_settings
 
 
 class Classifier(Model[Labeled]):
@@ -145,7 +147,7 @@ def test_early_stopping_keeps_the_best_weights(tmp_path: Path) -> None:
     assert len(losses) < 300
     assert losses.index(min(losses)) == len(losses) - 1 - 5
     assert result.valid["loss"] == pytest.approx(min(losses), abs=1e-6)
-    assert f"of step {epochs[losses.index(min(losses))]['step']}" in Run.open(tmp_path).info["weights"]
+    assert f"of step {epochs[losses.index(min(losses))]['step']}" in RunFolder.open(tmp_path).info["weights"]
     assert dc.load(tmp_path, Classifier).state_dict().keys() == model.state_dict().keys()
 
 
@@ -194,7 +196,7 @@ def test_nan_stops_the_run_and_names_the_term_the_step_and_a_remedy(tmp_path: Pa
     model, data = Explosive(2), dc.from_tensors(Toy.example()[1].x)
     with pytest.raises(DivergenceError, match=r"'culprit' became nan at step 13.*step-000000010.*smaller lr"):
         dc.fit(model, data, out=tmp_path, quiet=True, steps=3000, checkpoint_every=10)
-    assert Run.open(tmp_path).info["status"] == "diverged"
+    assert RunFolder.open(tmp_path).info["status"] == "diverged"
     good = checkpoint.latest(tmp_path / "checkpoints").state
     assert torch.isfinite(good["model"]["mean"]).all()
 
@@ -213,7 +215,7 @@ def test_a_run_is_never_overwritten_unasked(tmp_path: Path) -> None:
         dc.fit(model, data, out=tmp_path, quiet=True, epochs=1)
     assert (tmp_path / "run.json").read_bytes() == before
     dc.fit(model, data, out=tmp_path, quiet=True, epochs=2, overwrite=True)
-    assert Run.open(tmp_path).info["settings"]["epochs"] == 2
+    assert RunFolder.open(tmp_path).info["settings"]["epochs"] == 2
     assert (tmp_path / "mine.txt").read_text() == "keep me"
 
 
@@ -239,7 +241,7 @@ def test_a_signal_saves_at_the_end_of_the_step_and_exits(tmp_path: Path, number:
     assert stopped.value.code == code
     assert signal.getsignal(number) is before
     assert checkpoint.latest(tmp_path / "checkpoints").state["step"] == 7
-    assert Run.open(tmp_path).info["status"] == "stopped"
+    assert RunFolder.open(tmp_path).info["status"] == "stopped"
     again = dc.resume(tmp_path, data, Classifier, quiet=True).model
     unbroken, _ = setting()
     dc.fit(unbroken, data, quiet=True)
@@ -272,7 +274,7 @@ def test_a_bar_in_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 def test_a_run_leaves_its_pictures(tmp_path: Path) -> None:
     model, batch = Classifier.example()
     dc.fit(model, dc.from_tensors(batch.x, batch.y), out=tmp_path / "run", quiet=True)
-    drawn = {path.stem: path for path in Run.open(tmp_path / "run").pictures.glob("*.png")}
+    drawn = {path.stem: path for path in RunFolder.open(tmp_path / "run").pictures.glob("*.png")}
     assert {"curves", "confusion"} <= drawn.keys()
     for path in drawn.values():
         with Image.open(path) as image:
@@ -362,9 +364,9 @@ def test_wrong_settings_are_refused_with_a_sentence(settings: dict[str, Any], wo
 
 
 def test_another_optimizer_brings_its_own_rate() -> None:
-    assert Settings.resolve(Recipe(lr=3e-4), optimizer="lbfgs").lr == 1.0
-    assert Settings.resolve(Recipe(lr=3e-4), optimizer="adam:betas=0.5/0.9").lr == 3e-4
-    assert Settings.resolve(Recipe(lr=3e-4), optimizer="lbfgs", lr=0.5).lr == 0.5
+    assert resolve_settings(Recipe(lr=3e-4), optimizer="lbfgs")["lr"] == 1.0
+    assert resolve_settings(Recipe(lr=3e-4), optimizer="adam:betas=0.5/0.9")["lr"] == 3e-4
+    assert resolve_settings(Recipe(lr=3e-4), optimizer="lbfgs", lr=0.5)["lr"] == 0.5
 
 
 def test_data_of_the_wrong_kind_are_refused() -> None:
@@ -424,13 +426,13 @@ def test_a_run_killed_before_it_is_committed_is_in_no_ones_way(
         raise Killed
 
     _, data = setting()
-    target = checkpoint if moment == "save" else Run
+    target = checkpoint if moment == "save" else RunFolder
     monkeypatch.setattr(target, moment, kill)
     with pytest.raises(Killed):
         dc.fit(Classifier(), data, out=tmp_path, quiet=True, epochs=1)
     monkeypatch.undo()
     dc.fit(Classifier(), data, out=tmp_path, quiet=True, epochs=1)
-    assert Run.open(tmp_path).info["status"] == "finished"
+    assert RunFolder.open(tmp_path).info["status"] == "finished"
 
 
 def test_two_trainings_cannot_share_a_folder(tmp_path: Path) -> None:
@@ -443,7 +445,7 @@ def test_two_trainings_cannot_share_a_folder(tmp_path: Path) -> None:
                     dc.fit(Classifier(), data, out=tmp_path, overwrite=True, quiet=True, epochs=1)
 
     dc.fit(Classifier(), data, out=tmp_path, quiet=True, epochs=1, observers=[Intruder()])
-    assert Run.open(tmp_path).info["status"] == "finished"
+    assert RunFolder.open(tmp_path).info["status"] == "finished"
 
 
 def test_weights_that_burst_at_the_very_end_are_a_divergence(tmp_path: Path) -> None:
@@ -455,7 +457,7 @@ def test_weights_that_burst_at_the_very_end_are_a_divergence(tmp_path: Path) -> 
     _, data = setting()
     with pytest.raises(DivergenceError, match="not finite at step 5"):
         dc.fit(Classifier(), data, out=tmp_path, quiet=True, epochs=1, observers=[Burster()])
-    assert Run.open(tmp_path).info["status"] == "diverged"
+    assert RunFolder.open(tmp_path).info["status"] == "diverged"
     with pytest.raises(UsageError, match="it is diverged"):
         dc.load(tmp_path, Classifier)
 

@@ -1,4 +1,4 @@
-"""Random numbers that are functions of counters: the same for an example in whatever company it is drawn."""
+"""Counter-based random numbers: those of an example do not depend on the batch it is in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 
 def mixed(counter: Counters) -> Counters:
-    """Each integer as another one that looks random: the step of SplitMix64.
+    """A pseudorandom integer for each integer: the step of SplitMix64.
 
     References:
         | Fast splittable pseudorandom number generators (Steele et al., 2014), https://doi.org/10.1145/2660193.2660195
@@ -29,14 +29,14 @@ def mixed(counter: Counters) -> Counters:
 
 
 def unit(counter: Counters) -> npt.NDArray[np.float64]:
-    """Mixed integers as numbers in [0, 1), of which they keep the 53 bits that such a number has."""
+    """Mixed integers as numbers in [0, 1) with 53 random bits."""
     return (counter >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def uniforms(index: Tensor, count: int, *, seed: int, epoch: int) -> npt.NDArray[np.float64]:
-    """For each example ``count`` numbers in [0, 1), (B, count), decided by seed, epoch and the example's index alone.
+    """Uniform random numbers in [0, 1), (B, count): a function of seed, epoch and the index of each example alone.
 
-    Seed and epoch choose the state in which a SplitMix64 starts; each example has its own stretch of what follows.
+    Seed and epoch choose the initial state of a SplitMix64; each example has its own stretch of the sequence.
 
     >>> import torch
     >>> both = uniforms(torch.tensor([7, 9]), 3, seed=1, epoch=0)
@@ -44,13 +44,13 @@ def uniforms(index: Tensor, count: int, *, seed: int, epoch: int) -> npt.NDArray
     True
     """
     examples: Counters = index.long().cpu().numpy().view(np.uint64)
-    places: Counters = np.arange(count, dtype=np.uint64)
-    order = examples[:, None] * np.uint64(count) + places
+    offsets: Counters = np.arange(count, dtype=np.uint64)
+    order = examples[:, None] * np.uint64(count) + offsets
     return unit(mixed(order * np.uint64(GOLDEN) + _start(seed, epoch)))
 
 
 @lru_cache(maxsize=8)
 def _start(seed: int, epoch: int) -> Counters:
-    """Where the numbers of this seed and epoch begin: kept, as all batches of an epoch ask for the same one."""
+    """The initial state of this seed and epoch; cached, as all batches of an epoch use the same one."""
     of_seed, of_epoch = (np.array([number % 2**64], dtype=np.uint64) for number in (seed, epoch))
     return mixed(mixed(of_seed) ^ of_epoch)

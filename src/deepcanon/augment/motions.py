@@ -1,4 +1,4 @@
-"""Images moved, turned and bent, a whole batch at once: one grid of places to look at, one interpolation."""
+"""Geometric data augmentation of a whole batch of images: one sampling grid, one interpolation."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    r"""What happens to each image of a batch: few numbers, kept in NumPy, which is quicker than torch with so few.
+    r"""A geometric transformation of each image of a batch: few numbers, kept in NumPy, which is faster with so few.
 
-    The image is cropped, mirrored, rotated, sheared, stretched, translated and at last seen through the lens. So a
-    pixel at :math:`p`, counted from the center, to the right and down, shows what was at
+    The image is cropped, mirrored, rotated, sheared, stretched, translated and at last distorted by the lens. So the
+    new pixel at :math:`p`, measured from the center, to the right and down, is the old one at
 
     .. math:: q = s F R_\alpha S_k^{-1} D^{-1} \left(p\,(1 + \lambda\, |p|^2 / \rho^2) - t\right) + o
 
@@ -34,13 +34,13 @@ class Motion:
 
     Arguments:
         crop: The share :math:`s` of each side that is left and fills the image, (B,).
-        corner: The place of what is left, from -1 (left, top) to 1 (right, bottom), (B, 2); it decides :math:`o`.
-        mirror: -1 where left and right change places (:math:`F`), else 1, (B,).
-        rotate: The angle :math:`\alpha` in degrees, against the clock, (B,).
+        corner: The position of the crop, from -1 (left, top) to 1 (right, bottom), (B, 2); it determines :math:`o`.
+        mirror: -1 where the image is flipped horizontally (:math:`F`), else 1, (B,).
+        rotate: The angle :math:`\alpha` in degrees, counterclockwise, (B,).
         shear: How far the image moves to the right per pixel down, :math:`k`, (B,).
         stretch: The factors :math:`D` of width and height, (B, 2).
-        translate: The way :math:`t` to the right and down in pixels, (B, 2).
-        lens: The distortion :math:`\lambda`, (B,): a barrel above 0, a cushion below.
+        translate: The translation :math:`t` to the right and down in pixels, (B, 2).
+        lens: The radial distortion :math:`\lambda`, (B,): barrel above 0, pincushion below.
     """
 
     crop: Numbers
@@ -54,19 +54,19 @@ class Motion:
 
     @classmethod
     def none(cls, count: int) -> Motion:
-        """The motion that leaves all images as they are."""
+        """The identity, which leaves all images unchanged."""
         zero, one = np.zeros(count), np.ones(count)
         both = np.zeros((count, 2))
         return cls(one, both, one, zero, zero, both + 1, both, zero)
 
     @cached_property
     def matrix(self) -> Numbers:
-        """The linear part of the way from the pixels of the new image to those of the old one, (B, 2, 2)."""
+        """The linear part of the map from the pixels of the new image to those of the old one, (B, 2, 2)."""
         angle = self.rotate * (math.pi / 180)
         cos, sin = np.cos(angle), np.sin(angle)
         wide, high = (self.crop / stretch for stretch in self.stretch.T)
         matrix = np.empty((len(cos), 2, 2))
-        # y points down, so that turning against the clock has the minus below; F may negate the upper row.
+        # y points down, so that a counterclockwise rotation has the minus below; F may negate the upper row.
         matrix[:, 0, 0] = self.mirror * cos * wide
         matrix[:, 0, 1] = self.mirror * (-sin - self.shear * cos) * high
         matrix[:, 1, 0] = sin * wide
@@ -74,34 +74,34 @@ class Motion:
         return matrix
 
     def offset(self, width: int, height: int) -> Numbers:
-        """The place of the old image, counted from its center, that comes to the center of the new one, (B, 2)."""
+        """The position in the old image, measured from its center, of the center of the new one, (B, 2)."""
         cropped = self.corner * (1 - self.crop[:, None]) * (width / 2, height / 2)
         moved: Numbers = cropped - (self.matrix * self.translate[:, None]).sum(-1)
         return moved
 
     def apply(self, images: Tensor, border: Border = "border") -> Tensor:
-        """The images after the motion, between pixels interpolated linearly; outside is what ``border`` says."""
+        """The transformed images, by bilinear interpolation; ``border`` is the padding mode outside of them."""
         one_of(("border", "zeros", "reflection"), border=border)
         _only_images(images)
         height, width = images.shape[2:]
         half = np.array([width / 2, height / 2])
         motion = np.empty((len(images), 2, 5))
-        # Places in units of half a side, as grid_sample counts them: -1 and 1 are the outer edges of the border pixels.
+        # Positions in units of half a side, as in grid_sample: -1 and 1 are the outer edges of the border pixels.
         motion[:, :, :2] = self.matrix * (half / half[:, None])
         motion[:, :, 2:4] = motion[:, :, :2] * self.lens[:, None, None]
         motion[:, :, 4] = self.offset(width, height) / half
         rows, powers = _basis(height, width, images.dtype, images.device)
-        cubics = (torch.from_numpy(motion).to(images).flatten(0, 1) @ rows).view(-1, 4)  # one for each row of pixels
+        cubics = (torch.from_numpy(motion).to(images).flatten(0, 1) @ rows).view(-1, 4)  # one per row of pixels
         grid = (cubics @ powers).view(-1, 2, height, width).permute(0, 2, 3, 1)
         return F.grid_sample(images, grid, mode="bilinear", padding_mode=border, align_corners=False)
 
 
 @dataclass(frozen=True)
 class Augment:
-    """Random motions of images, drawn for each example from (seed, epoch, index) and nothing else.
+    """Random geometric data augmentation of images, a function of (seed, epoch, index) of each example alone.
 
-    So an example is changed alike whatever batch it comes in, on one machine or on many, and anew in every epoch.
-    With all arguments at 0 the images are given back as they are.
+    So an example is augmented alike in every batch, on one machine or on many, and differently in every epoch. With all
+    arguments at 0 the images are unchanged.
 
     References:
         | Best practices for convolutional neural networks applied to visual document analysis (Simard et al., 2003),
@@ -111,13 +111,13 @@ class Augment:
 
     Arguments:
         crop: The largest share of each side that is cut away; what is left fills the image.
-        flip: The probability to change left and right.
+        flip: The probability of a horizontal flip.
         rotate: The largest angle in degrees, either way.
-        shear: The largest way to either side per pixel down.
+        shear: The largest shift to either side per pixel down.
         stretch: How much longer or shorter each side becomes at most: 0.25 is from 1/1.25 to 1.25.
-        translate: The largest way in each direction, as a share of the side.
-        lens: The largest distortion at the corners, either way, as a share of their distance from the center.
-        border: What lies outside of an image: its "border" repeated, "zeros", or its "reflection".
+        translate: The largest translation in each direction, as a share of the side.
+        lens: The largest radial distortion at the corners, either way, as a share of their distance from the center.
+        border: The padding outside of an image: its "border" repeated, "zeros", or its "reflection".
 
     >>> images = torch.rand(2, 1, 8, 8)
     >>> moved = Augment(rotate=15, translate=0.1)(images, torch.tensor([0, 1]), seed=0, epoch=3)
@@ -136,22 +136,22 @@ class Augment:
 
     def __post_init__(self) -> None:
         one_of(("border", "zeros", "reflection"), border=self.border)
-        # Beyond a third the lens would show the same place twice: p (1 - l p^2) has its summit at p = 1.
+        # Beyond a third the lens would show the same point twice: p (1 - l p^2) has its maximum at p = 1.
         for name, most in (("crop", 1), ("flip", 1), ("lens", 1 / 3), ("translate", 1)):
             if not 0 <= getattr(self, name) <= most or (name == "crop" and self.crop == 1):
                 bound = {"crop": "below 1", "lens": "a third"}.get(name, "1")
                 raise UsageError(f"{name} goes from 0 to {bound} (got {getattr(self, name)})")
         for name in ("rotate", "shear", "stretch"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise UsageError(f"{name} is the most that may happen, 0 or more (got {getattr(self, name)})")
+                raise UsageError(f"{name} is the largest change, 0 or more (got {getattr(self, name)})")
 
     @property
     def idle(self) -> bool:
-        """Whether nothing can happen."""
+        """Whether the images always stay unchanged."""
         return not any((self.crop, self.flip, self.rotate, self.shear, self.stretch, self.translate, self.lens))
 
     def __call__(self, images: Tensor, index: Tensor, *, seed: int, epoch: int) -> Tensor:
-        """The images (B, channels, height, width) that stand at ``index`` (B,) of the data, changed."""
+        """The augmented images, (B, channels, height, width), which have the ``index`` (B,) in the data."""
         _only_images(images)
         if index.shape != images.shape[:1]:
             raise DataError(f"each of {len(images)} images needs its index, got the shape {tuple(index.shape)}")
@@ -160,7 +160,7 @@ class Augment:
         return self.motion(index, images.shape[3], images.shape[2], seed=seed, epoch=epoch).apply(images, self.border)
 
     def motion(self, index: Tensor, width: int, height: int, *, seed: int, epoch: int) -> Motion:
-        """What happens to the images of this size at ``index``."""
+        """The transformation of the images of this size at ``index``."""
         low, high = _ends(self, width, height)
         drawn = low + (high - low) * uniforms(index, 11, seed=seed, epoch=epoch)  # (B, 11)
         return Motion(
@@ -177,9 +177,10 @@ class Augment:
 
 @lru_cache(maxsize=8)
 def _ends(augment: Augment, width: int, height: int) -> tuple[Numbers, Numbers]:
-    """Between which ends each of the eleven numbers of a motion lies, both (11,).
+    """The lower and upper bounds of the eleven numbers of a motion, both (11,).
 
-    The number below 0 for a mirrored image is so with probability ``flip``; those of the stretch are logarithms.
+    The number that is below 0 for a mirrored image is so with probability ``flip``; those of the stretch are
+    logarithms.
     """
     either = (
         augment.rotate,
@@ -197,21 +198,21 @@ def _ends(augment: Augment, width: int, height: int) -> tuple[Numbers, Numbers]:
 def _only_images(images: Tensor) -> None:
     if images.ndim != 4 or not images.is_floating_point():
         raise DataError(
-            "only images of real numbers, (B, channels, height, width), can be moved; got "
+            "only images of real numbers, (B, channels, height, width), can be transformed; got "
             f"{images.dtype} of shape {tuple(images.shape)}"
         )
 
 
 @lru_cache(maxsize=8)
 def _basis(height: int, width: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    r"""How places follow from :math:`x, y, x r^2, y r^2` and 1 of each pixel, as cubics in :math:`x` along its row.
+    r"""The basis :math:`x, y, x r^2, y r^2` and 1 of the positions at each pixel, as cubics in :math:`x` along its row.
 
     Here x and y go from -1 to 1 and r from 0 to 1 at the corners. Returned are the coefficients of all five in each
-    row, (5, height * 4), and the powers of x, (4, width): two small products then give all places, at half of the cost
-    of one product with all five at each pixel.
+    row, (5, height * 4), and the powers of x, (4, width): two small matrix products then give all positions, at half of
+    the cost of one product with all five at each pixel.
 
-    Kept, as all batches of a training ask for the same one; so it is made outside of any inference mode, whose tensors
-    are of no use elsewhere.
+    Cached, as all batches of a training use the same one; so it is made outside of any inference mode, whose tensors
+    cannot be used elsewhere.
     """
     with torch.inference_mode(mode=False):
         y, x = ((torch.arange(count, dtype=dtype, device=device) + 0.5) * 2 / count - 1 for count in (height, width))

@@ -9,19 +9,26 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from deepcanon.cli import (
-    checking,
-    comparing,
-    demo,
-    findings,
-    look,
-    microscope,
-    neighbors,
-    show,
-    training,
-    unwrapping,
-    using,
-)
+from deepcanon.cli.check import check
+from deepcanon.cli.compare import compare
+from deepcanon.cli.data import data
+from deepcanon.cli.demo import demo
+from deepcanon.cli.evaluate import evaluate
+from deepcanon.cli.export import export
+from deepcanon.cli.generate import generate
+from deepcanon.cli.insight import insight
+from deepcanon.cli.list import list_models
+from deepcanon.cli.microscope import microscope
+from deepcanon.cli.nearest import nearest
+from deepcanon.cli.predict import predict
+from deepcanon.cli.resume import resume
+from deepcanon.cli.runs import runs
+from deepcanon.cli.sample import sample
+from deepcanon.cli.show import show
+from deepcanon.cli.study import study
+from deepcanon.cli.train import train
+from deepcanon.cli.unwrap import unwrap
+from deepcanon.core.errors import DeepcanonError, UsageError
 
 WRONG_USAGE = 2
 FAILURE = 1
@@ -49,9 +56,8 @@ def _judge(error: Exception) -> tuple[str | None, int]:
         return sentence, FAILURE if error.errno == errno.ENOSPC else WRONG_USAGE
     if hasattr(error, "format_message"):  # what typer found wrong in the command line itself
         return error.format_message(), WRONG_USAGE
-    errors = sys.modules.get("deepcanon.core.errors")  # importing it here would import torch
-    if errors is not None and isinstance(error, errors.DeepcanonError):
-        return str(error), WRONG_USAGE if isinstance(error, errors.UsageError) else FAILURE
+    if isinstance(error, DeepcanonError):
+        return str(error), WRONG_USAGE if isinstance(error, UsageError) else FAILURE
     return None, FAILURE
 
 
@@ -87,22 +93,22 @@ def deepcanon(
 MODEL_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 LOOK, TRAIN, USE = "Look around", "Train", "Use what was trained"
 
-app.command("list", rich_help_panel=LOOK)(look.list_models)
-app.command("show", rich_help_panel=LOOK)(show.show)
-app.command("data", rich_help_panel=LOOK)(look.data)
-app.command("runs", rich_help_panel=LOOK)(look.runs)
-app.command("demo", rich_help_panel=LOOK)(demo.demo)
-app.command("microscope", rich_help_panel=LOOK, context_settings=MODEL_OPTIONS)(microscope.microscope)
-app.command("insight", rich_help_panel=LOOK, context_settings=MODEL_OPTIONS)(findings.insight)
-app.command("train", rich_help_panel=TRAIN, context_settings=MODEL_OPTIONS)(training.train)
-app.command("resume", rich_help_panel=TRAIN)(training.resume)
-app.command("compare", rich_help_panel=TRAIN)(comparing.compare)
-app.command("study", rich_help_panel=TRAIN, context_settings=MODEL_OPTIONS)(findings.study)
-app.command("evaluate", rich_help_panel=TRAIN)(training.evaluate)
-app.command("predict", rich_help_panel=USE)(using.predict)
-app.command("sample", rich_help_panel=USE)(using.sample)
-app.command("generate", rich_help_panel=USE)(using.generate)
-app.command("nearest", rich_help_panel=USE)(neighbors.nearest)
-app.command("export", rich_help_panel=USE)(using.export)
-app.command("unwrap", rich_help_panel=USE)(unwrapping.unwrap)
-app.command("check", rich_help_panel=USE)(checking.check)
+app.command("list", rich_help_panel=LOOK)(list_models)
+app.command("show", rich_help_panel=LOOK)(show)
+app.command("data", rich_help_panel=LOOK)(data)
+app.command("runs", rich_help_panel=LOOK)(runs)
+app.command("demo", rich_help_panel=LOOK)(demo)
+app.command("microscope", rich_help_panel=LOOK, context_settings=MODEL_OPTIONS)(microscope)
+app.command("insight", rich_help_panel=LOOK, context_settings=MODEL_OPTIONS)(insight)
+app.command("train", rich_help_panel=TRAIN, context_settings=MODEL_OPTIONS)(train)
+app.command("resume", rich_help_panel=TRAIN)(resume)
+app.command("compare", rich_help_panel=TRAIN)(compare)
+app.command("study", rich_help_panel=TRAIN, context_settings=MODEL_OPTIONS)(study)
+app.command("evaluate", rich_help_panel=TRAIN)(evaluate)
+app.command("predict", rich_help_panel=USE)(predict)
+app.command("sample", rich_help_panel=USE)(sample)
+app.command("generate", rich_help_panel=USE)(generate)
+app.command("nearest", rich_help_panel=USE)(nearest)
+app.command("export", rich_help_panel=USE)(export)
+app.command("unwrap", rich_help_panel=USE)(unwrap)
+app.command("check", rich_help_panel=USE)(check)

@@ -1,4 +1,4 @@
-"""The demonstration: which family of model fits handwritten digits? A small comparison on data that come along."""
+"""The command ``demo``: a small comparison on handwritten digits, which come along."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from deepcanon.cli.comparing import compare
-from deepcanon.cli.output import Json, Output
-from deepcanon.cli.training import Threads
+from deepcanon.cli._parse import Json, Threads
+from deepcanon.cli._print import Output
+from deepcanon.cli.compare import compare
 
 DATA = "digits"
 MODELS = (
@@ -21,13 +21,13 @@ BUDGET = 15.0
 
 def demo(
     out: Annotated[
-        Path | None, typer.Option(help="Where to put it; by itself, a new folder runs/demo.", metavar="DIR")
+        Path | None, typer.Option(help="Where to put it; by default, a new folder runs/demo.", metavar="DIR")
     ] = None,
     threads: Threads = 1,
     json: Json = False,
 ) -> None:
     """Compare eleven families of models on handwritten digits, and write a report that says which fits best."""
-    from deepcanon.cli.places import free
+    from deepcanon.core.files import free
 
     folder = out or free(Path("runs") / "demo")
     Output(json).say(

@@ -1,14 +1,15 @@
-"""The command that shows every number in a model's compute graph."""
+"""The command ``microscope``."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from deepcanon.cli.output import Json, Output
-from deepcanon.cli.using import Overwrite, Seed
+from deepcanon.cli._parse import Json, Overwrite, Seed, Target, check_name_first, own_options, read_options
+from deepcanon.cli._print import Output
+from deepcanon.core.errors import UsageError
 
 ROWS = 60
 """The longest table in the terminal; all edges are in the file."""
@@ -21,7 +22,7 @@ def microscope(
     data: Annotated[
         str | None, typer.Option(help="Whose first examples to look at; of a run, its own data.", metavar="D")
     ] = None,
-    target: Annotated[str | None, typer.Option(help="The column of a CSV file that is to be predicted.")] = None,
+    target: Target = None,
     examples: Annotated[int, typer.Option(min=1, max=64, help="How many examples to send through.")] = 2,
     seed: Seed = 0,
     overwrite: Overwrite = False,
@@ -32,26 +33,23 @@ def microscope(
     An untrained model takes every argument of its constructor as an option, as in 'deepcanon train'. The exit code is 1
     if a gradient is not the derivative.
     """
-    from deepcanon.cli.arguments import read_options
-    from deepcanon.cli.places import writable
-    from deepcanon.cli.subjects import few, is_run, trained, untrained
-    from deepcanon.core import UsageError
-    from deepcanon.microscopy.microscope import microscope as look
+    from deepcanon.blueprints import from_options
+    from deepcanon.catalogue import find
+    from deepcanon.core.files import writable
     from deepcanon.microscopy.summary import COLUMNS, table
+    from deepcanon.questions import is_run, magnified, subject_of
 
-    if name.startswith("-"):
-        raise UsageError(f"the model comes first: deepcanon microscope NAME {name} ...")
+    check_name_first("microscope", name, "model")
     path = writable(out, overwrite, ".html", ".json")
+    subject: Any
     if is_run(name):
         if context.args:
             raise UsageError(f"a trained model has its arguments already; leave out {context.args[0]}")
-        if target is not None:
-            raise UsageError(f"the run in {name} knows its target; leave out --target")
-        model, batch, where = trained(Path(name), data, ["train"])
+        subject = name
     else:
-        others = [str(each.name) for each in context.command.params]
-        model, batch, where = untrained(name, read_options(context.args), others, data, target, seed, ["train"])
-    graph = look(model, few(batch, examples), seed=seed, title=f"{model.name()} on {where}")
+        subject = from_options(find(name), read_options(context.args), own_options(context))
+    seen = subject_of(subject, data, target=target, seed=seed, parts=("train",))
+    graph = magnified(seen, examples, seed)
     graph.save(path)
     voice = Output(json)
     voice.table(COLUMNS, table(graph, ROWS), numbers=["edge", "shape", "value", "delta"])
@@ -62,8 +60,8 @@ def microscope(
     voice.say(f"The graph of {graph.title}, loss {graph.loss:.6g}, is in {path}.")
     voice.answer(
         {
-            "model": model.name(),
-            "data": where,
+            "model": seen.model_name,
+            "data": seen.data,
             "loss": graph.loss,
             "nodes": len(graph.nodes),
             "edges": len(graph.edges),

@@ -1,35 +1,36 @@
-"""Runs side by side."""
+"""The command ``runs``."""
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from deepcanon.core import DeepcanonError
-from deepcanon.train import Run
+import typer
 
-
-def compare(folder: Path) -> list[dict[str, Any]]:
-    """One row for every run under ``folder``, by data, model and name."""
-    rows = [_row(path.parent) for path in folder.rglob("run.json")]
-    return sorted(rows, key=lambda row: (row["data"], row["model"], str(row["run"])))
+from deepcanon.cli._parse import Json
+from deepcanon.cli._print import Output
 
 
-def _row(folder: Path) -> dict[str, Any]:
-    try:
-        info = Run.open(folder).info
-    except DeepcanonError:
-        return {
-            "run": folder, "model": "", "data": "", "status": "damaged", "steps": None, "seconds": None,
-            "train": {}, "valid": {}, "test": {},
-        }  # fmt: skip
-    results = info.get("results", {})
-    return {
-        "run": folder,
-        "model": info["model"]["model"],
-        "data": info["data"]["name"],
-        "status": info["status"],
-        "steps": results.get("steps"),
-        "seconds": results.get("seconds"),
-        **{part: results.get(part, {}) for part in ("train", "valid", "test")},
-    }
+def runs(
+    folder: Annotated[Path, typer.Argument(help="Where to look for runs, in its sub-folders too.")] = Path("runs"),
+    json: Json = False,
+) -> None:
+    """List the runs in a folder and compare their results."""
+    from deepcanon.runs.listing import list_runs
+
+    rows = list_runs(folder)
+    out = Output(json)
+    for name, group in groupby(rows, key=lambda row: row["data"]):
+        same_data = list(group)
+        out.say(f"{name}: measured on test data" if name else "damaged: not readable")
+        metrics = list(dict.fromkeys(metric for row in same_data for metric in row["test"]))
+        fixed = ["run", "model", "status", "steps", "seconds"]
+        out.table(
+            [*fixed, *metrics],
+            [[*(row[column] for column in fixed), *map(row["test"].get, metrics)] for row in same_data],
+            numbers=["steps", "seconds", *metrics],
+        )
+    if not rows:
+        out.say(f"There are no runs in {folder}; 'deepcanon train' makes some.")
+    out.answer({"runs": rows})

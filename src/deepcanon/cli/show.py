@@ -1,14 +1,16 @@
-"""The command that shows one model, insight or study."""
+"""The command ``show``."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deepcanon.cli.output import Json, Output
+from deepcanon.cli._parse import Json
+from deepcanon.cli._print import Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,15 +42,15 @@ def _show_model(cls: type[Model[Any]], json: bool) -> None:
     methods = [*facts["methods"], *(["what the model it wraps can"] if facts["wraps"] else [])]
     required = [each["option"] for each in facts["arguments"] if each["default"] == "required"]
     out.say(f"learns from  {facts['learns_from']}")
-    out.say(f"can          {', '.join(methods) or 'learn; it has no further method'}")
+    out.say(f"can          {', '.join(methods) or 'only learn'}")
     out.say(f"recipe       {recipe or 'that of the model it wraps'}")
     out.say(" ".join([f"train it     deepcanon train {facts['model']}", *(f"{o} {o[2:].upper()}" for o in required)]))
     out.answer(facts)
 
 
 def _show_question(kind: Question, function: Callable[..., Any], json: bool) -> None:
-    from deepcanon.cli.questions import filled, options_of
     from deepcanon.core.docstrings import read_docstring
+    from deepcanon.questions import filled, options_of
 
     text = read_docstring(function)
     facts = {
@@ -70,7 +72,10 @@ def _show_question(kind: Question, function: Callable[..., Any], json: bool) -> 
 
 def _say_text(out: Output, name: str, facts: Mapping[str, Any]) -> None:
     """The sentence, the equations, the papers and the arguments."""
-    out.say(f"{name}: {facts['summary']}")
+    title = f"{name} ({facts['title']})" if facts.get("title") else name
+    out.say(f"{title}: {facts['summary']}")
+    if facts.get("also_known_as"):
+        out.say(f"Also known as: {', '.join(facts['also_known_as'])}.")
     for equation in facts["equations"]:
         out.say()
         out.say("\n".join(f"    {line}" for line in equation.split("\n")))
@@ -85,21 +90,23 @@ def _say_text(out: Output, name: str, facts: Mapping[str, Any]) -> None:
 
 def facts_of(cls: type[Model[Any]]) -> dict[str, Any]:
     """All that is to be told of a model."""
-    from deepcanon.cli.suits import food
     from deepcanon.core import Model, arguments_of, methods_of
     from deepcanon.core.docstrings import read_docstring
+    from deepcanon.data.suits import learns_from
 
     text = read_docstring(cls)
     wraps = hasattr(cls, "unwrapped")
     return {
         "model": cls.name(),
+        "title": (inspect.getdoc(inspect.getmodule(cls)) or "").partition("\n")[0].removesuffix("."),
+        "also_known_as": text.also_known_as,
         "summary": text.summary,
         "equations": text.equations,
         "references": text.references,
         "arguments": [
             _argument(name, parameter, text.arguments.get(name, "")) for name, parameter in arguments_of(cls).items()
         ],
-        "learns_from": food(cls.batch_type()),
+        "learns_from": learns_from(cls.batch_type()),
         "methods": methods_of(cls),
         "wraps": wraps,
         "recipe": {} if wraps and cls.recipe is Model.recipe else asdict(cls.recipe),
@@ -107,8 +114,8 @@ def facts_of(cls: type[Model[Any]]) -> dict[str, Any]:
 
 
 def _argument(name: str, parameter: Any, meaning: str) -> dict[str, str]:
-    from deepcanon.cli.arguments import describe_type, show_value
     from deepcanon.core import SIZES
+    from deepcanon.core.annotations import describe_type, show_value
 
     if name in SIZES and parameter.default in (parameter.empty, None):
         default = "from the data"

@@ -1,9 +1,9 @@
-"""What others make of the same few labels: the classifier without the unlabeled examples, and label spreading."""
+"""Baselines of semi-supervised methods: the classifier without the unlabeled examples, and label spreading."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -13,10 +13,11 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from deepcanon.core import Labeled, Model, SemiBatch
+from deepcanon.core import Blueprint, Labeled, Model, SemiBatch
 from deepcanon.data import Dataset
 from deepcanon.pictures.bars import share_bars
 from deepcanon.pictures.points import decision_maps
+from deepcanon.runs.run import Run
 from deepcanon.train import Settings, fit
 from deepcanon.train.randomness import kept
 
@@ -39,32 +40,47 @@ class Baseline:
     accuracy: float
 
 
-def beside(
+def add_baselines(run: Run, asked: Blueprint, tell: Callable[[str], None] = lambda sentence: None) -> None:
+    """Train and keep the baselines of a run that has learned from few labels; of any other run there are none.
+
+    ``asked`` is the blueprint of the run's model. The accuracies go into ``run.json``, a picture to the run's others.
+    """
+    from deepcanon.pictures import save
+
+    learned_from_few = run.info["model"]["model"] == asked.cls.name() and hasattr(asked.cls, "supervised")
+    if not learned_from_few or "baselines" in run.info or not isinstance(run.data.train, SemiBatch):
+        return
+    found = baselines(run.model, asked, run.data, run.settings, tell)
+    save(picture(found, run.data), run.folder.pictures / "baselines.png")
+    run.folder.update(baselines={each.name: each.accuracy for each in found})
+
+
+def baselines(
     method: Model[Any],
-    build: Callable[[Mapping[str, Any]], Model[Any]],
+    asked: Blueprint,
     data: Dataset[SemiBatch],
     settings: Settings,
     tell: Callable[[str], None] = lambda sentence: None,
 ) -> list[Baseline]:
-    """A trained method beside what learns from the labels without it, measured on the same held-out examples.
+    """A trained method compared with learning from the labels without it, measured on the same held-out examples.
 
-    ``build`` makes the method anew with some arguments changed. The same classifier is trained from the same start by
-    the same settings on the labeled examples alone, once as they are and once perturbed as the method perturbs.
+    The same classifier is trained from the same start by the same settings on the labeled examples alone, once as they
+    are and once perturbed as the method perturbs; label spreading sees the unlabeled examples too.
     """
     held = data.split("valid" if data.test is None else "test")
-    baselines = []
+    found = []
     for name, changes in (
         ("supervised", type(method).null),  # type: ignore[attr-defined]
         ("supervised, same augmentation", type(method).supervised),  # type: ignore[attr-defined]
     ):
         tell(f"To compare, {name}: training on the {len(data.train.x)} labeled examples alone ...")
         with kept():
-            torch.manual_seed(settings.seed)
-            baseline = build(changes)
-        fit(baseline, data, quiet=True, **settings.to_json())
-        baselines.append(_baseline(name, _says(baseline), held))
-    baselines.append(_baseline("LabelSpreading (scikit-learn)", label_spreading(data), held))
-    return [*baselines, _baseline(method.name(), _says(method), held)]
+            torch.manual_seed(settings["seed"])
+            baseline = asked.changed(changes).build(data.sizes, data.name)
+        fit(baseline, data, quiet=True, **settings)
+        found.append(_baseline(name, _says(baseline), held))
+    found.append(_baseline("LabelSpreading (scikit-learn)", label_spreading(data), held))
+    return [*found, _baseline(method.name(), _says(method), held)]
 
 
 def label_spreading(data: Dataset[SemiBatch]) -> Predict:

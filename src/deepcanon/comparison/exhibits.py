@@ -14,13 +14,14 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
 from deepcanon.comparison.charts import Point, cloud, lines
-from deepcanon.comparison.job import Candidate, Entry
+from deepcanon.comparison.job import Entry
 from deepcanon.comparison.tables import Row, Section
-from deepcanon.core import Model
+from deepcanon.core import Blueprint, Model
 from deepcanon.core.roles import Samples
 from deepcanon.data import Dataset
 from deepcanon.pictures import confusion, image_grid
-from deepcanon.train import Run, load
+from deepcanon.runs.folder import RunFolder
+from deepcanon.runs.resume import load
 
 GRID = 64
 CLOUD = 600
@@ -30,7 +31,7 @@ Exhibit = tuple[str, str]
 
 
 def sample_exhibits(
-    section: Section, data: Dataset[Any], out: Path, candidates: Mapping[str, Candidate]
+    section: Section, data: Dataset[Any], out: Path, candidates: Mapping[str, Blueprint]
 ) -> list[Exhibit]:
     """Test data, and beside them samples of every model that draws some, of its first seed."""
     drawing = [row for row in section.rows if any(each["drawn"] is not None for each in row.measured)]
@@ -47,11 +48,11 @@ def sample_exhibits(
     return found
 
 
-def curve_exhibits(section: Section, out: Path, candidates: Mapping[str, Candidate]) -> list[Exhibit]:
+def curve_exhibits(section: Section, out: Path, candidates: Mapping[str, Blueprint]) -> list[Exhibit]:
     """The validation curve of every model over the time of its training, all seeds in one chart."""
     found = []
     for row in section.rows:
-        logs = [Run.open(out / entry["run"]).log() for entry in row.entries if entry["measured"] is not None]
+        logs = [RunFolder.open(out / entry["run"]).log() for entry in row.entries if entry["measured"] is not None]
         name = _watched([record for log in logs for record in log], row, candidates[row.label].cls.surrogate)
         valid = [_points(log, "epoch", _valid(name)) for log in logs]
         train = [_points(log, "step", _trained(name)) for log in logs]

@@ -7,7 +7,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -18,48 +18,19 @@ import torch
 from deepcanon.comparison.measures import Measured, measure
 from deepcanon.comparison.quality import Quality, Yardstick
 from deepcanon.comparison.support import Form, Forms
-from deepcanon.core import DeepcanonError, Model, Terms, UsageError, with_sizes
-from deepcanon.core.files import write_whole
+from deepcanon.core import Blueprint, DeepcanonError, Model, Terms, UsageError
+from deepcanon.core.files import write_json
 from deepcanon.core.roles import Encodes, HasLogProb
 from deepcanon.data import Dataset
+from deepcanon.data.suits import check_suits
 from deepcanon.runs.checkpoint import saved
-from deepcanon.train import Observer, Run, Trainer, fit, load, resume
+from deepcanon.runs.folder import RunFolder
+from deepcanon.runs.resume import load, resume
+from deepcanon.train import Observer, Trainer, fit
 from deepcanon.train.randomness import kept
 
 FORMAT = 1
 FILE = "compare.json"
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A model to be compared: its class, and those constructor arguments that do not come from the data.
-
-    An argument that is itself a model is a candidate of its own.
-    """
-
-    label: str
-    cls: type[Model[Any]]
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-    def build(self, data: Dataset[Any]) -> Model[Any]:
-        """A new instance with the sizes of the data."""
-        if not data.train.is_a(self.cls.batch_type()):
-            raise UsageError(
-                f"{self.cls.name()} learns from {self.cls.batch_type().noun}; {data.name} gives {data.train.noun}"
-            )
-        given = {n: value.build(data) if isinstance(value, Candidate) else value for n, value in self.arguments.items()}
-        return self.cls(**with_sizes(self.cls, data.sizes, given, data.name))
-
-    def find(self, name: str) -> type[Model[Any]]:
-        """The class again, or that of a model inside, for a run that is opened; no other class can be in it."""
-        known = {candidate.cls.name(): candidate.cls for candidate in self._all()}
-        if name not in known:
-            raise UsageError(f"the run holds a {name} where {self.label} was expected; choose another folder")
-        return known[name]
-
-    def _all(self) -> list[Candidate]:
-        inner = [value for value in self.arguments.values() if isinstance(value, Candidate)]
-        return [self, *(each for candidate in inner for each in candidate._all())]
 
 
 class Entry(TypedDict):
@@ -97,7 +68,7 @@ class Comparison(TypedDict):
 class Job:
     """One training that is to be done."""
 
-    candidate: Candidate
+    candidate: Blueprint
     form: Form
     seed: int
 
@@ -118,8 +89,8 @@ class Budget(Observer):
             trainer.stop(f"its budget of {self.seconds:g} seconds is used up")
 
 
-def compare(
-    candidates: Sequence[Candidate],
+def run_jobs(
+    candidates: Sequence[Blueprint],
     data: str,
     out: Path,
     *,
@@ -186,23 +157,23 @@ def _run(
     }  # fmt: skip
 
 
-def _trained(job: Job, data: Dataset[Any], folder: Path, budget: float | None, quiet: bool) -> Run:
+def _trained(job: Job, data: Dataset[Any], folder: Path, budget: float | None, quiet: bool) -> RunFolder:
     """The finished run: kept if it is there, gone on with if it was broken off, else begun."""
     observers = [] if budget is None else [Budget(budget)]
     if (folder / "run.json").is_file():
-        run = Run.open(folder)
+        run = RunFolder.open(folder)
         if run.info["status"] == "finished":
             return run
         if saved(run.checkpoints):
             resume(folder, data, find=job.candidate.find, quiet=quiet, observers=observers)
-            return Run.open(folder)
+            return RunFolder.open(folder)
     if folder.exists():  # killed before its first checkpoint
         shutil.rmtree(folder)
     with kept():
         torch.manual_seed(job.seed)
-        model = job.candidate.build(data)
+        model = job.candidate.build(data.sizes, data.name)
     fit(model, data, out=folder, seed=job.seed, watch=watched(model, data), quiet=quiet, observers=observers)
-    return Run.open(folder)
+    return RunFolder.open(folder)
 
 
 def watched(model: Model[Any], data: Dataset[Any]) -> str | None:
@@ -218,14 +189,15 @@ def watched(model: Model[Any], data: Dataset[Any]) -> str | None:
     return "nll" if bound and not isinstance(model, Encodes) else "loss"
 
 
-def _plan(candidates: Sequence[Candidate], forms: Forms, seeds: int) -> tuple[list[Job], dict[str, str]]:
+def _plan(candidates: Sequence[Blueprint], forms: Forms, seeds: int) -> tuple[list[Job], dict[str, str]]:
     """All trainings, and why some candidates cannot be trained; each model gets the form of the data that it models."""
     jobs: list[Job] = []
     unsuitable: dict[str, str] = {}
     for candidate in candidates:
         try:
+            check_suits(candidate, forms.given)
             with kept():
-                form = forms.suiting(candidate.build(forms.given).support)
+                form = forms.suiting(candidate.build(forms.given.sizes, forms.given.name).support)
         except DeepcanonError as error:
             unsuitable[candidate.label] = str(error)
         else:
@@ -235,7 +207,7 @@ def _plan(candidates: Sequence[Candidate], forms: Forms, seeds: int) -> tuple[li
     return jobs, unsuitable
 
 
-def _check(candidates: Sequence[Candidate], seeds: int, budget: float | None) -> None:
+def _check(candidates: Sequence[Blueprint], seeds: int, budget: float | None) -> None:
     if not candidates:
         raise UsageError("name the models to compare: deepcanon list shows them")
     places = [_slug(candidate.label) for candidate in candidates]
@@ -264,7 +236,7 @@ def _opened(out: Path, request: Mapping[str, Any], fingerprint: str) -> Comparis
         asked, known = before["request"], before["data"]["fingerprint"]
         newer = before["format"] > FORMAT
     except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is no comparison that can be read; choose another folder") from error
+        raise UsageError(f"{path} is not a comparison that can be read; choose another folder") from error
     if newer:
         raise UsageError(f"{path} was written by a newer version of deepcanon")
     for name in ("data", "target", "budget"):
@@ -311,8 +283,7 @@ def _write(out: Path, comparison: Comparison, rest: Sequence[Entry] = ()) -> Non
     there = {entry["run"] for entry in comparison["runs"]}
     runs = [*comparison["runs"], *(entry for entry in rest if entry["run"] not in there)]
     out.mkdir(parents=True, exist_ok=True)
-    content = json.dumps({**comparison, "runs": runs}, indent=1, allow_nan=False, ensure_ascii=False)
-    write_whole(out / FILE, f"{content}\n".encode())
+    write_json(out / FILE, {**comparison, "runs": runs})
 
 
 def _slug(label: str) -> str:

@@ -15,8 +15,9 @@ from deepcanon.comparison.support import Form
 from deepcanon.core import AnyBatch, Batch, DataError, Labeled, Model
 from deepcanon.core.roles import Decodes, Encodes, HasLogProb, Samples
 from deepcanon.data import Dataset, batches
-from deepcanon.train import Run
-from deepcanon.train.plan import Course
+from deepcanon.runs.folder import RunFolder
+from deepcanon.train.plan import Plan
+from deepcanon.train.settings import settings_of
 
 IMPORTANCE_SAMPLES = 64
 CHUNK = 8192
@@ -61,14 +62,14 @@ class Measured(TypedDict):
     answers: Answers | None
 
 
-def measure(model: Model[Any], data: Dataset[Any], form: Form, run: Run, yardstick: Yardstick | None) -> Measured:
+def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, yardstick: Yardstick | None) -> Measured:
     """Measure a trained model on the test part of its data."""
-    info, seed = run.info, run.settings.seed
+    info, seed = run.info, settings_of(run.info)["seed"]
     test: dict[str, float | None] = info["results"]["test"]
     held_out: AnyBatch = data.split("test")
     with torch.no_grad():
         metrics = model.metrics(held_out.select(torch.arange(min(FEW, len(held_out)))))
-    planned = Course(len(data.train), run.settings).total
+    planned = Plan(len(data.train), settings_of(run.info)).total
     return {
         "parameters": info["parameters"],
         "buffers": sum(buffer.numel() for buffer in model.buffers()),
@@ -76,7 +77,7 @@ def measure(model: Model[Any], data: Dataset[Any], form: Form, run: Run, yardsti
         "planned": planned,
         "seconds": info["results"]["seconds"],
         "weights": info["weights"],
-        "watch": run.settings.watch,
+        "watch": settings_of(run.info)["watch"],
         "test": test,
         "metrics": list(metrics),
         "likelihood": _likelihood(model, data, form, test.get("nll"), seed),

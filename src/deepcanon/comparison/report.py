@@ -8,7 +8,7 @@ from pathlib import Path
 
 from deepcanon.comparison.charts import ladder
 from deepcanon.comparison.exhibits import Exhibit, confusion_exhibits, curve_exhibits, sample_exhibits
-from deepcanon.comparison.job import Candidate, Comparison
+from deepcanon.comparison.job import Comparison
 from deepcanon.comparison.report_page import FOOT, HEAD
 from deepcanon.comparison.sentences import answers, compare_command, remarks, run_commands, title
 from deepcanon.comparison.support import Forms
@@ -25,6 +25,7 @@ from deepcanon.comparison.tables import (
     failures,
     sections,
 )
+from deepcanon.core import Blueprint
 from deepcanon.core.files import write_whole
 
 FILE = "report.html"
@@ -36,14 +37,14 @@ be compared. Precision and coverage follow Kynkäänniemi et al. (2019) and Naee
 Lopez-Paz and Oquab (2017), the calibration error Guo et al. (2017).</p>"""
 
 
-def write_report(comparison: Comparison, candidates: Sequence[Candidate], out: Path) -> Path:
+def write_report(comparison: Comparison, candidates: Sequence[Blueprint], out: Path) -> Path:
     """Write the page into the folder of the comparison."""
     path = out / FILE
-    write_whole(path, page(comparison, candidates, out).encode())
+    write_whole(path, page(comparison, candidates, out))
     return path
 
 
-def page(comparison: Comparison, candidates: Sequence[Candidate], out: Path) -> str:
+def page(comparison: Comparison, candidates: Sequence[Blueprint], out: Path) -> str:
     """The whole page as HTML."""
     asked = comparison["request"]
     forms = Forms(asked["data"], asked["target"])
@@ -179,7 +180,7 @@ def _meanings(tables: Sequence[Section]) -> str:
     return f"<section><h2>How to read the numbers</h2>{NOTE}<dl>{terms}</dl></section>"
 
 
-def _commands(comparison: Comparison, candidates: Sequence[Candidate], out: Path) -> str:
+def _commands(comparison: Comparison, candidates: Sequence[Blueprint], out: Path) -> str:
     places = [entry["run"] for entry in comparison["runs"] if entry["measured"] is not None]
     parts = [
         "<section><h2>To repeat it</h2>",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from deepcanon.comparison.job import Candidate, Comparison
+from deepcanon.comparison.job import Comparison
 from deepcanon.comparison.quality import FEWEST
 from deepcanon.comparison.tables import (
     ACCURACY,
@@ -19,6 +18,7 @@ from deepcanon.comparison.tables import (
     Row,
     Section,
 )
+from deepcanon.core import Blueprint
 
 MEMORIZED = 0.25
 """From this share of near-copies on a report warns."""
@@ -85,7 +85,7 @@ def compare_command(comparison: Comparison, out: str) -> str:
     return shlex.join([*words, "--threads", str(comparison["threads"]), "--out", out])
 
 
-def run_commands(comparison: Comparison, candidates: Sequence[Candidate]) -> list[str]:
+def run_commands(comparison: Comparison, candidates: Sequence[Blueprint]) -> list[str]:
     """The commands that repeat each training by itself; with a budget the time decides, which none of them repeats."""
     known = {candidate.label: candidate for candidate in candidates}
     found = []
@@ -94,29 +94,12 @@ def run_commands(comparison: Comparison, candidates: Sequence[Candidate]) -> lis
         words = ["deepcanon", "train", entry["model"], "--data", entry["data"]]
         if comparison["request"]["target"] is not None:
             words += ["--target", comparison["request"]["target"]]
-        words += _options(candidate.arguments)
+        words += candidate.to_options()
         if entry["measured"] is not None and entry["measured"]["watch"] is not None:
             words += ["--watch", entry["measured"]["watch"]]
         words += ["--seed", str(entry["seed"]), "--threads", str(comparison["threads"])]
         found.append(shlex.join(words))
     return found
-
-
-def _options(arguments: Mapping[str, Any], prefix: str = "--") -> list[str]:
-    words: list[str] = []
-    for name, value in arguments.items():
-        option = f"{prefix}{name}".replace("_", "-")
-        if isinstance(value, Candidate):
-            words += [option, value.cls.name(), *_options(value.arguments, f"{option}.")]
-        else:
-            words += [option, _written(value)]
-    return words
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, tuple | list):
-        return ",".join(map(_written, value))
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def _likeliest(section: Section) -> list[str]:

@@ -6,6 +6,8 @@ from deepcanon.core.batch import LabeledSequences as LabeledSequences
 from deepcanon.core.batch import SemiBatch as SemiBatch
 from deepcanon.core.batch import Sequences as Sequences
 from deepcanon.core.batch import Stream as Stream
+from deepcanon.core.blueprint import Blueprint as Blueprint
+from deepcanon.core.blueprint import describe as describe
 from deepcanon.core.drawing import draw as draw
 from deepcanon.core.drawing import drawing_from as drawing_from
 from deepcanon.core.errors import CheckpointError as CheckpointError
@@ -14,6 +16,7 @@ from deepcanon.core.errors import DeepcanonError as DeepcanonError
 from deepcanon.core.errors import DivergenceError as DivergenceError
 from deepcanon.core.errors import DownloadError as DownloadError
 from deepcanon.core.errors import UsageError as UsageError
+from deepcanon.core.finding import Finding as Finding
 from deepcanon.core.graph import Graph as Graph
 from deepcanon.core.graph import Operator as Operator
 from deepcanon.core.model import LikelihoodKind as LikelihoodKind
@@ -24,12 +27,11 @@ from deepcanon.core.recipe import Recipe as Recipe
 from deepcanon.core.roles import METHODS as METHODS
 from deepcanon.core.roles import How as How
 from deepcanon.core.roles import methods_of as methods_of
+from deepcanon.core.settings import Settings as Settings
 from deepcanon.core.sparse import Sparse as Sparse
+from deepcanon.core.spec import RESERVED as RESERVED
 from deepcanon.core.spec import SIZES as SIZES
-from deepcanon.core.spec import TRAINER_WORDS as TRAINER_WORDS
 from deepcanon.core.spec import arguments_of as arguments_of
-from deepcanon.core.spec import build as build
-from deepcanon.core.spec import describe as describe
 from deepcanon.core.spec import with_sizes as with_sizes
 from deepcanon.core.turn import Absorb as Absorb
 from deepcanon.core.turn import Descend as Descend

@@ -26,7 +26,11 @@ def read_docstring(owner: object) -> Docstring:
     >>> read_docstring(Toy).arguments
     {'features': 'The dimension D of the data.'}
     """
-    text = inspect.getdoc(owner) or ""
+    return read_text(inspect.getdoc(owner) or "")
+
+
+def read_text(text: str) -> Docstring:
+    """The parts of a docstring that is at hand as text."""
     references = "\n".join(_section(text, "References"))
     return Docstring(
         summary=_plain(text.partition("\n\n")[0]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deepcanon.core.errors import CheckpointError
+from deepcanon.core.errors import CheckpointError, UsageError
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
@@ -84,3 +85,23 @@ def unseal(raw: bytes, path: Path) -> dict[str, Any]:
 
 def _dump(content: Mapping[str, Any]) -> bytes:
     return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
+
+
+def free(base: Path) -> Path:
+    """The path itself, or with the first number after it under which there is nothing yet."""
+    numbered = (base.with_name(f"{base.name}-{number}") for number in itertools.count(2))
+    return next(path for path in itertools.chain([base], numbered) if not path.exists())
+
+
+def writable(path: Path, overwrite: bool, *suffixes: str) -> Path:
+    """The path, if a file with one of these endings may be written there; its folder is made."""
+    if path.suffix.lower() not in suffixes:
+        raise UsageError(f"{path} must end in {' or '.join(suffixes)}, which says what to write")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder, not a file")
+    if path.exists() and not overwrite:
+        raise UsageError(f"{path} is already there: choose another name, or add --overwrite")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"nothing can be written to the folder {path.parent}")
+    return path

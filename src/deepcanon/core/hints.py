@@ -1,16 +1,20 @@
-"""Advice for a name that is not there."""
+"""Hints for a name that is not known: the nearest one, or all of them."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+from deepcanon.core.errors import UsageError
 
 MOST = 12
 """More names than these are not listed."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The nearest known name, or all of them.
+def did_you_mean(
+    name: str, known: Iterable[str], otherwise: str | None = None, show: Callable[[str], str] = str
+) -> str:
+    """The nearest known name, as it is to be shown; where none is near, ``otherwise``, or all of them.
 
     >>> did_you_mean("digist", ["digits", "moons"])
     'did you mean digits?'
@@ -18,8 +22,21 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     'there are digits, moons'
     """
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]}?" if near else f"there are {listed(names)}"
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), names, n=1) or difflib.get_close_matches(
+        name, names, n=1
+    )
+    if near:
+        return f"did you mean {show(near[0])}?"
+    return f"there are {listed(names)}" if otherwise is None else otherwise
+
+
+def unknown(kind: str, name: str, known: Iterable[str], otherwise: str | None = None) -> UsageError:
+    """The error for a name that is not among the known ones.
+
+    >>> unknown("model", "vea", ["mlp", "vae"])
+    UsageError("there is no model 'vea'; did you mean vae?")
+    """
+    return UsageError(f"there is no {kind} {name!r}; {did_you_mean(name, known, otherwise)}")
 
 
 def listed(names: Iterable[str]) -> str:

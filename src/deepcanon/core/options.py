@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from deepcanon.core.errors import UsageError
+from deepcanon.core.hints import unknown
 
 Value = bool | int | float | str | None | tuple[Any, ...]
 
 
+def split(text: str) -> tuple[str, dict[str, str]]:
+    """The name and its options, each with its value as it is written.
+
+    >>> split("vae:latent=4,hidden=64/32")
+    ('vae', {'latent': '4', 'hidden': '64/32'})
+    """
+    name, _, rest = text.partition(":")
+    options: dict[str, str] = {}
+    for part in filter(None, rest.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f"options are written name:option=value,option=value; got {text!r}")
+        options[_plain(key)] = value.strip()
+    return _plain(name), options
+
+
 def parse(text: str) -> tuple[str, dict[str, Value]]:
-    """The name and the options.
+    """The name and its options, with numbers, truth values and tuples read as such.
 
     >>> parse("adam:betas=0.5/0.999,weight_decay=1e-4")
     ('adam', {'betas': (0.5, 0.999), 'weight_decay': 0.0001})
     >>> parse("one-cycle")
     ('one_cycle', {})
     """
-    name, _, rest = text.partition(":")
-    options: dict[str, Value] = {}
-    for part in filter(None, rest.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise UsageError(f"options are written name:option=value,option=value; got {text!r}")
-        options[_plain(key)] = _value(value.strip())
-    return _plain(name), options
+    name, options = split(text)
+    return name, {key: _value(value) for key, value in options.items()}
 
 
 def choose(what: str, name: str, names: Iterable[str]) -> None:
     """Refuse a name that is not among ``names``, with the nearest one as advice."""
     names = list(names)
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=1)
-        advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
-        raise UsageError(f"there is no {what} {name!r}; {advice}")
+        raise unknown(what, name, names)
 
 
 def check_options(what: str, function: Callable[..., Any], options: Iterable[str], own: Iterable[str]) -> None:

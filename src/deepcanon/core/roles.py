@@ -99,7 +99,7 @@ class Shows(Protocol):
 
 
 @runtime_checkable
-class KnowsClasses(Protocol):
+class ClassConditional(Protocol):
     """The same model, told the class of each example, or one class of all, with all its other methods.
 
     With ``guidance`` above 0 the class counts for more than the model has learned.

@@ -1,46 +1,21 @@
-"""A model as plain JSON, ``{"model": name, "arguments": {...}}``, and back: nothing in it names code."""
+"""Constructor arguments: which a model takes, which of them are sizes of the data, which are models."""
 
 from __future__ import annotations
 
 import inspect
-import types
-from collections.abc import Callable, Mapping
-from typing import Any, Union, get_args, get_origin
+from collections.abc import Mapping
+from typing import Any, get_origin
 
+from deepcanon.core.annotations import members_of
 from deepcanon.core.errors import UsageError
 from deepcanon.core.model import Model
+from deepcanon.core.settings import listed_settings
 
 SIZES = ("features", "channels", "height", "width", "classes", "targets", "vocab", "length", "nodes", "ratings")
 """Constructor arguments that come from the data."""
 
-TRAINER_WORDS = frozenset(
-    {"accumulate", "batch_size", "batch_size_schedule", "checkpoint_every", "clip", "data", "deterministic", "device",
-     "ema", "epochs", "freeze", "json", "keep", "lr", "optimizer", "out", "overwrite", "patience", "precision",
-     "schedule", "seed", "steps", "target", "threads", "watch"}
-)  # fmt: skip
-"""Words of the trainer and the command line, which no constructor may use."""
-
-Spec = dict[str, Any]
-
-
-def describe(model: Model[Any]) -> Spec:
-    """The model's name and arguments as JSON-able values; a model among the arguments is described in turn.
-
-    >>> from deepcanon.core.toy import Toy
-    >>> describe(Toy(features=3))
-    {'model': 'Toy', 'arguments': {'features': 3}}
-    """
-    return {"model": model.name(), "arguments": {name: _plain(value) for name, value in model.hparams.items()}}
-
-
-def build(spec: Mapping[str, Any], find: Callable[[str], type[Model[Any]]]) -> Model[Any]:
-    """The model that a description describes, with classes found by name."""
-    cls = find(spec["model"])
-    arguments = {name: _rebuilt(value, find) for name, value in spec["arguments"].items()}
-    unknown = arguments.keys() - arguments_of(cls).keys()
-    if unknown:
-        raise UsageError(f"{spec['model']} takes no argument {', '.join(sorted(unknown))}: made by another version?")
-    return cls(**arguments)
+RESERVED = frozenset({*listed_settings(), "data", "json", "out", "overwrite", "target", "threads"})
+"""Names of training settings and of the command line, which no constructor may use."""
 
 
 def arguments_of(cls: type[Model[Any]]) -> dict[str, inspect.Parameter]:
@@ -48,11 +23,6 @@ def arguments_of(cls: type[Model[Any]]) -> dict[str, inspect.Parameter]:
     signature = inspect.signature(cls.__init__, eval_str=True)
     _, *parameters = signature.parameters.values()
     return {parameter.name: parameter for parameter in parameters}
-
-
-def members_of(annotation: Any) -> tuple[Any, ...]:
-    """The types of a union; a type by itself is a union of one."""
-    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
 
 
 def is_model(annotation: Any) -> bool:
@@ -82,25 +52,3 @@ def with_sizes(cls: type[Model[Any]], sizes: Mapping[str, int], given: Mapping[s
         elif parameter.default is inspect.Parameter.empty and name not in arguments:
             raise UsageError(f"{cls.name()} needs {name}, which {data} does not have; it has {', '.join(sizes)}")
     return arguments
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Model):
-        return describe(value)
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise UsageError(f"a constructor argument must be JSON-able or a Model, got {type(value).__name__}")
-
-
-def _rebuilt(value: Any, find: Callable[[str], type[Model[Any]]]) -> Any:
-    if isinstance(value, list):  # constructors take tuples, JSON knows only lists
-        return tuple(_rebuilt(item, find) for item in value)
-    if isinstance(value, dict):
-        if value.keys() == {"model", "arguments"}:
-            return build(value, find)
-        return {key: _rebuilt(item, find) for key, item in value.items()}
-    return value

@@ -16,6 +16,16 @@ from deepcanon.data.images.image_files import ImageFiles
 
 Kind = Literal["images", "points", "table", "text", "graph", "sequences"]
 
+GIVES: Mapping[Kind, str] = {
+    "images": "images",
+    "points": "points",
+    "table": "rows of a table",
+    "text": "text",
+    "graph": "a graph",
+    "sequences": "labeled sequences",
+}
+"""What data of a kind give, in words."""
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset(Generic[B]):

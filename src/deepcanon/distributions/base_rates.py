@@ -1,4 +1,4 @@
-"""How often each feature of binary data is on, as the place where models of such data begin."""
+"""Base rates of binary data, with which models of such data initialize their biases."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from deepcanon.core.checks import flat, only_binary
 
 @torch.no_grad()
 def log_odds(data: Iterable[Batch], features: int, model: str) -> Tensor:
-    """The log-odds of each feature to be 1, (features,), as if one example more had it on and one had it off.
+    """The log-odds (logits) of each feature to be 1, (features,), with add-one smoothing.
 
     Data that hold other values than 0 and 1 are refused in the name of the ``model``.
 
-    >>> log_odds([Batch(torch.tensor([[0.0, 1.0], [0.0, 0.0]]))], features=2, model="coins").sigmoid()
+    >>> log_odds([Batch(torch.tensor([[0.0, 1.0], [0.0, 0.0]]))], features=2, model="bernoulli").sigmoid()
     tensor([0.2500, 0.5000])
     """
     on, count = torch.zeros(features), 0

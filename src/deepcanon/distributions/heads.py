@@ -1,4 +1,4 @@
-"""Heads: what makes a distribution of the targets out of a network's outputs."""
+"""Output heads: layers that turn the outputs of a network into a distribution of the targets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deepcanon.distributions.likelihoods import BernoulliLikelihood, GaussianLik
 
 @runtime_checkable
 class Head(Protocol):
-    """A module that reads ``numbers`` outputs per target as the distribution of all targets, one event a row."""
+    """An output head: ``numbers`` outputs per target are the parameters of the distribution of a row of targets."""
 
     numbers: int
 
@@ -25,11 +25,12 @@ class Head(Protocol):
 
 
 class HeteroscedasticGaussian(nn.Module):
-    r"""Gaussians whose means and scales both are outputs: how sure the answer is depends on the question.
+    r"""A Gaussian head with means and standard deviations both predicted: the uncertainty depends on the input.
 
     .. math:: y \sim N(\mu(x), \sigma(x)^2), \qquad \sigma = \sigma_0 + \log(1 + e^s)
 
-    The scale stays above :math:`\sigma_0` = ``SMALLEST``; else an answer that is met exactly would be infinitely good.
+    The standard deviation stays above :math:`\sigma_0` = ``SMALLEST``; else a target that is predicted exactly would
+    have an infinite density.
 
     References:
         | Estimating the mean and variance of the target probability distribution (Nix and Weigend, 1994),
@@ -45,10 +46,10 @@ class HeteroscedasticGaussian(nn.Module):
 
 
 class NamedHead(nn.Module):
-    """Any distribution of single numbers that torch has, each parameter an output brought to where it may lie.
+    """A head for any univariate distribution of torch: each parameter is an output, mapped to its domain.
 
     A parameter that must be positive is the exponential of its output, one between 0 and 1 the sigmoid, and so on, as
-    ``torch.distributions.transform_to`` says; where there is a choice, the outputs are logits.
+    ``torch.distributions.transform_to`` has it; where there is a choice, the outputs are logits.
 
     Arguments:
         kind: The class of the distribution.
@@ -79,7 +80,7 @@ class NamedHead(nn.Module):
 def head_layer(name: str) -> GaussianLikelihood | BernoulliLikelihood | HeteroscedasticGaussian | NamedHead:
     """A new head: "gaussian" with one learned scale, "heteroscedastic", "bernoulli", or a name of torch.distributions.
 
-    Several targets of a Bernoulli head are the labels of a multi-label problem, each there or not by itself.
+    Several targets of a Bernoulli head are the labels of a multi-label problem, independent of each other.
 
     >>> head_layer("student_t")
     NamedHead(StudentT: df, loc, scale)
@@ -95,14 +96,14 @@ def head_layer(name: str) -> GaussianLikelihood | BernoulliLikelihood | Heterosc
     if plain not in kinds:
         known = ", ".join(kind.__name__ for kind in kinds.values())
         raise UsageError(
-            f"head must be gaussian, heteroscedastic, bernoulli or a distribution of single numbers of "
-            f"torch.distributions: {known} (got {name!r})"
+            f"head must be gaussian, heteroscedastic, bernoulli or a univariate distribution of torch.distributions: "
+            f"{known} (got {name!r})"
         )
     return NamedHead(kinds[plain])
 
 
 def _kinds() -> dict[str, type[Distribution]]:
-    """The distributions of single numbers whose parameters any real outputs can be brought to."""
+    """The univariate distributions with parameters that real outputs can be mapped to."""
     found = {}
     for name in distributions.__all__:
         kind = getattr(distributions, name)
@@ -128,7 +129,7 @@ def _suits(kind: type[Distribution]) -> bool:
 
 
 def _domains(kind: type[Distribution]) -> Mapping[str, constraints.Constraint]:
-    """The parameters of a distribution in the order of its constructor, with where each may lie."""
+    """The parameters of a distribution in the order of its constructor, with their domains."""
     domains: object = kind.arg_constraints
     if not isinstance(domains, dict):  # a distribution of distributions
         return {}

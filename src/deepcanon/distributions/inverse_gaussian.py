@@ -10,7 +10,7 @@ from torch.distributions import Distribution, constraints
 
 
 class InverseGaussian(Distribution):
-    r"""The time that a Brownian motion with drift takes to a level: of this mean, with the shape 1.
+    r"""The inverse Gaussian (Wald) distribution with a given mean and the shape 1: a first-passage time.
 
     .. math:: p(y) = (2 \pi y^3)^{-1/2} \exp\left(-\frac{(y - \mu)^2}{2 \mu^2 y}\right) \qquad (1)
 
@@ -48,7 +48,7 @@ class InverseGaussian(Distribution):
 
     @torch.no_grad()
     def sample(self, sample_shape: torch.Size | list[int] | tuple[int, ...] = ()) -> Tensor:
-        """The square of a Gaussian number is the exponent of (1) at two values, one of which is chosen by a coin."""
+        """Samples: the square of a Gaussian number is the exponent of (1) at two values; one of them is drawn."""
         like = self.loc.expand(self._extended_shape(sample_shape))
         half = self.loc * torch.randn_like(like).square() / 2
         ratio = 1 / (1 + half + (half * (half + 2)).sqrt())  # of the smaller value to the mean

@@ -1,4 +1,4 @@
-"""Distributions of the data given a network's outputs, as the last layer of a decoder."""
+"""Likelihoods p(x | z): distributions of the data given the outputs of a decoder."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ LikelihoodName = Literal["gaussian", "bernoulli"]
 
 
 class GaussianLikelihood(nn.Module):
-    """Gaussians around the outputs, with one learned scale for all features; as a map it is the identity.
+    """A Gaussian likelihood around the outputs, with one learned standard deviation; as a map it is the identity.
 
-    The scale stays above ``SMALLEST``: on data that lie on a surface the likelihood would otherwise have no maximum.
+    The standard deviation stays above ``SMALLEST``: on data that lie on a manifold the likelihood would otherwise have
+    no maximum.
     """
 
     SMALLEST = 1e-3
@@ -43,7 +44,7 @@ class GaussianLikelihood(nn.Module):
 
 
 class BernoulliLikelihood(nn.Module):
-    """Independent coins whose logits are the outputs; as a map it is the sigmoid, their mean.
+    """A Bernoulli likelihood of independent features, with the outputs as logits; as a map it is the sigmoid.
 
     Gray values between 0 and 1 may be trained on, as targets of a cross-entropy, but have no probability.
     """

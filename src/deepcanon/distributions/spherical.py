@@ -1,4 +1,4 @@
-"""Gaussians with one scale for all values."""
+"""Isotropic (spherical) Gaussian distribution."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.distributions import Distribution, constraints
 
 
 class Spherical(Distribution):
-    """Gaussians around ``loc`` (..., D) that vary alike in all D directions, by one ``scale``.
+    """An isotropic Gaussian around ``loc`` (..., D) with one standard deviation, ``scale``, in all D directions.
 
     The same as ``Independent(Normal(loc, scale), 1)``, but the density takes the logarithm and the square of the scale
     once, not once for each value, which is a good part of the time of a small decoder.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import UsageError
+from deepcanon.core.hints import did_you_mean
 
 
 def part_of(module: nn.Module, name: str) -> nn.Module:
@@ -22,10 +22,10 @@ def part_of(module: nn.Module, name: str) -> nn.Module:
     parts.pop("")
     if name in parts:
         return parts[name]
-    near = difflib.get_close_matches(name, parts, n=1)
     children = ", ".join(child for child, _ in module.named_children())
-    advice = f"did you mean {near[0]}?" if near else f"it has {children or 'no parts'}"
-    raise UsageError(f"the model has no part {name!r}; {advice}")
+    raise UsageError(
+        f"the model has no part {name!r}; {did_you_mean(name, parts, 'it has ' + (children or 'no parts'))}"
+    )
 
 
 @torch.no_grad()

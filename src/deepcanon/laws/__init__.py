@@ -13,6 +13,7 @@ from typing import Any
 from torch import nn
 
 from deepcanon.core import UsageError
+from deepcanon.core.options import choose
 from deepcanon.laws.attention import check_attention
 from deepcanon.laws.autoencoder import check_autoencoder
 from deepcanon.laws.classifier import check_classifier
@@ -23,6 +24,7 @@ from deepcanon.laws.discrete import check_discrete
 from deepcanon.laws.energy import check_energy
 from deepcanon.laws.flow import check_flow
 from deepcanon.laws.graph import check_graph, invented_graph
+from deepcanon.laws.kinds import kinds_of
 from deepcanon.laws.latent import check_latent
 from deepcanon.laws.method import check_method
 from deepcanon.laws.outcome import Outcome, report
@@ -49,13 +51,18 @@ KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "method": check_method,
 }
 
-__all__ = ["KINDS", "Outcome", "check", "load_target", "report"]
+__all__ = ["KINDS", "Outcome", "check", "kinds_of", "load_target", "report"]
 
 
-def check(target: Any, kind: str) -> list[Outcome]:
-    """The outcomes of the laws of this kind for a class with ``example()``, a module, or a pair of module and batch."""
-    if kind not in KINDS:
-        raise UsageError(f"there is no kind {kind!r}; there are {', '.join(KINDS)}")
+def check(target: Any, kind: str | None = None) -> list[Outcome]:
+    """The outcomes of the laws of a kind for a class with ``example()``, a module, or a pair of module and batch.
+
+    Without a kind, those of all kinds that the module falls under; ``"FILE.py:NAME"`` names a class in a file.
+    """
+    target = load_target(target) if isinstance(target, str) else target
+    if kind is None:
+        return [outcome for each in kinds_of(target) for outcome in check(target, each)]
+    choose("kind", kind, KINDS)
     module, batch = target_of(target)
     if batch is None and kind == "classifier":
         batch = invented_batch(module)

@@ -12,7 +12,7 @@ import tokenize
 from collections.abc import Mapping
 from typing import Any
 
-from deepcanon.core import TRAINER_WORDS, Batch, Model, arguments_of, build, describe
+from deepcanon.core import RESERVED, Batch, Blueprint, Model, arguments_of, describe
 from deepcanon.core.docstrings import read_docstring
 from deepcanon.laws.outcome import Measured, law, violations
 
@@ -149,7 +149,7 @@ def constructor_is_the_configuration(model: Model[Any], batch: Batch) -> Measure
             faults.append(f"{parameter} hides arguments")
         elif parameter.annotation is parameter.empty:
             faults.append(f"{name} is not annotated")
-        if name in TRAINER_WORDS:
+        if name in RESERVED:
             faults.append(f"{name} is a word of the trainer")
     return violations(faults, f"{len(arguments)} arguments")
 
@@ -177,7 +177,7 @@ def rebuilt(model: Model[Any]) -> Model[Any]:
     """A new model from the description of this one, built of the same classes as it and the models inside it."""
     classes: dict[str, type[Model[Any]]] = {}
     _collect(model, classes)
-    return build(described(model), classes.__getitem__)
+    return Blueprint.from_json(described(model), classes.__getitem__).build()
 
 
 def _collect(value: Any, into: dict[str, type[Model[Any]]]) -> None:

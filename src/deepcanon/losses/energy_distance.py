@@ -1,4 +1,4 @@
-"""How far two samples are from coming from one distribution."""
+"""Energy distance between the distributions of two samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def energy_distance(x: Tensor, y: Tensor) -> Tensor:
     .. math:: D^2 = 2 E \lVert X - Y \rVert - E \lVert X - X' \rVert - E \lVert Y - Y' \rVert
 
     It is zero exactly where the distributions are equal; being unbiased, its estimate may then fall a little below.
-    A sample of one example says nothing of its spread, which then counts as zero.
+    A sample of one example has no distances within it, and their mean counts as zero.
 
     References:
         | Energy statistics: a class of statistics based on distances (Székely and Rizzo, 2013),
@@ -22,9 +22,9 @@ def energy_distance(x: Tensor, y: Tensor) -> Tensor:
     tensor(6.)
     """
     x, y = x.flatten(1), y.flatten(1)
-    return 2 * torch.cdist(x, y).mean() - _spread(x) - _spread(y)
+    return 2 * torch.cdist(x, y).mean() - _mean_distance(x) - _mean_distance(y)
 
 
-def _spread(x: Tensor) -> Tensor:
+def _mean_distance(x: Tensor) -> Tensor:
     """The mean distance between two different examples."""
     return torch.cdist(x, x).sum() / max(1, len(x) * (len(x) - 1))

@@ -1,4 +1,4 @@
-"""How far apart two densities are by their scores."""
+"""Fisher divergence between two densities, from their scores."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from torch import Tensor
 
 
 def fisher_divergence(p: Tensor, q: Tensor) -> Tensor:
-    r"""The Fisher divergence, from the scores of p and q at examples of p, a row each.
+    r"""The Fisher divergence from the scores of p and q at samples of p, one per row.
 
     .. math:: F(p \,\|\, q) = E_{x \sim p} \lVert \nabla \log p(x) - \nabla \log q(x) \rVert^2 \qquad (1)
 
-    It needs no normalizing constants, and it says how fast two densities become alike when Gaussian noise of variance t
-    is added to both:
+    It needs no normalizing constants, and it is the rate at which the KL divergence falls when Gaussian noise of
+    variance t is added to both densities:
 
     .. math:: \frac{d}{dt} KL(p_t \,\|\, q_t) = -\tfrac12 F(p_t \,\|\, q_t) \qquad (2)
 

@@ -1,4 +1,4 @@
-"""What a classifier without probabilities is charged: how far it falls short of a margin."""
+"""Hinge loss of maximum-margin classifiers."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from torch import Tensor
 
 
 def hinge(scores: Tensor, y: Tensor) -> Tensor:
-    r"""The mean hinge loss: the score of the true class is to exceed all others by 1.
+    r"""The mean hinge loss, which is 0 where the score of the true class exceeds all others by a margin of 1.
 
     .. math:: \ell = \max\Bigl(0,\; 1 + \max_{k \ne y} s_k - s_y\Bigr)
 
-    Of two classes with a single score :math:`s`, (B,), it is :math:`\max(0, 1 - \tilde y s)` with :math:`\tilde y = \pm
-    1`. It is never less than the 0-1 loss. (``torch.nn.MultiMarginLoss`` adds up what all other classes fall short by,
-    over the number of classes.)
+    For two classes with a single score :math:`s`, (B,), it is :math:`\max(0, 1 - \tilde y s)` with :math:`\tilde y =
+    \pm 1`. It is an upper bound of the 0-1 loss. (``torch.nn.MultiMarginLoss`` sums over all other classes instead of
+    taking the largest, and divides by the number of classes.)
 
     References:
         | On the algorithmic implementation of multiclass kernel-based vector machines (Crammer and Singer, 2001),

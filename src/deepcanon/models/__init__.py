@@ -1,1 +1,10 @@
-"""The models of the canon, one per file, by family."""
+"""The models of the canon, one file each; ``deepcanon.models.RealNVP`` imports only its own.
+
+>>> import deepcanon.models
+>>> deepcanon.models.RealNVP.name()
+'realnvp'
+"""
+
+from deepcanon.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__)

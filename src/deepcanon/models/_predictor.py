@@ -1,4 +1,4 @@
-"""What all models share that answer a question about x: classes or real targets."""
+"""Supervised models: the base class of classifiers and regressors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from deepcanon.distributions.heads import Head, head_layer
 
 
 class Predictor(Model[Labeled]):
-    r"""A network whose ``forward`` gives the parameters of a distribution of the answer.
+    r"""A supervised model: ``forward`` gives the parameters of a distribution of the labels or targets.
 
     With ``classes`` they are logits, (B, classes), and the loss is the cross-entropy. Without, they are the means of
     Gaussians of unit variance, (B, targets), and the loss is the squared error, summed over the targets; up to a
-    constant and a factor of two that is minus the log-likelihood. With an ``answer``, they are what this head reads,
-    and the loss is minus the log-likelihood.
+    constant and a factor of two that is the negative log-likelihood. With an ``answer``, they are the inputs of this
+    head, and the loss is the negative log-likelihood of its distribution.
     """
 
     classes: int | None
@@ -30,7 +30,7 @@ class Predictor(Model[Labeled]):
         self.answer: Head | None = None
 
     def prepare(self, data: Iterable[Labeled]) -> None:
-        """Targets that the head gives no probability are refused before training."""
+        """Refuse targets outside the support of the head before training."""
         if self.answer is None:
             return
         for batch in data:
@@ -52,7 +52,7 @@ class Predictor(Model[Labeled]):
 
     @torch.no_grad()
     def metrics(self, batch: Labeled) -> Terms:
-        """Of classes: accuracy and log loss out of one pass, which is what takes time."""
+        """For classes: accuracy and negative log-likelihood from one forward pass, which is what takes time."""
         if self.answer is not None:
             return self.loss(batch)
         if self.classes is None:
@@ -63,10 +63,10 @@ class Predictor(Model[Labeled]):
 
     @torch.no_grad()
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
-        """Of classes: the most probable one, (B,), the probabilities, (B, classes), or drawn ones, (B,).
+        """For classes: the most probable one, (B,), the probabilities, (B, classes), or samples, (B,).
 
-        Of targets: the mean, which is also the mode, or draws around it with unit variance, (B, targets); with a head,
-        mode, mean or draws of its distribution.
+        For targets: the mean, which is also the mode, or samples around it with unit variance, (B, targets); with a
+        head, the mode, mean or samples of its distribution.
         """
         if how not in ("mode", "mean", "sample"):
             raise UsageError(f"how must be one of mode, mean, sample (got {how!r})")
@@ -80,7 +80,7 @@ class Predictor(Model[Labeled]):
         return outputs.argmax(-1) if how == "mode" else outputs.softmax(-1)
 
     def _outputs_for(self, classes: int | None, targets: int | None, head: str | None) -> int:
-        """How many outputs the network needs for so many classes, or for targets with a head or without."""
+        """The number of outputs that the network needs for classes, or for targets with a head or without."""
         self.classes = classes
         if classes is not None and targets is None:
             at_least(2, classes=classes)
@@ -98,10 +98,10 @@ class Predictor(Model[Labeled]):
         )
 
     def _check_targets(self, batch: Labeled, counted: Tensor | None = None) -> None:
-        """Refuse targets that the head gives no probability; of many places, look only at those that are counted."""
+        """Refuse targets outside the support of the head; in sequences, check only the positions that are counted."""
         if self.answer is None or batch.y.is_meta:
             return
-        with eval_mode(self):  # so that batch normalization does not learn from looking
+        with eval_mode(self):  # so that batch normalization does not update its statistics
             allowed = self._distribution(self._outputs(*batch.inputs)).support
         if allowed is None:
             return
@@ -130,4 +130,4 @@ def _center(distribution: Distribution, how: How) -> Tensor:
         return distribution.mode if how == "mode" else distribution.mean
     except NotImplementedError:
         other = "mean" if how == "mode" else "mode"
-        raise UsageError(f"torch knows no {how} of this head's distribution; ask for how={other!r}") from None
+        raise UsageError(f"torch has no {how} for the distribution of this head; use how={other!r}") from None

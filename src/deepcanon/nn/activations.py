@@ -1,4 +1,4 @@
-"""Activations: those that torch lacks, and all of them by name."""
+"""Activation functions: those that torch lacks, and all of them by name."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ Activation = Literal[
     "binary_threshold",
     "stochastic_binary",
 ]
-"""The names, as the annotation of an ``activation`` argument."""
+"""The names of the activations, as the annotation of an ``activation`` argument."""
 
 
 class Arctan(nn.Module):
-    """The angle whose tangent the input is: like tanh, but slow to saturate, at half of pi."""
+    """The arctangent: like tanh, but slow to saturate, at half of pi."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.atan()
 
 
 class Swish(nn.Module):
-    r"""The input times its own gate, as steep as training makes it.
+    r"""The Swish activation: the input times its sigmoid, with a learned steepness.
 
     .. math:: f(x) = x\, \mathrm{sigmoid}(\beta x)
 
-    At :math:`\beta = 1`, where it starts, it is torch's SiLU, at 0 half of the input, and towards infinity the ReLU.
+    At the initial :math:`\beta = 1` it is torch's SiLU, at 0 half of the input, and towards infinity the ReLU.
 
     References:
         | Searching for activation functions (Ramachandran et al., 2017), https://arxiv.org/abs/1710.05941
@@ -60,12 +60,12 @@ class Swish(nn.Module):
 
 
 class Softmax(nn.Module):
-    r"""Shares of the last dimension that add up to one, as sharp as the temperature is low.
+    r"""The softmax over the last dimension, with a temperature.
 
     .. math:: f(x)_i = \frac{e^{x_i / T}}{\sum_j e^{x_j / T}}
 
     Arguments:
-        temperature: :math:`T`; towards 0 the largest input takes all, towards infinity all shares are equal.
+        temperature: :math:`T`; towards 0 it becomes the argmax, towards infinity the uniform distribution.
 
     >>> Softmax(temperature=2.0)
     Softmax(temperature=2.0)
@@ -85,10 +85,10 @@ class Softmax(nn.Module):
 
 
 class BinaryThreshold(nn.Module):
-    """The neuron of McCulloch and Pitts: 1 from 0 on, else 0.
+    """The threshold unit of McCulloch and Pitts: 1 for inputs of at least 0, else 0.
 
-    Its slope is zero, so gradients pass straight through as if it were the identity, but only where the input is
-    between -1 and 1: beyond, the unit is far from changing its mind.
+    Its derivative is zero, so the gradient is the straight-through estimator: that of the identity where the input is
+    between -1 and 1, and 0 beyond, where the unit is far from switching.
 
     References:
         | A logical calculus of the ideas immanent in nervous activity (McCulloch and Pitts, 1943),
@@ -101,10 +101,10 @@ class BinaryThreshold(nn.Module):
 
 
 class StochasticBinary(nn.Module):
-    r"""A unit that fires with a probability: 1 with :math:`\mathrm{sigmoid}(x)`, else 0.
+    r"""A stochastic binary unit: 1 with the probability :math:`\mathrm{sigmoid}(x)`, else 0.
 
-    Gradients pass straight through, as if the probability itself had been passed on. It is what is passed on in
-    evaluation, as the mean of the unit.
+    The gradient is the straight-through estimator, that of the probability. In evaluation the output is the
+    probability, the mean of the unit.
 
     References:
         | Estimating or propagating gradients through stochastic neurons for conditional computation (Bengio et al.,
@@ -118,9 +118,9 @@ class StochasticBinary(nn.Module):
         return _straight_through(torch.bernoulli(probability.detach()), probability)
 
 
-def _straight_through(value: Tensor, stand_in: Tensor) -> Tensor:
-    """The value, with the gradient of its stand-in; what is added is exactly zero, so the value keeps all its bits."""
-    return value + (stand_in - stand_in.detach())
+def _straight_through(value: Tensor, surrogate: Tensor) -> Tensor:
+    """The value, with the gradient of its surrogate; what is added is exactly zero, so the value keeps all its bits."""
+    return value + (surrogate - surrogate.detach())
 
 
 def activation_layer(name: Activation) -> nn.Module:

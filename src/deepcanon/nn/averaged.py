@@ -1,4 +1,4 @@
-"""A network's weights averaged over its training, kept as buffers."""
+"""Exponential moving average (EMA) of the weights of a network, kept as buffers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from torch import Tensor, nn
 
 
 class Averaged(nn.Module):
-    r"""A copy of a network whose weights follow the moving average :math:`\bar\theta \leftarrow d \bar\theta + (1 - d)
-    \theta` and are no parameters.
+    r"""An exponential moving average (EMA) of a network: a copy of it whose weights are buffers, not parameters.
 
-    While few updates have been made the decay is smaller, :math:`d_n = \min(d, (1 + n) / (10 + n))`, so that the first
-    weights, which say nothing, are soon forgotten.
+    Each update is :math:`\bar\theta \leftarrow d_n \bar\theta + (1 - d_n) \theta`. After n updates the decay is
+    :math:`d_n = \min(d, (1 + n) / (10 + n))`, so that the random initial weights are soon forgotten.
 
     References:
         | Acceleration of stochastic approximation by averaging (Polyak and Juditsky, 1992),
@@ -38,12 +37,12 @@ class Averaged(nn.Module):
 
     @torch.no_grad()
     def update(self, net: nn.Module) -> None:
-        """Move towards the weights of ``net``."""
+        """Move the average towards the weights of ``net``."""
         share = 1 - torch.clamp((1 + self.updates) / (10 + self.updates), max=self.decay)
         self.updates += 1
         own = dict(self.net.named_buffers())
         average, live = zip(*((own[name], parameter) for name, parameter in net.named_parameters()), strict=True)
-        torch._foreach_lerp_(average, live, [share] * len(average))  # a tensor, whose value nobody has to wait for
+        torch._foreach_lerp_(average, live, [share] * len(average))  # a tensor, so that nothing waits for its value
 
     def forward(self, *inputs: Tensor) -> Tensor:
         output: Tensor = self.net(*inputs)

@@ -1,4 +1,4 @@
-"""Batch normalization that also takes a batch of one."""
+"""Batch normalization that also accepts a batch of one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 
 class BatchNorm(nn.BatchNorm2d):
-    r"""torch's batch normalization of images, :math:`y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \beta`.
+    r"""Batch normalization of images, :math:`y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \beta`.
 
     In training :math:`\mu` and :math:`\sigma^2` are those of the batch, which a single value per channel does not have
-    (the last batch of an epoch may be one example, seen in one pixel at the end of a network). There torch refuses;
-    here the running statistics serve, as they do in evaluation, and are left as they are.
+    (the last batch of an epoch may be one example, and its last feature map one pixel). There torch refuses; here the
+    running statistics are used, as in evaluation, and are not updated.
 
     References:
         | Batch normalization: accelerating deep network training by reducing internal covariate shift (Ioffe and

@@ -1,4 +1,4 @@
-"""Connections around layers: wrappers that combine what a layer gives with what it was given."""
+"""Skip connections: wrappers that combine the output of a layer with its input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Combine = Literal["concat", "mean", "max", "attention"]
 
 
 class Residual(nn.Module):
-    r"""A layer that learns what to add to its input.
+    r"""A residual connection: the output of a layer is added to its input.
 
     .. math:: y = x + f(x), \qquad \frac{\partial y}{\partial x} = I + \frac{\partial f}{\partial x}
 
@@ -35,18 +35,18 @@ class Residual(nn.Module):
 
 
 class Skip(nn.Module):
-    r"""A layer whose input goes around it and is combined with its output, over the last dimension.
+    r"""A skip connection: the input of a layer is combined with its output, over the last dimension.
 
-    ``concat`` puts them side by side, ``mean`` and ``max`` take the average or the larger number, and ``attention`` a
-    mean whose weights depend on how well each of the two answers a learned query :math:`q`:
+    ``concat`` concatenates them, ``mean`` and ``max`` take the average or the maximum, and ``attention`` a weighted
+    mean, with the attention weights of a learned query :math:`q`:
 
     .. math:: y = \alpha x + (1 - \alpha) f(x), \qquad
         (\alpha, 1 - \alpha) = \mathrm{softmax}\left(q^\top x / \sqrt{D}, q^\top f(x) / \sqrt{D}\right)
 
     Arguments:
         inner: The layer :math:`f`; but for ``concat`` its outputs have the shape of its inputs.
-        combine: How input and output become one: ``concat``, ``mean``, ``max`` or ``attention``.
-        width: The size :math:`D` of the last dimension, which ``attention`` must know.
+        combine: How input and output are combined: ``concat``, ``mean``, ``max`` or ``attention``.
+        width: The size :math:`D` of the last dimension, which ``attention`` needs.
     """
 
     def __init__(self, inner: nn.Module, combine: Combine, width: int = 0) -> None:
@@ -56,7 +56,7 @@ class Skip(nn.Module):
         self.combine = combine
         if combine == "attention":
             at_least(1, width=width)
-            self.query = nn.Parameter(torch.zeros(width))  # at first the two count alike
+            self.query = nn.Parameter(torch.zeros(width))  # at first both weights are 1/2
 
     def extra_repr(self) -> str:
         return f"combine={self.combine}"
@@ -75,7 +75,7 @@ class Skip(nn.Module):
 
 
 class DenselyConnected(nn.Module):
-    r"""Layers each of which sees the input and what all layers before it gave, side by side.
+    r"""Dense connections: each layer gets the concatenated outputs of all layers before it and the input.
 
     .. math:: h_l = f_l([x, h_1, \dots, h_{l-1}]), \qquad y = [x, h_1, \dots, h_L]
 
@@ -83,8 +83,8 @@ class DenselyConnected(nn.Module):
         | Densely connected convolutional networks (Huang et al., 2017), https://arxiv.org/abs/1608.06993
 
     Arguments:
-        layers: The layers :math:`f_l`, each as wide at its entrance as all before it together.
-        dim: Which dimension grows: -1 for rows of numbers, 1 for images.
+        layers: The layers :math:`f_l`, each with as many inputs as all before it have together.
+        dim: The dimension that is concatenated: -1 for rows of features, 1 for images.
     """
 
     def __init__(self, layers: Iterable[nn.Module], dim: int = -1) -> None:
@@ -99,7 +99,7 @@ class DenselyConnected(nn.Module):
 
 
 class HighwayGate(nn.Module):
-    r"""A layer with a gate that decides, number by number, whether it changes its input or lets it pass.
+    r"""A highway connection: a learned gate mixes, element by element, the output of a layer with its input.
 
     .. math:: y = t(x) \odot f(x) + (1 - t(x)) \odot x, \qquad t(x) = \mathrm{sigmoid}(W x + b)
 
@@ -109,7 +109,7 @@ class HighwayGate(nn.Module):
     Arguments:
         inner: The layer :math:`f`; its outputs have the shape of its inputs.
         width: The size of the last dimension.
-        gate_bias: Where :math:`b` starts; below zero, the input passes at first.
+        gate_bias: The initial :math:`b`; below zero, the input passes at first.
     """
 
     def __init__(self, inner: nn.Module, width: int, gate_bias: float = -2.0) -> None:

@@ -1,4 +1,4 @@
-"""Convolutions that torch.nn lacks: flipped kernels, borders of every kind, the same size with strides, no future."""
+"""Convolutions that torch.nn lacks: flipped kernels, every padding mode, "same" padding with strides, causal ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONVOLUTIONS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 
 def output_size(size: int, kernel: int, *, stride: int = 1, padding: Padding = 0, dilation: int = 1) -> int:
-    r"""How many places a convolution or pooling finds along an axis of ``size`` places.
+    r"""The output size of a convolution or pooling along an axis of ``size`` positions.
 
     .. math:: \left\lfloor \frac{n + 2p - d (k - 1) - 1}{s} \right\rfloor + 1, \qquad
         \text{and } \left\lceil \frac{n}{s} \right\rceil \text{ with the padding "same"}
@@ -31,12 +31,13 @@ def output_size(size: int, kernel: int, *, stride: int = 1, padding: Padding = 0
     if padding == "same":
         return -(-size // stride)
     around = 0 if padding == "valid" else 2 * padding
-    places = (size + around - dilation * (kernel - 1) - 1) // stride + 1
-    if places < 1:
+    positions = (size + around - dilation * (kernel - 1) - 1) // stride + 1
+    if positions < 1:
         raise UsageError(
-            f"a kernel of {kernel} places, {dilation} apart, does not fit into {size} places with {around} around them"
+            f"a kernel of size {kernel} and dilation {dilation} does not fit into {size} positions with a padding of "
+            f"{around} in all"
         )
-    return places
+    return positions
 
 
 def convolve(
@@ -55,43 +56,43 @@ def convolve(
 
     .. math:: (x \star w)_t = \sum_\tau x_{t + \tau}\, w_\tau, \qquad (x * w)_t = \sum_\tau x_{t - \tau}\, w_\tau
 
-    As everywhere in deep learning nothing is flipped unless one asks for it. ``x`` is (B, channels, places ...) with
-    one to three axes of places, ``weight`` (outputs, channels / groups, kernel ...), and ``border`` says what lies
-    beyond the ends of ``x``: zeros, its mirror image, its last value, or its other end.
+    As everywhere in deep learning nothing is flipped by default. ``x`` is (B, channels, positions ...) with one to
+    three spatial axes, ``weight`` (outputs, channels / groups, kernel ...), and ``border`` is the padding mode, what
+    lies beyond the ends of ``x``: zeros, its mirror image, its last value, or its other end.
 
     >>> x, kernel = torch.tensor([[[0.0, 1, 2, 4, 8]]]), torch.tensor([[[1.0, 0, -1]]])
     >>> convolve(x, kernel), convolve(x, kernel, flip=True)
     (tensor([[[-2., -3., -6.]]]), tensor([[[2., 3., 6.]]]))
     """
-    places = weight.ndim - 2
-    if places not in CONVOLUTIONS or x.ndim != weight.ndim:
+    axes = weight.ndim - 2
+    if axes not in CONVOLUTIONS or x.ndim != weight.ndim:
         raise UsageError(
             "x and weight must both have one, two or three axes after the first two, "
             f"got the shapes {tuple(x.shape)} and {tuple(weight.shape)}"
         )
     one_of(BORDERS, border=border)
     if padding == "same":
-        x = pad_same(x, weight.shape[2:], (stride,) * places, (dilation,) * places, border)
+        x = pad_same(x, weight.shape[2:], (stride,) * axes, (dilation,) * axes, border)
     elif padding != "valid":
-        x = _padded(x, [padding] * (2 * places), border)
+        x = _padded(x, [padding] * (2 * axes), border)
     if flip:
         weight = weight.flip(tuple(range(2, weight.ndim)))
-    none, steps, apart = [0] * places, [stride] * places, [dilation] * places
-    return torch.convolution(x, weight, bias, steps, none, apart, False, none, groups)
+    none, strides, dilations = [0] * axes, [stride] * axes, [dilation] * axes
+    return torch.convolution(x, weight, bias, strides, none, dilations, False, none, groups)
 
 
 def pad_same(
     x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], border: str = "zeros"
 ) -> Tensor:
-    """``x`` with as many places around it as a convolution needs to find one place for every ``stride`` places.
+    """``x`` with "same" padding: a convolution of it has one output for every ``stride`` inputs.
 
-    An odd number of places has the one more at the end.
+    Where the padding is odd, the end gets one more than the beginning.
     """
     around: list[int] = []
     sizes = x.shape[-len(kernel) :]
-    for size, wide, step, apart in reversed(list(zip(sizes, kernel, stride, dilation, strict=True))):
-        places = output_size(size, wide, stride=step, padding="same", dilation=apart)
-        missing = max(0, (places - 1) * step + apart * (wide - 1) + 1 - size)
+    for size, wide, step, spacing in reversed(list(zip(sizes, kernel, stride, dilation, strict=True))):
+        positions = output_size(size, wide, stride=step, padding="same", dilation=spacing)
+        missing = max(0, (positions - 1) * step + spacing * (wide - 1) + 1 - size)
         around += [missing // 2, missing - missing // 2]  # F.pad begins with the last axis
     return _padded(x, around, border)
 
@@ -101,9 +102,9 @@ def _padded(x: Tensor, around: list[int], border: str) -> Tensor:
 
 
 class Same(nn.Module):
-    """A convolution of torch that finds one place for every ``stride`` places, which torch does without strides only.
+    """A convolution with "same" padding and a stride, which torch refuses: one output for every ``stride`` inputs.
 
-    What lies beyond the border is the convolution's own ``padding_mode``.
+    The padding mode is the convolution's own ``padding_mode``.
 
     >>> Same(nn.Conv2d(3, 8, 5, stride=2, padding_mode="reflect"))(torch.zeros(1, 3, 7, 8)).shape
     torch.Size([1, 8, 4, 4])
@@ -118,16 +119,16 @@ class Same(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         conv = self.conv
         padded = pad_same(x, conv.kernel_size, conv.stride, conv.dilation, conv.padding_mode)
-        found: Tensor = conv(padded)
-        return found
+        output: Tensor = conv(padded)
+        return output
 
 
 class Causal(nn.Conv1d):
-    r"""A convolution over time that looks at the present and the past only.
+    r"""A causal convolution: each output depends on the present and the past only.
 
     .. math:: y_t = b + \sum_{i=0}^{k-1} W_i\, x_{t - d\,(k - 1 - i)}
 
-    Before the first time there are zeros, and the output is as long as the input.
+    The sequence is padded with zeros on the left, and the output is as long as the input.
 
     References:
         | WaveNet: a generative model for raw audio (van den Oord et al., 2016), https://arxiv.org/abs/1609.03499
@@ -143,16 +144,16 @@ class Causal(nn.Conv1d):
         self.past = dilation * (kernel - 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = super().forward(F.pad(x, (self.past, 0)))
-        return found
+        output: Tensor = super().forward(F.pad(x, (self.past, 0)))
+        return output
 
 
 class DepthwiseSeparable(nn.Sequential):
-    r"""A convolution of each channel by itself, then one of a single place that mixes the channels.
+    r"""A depthwise separable convolution: one kernel per channel, then a 1x1 convolution that mixes the channels.
 
     .. math:: y_{o} = b_o + \sum_c V_{oc}\, (x_c \star K_c)
 
-    It is the convolution whose kernels :math:`V_{oc} K_c` have rank one between channels and places, with
+    It is the convolution whose kernels :math:`V_{oc} K_c` have rank one between channels and positions, with
     :math:`k^D C + C O` weights instead of :math:`k^D C O`.
 
     References:

@@ -1,4 +1,4 @@
-"""Fully connected networks."""
+"""Fully connected networks (multilayer perceptrons)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def dense(
     activation: Activation | Callable[[], nn.Module] = "relu",
     dropout: float = 0.0,
 ) -> nn.Sequential:
-    """A linear layer per width in ``hidden``, each followed by the activation and dropout, and a linear output layer.
+    """A multilayer perceptron: linear layer, activation and dropout per width in ``hidden``, and a linear output layer.
 
-    Without hidden layers it is one linear map. ``activation`` is a name, or what makes the layer. ``dropout`` is the
-    probability to drop a hidden unit; at 0 there is no dropout layer.
+    Without hidden layers it is one linear map. ``activation`` is a name, or a function that makes the layer.
+    ``dropout`` is the probability to drop a hidden unit; at 0 there is no dropout layer.
 
     >>> dense(2, 1, hidden=(8,), activation="tanh")
     Sequential(

@@ -1,4 +1,4 @@
-"""Dropout as it was first: units are dropped in training, and weakened in evaluation."""
+"""Dropout in its original form: units are dropped in training and scaled down in evaluation."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from deepcanon.core import UsageError
 
 
 class PlainDropout(nn.Module):
-    r"""Dropout that weakens what comes through in evaluation, by the probability to keep a unit.
+    r"""Dropout in its original, not inverted form: evaluation multiplies by the probability to keep a unit.
 
     .. math:: y = m \odot x \ \text{in training}, \quad m_i \sim \mathrm{Bernoulli}(1 - p), \qquad
         y = (1 - p)\, x \ \text{in evaluation}
 
-    torch's own ``nn.Dropout`` is the inverted form: it divides by :math:`1 - p` in training and leaves evaluation
-    alone. Followed by a linear map the two differ in the scale of its weights only.
+    torch's own ``nn.Dropout`` is inverted dropout: it divides by :math:`1 - p` in training and is the identity in
+    evaluation. Followed by a linear layer the two differ in the scale of its weights only.
 
     References:
         | Dropout: a simple way to prevent neural networks from overfitting (Srivastava et al., 2014),

@@ -1,4 +1,4 @@
-"""The Gaussian error linear unit by its tanh formula, without a tanh."""
+"""Gaussian error linear unit (GELU) in its tanh approximation, computed by a sigmoid."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch.nn import functional
 LINEAR = 2 * math.sqrt(2 / math.pi)
 CUBIC = 0.044715 * LINEAR
 AT_ONCE = 2**16
-"""How many values go the way back together: so few that what lies between them stays in the processor's cache."""
+"""The number of values per chunk of the backward pass: few enough for the intermediates to stay in the cache."""
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
-    r"""A smooth step times x, as GPT-2 has it.
+    r"""The GELU in its tanh approximation, as in GPT-2.
 
     .. math:: \tfrac x2 (1 + \tanh u) = x \sigma(2u), \qquad u = \sqrt{2 / \pi}\, (x + 0.044715\, x^3)
 
-    On a CPU, where tanh is slow, the right-hand side takes half the time of torch's own gelu, there and back.
+    On a CPU, where tanh is slow, the right-hand side takes half the time of torch's own gelu, forward and backward.
 
     References:
         | Gaussian Error Linear Units (Hendrycks and Gimpel, 2016), https://arxiv.org/abs/1606.08415
@@ -35,7 +35,7 @@ def gelu_tanh(x: Tensor) -> Tensor:
 
 
 class _BySigmoid(torch.autograd.Function):
-    """x times its step; the step comes along, so that the way back finds it ready."""
+    """The GELU as x times a sigmoid; the sigmoid is saved for the backward pass."""
 
     generate_vmap_rule = True
 
@@ -52,13 +52,13 @@ class _BySigmoid(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> Tensor:
         x, step = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a second derivative must know how the step depends on x
+        if torch.is_grad_enabled():  # for a second derivative the step must depend on x
             step = _step(x)
             slope: Tensor = step * (1 + (1 - step) * x * (LINEAR + 3 * CUBIC * x * x))
             return gradient * slope
         result = torch.empty_like(x, memory_format=torch.contiguous_format)
         parts = (tensor.reshape(-1).split(AT_ONCE) for tensor in (x, step, gradient, result))
-        for x_, step_, gradient_, out in zip(*parts, strict=True):  # the same in one memory
+        for x_, step_, gradient_, out in zip(*parts, strict=True):  # the same in place
             torch.mul(x_, x_, out=out)
             out.mul_(3 * CUBIC).add_(LINEAR).mul_(x_).mul_(1 - step_).add_(1).mul_(step_).mul_(gradient_)
         return result

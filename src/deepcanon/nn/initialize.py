@@ -1,16 +1,16 @@
-r"""Initializations by name: the weights that training starts from.
+r"""Weight initialization by name: Xavier (Glorot), Kaiming (He), normal, uniform and others.
 
-A weight that is drawn with mean 0 and variance :math:`\sigma^2` makes out of :math:`N` independent inputs a sum of
-variance :math:`N \sigma^2\, E[h^2]`. So signals keep their size on the way forward with
-:math:`\sigma^2 = g^2 / N_{in}`, gradients on the way back with :math:`g^2 / N_{out}`; the gain :math:`g` makes up for
-what the activation takes away.
+Weights of mean 0 and variance :math:`\sigma^2` turn :math:`N` independent inputs :math:`h` into a sum of variance
+:math:`N \sigma^2\, E[h^2]`. So activations keep their variance in the forward pass with
+:math:`\sigma^2 = g^2 / N_{in}`, and gradients theirs in the backward pass with :math:`g^2 / N_{out}`; the gain
+:math:`g` makes up for what the activation function removes.
 
 ========================  ===================================================================  ========================
 name                      weights                                                              options
 ========================  ===================================================================  ========================
 ``zero``                  0
 ``constant``              :math:`c`                                                            ``value=1``
-``signs``                 :math:`\pm c`, a fair coin each                                      ``value=1``
+``signs``                 :math:`\pm c`, each with probability 1/2                             ``value=1``
 ``normal``                :math:`N(0, \sigma^2)`                                               ``std=1``
 ``uniform``               :math:`U(-a, a)`                                                     ``bound=1``
 ``fan_in``                :math:`U(\pm g / \sqrt{N_{in}})`, torch's own for linear layers      ``gain=1``
@@ -20,7 +20,7 @@ name                      weights                                               
 ``kaiming_uniform``       :math:`U(\pm g \sqrt{3 / N})`                                        ``gain=relu,mode=fan_in``
 ========================  ===================================================================  ========================
 
-A gain is a number, or an activation by the name that ``torch.nn.init.calculate_gain`` knows it by.
+A gain is a number, or the name of an activation as in ``torch.nn.init.calculate_gain``.
 
 References:
     | Efficient backprop (LeCun et al., 1998), https://doi.org/10.1007/3-540-49430-8_2
@@ -42,15 +42,15 @@ from deepcanon.core.checks import one_of
 from deepcanon.core.options import check_options, choose, parse
 
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-"""Layers whose weights have the inputs first."""
+"""Transposed convolutions, whose weights have the inputs first."""
 
 
 @torch.no_grad()
 def initialize(module: nn.Module, text: str, generator: Generator | None = None) -> None:
-    """Give all weights inside ``module`` new values, as the initialization of this name draws them.
+    """Initialize all weights inside ``module`` by the initialization of this name.
 
-    Weights are the parameters called so that have two or more dimensions: of linear maps, convolutions, embeddings,
-    recurrences. The biases beside them become 0; what else there is, such as the gain of a normalization, stays.
+    Weights are the parameters called so that have two or more dimensions: of linear layers, convolutions, embeddings,
+    recurrent layers. Their biases become 0; other parameters, such as the gain of a normalization, stay.
 
     Arguments:
         module: Any module.
@@ -77,13 +77,13 @@ def initialize(module: nn.Module, text: str, generator: Generator | None = None)
 
 
 def fans(weight: Tensor) -> tuple[int, int]:
-    """Over how many inputs an output of this weight sums, and to how many outputs an input goes.
+    """The fan-in and the fan-out of a weight: how many inputs an output sums over, and how many outputs an input has.
 
     >>> fans(nn.Conv2d(4, 8, kernel_size=3).weight)
     (36, 72)
     """
-    places = weight.shape[2:].numel()
-    return weight.shape[1] * places, weight.shape[0] * places
+    kernel = weight.shape[2:].numel()
+    return weight.shape[1] * kernel, weight.shape[0] * kernel
 
 
 def own_weights(layer: nn.Module) -> list[str]:
@@ -97,7 +97,7 @@ def own_weights(layer: nn.Module) -> list[str]:
 
 
 def _filling(text: str) -> Callable[[Tensor], None]:
-    """What fills a weight with the values of this initialization."""
+    """A function that fills a weight with the values of this initialization."""
     name, options = parse(text)
     choose("initialization", name, _NAMES)
     check_options(f"the initialization {name}", _NAMES[name], options, own=("weight",))
@@ -112,8 +112,8 @@ def _filling(text: str) -> Callable[[Tensor], None]:
 
 
 def _weights(module: nn.Module) -> Iterator[tuple[nn.Module, str]]:
-    for place, layer in module.named_modules():
-        if "parametrizations" not in place.split("."):  # what a weight is made of; the weight itself is the layer's
+    for path, layer in module.named_modules():
+        if "parametrizations" not in path.split("."):  # the parts of a weight; the weight itself is the layer's
             yield from ((layer, name) for name in own_weights(layer))
 
 
@@ -121,7 +121,7 @@ def _put(layer: nn.Module, name: str, value: Tensor) -> None:
     if name in dict(layer.named_parameters(recurse=False)):
         getattr(layer, name).copy_(value)
     else:
-        setattr(layer, name, value)  # torch sets what the weight is made of
+        setattr(layer, name, value)  # torch sets the parametrization of the weight
 
 
 def _zero(weight: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""A linear layer of which some connections are cut."""
+"""Masked linear layer, and the masks of autoregressive networks."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from torch import Tensor, nn
 
 
 class MaskedLinear(nn.Linear):
-    r"""A linear layer whose weights count only where the mask is 1.
+    r"""A linear layer whose weights are multiplied by a binary mask.
 
     .. math:: y = (M \odot W)\, x + b
 
-    The mask, (outputs, inputs), follows from the arguments of the model, so it is not saved with the weights. A weight
-    that does not count gets the gradient 0.
+    The mask, (outputs, inputs), follows from the arguments of the model, so it is not saved with the weights. A masked
+    weight gets the gradient 0.
 
     References:
         | MADE: Masked Autoencoder for Distribution Estimation (Germain et al., 2015), https://arxiv.org/abs/1502.03509
@@ -38,13 +38,13 @@ class MaskedLinear(nn.Linear):
         return F.linear(x, self.masked_weight, self.bias)
 
 
-def sees(inputs: Tensor, outputs: Tensor, *, strictly: bool = False) -> Tensor:
-    """The mask with which each output sees the inputs of its own degree or less, or ``strictly`` of less.
+def autoregressive_mask(inputs: Tensor, outputs: Tensor, *, strictly: bool = False) -> Tensor:
+    """The mask that connects each output to the inputs of its own degree or less, or ``strictly`` of less.
 
-    Degrees are whole numbers, one per unit. Layers that keep to them let a unit of degree d see the values 1 to d only.
+    Degrees are integers, one per unit. With these masks a unit of degree d depends on the values 1 to d only.
 
     >>> import torch
-    >>> sees(torch.tensor([1, 2, 3]), torch.tensor([2, 1])).int()
+    >>> autoregressive_mask(torch.tensor([1, 2, 3]), torch.tensor([2, 1])).int()
     tensor([[1, 1, 0],
             [1, 0, 0]], dtype=torch.int32)
     """

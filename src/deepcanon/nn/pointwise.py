@@ -1,4 +1,4 @@
-"""Convolutions of one pixel, also with a stride."""
+"""Pointwise (1x1) convolution, also with a stride."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 
 class Pointwise(nn.Conv2d):
-    """A convolution of 1x1 pixels that looks at every ``stride``-th pixel only, without a bias.
+    """A 1x1 convolution without a bias, of every ``stride``-th pixel only.
 
     The pixels are chosen before the convolution. The result is that of a strided convolution, whose gradient oneDNN
     writes past the end of its memory where channels lie last and are fewer than 16

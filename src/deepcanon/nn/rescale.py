@@ -1,4 +1,4 @@
-"""Data brought to a scale that networks like, and back."""
+"""Rescaling of data to mean 0 and standard deviation 1, and back."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Rescale(nn.Module):
 
 @torch.no_grad()
 def mean_and_std(data: Iterable[Batch]) -> tuple[Tensor, Tensor]:
-    """The mean of each feature, (features,), and the root mean square distance from it over all features.
+    """The mean of each feature, (features,), and one standard deviation around it over all features.
 
-    >>> center, spread = mean_and_std([Batch(torch.tensor([[1.0, 5.0], [3.0, 5.0]]))])
-    >>> center.tolist(), round(spread.item(), 4)
+    >>> mean, std = mean_and_std([Batch(torch.tensor([[1.0, 5.0], [3.0, 5.0]]))])
+    >>> mean.tolist(), round(std.item(), 4)
     ([2.0, 5.0], 0.7071)
     """
     parts = [batch.x.flatten(1).double() for batch in data]
     count = sum(len(x) for x in parts)
-    center = torch.stack([x.sum(0) for x in parts]).sum(0) / count
-    square = torch.stack([(x - center).square().mean(1).sum() for x in parts]).sum() / count
-    return center, square.sqrt()
+    mean = torch.stack([x.sum(0) for x in parts]).sum(0) / count
+    square = torch.stack([(x - mean).square().mean(1).sum() for x in parts]).sum() / count
+    return mean, square.sqrt()

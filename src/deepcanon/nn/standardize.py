@@ -1,4 +1,4 @@
-"""Every feature brought to mean 0 and variance 1, as an invertible map whose volume is accounted for."""
+"""Standardization of features to mean 0 and variance 1, as an invertible map with its log-determinant."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from deepcanon.core import Batch
 
 EPSILON = torch.finfo(torch.float32).eps
-"""What differs by less than this share of its size is taken not to vary."""
+"""The relative standard deviation below which a feature counts as constant."""
 
 
 class Standardize(nn.Module):
-    r"""The map :math:`z_d = (x_d - m_d) / \sigma_d` with fixed m and σ; the identity until ``fit`` has seen data.
+    r"""Standardization, :math:`z_d = (x_d - \mu_d) / \sigma_d`, as fixed by ``fit``; before, the identity.
 
-    Densities change by :math:`\log |\det dz/dx| = -\sum_d \log \sigma_d`, which is ``log_det``. A feature that never
-    varies keeps its unit.
+    Log-densities change by :math:`\log |\det dz/dx| = -\sum_d \log \sigma_d`, which is ``log_det``. A constant feature
+    keeps its scale.
 
     >>> layer = Standardize(2)
     >>> layer.fit([Batch(torch.tensor([[1.0, 7.0], [5.0, 7.0]]))])
@@ -35,7 +35,7 @@ class Standardize(nn.Module):
 
     @torch.no_grad()
     def fit(self, data: Iterable[Batch]) -> None:
-        """Take center and spread of the data, in double precision and one batch at a time."""
+        """Take mean and standard deviation of the data, in double precision and one batch at a time."""
         count, mean, square = 0, torch.zeros(()), torch.zeros(())
         for batch in data:
             x = batch.x.flatten(1).double()
@@ -43,9 +43,9 @@ class Standardize(nn.Module):
             step = x - mean
             mean = mean + step.sum(0) / count  # Welford's update, for a whole batch
             square = square + (step * (x - mean)).sum(0)
-        spread = (square / max(1, count)).sqrt()
+        std = (square / max(1, count)).sqrt()
         self.center.copy_(mean)
-        self.spread.copy_(torch.where(spread > EPSILON * mean.abs(), spread, 1.0))
+        self.spread.copy_(torch.where(std > EPSILON * mean.abs(), std, 1.0))
 
     def forward(self, x: Tensor) -> Tensor:
         return (x - self.center) / self.spread
@@ -54,5 +54,5 @@ class Standardize(nn.Module):
         return z * self.spread + self.center
 
     def log_det(self) -> Tensor:
-        """The logarithm of the volume change of ``forward``, the same for all examples: a 0-d tensor."""
+        """The log-determinant of the Jacobian of ``forward``, the same for all examples: a 0-d tensor."""
         return -self.spread.log().sum()

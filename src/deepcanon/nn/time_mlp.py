@@ -1,4 +1,4 @@
-"""A network of vectors and time."""
+"""Time-conditioned residual MLP: the network of diffusion models for vectors."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from deepcanon.core.checks import at_least
 
 TIME = 64
-"""How many numbers describe a time."""
+"""The size of the time embedding."""
 
 
 def time_features(t: Tensor, size: int, longest: float = 1000.0) -> Tensor:
-    r"""Sines and cosines of t at ``size / 2`` frequencies, from 1 down to ``1 / longest``: (B,) to (B, size).
+    r"""The sinusoidal embedding of times, (B,) to (B, size), at ``size / 2`` frequencies from 1 to ``1 / longest``.
 
     References:
         | Attention Is All You Need (Vaswani et al., 2017), https://arxiv.org/abs/1706.03762
@@ -28,7 +28,7 @@ def time_features(t: Tensor, size: int, longest: float = 1000.0) -> Tensor:
 
 
 class Block(nn.Module):
-    """A residual block of two layers, into which the time enters between them; it starts as the identity."""
+    """A residual block of two layers with the time embedding added between them; initialized to the identity."""
 
     def __init__(self, features: int, hidden: int) -> None:
         super().__init__()
@@ -46,27 +46,27 @@ class Block(nn.Module):
 
 
 class TimeMLP(nn.Module):
-    """A residual network that maps vectors and times to vectors of the same size.
+    """A residual MLP conditioned on time: vectors and times to vectors of the same size.
 
-    Times count from 0 to about 1000 and are given for each example, (B,), or once for all, (1,). ``hidden`` are the
-    widths of the blocks; the trunk is as wide as the first. What ``also`` says, (B, 64) or (1, 64), enters with the
-    time.
+    Times are from 0 to about 1000, one for each example, (B,), or one for all, (1,). ``hidden`` are the widths of the
+    blocks; the residual stream is as wide as the first. A further ``condition``, an embedding (B, 64) or (1, 64), is
+    added to that of the time.
     """
 
     def __init__(self, features: int, hidden: tuple[int, ...]) -> None:
         super().__init__()
         at_least(1, blocks=len(hidden))
         at_least(1, hidden=min(hidden))
-        trunk = hidden[0]
+        width = hidden[0]
         self.time = nn.Sequential(nn.Linear(TIME, TIME), nn.SiLU())
-        self.first = nn.Linear(features, trunk)
-        self.blocks = nn.ModuleList(Block(trunk, size) for size in hidden)
-        self.last = nn.Sequential(nn.LayerNorm(trunk), nn.SiLU(), nn.Linear(trunk, features))
+        self.first = nn.Linear(features, width)
+        self.blocks = nn.ModuleList(Block(width, size) for size in hidden)
+        self.last = nn.Sequential(nn.LayerNorm(width), nn.SiLU(), nn.Linear(width, features))
 
-    def forward(self, x: Tensor, t: Tensor, also: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, t: Tensor, condition: Tensor | None = None) -> Tensor:
         time = self.time(time_features(t.to(x.dtype), TIME))
-        if also is not None:
-            time = time + also
+        if condition is not None:
+            time = time + condition
         h = self.first(x)
         for block in self.blocks:
             h = block(h, time)
@@ -75,9 +75,9 @@ class TimeMLP(nn.Module):
 
 
 class ClassTimeMLP(nn.Module):
-    """A :class:`TimeMLP` that is told classes, too: each has a vector that is added to the one of the time.
+    """A class-conditional :class:`TimeMLP`: the embedding of the class is added to that of the time.
 
-    Classes are given as times are, (B,) or (1,); the number ``classes`` itself stands for a class that is not told.
+    Classes are given as times are, (B,) or (1,); the number ``classes`` itself is the null class, without a condition.
     """
 
     def __init__(self, features: int, hidden: tuple[int, ...], classes: int) -> None:

@@ -1,4 +1,4 @@
-"""Layers that go back the way of another one."""
+"""Transposed layers, which share (tie) their weights with another layer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deepcanon.core import UsageError
 
 
 class Transposed(nn.Module):
-    """The transposed weight of another linear layer, with a bias of its own.
+    """A linear layer with the transposed weight of another one and a bias of its own: tied weights.
 
     The weight stays the other layer's parameter, and its gradient is the sum over both uses.
 
@@ -21,7 +21,7 @@ class Transposed(nn.Module):
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
-        self._layer = (layer,)  # in a tuple, so that the layer does not become a part of this one too
+        self._layer = (layer,)  # in a tuple, so that the layer is not registered as a submodule
         self.bias = nn.Parameter(torch.zeros(layer.in_features))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -30,61 +30,61 @@ class Transposed(nn.Module):
 
 
 class TransposedConv(nn.Module):
-    """The transposed map of a convolution with zeros around its images, with a bias of its own.
+    """A transposed convolution with the weight of another, zero-padded convolution and a bias of its own.
 
-    The weight stays the other layer's parameter, as in :class:`Transposed`; ``rows_left`` is :func:`rows_left` of the
-    size of the images to go back to. Seen as a convolution, its kernels are the other's, flipped.
+    The weight stays the other layer's parameter, as in :class:`Transposed`; the function :func:`output_padding` gives
+    the ``output_padding`` of the size of its outputs. Seen as a convolution, its kernels are the other's, flipped.
 
     >>> layer = nn.Conv2d(1, 4, 3, stride=2, padding=1)
-    >>> back = TransposedConv(layer, rows_left(layer, (8, 7)))
+    >>> back = TransposedConv(layer, output_padding(layer, (8, 7)))
     >>> back(torch.zeros(1, 4, 4, 4)).shape, [name for name, _ in back.named_parameters()]
     (torch.Size([1, 1, 8, 7]), ['bias'])
     """
 
-    def __init__(self, layer: nn.Conv2d, rows_left: tuple[int, int]) -> None:
+    def __init__(self, layer: nn.Conv2d, output_padding: tuple[int, int]) -> None:
         super().__init__()
         self._layer = (layer,)
-        self.rows_left = rows_left
+        self.output_padding = output_padding
         self.bias = nn.Parameter(torch.zeros(layer.in_channels))
 
     def forward(self, x: Tensor) -> Tensor:
         (layer,) = self._layer
-        around = zeros_around(layer)
+        padding = _padding(layer)
         return F.conv_transpose2d(
-            x, layer.weight, self.bias, layer.stride, around, self.rows_left, layer.groups, layer.dilation
+            x, layer.weight, self.bias, layer.stride, padding, self.output_padding, layer.groups, layer.dilation
         )
 
 
-def rows_left(layer: nn.Conv2d, sides: tuple[int, int]) -> tuple[int, int]:
-    """How many last rows and columns of an image with these sides the stride of a convolution leaves out.
+def output_padding(layer: nn.Conv2d, sides: tuple[int, int]) -> tuple[int, int]:
+    """The ``output_padding`` with which a transposed convolution gives images of these sides.
 
-    It is the ``output_padding`` with which a transposed convolution leads back to images of this size.
+    It is the number of last rows and columns that the stride of the convolution leaves out.
 
-    >>> rows_left(nn.Conv2d(1, 4, 3, stride=2, padding=1), (8, 7))
+    >>> output_padding(nn.Conv2d(1, 4, 3, stride=2, padding=1), (8, 7))
     (1, 0)
     """
     high, wide = (
-        (side + 2 * around - apart * (kernel - 1) - 1) % step
-        for side, around, apart, kernel, step in zip(
-            sides, zeros_around(layer), layer.dilation, layer.kernel_size, layer.stride, strict=True
+        (side + 2 * padding - dilation * (kernel - 1) - 1) % stride
+        for side, padding, dilation, kernel, stride in zip(
+            sides, _padding(layer), layer.dilation, layer.kernel_size, layer.stride, strict=True
         )
     )
     return high, wide
 
 
-def zeros_around(layer: nn.Conv2d) -> tuple[int, int]:
+def _padding(layer: nn.Conv2d) -> tuple[int, int]:
     """The padding of a convolution, which must be one of numbers."""
     if isinstance(layer.padding, str):
-        raise UsageError(f"a way back is known for a padding in numbers, such as padding=1 (got {layer.padding!r})")
+        raise UsageError(f"the padding must be given in numbers, such as padding=1 (got {layer.padding!r})")
     high, wide = layer.padding
     return high, wide
 
 
 def transposed(net: nn.Sequential) -> nn.Sequential:
-    """The layers of ``net`` in reverse, the linear ones transposed: a way back from its outputs to its inputs.
+    """The layers of ``net`` in reverse, the linear ones transposed: a decoder with tied weights.
 
-    >>> back = transposed(nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)))
-    >>> back(torch.zeros(1, 2)).shape
+    >>> decoder = transposed(nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)))
+    >>> decoder(torch.zeros(1, 2)).shape
     torch.Size([1, 4])
     """
     return nn.Sequential(*(Transposed(layer) if isinstance(layer, nn.Linear) else layer for layer in reversed(net)))

@@ -1,4 +1,4 @@
-"""The way back from a pooled image that torch lacks; the others are its ``MaxUnpool2d`` and ``Upsample``."""
+"""Unpooling that torch lacks, bed of nails; the others are its ``MaxUnpool2d`` and ``Upsample``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from deepcanon.core.checks import at_least
 
 
 def bed_of_nails(x: Tensor, factor: int) -> Tensor:
-    """Every value in the first corner of a block of ``factor`` places along each axis, zeros in the rest of it.
+    """Bed-of-nails unpooling: every value in the first corner of a block of ``factor`` positions per axis, else zeros.
 
-    ``x`` is (B, channels, places ...). A transposed convolution with the stride ``factor`` is the convolution, with its
-    kernel flipped, of this.
+    ``x`` is (B, channels, positions ...). A transposed convolution with the stride ``factor`` is the convolution, with
+    its kernel flipped, of this.
 
     >>> import torch
     >>> bed_of_nails(torch.tensor([[[1.0, 2.0]]]), 3)

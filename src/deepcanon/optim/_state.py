@@ -1,4 +1,4 @@
-"""What optimizers of our own share: the closure that is asked for gradients, and what is kept for each weight."""
+"""State of the optimizers of our own: the closure that computes gradients, and the buffers of each weight."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 
 
-def asked(closure: Callable[[], Any] | None) -> Any:
-    """What the closure gives; it needs gradients, which a step itself does not."""
+def evaluated(closure: Callable[[], Any] | None) -> Any:
+    """The loss that the closure returns; it needs gradients enabled, which a step itself does not."""
     if closure is None:
         return None
     with torch.enable_grad():
         return closure()
 
 
-def kept(optimizer: torch.optim.Optimizer, weight: Tensor, name: str) -> Tensor:
-    """What the optimizer keeps under this name for a weight; zeros at first."""
+def buffer(optimizer: torch.optim.Optimizer, weight: Tensor, name: str) -> Tensor:
+    """The state of this name that the optimizer keeps for a weight; zeros at first."""
     state: dict[str, Tensor] = optimizer.state[weight]
     if name not in state:
         state[name] = torch.zeros_like(weight, memory_format=torch.preserve_format)

@@ -1,4 +1,4 @@
-"""AMSGrad as its paper states it, without the corrections that Adam has."""
+"""AMSGrad as in its paper, without the bias correction of Adam."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from typing import Any
 import torch
 from torch import nn
 
-from deepcanon.optim._state import asked, kept
+from deepcanon.optim._state import buffer, evaluated
 
 
 class AMSGrad(torch.optim.Optimizer):
-    r"""Adam whose step never grows longer for the same momentum: it divides by the largest second moment so far.
+    r"""The AMSGrad optimizer: Adam that divides by the largest second moment so far, without bias correction.
 
     .. math:: m \leftarrow \beta_1 m + (1 - \beta_1) g, \quad v \leftarrow \beta_2 v + (1 - \beta_2) g^2, \quad
         \hat v \leftarrow \max(\hat v, v), \quad \theta \leftarrow \theta - \alpha_t\, m / (\sqrt{\hat v} + \varepsilon)
 
-    The paper's rate is :math:`\alpha_t = \alpha / \sqrt t`, which is the schedule ``power:exponent=-0.5,scale=1``. What
-    torch has as ``adam:amsgrad=true`` divides :math:`\hat v` by :math:`1 - \beta_2^t`, as Adam does, and so lets its
-    steps grow again. The :math:`\varepsilon` is Adam's; the paper has none.
+    So the effective learning rate of a weight never grows. The paper's learning rate is :math:`\alpha_t = \alpha /
+    \sqrt t`, which is the schedule ``power:exponent=-0.5,scale=1``. In torch ``adam:amsgrad=true`` divides :math:`\hat
+    v` by :math:`1 - \beta_2^t`, the bias correction of Adam, and so lets its steps grow again. The :math:`\varepsilon`
+    is Adam's; the paper has none.
 
     References:
         | On the convergence of Adam and beyond (Reddi, Kale and Kumar, 2018), https://arxiv.org/abs/1904.09237
 
     Arguments:
         params: The parameters, or groups of them.
-        lr: The rate :math:`\alpha`.
-        betas: What the two moments keep, :math:`\beta_1` and :math:`\beta_2`.
-        eps: The :math:`\varepsilon` that keeps the divisor away from zero.
+        lr: The learning rate :math:`\alpha`.
+        betas: The decay rates :math:`\beta_1` and :math:`\beta_2` of the two moments.
+        eps: The :math:`\varepsilon` that keeps the denominator away from zero.
     """
 
     def __init__(
@@ -39,14 +40,14 @@ class AMSGrad(torch.optim.Optimizer):
         eps: float = 1e-8,
     ) -> None:
         if not all(0 <= beta < 1 for beta in betas):
-            raise ValueError(f"betas are what the moments keep, from 0 to below 1 (got {betas})")
+            raise ValueError(f"betas are the decay rates of the moments, from 0 to below 1 (got {betas})")
         if eps < 0:
             raise ValueError(f"eps is at least 0 (got {eps})")
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        loss = asked(closure)
+        loss = evaluated(closure)
         for group in self.param_groups:
             first, second = group["betas"]
             weights = [weight for weight in group["params"] if weight.grad is not None]
@@ -54,7 +55,7 @@ class AMSGrad(torch.optim.Optimizer):
                 continue
             gradients = [weight.grad for weight in weights]
             means, squares, largest = (
-                [kept(self, weight, name) for weight in weights] for name in ("mean", "square", "largest")
+                [buffer(self, weight, name) for weight in weights] for name in ("mean", "square", "largest")
             )
             torch._foreach_lerp_(means, gradients, 1 - first)
             torch._foreach_mul_(squares, second)

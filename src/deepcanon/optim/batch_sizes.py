@@ -1,14 +1,14 @@
-r"""Schedules of the batch size: how many examples make a batch in each epoch, as a pure function of the epoch.
+r"""Batch-size schedules: the size of the mini-batches of each epoch, as a pure function of the epoch.
 
-The noise of a step of descent goes with :math:`\epsilon / B`, so growing the batch :math:`B` calms the training as
-decaying the rate :math:`\epsilon` does, in fewer and fewer steps per epoch. With :math:`B_0` the size of the first
-batches, :math:`e` the epochs done before this one, and a growth ``by`` :math:`b` that comes ``every`` :math:`k` epochs:
+The gradient noise of a step is proportional to :math:`\epsilon / B`, so growing the batch size :math:`B` reduces it as
+decaying the learning rate :math:`\epsilon` does, in fewer and fewer steps per epoch. With :math:`B_0` the initial batch
+size, :math:`e` the epochs done before this one, and a growth ``by`` :math:`b` that comes ``every`` :math:`k` epochs:
 
 .. math::
     \text{linear}\; B_0 + b \lfloor e / k \rfloor \qquad
     \text{exponential}\; B_0\, b^{\lfloor e / k \rfloor}
 
-Both take ``most``, a size beyond which no batch grows.
+Both take ``most``, the largest batch size.
 
 References:
     | Don't decay the learning rate, increase the batch size (Smith et al., 2018), https://arxiv.org/abs/1711.00489
@@ -23,11 +23,11 @@ from deepcanon.core import UsageError
 from deepcanon.core.options import check_options, choose, parse
 
 BatchSize = Callable[[int, int], int]
-"""The batch size of an epoch, counted from 0, where the first epoch has the given one."""
+"""A schedule: the batch size of an epoch, counted from 0, given that of the first epoch."""
 
 
 def batch_size_schedule(text: str) -> BatchSize:
-    """The schedule of this name with its options.
+    """The batch-size schedule of this name with its options.
 
     >>> size = batch_size_schedule("exponential:every=2,most=300")
     >>> [size(epoch, 64) for epoch in range(8)]
@@ -44,7 +44,7 @@ def batch_size_schedule(text: str) -> BatchSize:
                 f"{option} of a batch-size schedule is a whole number of at least 1, got {numbers[option]!r}"
             )
     if type(numbers.get("by", 1)) not in (int, float):
-        raise UsageError(f"the batch-size schedule {name} wants a number for by, got {numbers['by']!r}")
+        raise UsageError(f"the batch-size schedule {name} needs a number for by, got {numbers['by']!r}")
     shape(0, 1, **numbers)  # a value out of range is refused now, not in some later epoch
     return lambda epoch, first: shape(epoch, first, **numbers)
 
@@ -72,5 +72,5 @@ BATCH_SIZES: dict[str, Callable[..., int]] = {"constant": constant, "linear": li
 
 
 def _capped(size: float, first: int, most: int | None) -> int:
-    """A whole number that is at most ``most``, which makes no batch smaller than the first ones."""
+    """The size rounded, and at most ``most``, but never below the initial one."""
     return round(size) if most is None else min(round(size), max(most, first))

@@ -1,4 +1,4 @@
-"""Optimizers by name: torch's own, fused where torch has it, and the forms of papers that it lacks."""
+"""Optimizers by name: torch's own, fused where torch has it, and AMSGrad and momentum as in their papers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deepcanon.optim.momentum import Momentum
 
 @cache
 def optimizer_classes() -> dict[str, type[torch.optim.Optimizer]]:
-    """All optimizers that descend on dense gradients, torch's and ours, by lower-case name.
+    """All optimizers for dense gradients, torch's and ours, by lower-case name.
 
     >>> sorted(optimizer_classes())[:4]
     ['adadelta', 'adafactor', 'adagrad', 'adam']
@@ -49,7 +49,7 @@ def optimizer(text: str, parameters: Iterable[nn.Parameter], lr: float) -> torch
 
 
 def default_lr(text: str) -> float:
-    """The learning rate torch gives this optimizer."""
+    """The default learning rate of this optimizer in torch."""
     name, _ = parse(text)
     choose("optimizer", name, optimizer_classes())
     return float(inspect.signature(optimizer_classes()[name]).parameters["lr"].default)

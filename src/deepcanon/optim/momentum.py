@@ -1,4 +1,4 @@
-"""Momentum with the rate inside the velocity, as Polyak, Nesterov and Sutskever write it."""
+"""SGD with momentum, the learning rate inside the velocity, as Polyak, Nesterov and Sutskever write it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any
 import torch
 from torch import nn
 
-from deepcanon.optim._state import asked, kept
+from deepcanon.optim._state import buffer, evaluated
 
 
 class Momentum(torch.optim.Optimizer):
-    r"""Descent with a velocity that keeps the rates at which it was gathered.
+    r"""Gradient descent with classical or Nesterov momentum, with the learning rate inside the velocity.
 
     .. math:: v \leftarrow \gamma v - \epsilon_t \nabla J(\theta + \gamma v), \qquad \theta \leftarrow \theta + v
 
     That is Nesterov's form; without ``nesterov`` the gradient is taken at :math:`\theta`. Torch's ``SGD`` multiplies
-    the whole velocity with the rate of the present step instead: the same path at a constant rate, another one under a
-    schedule. As there, Nesterov's parameters hold the point :math:`\theta + \gamma v`, where the next gradient is due.
+    the whole velocity by the learning rate of the current step instead: the same path at a constant learning rate,
+    another one under a schedule. As there, with ``nesterov`` the parameters hold the look-ahead point :math:`\theta +
+    \gamma v`, where the next gradient is taken.
 
     References:
         | A method for solving a convex programming problem with convergence rate O(1/k^2) (Nesterov, 1983)
@@ -27,10 +28,10 @@ class Momentum(torch.optim.Optimizer):
 
     Arguments:
         params: The parameters, or groups of them.
-        lr: The rate :math:`\epsilon`.
-        momentum: What the velocity keeps, :math:`\gamma`.
-        nesterov: Whether the gradient is taken ahead.
-        weight_decay: The factor of the squared norm whose gradient, the parameters times it, is added.
+        lr: The learning rate :math:`\epsilon`.
+        momentum: The momentum coefficient :math:`\gamma`, the share of the velocity that is kept.
+        nesterov: Whether the gradient is taken at the look-ahead point.
+        weight_decay: The coefficient of the L2 penalty, whose gradient is added.
     """
 
     def __init__(
@@ -42,14 +43,14 @@ class Momentum(torch.optim.Optimizer):
         weight_decay: float = 0.0,
     ) -> None:
         if not 0 <= momentum < 1:
-            raise ValueError(f"momentum is what the velocity keeps, from 0 to below 1 (got {momentum})")
+            raise ValueError(f"momentum is the share of the velocity that is kept, from 0 to below 1 (got {momentum})")
         if weight_decay < 0:
             raise ValueError(f"weight_decay is at least 0 (got {weight_decay})")
         super().__init__(params, {"lr": lr, "momentum": momentum, "nesterov": nesterov, "weight_decay": weight_decay})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        loss = asked(closure)
+        loss = evaluated(closure)
         for group in self.param_groups:
             gamma = group["momentum"]
             weights = [weight for weight in group["params"] if weight.grad is not None]
@@ -58,7 +59,7 @@ class Momentum(torch.optim.Optimizer):
             gradients = [weight.grad for weight in weights]
             if group["weight_decay"]:
                 gradients = list(torch._foreach_add(gradients, weights, alpha=group["weight_decay"]))
-            velocities = [kept(self, weight, "velocity") for weight in weights]
+            velocities = [buffer(self, weight, "velocity") for weight in weights]
             if group["nesterov"]:  # back from theta + gamma v
                 torch._foreach_add_(weights, velocities, alpha=-gamma)
             torch._foreach_mul_(velocities, gamma)

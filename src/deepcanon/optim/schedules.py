@@ -1,4 +1,4 @@
-r"""Schedules of the learning rate: what it is multiplied with at each step, as a pure function of the step.
+r"""Learning-rate schedules: the factor of the learning rate at each step, as a pure function of the step.
 
 With :math:`\tau` the steps done before this one and :math:`T` the steps of the whole training:
 
@@ -9,7 +9,7 @@ With :math:`\tau` the steps done before this one and :math:`T` the steps of the 
     \text{cosine}\;& e + \tfrac{1 - e}{2} (1 + \cos(\pi \tau / T)) \qquad
     \text{staircase}\; c^{\lfloor n \tau / T \rfloor},\; 0 < c < 1
 
-Every schedule takes ``warmup``, a number of steps over which the rate first rises linearly from nothing.
+Every schedule takes ``warmup``, a number of steps over which the learning rate first rises linearly from zero.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from deepcanon.core import UsageError
 from deepcanon.core.options import check_options, choose, parse
 
 Factor = Callable[[int, int], float]
-"""The factor at a step, counted from 1, of a total."""
+"""A schedule: the factor of the learning rate at a step, counted from 1, of a total."""
 
 
 def schedule(text: str) -> Factor:
-    """The schedule of this name with its options.
+    """The learning-rate schedule of this name with its options.
 
     >>> factor = schedule("linear:end=0.5")
     >>> [round(factor(step, 4), 3) for step in (1, 2, 3, 4)]
@@ -53,7 +53,7 @@ def constant(done: int, total: int) -> float:
 
 
 def linear(done: int, total: int, end: float = 0.0, over: float = 1.0) -> float:
-    """Down to ``end`` over this share of the training, then level."""
+    """Linear decay to ``end`` over this share of the training, then constant."""
     _check_end("linear", end)
     if not 0 < over <= 1:
         raise UsageError(f"the schedule linear falls over a share of the training in (0, 1], got over={over}")
@@ -61,21 +61,21 @@ def linear(done: int, total: int, end: float = 0.0, over: float = 1.0) -> float:
 
 
 def power(done: int, total: int, exponent: float = -0.5, scale: float = 100.0) -> float:
-    """``scale`` is in steps."""
+    """Power-law decay; ``scale`` is in steps."""
     if exponent >= 0 or scale <= 0:
         raise UsageError(f"the schedule power falls for exponent < 0 and scale > 0, got {exponent} and {scale}")
     return float((1 + done / scale) ** exponent)
 
 
 def exponential(done: int, total: int, rate: float = 0.1, scale: float | None = None) -> float:
-    """``scale`` is in steps; without it the rate falls to ``rate`` over the whole training."""
+    """Exponential decay; ``scale`` is in steps; without it the factor falls to ``rate`` over the whole training."""
     if not 0 < rate < 1 or (scale is not None and scale <= 0):
         raise UsageError(f"the schedule exponential falls for 0 < rate < 1 and scale > 0, got {rate} and {scale}")
     return float(rate ** (done / (scale or total)))
 
 
 def staircase(done: int, total: int, rate: float = 0.1, stages: float = 3) -> float:
-    """Multiplied by ``rate`` at the end of each of so many equally long stages but the last."""
+    """Step decay: multiplied by ``rate`` at the end of each of so many equally long stages but the last."""
     if not 0 < rate < 1 or stages < 1 or stages != int(stages):
         raise UsageError(
             f"the schedule staircase falls for 0 < rate < 1 in a whole number of stages, got {rate} and {stages}"
@@ -89,7 +89,12 @@ def cosine(done: int, total: int, end: float = 0.0) -> float:
 
 
 def one_cycle(done: int, total: int, peak: float = 0.3, start: float = 0.04, end: float = 4e-6) -> float:
-    """Up from ``start`` to 1 over the share ``peak`` of the training, down to ``end`` (Smith & Topin, 2018)."""
+    """The one-cycle policy: up from ``start`` to 1 over the share ``peak`` of the training, then down to ``end``.
+
+    References:
+        | Super-convergence: very fast training of neural networks using large learning rates (Smith and Topin, 2018),
+          https://arxiv.org/abs/1708.07120
+    """
     _check_end("one_cycle", min(start, end))
     if not 0 < peak < 1:
         raise UsageError(f"the schedule one_cycle peaks inside the training, 0 < peak < 1, got {peak}")
@@ -121,12 +126,12 @@ def _cosine_between(start: float, end: float, share: float) -> float:
 
 def _check_end(name: str, end: float) -> None:
     if end < 0:
-        raise UsageError(f"the schedule {name} cannot end below nothing, got {end}")
+        raise UsageError(f"the schedule {name} cannot end below zero, got {end}")
 
 
 def _number(name: str, option: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UsageError(f"the schedule {name} wants a number for {option}, got {value!r}")
+        raise UsageError(f"the schedule {name} needs a number for {option}, got {value!r}")
     return value
 
 

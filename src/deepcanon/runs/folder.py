@@ -1,4 +1,4 @@
-"""A run is a folder: what was trained on what and how, its log, its checkpoints, its weights and its pictures."""
+"""The folder of a run: what was trained on what and how, its log, checkpoints, weights and pictures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from torch import Tensor
 from deepcanon.core import CheckpointError, Model, UsageError, describe
 from deepcanon.data import Dataset
 from deepcanon.core.files import as_json, seal, unseal, write_whole
-from deepcanon.train.settings import Settings
 
 FORMAT = 1
 _PARTS = ("run.json", "log.jsonl", "checkpoints", "model.safetensors", "pictures")
@@ -28,7 +27,7 @@ _BEGINNING = ".beginning"
 """Marks a folder whose run is not complete enough to be resumed; what stands beside it may be replaced."""
 
 
-class Run:
+class RunFolder:
     """The folder of a run; ``info`` is the content of its ``run.json``."""
 
     def __init__(self, folder: Path, info: dict[str, Any]) -> None:
@@ -46,7 +45,7 @@ class Run:
                 f"{folder} already holds {taken[0]}: choose another folder, resume the run, or say --overwrite"
             )
         if not (folder / "run.json").exists():
-            raise UsageError(f"{folder} holds {taken[0]} but no run.json, so it is no run to overwrite: choose another")
+            raise UsageError(f"{folder} holds {taken[0]} but no run.json, so it is not a run to overwrite: choose another")
 
     def begin(self) -> None:
         """Make the folder ready for the first checkpoint; until ``commit`` a crash leaves nothing that is in the way."""
@@ -69,7 +68,7 @@ class Run:
         folder = Path(folder)
         path = folder / "run.json"
         if not path.is_file():
-            raise UsageError(f"{folder} is no run: it has no run.json")
+            raise UsageError(f"{folder} is not a run: it has no run.json")
         info = unseal(path.read_bytes(), path)
         if info["format"] > FORMAT:
             raise UsageError(f"{folder} was written by a newer version of deepcanon (format {info['format']})")
@@ -86,10 +85,6 @@ class Run:
     @property
     def pictures(self) -> Path:
         return self.dir / "pictures"
-
-    @property
-    def settings(self) -> Settings:
-        return Settings.from_json(self.info["settings"])
 
     def update(self, **changes: Any) -> None:
         """Change what ``run.json`` says."""
@@ -148,7 +143,9 @@ class Run:
         return safetensors.torch.load(content)
 
 
-def describe_run(model: Model[Any], data: Dataset[Any], settings: Settings, processes: int) -> dict[str, Any]:
+def describe_run(
+    model: Model[Any], data: Dataset[Any], settings: Mapping[str, Any], processes: int
+) -> dict[str, Any]:
     """What ``run.json`` holds from the start."""
     return {
         "format": FORMAT,
@@ -168,7 +165,7 @@ def describe_run(model: Model[Any], data: Dataset[Any], settings: Settings, proc
             "preprocessing": dict(data.preprocessing),
             "fingerprint": data.fingerprint(),
         },
-        "settings": settings.to_json(),
+        "settings": as_json(settings),
         "environment": environment(processes),
     }
 

@@ -21,7 +21,7 @@ from deepcanon.insights._engines.objective import Objective
 from deepcanon.insights._engines.spectrum import hessian_product, lanczos
 from deepcanon.pictures.style import INK, MUTED, PALETTE, colors, dress, legend, new_figure
 from deepcanon.train import Trainer, fit
-from deepcanon.train.evaluate import evaluate
+from deepcanon.train.evaluation import evaluate
 from deepcanon.train.observers import Observer
 from deepcanon.train.randomness import kept, seed_from, seed_torch
 
@@ -188,7 +188,7 @@ class Diary(Observer):
 
     def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None:
         self.rates.append(trainer.lr())
-        self.sizes.append(trainer.course.sizes[trainer.epoch - 1])
+        self.sizes.append(trainer.plan.sizes[trainer.epoch - 1])
         self.steps.append(trainer.step)
         self.losses.append(evaluate(trainer.model, trainer.data.train)["loss"])
 

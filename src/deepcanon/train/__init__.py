@@ -1,10 +1,10 @@
-"""One trainer for every model: runs that survive, checkpoints that are safe, one loop."""
+"""One trainer for every model: mini-batches, optimizers, observers, several processes, one loop."""
 
-from deepcanon.runs.folder import Run
-from deepcanon.train.evaluate import evaluate
-from deepcanon.train.fit import fit, load, resume
+from deepcanon.core.settings import Settings
+from deepcanon.train.evaluation import evaluate
+from deepcanon.train.fitting import fit
 from deepcanon.train.observers import Observer
-from deepcanon.train.settings import Settings
+from deepcanon.train.settings import resolve_settings
 from deepcanon.train.trainer import Result, Stopped, Trainer
 
-__all__ = ["Observer", "Result", "Run", "Settings", "Stopped", "Trainer", "evaluate", "fit", "load", "resume"]
+__all__ = ["Observer", "Result", "Settings", "Stopped", "Trainer", "evaluate", "fit", "resolve_settings"]

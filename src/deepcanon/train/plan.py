@@ -1,34 +1,35 @@
-"""The course of a training: which steps each epoch has, and how large its batches are."""
+"""The plan of a training: which steps each epoch has, and how large its batches are."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+from deepcanon.core.settings import Settings
 from deepcanon.optim import batch_size_schedule
-from deepcanon.train.settings import Settings
 
 
-class Course:
+class Plan:
     """The epochs of a training on so many examples, known before it begins: only the number of steps is a state.
 
     The last epoch is cut where the settings count steps.
 
     >>> from deepcanon.core import Recipe
-    >>> course = Course(100, Settings.resolve(Recipe(batch_size=30, epochs=3), batch_size_schedule="exponential"))
-    >>> course.sizes, course.starts, course.total
+    >>> from deepcanon.train.settings import resolve_settings
+    >>> plan = Plan(100, resolve_settings(Recipe(batch_size=30, epochs=3), batch_size_schedule="exponential"))
+    >>> plan.sizes, plan.starts, plan.total
     ([30, 60, 100], [0, 4, 6, 7], 7)
     """
 
     def __init__(self, examples: int, settings: Settings) -> None:
-        size = batch_size_schedule(settings.batch_size_schedule)
+        size = batch_size_schedule(settings["batch_size_schedule"])
         self.sizes: list[int] = []
         self.starts = [0]
         """The steps done before each epoch, and at last those of the whole training."""
-        while len(self.sizes) < settings.epochs if settings.steps is None else self.starts[-1] < settings.steps:
-            largest = max(examples, settings.batch_size)
-            self.sizes.append(min(size(len(self.sizes), settings.batch_size), largest))
+        steps, first = settings["steps"], settings["batch_size"]
+        while len(self.sizes) < settings["epochs"] if steps is None else self.starts[-1] < steps:
+            self.sizes.append(min(size(len(self.sizes), first), max(examples, first)))
             self.starts.append(self.starts[-1] + -(-examples // self.sizes[-1]))
-        self.total = self.starts[-1] = settings.steps if settings.steps is not None else self.starts[-1]
+        self.total = self.starts[-1] = self.starts[-1] if steps is None else steps
 
     @property
     def epochs(self) -> int:

@@ -1,4 +1,4 @@
-"""What surrounds a training: signals, determinism, memory, frozen parameters, data that suit the model."""
+"""The process that trains: its signals, determinism, memory, locks and frozen parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ except ImportError:  # there is no such lock on Windows
     fcntl = None  # type: ignore[assignment]
 
 from deepcanon.core import Model, UsageError
-from deepcanon.data import Dataset
 
 
 @contextmanager
@@ -112,12 +111,3 @@ def frozen(model: Model[Any], patterns: Sequence[str]) -> Iterator[None]:
     finally:
         for parameter in parameters:
             parameter.requires_grad_(True)
-
-
-def check_suitable(model: Model[Any], data: Dataset[Any]) -> None:
-    """Refuse data of another kind than the model learns from."""
-    wanted, given = model.batch_type(), type(data.train)
-    if not given.is_a(wanted):
-        raise UsageError(f"{model.name()} learns from {wanted.noun}; {data.name} gives {given.noun}")
-    if len(data.train) == 0:
-        raise UsageError(f"{data.name} has no training examples")

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Absorb, AnyBatch, Descend, Model, Terms, Turn, UsageError
+from deepcanon.core.settings import Settings
 from deepcanon.optim import optimizer
 from deepcanon.train.distributed import World
-from deepcanon.train.settings import Settings
+from deepcanon.train.settings import clipping, torch_device
 
 
 class Player:
@@ -52,15 +53,15 @@ class Descender(Player):
         if not self.parameters:
             raise UsageError(f"all parameters of the turn {turn.name!r} are frozen; nothing is left to train")
         # A turn's own rate keeps its proportion to the recipe's when the caller sets another.
-        self.lr = settings.lr if turn.lr is None else turn.lr * settings.lr / model.recipe.lr
-        self.optimizer = optimizer(turn.optimizer or settings.optimizer, self.parameters, self.lr)
-        self.clipping = settings.clipping()
+        self.lr = settings["lr"] if turn.lr is None else turn.lr * settings["lr"] / model.recipe.lr
+        self.optimizer = optimizer(turn.optimizer or settings["optimizer"], self.parameters, self.lr)
+        self.clipping = clipping(settings)
         # Rows that a sparse gradient leaves out need not be touched, if nothing but the step looks at it.
         self.by_rows = world.size == 1 and self.clipping is None and _steps_by_rows(self.optimizer)
-        self.accumulate = settings.accumulate
+        self.accumulate = settings["accumulate"]
         self.autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
-        if settings.precision == "bf16":
-            kind = settings.torch_device().type
+        if settings["precision"] == "bf16":
+            kind = torch_device(settings).type
             self.autocast = lambda: torch.autocast(kind, dtype=torch.bfloat16)
 
     def play(self, whole: AnyBatch, shard: AnyBatch, factor: float, want_norm: bool) -> Terms:

@@ -13,19 +13,21 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import DivergenceError, Model, Terms, UsageError
+from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset, batches
+from deepcanon.data.suits import check_suits
 from deepcanon.optim import schedule
 from deepcanon.runs import checkpoint
-from deepcanon.runs.folder import Run, describe_run
+from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.train import randomness
 from deepcanon.train.distributed import World
-from deepcanon.train.evaluate import evaluate
+from deepcanon.train.evaluation import evaluate
 from deepcanon.train.moving_average import Average
 from deepcanon.train.observers import Checkpoints, Log, Observer, Watch
-from deepcanon.train.plan import Course
-from deepcanon.train.process import Signals, check_suitable, deterministic, frozen, keep_freed_memory, locked
+from deepcanon.train.plan import Plan
+from deepcanon.train.process import Signals, deterministic, frozen, keep_freed_memory, locked
 from deepcanon.train.progress import progress, say
-from deepcanon.train.settings import Settings
+from deepcanon.train.settings import torch_device
 from deepcanon.train.steps import players
 
 
@@ -63,15 +65,15 @@ class Trainer:
         quiet: bool = False,
         observers: Sequence[Observer] = (),
     ) -> None:
-        check_suitable(model, data)
-        watching = settings.watch is not None or settings.patience is not None
+        check_suits(model, data)
+        watching = settings["watch"] is not None or settings["patience"] is not None
         self.settings = settings
-        self.device = settings.torch_device()
+        self.device = torch_device(settings)
         self.world = World()
         self.quiet = quiet or not self.world.first
-        self.run: Run | None = None
+        self.run: RunFolder | None = None
         self.given = data
-        self.data = (data.with_validation_split(settings.seed) if watching else data).to(self.device)
+        self.data = (data.with_validation_split(settings["seed"]) if watching else data).to(self.device)
         if watching and self.data.valid is None:
             raise UsageError(f"{data.name} is too small to hold out validation data; leave out patience and watch")
         self.model = model.to(self.device)
@@ -79,15 +81,15 @@ class Trainer:
         for learner in self.learners:
             learner.vocabulary = data.vocabulary
         self.world.spread(model.state_dict().values())
-        with frozen(model, settings.freeze):
+        with frozen(model, settings["freeze"]):
             self.players = players(model, settings, self.world)
-        self.average = Average(model, settings.ema)
-        self.course = Course(len(self.data.train), settings)
-        self.total, self.epochs = self.course.total, self.course.epochs
-        self.factor = schedule(settings.schedule)
+        self.average = Average(model, settings["ema"])
+        self.plan = Plan(len(self.data.train), settings)
+        self.total, self.epochs = self.plan.total, self.plan.epochs
+        self.factor = schedule(settings["schedule"])
         self.log = Log()
-        self.watch = Watch(settings.watch, settings.patience) if watching else None
-        self.checkpoints = Checkpoints(settings.checkpoint_every)
+        self.watch = Watch(settings["watch"], settings["patience"]) if watching else None
+        self.checkpoints = Checkpoints(settings["checkpoint_every"])
         self.observers: list[Observer] = [
             self.log,
             *([] if self.watch is None else [self.watch]),
@@ -106,7 +108,7 @@ class Trainer:
     @property
     def epoch(self) -> int:
         """The epoch of the last step, counted from 1."""
-        return self.course.epoch_before(self.step)
+        return self.plan.epoch_before(self.step)
 
     @property
     def done(self) -> bool:
@@ -121,7 +123,7 @@ class Trainer:
         return (self.step - self._step_at_start) / max(time.perf_counter() - self._started, 1e-9)
 
     def lr(self) -> float:
-        return self.settings.lr * self.factor(max(1, self.step), self.total)
+        return self.settings["lr"] * self.factor(max(1, self.step), self.total)
 
     def stop(self, reason: str) -> None:
         """End the training after this step, as if it had reached its end."""
@@ -129,31 +131,31 @@ class Trainer:
 
     def write_to(self, folder: Path, *, overwrite: bool) -> None:
         """Make ``folder`` the folder of this run; nothing is written before the training begins."""
-        self.world.first_does(lambda: Run.claim(folder, overwrite=overwrite))
-        self.run = Run(folder, describe_run(self.model, self.given, self.settings, self.world.size))
+        self.world.first_does(lambda: RunFolder.claim(folder, overwrite=overwrite))
+        self.run = RunFolder(folder, describe_run(self.model, self.given, self.settings, self.world.size))
 
     def fit(self) -> Result:
         """Train to the end, evaluate, and leave weights, results and pictures in the run's folder."""
         keep_freed_memory()
-        with ExitStack() as surroundings:
-            surroundings.enter_context(randomness.kept())
-            surroundings.enter_context(deterministic(self.settings.deterministic))
-            surroundings.enter_context(frozen(self.model, self.settings.freeze))
+        with ExitStack() as context:
+            context.enter_context(randomness.kept())
+            context.enter_context(deterministic(self.settings["deterministic"]))
+            context.enter_context(frozen(self.model, self.settings["freeze"]))
             if self.run is not None:
-                surroundings.enter_context(self.signals)
+                context.enter_context(self.signals)
             self._started, self._step_at_start = time.perf_counter(), self.step
-            randomness.seed_all(randomness.seed_from(self.settings.seed, "rank", self.world.rank))
+            randomness.seed_all(randomness.seed_from(self.settings["seed"], "rank", self.world.rank))
             try:
-                self._resume(surroundings) if self._resumed else self._begin(surroundings)
+                self._resume(context) if self._resumed else self._begin(context)
                 self._watched_loop()
                 return self._finish()
             except DivergenceError:
                 self._note(status="diverged")
                 raise
 
-    def _begin(self, surroundings: ExitStack) -> None:
+    def _begin(self, context: ExitStack) -> None:
         """Prepare the model and write the first checkpoint; only then is there a run."""
-        self.model.prepare(batches(self.data.train, self.settings.batch_size))
+        self.model.prepare(batches(self.data.train, self.settings["batch_size"]))
         self.world.spread(self.model.state_dict().values())
         self.average.take_over()
         if self.watch is not None:  # a metric that is not there is better missed now than after an epoch
@@ -161,19 +163,19 @@ class Trainer:
             self.watch.chosen(self, self._glance(some))
         if self.run is not None:
             run = self.run
-            self._lock(run, surroundings)
+            self._lock(run, context)
             self.world.first_does(run.begin)
             self.save()
             self.world.first_does(run.commit)
 
-    def _resume(self, surroundings: ExitStack) -> None:
+    def _resume(self, context: ExitStack) -> None:
         if self.run is not None:
-            self._lock(self.run, surroundings)
+            self._lock(self.run, context)
         if self._random is not None:
             randomness.restore(self._random)
 
-    def _lock(self, run: Run, surroundings: ExitStack) -> None:
-        self.world.first_does(lambda: surroundings.enter_context(locked(run.dir)))
+    def _lock(self, run: RunFolder, context: ExitStack) -> None:
+        self.world.first_does(lambda: context.enter_context(locked(run.dir)))
 
     def _watched_loop(self) -> None:
         self.model.train()
@@ -186,7 +188,7 @@ class Trainer:
                 observer.end(self)
 
     def _loop(self) -> None:
-        buffers, ends = list(self.model.buffers()), frozenset(self.course.starts)
+        buffers, ends = list(self.model.buffers()), frozenset(self.plan.starts)
         for index in self._indices():
             self.step += 1
             for learner in self.learners:
@@ -206,17 +208,17 @@ class Trainer:
     def _indices(self) -> Iterator[Tensor]:
         """The examples of each step from the next one on, until the training is done."""
         while not self.done:
-            epoch = self.course.epoch_after(self.step)
-            order, size, start = self._order(epoch), self.course.sizes[epoch], self.course.starts[epoch]
-            while self.step < self.course.starts[epoch + 1] and not self.done:
+            epoch = self.plan.epoch_after(self.step)
+            order, size, start = self._order(epoch), self.plan.sizes[epoch], self.plan.starts[epoch]
+            while self.step < self.plan.starts[epoch + 1] and not self.done:
                 place = self.step - start
                 yield order[place * size : (place + 1) * size]
 
     def _order(self, epoch: int) -> Tensor:
         """The order of the examples in an epoch, counted from 0: a function of seed and epoch."""
-        seed = randomness.seed_from(self.settings.seed, "epoch", epoch)
+        seed = randomness.seed_from(self.settings["seed"], "epoch", epoch)
         generator = torch.Generator().manual_seed(seed)
-        order: Tensor = self.data.train.order(self.course.sizes[epoch], generator)
+        order: Tensor = self.data.train.order(self.plan.sizes[epoch], generator)
         return order.to(self.device)
 
     def _play(self, index: Tensor) -> Terms:
@@ -238,7 +240,7 @@ class Trainer:
 
     def _glance(self, split: Any) -> dict[str, float]:
         """What is measured on the way: once through the examples, since it is asked for often."""
-        return evaluate(self.model, split, seed=self.settings.seed, draws=1)
+        return evaluate(self.model, split, seed=self.settings["seed"], draws=1)
 
     def _stop_by_signal(self) -> None:
         number = self.signals.caught or 15  # another process may have caught it
@@ -255,7 +257,8 @@ class Trainer:
             say(f"stopped early at step {self.step}: {self._stop_reason}")
         weights = self._choose_weights()
         self.model.eval()
-        parts, seed = {"train": self.data.train, "valid": self.data.valid, "test": self.data.test}, self.settings.seed
+        parts = {"train": self.data.train, "valid": self.data.valid, "test": self.data.test}
+        seed = self.settings["seed"]
         scores = {name: {} if part is None else evaluate(self.model, part, seed=seed) for name, part in parts.items()}
         folder = None if self.run is None else self.run.dir
         result = Result(self.model, folder, self.step, seconds, weights, **scores, history=self.log.history)
@@ -274,12 +277,12 @@ class Trainer:
             return "moving average"
         return "last"
 
-    def _write_results(self, run: Run, result: Result) -> None:
+    def _write_results(self, run: RunFolder, result: Result) -> None:
         from deepcanon.pictures import draw_run  # matplotlib is slow to import and only a run needs it
 
         run.write_results(self.model.state_dict(), result.weights, result.steps, result.seconds,
                           {"train": result.train, "valid": result.valid, "test": result.test})  # fmt: skip
-        draw_run(self.model, self.data, result.history, run.pictures, self.settings.seed)
+        draw_run(self.model, self.data, result.history, run.pictures, self.settings["seed"])
 
     def _named_observers(self) -> dict[str, Observer]:
         """Observers by the name of their class, with a number where there are several of one."""
@@ -316,9 +319,9 @@ class Trainer:
         folder = self.run.checkpoints
         self.world.first_does(lambda: checkpoint.save(folder, self.step, state))
         if self.world.first:
-            checkpoint.prune(folder, self.settings.keep)
+            checkpoint.prune(folder, self.settings["keep"])
 
-    def go_on(self, run: Run, state: dict[str, Any]) -> None:
+    def go_on(self, run: RunFolder, state: dict[str, Any]) -> None:
         """Take up a run where a checkpoint has left it."""
         self.run = run
         self.step, self._seconds_before = state["step"], state["seconds"]

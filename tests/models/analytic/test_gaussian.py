@@ -78,9 +78,9 @@ def test_far_from_the_origin_no_digits_are_lost() -> None:
 def test_samples_have_the_moments_of_the_data() -> None:
     x = correlated()
     seen = fitted(x).sample(200_000, generator=torch.Generator().manual_seed(0)).double()
-    spread = x.std(0)
-    assert ((seen.mean(0) - x.mean(0)).abs() / spread).max() < 0.015
-    scaled = (torch.cov(seen.T) - torch.cov(x.T, correction=0)) / torch.outer(spread, spread)
+    std = x.std(0)
+    assert ((seen.mean(0) - x.mean(0)).abs() / std).max() < 0.015
+    scaled = (torch.cov(seen.T) - torch.cov(x.T, correction=0)) / torch.outer(std, std)
     assert scaled.abs().max() < 0.02
 
 

@@ -93,7 +93,7 @@ def test_images_keep_their_shape() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("drawn")
-def test_on_digits_a_deep_one_rebuilds_better_than_pca_with_as_many_numbers(tmp_path: Path) -> None:
+def test_on_digits_a_deep_one_reconstructs_better_than_pca_with_as_many_numbers(tmp_path: Path) -> None:
     torch.manual_seed(0)
     digits = dc.load_data("digits")
     model = Autoencoder(features=64, latent=2, hidden=(64, 32))

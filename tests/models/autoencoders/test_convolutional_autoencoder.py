@@ -1,4 +1,4 @@
-"""The way back is the transposed map; tied weights get both gradients; it does better than PCA."""
+"""The decoder has the transposed convolutions; tied weights get both gradients; it does better than PCA."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def test_the_gradient_of_a_tied_weight_is_the_sum_over_both_uses() -> None:
         torch.testing.assert_close(own[there].grad, first + (second if second.ndim == 4 else second.T))
 
 
-def test_what_has_moved_by_two_pixels_has_its_features_one_place_on() -> None:
+def test_what_has_moved_by_two_pixels_has_its_features_one_position_on() -> None:
     torch.manual_seed(0)
     model = ConvolutionalAutoencoder(1, 12, 12, hidden=(4,)).double()
     x = torch.zeros(1, 1, 12, 12, dtype=torch.float64)
@@ -72,7 +72,7 @@ def test_rows_of_pixels_are_images_and_others_are_refused() -> None:
 
 
 @pytest.mark.slow
-def test_on_digits_it_rebuilds_better_than_pca_with_as_many_numbers() -> None:
+def test_on_digits_it_reconstructs_better_than_pca_with_as_many_numbers() -> None:
     digits = dc.load_data("digits")
     torch.manual_seed(0)
     model = ConvolutionalAutoencoder(1, 8, 8)

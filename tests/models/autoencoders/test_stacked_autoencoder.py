@@ -59,14 +59,14 @@ def test_at_every_step_one_turn_is_due_and_each_layer_has_its_own_parameters() -
     assert sorted(chain(*layers)) == sorted(together)
 
 
-def test_a_layer_rebuilds_what_goes_through_it_in_the_whole_net() -> None:
+def test_a_layer_reconstructs_its_input_in_the_whole_net() -> None:
     model: Any = StackedAutoencoder(3, 3, (3, 3), activation="tanh").double()
     x = anisotropic(20)[:, :3]
     with torch.no_grad():
         inside = model.encoder[:2](x)  # what the first layer gives
-        rebuilt = model.decoder[2:4](model.encoder[2:4](inside))  # the second layer and its way back
+        reconstructed = model.decoder[2:4](model.encoder[2:4](inside))  # the second layer and its decoder
     assert model.layer_loss(1, Batch(x))["layer_2"].item() == pytest.approx(
-        float((rebuilt - inside).square().sum(1).mean()), rel=1e-12
+        float((reconstructed - inside).square().sum(1).mean()), rel=1e-12
     )
 
 

@@ -90,7 +90,7 @@ def test_samples_follow_the_probabilities() -> None:
     assert statistic < stats.chi2.isf(1e-4, int(often.sum()))
 
 
-def test_training_begins_near_the_base_rates() -> None:
+def test_the_initialization_is_near_the_base_rates() -> None:
     x = torch.tensor([[0.0, 0.0, 1.0]] * 6 + [[0.0, 1.0, 1.0]] * 2)
     model = MADE(3, (), "reversed")
     model.prepare([Batch(x[:5]), Batch(x[5:])])

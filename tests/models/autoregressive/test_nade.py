@@ -95,7 +95,7 @@ def test_a_sample_is_that_of_the_general_method() -> None:
     assert torch.equal(one, other)
 
 
-def test_training_begins_at_the_base_rates() -> None:
+def test_the_initialization_is_at_the_base_rates() -> None:
     model, x = NADE(3, 2), torch.tensor([[0.0, 0.0, 1.0]] * 6 + [[0.0, 1.0, 1.0]] * 2)
     model.prepare([Batch(x[:5]), Batch(x[5:])])
     torch.testing.assert_close(model.visible_bias.detach().sigmoid(), torch.tensor([0.1, 0.3, 0.9]))

@@ -13,7 +13,7 @@ from scipy import special, stats
 from torch import Tensor, nn
 
 from deepcanon.catalogue import find
-from deepcanon.core import DataError, Labeled, UsageError, build, describe
+from deepcanon.core import Blueprint, DataError, Labeled, UsageError, describe
 from deepcanon.data import from_tensors
 from deepcanon.models.attention.vit import ViT
 from deepcanon.models.convolutional._convolutional import ImagePredictor
@@ -107,7 +107,7 @@ def test_the_order_in_memory_changes_neither_output_nor_gradient(name: str, monk
 
 
 @every_net
-def test_an_image_in_a_batch_gets_the_answer_it_gets_alone(name: str) -> None:
+def test_an_image_in_a_batch_gets_the_prediction_it_gets_alone(name: str) -> None:
     net, x = stirred(name).eval(), batch().x
     with torch.no_grad():
         alone = torch.cat([net(x[i : i + 1]) for i in range(len(x))])
@@ -175,7 +175,7 @@ TARGETS = 2
 
 
 def of_targets(name: str, head: str | None) -> ImagePredictor:
-    """A small net of real targets in double precision, ready to answer."""
+    """A small net of real targets in double precision, in eval mode."""
     torch.manual_seed(0)
     makers: dict[str, Callable[[], ImagePredictor]] = {
         "cnn": lambda: CNN(1, 6, 6, targets=TARGETS, head=head, hidden=(4, 4)),
@@ -236,7 +236,7 @@ def test_without_a_head_targets_have_the_squared_error(name: str) -> None:
 @pytest.mark.parametrize("name", NETS)
 def test_a_net_with_a_head_is_built_again_from_its_description(name: str) -> None:
     net = of_targets(name, "gaussian")
-    again = build(json.loads(json.dumps(describe(net))), find).double().eval()
+    again = Blueprint.from_json(json.loads(json.dumps(describe(net))), find).build().double().eval()
     again.load_state_dict(net.state_dict())
     x = torch.randn(3, 1, 6, 6, dtype=torch.float64)
     assert torch.equal(again(x), net(x))
@@ -260,7 +260,7 @@ def test_only_the_recipe_of_targets_clips() -> None:
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_wrong_combinations_are_answered_with_one_sentence(name: str) -> None:
+def test_wrong_combinations_are_refused_with_one_sentence(name: str) -> None:
     cls = find(name)
     with pytest.raises(UsageError, match=r"either classes or targets \(got classes=None, targets=None\)"):
         cls(channels=1, height=6, width=6)
@@ -280,7 +280,7 @@ def test_wrong_combinations_are_answered_with_one_sentence(name: str) -> None:
 
 
 def test_labels_that_are_there_or_not_are_read_off_images() -> None:
-    """Light in the left half, in the upper half: each of the two labels by itself."""
+    """Light in the left half, in the upper half: two independent labels."""
     torch.manual_seed(0)
     x = torch.rand(300, 1, 6, 6, generator=torch.Generator().manual_seed(0))
     y = torch.stack([x[..., :3].mean((1, 2, 3)), x[:, :, :3].mean((1, 2, 3))], 1)

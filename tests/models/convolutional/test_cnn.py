@@ -41,11 +41,12 @@ def test_its_size_follows_from_its_stages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("height", "width", "places"), [(1, 1, 1), (8, 8, 1), (3, 28, 3), (32, 32, 16), (90, 224, 4 * 4), (250, 40, 4 * 3)]
+    ("height", "width", "positions"),
+    [(1, 1, 1), (8, 8, 1), (3, 28, 3), (32, 32, 16), (90, 224, 4 * 4), (250, 40, 4 * 3)],
 )
-def test_images_of_any_size_end_in_at_most_sixteen_places(height: int, width: int, places: int) -> None:
+def test_images_of_any_size_end_in_at_most_sixteen_positions(height: int, width: int, positions: int) -> None:
     net = CNN(channels=3, height=height, width=width, classes=4).eval()
-    assert net.linear.in_features == 64 * places
+    assert net.linear.in_features == 64 * positions
     assert net(torch.randn(2, 3, height, width)).shape == (2, 4)
 
 
@@ -66,8 +67,8 @@ def test_arguments_are_checked() -> None:
         CNN(1, 8, 8, 3, dropout=1.0)
 
 
-def test_it_finds_spots_of_light_and_knows_how_exactly_they_are_told() -> None:
-    """The centers of new spots, and the noise with which those of such a size were told in training."""
+def test_it_locates_spots_of_light_and_predicts_their_uncertainty() -> None:
+    """The centers of new spots, and the noise of the training labels of spots of that size."""
     torch.manual_seed(0)
     data = load_data("spots")
     net = CNN(1, 16, 16, targets=2, head="heteroscedastic")
@@ -76,7 +77,7 @@ def test_it_finds_spots_of_light_and_knows_how_exactly_they_are_told() -> None:
     center, size = random.uniform(-0.7, 0.7, (500, 2)), random.uniform(SMALLEST, LARGEST, 500)
     x = torch.from_numpy(draw_spots(center, size))
     missed = net.eval().predict(x, how="mean").numpy() - center
-    assert np.sqrt(np.square(missed).mean()) < 0.06  # they were told with errors of 0.14; a pixel is 0.125
+    assert np.sqrt(np.square(missed).mean()) < 0.06  # the labels have errors of 0.14; a pixel is 0.125
     assert net.answer is not None
     with torch.no_grad():
         found = net.answer.distribution(net(x)).stddev.numpy()

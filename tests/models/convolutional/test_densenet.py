@@ -49,7 +49,7 @@ def test_names_and_shapes_are_those_of_torchvision() -> None:
         assert shapes[name] == shape
 
 
-def test_a_layer_sees_all_maps_before_it_as_the_paper_writes() -> None:
+def test_a_layer_gets_all_feature_maps_before_it_as_in_the_paper() -> None:
     torch.manual_seed(0)
     model = DenseNet(channels=2, height=8, width=8, classes=3, blocks=(2, 2), growth=3).double().eval()
     weights = model.state_dict()
@@ -96,7 +96,7 @@ def test_it_reads_digits() -> None:
     assert fit(model, load_data("digits"), quiet=True, epochs=4).test["accuracy"] > 0.95
 
 
-def test_mistakes_are_answered_with_what_to_do() -> None:
+def test_mistakes_are_refused_with_what_to_do() -> None:
     with pytest.raises(UsageError, match="at least one block"):
         DenseNet(1, 8, 8, classes=2, blocks=())
     with pytest.raises(UsageError, match="stem must be one of auto, large, small"):

@@ -1,4 +1,4 @@
-"""The residual network: published sizes and names, and the same answers as another library on the same weights."""
+"""The residual network: published sizes and names, and the same outputs as another library on the same weights."""
 
 import re
 
@@ -71,7 +71,7 @@ def stirred(net: nn.Module) -> nn.Module:
 
 
 @every_depth
-def test_it_answers_as_the_net_of_hugging_face_on_the_same_weights(layers: int) -> None:
+def test_its_outputs_are_those_of_hugging_face_on_the_same_weights(layers: int) -> None:
     transformers = pytest.importorskip("transformers", reason="the other library's net")
     kind = "bottleneck" if layers == 50 else "basic"
     sizes = [wide * (32 if layers == 50 else 8) for wide in (1, 2, 4, 8)]
@@ -103,7 +103,7 @@ def test_the_stem_suits_the_size_of_the_image(side: int, kernel: int, last: int)
 def test_at_first_every_block_is_the_identity() -> None:
     torch.manual_seed(0)
     net = ResNet(1, 8, 8, 3, base=4).eval()
-    h = torch.rand(2, 4, 8, 8)  # positive, as it is behind a rectifier
+    h = torch.rand(2, 4, 8, 8)  # positive, as it is after a ReLU
     assert torch.equal(net.layer1(h), h)
 
 

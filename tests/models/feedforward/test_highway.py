@@ -48,7 +48,7 @@ def test_fifty_layers_learn_where_a_plain_net_of_fifty_layers_does_not() -> None
     gated = Highway(features=64, classes=10, units=UNITS, layers=DEPTH, gate_bias=-4.0)
     plain = MLP(features=64, classes=10, hidden=(UNITS,) * DEPTH)
     assert accuracy_after(gated, batch, steps=40) > 0.9
-    assert accuracy_after(plain, batch, steps=40) < 0.2  # a tenth is chance
+    assert accuracy_after(plain, batch, steps=40) < 0.2  # a tenth is guessing
 
 
 def test_it_reads_96_percent_of_real_digits() -> None:

@@ -94,7 +94,7 @@ def test_it_reads_96_and_a_half_percent_of_real_digits(seed: int) -> None:
     assert result.test["accuracy"] >= 0.965
 
 
-def test_it_answers_one_question() -> None:
+def test_it_predicts_classes_or_targets_but_not_both() -> None:
     for classes, targets in ((None, None), (3, 1)):
         with pytest.raises(UsageError, match="either classes or targets"):
             MLP(features=2, classes=classes, targets=targets)
@@ -111,7 +111,7 @@ def test_arguments_are_checked() -> None:
         MLP(features=2, classes=2, activation="step")  # type: ignore[arg-type]
 
 
-def test_each_example_is_answered_by_itself() -> None:
+def test_each_example_is_predicted_independently() -> None:
     model = MLP(features=3, classes=2, hidden=(8,), dropout=0.5).double().eval()
     batch = Labeled(torch.randn(6, 3, dtype=torch.float64), torch.zeros(6, dtype=torch.long))
     alone = torch.cat([model(batch.x[i : i + 1]) for i in range(6)])
@@ -200,11 +200,11 @@ def test_targets_without_a_probability_are_refused_before_training() -> None:
         fit(MLP(features=1, targets=1, head="bernoulli"), from_tensors(x, y), quiet=True, epochs=1)
 
 
-def test_mistakes_are_answered_with_what_to_do() -> None:
+def test_mistakes_are_refused_with_what_to_do() -> None:
     with pytest.raises(UsageError, match="a head is for real targets"):
         MLP(features=2, classes=3, head="gaussian")
     model = MLP(features=2, targets=1, head="heteroscedastic")
     with pytest.raises(DataError, match=r"must have the shape \(4, 1\), got \(4,\)"):
         model.loss(Labeled(torch.zeros(4, 2), torch.zeros(4)))
-    with pytest.raises(UsageError, match="knows no mode"):
+    with pytest.raises(UsageError, match="has no mode"):
         MLP(features=2, targets=1, head="continuous_bernoulli").predict(torch.zeros(1, 2))

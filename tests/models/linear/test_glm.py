@@ -134,7 +134,7 @@ def test_the_optimum_is_the_fixed_point_of_iteratively_reweighted_least_squares(
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_the_loss_is_minus_the_log_likelihood_up_to_what_does_not_depend_on_the_weights(family: Family) -> None:
+def test_the_loss_is_the_negative_log_likelihood_up_to_terms_without_weights(family: Family) -> None:
     batch = drawn(family)
     gaps = []
     for seed in range(3):
@@ -155,7 +155,7 @@ def test_the_mean_is_the_derivative_of_the_log_normalizer(family: Family) -> Non
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_with_its_canonical_link_the_delta_of_each_example_is_the_answer_minus_the_target(family: Family) -> None:
+def test_with_its_canonical_link_the_delta_of_each_example_is_the_mean_minus_the_target(family: Family) -> None:
     batch = drawn(family, count=20)
     torch.manual_seed(0)
     model = untrained(family)
@@ -204,7 +204,7 @@ def test_targets_that_the_family_does_not_have_are_refused() -> None:
 
 
 @pytest.mark.parametrize("family", NEGATIVE)
-def test_where_the_family_has_no_distribution_nothing_is_answered(family: Family) -> None:
+def test_where_the_family_has_no_distribution_nothing_is_predicted(family: Family) -> None:
     zero = from_tensors(torch.zeros(3, 1), torch.tensor([0.0, 1.5, 2.0]))
     with pytest.raises(DataError, match=f"family {family} are above 0, got 0 to 2"):
         fit(GLM(features=1, targets=1, family=family), zero, quiet=True)

@@ -74,6 +74,6 @@ def test_classes_that_a_plane_separates_stay_finite() -> None:
     assert math.isfinite(result.train["loss"])
 
 
-def test_it_tells_two_classes_apart_and_no_more() -> None:
-    with pytest.raises(UsageError, match=r"tells 2 classes apart \(got 3\); use softmax_regression"):
+def test_it_is_a_binary_classifier() -> None:
+    with pytest.raises(UsageError, match=r"is a binary classifier \(got 3 classes\); use softmax_regression"):
         LogisticRegression(features=2, classes=3)  # type: ignore[arg-type]

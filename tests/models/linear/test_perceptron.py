@@ -75,7 +75,7 @@ def test_it_fails_on_xor_and_says_so() -> None:
     assert int(model.errors) >= errors + 100  # one in every epoch at least
 
 
-def test_an_epoch_is_told_from_its_batches() -> None:
+def test_an_epoch_is_distinguished_from_its_batches() -> None:
     """The last batch of an epoch without an error does not make one of an epoch that had some."""
     model = Perceptron(features=1)
     first, second = (Labeled(torch.tensor([[v]]), torch.tensor([c])) for v, c in ((1.0, 1), (2.0, 1)))
@@ -90,12 +90,12 @@ def test_an_epoch_is_told_from_its_batches() -> None:
     assert bool(model.converged)
 
 
-def test_on_moons_it_goes_on_without_end_and_still_beats_chance() -> None:
+def test_on_moons_it_never_converges_and_still_beats_guessing() -> None:
     result = fit(Perceptron(features=2), load_data("moons"), quiet=True, epochs=5)
     assert result.test["converged"] == 0
     assert 0.75 < result.test["accuracy"] < 0.95
 
 
-def test_it_tells_two_classes_apart_and_no_more() -> None:
-    with pytest.raises(UsageError, match=r"tells 2 classes apart \(got 10\)"):
+def test_it_is_a_binary_classifier() -> None:
+    with pytest.raises(UsageError, match=r"is a binary classifier \(got 10 classes\)"):
         Perceptron(features=2, classes=10)  # type: ignore[arg-type]

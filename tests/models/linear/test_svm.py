@@ -101,7 +101,7 @@ def test_only_support_vectors_matter(of_two: tuple[SVM, Labeled]) -> None:
     torch.testing.assert_close(again.linear.bias, model.linear.bias, rtol=0, atol=2e-3)
 
 
-def test_it_is_certain_of_its_answers_and_its_hinge_is_never_less_than_the_share_of_wrong_ones(
+def test_its_predictions_are_certain_and_its_hinge_loss_bounds_the_error_rate(
     of_three: tuple[SVM, Labeled],
 ) -> None:
     model, batch = of_three

@@ -14,6 +14,7 @@ from deepcanon.data.text.streams import in_order
 from deepcanon.data.text.windows import windows
 from deepcanon.models.recurrent.lstm import LSTM
 from deepcanon.runs import checkpoint
+from deepcanon.runs.folder import RunFolder
 
 
 def tokens(rows: int, places: int, vocab: int = 7) -> Tensor:
@@ -124,7 +125,7 @@ def test_a_broken_training_goes_on_with_the_states_it_had(tmp_path: Path) -> Non
     data: Dataset[Any] = Dataset(name="story", kind="text", train=text(61), sizes={"vocab": 7})
     dc.fit(model, data, out=tmp_path, quiet=True, epochs=2, batch_size=3, checkpoint_every=1, keep=99)
     unbroken = {name: value.clone() for name, value in model.state_dict().items()}
-    run = dc.train.Run.open(tmp_path)
+    run = RunFolder.open(tmp_path)
     for path in checkpoint.saved(run.checkpoints)[4:]:
         for file in path.iterdir():
             file.unlink()

@@ -1,4 +1,4 @@
-"""What the analytic densities share: exact densities, and moments that are gathered batch by batch.
+"""Density models without gradient descent: exact log-densities, and moments that are accumulated batch by batch.
 
 All numbers are kept in double precision: a covariance of many features is often nearly singular, and its Cholesky
 factor in single precision would be noise or would not exist.
@@ -20,10 +20,10 @@ PRECISION = torch.float64
 
 
 class Analytic(Model[Batch]):
-    """A density of real values that learns without gradients: a leaf gives ``absorb``, ``density`` and ``draws``.
+    """A density of real values that is fitted without gradients: a leaf gives ``absorb``, ``density`` and ``draws``.
 
-    ``regularization`` is added to the variances, so that features that never change or depend on each other leave the
-    density finite.
+    ``regularization`` is added to the variances, so that the density stays finite where features are constant or
+    collinear.
     """
 
     likelihood_kind: LikelihoodKind = "exact"
@@ -42,18 +42,18 @@ class Analytic(Model[Batch]):
 
     @abstractmethod
     def absorb(self, batch: Batch) -> Terms | None:
-        """Learn from a batch; the terms are those to log."""
+        """Learn from a batch; the returned terms are logged."""
 
     @abstractmethod
     def density(self, x: Tensor) -> Tensor:
-        """The log-density of rows (B, features) in double precision, (B,)."""
+        """The log-density of each row of x, (B, features), in double precision: (B,)."""
 
     @abstractmethod
     def draws(self, n: int, generator: Generator | None) -> Tensor:
-        """Examples in double precision, (n, features)."""
+        """Samples in double precision, (n, features)."""
 
     def prepare(self, data: Iterable[Batch]) -> None:
-        """Refuse data that have no density."""
+        """Refuse data that are not real-valued."""
         for batch in data:
             only_real(batch.x, self.name())
 
@@ -85,7 +85,7 @@ class Analytic(Model[Batch]):
 
 
 class Moments(Analytic):
-    r"""A density that follows from the mean and the covariance of the data; a leaf computes it in ``solve``.
+    r"""A density fitted by the mean and the covariance of the data; a leaf computes its parameters in ``solve``.
 
     The moments of the n examples seen so far and of m new ones are merged exactly, so that the batches of an epoch, in
     any order and of any size, give what all examples at once would give, and a second epoch changes nothing.
@@ -110,7 +110,7 @@ class Moments(Analytic):
 
     @abstractmethod
     def solve(self) -> None:
-        """Compute what the density needs from ``mean`` and ``covariance``."""
+        """Compute the parameters of the density from ``mean`` and ``covariance``."""
 
     @torch.no_grad()
     def absorb(self, batch: Batch) -> None:
@@ -127,20 +127,20 @@ class Moments(Analytic):
 
 
 def cholesky(covariance: Tensor, regularization: float) -> Tensor:
-    """The lower factor L of covariances (..., D, D) with ``regularization`` added to their diagonals."""
+    """The lower Cholesky factor L of covariances (..., D, D) with ``regularization`` added to their diagonals."""
     eye = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
     factor: Tensor
     factor, info = torch.linalg.cholesky_ex(covariance + regularization * eye)
     if bool(info.any()):
         raise DataError(
-            f"the covariance is singular with regularization={regularization:g}: features are constant or depend on "
-            "each other; use a larger regularization"
+            f"the covariance is singular with regularization={regularization:g}: features are constant or collinear; "
+            "use a larger regularization"
         )
     return factor
 
 
 def log_normal(x: Tensor, mean: Tensor, factor: Tensor) -> Tensor:
-    """log N(x; mean, L L') of rows x (B, D), for means (..., D) and factors L (..., D, D): (..., B)."""
+    """The Gaussian log-density of rows x (B, D), for means (..., D) and Cholesky factors (..., D, D): (..., B)."""
     centered = (x - mean.unsqueeze(-2)).mT  # (..., D, B)
     white: Tensor = torch.linalg.solve_triangular(factor, centered, upper=False)
     log_det: Tensor = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1, keepdim=True)
@@ -148,5 +148,5 @@ def log_normal(x: Tensor, mean: Tensor, factor: Tensor) -> Tensor:
 
 
 def standard_normal(n: int, size: int, like: Tensor, generator: Generator | None) -> Tensor:
-    """Noise (n, size) of the type and on the device of ``like``."""
+    """Standard normal noise, (n, size), of the type and on the device of ``like``."""
     return torch.randn(n, size, generator=generator, dtype=like.dtype, device=like.device)

@@ -1,4 +1,4 @@
-"""The Gaussian with full covariance."""
+"""Gaussian with full covariance."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from deepcanon.models.analytic._analytic import PRECISION, Moments, cholesky, lo
 
 
 class Gaussian(Moments):
-    r"""The Gaussian with the mean and the covariance of the data, which is the one of highest likelihood.
+    r"""The multivariate Gaussian of maximum likelihood: it has the mean and the covariance of the data.
 
-    .. math:: \log p(x) = -\tfrac12 (x - \mu)^\top \Sigma^{-1} (x - \mu) - \tfrac12 \log \det 2 \pi \Sigma, \qquad
-              \mu = \frac1N \sum_n x_n, \quad \Sigma = \frac1N \sum_n (x_n - \mu)(x_n - \mu)^\top + \epsilon I
+    Also known as: multivariate normal distribution, full-covariance Gaussian.
+
+    .. math:: \log p(x) = -\tfrac12 (x - \mu)^\top \Sigma^{-1} (x - \mu) - \tfrac12 \log \det 2 \pi \Sigma \qquad (1)
+
+    .. math:: \mu = \frac1N \sum_n x_n, \qquad
+              \Sigma = \frac1N \sum_n (x_n - \mu)(x_n - \mu)^\top + \epsilon I \qquad (2)
 
     One epoch fits it exactly, whatever the size of the batches; a second one changes nothing. Where a feature hardly
     varies the density is high for no deeper reason, so densities of images are compared on dequantized values.
@@ -42,10 +46,10 @@ class Gaussian(Moments):
         return cls(features=3), Batch(x.cumsum(1) + 1)
 
     def solve(self) -> None:
-        self.factor.copy_(cholesky(self.covariance, self.regularization))
+        self.factor.copy_(cholesky(self.covariance, self.regularization))  # eq. (2)
 
     def density(self, x: Tensor) -> Tensor:
-        return log_normal(x, self.mean, self.factor)
+        return log_normal(x, self.mean, self.factor)  # eq. (1)
 
     def draws(self, n: int, generator: Generator | None) -> Tensor:
         return self.mean + standard_normal(n, self.features, self.mean, generator) @ self.factor.T

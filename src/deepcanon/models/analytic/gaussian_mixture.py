@@ -1,4 +1,4 @@
-"""The mixture of Gaussians, fitted by expectation maximization."""
+"""Gaussian mixture model (GMM)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from deepcanon.core.checks import at_least, of_reals
 from deepcanon.models.analytic._analytic import PRECISION, Analytic, cholesky, log_normal, standard_normal
 
 TINY = 10 * torch.finfo(PRECISION).eps
-"""What keeps a component without examples from dividing by zero."""
+"""A small mass that keeps a component without examples from dividing by zero."""
 
 
 class GaussianMixture(Analytic):
-    r"""A weighted sum of Gaussians, each with a covariance of its own, fitted by expectation maximization.
+    r"""A mixture of Gaussians with full covariances, fitted by expectation maximization (EM).
+
+    Also known as: mixture of Gaussians, MoG.
 
     .. math:: p(x) = \sum_k \pi_k N(x; \mu_k, \Sigma_k), \qquad
               r_{nk} = \frac{\pi_k N(x_n; \mu_k, \Sigma_k)}{\sum_j \pi_j N(x_n; \mu_j, \Sigma_j)} \qquad (1)
@@ -25,10 +27,10 @@ class GaussianMixture(Analytic):
     .. math:: N_k = \sum_n r_{nk}, \quad \pi_k = \frac{N_k}{N}, \quad \mu_k = \frac1{N_k} \sum_n r_{nk} x_n, \quad
               \Sigma_k = \frac1{N_k} \sum_n r_{nk} (x_n - \mu_k)(x_n - \mu_k)^\top + \epsilon I \qquad (2)
 
-    An epoch is one iteration: the sums of (2) are gathered batch by batch, and the parameters change when all examples
-    have been seen, so the size of the batches does not matter. But for
-    :math:`\epsilon` no iteration lowers the likelihood. Training begins with the clusters that k-means finds from well
-    spread centers.
+    An epoch is one iteration of EM: (1) is the E-step, which gives the responsibilities :math:`r_{nk}`, and (2) the
+    M-step. Its sums are accumulated batch by batch, and the parameters change when all examples have been seen, so the
+    size of the batches does not matter. But for :math:`\epsilon` no iteration lowers the likelihood. The initial
+    components are the clusters of k-means, which is itself initialized by k-means++.
 
     References:
         | Maximum Likelihood from Incomplete Data via the EM Algorithm (Dempster et al., 1977),
@@ -60,8 +62,8 @@ class GaussianMixture(Analytic):
         eye = torch.eye(features, dtype=PRECISION).repeat(components, 1, 1)
         self.register_buffer("weights", torch.full((components,), 1 / components, dtype=PRECISION))
         self.register_buffer("means", torch.zeros(components, features, dtype=PRECISION))
-        self.register_buffer("factors", eye)  # of the covariances: L L'
-        # The sums of an epoch. Those of x are taken around the present means, which loses no digits.
+        self.register_buffer("factors", eye)  # Cholesky factors of the covariances, L L'
+        # The sums of an epoch. Those of x are taken around the current means, which loses no digits.
         self.register_buffer("examples", torch.tensor(0))
         self.register_buffer("seen", torch.tensor(0))
         self.register_buffer("mass", torch.zeros(components, dtype=PRECISION))
@@ -80,14 +82,14 @@ class GaussianMixture(Analytic):
 
     @torch.no_grad()
     def start(self, weights: Tensor, means: Tensor, covariances: Tensor) -> None:
-        """Take these parameters, in place of those that ``prepare`` has found."""
+        """Set the initial parameters, in place of those that ``prepare`` has found."""
         self.weights.copy_(weights)
         self.means.copy_(means)
         self.factors.copy_(cholesky(covariances.to(self.factors), 0.0))
 
     @torch.no_grad()
     def prepare(self, data: Iterable[Batch]) -> None:
-        """Count the examples, and begin with the clusters of k-means."""
+        """Count the examples, and initialize the components with the clusters of k-means."""
         parts = [self._rows(batch.x) for batch in of_reals(data, self.name())]
         x = torch.cat(parts)
         if len(x) < self.components:
@@ -102,20 +104,20 @@ class GaussianMixture(Analytic):
 
     @torch.no_grad()
     def absorb(self, batch: Batch) -> Terms:
-        """Add a batch to the sums, and change the parameters once every example was seen."""
+        """The E-step of a batch, followed by the M-step once every example was seen."""
         x = self._rows(batch.x)
         joint = self._joint(x)
-        self._gather(x, joint.softmax(-1))  # eq. (1)
+        self._gather(x, joint.softmax(-1))  # r of eq. (1)
         if self.seen >= self.examples:
             self._maximize()
         return {"nll": -joint.logsumexp(-1).mean().to(batch.x.dtype)}
 
     def responsibilities(self, x: Tensor) -> Tensor:
-        """The probability that each example comes from each component, (B, components)."""
-        return self._joint(self._rows(x)).softmax(-1).to(x.dtype)
+        """The posterior probability of each component for each example, (B, components)."""
+        return self._joint(self._rows(x)).softmax(-1).to(x.dtype)  # eq. (1)
 
     def density(self, x: Tensor) -> Tensor:
-        return self._joint(x).logsumexp(-1)
+        return self._joint(x).logsumexp(-1)  # log p(x) of eq. (1)
 
     def draws(self, n: int, generator: Generator | None) -> Tensor:
         chosen = torch.multinomial(self.weights, n, replacement=True, generator=generator)
@@ -126,7 +128,7 @@ class GaussianMixture(Analytic):
         return samples
 
     def _joint(self, x: Tensor) -> Tensor:
-        """log of weight times density of each component, (B, components)."""
+        """The log joint probability of x and each component, (B, components)."""
         return log_normal(x, self.means, self.factors).T + self.weights.log()
 
     def _gather(self, x: Tensor, responsibilities: Tensor) -> None:
@@ -142,24 +144,24 @@ class GaussianMixture(Analytic):
         step = self.first / mass
         covariances = self.second / mass.unsqueeze(-1) - step.unsqueeze(-1) * step.unsqueeze(-2)
         self.factors.copy_(cholesky(covariances, self.regularization))  # eq. (2)
-        self.means += step
-        self.weights.copy_(mass.squeeze(-1) / mass.sum())
+        self.means += step  # eq. (2)
+        self.weights.copy_(mass.squeeze(-1) / mass.sum())  # eq. (2)
         self._forget()
 
     def _forget(self) -> None:
-        """Begin the sums of an epoch."""
+        """Reset the sums of an epoch."""
         for total in (self.mass, self.first, self.second, self.seen):
             total.zero_()
 
 
 def _k_means(x: Tensor, count: int, rounds: int = 100) -> Tensor:
-    """Centers (count, features) from Lloyd's algorithm, begun at examples drawn far from each other."""
+    """Cluster centers (count, features) by Lloyd's algorithm, initialized by k-means++."""
     centers = x[torch.randint(len(x), (1,), device=x.device)]
     for _ in range(count - 1):
         distance = torch.cdist(x, centers).amin(1).square()
         # Where all examples coincide with a center, any of them will do.
-        chance = torch.where(distance.sum() > 0, distance, torch.ones_like(distance))
-        centers = torch.cat([centers, x[_drawn(chance)]])
+        weight = torch.where(distance.sum() > 0, distance, torch.ones_like(distance))
+        centers = torch.cat([centers, x[_drawn(weight)]])
     nearest = torch.full((len(x),), -1, device=x.device)
     for _ in range(rounds):
         before, nearest = nearest, torch.cdist(x, centers).argmin(1)
@@ -171,9 +173,9 @@ def _k_means(x: Tensor, count: int, rounds: int = 100) -> Tensor:
     return centers
 
 
-def _drawn(chance: Tensor) -> Tensor:
-    """One index, drawn in proportion; ``multinomial`` would refuse more than 2**24 examples."""
-    total = chance.cumsum(0)
+def _drawn(weight: Tensor) -> Tensor:
+    """One index, drawn in proportion to its weight; ``multinomial`` would refuse more than 2**24 examples."""
+    total = weight.cumsum(0)
     return torch.searchsorted(total, total[-1:] * torch.rand(1, dtype=total.dtype, device=total.device)).clamp_max(
-        len(chance) - 1
+        len(weight) - 1
     )

@@ -1,4 +1,4 @@
-"""Probabilistic principal component analysis."""
+"""Probabilistic principal component analysis (PPCA)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from deepcanon.models.analytic._analytic import PRECISION, Moments, standard_nor
 
 
 class PPCA(Moments):
-    r"""A Gaussian that varies along a few directions, and equally little along all others.
+    r"""A linear Gaussian latent-variable model with isotropic noise, fitted in closed form.
+
+    Also known as: probabilistic PCA, sensible PCA.
 
     .. math:: p(z) = N(0, I), \qquad p(x \mid z) = N(W z + \mu, \sigma^2 I), \qquad
               p(x) = N(\mu, C), \quad C = W W^\top + \sigma^2 I \qquad (1)
 
-    Its parameters of highest likelihood follow from the eigenvectors :math:`u_j` and the eigenvalues
-    :math:`\lambda_1 \ge \dots \ge \lambda_D` of the covariance of the data, of which :math:`q` are kept:
+    Its maximum-likelihood parameters follow from the eigenvectors :math:`u_j` and the eigenvalues
+    :math:`\lambda_1 \ge \dots \ge \lambda_D` of the covariance of the data; the first :math:`q` are kept:
 
     .. math:: \sigma^2 = \frac{1}{D - q} \sum_{j > q} \lambda_j, \qquad
               W = U_q (\Lambda_q - \sigma^2 I)^{1/2} \qquad (2)
 
     .. math:: p(z \mid x) = N(\Lambda_q^{-1} W^\top (x - \mu), \; \sigma^2 \Lambda_q^{-1}) \qquad (3)
 
-    W is determined up to a rotation of z; with this one the values of the posterior (3) are independent. One epoch fits
-    it exactly, whatever the size of the batches. As the noise vanishes this is PCA.
+    W is determined up to a rotation of z; with this one the coordinates of the posterior (3) are independent. One epoch
+    fits it exactly, whatever the size of the batches. As the noise vanishes this is PCA.
 
     References:
         | Probabilistic Principal Component Analysis (Tipping and Bishop, 1999),
@@ -70,15 +72,15 @@ class PPCA(Moments):
         return self.directions * (self.variances - self.noise).clamp_min(0).sqrt()  # eq. (2)
 
     def solve(self) -> None:
-        values, vectors = torch.linalg.eigh(self.covariance)  # in rising order
+        values, vectors = torch.linalg.eigh(self.covariance)  # in ascending order
         values = values.clamp_min(0) + self.regularization
-        kept, rest = values[-self.latent :].flip(0), values[: -self.latent]
+        kept, dropped = values[-self.latent :].flip(0), values[: -self.latent]
         directions = vectors[:, -self.latent :].flip(1)
-        # The sign of an eigenvector is chance: the largest entry is made positive.
+        # The sign of an eigenvector is arbitrary: the largest entry is made positive.
         largest = directions.gather(0, directions.abs().argmax(0, keepdim=True))
         self.directions.copy_(directions * largest.sign())
         self.variances.copy_(kept)
-        self.noise.copy_(rest.mean())  # eq. (2)
+        self.noise.copy_(dropped.mean())  # eq. (2)
 
     def density(self, x: Tensor) -> Tensor:
         centered = x - self.mean
@@ -99,12 +101,12 @@ class PPCA(Moments):
         return Independent(Normal(mean.to(x.dtype), scale.to(x.dtype), validate_args=False), 1, validate_args=False)
 
     def decode(self, z: Tensor) -> Distribution:
-        """The distribution p(x | z) of the examples, flat, at latent points of any leading shape."""
+        """The likelihood p(x | z) of the examples, flat, at latent codes of any leading shape."""
         scale = self.noise.sqrt().to(z.dtype)
         return Independent(Normal(self._mean(z).to(z.dtype), scale, validate_args=False), 1, validate_args=False)
 
     def prior(self) -> Distribution:
-        """The distribution p(z) of the latent points."""
+        """The prior p(z) of the latent codes."""
         zeros = torch.zeros(self.latent, dtype=torch.get_default_dtype(), device=self.mean.device)
         return Independent(Normal(zeros, torch.ones_like(zeros), validate_args=False), 1, validate_args=False)
 
@@ -117,4 +119,4 @@ class PPCA(Moments):
         return self.reconstruct(x.flatten(1))
 
     def _mean(self, z: Tensor) -> Tensor:
-        return z.to(PRECISION) @ self.weight.T + self.mean
+        return z.to(PRECISION) @ self.weight.T + self.mean  # of p(x | z), eq. (1)

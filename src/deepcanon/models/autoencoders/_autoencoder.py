@@ -1,4 +1,4 @@
-"""What all autoencoders share: a code, a way back, and the error of going there and back."""
+"""Encoder, decoder and reconstruction error: the base class of the autoencoders."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from deepcanon.core.precision import full
 
 
 class Coder(Model[Batch]):
-    r"""A map to a code and a map back, trained so that one undoes the other on the data.
+    r"""An encoder and a decoder, trained to minimize the squared reconstruction error.
 
-    A leaf gives ``encode``, ``decode`` and the number of ``features``; one that rebuilds something else than it has
-    encoded (a clean example from a noisy one), or asks more of the code, adds to ``loss``.
+    A leaf gives ``encode``, ``decode`` and the number of ``features``; one that reconstructs something else than it has
+    encoded (a clean example from a noisy one), or regularizes the code, extends ``loss``.
 
     .. math:: E = \frac1N \sum_n \lVert x_n - d(e(x_n)) \rVert^2 \qquad (1)
     """
@@ -28,17 +28,17 @@ class Coder(Model[Batch]):
 
     @abstractmethod
     def decode(self, z: Tensor) -> Tensor:
-        """The examples, flat, of codes of any leading shape: (..., features)."""
+        """The decoded examples, flat, of codes of any leading shape: (..., features)."""
 
     def loss(self, batch: Batch) -> Terms:
         return {"reconstruction": self.error(self.encode(batch.x), batch.x).mean()}  # eq. (1)
 
     def error(self, z: Tensor, x: Tensor) -> Tensor:
-        """The squared distance from what each code decodes to, to the example it should decode to: (B,)."""
+        """The reconstruction error: the squared distance from each decoded code to its example, (B,)."""
         return (full(self.decode(z)) - flat(x, self.features)).square().sum(-1)
 
     def reconstruct(self, x: Tensor) -> Tensor:
-        """What the code of each example decodes to, in the shape of ``x``."""
+        """The reconstruction of each example from its code, in the shape of ``x``."""
         return self.decode(self.encode(x)).reshape(x.shape)
 
     def forward(self, x: Tensor) -> Tensor:

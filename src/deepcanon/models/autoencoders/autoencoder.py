@@ -1,4 +1,4 @@
-"""The autoencoder."""
+"""Autoencoder."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from deepcanon.nn.transposed import transposed
 
 
 class Autoencoder(Coder):
-    r"""A network that rebuilds its input from a code that is too small to hold all of it.
+    r"""An encoder to a low-dimensional code and a decoder, trained to reconstruct the input.
+
+    Also known as: auto-encoder, auto-associator, bottleneck network, undercomplete autoencoder.
 
     .. math:: \min_{e, d} \frac1N \sum_n \lVert x_n - d(e(x_n)) \rVert^2, \qquad
-              e: R^D \to R^q, \quad d: R^q \to R^D
+              e: R^D \to R^q, \quad d: R^q \to R^D \qquad (1)
 
     Without hidden layers both maps are linear, and at the optimum the reconstructions are the projections of PCA: the
     columns of the decoder span the directions of largest variance of the centered data, but are neither orthogonal nor
     in order, since :math:`d(A^{-1}(A\,e(x)))` is the same for every invertible A. The biases do the centering.
 
-    With tied weights the decoder goes back through the transposed weights of the encoder, with biases of its own; the
-    gradient of a weight is then the sum over both of its uses.
+    With tied weights the decoder has the transposed weights of the encoder, with biases of its own; the gradient of a
+    weight is then the sum over both of its uses.
 
     References:
         | Auto-association by multilayer perceptrons and singular value decomposition (Bourlard and Kamp, 1988),
@@ -59,8 +61,8 @@ class Autoencoder(Coder):
         self.features = features
         self.latent = latent
         self.encoder = dense(features, latent, hidden, activation=activation)
-        back = hidden[::-1]
-        self.decoder = transposed(self.encoder) if tied else dense(latent, features, back, activation=activation)
+        mirrored = hidden[::-1]
+        self.decoder = transposed(self.encoder) if tied else dense(latent, features, mirrored, activation=activation)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
@@ -68,9 +70,9 @@ class Autoencoder(Coder):
         return cls(features=4, latent=2, hidden=(8,)), Batch(x)
 
     def encode(self, x: Tensor) -> Tensor:
-        code: Tensor = self.encoder(flat(x, self.features))
+        code: Tensor = self.encoder(flat(x, self.features))  # e(x) of eq. (1)
         return code
 
     def decode(self, z: Tensor) -> Tensor:
-        x: Tensor = self.decoder(z)
+        x: Tensor = self.decoder(z)  # d(z) of eq. (1)
         return x

@@ -1,4 +1,4 @@
-"""The convolutional autoencoder."""
+"""Convolutional autoencoder."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from deepcanon.core.checks import at_least, flat
 from deepcanon.models.autoencoders._autoencoder import Coder
 from deepcanon.nn.activations import Activation, activation_layer
 from deepcanon.nn.convolution import output_size
-from deepcanon.nn.transposed import Transposed, TransposedConv, rows_left
+from deepcanon.nn.transposed import Transposed, TransposedConv, output_padding
 
-KERNEL, STRIDE, AROUND = 3, 2, 1
-"""Each stage looks at 3x3 places, halves the sides of an image, and finds zeros around it."""
+KERNEL, STRIDE, PADDING = 3, 2, 1
+"""The convolutions of the stages, which halve the sides of an image."""
 
 
 class ConvolutionalAutoencoder(Coder):
-    r"""An autoencoder whose encoder looks at all places of an image alike, and whose decoder goes back the same way.
+    r"""An autoencoder of strided convolutions in the encoder and transposed convolutions in the decoder.
 
-    .. math:: h_0 = x, \qquad h_l = f(W_l \star h_{l-1} + b_l), \qquad e(x) = A\, h_L + c
+    Also known as: CAE, convolutional auto-encoder.
 
-    The convolutions find every second place. The decoder has the transposed maps in reverse,
-    :math:`\hat h_{l-1} = f(W_l'^{\top} \hat h_l + b_l')`: convolutions with flipped kernels, between whose places zeros
-    are laid. With tied weights :math:`W_l' = W_l`, as the paper has it, and the gradient of a weight is the sum over
-    both of its uses. A digit that has moved has the same features elsewhere, so few weights do for many places.
+    .. math:: h_0 = x, \qquad h_l = f(W_l \star h_{l-1} + b_l), \qquad e(x) = A\, h_L + c \qquad (1)
+
+    The convolutions have a stride of 2. The decoder has the transposed convolutions in reverse, :math:`\hat h_{l-1} =
+    f(W_l'^{\top} \hat h_l + b_l')`. With tied weights :math:`W_l' = W_l`, as in the paper, and the gradient of a weight
+    is the sum over both of its uses. Convolutions are translation-equivariant: a digit that has moved has the same
+    features elsewhere, so few weights serve many positions.
 
     References:
         | Stacked Convolutional Auto-Encoders for Hierarchical Feature Extraction (Masci et al., 2011),
@@ -38,7 +40,7 @@ class ConvolutionalAutoencoder(Coder):
         width: The width of an image in pixels.
         latent: The dimension of the code.
         hidden: The channels of each stage; each halves height and width.
-        activation: The activation behind each stage by name.
+        activation: The activation after each stage by name.
         tied: Whether the decoder's weights are the encoder's, transposed.
     """
 
@@ -59,22 +61,21 @@ class ConvolutionalAutoencoder(Coder):
         self.shape = (channels, height, width)
         self.features = channels * height * width
         self.latent = latent
-        there: list[nn.Module] = []
-        back: list[nn.Module] = []
+        down: list[nn.Module] = []
+        up: list[nn.Module] = []
         for outputs in hidden:
             at_least(1, hidden=outputs)
-            stage = nn.Conv2d(channels, outputs, KERNEL, STRIDE, AROUND)
-            there += [stage, activation_layer(activation)]
-            left = rows_left(stage, (height, width))
-            way = TransposedConv(stage, left) if tied else _free(stage, left)
-            back += [way, activation_layer(activation)]
-            height, width = (output_size(side, KERNEL, stride=STRIDE, padding=AROUND) for side in (height, width))
+            stage = nn.Conv2d(channels, outputs, KERNEL, STRIDE, PADDING)
+            down += [stage, activation_layer(activation)]
+            extra = output_padding(stage, (height, width))
+            up += [TransposedConv(stage, extra) if tied else _untied(stage, extra), activation_layer(activation)]
+            height, width = (output_size(side, KERNEL, stride=STRIDE, padding=PADDING) for side in (height, width))
             channels = outputs
-        places = channels * height * width
-        last = nn.Linear(places, latent)
-        self.encoder = nn.Sequential(*there, nn.Flatten(), last)
-        first = Transposed(last) if tied else nn.Linear(latent, places)
-        self.decoder = nn.Sequential(first, nn.Unflatten(-1, (channels, height, width)), *reversed(back))
+        units = channels * height * width
+        last = nn.Linear(units, latent)
+        self.encoder = nn.Sequential(*down, nn.Flatten(), last)
+        first = Transposed(last) if tied else nn.Linear(latent, units)
+        self.decoder = nn.Sequential(first, nn.Unflatten(-1, (channels, height, width)), *reversed(up))
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
@@ -82,7 +83,7 @@ class ConvolutionalAutoencoder(Coder):
         return cls(channels=1, height=5, width=6, latent=2, hidden=(8, 16)), Batch(x)
 
     def encode(self, x: Tensor) -> Tensor:
-        code: Tensor = self.encoder(flat(x, self.features).reshape(-1, *self.shape))
+        code: Tensor = self.encoder(flat(x, self.features).reshape(-1, *self.shape))  # eq. (1)
         return code
 
     def decode(self, z: Tensor) -> Tensor:
@@ -95,6 +96,6 @@ class ConvolutionalAutoencoder(Coder):
         return first.weight.detach()
 
 
-def _free(stage: nn.Conv2d, left: tuple[int, int]) -> nn.ConvTranspose2d:
-    """The way back of a stage with weights of its own."""
-    return nn.ConvTranspose2d(stage.out_channels, stage.in_channels, KERNEL, STRIDE, AROUND, left)
+def _untied(stage: nn.Conv2d, extra: tuple[int, int]) -> nn.ConvTranspose2d:
+    """The transposed convolution of a stage, with weights of its own."""
+    return nn.ConvTranspose2d(stage.out_channels, stage.in_channels, KERNEL, STRIDE, PADDING, extra)

@@ -1,4 +1,4 @@
-"""The stacked autoencoder: a deep one that is trained layer by layer first."""
+"""Stacked autoencoder."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from deepcanon.nn.transposed import transposed
 
 
 class StackedAutoencoder(Coder):
-    r"""A deep autoencoder whose layers first learn one after the other, each to rebuild what the layer before it gives.
+    r"""A deep autoencoder with greedy layer-wise pre-training, followed by fine-tuning of all layers.
+
+    Also known as: deep autoencoder, SAE.
 
     .. math:: h_0 = x, \quad h_l = f(W_l h_{l-1} + b_l), \qquad
               \min_{W_l, b_l, V_l, c_l} \frac1N \sum_n \lVert h_{l-1} - f(V_l h_l + c_l) \rVert^2 \qquad (1)
 
-    While layer l learns (1), those before it stay as they are. Then the layers, one upon the other, are one deep
-    autoencoder, and all learn together to rebuild x. The code and the output have no f. From a random start a deep net
-    of sigmoid units learns little, since the gradient is lost on its way down; in (1) it never has more than two layers
-    to go.
+    While layer l is trained by (1), the layers before it stay frozen. Then the stacked layers are one deep autoencoder,
+    and all are fine-tuned together to reconstruct x. The code and the output have no f. From a random initialization a
+    deep net of sigmoid units learns little, since its gradients vanish; in (1) they pass through two layers only.
 
-    With tied weights and without activation the layers need not learn together: the first finds the subspace of PCA,
-    and each further one the directions of largest variance inside the subspace of the one before it.
+    With tied weights and without activation fine-tuning is not needed: the first layer finds the subspace of PCA, and
+    each further one the directions of largest variance inside the subspace of the one before it.
 
     References:
         | Reducing the Dimensionality of Data with Neural Networks (Hinton and Salakhutdinov, 2006),
@@ -44,7 +45,7 @@ class StackedAutoencoder(Coder):
         hidden: The widths of the encoder's hidden layers; the decoder has them in reverse.
         activation: The activation of the hidden layers by name.
         tied: Whether the decoder's weights are the encoder's, transposed.
-        greedy: The share of the training in which the layers learn one after the other; 0 is the plain autoencoder.
+        greedy: The share of the training that is layer-wise pre-training; with 0 it is a plain deep autoencoder.
     """
 
     recipe = Recipe(lr=1e-2, batch_size=64, epochs=100)
@@ -65,8 +66,8 @@ class StackedAutoencoder(Coder):
         self.features = features
         self.greedy = greedy
         self.encoder = dense(features, latent, hidden, activation=activation)
-        back = hidden[::-1]
-        self.decoder = transposed(self.encoder) if tied else dense(latent, features, back, activation=activation)
+        mirrored = hidden[::-1]
+        self.decoder = transposed(self.encoder) if tied else dense(latent, features, mirrored, activation=activation)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
@@ -88,16 +89,16 @@ class StackedAutoencoder(Coder):
         ]  # fmt: skip
 
     def pair(self, layer: int) -> tuple[nn.Module, nn.Module]:
-        """A layer of the encoder and its way back in the decoder, each with the activation behind it, if it has one."""
-        there, back = 2 * layer, len(self.decoder) - 1 - 2 * layer
-        return self.encoder[there : there + 2], self.decoder[back : back + 2]
+        """A layer of the encoder and its counterpart in the decoder, each with its activation, if it has one."""
+        down, up = 2 * layer, len(self.decoder) - 1 - 2 * layer
+        return self.encoder[down : down + 2], self.decoder[up : up + 2]
 
     def layer_loss(self, layer: int, batch: Batch) -> Terms:
-        """How badly a layer rebuilds what the layers before it give."""
+        """The error of a layer in reconstructing the output of the layers before it."""
         with torch.no_grad():
             below: Tensor = self.encoder[: 2 * layer](flat(batch.x, self.features))
-        there, back = self.pair(layer)
-        return {f"layer_{layer + 1}": (full(back(there(below))) - below).square().sum(-1).mean()}  # eq. (1)
+        encoder, decoder = self.pair(layer)
+        return {f"layer_{layer + 1}": (full(decoder(encoder(below))) - below).square().sum(-1).mean()}  # eq. (1)
 
     def encode(self, x: Tensor) -> Tensor:
         code: Tensor = self.encoder(flat(x, self.features))

@@ -1,4 +1,4 @@
-"""What autoregressive models of binary data share: an exact likelihood, and samples drawn value by value."""
+"""Autoregressive models of binary data: exact likelihood by the chain rule, ancestral sampling value by value."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from deepcanon.core.precision import full
 
 
 class Autoregressive(Model[Batch]):
-    r"""A distribution of D zeros and ones as a product of the distribution of each given those before it.
+    r"""An autoregressive model of binary data: the product of the conditionals of each value given those before it.
 
-    A leaf gives the log-odds ``logits`` of all values, of which the one of :math:`x_d` must depend on
-    :math:`x_1 \dots x_{d-1}` only, and the number of ``features``.
+    A leaf gives the number of ``features`` and the ``logits`` of all values; the logit of :math:`x_d` must depend on
+    :math:`x_1 \dots x_{d-1}` only.
 
     .. math:: \log p(x) = \sum_{d=1}^D \log p(x_d \mid x_{<d}) \qquad (1)
 
@@ -32,7 +32,7 @@ class Autoregressive(Model[Batch]):
 
     @abstractmethod
     def logits(self, x: Tensor) -> Tensor:
-        """The log-odds of each value to be 1 given those before it, (B, features)."""
+        """The logit of each value given those before it, (B, features)."""
 
     @property
     def support(self) -> Support:
@@ -47,7 +47,7 @@ class Autoregressive(Model[Batch]):
         return {"nll": -self.log_prob(batch.x).mean()}
 
     def metrics(self, batch: Batch) -> Terms:
-        """Nothing more: the loss is the exact ``nll`` already."""
+        """No further metrics: the loss is the exact ``nll`` already."""
         return {}
 
     def log_prob(
@@ -58,7 +58,7 @@ class Autoregressive(Model[Batch]):
         samples: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
-        """The exact log-probability of each example, (B,)."""
+        """The exact log-likelihood of each example, (B,)."""
         only_binary(x, self.name())
         x = flat(x, self.features)
         return -binary_cross_entropy_with_logits(full(self.logits(x)), x, reduction="none").sum(-1)  # eq. (1)
@@ -69,7 +69,7 @@ class Autoregressive(Model[Batch]):
 
     @torch.no_grad()
     def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
-        """Examples drawn from the model, (n, features): one value after the other."""
+        """Samples from the model, (n, features), by ancestral sampling: one value after the other."""
         like = next(self.parameters())
         x = torch.zeros(n, self.features, device=like.device, dtype=like.dtype)
         uniform = torch.rand(n, self.features, generator=generator, device=like.device, dtype=like.dtype)

@@ -1,4 +1,4 @@
-"""The masked autoencoder for distribution estimation."""
+"""Masked autoencoder for distribution estimation (MADE)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from deepcanon.core.checks import at_least, flat, one_of
 from deepcanon.distributions.base_rates import log_odds
 from deepcanon.models.autoregressive._autoregressive import Autoregressive
 from deepcanon.nn.activations import activation_layer
-from deepcanon.nn.masked import MaskedLinear, sees
+from deepcanon.nn.masked import MaskedLinear, autoregressive_mask
 
 Order = Literal["natural", "reversed", "shuffled"]
 Elementwise = Literal["relu", "elu", "gelu", "tanh", "sigmoid"]
-"""Activations of a unit by itself; a softmax would show each unit all others."""
+"""Elementwise activations; a softmax would make each unit depend on all others."""
 
 
 class MADE(Autoregressive):
-    r"""An autoencoder in which each value is rebuilt from the values before it only, since other paths are cut.
+    r"""An autoregressive model of binary data: an MLP whose weights are masked, so that each output is a conditional.
 
-    Every unit has a degree: a value its place :math:`m` in the order, 1 to D; a hidden unit a number from 1 to D - 1.
-    A hidden unit sees units of its own degree or less, an output only those of less. So whatever lies between, the
-    output of degree m depends on the values of the degrees 1 to m - 1, and one pass gives all conditionals.
+    Every unit has a degree m: a value its position in the ordering, 1 to D; a hidden unit a number from 1 to D - 1. A
+    hidden unit is connected to units of its own degree or less, an output only to those of less. So in a net of any
+    depth the output of degree m depends on the values of the degrees 1 to m - 1, and one pass gives all conditionals.
 
     .. math:: h = f((M \odot W)\, x + c), \qquad
               p(x_d = 1 \mid x_{<d}) = \sigma\bigl(b + (M' \odot V)\, h + (M'' \odot A)\, x\bigr)_d \qquad (1)
@@ -46,7 +46,7 @@ class MADE(Autoregressive):
     Arguments:
         features: The number of values :math:`D`.
         hidden: The widths of the hidden layers.
-        order: Which value comes first: that of the data's first place, of its last, or any, drawn by chance.
+        order: The ordering of the values: "natural" as in the data, "reversed", or "shuffled" at random.
         activation: The activation of the hidden units by name.
     """
 
@@ -70,14 +70,14 @@ class MADE(Autoregressive):
         self.features = features
         self.activation = activation_layer(activation)
         places = torch.randperm(features) if order == "shuffled" else torch.arange(features)
-        # Where the first value stands, the second ...
+        # The positions in the data of the first value of the ordering, of the second ...
         self.register_buffer("places", places.flip(0) if order == "reversed" else places)
         values = torch.arange(1, features + 1)
         self.degrees = [torch.linspace(1, max(1, features - 1), width).round().long() for width in hidden]
         layers = zip([values, *self.degrees], self.degrees, strict=False)
-        self.layers = nn.ModuleList(MaskedLinear(sees(below, above)) for below, above in layers)  # M of (2)
+        self.layers = nn.ModuleList(MaskedLinear(autoregressive_mask(*degrees)) for degrees in layers)  # eq. (2)
         last = torch.cat([*self.degrees[-1:], values])
-        self.output = MaskedLinear(sees(last, values, strictly=True))  # M' and M'' of (2), side by side
+        self.output = MaskedLinear(autoregressive_mask(last, values, strictly=True))  # M' and M'' of eq. (2)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
@@ -86,11 +86,11 @@ class MADE(Autoregressive):
 
     @torch.no_grad()
     def prepare(self, data: Iterable[Batch]) -> None:
-        """Begin at the base rates of the data."""
+        """Initialize the output bias with the base rates of the data."""
         self.output.bias.copy_(log_odds(data, self.features, self.name())[self.places])
 
     def logits(self, x: Tensor) -> Tensor:
-        x = flat(x, self.features)[:, self.places]  # in the order of the model
+        x = flat(x, self.features)[:, self.places]  # in the ordering of the model
         h = x
         for layer in self.layers:
             h = self.activation(layer(h))
@@ -99,12 +99,12 @@ class MADE(Autoregressive):
 
     @torch.no_grad()
     def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
-        """Examples drawn from the model, (n, features): one value after the other, each unit computed once."""
+        """Samples from the model, (n, features): one value after the other, each unit computed once."""
         layers = [layer for layer in self.modules() if isinstance(layer, MaskedLinear)]
         weights, biases = [layer.masked_weight for layer in layers], [layer.bias for layer in layers]
         like = biases[-1]
         uniform = torch.rand(n, self.features, generator=generator, device=like.device, dtype=like.dtype)
-        uniform = uniform[:, self.places]  # in the order of the model, as all that follows
+        uniform = uniform[:, self.places]  # in the ordering of the model, as all that follows
         units = [uniform.new_zeros(n, layer.in_features) for layer in layers[1:]]  # before the last one also the values
         x = units[-1][:, -self.features :] if units else torch.zeros_like(uniform)
         steps = torch.arange(1, self.features + 1)
@@ -112,7 +112,7 @@ class MADE(Autoregressive):
         for d in range(self.features):
             below = x
             for h, weight, bias, end in zip(units, weights, biases, ends, strict=False):
-                new = slice(end[d - 1] if d else 0, end[d])  # the units whose last value was drawn just now
+                new = slice(end[d - 1] if d else 0, end[d])  # the units whose last input was drawn just now
                 h[:, new] = self.activation(torch.addmm(bias[new], below, weight[new].T))
                 below = h
             logit = below @ weights[-1][d] + like[d]

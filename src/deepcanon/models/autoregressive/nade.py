@@ -1,4 +1,4 @@
-"""The neural autoregressive distribution estimator."""
+"""Neural autoregressive distribution estimator (NADE)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from deepcanon.distributions.base_rates import log_odds
 from deepcanon.models.autoregressive._autoregressive import Autoregressive
 
 CHUNK = 28
-"""How many values are computed at once."""
+"""The number of values that are computed at once."""
 
 
 class NADE(Autoregressive):
-    r"""A network per value whose hidden layers share their weights, so that all cost little more than one.
+    r"""An autoregressive model of binary data: one hidden layer per conditional, with weights shared by all of them.
 
     .. math:: p(x_d = 1 \mid x_{<d}) = \sigma(b_d + V_d h_d), \qquad
               h_d = \sigma(a_d), \quad a_1 = c, \quad a_{d+1} = a_d + x_d W_d \qquad (1)
 
-    The hidden layer changes only where a value is 1, so the values behind a 1 share one hidden layer up to the next 1.
-    Therefore the values are computed in chunks in which each different hidden layer stands once: a chunk is three
-    matrix products forward and six in all, in place of a step for every value, and ink-poor images need few of them.
+    The hidden layer changes only where a value is 1, so the values after a 1 share one hidden layer up to the next 1.
+    Therefore the values are computed in chunks in which each different hidden layer is computed once: a chunk takes
+    three matrix products forward and six in all, in place of a step for every value, and images with little ink need
+    few of them.
 
     On the fixed binarization of MNIST this takes about fifty minutes of one core and reaches 88.66 nats per test image,
     where the paper has 88.33; the weights that are best on the validation images come after 15 of its 80 epochs::
@@ -40,7 +41,7 @@ class NADE(Autoregressive):
         | Neural Autoregressive Distribution Estimation (Uria et al., 2016), https://arxiv.org/abs/1605.02226
 
     Arguments:
-        features: The number of values :math:`D`; they come in the order in which the data have them.
+        features: The number of values :math:`D`; their ordering is that of the data.
         units: The number of hidden units.
     """
 
@@ -62,12 +63,12 @@ class NADE(Autoregressive):
 
     @torch.no_grad()
     def prepare(self, data: Iterable[Batch]) -> None:
-        """Begin at the base rates of the data."""
+        """Initialize the visible bias with the base rates of the data."""
         self.visible_bias.copy_(log_odds(data, self.features, self.name()))
 
     def logits(self, x: Tensor) -> Tensor:
         x = flat(x, self.features)
-        # How logits change with a 0 needs every hidden layer; and an exported graph cannot look which ones differ.
+        # The gradient with respect to a 0 needs every hidden layer; and an exported graph cannot see which ones differ.
         chunk_of = _all_layers if x.requires_grad or x.is_meta or torch.compiler.is_exporting() else _different_layers
         a = self.hidden_bias.expand(x.shape[0], -1)  # (B, units), at the first value of a chunk
         chunks = zip(x.split(CHUNK, 1), self.weight.split(CHUNK), self.readout.split(CHUNK), strict=True)
@@ -79,22 +80,22 @@ class NADE(Autoregressive):
 
     @torch.no_grad()
     def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
-        """Examples drawn from the model, (n, features): one value after the other, each in one step of (1)."""
+        """Samples from the model, (n, features): one value after the other, each in one step of the recurrence."""
         a = self.hidden_bias.repeat(n, 1)
         x = torch.rand(n, self.features, generator=generator, device=a.device, dtype=a.dtype)
         for d in range(self.features):
-            logit = self.visible_bias[d] + a.sigmoid() @ self.readout[d]
+            logit = self.visible_bias[d] + a.sigmoid() @ self.readout[d]  # eq. (1)
             x[:, d] = (x[:, d] < logit.sigmoid()).to(x.dtype)
             a.addr_(x[:, d], self.weight[d])
         return x
 
 
 def _different_layers(a: Tensor, x: Tensor, weight: Tensor, readout: Tensor) -> Tensor:
-    """What :math:`V_d h_d` is for the values x of a chunk, (B, chunk), from the S hidden layers that differ."""
+    """The products :math:`V_d h_d` for the values x of a chunk, (B, chunk), from the S hidden layers that differ."""
     new = pad(x[:, :-1] != 0, (1, 0), value=True)  # where a layer is not that of the value before; (B, chunk)
-    row, place = new.nonzero(as_tuple=True)  # of each of the S layers
-    before = x[row] * (torch.arange(x.shape[1], device=x.device) < place.unsqueeze(1))  # (S, chunk)
-    h = a.index_select(0, row).addmm_(before, weight).sigmoid_()  # (S, units), eq. (1), in one memory
+    row, start = new.nonzero(as_tuple=True)  # of each of the S layers
+    before = x[row] * (torch.arange(x.shape[1], device=x.device) < start.unsqueeze(1))  # (S, chunk)
+    h = a.index_select(0, row).addmm_(before, weight).sigmoid_()  # (S, units), in place, eq. (1)
     which = new.flatten().cumsum(0).view_as(new) - 1  # the layer of each value
     return full(h @ readout.T).gather(0, which)
 

@@ -1,4 +1,4 @@
-"""What all networks share that answer a question about images: their size, soft labels, filters to look at."""
+"""Image classifiers and regressors: the size of the images, label smoothing, and the filters of the first layer."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from deepcanon.models._predictor import Predictor
 Stem = Literal["auto", "large", "small"]
 
 SMALL = 64
-"""Images with a side of at most so many pixels are small."""
+"""The largest side, in pixels, of an image that counts as small."""
 
 CLIP = "norm:1.0"
-"""How the recipe of real targets clips: unlike those of classes their gradients have no bound, and a head that grows
-sure makes them larger still, too large for rates that suit classes."""
+"""Gradient clipping in the recipe of real targets: unlike those of classes their gradients have no bound, and a head
+that grows confident makes them larger still, too large for learning rates that suit classes."""
 
 
 def is_small(stem: Stem, height: int, width: int) -> bool:
-    """Whether images of this size are received as small ones, which keep their size at the entrance."""
+    """Whether images of this size get the stem for small ones, which keeps their size."""
     one_of(get_args(Stem), stem=stem)
     return min(height, width) <= SMALL if stem == "auto" else stem == "small"
 
 
 class ImagePredictor(Predictor):
-    r"""A network that tells the class or the real targets of an image; classes are trained with smoothed labels.
+    r"""A network that predicts the class or the real targets of an image; classes are trained with label smoothing.
 
     .. math:: q_k = (1 - \epsilon)\, [k = y] + \frac{\epsilon}{K}, \qquad
-        -\sum_k q_k \log p_k = -\log p_y + \epsilon \Bigl(\log p_y - \frac1K \sum_k \log p_k\Bigr)
+        -\sum_k q_k \log p_k = -\log p_y + \epsilon \Bigl(\log p_y - \frac1K \sum_k \log p_k\Bigr) \qquad (1)
 
     The two terms of the right-hand side are the two terms of the loss; the second is for training only. Real targets
-    have the loss of every predictor: the squared error, or minus the log-likelihood of a head; their recipe clips
-    gradients. Images lie in memory with their channels last, which is how convolutions are fastest; weights keep
-    torch's own order.
+    have the loss of every predictor: the squared error, or the negative log-likelihood of a head; their recipe clips
+    gradients. Images are in the channels-last memory format, in which convolutions are fastest; weights keep torch's
+    own order.
 
     A leaf ends in a linear map to ``outputs`` numbers.
     """
@@ -70,7 +70,7 @@ class ImagePredictor(Predictor):
         nll = F.nll_loss(log_p, batch.y)
         if not self.training or self.smoothing == 0:
             return {"nll": nll}
-        return {"nll": nll, "smoothing": self.smoothing * (-log_p.mean() - nll)}
+        return {"nll": nll, "smoothing": self.smoothing * (-log_p.mean() - nll)}  # eq. (1)
 
     def filters(self) -> Tensor:
         """The filters of the first convolution, (count, channels, height, width)."""
@@ -78,10 +78,10 @@ class ImagePredictor(Predictor):
         return first.weight.detach()
 
     def _images(self, x: Tensor) -> Tensor:
-        """The images with their channels last in memory; rows of pixels become images again."""
+        """The images in the channels-last memory format; flat rows of pixels become images again."""
         if x.ndim < 2 or x.shape[1:].numel() != torch.Size(self.shape).numel():
             raise DataError(
                 f"the model takes images of shape {self.shape}, channels first, got the shape {tuple(x.shape)}"
             )
-        # Not .contiguous(): of one channel it thinks that any order is the right one, and leaves the strides alone.
+        # Not .contiguous(): with one channel every order counts as channels last, and it would leave the strides alone.
         return x.reshape(-1, *self.shape).to(memory_format=torch.channels_last)

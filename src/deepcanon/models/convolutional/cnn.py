@@ -1,4 +1,4 @@
-"""The convolutional network: convolutions and poolings in turn, then a linear map."""
+"""Convolutional neural network (CNN)."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from deepcanon.models.convolutional._convolutional import ImagePredictor
 from deepcanon.nn.batch_norm import BatchNorm
 
 FIRST_KERNEL, KERNEL = 5, 3
-"""The first filters see more pixels: there are few of them, and strokes are wider than one pixel."""
+"""The sizes of the kernels; the first filters are few and have the larger receptive field, since strokes are wide."""
 
 SUMMARY = 4
-"""The linear map sees at most so many places in height and width, whatever the size of the image."""
+"""The most positions in height and width that the linear layer gets: larger feature maps are average-pooled."""
 
 
 class CNN(ImagePredictor):
-    r"""Stages that convolve, halve the image, normalize and rectify; a linear map reads the answer off the last one.
+    r"""A stack of convolution, max pooling, batch normalization and ReLU, followed by a linear layer.
+
+    Also known as: ConvNet, convolutional network.
 
     .. math:: h_0 = x, \qquad h_l = \max(0, \mathrm{BN}(\mathrm{pool}(W_l \star h_{l-1}))), \qquad
-        f(x) = A\, h_L + b
+        f(x) = A\, h_L + b \qquad (1)
 
     Here :math:`\star` is the cross-correlation, as everywhere in deep learning, and the pooling takes the maximum of
     2x2 pixels; it stands before the normalization, which then has a quarter of the work. A side that is one pixel long
-    already is not halved further. One epoch on MNIST with the settings of ``benchmarks/cnn.py`` is enough for 99 %.
+    already is not halved further, and feature maps :math:`h_L` of more than 4x4 positions are average-pooled. One epoch
+    on MNIST with the settings of ``benchmarks/cnn.py`` is enough for 99 %.
 
     References:
         | Gradient-based learning applied to document recognition (LeCun et al., 1998), https://doi.org/10.1109/5.726791
@@ -45,9 +48,9 @@ class CNN(ImagePredictor):
         classes: The number of classes; for real targets leave it out.
         targets: The number of real targets; for classes leave it out.
         hidden: The channels of each stage.
-        dropout: The probability to drop an input of the linear map in training.
-        smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training; real targets
-            stay as they are.
+        dropout: The probability to drop an input of the linear layer in training.
+        smoothing: The label smoothing :math:`\epsilon`: the share of each label that is spread over all classes in
+            training; real targets stay as they are.
         head: The distribution of real targets by name: "gaussian", "heteroscedastic", "bernoulli" or one of
             torch.distributions; without one the loss is the squared error.
     """
@@ -94,10 +97,10 @@ class CNN(ImagePredictor):
             inputs, kernel = outputs, KERNEL
         self.stages = nn.Sequential(*stages)
         windows = (-(-sides[0] // SUMMARY), -(-sides[1] // SUMMARY))
-        places = (-(-sides[0] // windows[0]), -(-sides[1] // windows[1]))
+        positions = (-(-sides[0] // windows[0]), -(-sides[1] // windows[1]))
         self.summary = nn.AvgPool2d(windows, ceil_mode=True) if max(windows) > 1 else nn.Identity()
         self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(inputs * places[0] * places[1], self.outputs)
+        self.linear = nn.Linear(inputs * positions[0] * positions[1], self.outputs)
 
     @classmethod
     def example(cls) -> tuple[Self, Labeled]:
@@ -106,7 +109,7 @@ class CNN(ImagePredictor):
         return cls(channels=1, height=6, width=6, classes=2, hidden=(4, 4)), Labeled(x, halves.argmax(-1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""
+        """The logits, (B, classes), the means of the targets, (B, targets), or the inputs of the head."""
         maps = self.summary(self.stages(self._images(x)))  # (B, hidden[-1], at most 4, at most 4)
-        outputs: Tensor = self.linear(self.dropout(maps.flatten(1)))
+        outputs: Tensor = self.linear(self.dropout(maps.flatten(1)))  # eq. (1)
         return outputs

@@ -1,4 +1,4 @@
-"""The densely connected network: layers that see what all layers before them found."""
+"""Densely connected convolutional network (DenseNet)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.pointwise import Pointwise
 
 BOTTLENECK = 4
-"""The convolution of one pixel before that of 3x3 leaves so many times as many channels as the layer adds."""
+"""The width of the bottleneck: the 1x1 convolution has so many times as many channels as the layer adds."""
 
 
 class DenseLayer(nn.Module):
-    """Adds ``growth`` channels to those it is given: BN, ReLU and a 1x1 convolution, then the same with 3x3 pixels."""
+    """A layer that adds ``growth`` channels to its input: BN, ReLU, 1x1 convolution, BN, ReLU, 3x3 convolution."""
 
     def __init__(self, inputs: int, growth: int) -> None:
         super().__init__()
@@ -33,18 +33,23 @@ class DenseLayer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         new = self.conv1(self.relu1(self.norm1(x)))
         new = self.conv2(self.relu2(self.norm2(new)))
-        return torch.cat([x, new], dim=1)
+        return torch.cat([x, new], dim=1)  # eq. (1)
 
 
 class DenseNet(ImagePredictor):
-    r"""Blocks in which each layer takes all feature maps found so far and adds a few of its own.
+    r"""A convolutional network in which each layer gets the feature maps of all layers before it.
 
-    .. math:: h_l = F_l([h_0, h_1, \dots, h_{l-1}]), \qquad f(x) = A\, \mathrm{mean}([h_0, \dots, h_L]) + b
+    Also known as: DenseNet-BC, densely connected network.
 
-    Each :math:`F_l` is a convolution of one pixel and one of 3x3, both after normalization and ReLU. Between blocks a
-    transition halves the channels and the image. ``blocks=(6, 12, 24, 16), growth=32`` is DenseNet-121,
-    ``(6, 12, 32, 32)`` DenseNet-169, ``(6, 12, 48, 32)`` DenseNet-201, and ``(6, 12, 36, 24), growth=48`` DenseNet-161,
-    with the names and shapes of torchvision's weights; the default is the paper's 40 layers for small images.
+    .. math:: h_l = F_l([h_0, h_1, \dots, h_{l-1}]) \qquad (1)
+
+    .. math:: f(x) = A\, \mathrm{mean}(\max(0, \mathrm{BN}([h_0, \dots, h_L]))) + b \qquad (2)
+
+    Each :math:`F_l` is a 1x1 convolution (the bottleneck) and a 3x3 convolution, both after batch normalization and
+    ReLU; the mean is global average pooling. Between blocks a transition halves the channels and the image.
+    ``blocks=(6, 12, 24, 16), growth=32`` is DenseNet-121, ``(6, 12, 32, 32)`` DenseNet-169, ``(6, 12, 48, 32)``
+    DenseNet-201, and ``(6, 12, 36, 24), growth=48`` DenseNet-161, with the names and shapes of torchvision's weights;
+    the default is the paper's 40 layers for small images.
 
     References:
         | Densely connected convolutional networks (Huang et al., 2017), https://arxiv.org/abs/1608.06993
@@ -56,11 +61,11 @@ class DenseNet(ImagePredictor):
         classes: The number of classes; for real targets leave it out.
         targets: The number of real targets; for classes leave it out.
         blocks: The number of layers in each block.
-        growth: The channels that each layer adds; the first block is given twice as many.
-        stem: How an image is received: "large" by a 7x7 convolution and a pooling, which together shrink it four times,
-            "small" by a 3x3 convolution that keeps its size, "auto" by the one that suits its size.
-        smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training; real targets
-            stay as they are.
+        growth: The growth rate: the channels that each layer adds; the first block gets twice as many.
+        stem: The first layers: "large" is a 7x7 convolution and a pooling, which together downsample four times,
+            "small" a 3x3 convolution that keeps the size, "auto" the one that suits the size of the image.
+        smoothing: The label smoothing :math:`\epsilon`: the share of each label that is spread over all classes in
+            training; real targets stay as they are.
         head: The distribution of real targets by name: "gaussian", "heteroscedastic", "bernoulli" or one of
             torch.distributions; without one the loss is the squared error.
     """
@@ -127,8 +132,8 @@ class DenseNet(ImagePredictor):
         return cls(1, 6, 6, classes=2, blocks=(2, 1), growth=2), Labeled(x, halves.argmax(-1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""
-        outputs: Tensor = self.classifier(self.features(self._images(x)).mean((-2, -1)))
+        """The logits, (B, classes), the means of the targets, (B, targets), or the inputs of the head."""
+        outputs: Tensor = self.classifier(self.features(self._images(x)).mean((-2, -1)))  # eq. (2)
         return outputs
 
 

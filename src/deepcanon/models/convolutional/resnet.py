@@ -1,4 +1,4 @@
-"""The residual network: blocks that add to what they are given."""
+"""Residual network (ResNet)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deepcanon.nn.pointwise import Pointwise
 
 
 class Block(nn.Module):
-    """What all blocks share: the path around, which changes size where the block does."""
+    """A residual block: the skip connection, with a 1x1 convolution where the block changes size."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class Block(nn.Module):
         if stride > 1 or inputs != outputs:
             self.downsample = nn.Sequential(Pointwise(inputs, outputs, stride), BatchNorm(outputs))
 
-    def around(self, x: Tensor) -> Tensor:
+    def skip(self, x: Tensor) -> Tensor:
         if self.downsample is None:
             return x
         shortcut: Tensor = self.downsample(x)
@@ -32,9 +32,9 @@ class Block(nn.Module):
 
 
 class Basic(Block):
-    """Two convolutions of 3x3 pixels."""
+    """The basic block: two 3x3 convolutions."""
 
-    wider = 1
+    expansion = 1
 
     def __init__(self, inputs: int, channels: int, stride: int) -> None:
         super().__init__(inputs, channels, stride)
@@ -46,33 +46,33 @@ class Basic(Block):
     def forward(self, x: Tensor) -> Tensor:
         y = self.relu(self.bn1(self.conv1(x)))
         y = self.bn2(self.conv2(y))
-        out: Tensor = self.relu(y + self.around(x))
+        out: Tensor = self.relu(y + self.skip(x))  # eq. (1)
         return out
 
 
 class Bottleneck(Block):
-    """A convolution of 3x3 pixels between two of one pixel, the second of which is four times as wide.
+    """The bottleneck block: a 3x3 convolution between two 1x1 convolutions, the last four times as wide.
 
     The stride is that of the convolution in the middle, as in most published weights, not of the first one as in the
     paper, which throws three quarters of its input away.
     """
 
-    wider = 4
+    expansion = 4
 
     def __init__(self, inputs: int, channels: int, stride: int) -> None:
-        super().__init__(inputs, self.wider * channels, stride)
+        super().__init__(inputs, self.expansion * channels, stride)
         self.conv1 = Pointwise(inputs, channels)
         self.bn1 = BatchNorm(channels)
         self.conv2 = nn.Conv2d(channels, channels, 3, stride, padding=1, bias=False)
         self.bn2 = BatchNorm(channels)
-        self.conv3 = Pointwise(channels, self.wider * channels)
-        self.bn3 = BatchNorm(self.wider * channels)
+        self.conv3 = Pointwise(channels, self.expansion * channels)
+        self.bn3 = BatchNorm(self.expansion * channels)
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.relu(self.bn1(self.conv1(x)))
         y = self.relu(self.bn2(self.conv2(y)))
         y = self.bn3(self.conv3(y))
-        out: Tensor = self.relu(y + self.around(x))
+        out: Tensor = self.relu(y + self.skip(x))  # eq. (1)
         return out
 
 
@@ -81,23 +81,27 @@ PLANS: dict[int, tuple[type[Basic] | type[Bottleneck], tuple[int, ...]]] = {
     34: (Basic, (3, 4, 6, 3)),
     50: (Bottleneck, (3, 4, 6, 3)),
 }
-"""By the number of layers: the kind of block, and how many of them each stage has."""
+"""By the number of layers: the kind of block, and the number of blocks in each stage."""
 
 
 class ResNet(ImagePredictor):
-    r"""A deep network of blocks that learn what to add to their input, so that gradients pass them unhindered.
+    r"""A deep convolutional network of residual blocks, with skip connections that let gradients pass unhindered.
 
-    .. math:: h_{l+1} = \max(0, h_l + F_l(h_l)), \qquad f(x) = A\, \mathrm{mean}(h_L) + b
+    Also known as: deep residual network, ResNet-18, ResNet-34, ResNet-50.
+
+    .. math:: h_{l+1} = \max(0, h_l + F_l(h_l)) \qquad (1)
+
+    .. math:: f(x) = A\, \mathrm{mean}(h_L) + b \qquad (2)
 
     Each :math:`F_l` is two or three convolutions with batch normalization; where a stage halves the image and doubles
-    the channels, :math:`h_l` passes through a convolution of one pixel. Names and shapes of the weights are those of
-    torchvision (and of timm), so that its files load by ``load_state_dict``; weights of Hugging Face are renamed by
-    :func:`deepcanon.interop.resnet_names.from_hugging_face`. The last normalization of each block starts at zero, so
-    that training begins with the identity.
+    the channels, :math:`h_l` passes through a 1x1 convolution; the mean is global average pooling. Names and shapes of
+    the weights are those of torchvision (and of timm), so that its files load by ``load_state_dict``; weights of
+    Hugging Face are renamed by :func:`deepcanon.interop.resnet_names.from_hugging_face`. The last normalization of each
+    block is initialized to zero, so that every block starts as the identity.
 
     References:
         | Deep residual learning for image recognition (He et al., 2016), https://arxiv.org/abs/1512.03385
-        | Accurate, large minibatch SGD: training ImageNet in 1 hour (Goyal et al., 2017; the start at zero),
+        | Accurate, large minibatch SGD: training ImageNet in 1 hour (Goyal et al., 2017; the initialization to zero),
           https://arxiv.org/abs/1706.02677
 
     Arguments:
@@ -107,11 +111,11 @@ class ResNet(ImagePredictor):
         classes: The number of classes; for real targets leave it out.
         targets: The number of real targets; for classes leave it out.
         layers: The number of layers: 18, 34 or 50.
-        stem: How an image is received: "large" by a 7x7 convolution and a pooling, which together shrink it four times,
-            "small" by a 3x3 convolution that keeps its size, "auto" by the one that suits its size.
+        stem: The first layers: "large" is a 7x7 convolution and a pooling, which together downsample four times,
+            "small" a 3x3 convolution that keeps the size, "auto" the one that suits the size of the image.
         base: The channels of the first stage; each further stage has twice as many.
-        smoothing: The share :math:`\epsilon` of each label that goes to all classes alike in training; real targets
-            stay as they are.
+        smoothing: The label smoothing :math:`\epsilon`: the share of each label that is spread over all classes in
+            training; real targets stay as they are.
         head: The distribution of real targets by name: "gaussian", "heteroscedastic", "bernoulli" or one of
             torch.distributions; without one the loss is the squared error.
     """
@@ -154,7 +158,7 @@ class ResNet(ImagePredictor):
             blocks = []
             for stride in strides:
                 blocks.append(kind(inputs, outputs, stride))
-                inputs = kind.wider * outputs
+                inputs = kind.expansion * outputs
             stages.append(nn.Sequential(*blocks))
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
         self.fc = nn.Linear(inputs, self.outputs)
@@ -167,10 +171,10 @@ class ResNet(ImagePredictor):
         return cls(channels=1, height=8, width=8, classes=2, base=2), Labeled(x, halves.argmax(-1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""
+        """The logits, (B, classes), the means of the targets, (B, targets), or the inputs of the head."""
         h = self.maxpool(self.relu(self.bn1(self.conv1(self._images(x)))))  # (B, base, height, width), or a quarter
-        h = self.layer4(self.layer3(self.layer2(self.layer1(h))))  # (B, 8 * base * wider, an eighth of each side)
-        outputs: Tensor = self.fc(h.mean((-2, -1)))
+        h = self.layer4(self.layer3(self.layer2(self.layer1(h))))  # (B, 8 * base * expansion, an eighth of each side)
+        outputs: Tensor = self.fc(h.mean((-2, -1)))  # eq. (2)
         return outputs
 
     def _initialize(self) -> None:

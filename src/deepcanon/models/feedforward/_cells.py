@@ -1,4 +1,4 @@
-"""What networks share that are built of cells: a grid over the data, and one height per cell."""
+"""Universal approximators built on a grid: one basis function per cell, weighted by the height of the cell."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from deepcanon.core.checks import at_least, flat
 from deepcanon.models._predictor import Predictor
 
 MOST = 2**16
-"""More cells than these do not pay: their number grows exponentially with the features."""
+"""The largest number of cells: it grows exponentially with the features."""
 
 
 def enough_cells(lipschitz: float, epsilon: float, features: int) -> int:
-    r"""How many cells per axis bring the error on the unit cube down to epsilon, for any L-Lipschitz function.
+    r"""The number of cells per axis that bounds the error on the unit cube by epsilon, for any L-Lipschitz function.
 
     A cell of side 1/K has no point farther from its center than :math:`\sqrt n / (2K)`, so
     :math:`K = \lceil \sqrt n L / (2 \varepsilon) \rceil`; in the plane that is :math:`L / (\sqrt 2 \varepsilon)`.
@@ -33,10 +33,10 @@ def enough_cells(lipschitz: float, epsilon: float, features: int) -> int:
 
 
 class Cells(Predictor):
-    """A network with one hidden unit, or a few, for each cell of a grid; its heights are set, not descended to.
+    """A network with one hidden unit, or a few, for each cell of a grid; its output weights are set without gradients.
 
-    From data the height of a cell is the mean of the targets in it, or the logarithms of the shares of the classes;
-    from a function it is the value at its center.
+    From data the height of a cell is the mean of the targets in it, or the log-frequencies of the classes; from a
+    function it is the value at the center of the cell.
     """
 
     recipe: ClassVar[Recipe] = Recipe(batch_size=65536, epochs=1)
@@ -74,7 +74,7 @@ class Cells(Predictor):
 
     @abstractmethod
     def units(self, x: Tensor) -> Tensor:
-        """How much of each cell's height counts at x: (B, features) to (B, cells)."""
+        """The hidden units, which weigh the heights of the cells at x: (B, features) to (B, cells)."""
 
     def forward(self, x: Tensor) -> Tensor:
         """The means of the targets, (B, targets), or the logits of the classes, (B, classes)."""
@@ -85,7 +85,7 @@ class Cells(Predictor):
 
     @torch.no_grad()
     def prepare(self, data: Iterable[Labeled]) -> None:
-        """Lay the grid over the data."""
+        """Place the grid over the range of the data."""
         parts = [flat(batch.x, self.features) for batch in data]
         low = torch.stack([part.amin(0) for part in parts]).amin(0)
         high = torch.stack([part.amax(0) for part in parts]).amax(0)
@@ -94,17 +94,17 @@ class Cells(Predictor):
 
     @torch.no_grad()
     def absorb(self, batch: Labeled) -> Terms:
-        """Take in the examples of a batch, and set the heights by all that were seen so far."""
-        answers = batch.y if self.classes is None else nn.functional.one_hot(batch.y, self.classes)
-        if answers.shape != (len(batch), self.outputs):
+        """Add the examples of a batch, and set the heights from all examples seen so far."""
+        targets = batch.y if self.classes is None else nn.functional.one_hot(batch.y, self.classes)
+        if targets.shape != (len(batch), self.outputs):
             raise DataError(f"the targets must have the shape {(len(batch), self.outputs)}, got {tuple(batch.y.shape)}")
         cell = self._cell_of(flat(batch.x, self.features))
-        self.sums.index_add_(0, cell, answers.to(self.sums.dtype))
+        self.sums.index_add_(0, cell, targets.to(self.sums.dtype))
         self.counts.index_add_(0, cell, torch.ones_like(cell, dtype=self.counts.dtype))
         counts = self.counts.unsqueeze(1)
         if self.classes is not None:
-            heights = ((self.sums + 1) / (counts + self.classes)).log()  # as if each class had been seen once before
-        else:  # a cell without examples gets the mean of all
+            heights = ((self.sums + 1) / (counts + self.classes)).log()  # add-one smoothing
+        else:  # a cell without examples gets the mean of all examples
             heights = torch.where(counts > 0, self.sums / counts.clamp_min(1), self.sums.sum(0) / counts.sum())
         self.heights.copy_(heights)
         return self.loss(batch)
@@ -129,6 +129,6 @@ class Cells(Predictor):
         return (self.high - self.low) / self.cells
 
     def _cell_of(self, x: Tensor) -> Tensor:
-        places = ((x - self.low) / self.widths()).floor().long().clamp(0, self.cells - 1)  # (B, features)
+        index = ((x - self.low) / self.widths()).floor().long().clamp(0, self.cells - 1)  # (B, features)
         powers = self.cells ** torch.arange(self.features - 1, -1, -1, device=x.device)
-        return (places * powers).sum(1)
+        return (index * powers).sum(1)

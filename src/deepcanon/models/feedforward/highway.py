@@ -1,4 +1,4 @@
-"""The highway network: a deep net whose layers learn when to let their input pass."""
+"""Highway network."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from deepcanon.nn.connections import HighwayGate
 
 
 class Highway(Predictor):
-    r"""Layers of one width, each with a gate between changing its input and passing it on, for classes or targets.
+    r"""A deep feed-forward network with learned gates that carry the input of a layer past it.
 
     .. math:: h_0 = A x + a, \qquad h_l = t_l \odot \sigma(W_l h_{l-1} + b_l) + (1 - t_l) \odot h_{l-1}, \qquad
-        t_l = \mathrm{sigmoid}(V_l h_{l-1} + c_l), \qquad f(x) = B h_L + b
+        t_l = \mathrm{sigmoid}(V_l h_{l-1} + c_l), \qquad f(x) = B h_L + b \qquad (1)
 
-    The gates start nearly shut, so that gradients reach the first layers of a deep net. With :math:`D` features, width
-    :math:`H` and :math:`K` outputs it has :math:`(D + 1) H + 2 L (H + 1) H + (H + 1) K` parameters.
+    The transform gates :math:`t_l` are initialized nearly shut, so that gradients reach the first layers of a deep net.
+    With :math:`D` features, width :math:`H` and :math:`K` outputs it has :math:`(D + 1) H + 2 L (H + 1) H + (H + 1) K`
+    parameters.
 
     References:
         | Highway networks (Srivastava et al., 2015), https://arxiv.org/abs/1505.00387
@@ -34,8 +35,8 @@ class Highway(Predictor):
         units: The width :math:`H` of all layers.
         layers: The number :math:`L` of layers with a gate.
         activation: The activation :math:`\sigma` by name.
-        gate_bias: Where :math:`c_l` starts; the lower, the more passes unchanged at first, and the deeper
-            the net, the lower it should be.
+        gate_bias: The initial :math:`c_l`; the lower, the more passes unchanged at first, and the deeper the net, the
+            lower it should be.
         head: The distribution of real targets by name: "gaussian", "heteroscedastic", "bernoulli" or one of
             torch.distributions; without one the loss is the squared error.
     """
@@ -72,6 +73,6 @@ class Highway(Predictor):
         return cls(features=3, classes=2, units=4, layers=3), Labeled(x, (x.prod(-1) > 0).long())
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""
-        outputs: Tensor = self.exit(self.layers(self.entrance(flat(x, self.features))))
+        """The logits, (B, classes), the means of the targets, (B, targets), or the inputs of the head."""
+        outputs: Tensor = self.exit(self.layers(self.entrance(flat(x, self.features))))  # eq. (1)
         return outputs

@@ -1,4 +1,4 @@
-"""The multilayer perceptron: a fully connected network of any depth."""
+"""Multilayer perceptron (MLP)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from deepcanon.nn.initialize import initialize as initialize_weights
 
 
 class MLP(Predictor):
-    r"""Linear maps with an activation between them, for classes or for real targets.
+    r"""A feed-forward network of fully connected layers with an activation between them.
 
-    .. math:: h_0 = x, \qquad h_l = \sigma(W_l h_{l-1} + b_l), \qquad f(x) = W_L h_{L-1} + b_L
+    Also known as: feed-forward network, fully connected network, dense network.
+
+    .. math:: h_0 = x, \qquad h_l = \sigma(W_l h_{l-1} + b_l), \qquad f(x) = W_L h_{L-1} + b_L \qquad (1)
 
     With layers of widths :math:`D_0, \dots, D_L` it has :math:`\sum_l (D_{l-1} + 1) D_l` parameters. For classes,
     :math:`f` gives logits and the loss is the cross-entropy. For real targets, :math:`f` gives their means and the loss
-    is the squared error; a sampled answer has unit variance around the mean. With a head, :math:`f` gives the
-    parameters of its distribution, one after the other, and the loss is minus the log-likelihood.
+    is the squared error; a sampled prediction has unit variance around the mean. With a head, :math:`f` gives
+    the parameters of its distribution, one after the other, and the loss is the negative log-likelihood.
 
     References:
         | Learning representations by back-propagating errors (Rumelhart et al., 1986),
@@ -39,7 +41,7 @@ class MLP(Predictor):
         activation: The activation :math:`\sigma` by name.
         dropout: The probability to drop a hidden unit in training.
         head: The distribution of real targets: "gaussian" with one learned scale, "heteroscedastic" with a scale that
-            depends on x, "bernoulli" for labels that are there or not (0 or 1), or a distribution of single numbers of
+            depends on x, "bernoulli" for multi-label targets of 0 or 1, or a univariate distribution of
             torch.distributions, such as "gumbel" or "student_t"; without one the loss is the squared error.
         initialize: The initialization by name with its options, such as "kaiming_normal" or "normal:std=0.1", as in
             deepcanon.nn.initialize; without one it is torch's own.
@@ -72,6 +74,6 @@ class MLP(Predictor):
         return cls(features=3, classes=2, hidden=(8,)), Labeled(x, (x.prod(-1) > 0).long())
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits, (B, classes), the means of the targets, (B, targets), or what the head reads."""
-        outputs: Tensor = self.net(flat(x, self.features))
+        """The logits, (B, classes), the means of the targets, (B, targets), or the inputs of the head."""
+        outputs: Tensor = self.net(flat(x, self.features))  # eq. (1)
         return outputs

@@ -1,9 +1,9 @@
-"""How losses that are convex are minimized: by steps that use all examples, until the gradient vanishes."""
+"""Full-batch optimization of convex losses: steps that use all examples, until the gradient vanishes."""
 
 from deepcanon.core import Recipe
 
 BATCH = 65536
-"""So many examples are one batch, which is all of them in most data; with fewer, each step would undo the last."""
+"""The batch size, which holds all examples of most data sets; with mini-batches each step would undo the last."""
 
 
 def convex(epochs: int, iterations: int) -> Recipe:

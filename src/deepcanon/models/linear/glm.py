@@ -1,4 +1,4 @@
-"""Generalized linear models with their canonical links."""
+"""Generalized linear model (GLM)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Family = Literal["gaussian", "bernoulli", "poisson", "gamma", "inverse_gaussian"
 
 @dataclass(frozen=True)
 class ExponentialFamily:
-    """A family of natural parameter eta: its log-normalizer A, its mean A', and what it draws."""
+    """An exponential family with the natural parameter eta: its log-normalizer A, its mean A' and its sampler."""
 
     log_normalizer: Callable[[Tensor], Tensor]
     mean: Callable[[Tensor], Tensor]
@@ -30,7 +30,7 @@ class ExponentialFamily:
     mode: Callable[[Tensor], Tensor]
     targets: Constraint
     says: str
-    """What the targets are, in words."""
+    """The support of the targets, in words."""
     negative: bool = False
     """Whether eta has to be negative."""
 
@@ -82,7 +82,9 @@ FAMILIES: dict[str, ExponentialFamily] = {
 
 
 class GLM(Model[Labeled]):
-    r"""A linear map that gives the natural parameters of an exponential family.
+    r"""A linear map to the natural parameters of an exponential family, with the canonical link function.
+
+    Also known as: Poisson regression, gamma regression.
 
     .. math:: p(y \mid \eta) \propto e^{y \eta - A(\eta)}, \qquad \eta = W x + b, \qquad E[y] = A'(\eta) \qquad (1)
 
@@ -96,15 +98,15 @@ class GLM(Model[Labeled]):
     inverse_gaussian :math:`-\sqrt{-2 \eta}`  :math:`1/\sqrt{-2 \eta}`  :math:`-1 / (2 \mu^2)`
     ================ ======================== ========================= ============================
 
-    The loss, :math:`A(\eta) - y \eta` summed over the targets, is minus the log-likelihood without what does not depend
-    on :math:`\eta`. It is convex, its gradient is :math:`A'(\eta) - y`, the mean minus the target, and at its minimum
-    the residuals are orthogonal to every feature and sum to 0.
+    The loss, :math:`A(\eta) - y \eta` summed over the targets, is the negative log-likelihood up to terms that do not
+    depend on :math:`\eta`. It is convex, its gradient is :math:`A'(\eta) - y`, the mean minus the target, and at its
+    minimum the residuals are orthogonal to every feature and sum to 0.
 
     All have the dispersion 1, which the minimum does not depend on; so the gamma distribution is the exponential one,
-    whose mode is 0. Gamma and inverse Gaussian exist for :math:`\eta < 0` only. Training begins at -1 and goes by
-    shorter steps than the recipe's; where still a step, or an input far from those of the training, makes :math:`\eta
-    \ge 0`, loss and answer are refused. The multinomial family is ``softmax_regression``. The binomial one, of n trials
-    each, is bernoulli, whose targets may be shares k / n.
+    with its mode at 0. Gamma and inverse Gaussian exist for :math:`\eta < 0` only. Their bias is initialized to -1 and
+    their learning rate is smaller; where still a step, or an input far from the training data, makes :math:`\eta \ge
+    0`, loss and predictions are refused. The multinomial family is ``softmax_regression``. The binomial one, of n
+    trials each, is bernoulli with proportions k / n as targets.
 
     References:
         | Generalized Linear Models (Nelder and Wedderburn, 1972), https://doi.org/10.2307/2344614
@@ -137,11 +139,11 @@ class GLM(Model[Labeled]):
 
     def forward(self, x: Tensor) -> Tensor:
         r"""The natural parameters :math:`\eta`, (B, targets)."""
-        eta: Tensor = self.linear(flat(x, self.features))
+        eta: Tensor = self.linear(flat(x, self.features))  # eq. (1)
         return eta
 
     def prepare(self, data: Iterable[Labeled]) -> None:
-        """Refuse targets that the family does not have."""
+        """Refuse targets outside the support of the family."""
         family = FAMILIES[self.family]
         for y in (batch.y for batch in data):
             if not bool(family.targets.check(y).all()):
@@ -159,19 +161,19 @@ class GLM(Model[Labeled]):
 
     @torch.no_grad()
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
-        """The most probable targets, their expectations or drawn ones, (B, targets)."""
+        """The most probable targets, their expectations or samples of them, (B, targets)."""
         one_of(("mode", "mean", "sample"), how=how)
         eta, family = self._natural(*inputs), FAMILIES[self.family]
         if how == "sample":
             return draw(family.distribution(eta), generator)
-        return family.mode(eta) if how == "mode" else family.mean(eta)
+        return family.mode(eta) if how == "mode" else family.mean(eta)  # E[y] of eq. (1)
 
     def _natural(self, *inputs: Tensor) -> Tensor:
-        """The natural parameters, all of which the family must have."""
+        """The natural parameters, (B, targets), refused where the family has no distribution for them."""
         eta: Tensor = self(*inputs)
         if FAMILIES[self.family].negative and not eta.is_meta and bool((eta >= 0).any()):
             raise DataError(
                 f"the family {self.family} has natural parameters below 0 only, got up to {eta.max().item():.4g}; take "
-                "a smaller lr, divide the targets by their mean, or stay near the inputs that it was trained with"
+                "a smaller lr, divide the targets by their mean, or stay near the training inputs"
             )
         return eta

@@ -1,4 +1,4 @@
-"""Linear regression: the least squares of Legendre and Gauss."""
+"""Linear regression."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ Solution = Literal["exact", "descent"]
 
 
 class LinearRegression(Predictor):
-    r"""A linear map with the least squared error, found in closed form or by descent.
+    r"""A linear map that minimizes the mean squared error, in closed form or by gradient descent.
+
+    Also known as: ordinary least squares, OLS, least squares.
 
     .. math:: f(x) = W x + b, \qquad (W, b) = \arg\min \sum_n \lVert y_n - W x_n - b \rVert^2 \qquad (1)
 
-    In closed form, the rows :math:`(x_n, 1, y_n)` seen so far are kept as the triangle R of their QR decomposition, and
-    new rows Z change it to
+    In closed form, the rows :math:`(x_n, 1, y_n)` seen so far are kept as the triangular factor R of their QR
+    decomposition, and new rows Z update it to
 
     .. math:: \begin{pmatrix} R \\ Z \end{pmatrix} = Q R', \qquad
               R' = \begin{pmatrix} R_{xx} & R_{xy} \\ 0 & R_{yy} \end{pmatrix}, \qquad
               (W, b)^\top = R_{xx}^{+} R_{xy} \qquad (2)
 
     so that one epoch gives the solution whatever the size of the batches, and a second one changes nothing. Unlike the
-    normal equations it does not square the condition of the data; where features depend on each other the pseudoinverse
-    gives the solution of smallest norm. A sampled answer has unit variance around the mean.
+    normal equations it does not square the condition number of the data; where features are collinear the
+    pseudoinverse gives the solution of smallest norm. A sampled prediction has unit variance around the mean.
 
     References:
         | Nouvelles methodes pour la determination des orbites des cometes (Legendre, 1805), appendix
@@ -70,7 +72,7 @@ class LinearRegression(Predictor):
 
     def forward(self, x: Tensor) -> Tensor:
         """The means of the targets, (B, targets)."""
-        means: Tensor = self.linear(flat(x, self.features))
+        means: Tensor = self.linear(flat(x, self.features))  # f(x) of eq. (1)
         return means
 
     def turns(self) -> Sequence[Turn[Labeled]]:
@@ -78,15 +80,15 @@ class LinearRegression(Predictor):
 
     @torch.no_grad()
     def absorb(self, batch: Labeled) -> Terms:
-        """Take in the rows of a batch and solve (1) for all rows seen so far."""
+        """Add the rows of a batch and solve the least squares of all rows seen so far."""
         x, y = flat(batch.x, self.features), batch.y
         if y.shape != (len(x), self.targets):
             raise DataError(f"the targets must have the shape {(len(x), self.targets)}, got {tuple(y.shape)}")
         rows = torch.cat([x, x.new_ones(len(x), 1), y], dim=1).to(self.triangle.dtype)
-        self.triangle.copy_(torch.linalg.qr(torch.cat([self.triangle, rows]), mode="r").R)
+        self.triangle.copy_(torch.linalg.qr(torch.cat([self.triangle, rows]), mode="r").R)  # eq. (2)
         inputs = self.features + 1
         known, wanted = self.triangle[:inputs, :inputs], self.triangle[:inputs, inputs:]
-        solved = torch.linalg.pinv(known) @ wanted  # eq. (2): (features + 1, targets)
+        solved = torch.linalg.pinv(known) @ wanted  # (features + 1, targets), eq. (2)
         self.linear.weight.copy_(solved[:-1].T)
         self.linear.bias.copy_(solved[-1])
         return self.loss(batch)

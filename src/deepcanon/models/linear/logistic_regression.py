@@ -1,4 +1,4 @@
-"""Logistic regression: the linear classifier of two classes."""
+"""Logistic regression."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from deepcanon.models.linear._two_classes import only_two, two_logits
 
 
 class LogisticRegression(Predictor):
-    r"""A linear map whose output, through the logistic function, is the probability of the second of two classes.
+    r"""A linear binary classifier: the logistic sigmoid of a linear map is the probability of the second class.
 
-    .. math:: p(y = 1 \mid x) = \frac1{1 + e^{-(w^\top x + b)}}
+    Also known as: logit model, binary logistic regression.
 
-    The loss, the cross-entropy, is convex in :math:`w` and :math:`b`; training starts at zero, where both classes are
-    equally probable. Classes that a plane separates have no finite optimum: the weights grow as long as it trains.
+    .. math:: p(y = 1 \mid x) = \frac1{1 + e^{-(w^\top x + b)}} \qquad (1)
+
+    The loss, the cross-entropy, is convex in :math:`w` and :math:`b`; the weights are initialized to zero, where both
+    classes are equally probable. Linearly separable classes have no finite optimum: the weights grow as long as
+    training lasts.
 
     References:
         | The regression analysis of binary sequences (Cox, 1958), https://doi.org/10.1111/j.2517-6161.1958.tb00292.x
@@ -48,5 +51,5 @@ class LogisticRegression(Predictor):
         return cls(features=3), Labeled(x, (x.sum(-1) > 0).long())
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits of both classes, (B, 2), of which the first is 0."""
-        return two_logits(self.linear(flat(x, self.features)))
+        """The logits of both classes, (B, 2); the first is 0."""
+        return two_logits(self.linear(flat(x, self.features)))  # the logits of eq. (1)

@@ -1,4 +1,4 @@
-"""Softmax regression: the linear classifier."""
+"""Softmax regression."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from deepcanon.models._predictor import Predictor
 
 
 class SoftmaxRegression(Predictor):
-    r"""A linear map whose outputs, through a softmax, are the probabilities of the classes.
+    r"""A linear classifier: the softmax of a linear map gives the probabilities of the classes.
 
-    .. math:: p(y = k \mid x) = \frac{e^{w_k^\top x + b_k}}{\sum_j e^{w_j^\top x + b_j}}
+    Also known as: multinomial logistic regression, multiclass logistic regression, maximum entropy classifier.
 
-    The loss, the cross-entropy, is convex in :math:`W` and :math:`b`; training starts at zero, where all classes are
-    equally probable.
+    .. math:: p(y = k \mid x) = \frac{e^{w_k^\top x + b_k}}{\sum_j e^{w_j^\top x + b_j}} \qquad (1)
+
+    The loss, the cross-entropy, is convex in :math:`W` and :math:`b`; the weights are initialized to zero, where all
+    classes are equally probable.
 
     References:
         | The regression analysis of binary sequences (Cox, 1958), https://doi.org/10.1111/j.2517-6161.1958.tb00292.x
@@ -48,5 +50,5 @@ class SoftmaxRegression(Predictor):
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits, (B, classes)."""
-        logits: Tensor = self.linear(flat(x, self.features))
+        logits: Tensor = self.linear(flat(x, self.features))  # the logits of eq. (1)
         return logits

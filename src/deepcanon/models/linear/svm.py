@@ -1,4 +1,4 @@
-"""The linear support vector machine: the plane with the widest margin."""
+"""Support vector machine (SVM)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from deepcanon.models.linear._two_classes import two_logits
 
 
 class SVM(Model[Labeled]):
-    r"""A linear map whose score of the true class is to exceed all others by a margin, with weights as small as may be.
+    r"""A linear maximum-margin classifier, trained with the hinge loss and an L2 penalty.
+
+    Also known as: linear SVM, maximum-margin classifier, support vector classifier.
 
     .. math:: \min_{w, b} \; \frac1N \sum_n \max(0, 1 - y_n (w^\top x_n + b)) + \frac\lambda2 \lVert w \rVert^2,
               \qquad y_n = \pm 1 \qquad (1)
 
-    Of two classes there is one score, and planes on which it is :math:`\pm 1` lie :math:`2 / \lVert w \rVert` apart:
-    the smaller the weights, the wider the margin. Only examples on it or on its wrong side, the support vectors, decide
-    where it lies. Of more classes each has a score :math:`s_k = w_k^\top x + b_k`, and the hinge is that of Crammer and
-    Singer, :math:`\max(0, 1 + \max_{k \ne y} s_k - s_y)`. The bias is free, and :math:`\lambda = 1 / (C N)` gives the
-    plane of scikit-learn's ``SVC(kernel="linear", C=C)``.
+    Two classes have one score, and the hyperplanes on which it is :math:`\pm 1` lie :math:`2 / \lVert w \rVert` apart:
+    the smaller the weights, the wider the margin. Only the support vectors, the examples on the margin or on its wrong
+    side, determine it. With more classes each has a score :math:`s_k = w_k^\top x + b_k`, and the hinge loss is that of
+    Crammer and Singer, :math:`\max(0, 1 + \max_{k \ne y} s_k - s_y)`. The bias is not penalized, and :math:`\lambda =
+    1 / (C N)` gives the hyperplane of scikit-learn's ``SVC(kernel="linear", C=C)``.
 
-    The loss is convex but has kinks, and where it is least its gradient jumps rather than vanishes; so the recipe has
-    all examples in a batch and a rate that vanishes. The hinge stands for the 0-1 loss, which it is never less than; it
-    is no minus-log-likelihood, and the machine knows no probabilities.
+    The loss is convex but not differentiable everywhere: at the minimum its gradient jumps rather than vanishes, so the
+    recipe trains on full batches and decays the learning rate to zero. The hinge loss is a surrogate, an upper bound of
+    the 0-1 loss; it is not a negative log-likelihood, and the SVM predicts no probabilities.
 
     References:
         | Support-vector networks (Cortes and Vapnik, 1995), https://doi.org/10.1007/BF00994018
@@ -65,7 +67,7 @@ class SVM(Model[Labeled]):
         return cls(features=3, classes=2), Labeled(x, (x.sum(-1) > 0).long())
 
     def forward(self, x: Tensor) -> Tensor:
-        """The scores of the classes, (B, classes); of two, the first is 0."""
+        """The scores of the classes, (B, classes); with two classes the first is 0."""
         scores: Tensor = self.linear(flat(x, self.features))
         return two_logits(scores) if self.classes == 2 else scores
 
@@ -80,11 +82,11 @@ class SVM(Model[Labeled]):
 
     @torch.no_grad()
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
-        """The class, (B,), of which it is always certain: as ``mean``, (B, classes), it has the probability 1."""
+        """The predicted class, (B,); an SVM has no probabilities: in ``mean``, (B, classes), the class has 1."""
         one_of(("mode", "mean", "sample"), how=how)
         scores = self(*inputs)
-        answer = scores.argmax(-1)
-        return nn.functional.one_hot(answer, self.classes).to(scores.dtype) if how == "mean" else answer
+        predicted = scores.argmax(-1)
+        return nn.functional.one_hot(predicted, self.classes).to(scores.dtype) if how == "mean" else predicted
 
     def _hinge(self, batch: Labeled) -> Tensor:
         scores = self(*batch.inputs)

@@ -7,7 +7,8 @@ from typing import Any
 
 from deepcanon.core import DivergenceError, Model
 from deepcanon.data import Dataset
-from deepcanon.train import Settings, Trainer
+from deepcanon.train import Trainer
+from deepcanon.train.settings import resolve_settings
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Curve:
 
 def learning_curve(model: Model[Any], data: Dataset[Any], **settings: Any) -> Curve:
     """Train the model as these settings of the trainer say; what is not given comes from its recipe."""
-    trainer = Trainer(model, data, Settings.resolve(model.recipe, **settings), quiet=True)
+    trainer = Trainer(model, data, resolve_settings(model.recipe, **settings), quiet=True)
     diverged = False
     try:
         trainer.fit()

@@ -1,0 +1,67 @@
+"""Words of the command line: options that several commands share, and the rest of the words as options by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deepcanon.core.errors import UsageError
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, as the last line, in place of tables.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="How many threads torch may use.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")]
+Seed = Annotated[int, typer.Option(help="The seed of everything that is random.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there.")]
+OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")]
+Target = Annotated[str | None, typer.Option(help="The column of a CSV file that is to be predicted.")]
+
+
+def read_options(words: Iterable[str]) -> dict[str, list[str]]:
+    """The words after each option.
+
+    >>> read_options(["--hidden", "64", "64", "--model.no-bias", "--rate=-0.5"])
+    {'hidden': ['64', '64'], 'model.no_bias': [], 'rate': ['-0.5']}
+    """
+    options: dict[str, list[str]] = {}
+    values: list[str] | None = None
+    for word in words:
+        if word.startswith("-") and not _is_number(word):
+            name, equals, value = word.lstrip("-").partition("=")
+            name = name.replace("-", "_")
+            if name in options:
+                raise UsageError(f"--{name.replace('_', '-')} is given twice")
+            values = options[name] = [value] if equals else []
+        elif values is None:
+            raise UsageError(f"what is {word!r}? The name of the model comes first, everything else follows an option")
+        else:
+            values.append(word)
+    return options
+
+
+def own_options(context: typer.Context) -> list[str]:
+    """The options of the command itself, for advice on a misspelling."""
+    return [str(each.name) for each in context.command.params]
+
+
+def check_name_first(command: str, name: str, what: str = "name") -> None:
+    """Refuse an option where the name belongs."""
+    if name.startswith("-"):
+        raise UsageError(f"the {what} comes first: deepcanon {command} NAME {name} ...")
+
+
+def use_threads(threads: int | None) -> None:
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word.partition(",")[0])
+    except ValueError:
+        return False
+    return True

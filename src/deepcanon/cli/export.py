@@ -1,0 +1,30 @@
+"""The command ``export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deepcanon.cli._parse import Folder, Json, Overwrite
+from deepcanon.cli._print import Output
+
+
+def export(
+    run: Folder,
+    to: Annotated[Path, typer.Option(help="The file to write.", metavar="FILE.onnx|FILE.safetensors")],
+    part: Annotated[str | None, typer.Option(help="Only this part of the model, as decoder.")] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Write a trained model, or a part of it, for other programs; of a method, the plain model that it wraps."""
+    from deepcanon.runs.run import Run
+
+    opened = Run(run)
+    difference = opened.export(to, part=part, overwrite=overwrite)
+    name, voice = opened.plain.name(), Output(json)
+    voice.say(f"{name if part is None else f'The {part} of {name}'} is in {to}")
+    if difference is not None:
+        voice.say(f"In onnxruntime it differs from torch by at most {difference:.1g}.")
+    voice.answer({"run": run, "model": name, "part": part, "to": to, "difference": difference})

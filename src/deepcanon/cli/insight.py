@@ -1,0 +1,71 @@
+"""The command ``insight``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deepcanon.cli._findings import Out, Overwrite, folder_for, list_questions, print_finding
+from deepcanon.cli._parse import Json, Seed, Threads, check_name_first, own_options, read_options, use_threads
+
+
+def insight(
+    context: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="The insight; without it all are listed.")
+    ] = None,
+    subject: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DIR|MODEL|IMAGE]",
+            help="A run's folder; or a model of 'deepcanon list', untrained; or an image, where no model is needed.",
+        ),
+    ] = None,
+    out: Out = None,
+    data: Annotated[
+        str | None, typer.Option(help="Whose examples to look at; of a run, its own held-out ones.", metavar="D")
+    ] = None,
+    examples: Annotated[int, typer.Option(min=1, help="How many examples to look at.")] = 128,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Look inside a model; every argument of the insight is an option, too (see: deepcanon show NAME).
+
+    An untrained model takes the arguments of its constructor as options besides. It writes NAME.png and NAME.json and
+    says what they mean.
+    """
+    if name is None:
+        list_questions("insight", json)
+        return
+    check_name_first("insight", name)
+    from deepcanon.blueprints import from_options, read_arguments, switches_off
+    from deepcanon.catalogue import find, find_question
+    from deepcanon.questions import fill, filled, is_image, is_run, options_of
+
+    function = find_question("insight", name)
+    words = list(context.args)
+    if subject is not None and subject.startswith("-"):  # an option, since typer takes the first word it does not know
+        words.insert(0, subject)
+        subject = None
+    takes, options = options_of(function), read_options(words)
+    own = {key: value for key, value in options.items() if key in takes or switches_off(key, value, takes)}
+    others = {key: value for key, value in options.items() if key not in own}
+    use_threads(threads)
+    arguments = read_arguments(function.__name__, takes, own)
+    known = [*takes, *own_options(context)]
+    looked_at: Any = subject
+    if subject is not None and "model" in filled(function) and not (is_run(subject) or is_image(subject)):
+        looked_at = from_options(find(subject), others, known) if not Path(subject).is_dir() else subject
+    elif others:
+        read_arguments(function.__name__, takes, others, known)  # which refuses them
+    if "seed" in takes:
+        arguments["seed"] = seed
+    filling, seen = fill(function, looked_at, data, examples, seed)
+    base = Path("insights") / f"{function.__name__}-{re.sub(r'[^A-Za-z0-9._-]+', '-', seen.name)}"
+    folder = folder_for(out, base, function.__name__, overwrite)
+    print_finding(function(**filling, **arguments), "insight", function.__name__, folder, json)

@@ -1,0 +1,44 @@
+"""The command ``list``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from deepcanon.cli._parse import Json
+from deepcanon.cli._print import Output
+from deepcanon.core.errors import UsageError
+
+
+def list_models(
+    family: Annotated[str | None, typer.Option(help="Only the models of this family.")] = None,
+    json: Json = False,
+) -> None:
+    """List the models."""
+    from deepcanon.catalogue import entries
+
+    families = sorted({entry.family for entry in entries()})
+    if family is not None and family not in families:
+        raise UsageError(f"there is no family {family!r}; there are {', '.join(families)}")
+    chosen = [entry for entry in entries() if family in (None, entry.family)]
+    out = Output(json)
+    out.table(
+        ["model", "family", "what it is"],
+        [(entry.name, entry.family, ": ".join(filter(None, (entry.title, entry.summary)))) for entry in chosen],
+    )
+    out.say("deepcanon show NAME tells all about one of them, with its other names.")
+    out.answer(
+        {
+            "models": [
+                {
+                    "name": entry.name,
+                    "family": entry.family,
+                    "title": entry.title,
+                    "also_known_as": entry.also_known_as,
+                    "summary": entry.summary,
+                }
+                for entry in chosen
+            ]
+        }
+    )

@@ -1,0 +1,31 @@
+"""The command ``predict``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deepcanon.cli._parse import Folder, Json, Overwrite
+from deepcanon.cli._print import Output
+
+
+def predict(
+    run: Folder,
+    out: Annotated[Path, typer.Option(help="The CSV file to write.", metavar="FILE.csv")],
+    data: Annotated[
+        str | None, typer.Option(help="The rows to predict; by default, the run's own test data.", metavar="D")
+    ] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Write predictions for all rows of a CSV file, the images of a folder or the test part of a data set."""
+    from deepcanon.runs.run import Run
+
+    opened = Run(run)
+    columns = opened.predict(data, out=out, overwrite=overwrite)
+    model, count = opened.model.name(), len(next(iter(columns.values())))  # of a graph, its nodes
+    voice = Output(json)
+    voice.say(f"{count} predictions of {model} are in {out}; its columns: {', '.join(columns)}")
+    voice.answer({"run": run, "model": model, "rows": count, "columns": list(columns), "out": out})

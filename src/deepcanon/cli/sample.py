@@ -1,0 +1,33 @@
+"""The command ``sample``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deepcanon.cli._parse import Folder, Json, Overwrite, Seed
+from deepcanon.cli._print import Output
+
+
+def sample(
+    run: Folder,
+    out: Annotated[Path, typer.Option(help="A picture or a table of numbers.", metavar="FILE.png|FILE.csv")],
+    n: Annotated[int, typer.Option("-n", min=1, help="How many samples.")] = 64,
+    given: Annotated[
+        str | None, typer.Option(help="The class to sample, of a class-conditional model.", metavar="CLASS")
+    ] = None,
+    guidance: Annotated[float, typer.Option(help="Above 0 the class counts for more than was learned.")] = 0.0,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Draw samples from a trained model: a grid of images, a cloud of points, or a table of numbers."""
+    from deepcanon.runs.run import Run
+
+    opened = Run(run)
+    opened.sample(n, given=given, guidance=guidance, seed=seed, out=out, overwrite=overwrite)
+    voice = Output(json)
+    voice.say(f"{n} samples of {opened.model.name()} are in {out}")
+    voice.answer({"run": run, "model": opened.model.name(), "n": n, "out": out})

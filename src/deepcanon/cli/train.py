@@ -1,0 +1,84 @@
+"""The command ``train``; its training settings are those of :class:`~deepcanon.core.settings.Settings`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deepcanon.cli._parse import (
+    Json,
+    OverwriteRun,
+    Target,
+    Threads,
+    check_name_first,
+    own_options,
+    read_options,
+    use_threads,
+)
+from deepcanon.cli._print import Output
+from deepcanon.core.settings import listed_settings
+
+
+def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for every training setting, before its last options."""
+    *first, _ = inspect.signature(command, eval_str=True).parameters.values()
+    settings = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(name))
+        for name in listed_settings()
+    ]
+    command.__signature__ = inspect.Signature([*first, *settings])  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in [*first, *settings]}
+    return command
+
+
+def _option(name: str) -> Any:
+    """The option of a setting, which is absent by default: then the recipe or the setting's own default holds."""
+    kind, setting = listed_settings()[name]
+    if kind is bool:
+        return Annotated[bool | None, typer.Option(f"--{name.replace('_', '-')}", help=setting.help)]
+    if name == "freeze":
+        return Annotated[list[str] | None, typer.Option(help=f"{setting.help} (repeatable)")]
+    plain = str if kind not in (int, float, int | None, float | None) else kind
+    return Annotated[plain | None, typer.Option(help=setting.help)]
+
+
+@_with_settings
+def train(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The model, as 'deepcanon list' shows it.")],
+    data: Annotated[
+        str | None,
+        typer.Option(help="A data set of 'deepcanon data', a CSV file, or a folder of images by class.", metavar="D"),
+    ] = None,
+    target: Target = None,
+    out: Annotated[Path | None, typer.Option(help="The folder of the run.", metavar="DIR")] = None,
+    overwrite: OverwriteRun = False,
+    threads: Threads = None,
+    json: Json = False,
+    **settings: Any,
+) -> None:
+    """Train a model; every argument of its constructor is an option, too (see: deepcanon show NAME).
+
+    A model that wraps another takes --model NAME and that one's arguments as --model.ARGUMENT VALUE.
+    """
+    check_name_first("train", name, "name of the model")
+    from deepcanon.blueprints import from_options
+    from deepcanon.catalogue import find
+    from deepcanon.cli.evaluate import report
+    from deepcanon.comparison.baselines import add_baselines
+    from deepcanon.runs.run import Run
+
+    asked = from_options(find(name), read_options(context.args), others=own_options(context))
+    use_threads(threads)
+    given = {key: value for key, value in settings.items() if value is not None and value is not False}
+    if given.get("freeze"):
+        given["freeze"] = tuple(given["freeze"])
+    run = Run.train(asked, data, target=target, out=out, overwrite=overwrite, **given)
+    voice = Output(json)
+    if voice.first:
+        add_baselines(run, asked, voice.say)
+    report(voice, run, run.scores)

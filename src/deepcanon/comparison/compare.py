@@ -1,0 +1,76 @@
+"""A comparison of candidates on one data set: trained, measured, and set out in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deepcanon.blueprints import blueprint
+from deepcanon.comparison.job import FILE, Comparison, run_jobs
+from deepcanon.comparison.report import write_report
+from deepcanon.comparison.sentences import answers
+from deepcanon.comparison.tables import Section, failures, sections
+from deepcanon.core import Blueprint, Model, UsageError
+from deepcanon.core.files import free
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A finished comparison: its ``content``, which is that of ``compare.json``, and its ``report`` for the browser."""
+
+    content: Comparison
+    folder: Path
+    report: Path
+
+    @property
+    def numbers(self) -> Path:
+        """The file with all numbers."""
+        return self.folder / FILE
+
+    @property
+    def sections(self) -> list[Section]:
+        """The tables, one for each form of the data and each question, the best candidates first."""
+        return sections(self.content)
+
+    @property
+    def failures(self) -> dict[str, list[str]]:
+        """The candidates that could not be trained, with the reasons."""
+        return failures(self.content)
+
+    @property
+    def says(self) -> tuple[str, ...]:
+        """The findings, a plain sentence each."""
+        return tuple(sentence for section in self.sections for sentence in answers(section))
+
+    def __str__(self) -> str:
+        return "\n".join([*self.says, f"The report is {self.report}; all numbers are in {self.numbers}."])
+
+
+def compare(
+    models: Sequence[str | type[Model[Any]] | Blueprint],
+    data: str,
+    out: str | Path | None = None,
+    *,
+    target: str | None = None,
+    seeds: int = 1,
+    budget: float | None = None,
+    tell: Callable[[str], None] = lambda sentence: None,
+    quiet: bool = True,
+) -> Compared:
+    """Train several models on the same data and write a report that says which fits best.
+
+    ``models`` are names, with arguments where wanted (``"vae:latent=4"``), or classes. Each gets the form of the data
+    that it models: images as zeros and ones, or dequantized. Called again with the same folder, it goes on where it was
+    broken off. ``budget`` is the most seconds for each training; ``tell`` hears of the progress.
+    """
+    if isinstance(models, str):
+        raise UsageError(f"the models to compare are a list of names; got {models!r}")
+    candidates = [blueprint(model) for model in models]
+    for candidate in candidates:
+        if any(part.trained is not None for part in candidate.everything()):
+            raise UsageError(f"compare trains every model from its start; name a model in place of {candidate.label}")
+    folder = Path(out) if out is not None else free(Path("runs") / "compare")
+    content = run_jobs(candidates, data, folder, target=target, seeds=seeds, budget=budget, tell=tell, quiet=quiet)
+    return Compared(content, folder, write_report(content, candidates, folder))

@@ -1,0 +1,122 @@
+"""Suitability: whether data are of the kind that a model learns from, and which embedded data are."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Literal, get_args, get_origin
+
+from deepcanon.core import SIZES, AnyBatch, Blueprint, Labeled, Model, SemiBatch, UsageError, arguments_of
+from deepcanon.data.dataset import GIVES, Dataset
+from deepcanon.data.load import describe_data, load_data
+
+FEW = 4
+"""The number of labels per class in the embedded data of semi-supervised methods."""
+
+Asked = Blueprint | Model[Any] | type[Model[Any]]
+"""A model in any state: asked for, built, or its class alone."""
+
+
+def suits(model: Asked, data: Dataset[Any]) -> bool:
+    """Whether a model, and every model in it, can learn from the data.
+
+    >>> from deepcanon.core.toy import Toy
+    >>> suits(Toy, load_data("moons")), suits(Toy, load_data("karate"))
+    (True, False)
+    """
+    return mismatch(model, data) is None
+
+
+def check_suits(model: Asked, data: Dataset[Any]) -> None:
+    """Refuse data that a model, or a model in it, cannot learn from."""
+    if (reason := mismatch(model, data)) is not None:
+        raise UsageError(reason)
+
+
+def mismatch(model: Asked, data: Dataset[Any]) -> str | None:
+    """Why a model, or a model in it, cannot learn from the data; None if all can.
+
+    Of a blueprint or a class the sizes of the data are looked at too; a model that is built has its sizes.
+    """
+    if len(data.train) == 0:
+        return f"{data.name} has no training examples"
+    if isinstance(model, Model):
+        return _other_batch(model.name(), model.batch_type(), data)
+    classes = [model] if isinstance(model, type) else [part.cls for part in model.everything()]
+    return next((reason for cls in classes if (reason := _mismatch(cls, data)) is not None), None)
+
+
+def learns_from(batch_type: type[AnyBatch]) -> str:
+    """The data of this batch type in words; of a method, those of the model that it wraps."""
+    return getattr(batch_type, "noun", "what the model it wraps learns from")
+
+
+def default_data(model: Blueprint) -> Dataset[Any]:
+    """The first data set that needs no download and suits the model; the digits come first.
+
+    A model of zeros and ones gets images in their binary form, a semi-supervised one data with few labels, one of word
+    vectors a text word by word.
+    """
+    names = [row["name"] for row in describe_data() if row["folder"] is None]
+    semi = issubclass(model.cls.batch_type(), SemiBatch)
+    for name in sorted(names, key=lambda name: name != "digits"):
+        data = load_data(name)
+        if semi and "classes" in data.sizes and type(data.train) is Labeled:
+            data = load_data(f"{name}:labels={FEW * data.sizes['classes']}")
+        if suits(model, data):
+            if data.kind == "text" and hasattr(model.cls, "nearest"):
+                return load_data(f"{name}:words")
+            return load_data(f"{name}:binary") if data.kind == "images" and _of_bits(model, data) else data
+    raise UsageError(
+        f"{model.cls.name()} learns from {learns_from(model.cls.batch_type())}, and none that suit come along: "
+        "give --data"
+    )
+
+
+def _mismatch(cls: type[Model[Any]], data: Dataset[Any]) -> str | None:
+    if (reason := _other_batch(cls.name(), cls.batch_type(), data)) is not None:
+        return reason
+    missing = _needed_sizes(cls) - data.sizes.keys()
+    if "classes" in missing and "targets" in data.sizes:
+        labels = f"the column {data.target!r} of {data.name} gives" if data.target else f"{data.name} gives"
+        return f"{cls.name()} learns classes; {labels} numbers"
+    if "targets" in missing and "classes" in data.sizes:
+        return f"{cls.name()} learns numbers; {data.name} gives classes"
+    if missing:
+        return f"{cls.name()} needs {' and '.join(sorted(missing))}, which {data.name} does not have"
+    for name, allowed in _fixed_sizes(cls).items():
+        if data.sizes[name] not in allowed:
+            return (
+                f"{cls.name()} learns from {' or '.join(map(str, allowed))} {name}; {data.name} has {data.sizes[name]}"
+            )
+    return None
+
+
+def _other_batch(name: str, batch_type: type[AnyBatch], data: Dataset[Any]) -> str | None:
+    """Why batches of the data are not of the type that a model of this name learns from."""
+    if data.train.is_a(batch_type):
+        return None
+    if issubclass(batch_type, SemiBatch) and isinstance(data.train, Labeled) and "classes" in data.sizes:
+        few = FEW * data.sizes["classes"]
+        wanted = f"{name} learns from {learns_from(batch_type)}"
+        return f"{wanted}; {data.name} has labels only: say {data.name}:labels={few}"
+    bare = issubclass(batch_type, Labeled) and not hasattr(data.train, "y")
+    advice = f" without labels{': name a column by --target' if data.kind == 'table' else ''}" if bare else ""
+    return f"{name} learns from {learns_from(batch_type)}; {data.name} gives {GIVES[data.kind]}{advice}"
+
+
+def _of_bits(model: Blueprint, data: Dataset[Any]) -> bool:
+    """Whether the model, or the model it wraps, is one of zeros and ones; its arguments may decide that."""
+    innermost = [part for part in model.everything() if not part.inner]
+    return any(part.build(data.sizes, data.name).support == "binary" for part in innermost)
+
+
+def _needed_sizes(cls: type[Model[Any]]) -> set[str]:
+    parameters = arguments_of(cls).items()
+    needed = {name for name, each in parameters if name in SIZES and each.default is inspect.Parameter.empty}
+    return needed | _fixed_sizes(cls).keys()
+
+
+def _fixed_sizes(cls: type[Model[Any]]) -> dict[str, tuple[Any, ...]]:
+    """The sizes of which a model takes some values only, as ``classes: Literal[2]`` says, and these values."""
+    kinds = {name: each.annotation for name, each in arguments_of(cls).items() if name in SIZES}
+    return {name: get_args(kind) for name, kind in kinds.items() if get_origin(kind) is Literal}

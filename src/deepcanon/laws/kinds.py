@@ -1,0 +1,59 @@
+"""The kinds of laws that a module falls under, read off its methods and its examples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deepcanon.core import GraphBatch, Labeled, LabeledSequences, Model, UsageError
+from deepcanon.laws.target import invented_batch, target_of
+
+
+def kinds_of(target: Any) -> list[str]:
+    """The kinds of laws that apply to a class with ``example()``, a module, or a pair of module and batch.
+
+    A deepcanon model is always held to the contract; a plain module with nothing but ``forward`` is a classifier if it
+    gives logits.
+
+    >>> from deepcanon.core.toy import Toy
+    >>> kinds_of(Toy)
+    ['contract']
+    >>> kinds_of(nn.Linear(4, 3))
+    ['classifier']
+    """
+    module, batch = target_of(target)
+    found = ["contract"] if isinstance(module, Model) else []
+    found += [kind for kind, applies in _tests(module, batch) if applies]
+    if not found:
+        try:
+            invented_batch(module)
+        except UsageError as error:
+            raise UsageError(
+                f"the methods of {type(module).__name__} do not say which laws it must keep: name a kind"
+            ) from error
+        found.append("classifier")
+    return found
+
+
+def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:
+    def has(*methods: str) -> bool:
+        return all(callable(getattr(module, method, None)) for method in methods)
+
+    support, kind = getattr(module, "support", "any"), getattr(module, "likelihood_kind", "")
+    density = has("log_prob") and support == "real" and kind == "exact"
+    classes = isinstance(batch, Labeled) and not batch.y.is_floating_point()
+    return [
+        ("classifier", has("predict") and classes),
+        ("latent", has("encode", "decode", "log_prob")),
+        ("autoencoder", has("encode", "decode") and not has("log_prob")),
+        ("discrete", has("log_prob") and support in ("binary", "categorical") and not has("generate")),
+        ("energy", has("energy")),
+        ("continuous", density),
+        ("sampler", density),
+        ("flow", has("to_latent")),
+        ("score", has("score") and not has("log_prob")),
+        ("diffusion", has("posterior", "reverse")),
+        ("sequence", isinstance(batch, LabeledSequences) or has("generate")),
+        ("attention", has("attention_maps", "read")),
+        ("graph", isinstance(batch, GraphBatch)),
+        ("method", isinstance(module, Model) and has("unwrapped")),
+    ]

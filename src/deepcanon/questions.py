@@ -1,0 +1,218 @@
+"""Insights, studies and the microscope by name: what each needs is filled in from a run, a model or data.
+
+An argument with a default is an option. Of one without, ``model``, ``batch`` and ``checkpoints`` of an insight come
+from the subject it looks at; of a study it is a model of the catalogue, by that name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.blueprints import blueprint
+from deepcanon.catalogue import find, find_question
+from deepcanon.core import AnyBatch, Batch, Blueprint, Finding, Model, UsageError
+from deepcanon.data import Dataset, load_data
+from deepcanon.data.images.image_files import SUFFIXES
+from deepcanon.data.images.image_folder import read_image
+from deepcanon.data.suits import check_suits, default_data
+from deepcanon.microscopy.compute_graph import Graph
+from deepcanon.microscopy.microscope import microscope as look_closely
+from deepcanon.runs import checkpoint
+from deepcanon.runs.data import is_own, new_rows
+from deepcanon.runs.folder import RunFolder
+from deepcanon.runs.run import Run
+
+HELD_OUT = ("test", "valid", "train")
+"""The parts of the data by how little a model may have learned from them."""
+
+B = TypeVar("B", bound=AnyBatch)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, some data for it, a short name of both, and the folder of the run they come from."""
+
+    model: nn.Module | None
+    batch: AnyBatch
+    name: str
+    data: str
+    run: Path | None = None
+
+    @property
+    def model_name(self) -> str:
+        return self.model.name() if isinstance(self.model, Model) else type(self.model).__name__
+
+
+def study(name: str, **options: Any) -> Finding:
+    """Repeat an experiment of the course by name; ``options`` are the arguments of the study.
+
+    >>> study("normalization").says[0] != ""
+    True
+    """
+    function = find_question("study", name)
+    return function(**{each: find(each) for each in filled(function)}, **options)
+
+
+def insight(
+    name: str,
+    subject: Any = None,
+    *,
+    data: str | Dataset[Any] | AnyBatch | Tensor | None = None,
+    examples: int = 128,
+    seed: int = 0,
+    **options: Any,
+) -> Finding:
+    """Look inside a model by an insight's name.
+
+    ``subject`` is a run or its folder, a model, any torch module, the name of a model that is then untrained, or an
+    image file where no model is needed; ``options`` are the arguments of the insight.
+    """
+    function = find_question("insight", name)
+    if "seed" in options_of(function):
+        options.setdefault("seed", seed)
+    return function(**fill(function, subject, data, examples, seed)[0], **options)
+
+
+def microscope(
+    subject: Any,
+    data: Any = None,
+    loss: Callable[[Any], Tensor] | None = None,
+    *,
+    target: str | None = None,
+    examples: int = 2,
+    seed: int = 0,
+) -> Graph:
+    """The compute graph of a model's loss with the value and the gradient on every edge, each checked.
+
+    ``subject`` is a run or its folder, the name of a model that is then untrained, a model, or any torch module with
+    the ``data`` and the ``loss`` that :func:`deepcanon.microscopy.microscope.microscope` takes.
+    """
+    if isinstance(subject, nn.Module) and not isinstance(data, str | Dataset):
+        return look_closely(subject, data, loss, seed=seed)
+    return magnified(subject_of(subject, data, target=target, seed=seed, parts=("train",)), examples, seed, loss)
+
+
+def magnified(seen: Subject, examples: int, seed: int, loss: Callable[[Any], Tensor] | None = None) -> Graph:
+    """The compute graph of a subject on its first examples."""
+    if seen.model is None:
+        raise UsageError("the microscope looks at which model? Give a model, its name, or the folder of a run")
+    title = f"{seen.model_name} on {seen.data}"
+    return look_closely(seen.model, few(seen.batch, examples), loss, seed=seed, title=title)
+
+
+def options_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The arguments that have a default, with their annotations resolved."""
+    parameters = inspect.signature(function, eval_str=True).parameters
+    return {name: each for name, each in parameters.items() if each.default is not inspect.Parameter.empty}
+
+
+def filled(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of the arguments without a default."""
+    parameters = inspect.signature(function).parameters
+    return tuple(name for name, each in parameters.items() if each.default is inspect.Parameter.empty)
+
+
+def fill(
+    function: Callable[..., Any], subject: Any, data: Any, examples: int, seed: int
+) -> tuple[dict[str, Any], Subject]:
+    """The arguments of an insight that come from its subject, and the subject."""
+    needs, name = filled(function), function.__name__
+    if subject is None and "model" in needs:
+        raise UsageError(f"{name} looks at which model? Say: deepcanon insight {name} RUN")
+    if subject is None and data is None:
+        raise UsageError(f"{name} looks at which examples? Name an image, a run, or data by --data")
+    if "model" in needs and is_image(subject):
+        raise UsageError(f"{name} looks at a model: give the folder of a run in place of {subject}")
+    if "model" not in needs and not (subject is None or is_image(subject) or is_run(subject)):
+        raise UsageError(f"{name} needs no model; name an image ({', '.join(SUFFIXES)}), a run, or data by --data")
+    seen = subject_of(subject, data, seed=seed)
+    filling: dict[str, Any] = {"model": seen.model, "batch": few(seen.batch, examples)}
+    if "checkpoints" in needs:
+        if seen.run is None:
+            raise UsageError(f"{name} follows a training: give it the folder of a run")
+        saved = checkpoint.saved(RunFolder.open(seen.run).checkpoints)
+        filling["checkpoints"] = [checkpoint.read(path)["model"] for path in saved]
+    return {each: filling[each] for each in needs}, seen
+
+
+def subject_of(
+    subject: Any, data: Any = None, *, target: str | None = None, seed: int = 0, parts: Sequence[str] = HELD_OUT
+) -> Subject:
+    """A model and data for it, from whatever names them."""
+    if target is not None and not isinstance(data, str):
+        raise UsageError(f"the target {target!r} is a column of which file? Name a CSV file as the data")
+    if subject is None:
+        return Subject(None, _rows(data, parts), str(data), str(data))
+    if is_run(subject):
+        if target is not None:
+            raise UsageError(f"the run in {subject} has its target; leave out --target")
+        return _of_run(subject if isinstance(subject, Run) else Run(subject), data, parts)
+    if is_image(subject):
+        return Subject(None, read_image(Path(subject)), Path(subject).stem, str(subject))
+    if isinstance(subject, nn.Module):
+        name = subject.name() if isinstance(subject, Model) else type(subject).__name__
+        return Subject(subject, _rows(data, parts), name, data if isinstance(data, str) else "its data")
+    if isinstance(subject, str | Path) and Path(subject).is_dir():
+        RunFolder.open(subject)  # which says what is missing
+    return _untrained(blueprint(subject), data, target, seed, parts)
+
+
+def is_run(subject: Any) -> bool:
+    """Whether this is a run or its folder."""
+    return isinstance(subject, Run) or (isinstance(subject, str | Path) and (Path(subject) / "run.json").is_file())
+
+
+def is_image(subject: Any) -> bool:
+    """Whether this is the name of an image file."""
+    return isinstance(subject, str | Path) and Path(subject).suffix.lower() in SUFFIXES
+
+
+def few(batch: B, count: int) -> B:
+    """The first so many examples."""
+    return batch.select(torch.arange(min(count, len(batch))))
+
+
+def _of_run(run: Run, data: Any, parts: Sequence[str]) -> Subject:
+    name = run.dir.resolve().name
+    if isinstance(data, str | None):
+        own = is_own(run.folder, data)
+        rows = _part_of(run.data, parts) if own else new_rows(run.folder, run.model, data)
+        return Subject(run.model, rows, name, data or run.info["data"]["name"], run.dir)
+    return Subject(run.model, _rows(data, parts), name, name, run.dir)
+
+
+def _untrained(asked: Blueprint, data: Any, target: str | None, seed: int, parts: Sequence[str]) -> Subject:
+    """A model of the catalogue, and a part of the data, by default of some that suit it."""
+    if isinstance(data, AnyBatch | Tensor):
+        raise UsageError(f"{asked.label} takes its sizes from a data set: give its name, or a model that is built")
+    chosen = default_data(asked) if data is None else load_data(data, target=target) if isinstance(data, str) else data
+    check_suits(asked, chosen)
+    torch.manual_seed(seed)
+    built = asked.build(chosen.sizes, chosen.name)
+    built.prepare([chosen.train])
+    where = Path(chosen.name).stem
+    return Subject(built, _part_of(chosen, parts), f"{built.name()}-{where}", chosen.name)
+
+
+def _rows(data: Any, parts: Sequence[str]) -> AnyBatch:
+    """The rows of data in any form."""
+    if data is None:
+        raise UsageError("a model that is given needs data: a batch, a tensor, a data set or its name")
+    if isinstance(data, AnyBatch):
+        return data
+    if isinstance(data, Tensor):
+        return Batch(data)
+    return _part_of(load_data(data) if isinstance(data, str) else data, parts)
+
+
+def _part_of(data: Dataset[Any], parts: Sequence[str]) -> AnyBatch:
+    """The first of these parts that the data have."""
+    there: list[AnyBatch] = [rows for part in parts if (rows := getattr(data, part)) is not None]
+    return there[0]

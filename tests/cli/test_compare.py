@@ -1,0 +1,173 @@
+"""The command compare: numbers equal those of evaluate, commands repeat, and a signal loses nothing."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deepcanon.blueprints import blueprint
+from deepcanon.comparison.sentences import compare_command, run_commands
+from deepcanon.core import UsageError
+from deepcanon.runs.folder import RunFolder
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def iris(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CSV file of two kinds of flowers."""
+    path = tmp_path_factory.mktemp("data") / "flowers.csv"
+    random = np.random.default_rng(0)
+    lines = [f"{random.normal(kind):.3f},{random.normal(2 * kind):.3f},{'ab'[kind]}" for kind in (0, 1) * 30]
+    path.write_text("width,length,kind\n" + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def compared(iris: Path, tmp_path_factory: pytest.TempPathFactory, call: Call) -> tuple[Path, dict[str, Any]]:
+    """A comparison of classifiers and densities on one file, with its answer."""
+    out = tmp_path_factory.mktemp("runs") / "compared"
+    answer = call(
+        "compare", "softmax_regression", "vae:hidden=8/4,latent=1", "gaussian", "--data", iris, "--target", "kind",
+        "--out", out, "--threads", "1", "--json",
+    )  # fmt: skip
+    assert answer.code == 0, answer.stderr
+    return out, answer.json
+
+
+def test_the_answer_names_the_report_and_holds_the_file(compared: tuple[Path, dict[str, Any]]) -> None:
+    out, answer = compared
+    assert answer["report"] == str(out / "report.html")
+    content = json.loads((out / "compare.json").read_text())
+    assert {**content, "out": str(out), "report": str(out / "report.html")} == answer
+    assert (out / "report.html").stat().st_size > 10_000
+
+
+def test_numbers_equal_those_of_evaluate(compared: tuple[Path, dict[str, Any]], call: Call) -> None:
+    out, answer = compared
+    for entry in answer["runs"]:
+        test = call("evaluate", out / entry["run"], "--threads", "1", "--json").json["test"]
+        measured = entry["measured"]
+        assert measured["test"] == test
+        if measured["likelihood"] is not None:
+            assert measured["likelihood"]["nats"] == -test["nll"]
+        else:
+            assert measured["answers"] is not None
+            right = sum(measured["answers"]["confusion"][i][i] for i in (0, 1))
+            assert right / 12 == pytest.approx(test["accuracy"])
+
+
+def test_the_commands_of_the_report_repeat_its_runs(
+    compared: tuple[Path, dict[str, Any]], call: Call, tmp_path: Path
+) -> None:
+    out, answer = compared
+    candidates = [blueprint(name) for name in answer["request"]["models"]]
+    commands = run_commands(answer, candidates)  # type: ignore[arg-type]
+    assert len(commands) == 3
+    for place, (command, entry) in enumerate(zip(commands, answer["runs"], strict=True)):
+        _, *words = shlex.split(command)
+        again = call(*words, "--out", tmp_path / str(place), "--json")
+        assert again.code == 0, again.stderr
+        assert again.json["test"] == entry["measured"]["test"]
+    assert RunFolder.open(tmp_path / "1").info["model"]["arguments"]["hidden"] == [8, 4]
+    _, *words = shlex.split(compare_command(answer, str(out)))  # type: ignore[arg-type]
+    kept = call(*words)
+    assert kept.code == 0
+    assert kept.stdout.count(": kept") == 3
+
+
+def test_people_see_tables_by_question_and_what_did_not_work(iris: Path, tmp_path: Path, call: Call) -> None:
+    answer = call("compare", "gaussian", "mlp", "--data", iris, "--out", tmp_path / "out", "--seeds", "2")
+    assert answer.code == 0, answer.stderr
+    assert "[1/2] gaussian on" in answer.stdout
+    assert "Densities and samplers" in answer.stdout
+    assert "(exact)" in answer.stdout
+    assert "mlp did not work: mlp learns from labeled examples" in answer.stdout
+    assert str(tmp_path / "out" / "report.html") in answer.stdout.replace("\n", "")
+
+
+def test_wrong_usage_is_said_before_anything_is_trained(iris: Path, tmp_path: Path, call: Call) -> None:
+    for words, expected in (
+        (["gausian"], "did you mean gaussian?"),
+        (["vae:latnt=3"], "did you mean latent?"),
+        (["vae:latent"], "name:option=value"),
+        (["vae:latent=many"], "latent takes a whole number"),
+        (["gaussian", "gaussian"], "given twice"),
+        (["mlp"], "labeled"),
+        (["gaussian", "--budget", "-1"], "must be positive"),
+    ):
+        answer = call("compare", *words, "--data", iris, "--out", tmp_path / "out")
+        assert answer.code == 2
+        assert expected in answer.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_arguments_are_read_by_the_constructor_of_the_model() -> None:
+    found = blueprint("vae:hidden=64/32,likelihood=bernoulli")
+    assert found.arguments == {"hidden": (64, 32), "likelihood": "bernoulli"}
+    with pytest.raises(UsageError, match="one of gaussian, bernoulli"):
+        blueprint("vae:likelihood=cauchy")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_between_trainings_it_says_how_to_go_on(
+    number: signal.Signals, iris: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.getsignal(number)
+
+    def interrupt(*_: object) -> None:
+        assert signal.getsignal(number) is not signal.SIG_DFL, "the signal would end these tests"
+        signal.raise_signal(number)
+
+    words = ("compare", "gaussian", "--data", iris, "--out", tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr("deepcanon.comparison.job.measure", interrupt)
+        answer = call(*words)
+    assert answer.code == 128 + number
+    assert "the same command goes on" in answer.stdout
+    assert signal.getsignal(number) is before
+    assert call(*words).code == 0
+
+
+@pytest.mark.slow
+def test_a_signal_stops_it_and_the_same_command_goes_on(tmp_path: Path, call: Call) -> None:
+    out = tmp_path / "out"
+    words = [
+        "compare",
+        "softmax_regression",
+        "vae",
+        "--data",
+        "digits",
+        "--budget",
+        "2",
+        "--threads",
+        "1",
+        "--out",
+        str(out),
+    ]
+    process = subprocess.Popen([sys.executable, "-m", "deepcanon", *words], stdout=subprocess.PIPE, text=True)
+    log = out / "vae-dequantized" / "seed-0" / "log.jsonl"
+    for _ in range(600):
+        if log.is_file() and log.stat().st_size > 1000:
+            break
+        time.sleep(0.1)
+    process.terminate()
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "the same command goes on" in said
+    assert RunFolder.open(log.parent).info["status"] == "stopped"
+    again = call(*words)
+    assert again.code == 0, again.stderr
+    assert "softmax_regression on digits, seed 0: kept" in again.stdout
+    assert RunFolder.open(log.parent).info["status"] == "finished"
+    assert json.loads((out / "compare.json").read_text())["status"] == "finished"
