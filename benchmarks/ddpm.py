@@ -1,4 +1,4 @@
-"""DDPM beside the usual diffusers loop with the same network: training steps and sampling, one thread.
+"""DDPM compared with the usual diffusers loop with the same network: training steps and sampling, one thread.
 
     python benchmarks/ddpm.py [--rounds 20]
 
@@ -30,7 +30,7 @@ import deepcanon as dc
 from deepcanon.core import Batch
 from deepcanon.optim import optimizer
 
-FEATURES, LEVELS, BATCH, SAMPLES, STEPS = 64, 200, 128, 64, 5
+FEATURES, TIMESTEPS, BATCH, SAMPLES, STEPS = 64, 200, 128, 64, 5
 
 
 def ours(model: Any, x: Tensor, fused: bool) -> Callable[[], None]:
@@ -55,8 +55,8 @@ def peers(net: nn.Module, x: Tensor, scheduler: Any) -> Callable[[], None]:
     def train() -> None:
         for _ in range(STEPS):
             noise = torch.randn_like(x)
-            t = torch.randint(0, LEVELS, (len(x),))
-            loss = nn.functional.mse_loss(net(scheduler.add_noise(x, noise, t), t * (1000 / LEVELS)), noise)
+            t = torch.randint(0, TIMESTEPS, (len(x),))
+            loss = nn.functional.mse_loss(net(scheduler.add_noise(x, noise, t), t * (1000 / TIMESTEPS)), noise)
             loss.backward()
             adam.step()
             average.step(net.parameters())
@@ -69,9 +69,9 @@ def peers_sample(net: nn.Module, scheduler: Any) -> Callable[[], None]:
     @torch.no_grad()
     def sample() -> None:
         x = torch.randn(SAMPLES, FEATURES)
-        scheduler.set_timesteps(LEVELS)
+        scheduler.set_timesteps(TIMESTEPS)
         for t in scheduler.timesteps:
-            x = scheduler.step(net(x, t.reshape(1) * (1000 / LEVELS)), t, x).prev_sample
+            x = scheduler.step(net(x, t.reshape(1) * (1000 / TIMESTEPS)), t, x).prev_sample
 
     return sample
 
@@ -83,24 +83,24 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     x = torch.randn(BATCH, FEATURES)
-    model: Any = dc.find("ddpm")(features=FEATURES, levels=LEVELS, noise="linear")
+    model: Any = dc.find("ddpm")(features=FEATURES, timesteps=TIMESTEPS, noise="linear")
     net = copy.deepcopy(model.net)
     schedulers: Any = DDPMScheduler
-    scheduler = schedulers(LEVELS, beta_start=0.1 / LEVELS, beta_end=20 / LEVELS, clip_sample=False)
+    scheduler = schedulers(TIMESTEPS, beta_start=0.1 / TIMESTEPS, beta_end=20 / TIMESTEPS, clip_sample=False)
     works = {
         "step, same AdamW": (ours(copy.deepcopy(model), x, fused=False), peers(copy.deepcopy(net), x, scheduler)),
         "step, as it comes": (ours(copy.deepcopy(model), x, fused=True), peers(copy.deepcopy(net), x, scheduler)),
         f"{SAMPLES} samples": (lambda: model.sample(SAMPLES), peers_sample(net, scheduler)),
     }
     print(f"torch {torch.__version__}, {platform.machine()}, 1 thread, {arguments.rounds} interleaved rounds")
-    print(f"{sum(p.numel() for p in net.parameters()):,} parameters, {LEVELS} levels")
+    print(f"{sum(p.numel() for p in net.parameters()):,} parameters, {TIMESTEPS} timesteps")
     for work, candidates in works.items():
         times: tuple[list[float], list[float]] = ([], [])
         for number in range(2 + arguments.rounds):
-            for place in (0, 1) if number % 2 == 0 else (1, 0):
+            for which in (0, 1) if number % 2 == 0 else (1, 0):
                 start = time.perf_counter()
-                candidates[place]()
-                times[place].append(time.perf_counter() - start)
+                candidates[which]()
+                times[which].append(time.perf_counter() - start)
         mine, theirs = (found[2:] for found in times)  # the first rounds warm up
         ratio = statistics.median(b / a for a, b in zip(mine, theirs, strict=True))
         per = STEPS if work.startswith("step") else 1

@@ -1,10 +1,10 @@
-"""RealNVP beside the flows of other libraries: training steps and 1,000 samples, one thread.
+"""RealNVP compared with the flows of other libraries: training steps and 1,000 samples, one thread.
 
     python benchmarks/flows.py [--rounds 40] [--features 2]
     python benchmarks/flows.py --quality [--data moons rings] [--seeds 40]
 
-All have the same couplings and widths, and train on the same batches of 128. ``same Adam`` gives every flow the same
-optimizer, ``as it comes`` gives ours the fused one that our trainer takes and peers torch's default. Blocks are
+All have the same coupling layers and widths, and train on the same batches of 128. ``same Adam`` gives every flow the
+same optimizer, ``as it comes`` gives ours the fused one that our trainer takes and peers torch's default. Blocks are
 interleaved in one process; medians. ``--quality`` compares test likelihoods after the same training instead: 1,000
 steps of Adam with a cosine, the rate of each chosen by validation data and other seeds. On these data one seed differs
 from the next by some 0.02 nats, so that it takes many to tell flows apart. Peers need
@@ -174,7 +174,7 @@ def _error(values: list[float]) -> float:
 
 
 def trained(name: str, data: Any, steps: int, rate: float, seed: int, part: str) -> float:
-    """The mean minus-log-likelihood on this part of the data after so many steps of Adam with a cosine."""
+    """The mean negative log-likelihood on this part of the data after so many steps of Adam with a cosine."""
     x = data.train.x
     torch.manual_seed(seed)
     peer = MAKERS[name](2)

@@ -1,9 +1,9 @@
-"""A restricted Boltzmann machine beside scikit-learn's: digits, batches of 100, float32, one thread.
+"""A restricted Boltzmann machine compared with scikit-learn's: digits, batches of 100, float32, one thread.
 
     python benchmarks/rbm.py [--rounds 40] [--json results.json]
 
-Both learn by persistent contrastive divergence with one sweep and as many chains as a batch has examples. Ours runs
-through the trainer as it comes, and in a bare loop. Blocks of 20 steps are interleaved, each candidate in a
+Both learn by persistent contrastive divergence with one Gibbs step and as many chains as a batch has examples. Ours
+runs through the trainer as it comes, and in a bare loop. Blocks of 20 steps are interleaved, each candidate in a
 process of its own; the table gives medians over pairs of blocks and an A/A control.
 """
 

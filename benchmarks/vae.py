@@ -1,4 +1,4 @@
-"""A variational autoencoder beside pythae's: 784-512-16-512-784, batches of 128, Adam, one thread.
+"""A variational autoencoder compared with pythae's: 784-512-16-512-784, batches of 128, Adam, one thread.
 
     python benchmarks/vae.py [--rounds 60] [--json results.json]
 
@@ -43,7 +43,7 @@ from deepcanon.train import Observer, Trainer
 N, FEATURES, HIDDEN, LATENT, BATCH, LR = 60_000, 784, 512, 16, 128, 1e-4
 FOREVER = 1000
 LOSSES = {"bernoulli": "bce", "gaussian": "mse"}
-"""What pythae calls our likelihoods."""
+"""The names of our likelihoods in pythae."""
 Lap = Callable[[], None]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -28,8 +29,11 @@ MAY_IMPORT = {
     "microscopy": LOW | {"tensor"},
     "insights": LOW | {"nn", "tensor", "pictures", "microscopy"},
     "train": LOW | {"optim", "data", "pictures", "runs"},
-    "runs": LOW | {"data", "train", "pictures", "interop", "catalogue"},
-    "comparison": LOW | {"data", "train", "runs", "pictures", "catalogue"},
+    "runs": LOW | {"data", "train", "pictures", "interop", "catalogue", "blueprints"},
+    "comparison": LOW | {"data", "train", "runs", "pictures", "blueprints"},
+    "catalogue": LOW,
+    "blueprints": LOW | {"catalogue", "runs"},
+    "stubs": LOW,
     "studies": LOW | {"nn", "optim", "data", "train", "runs", "insights", "laws", "pictures", "comparison"},
 }
 """What each part may import of the others."""
@@ -40,10 +44,10 @@ STORAGE = {"deepcanon.runs.folder", "deepcanon.runs.checkpoint", "deepcanon.runs
 TOPS = {"cli", "studio", "__init__", "__main__"}
 """What may import everything, and what nothing else may import."""
 
-BRIDGES = {"interop", "catalogue", "estimators"}
+BRIDGES = {"interop", "estimators", "questions"}
 """What may import everything but the tops."""
 
-FOREIGN = {"core": {"torch"}, "tensor": {"numpy"}}
+FOREIGN = {"core": {"torch", "pydantic"}, "tensor": {"numpy"}}
 """The only other libraries that the lowest parts may import."""
 
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
@@ -70,7 +74,10 @@ def imports(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
-            yield from (f"{module}.{alias.name}" for alias in node.names) if module == "deepcanon" else [module]
+            for alias in node.names:
+                inside = f"{module}.{alias.name}"
+                path = PACKAGE.parent.joinpath(*inside.split("."))
+                yield inside if path.is_dir() or path.with_suffix(".py").is_file() else module
 
 
 def wrong_imports(module: str, source: str) -> list[str]:
@@ -136,6 +143,10 @@ def unpickling(source: str) -> list[str]:
         ("deepcanon.pictures.curves", "from deepcanon.data import Dataset"),
         ("deepcanon.interop.onnx", "from deepcanon.cli import main"),
         ("deepcanon.catalogue", "import deepcanon.studio"),
+        ("deepcanon.catalogue", "from deepcanon.models.linear.one import One"),
+        ("deepcanon.train.trainer", "from deepcanon.runs.run import Run"),
+        ("deepcanon.runs.folder", "from deepcanon.train import fit"),
+        ("deepcanon.runs.run", "from deepcanon.comparison.compare import compare"),
     ],
 )
 def test_a_wrong_import_is_seen(module: str, source: str) -> None:
@@ -149,7 +160,9 @@ def test_a_wrong_import_is_seen(module: str, source: str) -> None:
         ("deepcanon.models.linear.one", "from deepcanon.models.linear._engine import Engine"),
         ("deepcanon.models.linear.one", "from deepcanon.models._predictor import Predictor"),
         ("deepcanon.studies.doctor", "from deepcanon.laws import check"),
-        ("deepcanon.interop.onnx", "from deepcanon.train import load"),
+        ("deepcanon.interop.onnx", "from deepcanon.runs.resume import load"),
+        ("deepcanon.train.trainer", "from deepcanon.runs.folder import RunFolder"),
+        ("deepcanon.runs.resume", "from deepcanon.train.trainer import Trainer"),
         ("deepcanon.cli.app", "from deepcanon import catalogue, train"),
         ("deepcanon", "from deepcanon.train import fit"),
     ],
@@ -175,6 +188,41 @@ def test_what_unpickles_is_seen() -> None:
     assert unpickling("import torch\nx = torch.load('a.pt', weights_only=True)") == ["torch.load"]
     assert unpickling("np.load('a.npy', allow_pickle=True)") == ["np.load"]
     assert unpickling("safetensors.torch.load(content)") == []
+
+
+SHARED_STEMS = {
+    "activations": "the activations that nn has and a study measures",
+    "attention": "the layer and its picture",
+    "averaged": "the weights of one network, the predictions of several",
+    "data": "the data of a run",
+    "errors": "our errors, and those of the tensor",
+    "filters": "the filters of a convolution, learned ones and classical ones",
+    "settings": "the list of training settings, and its resolution",
+    "windows": "windows of a text, and of the input that a unit sees",
+}
+"""Stems that stand in several folders for the same thing, each with the reason; no stem may mean two things."""
+
+
+def test_no_stem_means_two_things() -> None:
+    homes: dict[str, set[str]] = {}
+    for path in SOURCES:
+        if path.stem != "__init__" and part_of(module_name(path)) not in ("laws", "cli"):  # named as what they treat
+            homes.setdefault(path.stem.lstrip("_"), set()).add(str(path.relative_to(PACKAGE).parent))
+    twice = {stem: sorted(folders) for stem, folders in homes.items() if len(folders) > 1}
+    assert {stem: folders for stem, folders in twice.items() if stem not in SHARED_STEMS} == {}
+
+
+@pytest.mark.parametrize("package", ["nn", "distributions", "decoding", "augment", "losses"])
+def test_a_package_of_parts_exports_all_that_is_public(package: str) -> None:
+    found = importlib.import_module(f"deepcanon.{package}")
+    public = {
+        node.name
+        for path in (PACKAGE / package).glob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_")
+    }
+    assert set(found.__all__) == public
+    assert all(hasattr(found, name) for name in public)
 
 
 def test_every_model_file_has_its_test_file() -> None:

@@ -148,9 +148,16 @@ def _entry(file: Path, root: Path) -> Entry:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     named = [node for node in classes if node.name.lower() == file.stem.replace("_", "")]
-    text = read_text(ast.get_docstring((named or classes)[-1]) or "" if classes else "")
-    title = (ast.get_docstring(tree) or "").partition("\n")[0].removesuffix(".")
-    return Entry(file.stem, file.parent.name, _module(file, root), text.summary, title, text.also_known_as)
+    owner = (named or classes)[-1]
+    others = read_text(ast.get_docstring(owner) or "").also_known_as
+    return Entry(
+        file.stem,
+        file.parent.name,
+        _module(file, root),
+        _first_line(owner),
+        _first_line(tree).removesuffix("."),
+        others,
+    )
 
 
 def _module(file: Path, root: Path) -> str:
@@ -168,5 +175,5 @@ def _body(file: Path) -> list[ast.stmt]:
     return ast.parse(file.read_text(encoding="utf-8")).body
 
 
-def _first_line(node: ast.ClassDef | ast.FunctionDef) -> str:
+def _first_line(node: ast.ClassDef | ast.FunctionDef | ast.Module) -> str:
     return (ast.get_docstring(node) or "").partition("\n")[0]

@@ -268,7 +268,7 @@ def test_samples_are_drawn_as_pictures(call: Call, runs: Path, tmp_path: Path) -
 
 def test_samples_are_of_the_class_that_is_given(call: Call, tmp_path: Path, runs: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "samples.csv"
-    small = ("--hidden", "8", "--levels", "5", "--steps", "3")
+    small = ("--hidden", "8", "--timesteps", "5", "--steps", "3")
     assert call("train", "guided_ddpm", "--data", "moons", *small, "--out", run).code == 0
     asked = ("--given", "lower", "--guidance", "2", "-n", "3", "--seed", "7")
     assert call("sample", run, *asked, "--out", out).code == 0

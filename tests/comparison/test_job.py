@@ -68,7 +68,7 @@ def test_weights_are_chosen_by_what_models_are_ranked_by(name: str, wanted: str 
 
 
 def test_the_weights_of_diffusion_are_those_of_the_best_bound(table: str, tmp_path: Path) -> None:
-    small = Blueprint(dc.find("ddpm"), {"hidden": (16,), "levels": 20}, label="ddpm")
+    small = Blueprint(dc.find("ddpm"), {"hidden": (16,), "timesteps": 20}, label="ddpm")
     (entry,) = run_jobs([small], table, tmp_path / "out", budget=0.3)["runs"]
     assert entry["measured"] is not None
     epochs = [record for record in RunFolder.open(tmp_path / "out" / entry["run"]).log() if record["kind"] == "epoch"]

@@ -47,7 +47,7 @@ class Wide(Autoencoder):
 
 
 class Plain(nn.Module):
-    """No deepcanon model: images through a convolution, and no loss."""
+    """Not a deepcanon model: images through a convolution, and no loss."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class DividesByZero(Autoencoder):
 
 def test_codes_without_their_shape_or_value_are_caught() -> None:
     for mutant in (LosesRows, DividesByZero):
-        assert fails(laws.codes_and_ways_back_have_their_shapes, mutant), mutant
+        assert fails(laws.codes_and_reconstructions_have_their_shapes, mutant), mutant
 
 
 class GoesAnotherWay(Autoencoder):
@@ -117,7 +117,7 @@ def test_a_reconstruction_that_is_not_decode_of_encode_is_caught() -> None:
 
 
 class Remembers(Autoencoder):
-    """A skip connection from the encoder to the decoder, round the code."""
+    """A skip connection from the encoder to the decoder, which bypasses the code."""
 
     seen: Tensor | None = None
 
@@ -137,7 +137,7 @@ class Skips(Autoencoder):
         return super().reconstruct(x) + 0.1 * x
 
 
-def test_what_goes_round_the_code_is_caught() -> None:
+def test_what_bypasses_the_code_is_caught() -> None:
     assert fails(laws.decoding_needs_the_code_alone, Remembers)
     for mutant in (Remembers, Skips):
         assert fails(laws.bottleneck_limits_the_rank, mutant), mutant
@@ -180,7 +180,7 @@ def test_examples_that_mix_are_caught() -> None:
 
 
 class TiedHalfway(Tied):
-    """The weights are tied, but the way back gives them no gradient: only one of the two parts of the sum."""
+    """The weights are tied, but the decoder gives them no gradient: only one of the two parts of the sum."""
 
     def decode(self, z: Tensor) -> Tensor:
         (*_, last) = self.decoder
@@ -213,7 +213,7 @@ class Backwards(Autoencoder):
 
 
 class Collapses(Autoencoder):
-    """The way back has only positive values, and half of the data are negative."""
+    """The decoder has only positive values, and half of the data are negative."""
 
     def decode(self, z: Tensor) -> Tensor:
         return super().decode(z).relu()

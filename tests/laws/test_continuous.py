@@ -14,7 +14,7 @@ from deepcanon.laws.outcome import Law
 
 
 class Plain(nn.Module):
-    """A Gaussian, no deepcanon model."""
+    """A Gaussian, not a deepcanon model."""
 
     def __init__(self, size: int = 2) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class SumOverFeaturesOnly(Plain):
 
 
 def test_a_wrong_loss_and_a_wrong_shape_are_caught() -> None:
-    assert fails(laws.loss_is_minus_the_log_density, RewardsBadFit)
+    assert fails(laws.loss_is_the_negative_log_likelihood, RewardsBadFit)
     assert fails(laws.log_densities_are_numbers, SumOverFeaturesOnly)
 
 

@@ -24,24 +24,24 @@ def fails(law: Law, cls: Any) -> bool:
 @pytest.mark.parametrize("noise", ["linear", "cosine"])
 def test_ddpm_keeps_the_laws(noise: Any) -> None:
     torch.manual_seed(0)
-    found = laws.check_diffusion(DDPM(features=2, hidden=(8,), levels=8, noise=noise), DDPM.example()[1])
+    found = laws.check_diffusion(DDPM(features=2, hidden=(8,), timesteps=8, noise=noise), DDPM.example()[1])
     assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == 4
 
 
 class ConsistencyTerms(DDPM):
-    """The sum of E KL(q(x_t | x_{t-1}) || p(x_t | x_{t+1})), in which x_t is drawn as if it did not know x_{t+1}."""
+    """The sum of E KL(q(x_t | x_{t-1}) || p(x_t | x_{t+1})), in which x_t is drawn without conditioning on x_{t+1}."""
 
     def log_prob(self, x: Tensor, **_: Any) -> Tensor:
         rows = len(x)
-        level = [torch.full((rows,), t) for t in range(self.levels + 1)]
+        times = [torch.full((rows,), t) for t in range(self.timesteps + 1)]
         path = [x]
-        for t in range(1, self.levels + 1):
-            path.append(self.step(path[-1], level[t]).sample())
-        total: Tensor = self.reverse(path[1], level[1]).log_prob(x)
-        total = total - kl_divergence(self.step(path[-2], level[-1]), self.prior().expand(torch.Size([rows])))
-        for t in range(1, self.levels):
-            total = total - kl_divergence(self.step(path[t - 1], level[t]), self.reverse(path[t + 1], level[t + 1]))
+        for t in range(1, self.timesteps + 1):
+            path.append(self.step(path[-1], times[t]).sample())
+        total: Tensor = self.reverse(path[1], times[1]).log_prob(x)
+        total = total - kl_divergence(self.step(path[-2], times[-1]), self.prior().expand(torch.Size([rows])))
+        for t in range(1, self.timesteps):
+            total = total - kl_divergence(self.step(path[t - 1], times[t]), self.reverse(path[t + 1], times[t + 1]))
         return total
 
 
@@ -53,11 +53,11 @@ class NoReconstruction(DDPM):
 
 
 class LossForBound(DDPM):
-    """Minus the simple loss, with all levels weighted alike, given out as a likelihood."""
+    """Minus the simple loss, with all timesteps weighted alike, given out as a likelihood."""
 
     def log_prob(self, x: Tensor, **_: Any) -> Tensor:
-        table = self.table()
-        errors = [self._error(self._standard(x), torch.full((len(x),), t), table) for t in range(1, self.levels + 1)]
+        schedule, x = self.noise_schedule(), self._standard(x)
+        errors = [self._error(x, torch.full((len(x),), t), schedule) for t in range(1, self.timesteps + 1)]
         return -torch.stack(errors).sum(0)
 
 
@@ -68,7 +68,7 @@ class ForgetsTheUnits(DDPM):
 
 def test_a_wrong_bound_is_caught() -> None:
     for mutant in (ConsistencyTerms, NoReconstruction, LossForBound, ForgetsTheUnits):
-        assert fails(laws.bound_is_the_one_that_defines_it, mutant), mutant
+        assert fails(laws.log_prob_is_the_evidence_lower_bound, mutant), mutant
 
 
 class VarianceOfTheStep(DDPM):
@@ -76,7 +76,7 @@ class VarianceOfTheStep(DDPM):
 
     def posterior(self, x: Tensor, x0: Tensor, t: Tensor) -> Distribution:
         mean = super().posterior(x, x0, t).mean
-        return Independent(Normal(mean, self.table().at(t).beta.sqrt().expand_as(mean)), 1)
+        return Independent(Normal(mean, self.noise_schedule().at(t).beta.sqrt().expand_as(mean)), 1)
 
 
 class MeanSwapped(DDPM):
@@ -90,7 +90,7 @@ class OneStepForAll(DDPM):
     """q(x_t | x_0) takes α_t where the product of all of them belongs."""
 
     def noised(self, x0: Tensor, t: Tensor) -> Distribution:
-        at = self.table().at(t)
+        at = self.noise_schedule().at(t)
         mean = at.alpha.sqrt() * self._standard(x0)
         return Independent(Normal(mean, at.beta.sqrt().expand_as(mean)), 1)
 
@@ -101,9 +101,9 @@ def test_a_wrong_posterior_is_caught() -> None:
 
 
 class TooLittleNoise(DDPM):
-    def __init__(self, features: int, hidden: tuple[int, ...] = (8,), levels: int = 8) -> None:
-        super().__init__(features, hidden, levels)
-        self.variances = self.variances / 20
+    def __init__(self, features: int, hidden: tuple[int, ...] = (8,), timesteps: int = 8) -> None:
+        super().__init__(features, hidden, timesteps)
+        self.betas = self.betas / 20
 
 
 def test_noise_that_ends_too_early_is_caught() -> None:
@@ -112,7 +112,7 @@ def test_noise_that_ends_too_early_is_caught() -> None:
 
 class NoNoiseOnTheWay(DDPM):
     def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
-        return self.ddim(n, self.levels, generator=generator)
+        return self.ddim(n, self.timesteps, generator=generator)
 
 
 class NoNumbers(DDPM):
@@ -127,9 +127,9 @@ class StartsNarrow(DDPM):
 
 def test_samples_of_another_chain_are_caught() -> None:
     for mutant in (NoNoiseOnTheWay, NoNumbers, StartsNarrow):
-        assert fails(laws.samples_go_back_step_by_step, mutant), mutant
+        assert fails(laws.samples_follow_the_reverse_process, mutant), mutant
 
 
 def test_the_kind_needs_its_parts() -> None:
-    with pytest.raises(UsageError, match="levels is missing"):
+    with pytest.raises(UsageError, match="timesteps is missing"):
         laws.check_diffusion(nn.Linear(1, 1), Batch(torch.zeros(1, 1)))

@@ -109,7 +109,7 @@ def test_a_lower_bound_with_too_much_mass_is_caught() -> None:
 
 
 class Likely(NADE):
-    """Gives minus the log-probability."""
+    """Gives the negative log-likelihood."""
 
     def log_prob(self, x: Tensor, **_: Any) -> Tensor:
         return -super().log_prob(x)
@@ -146,7 +146,7 @@ class SamplesMeans(NADE):
 class StopsEarly(RBM):
     """Takes the draw of the base for a sample."""
 
-    SWEEPS = 0
+    MCMC_STEPS = 0
 
 
 @pytest.mark.parametrize("mutant", [SamplesWithoutLooking, SamplesModes, SamplesMeans, StopsEarly])
@@ -181,8 +181,8 @@ class InBits(NADE):
 
 
 @pytest.mark.parametrize("mutant", [SumOverExamples, InBits])
-def test_a_loss_that_is_no_log_probability_is_caught(mutant: Any) -> None:
-    assert fails(laws.loss_is_minus_log_probability, mutant)
+def test_a_loss_that_is_not_a_log_probability_is_caught(mutant: Any) -> None:
+    assert fails(laws.loss_is_the_negative_log_likelihood, mutant)
 
 
 class Detached(NADE):
@@ -194,7 +194,7 @@ class Detached(NADE):
         return (h * self.readout).sum(-1) + self.visible_bias
 
 
-def test_a_gradient_that_is_no_slope_is_caught() -> None:
+def test_a_gradient_that_is_not_the_slope_is_caught() -> None:
     assert fails(laws.gradient_is_the_slope, Detached)
 
 

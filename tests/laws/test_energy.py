@@ -51,7 +51,7 @@ class Bowl(nn.Module):
 
 
 class Alone(nn.Module):
-    """A machine of visible units only, written without this library; it says nothing of its evidence."""
+    """A machine of visible units only, written without this library; it says nothing of its likelihood kind."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Alone(nn.Module):
 
     def loss(self, batch: Batch) -> Terms:
         seen = torch.bernoulli(self.bias.sigmoid().expand(len(batch), -1)).detach()
-        return {"contrast": self.energy(batch.x).mean() - self.energy(seen).mean()}
+        return {"contrastive_divergence": self.energy(batch.x).mean() - self.energy(seen).mean()}
 
     @classmethod
     def example(cls) -> tuple["Alone", Batch]:
@@ -163,8 +163,8 @@ def test_an_energy_that_cannot_be_normalized_is_caught() -> None:
 class SigmoidOfMinus(RBM):
     """p(v = 1 | h) = sigma(-b - Wh)."""
 
-    def move(self, x: Tensor, beta: float, generator: Generator | None = None) -> Tensor:
-        return 1 - super().move(x, beta, generator)
+    def transition(self, x: Tensor, beta: float, generator: Generator | None = None) -> Tensor:
+        return 1 - super().transition(x, beta, generator)
 
 
 class BiasesSwapped(RBM):
@@ -185,7 +185,7 @@ class WithoutHiddenBias(RBM):
 
 
 class StopsEarly(RBM):
-    SWEEPS = 0
+    MCMC_STEPS = 0
 
 
 @pytest.mark.parametrize("mutant", [SigmoidOfMinus, BiasesSwapped, WithoutHiddenBias, StopsEarly])
@@ -221,18 +221,18 @@ class SumOverTheChains(RBM):
     """The expectation under the model as a sum over M draws, without 1/M."""
 
     def loss(self, batch: Batch) -> Terms:
-        return {"contrast": self.energy(batch.x).mean() - self.energy(self.negatives(batch.x)).sum()}
+        return {"contrastive_divergence": self.energy(batch.x).mean() - self.energy(self.negatives(batch.x)).sum()}
 
 
 class OnlyTheData(RBM):
     """Z is taken for a constant, so that nothing holds the energies up elsewhere."""
 
     def loss(self, batch: Batch) -> Terms:
-        return {"contrast": self.energy(batch.x).mean()}
+        return {"contrastive_divergence": self.energy(batch.x).mean()}
 
 
 @pytest.mark.parametrize("mutant", [SumOverTheChains, OnlyTheData])
-def test_a_contrast_in_which_data_and_chains_do_not_count_alike_is_caught(mutant: Any) -> None:
+def test_a_contrastive_divergence_in_which_data_and_chains_do_not_count_alike_is_caught(mutant: Any) -> None:
     assert fails(laws.only_differences_of_energies_count, mutant)
 
 

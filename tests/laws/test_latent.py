@@ -50,7 +50,7 @@ def test_healthy_models_keep_the_laws(model: Any, count: int) -> None:
 
 
 class FactorAnalyser(nn.Module):
-    """A plain module, no deepcanon model: linear and Gaussian, so that its evidence has a closed form."""
+    """A plain module, not a deepcanon model: linear and Gaussian, so that its evidence has a closed form."""
 
     def __init__(self, noise: float = 0.7) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ def test_a_wrong_divergence_is_caught() -> None:
     assert fails(laws.kl_is_not_negative, KLBackwards)
     for mutant in (KLBackwards, KLDoubled, KLSwapped, VarianceForScale, EntropyTimesTheSize):
         assert fails(laws.kl_agrees_with_draws, mutant), mutant
-    assert fails(laws.terms_sum_to_minus_the_bound, KLBackwards)
+    assert fails(laws.terms_sum_to_the_negative_elbo, KLBackwards)
 
 
 class SquaredError(VAE):
@@ -186,7 +186,7 @@ class Certain(VAE):
 
 def test_a_loss_that_is_not_the_bound_is_caught() -> None:
     for mutant in (SquaredError, DropsTheDivergence, Certain):
-        assert fails(laws.terms_sum_to_minus_the_bound, mutant), mutant
+        assert fails(laws.terms_sum_to_the_negative_elbo, mutant), mutant
 
 
 class WeightsUpsideDown(VAE):
@@ -251,7 +251,7 @@ class NoDistribution(VAE):
         return self._code(x)[0]
 
 
-def test_an_encoding_that_is_no_distribution_is_caught() -> None:
+def test_an_encoding_that_is_not_a_distribution_is_caught() -> None:
     for mutant in (NoSpread, NegativeSpread, NoDistribution):
         assert fails(laws.encoding_is_a_distribution, mutant), mutant
 

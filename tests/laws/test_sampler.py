@@ -84,7 +84,7 @@ class Infinite(Mixture):
         return super().sample(n, generator=generator) / 0
 
 
-def test_samples_that_repeat_or_are_no_numbers_are_caught() -> None:
+def test_samples_that_repeat_or_are_not_numbers_are_caught() -> None:
     for mutant in (Repeats, Infinite):
         assert fails(laws.samples_are_finite_and_differ, mutant), mutant
 

@@ -1,4 +1,4 @@
-"""Guidance makes samples surer of their class: measured by a classifier, with the measures checked on real examples."""
+"""Guidance makes a classifier surer of samples, with the measures checked on real examples."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch
 from deepcanon.comparison.quality import Yardstick
 from deepcanon.core import Recipe, UsageError
 from deepcanon.data import load_data
-from deepcanon.models.diffusion._diffusion import NoiseSchedule
+from deepcanon.models.diffusion._diffusion import ScheduleName
 from deepcanon.models.diffusion.guided_ddpm import GuidedDDPM
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.studies import guidance as study
@@ -20,18 +20,18 @@ class Quick(MLP):
 
 
 class Small(GuidedDDPM):
-    """A diffusion model with a small network and few levels."""
+    """A diffusion model with a small network and few timesteps."""
 
     def __init__(
         self,
         features: int,
         classes: int,
         hidden: tuple[int, ...] = (64, 64),
-        levels: int = 40,
-        noise: NoiseSchedule = "cosine",
+        timesteps: int = 40,
+        noise: ScheduleName = "cosine",
         average: float = 0.95,
     ) -> None:
-        super().__init__(features, classes, hidden, levels, noise, average)
+        super().__init__(features, classes, hidden, timesteps, noise, average)
 
 
 def test_a_classifier_is_surer_of_samples_with_guidance() -> None:
@@ -42,9 +42,9 @@ def test_a_classifier_is_surer_of_samples_with_guidance() -> None:
     assert finding.numbers["weights"] == [0.0, 2.0]
     assert finding.numbers["samples"] == 360
     assert guided["probability"] > plain["probability"] + 0.02
-    assert guided["right"] > plain["right"] > 0.3, "by chance it would be a tenth"
+    assert guided["right"] > plain["right"] > 0.3, "at random it would be a tenth"
     assert finding.numbers["real"]["right"] > 0.9
-    assert f"as the class that was asked for, with w = 2 {guided['right']:.1%}" in finding.says[0]
+    assert f"as the given class, with w = 2 {guided['right']:.1%}" in finding.says[0]
     assert f"from {plain['coverage']:.1%} of the test examples to {guided['coverage']:.1%}" in finding.says[2]
 
 
@@ -67,5 +67,5 @@ def test_the_measures_of_real_examples_are_known() -> None:
 def test_data_and_weights_that_make_no_sense_are_refused() -> None:
     with pytest.raises(UsageError, match="images with classes; moons gives labeled examples"):
         guidance(Small, Quick, data="moons")
-    with pytest.raises(UsageError, match="one weight of guidance or more"):
+    with pytest.raises(UsageError, match="one guidance weight or more"):
         guidance(Small, Quick, weights=())

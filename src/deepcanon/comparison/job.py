@@ -180,7 +180,7 @@ def watched(model: Model[Any], data: Dataset[Any]) -> str | None:
     """By what the weights are chosen: else a family whose recipe trains it for too long would seem to fit badly.
 
     A loss that is no measure of fit chooses nothing, and the last weights are kept. Of a bound that is not the loss, as
-    that of diffusion, where the loss weights all levels alike and asks other weights than the averaged ones that the
+    that of diffusion, where the loss weights all timesteps alike and asks other weights than the averaged ones that the
     model answers by, the bound chooses.
     """
     if model.surrogate or data.valid is None:

@@ -100,9 +100,9 @@ class Shows(Protocol):
 
 @runtime_checkable
 class ClassConditional(Protocol):
-    """The same model, told the class of each example, or one class of all, with all its other methods.
+    """A model that ``given`` conditions on classes: one of each example, or one of all; its other methods stay.
 
-    With ``guidance`` above 0 the class counts for more than the model has learned.
+    ``guidance`` is the weight of classifier-free guidance: above 0 the class counts for more than in p(x | class).
     """
 
     def given(self, labels: Tensor | int, guidance: float = 0.0) -> Self: ...

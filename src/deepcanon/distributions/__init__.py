@@ -1,1 +1,20 @@
 """Distributions that torch lacks, and the layers that turn outputs of a network into distributions."""
+
+from deepcanon.distributions.base_rates import log_odds
+from deepcanon.distributions.heads import Head, HeteroscedasticGaussian, NamedHead, head_layer
+from deepcanon.distributions.inverse_gaussian import InverseGaussian
+from deepcanon.distributions.likelihoods import BernoulliLikelihood, GaussianLikelihood, likelihood_layer
+from deepcanon.distributions.spherical import Spherical
+
+__all__ = [
+    "BernoulliLikelihood",
+    "GaussianLikelihood",
+    "Head",
+    "HeteroscedasticGaussian",
+    "InverseGaussian",
+    "NamedHead",
+    "Spherical",
+    "head_layer",
+    "likelihood_layer",
+    "log_odds",
+]

@@ -1,6 +1,7 @@
-"""The laws of autoencoders: modules with ``encode``, which gives each example a code, and ``decode``, the way back.
+"""The laws of autoencoders: modules with an encoder ``encode``, from examples to codes, and a decoder ``decode``.
 
-``reconstruct``, or else ``forward``, goes both ways. A code is a tensor, or a distribution of which the mean counts.
+``reconstruct``, or else ``forward``, encodes and decodes. A code is a tensor, or a distribution of which the mean
+counts.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ROWS = 4
 
 
 @law
-def codes_and_ways_back_have_their_shapes(module: Any, batch: Batch) -> Measured:
+def codes_and_reconstructions_have_their_shapes(module: Any, batch: Batch) -> Measured:
     """Each example has one finite code, and each code decodes to one finite example of as many values."""
     module, batch = doubled(module, batch)
     with torch.no_grad():
@@ -31,14 +32,15 @@ def codes_and_ways_back_have_their_shapes(module: Any, batch: Batch) -> Measured
         x = decoded(module, z)
     wanted = (len(batch.x), batch.x[0].numel())
     if len(z) != wanted[0] or tuple(x.flatten(1).shape) != wanted:
-        return 1, 0, f"{wanted[0]} examples of {wanted[1]} values give codes {tuple(z.shape)} and {tuple(x.shape)} back"
+        shapes = f"give codes {tuple(z.shape)} and reconstructions {tuple(x.shape)}"
+        return 1, 0, f"{wanted[0]} examples of {wanted[1]} values {shapes}"
     bad = sum(int((~part.isfinite()).sum()) for part in (z, x))
     return bad, 0, f"codes of {z[0].numel()} values for examples of {wanted[1]}; {bad} values are not finite"
 
 
 @law
 def reconstruction_is_decoding_the_code(module: Any, batch: Batch) -> Measured | None:
-    """``reconstruct`` and ``forward``, where they are there, give what ``decode`` makes of what ``encode`` gives."""
+    """``reconstruct`` and ``forward``, where there are any, are ``decode`` of ``encode``."""
     module, batch = doubled(module, batch)
     ways: dict[str, Any] = {"reconstruct": module.reconstruct} if hasattr(module, "reconstruct") else {}
     if type(module).forward is not nn.Module.forward:
@@ -48,12 +50,12 @@ def reconstruction_is_decoding_the_code(module: Any, batch: Batch) -> Measured |
         back = decoded(module, code(module, batch.x)).flatten(1)
         for way in ways.values():
             worst = _larger(worst, distance(way(batch.x).flatten(1), back))
-    return (worst, TIGHT, f"{' and '.join(ways)} beside decode of encode") if ways else None
+    return (worst, TIGHT, f"{' and '.join(ways)} compared with decode of encode") if ways else None
 
 
 @law
 def decoding_needs_the_code_alone(module: Any, batch: Batch) -> Measured:
-    """What a code decodes to does not depend on what was encoded last: nothing goes round the code."""
+    """What a code decodes to does not depend on what was encoded last: nothing bypasses the code."""
     module, batch = doubled(module, batch)
     with torch.no_grad():
         z = code(module, batch.x)
@@ -65,7 +67,7 @@ def decoding_needs_the_code_alone(module: Any, batch: Batch) -> Measured:
 
 @law
 def same_input_same_code(module: Any, batch: Batch) -> Measured:
-    """In eval mode nothing is random and nothing is remembered, on the way there and on the way back."""
+    """In eval mode encoder and decoder are deterministic: nothing is random and nothing is remembered."""
     module.eval()
     worst = 0.0
     with torch.no_grad():
@@ -79,7 +81,7 @@ def same_input_same_code(module: Any, batch: Batch) -> Measured:
 
 @law
 def examples_do_not_mix(module: Any, batch: Batch) -> Measured | None:
-    """In eval mode an example has the code and the reconstruction that it has alone, even beside a broken example."""
+    """In eval mode an example has the code and the reconstruction that it has alone, even next to a broken one."""
     if len(batch) < 2:
         return None
     module, batch = doubled(module, batch)
@@ -91,7 +93,7 @@ def examples_do_not_mix(module: Any, batch: Batch) -> Measured | None:
             x[i] = batch.x[i]
             for parts, row, how in (
                 (_both(module, batch.x[i : i + 1]), 0, "alone"),
-                (_both(module, x), i, "beside broken ones"),
+                (_both(module, x), i, "next to broken ones"),
             ):
                 gap = distance([part[row] for part in parts], [part[i] for part in together])
                 if not gap <= worst:
@@ -110,7 +112,7 @@ def bottleneck_limits_the_rank(module: Any, batch: Batch) -> Measured | None:
         return None
     excess = 0.0
     for x in first(batch, ROWS).x:
-        jacobian = torch.autograd.functional.jacobian(partial(_rebuilt, module, x.shape), x.flatten())
+        jacobian = torch.autograd.functional.jacobian(partial(_reconstructed, module, x.shape), x.flatten())
         spectrum = torch.linalg.svdvals(jacobian)
         excess = _larger(excess, float(spectrum[size] / spectrum[0].clamp_min(1e-12)))
     where = f"beyond these the largest singular value is {excess:.2g} of the first"
@@ -128,25 +130,25 @@ def gradient_is_the_slope(module: Any, batch: Batch) -> Measured | None:
 
 @law
 def learns_two_examples_by_heart(module: Any, batch: Batch) -> Measured | None:
-    """One number tells two examples apart, so a trained autoencoder rebuilds them far better than their mean does."""
+    """One number distinguishes two examples, so a trained autoencoder reconstructs them far better than their mean."""
     trainable = [parameter for parameter in module.parameters() if parameter.requires_grad]
     if not hasattr(module, "loss") or not trainable or len(batch) < 2:
         return None
     module, batch = doubled(module, batch)
     two = _farthest_pair(batch)
-    chance = float((two.x - two.x.mean(0)).square().mean())
-    if chance == 0:
+    baseline = float((two.x - two.x.mean(0)).square().mean())  # the error of predicting the mean
+    if baseline == 0:
         return None
     reached = math.inf
     for rate in (1e-2, 1e-3, 1e-1):
-        reached = min(reached, _learn(copy.deepcopy(module), two, rate, enough=0.02 * chance) / chance)
+        reached = min(reached, _learn(copy.deepcopy(module), two, rate, enough=0.02 * baseline) / baseline)
         if reached <= 0.05:
             break
     return reached, 0.1, f"the squared error is {reached:.2g} of that of the mean"
 
 
 LAWS = (
-    codes_and_ways_back_have_their_shapes,
+    codes_and_reconstructions_have_their_shapes,
     reconstruction_is_decoding_the_code,
     decoding_needs_the_code_alone,
     same_input_same_code,
@@ -158,7 +160,7 @@ LAWS = (
 
 
 def check_autoencoder(module: nn.Module, batch: Batch) -> list[Outcome]:
-    """What the laws of autoencoders find in any module with ``encode`` and ``decode``."""
+    """The outcomes of the laws of autoencoders in any module with ``encode`` and ``decode``."""
     missing = [method for method in ("encode", "decode") if not callable(getattr(module, method, None))]
     if missing:
         raise UsageError(f"an autoencoder has encode and decode; {', '.join(missing)} is missing")
@@ -166,16 +168,16 @@ def check_autoencoder(module: nn.Module, batch: Batch) -> list[Outcome]:
 
 
 def code(module: Any, x: Tensor) -> Tensor:
-    """The code of each example: what ``encode`` gives, or its mean where that is a distribution."""
-    return _center(module.encode(x))
+    """The code of each example: the output of ``encode``, or its mean where that is a distribution."""
+    return _mean(module.encode(x))
 
 
 def decoded(module: Any, z: Tensor) -> Tensor:
-    """What ``decode`` makes of codes, or its mean where that is a distribution."""
-    return _center(module.decode(z))
+    """The reconstructions from codes: the output of ``decode``, or its mean where that is a distribution."""
+    return _mean(module.decode(z))
 
 
-def _center(output: Distribution | Tensor) -> Tensor:
+def _mean(output: Distribution | Tensor) -> Tensor:
     return output.mean if isinstance(output, Distribution) else output
 
 
@@ -184,12 +186,12 @@ def _both(module: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     return z, decoded(module, z)
 
 
-def _rebuilt(module: Any, shape: torch.Size, values: Tensor) -> Tensor:
-    """The reconstruction of one example, flat as it came, by the way that the module itself goes."""
+def _reconstructed(module: Any, shape: torch.Size, values: Tensor) -> Tensor:
+    """The reconstruction of one example, flat, by ``reconstruct`` where the module has it."""
     x = values.reshape(1, *shape)
-    way = getattr(module, "reconstruct", None)
-    rebuilt: Tensor = way(x) if way is not None else decoded(module, code(module, x))
-    return rebuilt.flatten()
+    own = getattr(module, "reconstruct", None)
+    reconstruction: Tensor = own(x) if own is not None else decoded(module, code(module, x))
+    return reconstruction.flatten()
 
 
 def _loss(module: Any, batch: Batch) -> Tensor:
@@ -223,5 +225,5 @@ def _learn(module: Any, batch: Batch, rate: float, enough: float, steps: int = 4
 
 
 def _larger(left: float, right: float) -> float:
-    """The larger of two gaps, where one that is no number counts as the largest."""
+    """The larger of two gaps, where one that is not a number counts as the largest."""
     return left if left >= right or math.isnan(left) else right

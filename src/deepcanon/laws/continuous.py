@@ -1,7 +1,7 @@
 """The laws of continuous densities: modules whose ``log_prob`` is the exact logarithm of a density.
 
-In one or two dimensions the density is integrated on a grid. Its gradient is taken by autograd, and compared with what
-``score`` says and with what Stein's identity asks of the module's own samples.
+In one or two dimensions the density is integrated on a grid. Its gradient is taken by autograd, and compared with
+``score`` and, by Stein's identity, with the module's own samples.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def units_only_shift_the_density(module: Any, batch: Batch) -> Measured | None:
 
 
 @law
-def loss_is_minus_the_log_density(module: Any, batch: Batch) -> Measured | None:
-    """The loss, or one of its terms, is the mean of minus ``log_prob``."""
+def loss_is_the_negative_log_likelihood(module: Any, batch: Batch) -> Measured | None:
+    """The loss, or one of its terms, is the negative log-likelihood, the mean of minus ``log_prob``."""
     if not (exact(module) and hasattr(module, "loss")):
         return None
     module, batch = settled(module, batch)
@@ -119,24 +119,24 @@ LAWS = (
     score_is_the_gradient_of_the_log_density,
     steins_identity_holds_on_own_samples,
     units_only_shift_the_density,
-    loss_is_minus_the_log_density,
+    loss_is_the_negative_log_likelihood,
 )
 
 
 def check_continuous(module: nn.Module, batch: Batch) -> list[Outcome]:
-    """What the laws of continuous densities find in any module with ``log_prob``."""
+    """The outcomes of the laws of continuous densities in any module with ``log_prob``."""
     if not callable(getattr(module, "log_prob", None)) or not batch.x.is_floating_point():
         raise UsageError("a continuous density has log_prob, and is checked on real numbers")
     return outcomes(LAWS, module, batch)
 
 
 def exact(module: Any) -> bool:
-    """Whether ``log_prob`` is the log-density itself; a module that says nothing is taken at its word."""
+    """Whether ``log_prob`` is the exact log-density; a module without ``likelihood_kind`` is taken to be exact."""
     return getattr(module, "likelihood_kind", "exact") == "exact"
 
 
 def settled(module: Any, batch: Batch) -> tuple[Any, Batch]:
-    """In double precision, and a model after a short training, since much of it may start at zero."""
+    """Module and batch in double precision; a model after a short training, since many weights may start at zero."""
     if isinstance(module, Model):
         train_briefly(module, batch)
     return doubled(module, batch)
@@ -150,7 +150,7 @@ def gradient(module: Any, x: Tensor) -> Tensor:
 
 
 class Grid:
-    """A regular grid over a box in one or two dimensions; every point stands for the cell around it."""
+    """A regular grid over a box in one or two dimensions; every point is the center of a cell."""
 
     def __init__(self, low: Tensor, high: Tensor, points: int, shape: torch.Size) -> None:
         self.low, self.high, self.points, self.shape = low, high, points, shape
@@ -161,11 +161,11 @@ class Grid:
         shape = batch.x.shape[1:]
         if shape.numel() > 2:
             return None
-        seen = [batch.x.double().flatten(1)]
+        covered = [batch.x.double().flatten(1)]
         if hasattr(module, "sample"):
             with torch.no_grad():
-                seen.append(module.sample(DRAWS, generator=seeded(1)).double().flatten(1))
-        x = torch.cat(seen)
+                covered.append(module.sample(DRAWS, generator=seeded(1)).double().flatten(1))
+        x = torch.cat(covered)
         room = 2 * x.std(0) + 0.25 * (x.amax(0) - x.amin(0))
         points = POINTS if shape.numel() == 2 else POINTS**2
         return cls(x.amin(0) - room, x.amax(0) + room, points, shape)
@@ -176,8 +176,8 @@ class Grid:
     def log_masses(self, module: Any) -> Tensor:
         """The logarithm of the mass of every cell, (points,) or (points, points)."""
         width = (self.high - self.low) / self.points
-        places = torch.arange(self.points, dtype=torch.float64) + 0.5
-        lines = [low + step * places for low, step in zip(self.low, width, strict=True)]
+        centers = torch.arange(self.points, dtype=torch.float64) + 0.5
+        lines = [low + step * centers for low, step in zip(self.low, width, strict=True)]
         cells = torch.cartesian_prod(*lines).reshape(-1, *self.shape)
         with torch.no_grad():
             density = torch.cat([module.log_prob(part) for part in cells.split(2**16)])

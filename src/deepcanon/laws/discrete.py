@@ -1,8 +1,8 @@
 """The laws of discrete distributions: modules whose ``log_prob`` gives logarithms of probabilities.
 
-What can be counted is counted: with few enough inputs all of them are written out, and their probabilities must sum to
-1 and be those by which ``sample`` draws. The values of an input are 0 and 1 where the module's ``support`` is binary,
-else those that occur in the examples.
+With few enough inputs all of them are enumerated: their probabilities must sum to 1 and be those by which ``sample``
+draws. The values of an input are 0 and 1 where the module's ``support`` is binary, else those that occur in the
+examples.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from deepcanon.laws.probe import TIGHT, distance, doubled, first, repeated, seed
 from deepcanon.laws.slope import slopes
 
 MOST = 2**14
-"""How many inputs are written out."""
+"""How many inputs are enumerated at most."""
 DRAWS = 4000
 RARE = 1e-6
-"""How improbable a statistic must be before the law of chance is taken to be broken."""
+"""The significance level: how improbable a statistic must be before a statistical law is taken to be broken."""
 FEW = 5.0
 """Inputs that are expected less often than this are counted together."""
 
@@ -73,7 +73,7 @@ def samples_follow_the_probabilities(module: Any, batch: Batch) -> Measured | No
 
 @law
 def duplicates_change_nothing(module: Any, batch: Batch) -> Measured | None:
-    """An example has the probability that it has alone, twice over, or in another order."""
+    """An example has the same probability alone, in a batch, twice over, and in another order."""
     if _likelihood_kind(module) not in ("exact", "unnormalized"):
         return None
     module, batch = doubled(stirred(module), batch)
@@ -93,8 +93,8 @@ def duplicates_change_nothing(module: Any, batch: Batch) -> Measured | None:
 
 
 @law
-def loss_is_minus_log_probability(module: Any, batch: Batch) -> Measured | None:
-    """The loss, unless it is a surrogate, or one of its terms is the mean of minus the log-probability."""
+def loss_is_the_negative_log_likelihood(module: Any, batch: Batch) -> Measured | None:
+    """The loss, unless it is a surrogate, or one of its terms is the mean negative log-likelihood."""
     if not hasattr(module, "loss") or getattr(module, "surrogate", False) or _likelihood_kind(module) != "exact":
         return None
     module, batch = doubled(stirred(module), batch)
@@ -132,14 +132,14 @@ LAWS = (
     log_probabilities_are_not_positive,
     samples_follow_the_probabilities,
     duplicates_change_nothing,
-    loss_is_minus_log_probability,
+    loss_is_the_negative_log_likelihood,
     gradient_is_the_slope,
     other_values_are_refused,
 )
 
 
 def check_discrete(module: nn.Module, batch: Batch) -> list[Outcome]:
-    """What the laws of discrete distributions find in any module with ``log_prob``."""
+    """The outcomes of the laws of discrete distributions in any module with ``log_prob``."""
     if not callable(getattr(module, "log_prob", None)):
         raise UsageError("a discrete distribution has log_prob, which is missing")
     return outcomes(LAWS, module, batch)
@@ -157,16 +157,16 @@ def states(module: Any, batch: Batch) -> Tensor | None:
 
 
 def chi_square(drawn: Tensor, x: Tensor, expected: Tensor) -> Measured:
-    """How far the counts of all inputs ``x`` among those ``drawn`` are from what is ``expected``, as a chi-square."""
-    place = {tuple(row): number for number, row in enumerate(x.flatten(1).tolist())}
-    rows = [place.get(tuple(row)) for row in drawn.to(x.dtype).flatten(1).tolist()]
+    """The chi-square statistic of the counts of all inputs ``x`` among those ``drawn``, given the ``expected`` ones."""
+    index = {tuple(row): number for number, row in enumerate(x.flatten(1).tolist())}
+    rows = [index.get(tuple(row)) for row in drawn.to(x.dtype).flatten(1).tolist()]
     known = torch.tensor([row for row in rows if row is not None], dtype=torch.long)
     if len(known) < len(drawn):
-        return 1, 0, f"{len(drawn) - len(known)} of {len(drawn)} samples are no inputs at all"
-    seen = known.bincount(minlength=len(x)).double()
+        return 1, 0, f"{len(drawn) - len(known)} of {len(drawn)} samples are not inputs at all"
+    counts = known.bincount(minlength=len(x)).double()
     often = expected >= FEW
-    cells = [*zip(seen[often].tolist(), expected[often].tolist(), strict=True)]
-    rest = (float(seen[~often].sum()), float(expected[~often].sum()))
+    cells = [*zip(counts[often].tolist(), expected[often].tolist(), strict=True)]
+    rest = (float(counts[~often].sum()), float(expected[~often].sum()))
     if rest[1] >= FEW or rest[0] > 10 * FEW:
         cells.append((rest[0], max(rest[1], 0.5)))
     statistic = sum((got - want) ** 2 / want for got, want in cells)

@@ -1,4 +1,4 @@
-"""The laws of energies: modules whose ``energy`` is minus the log-probability of an example, up to a constant."""
+"""The laws of energy-based models: ``energy`` is the negative log-likelihood of an example up to a constant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = 256
 
 @law
 def each_example_has_one_finite_energy(module: Any, batch: Batch) -> Measured:
-    """The energy is one number per example, the same alone and beside others."""
+    """The energy is one number per example, the same alone and in a batch."""
     module, batch = doubled(module, batch)
     with torch.no_grad():
         found = module.energy(batch.x)
@@ -47,7 +47,7 @@ def low_energy_is_high_probability(module: Any, batch: Batch) -> Measured | None
 
 @law
 def the_constant_normalizes(module: Any, batch: Batch) -> Measured | None:
-    """The sum of exp(-energy) over all inputs is Z of an exact log-probability, -energy - log Z."""
+    """The sum of exp(-energy) over all inputs is the partition function Z of an exact log p = -energy - log Z."""
     if not hasattr(module, "log_prob") or not exact(module):
         return None
     module, batch = doubled(stirred(module), batch)
@@ -57,12 +57,16 @@ def the_constant_normalizes(module: Any, batch: Batch) -> Measured | None:
     with torch.no_grad():
         wanted = float((-module.energy(x)).logsumexp(0))
         claimed = -float((module.energy(batch.x) + module.log_prob(batch.x))[0])
-    return abs(wanted - claimed), 1e-6 * (1 + abs(wanted)), f"log Z is {wanted:.9g}, the model's is {claimed:.9g}"
+    return (
+        abs(wanted - claimed),
+        1e-6 * (1 + abs(wanted)),
+        f"the log partition function (log Z) is {wanted:.9g}, the model's is {claimed:.9g}",
+    )
 
 
 @law
 def real_energies_rise_far_out(module: Any, batch: Batch) -> Measured | None:
-    """Far from the data the energy of real numbers rises without end in all directions, or exp(-energy) has no Z."""
+    """Far from the data the energy of real numbers rises without end in all directions, else Z diverges."""
     if not batch.x.is_floating_point() or bool((batch.x == batch.x.sign()).all()):
         return None  # zeros and ones, or signs: a sum over finitely many
     module, batch = doubled(module, batch)
@@ -97,17 +101,17 @@ def gradient_by_hand_is_that_of_the_loss(module: Any, batch: Batch) -> Measured 
         return None
     module, batch = doubled(stirred(module), batch)
     worst, names = 0.0, []
-    for place, turn in enumerate(module.turns()):
+    for number, turn in enumerate(module.turns()):
         if isinstance(turn, Descend) and turn.gradient is not None:
             names.append(turn.name)
-            gap = distance(_gradients(module, place, batch, by_hand=True), _gradients(module, place, batch))
+            gap = distance(_gradients(module, number, batch, by_hand=True), _gradients(module, number, batch))
             worst = gap if not gap <= worst else worst
     return (worst, TIGHT, f"turns {', '.join(names)}") if names else None
 
 
 @law
 def learning_raises_the_likelihood(module: Any, batch: Batch) -> Measured | None:
-    """On average the gradient of a contrast points where the exact likelihood of the data falls."""
+    """On average the gradient of the contrastive divergence points where the exact likelihood of the data falls."""
     if not (hasattr(module, "loss") and hasattr(module, "log_prob") and exact(module)):
         return None
     if isinstance(module, Model) and not module.surrogate:
@@ -132,7 +136,7 @@ def only_differences_of_energies_count(module: Any, batch: Batch) -> Measured | 
     A sum over chains where a mean belongs counts them too often.
     """
     if not (hasattr(module, "loss") and getattr(module, "surrogate", False)):
-        return None  # a loss that means the fit itself may know log Z by another way than by the energies
+        return None  # a loss that measures the fit itself may have log Z by another way than by the energies
     module, batch = doubled(stirred(module), batch)
     raised = copy.deepcopy(module)
     raised.energy = lambda x: type(raised).energy(raised, x) + 1
@@ -158,16 +162,16 @@ LAWS = (
 
 
 def check_energy(module: nn.Module, batch: Batch) -> list[Outcome]:
-    """What the laws of energies find in any module with ``energy``."""
+    """The outcomes of the laws of energy-based models in any module with ``energy``."""
     if not callable(getattr(module, "energy", None)):
         raise UsageError("an energy model has energy, which is missing")
     return outcomes(LAWS, module, batch)
 
 
-def _gradients(module: Model[Any], place: int, batch: Batch, by_hand: bool = False) -> list[Tensor]:
-    """The gradients of the model's turn at this place, on a copy, so that chains begin alike."""
+def _gradients(module: Model[Any], number: int, batch: Batch, by_hand: bool = False) -> list[Tensor]:
+    """The gradients of the model's turn of this number, on a copy, so that chains start alike."""
     model = copy.deepcopy(module).train()
-    turn = model.turns()[place]
+    turn = model.turns()[number]
     if not isinstance(turn, Descend):
         return []
     torch.manual_seed(0)

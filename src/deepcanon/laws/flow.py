@@ -1,6 +1,7 @@
-"""The laws of flows: modules with ``to_latent(x) -> (z, log_det)``, its inverse ``to_data(z)``, and ``log_prob``.
+"""The laws of normalizing flows: modules with ``to_latent``, its inverse ``to_data``, and ``log_prob``.
 
-The noise z is standard normal, and ``log_det`` is log |det dz/dx|, so that log p(x) = log N(z) + log_det.
+``to_latent(x)`` gives (z, log_det): the latent z is standard normal, and ``log_det`` is log |det dz/dx|, so that by the
+change of variables log p(x) = log N(z) + log_det.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SIGMAS = 6.0
 
 @law
 def to_data_inverts_to_latent(module: Any, batch: Batch) -> Measured:
-    """Data come back from their noise, and noise from its data."""
+    """Data come back from their latents, and latents from their data."""
     module, batch = doubled(stirred(module), batch)
     with torch.no_grad():
         z, _ = module.to_latent(batch.x)
@@ -48,7 +49,7 @@ def log_det_is_that_of_the_jacobian(module: Any, batch: Batch) -> Measured:
 
 
 @law
-def density_is_that_of_the_noise_times_the_volume(module: Any, batch: Batch) -> Measured:
+def log_prob_is_the_change_of_variables(module: Any, batch: Batch) -> Measured:
     """log p(x) = log N(z; 0, I) + log |det dz/dx|, with a plus; it is exact, and called so."""
     if getattr(module, "likelihood_kind", "exact") != "exact":
         return (
@@ -65,22 +66,22 @@ def density_is_that_of_the_noise_times_the_volume(module: Any, batch: Batch) -> 
 
 
 @law
-def no_value_passes_unbent(module: Any, batch: Batch) -> Measured | None:
-    """Where some values are bent, all are: couplings that never change halves leave half of the density as it was."""
+def no_latent_value_stays_linear(module: Any, batch: Batch) -> Measured | None:
+    """Where some latent values are nonlinear, all are: couplings that never swap halves leave half of them linear."""
     module, batch = doubled(stirred(module), first(batch, ROWS))
     if len(batch) < 2 or batch.x.shape[1:].numel() < 2:
         return None
     rows = _jacobians(module, batch.x)
-    bent = (rows - rows[:1]).abs().amax((0, 2)) > 1e-9 * (1 + rows.abs().amax())
-    if not bool(bent.any()):
+    curved = (rows - rows[:1]).abs().amax((0, 2)) > 1e-9 * (1 + rows.abs().amax())
+    if not bool(curved.any()):
         return None  # a linear flow, which is one on purpose
-    straight = int((~bent).sum())
-    return straight, 0, f"{straight} of {len(bent)} latent values are linear in the data"
+    linear = int((~curved).sum())
+    return linear, 0, f"{linear} of {len(curved)} latent values are linear in the data"
 
 
 @law
 def samples_come_from_noise(module: Any, batch: Batch) -> Measured | None:
-    """The noise behind the module's own samples has mean 0 and covariance I."""
+    """The latents of the module's own samples have mean 0 and covariance I."""
     if not hasattr(module, "sample"):
         return None
     module, batch = doubled(stirred(module), batch)
@@ -92,20 +93,20 @@ def samples_come_from_noise(module: Any, batch: Batch) -> Measured | None:
     values = torch.cat([z, products], dim=1)
     off = (values.mean(0) - wanted).abs() / ((values.var(0) / DRAWS).sqrt() + 1e-12)
     worst = float(off.max())
-    return worst, SIGMAS, f"{DRAWS} samples; the worst moment of their noise is {worst:.2f} standard errors off"
+    return worst, SIGMAS, f"{DRAWS} samples; the worst moment of their latents is {worst:.2f} standard errors off"
 
 
 LAWS = (
     to_data_inverts_to_latent,
     log_det_is_that_of_the_jacobian,
-    density_is_that_of_the_noise_times_the_volume,
-    no_value_passes_unbent,
+    log_prob_is_the_change_of_variables,
+    no_latent_value_stays_linear,
     samples_come_from_noise,
 )
 
 
 def check_flow(module: nn.Module, batch: Batch) -> list[Outcome]:
-    """What the laws of flows find in any module with ``to_latent``, ``to_data`` and ``log_prob``."""
+    """The outcomes of the laws of flows in any module with ``to_latent``, ``to_data`` and ``log_prob``."""
     missing = [method for method in ("to_latent", "to_data", "log_prob") if not callable(getattr(module, method, None))]
     if missing:
         raise UsageError(f"a flow has to_latent, to_data and log_prob; {', '.join(missing)} is missing")

@@ -1,8 +1,8 @@
-"""The laws of latent-variable models: modules with ``encode``, ``decode`` and a bound ``log_prob`` on the evidence.
+"""The laws of latent-variable models: modules with ``encode``, ``decode`` and the evidence lower bound ``log_prob``.
 
 ``encode(x)`` is the approximate posterior q(z | x), ``decode(z)`` the likelihood p(x | z); the prior p(z) is what
-``prior()`` gives, or else the standard normal distribution. Everything that a module says about itself is computed
-here a second time from these three alone.
+``prior()`` gives, or else the standard normal distribution. The module's loss, bounds and samples are computed here a
+second time from these three alone.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ REACH = 8.0
 
 @law
 def encoding_is_a_distribution(module: Any, batch: Batch) -> Measured:
-    """Each example has a posterior with finite parameters, positive spread and a finite density at its own draws."""
+    """Each example has a posterior with finite parameters, positive std and a finite density at its own draws."""
     module, batch = doubled(module, batch)
     with torch.no_grad():
         posterior = module.encode(batch.x)
         if not isinstance(posterior, Distribution):
-            return 1, 0, f"encode gives a {type(posterior).__name__}, no distribution"
+            return 1, 0, f"encode gives a {type(posterior).__name__}, which is not a distribution"
         z = posterior.sample()
-        density, spread = _per_row(posterior.log_prob(z), len(batch)), posterior.stddev
+        density, std = _per_row(posterior.log_prob(z), len(batch)), posterior.stddev
     parts = [*tensors_of(posterior), density]
-    bad = sum(int((~part.isfinite()).sum()) for part in parts) + int((~(spread > 0)).sum())
-    return bad, 0, f"{len(z)} posteriors over {z[0].numel()} latent values; smallest spread {float(spread.min()):.3g}"
+    bad = sum(int((~part.isfinite()).sum()) for part in parts) + int((~(std > 0)).sum())
+    return bad, 0, f"{len(z)} posteriors over {z[0].numel()} latent values; smallest std {float(std.min()):.3g}"
 
 
 @law
 def kl_is_not_negative(module: Any, batch: Batch) -> Measured | None:
-    """The term ``kl`` of the loss, a mean of divergences, is at least zero."""
+    """The term ``kl`` of the loss, a mean of Kullback-Leibler divergences, is at least zero."""
     terms = _terms(module, batch)
     if "kl" not in terms:
         return None
@@ -68,8 +68,8 @@ def kl_agrees_with_draws(module: Any, batch: Batch) -> Measured | None:
 
 
 @law
-def terms_sum_to_minus_the_bound(module: Any, batch: Batch) -> Measured | None:
-    """The loss is minus the evidence lower bound, E log p(x | z) + log p(z) - log q(z | x), computed from scratch."""
+def terms_sum_to_the_negative_elbo(module: Any, batch: Batch) -> Measured | None:
+    """The loss is the negative ELBO, -E [log p(x | z) + log p(z) - log q(z | x)], computed from scratch."""
     if not hasattr(module, "loss"):
         return None
     view = _View(module, few := first(batch, ROWS))
@@ -78,7 +78,7 @@ def terms_sum_to_minus_the_bound(module: Any, batch: Batch) -> Measured | None:
         losses = torch.stack([total(view.module.loss(many)) for _ in range(4 * ROUNDS)])
     mean, error = _mean(losses)
     bound = torch.cat([view.log_weights(DRAWS) for _ in range(ROUNDS)])
-    return _agree(-mean, error, *view.average(bound), "minus the loss", "the bound")
+    return _agree(-mean, error, *view.average(bound), "minus the loss", "the ELBO")
 
 
 @law
@@ -89,7 +89,9 @@ def importance_bound_agrees(module: Any, batch: Batch) -> Measured:
     own = torch.stack([view.claimed(count) for _ in range(times)])
     weights = view.log_weights(count * times).reshape(times, count, -1)
     mine = weights.logsumexp(1) - math.log(count)
-    return _agree(*view.average(own), *view.average(mine), f"log_prob with {count} samples", "the importance bound")
+    return _agree(
+        *view.average(own), *view.average(mine), f"log_prob with {count} samples", "the importance-weighted bound"
+    )
 
 
 @law
@@ -104,7 +106,7 @@ def bound_tightens_with_samples(module: Any, batch: Batch) -> Measured:
 
 @law
 def bounds_stay_below_the_evidence(module: Any, batch: Batch) -> Measured | None:
-    """ELBO <= importance bound <= exact evidence, which is an integral over one or two latent values."""
+    """ELBO <= importance-weighted bound <= exact log p(x), by an integral over one or two latent dimensions."""
     view = _View(module, first(batch, ROWS))
     exact = view.evidence()
     if exact is None:
@@ -113,7 +115,7 @@ def bounds_stay_below_the_evidence(module: Any, batch: Batch) -> Measured | None
     elbo, elbo_error = view.average(view.log_weights(DRAWS))
     tight, tight_error = view.average(torch.stack([view.claimed(64) for _ in range(DRAWS // 20)]))
     above = max(elbo - tight - SIGMAS * math.hypot(elbo_error, tight_error), tight - evidence - SIGMAS * tight_error)
-    detail = f"ELBO {elbo:.6g}, with 64 samples {tight:.6g}, evidence {evidence:.6g}; above by more than noise"
+    detail = f"ELBO {elbo:.6g}, with 64 samples {tight:.6g}, log-evidence {evidence:.6g}; above by more than noise"
     return max(above, 0.0), FINE, f"{detail}: {max(above, 0.0):.3g}"
 
 
@@ -125,12 +127,12 @@ def samples_have_the_moments_of_the_model(module: Any, batch: Batch) -> Measured
     view = _View(module, first(batch, 2))
     count = 10 * DRAWS
     with torch.no_grad():
-        seen = view.module.sample(count, generator=seeded(0)).double().flatten(1)
+        drawn = view.module.sample(count, generator=seeded(0)).double().flatten(1)
     mean, variance, mean_error, variance_error = view.moments()
-    off = (seen - mean).square()
-    errors = ((seen.var(0) / count).sqrt(), (off.var(0) / count).sqrt())
+    off = (drawn - mean).square()
+    errors = ((drawn.var(0) / count).sqrt(), (off.var(0) / count).sqrt())
     gaps = (
-        (seen.mean(0) - mean).abs() / (errors[0] + mean_error + SLACK),
+        (drawn.mean(0) - mean).abs() / (errors[0] + mean_error + SLACK),
         (off.mean(0) - variance).abs() / (errors[1] + variance_error + SLACK * (1 + variance)),
     )
     worst = torch.stack(gaps)
@@ -146,7 +148,7 @@ LAWS = (
     encoding_is_a_distribution,
     kl_is_not_negative,
     kl_agrees_with_draws,
-    terms_sum_to_minus_the_bound,
+    terms_sum_to_the_negative_elbo,
     importance_bound_agrees,
     bound_tightens_with_samples,
     bounds_stay_below_the_evidence,
@@ -155,7 +157,7 @@ LAWS = (
 
 
 def check_latent(module: nn.Module, batch: Batch) -> list[Outcome]:
-    """What the laws of latent-variable models find in any module with ``encode``, ``decode`` and ``log_prob``."""
+    """The outcomes of the laws of latent-variable models in a module with ``encode``, ``decode`` and ``log_prob``."""
     missing = [method for method in ("encode", "decode", "log_prob") if not callable(getattr(module, method, None))]
     if missing:
         raise UsageError(f"a latent-variable model has encode, decode and log_prob; {', '.join(missing)} is missing")
@@ -175,7 +177,7 @@ class _View:
         self.prior = _prior(self.module, self.size)
 
     def claimed(self, samples: int) -> Tensor:
-        """What the module itself says with this many samples, (B,)."""
+        """The module's own ``log_prob`` with this many samples, (B,)."""
         with torch.no_grad():
             bound: Tensor = self.module.log_prob(self.x, samples=samples)
         return bound.double()
@@ -193,13 +195,13 @@ class _View:
         """log p(x | z) for z (draws, B, ...), (draws, B)."""
         draws, rows = z.shape[:2]
         with torch.no_grad():
-            seen = self.module.decode(z.reshape(draws * rows, *self.size))
-            shape = (*seen.batch_shape, *seen.event_shape)
+            likelihood = self.module.decode(z.reshape(draws * rows, *self.size))
+            shape = (*likelihood.batch_shape, *likelihood.event_shape)
             x = self.x.expand(draws, *self.x.shape).reshape(shape)
-            return _per_row(seen.log_prob(x), draws * rows).reshape(draws, rows)
+            return _per_row(likelihood.log_prob(x), draws * rows).reshape(draws, rows)
 
     def evidence(self) -> Tensor | None:
-        """log p(x) by quadrature, (B,), where there are one or two latent values and the grid is fine enough."""
+        """The log-evidence log p(x) by quadrature, (B,), of one or two latent dimensions if the grid is fine enough."""
         if self.size.numel() > 2:
             return None
         coarse, fine = (self._quadrature(points) for points in ((101, 201) if self.size.numel() == 2 else (1001, 2001)))
@@ -210,18 +212,18 @@ class _View:
         with torch.no_grad():
             if self.size.numel() <= 2:
                 z, cell = _grid(self.prior, self.size, 101 if self.size.numel() == 2 else 2001)
-                share = (_per_row(self.prior.log_prob(z), len(z)) + cell).softmax(0).unsqueeze(1)
-                seen = self.module.decode(z)
-                center, width = seen.mean.flatten(1), seen.variance.flatten(1)
-                mean = (share * center).sum(0)
-                variance = (share * (width + (center - mean).square())).sum(0)
+                weight = (_per_row(self.prior.log_prob(z), len(z)) + cell).softmax(0).unsqueeze(1)
+                likelihood = self.module.decode(z)
+                means, variances = likelihood.mean.flatten(1), likelihood.variance.flatten(1)
+                mean = (weight * means).sum(0)
+                variance = (weight * (variances + (means - mean).square())).sum(0)
                 return mean, variance, torch.zeros_like(mean), torch.zeros_like(mean)
             count = 10 * DRAWS
-            seen = self.module.decode(self.prior.sample(torch.Size([count])).reshape(count, *self.size))
-            center, width = seen.mean.flatten(1), seen.variance.flatten(1)
-            mean = center.mean(0)
-            spread = width + (center - mean).square()
-            return mean, spread.mean(0), (center.var(0) / count).sqrt(), (spread.var(0) / count).sqrt()
+            likelihood = self.module.decode(self.prior.sample(torch.Size([count])).reshape(count, *self.size))
+            means, variances = likelihood.mean.flatten(1), likelihood.variance.flatten(1)
+            mean = means.mean(0)
+            squares = variances + (means - mean).square()  # the law of total variance
+            return mean, squares.mean(0), (means.var(0) / count).sqrt(), (squares.var(0) / count).sqrt()
 
     def average(self, values: Tensor) -> tuple[float, float]:
         """The mean over examples of (draws, B) with its standard error."""
@@ -246,10 +248,10 @@ class _View:
 
     def _joint(self, z: Tensor) -> Tensor:
         """log p(x | z) + log p(z) at points of a grid, (points, B)."""
-        seen = self.module.decode(z)
-        shape = (*seen.batch_shape, *seen.event_shape)
-        likelihood = [_per_row(seen.log_prob(x.expand(len(z), *x.shape).reshape(shape)), len(z)) for x in self.x]
-        return torch.stack(likelihood, 1) + _per_row(self.prior.log_prob(z), len(z)).unsqueeze(1)
+        likelihood = self.module.decode(z)
+        shape = (*likelihood.batch_shape, *likelihood.event_shape)
+        parts = [_per_row(likelihood.log_prob(x.expand(len(z), *x.shape).reshape(shape)), len(z)) for x in self.x]
+        return torch.stack(parts, 1) + _per_row(self.prior.log_prob(z), len(z)).unsqueeze(1)
 
 
 def _prior(module: Any, size: torch.Size) -> Distribution:

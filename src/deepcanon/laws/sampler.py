@@ -1,4 +1,4 @@
-"""The laws of samplers: ``sample`` draws by the density that ``log_prob`` claims."""
+"""The laws of samplers: ``sample`` draws from the density that ``log_prob`` gives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deepcanon.laws.probe import seeded
 
 DRAWS = 4000
 RARE = 1e-6
-"""How improbable a statistic must be before a law of chance is taken to be broken."""
+"""The significance level: how improbable a statistic must be before a statistical law is taken to be broken."""
 BLOCK = 30
 """How many points of the grid along each axis are counted together."""
 FEW = 5.0
@@ -24,7 +24,7 @@ FEW = 5.0
 
 @law
 def samples_are_finite_and_differ(module: Any, batch: Batch) -> Measured:
-    """Draws are numbers in the shape of the data, and no two of them are the same."""
+    """Samples are finite, in the shape of the data, and no two of them are the same."""
     module, batch = settled(module, batch)
     with torch.no_grad():
         x = module.sample(256, generator=seeded(0)).flatten(1)
@@ -46,11 +46,11 @@ def samples_follow_the_density(module: Any, batch: Batch) -> Measured | None:
     expected = DRAWS * _blocks(grid.log_masses(module).exp())
     with torch.no_grad():
         x = module.sample(DRAWS, generator=seeded(0)).double().flatten(1)
-    place = ((x - grid.low) / (grid.high - grid.low) * grid.points).floor().long()
-    inside = ((place >= 0) & (place < grid.points)).all(1)
-    seen = torch.zeros([grid.points] * x.shape[1], dtype=torch.float64)
-    seen.index_put_(tuple(place[inside].T), torch.ones((), dtype=torch.float64), accumulate=True)
-    counted, wanted = _merged(_blocks(seen), expected, outside=int((~inside).sum()))
+    cell = ((x - grid.low) / (grid.high - grid.low) * grid.points).floor().long()
+    inside = ((cell >= 0) & (cell < grid.points)).all(1)
+    counts = torch.zeros([grid.points] * x.shape[1], dtype=torch.float64)
+    counts.index_put_(tuple(cell[inside].T), torch.ones((), dtype=torch.float64), accumulate=True)
+    counted, wanted = _merged(_blocks(counts), expected, outside=int((~inside).sum()))
     statistic = float(((counted - wanted).square() / wanted).sum())
     bound = float(stats.chi2.isf(RARE, max(1, len(wanted) - 1)))
     return statistic, bound, f"chi-square of {DRAWS} samples in {len(wanted)} cells"
@@ -60,7 +60,7 @@ LAWS = (samples_are_finite_and_differ, samples_follow_the_density)
 
 
 def check_sampler(module: nn.Module, batch: Batch) -> list[Outcome]:
-    """What the laws of samplers find in any module with ``sample``; its law of chance needs ``log_prob`` too."""
+    """The outcomes of the laws of samplers in any module with ``sample``; the chi-square needs ``log_prob`` too."""
     if not callable(getattr(module, "sample", None)):
         raise UsageError("a sampler has sample(n, generator=...)")
     return outcomes(LAWS, module, batch)
@@ -75,9 +75,9 @@ def _blocks(values: Tensor) -> Tensor:
     return values.flatten()
 
 
-def _merged(seen: Tensor, expected: Tensor, outside: int) -> tuple[Tensor, Tensor]:
+def _merged(counts: Tensor, expected: Tensor, outside: int) -> tuple[Tensor, Tensor]:
     """Counts of the frequent cells, and of all others together with what fell outside the grid."""
     frequent = expected >= FEW
-    counted = torch.cat([seen[frequent], seen[~frequent].sum().reshape(1) + outside])
+    counted = torch.cat([counts[frequent], counts[~frequent].sum().reshape(1) + outside])
     wanted = torch.cat([expected[frequent], expected[~frequent].sum().reshape(1)])
     return counted, wanted.clamp_min(1.0)

@@ -1,4 +1,4 @@
-"""The laws of learned scores: modules with ``score(x)``, the gradient of a log-density, and a loss that teaches it."""
+"""The laws of score models: modules with ``score(x)``, the gradient of a log-density, and a loss that trains it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATE = 1e-2
 
 @law
 def scores_have_the_shape_of_the_data(module: Any, batch: Batch) -> Measured:
-    """Each example has a finite gradient in its own shape."""
+    """Each example has a finite score, the gradient of the log-density, in its own shape."""
     module, batch = doubled(module, batch)
     with torch.no_grad():
         found = module.score(batch.x)
@@ -67,8 +67,8 @@ LAWS = (scores_have_the_shape_of_the_data, learns_the_score_of_a_gaussian)
 
 
 def check_score(module: nn.Module, batch: Batch) -> list[Outcome]:
-    """What the laws of learned scores find in any module with ``score`` and ``loss``."""
+    """The outcomes of the laws of score models in any module with ``score`` and ``loss``."""
     missing = [method for method in ("score", "loss") if not callable(getattr(module, method, None))]
     if missing:
-        raise UsageError(f"a model of the score has score and loss; {', '.join(missing)} is missing")
+        raise UsageError(f"a score model has score and loss; {', '.join(missing)} is missing")
     return outcomes(LAWS, module, batch)

@@ -1,1 +1,87 @@
-"""Parts of networks that torch.nn lacks."""
+"""Layers that torch.nn lacks, exported by name: ``deepcanon.nn.GraphConv``."""
+
+from deepcanon.nn.activations import Arctan, BinaryThreshold, Softmax, StochasticBinary, Swish, activation_layer
+from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention, attention_weights, causal_mask
+from deepcanon.nn.averaged import Averaged
+from deepcanon.nn.batch_norm import BatchNorm
+from deepcanon.nn.codes import from_bits, to_bits
+from deepcanon.nn.connections import DenselyConnected, HighwayGate, Residual, Skip
+from deepcanon.nn.convolution import Causal, DepthwiseSeparable, Same, convolve, output_size, pad_same
+from deepcanon.nn.dense import dense
+from deepcanon.nn.dropout import PlainDropout
+from deepcanon.nn.gelu import gelu_tanh
+from deepcanon.nn.graph_attention import GraphAttention, largest_in_rows, neighbor_max, row_softmax
+from deepcanon.nn.graph_conv import GraphConv, dropped
+from deepcanon.nn.initialize import fans, initialize, own_weights
+from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
+from deepcanon.nn.masked import MaskedLinear, autoregressive_mask
+from deepcanon.nn.pointwise import Pointwise
+from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
+from deepcanon.nn.rescale import Rescale, mean_and_std
+from deepcanon.nn.standardize import Standardize
+from deepcanon.nn.time_mlp import ClassTimeMLP, TimeBlock, TimeMLP, time_features
+from deepcanon.nn.transposed import Transposed, TransposedConv, output_padding, transposed
+from deepcanon.nn.unpool import bed_of_nails
+
+__all__ = [
+    "Arctan",
+    "Averaged",
+    "BatchNorm",
+    "BinaryThreshold",
+    "Causal",
+    "ClassTimeMLP",
+    "DenselyConnected",
+    "DepthwiseSeparable",
+    "GraphAttention",
+    "GraphConv",
+    "HighwayGate",
+    "KVCache",
+    "LSTMLayers",
+    "LSTMVariant",
+    "MaskedLinear",
+    "MultiHeadAttention",
+    "PlainDropout",
+    "Pointwise",
+    "RelativeBias",
+    "Rescale",
+    "Residual",
+    "Same",
+    "Skip",
+    "Softmax",
+    "Standardize",
+    "StochasticBinary",
+    "Swish",
+    "TimeBlock",
+    "TimeMLP",
+    "Transposed",
+    "TransposedConv",
+    "activation_layer",
+    "attention",
+    "attention_weights",
+    "autoregressive_mask",
+    "bed_of_nails",
+    "causal_mask",
+    "convolve",
+    "dense",
+    "dropped",
+    "fans",
+    "frequencies",
+    "from_bits",
+    "gelu_tanh",
+    "initialize",
+    "largest_in_rows",
+    "lstm",
+    "mean_and_std",
+    "neighbor_max",
+    "output_padding",
+    "output_size",
+    "own_weights",
+    "pad_same",
+    "row_softmax",
+    "shift",
+    "sinusoidal",
+    "sinusoidal_2d",
+    "time_features",
+    "to_bits",
+    "transposed",
+]

@@ -27,7 +27,7 @@ def time_features(t: Tensor, size: int, longest: float = 1000.0) -> Tensor:
     return torch.cat([angle.sin(), angle.cos()], dim=-1)
 
 
-class Block(nn.Module):
+class TimeBlock(nn.Module):
     """A residual block of two layers with the time embedding added between them; initialized to the identity."""
 
     def __init__(self, features: int, hidden: int) -> None:
@@ -60,7 +60,7 @@ class TimeMLP(nn.Module):
         width = hidden[0]
         self.time = nn.Sequential(nn.Linear(TIME, TIME), nn.SiLU())
         self.first = nn.Linear(features, width)
-        self.blocks = nn.ModuleList(Block(width, size) for size in hidden)
+        self.blocks = nn.ModuleList(TimeBlock(width, size) for size in hidden)
         self.last = nn.Sequential(nn.LayerNorm(width), nn.SiLU(), nn.Linear(width, features))
 
     def forward(self, x: Tensor, t: Tensor, condition: Tensor | None = None) -> Tensor:

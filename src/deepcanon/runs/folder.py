@@ -45,7 +45,9 @@ class RunFolder:
                 f"{folder} already holds {taken[0]}: choose another folder, resume the run, or say --overwrite"
             )
         if not (folder / "run.json").exists():
-            raise UsageError(f"{folder} holds {taken[0]} but no run.json, so it is not a run to overwrite: choose another")
+            raise UsageError(
+                f"{folder} holds {taken[0]} but no run.json, so it is not a run to overwrite: choose another"
+            )
 
     def begin(self) -> None:
         """Make the folder ready for the first checkpoint; until ``commit`` a crash leaves nothing that is in the way."""
@@ -143,9 +145,7 @@ class RunFolder:
         return safetensors.torch.load(content)
 
 
-def describe_run(
-    model: Model[Any], data: Dataset[Any], settings: Mapping[str, Any], processes: int
-) -> dict[str, Any]:
+def describe_run(model: Model[Any], data: Dataset[Any], settings: Mapping[str, Any], processes: int) -> dict[str, Any]:
     """What ``run.json`` holds from the start."""
     return {
         "format": FORMAT,

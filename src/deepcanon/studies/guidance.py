@@ -1,4 +1,4 @@
-"""What guidance buys and what it costs: samples that are surer of their class, and in the end less various."""
+"""Classifier-free guidance: samples of which a classifier is surer, at the cost of diversity."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.train import fit
 from deepcanon.train.randomness import kept, seed_from, seed_torch
 
-BACK = 50
-"""In how many steps samples go back from noise to data."""
+DDIM_STEPS = 50
+"""The number of steps of DDIM sampling."""
 SHOWN = 10
-"""Of how many classes a sample is shown."""
+"""How many classes are shown, with a sample of each."""
 
 
 def guidance(
@@ -34,15 +34,15 @@ def guidance(
     steps: int = 1200,
     seed: int = 0,
 ) -> Finding:
-    r"""How sure of their class, and how various, are samples of a diffusion model under more and more guidance?
+    r"""How sure is a classifier of samples, and how diverse are they, under more and more classifier-free guidance?
 
     .. math:: \hat\varepsilon_w(x_t, t, y) = (1 + w) \, \hat\varepsilon(x_t, t, y) - w \, \hat\varepsilon(x_t, t)
 
-    A diffusion model of classes is trained once and asked for as many samples of each class as the test data have (up
-    to 1000 in all), with one weight w of guidance after another, always from the same noise. A classifier that was
-    trained on the same data and knows nothing of the model says how often, and how surely, a sample is of the class
-    that was asked for. Coverage is the share of test examples that have a sample among their neighbors, nearer than
-    their fifth nearest other test example.
+    A class-conditional diffusion model is trained once and draws as many samples of each class as the test data have
+    (up to 1000 in all), with one guidance weight w after another, always from the same noise. A classifier that was
+    trained on the same data, without the model, predicts how often, and with which probability, a sample is of the
+    class on which it was conditioned. Coverage is the share of test examples that have a sample among their neighbors,
+    nearer than their fifth nearest other test example.
 
     References:
         | Classifier-Free Diffusion Guidance (Ho and Salimans, 2022), https://arxiv.org/abs/2207.12598
@@ -53,15 +53,15 @@ def guidance(
         guided_ddpm: The diffusion model.
         mlp: The classifier.
         data: The data set, of images with classes.
-        weights: The weights of guidance; 0 is the model of each class as it was learned.
-        steps: The steps of the training of the diffusion model.
-        seed: What all draws follow from.
+        weights: The guidance weights; 0 is the conditional model as it was learned.
+        steps: The training steps of the diffusion model.
+        seed: The seed of all draws.
     """
     loaded = load_data(data)
     if loaded.kind != "images" or "classes" not in loaded.sizes:
         raise UsageError(f"guidance is studied on images with classes; {data} gives {loaded.train.noun}")
     if not weights:
-        raise UsageError("weights names one weight of guidance or more, as 0,1,4")
+        raise UsageError("weights names one guidance weight or more, as 0,1,4")
     model = _trained(guided_ddpm, loaded, seed, steps=steps)
     classifier = _trained(mlp, loaded, seed)
     test = loaded.split("test")
@@ -88,18 +88,18 @@ def _trained(cls: type[Model[Any]], data: Dataset[Any], seed: int, **settings: A
 
 
 def _drawn(model: Any, labels: Tensor, weight: float, seed: int) -> Tensor:
-    samples: Tensor = model.given(labels, weight).ddim(len(labels), BACK, generator=Generator().manual_seed(seed))
+    samples: Tensor = model.given(labels, weight).ddim(len(labels), DDIM_STEPS, generator=Generator().manual_seed(seed))
     return samples
 
 
 def _measured(classifier: Any, yardstick: Yardstick, x: Tensor, labels: Tensor) -> dict[str, float]:
     with torch.no_grad():
-        shares = classifier.predict(x, how="mean").double()
-    asked = shares.gather(1, labels.unsqueeze(1))
+        probabilities = classifier.predict(x, how="mean").double()
+    own = probabilities.gather(1, labels.unsqueeze(1))
     distances = torch.cdist(x.double().flatten(1), yardstick.held_out.double())
     return {
-        "right": float((shares.argmax(1) == labels).double().mean()),
-        "probability": float(asked.mean()),
+        "right": float((probabilities.argmax(1) == labels).double().mean()),
+        "probability": float(own.mean()),
         "coverage": coverage(distances, yardstick.radii),
     }
 
@@ -113,9 +113,9 @@ def _of_training_data(yardstick: Yardstick) -> float:
 def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     rows, weights, real = numbers["rows"], numbers["weights"], numbers["real"]
     return (
-        f"Of {numbers['samples']} samples with w = {weights[0]:g} the classifier sees {rows[0]['right']:.1%} as the "
-        f"class that was asked for, with w = {weights[-1]:g} {rows[-1]['right']:.1%}; of real test examples, as what "
-        f"they are, {real['right']:.1%}.",
+        f"Of {numbers['samples']} samples with w = {weights[0]:g} the classifier predicts {rows[0]['right']:.1%} as "
+        f"the given class, with w = {weights[-1]:g} {rows[-1]['right']:.1%}; of real test examples it predicts "
+        f"{real['right']:.1%} right.",
         f"The mean probability of that class goes from {rows[0]['probability']:.3f} to {rows[-1]['probability']:.3f} "
         f"({real['probability']:.3f} for real ones).",
         f"Coverage goes from {rows[0]['coverage']:.1%} of the test examples to {rows[-1]['coverage']:.1%}; as many "
@@ -124,23 +124,23 @@ def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _figure(numbers: Mapping[str, Any], data: Dataset[Any], drawn: Sequence[Tensor]) -> Figure:
-    figure = new_figure(11, 4.2, "A little guidance makes samples surer of their class; much of it costs variety")
+    figure = new_figure(11, 4.2, "A little guidance makes a classifier surer of samples; much of it costs diversity")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
     weights, rows, real = numbers["weights"], numbers["rows"], numbers["real"]
     for color, name, words in (
-        (PALETTE[0], "probability", "probability of the class asked for"),
+        (PALETTE[0], "probability", "probability of the given class"),
         (PALETTE[1], "coverage", "coverage of the test data"),
     ):
         left.plot(weights, [row[name] for row in rows], "o-", color=color, markersize=4, label=words)
         left.axhline(real[name], color=color, linewidth=1, linestyle="--")
     left.plot([], [], color=MUTED, linewidth=1, linestyle="--", label="the same of real examples")
     left.set_ylim(top=1.02)
-    dress(left, f"{numbers['samples']} samples of {data.name}", "weight w of guidance", "share")
+    dress(left, f"{numbers['samples']} samples of {data.name}", "guidance weight w", "share")
     legend(left).set_loc("lower left")
     columns = len(drawn[0])
     draw_images(right, torch.cat(list(drawn)), data.shape, columns)
     high = (right.get_ylim()[0] + right.get_ylim()[1]) / len(weights)  # the height of a row of images
-    dress(right, "One column, one noise: what each weight makes of it", grid=False)
+    dress(right, "Each column starts at one noise; rows are guidance weights", grid=False)
     right.set_yticks([(i + 0.5) * high for i in range(len(weights))], [f"w = {weight:g}" for weight in weights])
     right.tick_params(length=0)
     return figure

@@ -8,12 +8,12 @@ import pytest
 import torch
 from diffusers import DDIMScheduler, DDPMScheduler
 from sklearn.neural_network import MLPClassifier
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributions import MultivariateNormal
 
 import deepcanon as dc
 from deepcanon.core import Batch, UsageError
-from deepcanon.models.diffusion._diffusion import Levels, NoiseSchedule, noise_variances
+from deepcanon.models.diffusion._diffusion import NoiseSchedule, ScheduleName, beta_schedule
 from deepcanon.models.diffusion.ddpm import DDPM
 
 COVARIANCE = torch.tensor([[1.3, 0.5], [0.5, 0.4]], dtype=torch.float64)
@@ -22,18 +22,18 @@ SPREAD = math.sqrt(0.85)  # the root mean square distance from the mean over bot
 
 
 class Analytic(DDPM):
-    """The best guess of the noise for Gaussian data, so that nothing has to be trained."""
+    """The best prediction of the noise in Gaussian data, so that nothing has to be trained."""
 
-    def guess(self, x: Tensor, t: Tensor, at: Levels) -> Tensor:
+    def _predicted_noise(self, net: nn.Module, x: Tensor, t: Tensor, at: NoiseSchedule) -> Tensor:
         noisy = at.alpha_bar.unsqueeze(-1) * COVARIANCE / SPREAD**2 + at.beta_bar.unsqueeze(-1) * torch.eye(2)
         solved: Tensor = torch.linalg.solve(noisy, x.unsqueeze(-1)).squeeze(-1)
         return at.beta_bar.sqrt() * solved  # E[ε | x_t] = sqrt(1 - ᾱ) (ᾱ C + (1 - ᾱ) I)^-1 x_t
 
 
-def analytic(levels: int, noise: NoiseSchedule = "linear") -> Analytic:
-    model = Analytic(2, hidden=(4,), levels=levels, noise=noise).double()
+def analytic(timesteps: int, noise: ScheduleName = "linear") -> Analytic:
+    model = Analytic(2, hidden=(4,), timesteps=timesteps, noise=noise).double()
     model.to_standard.set(torch.tensor(1 / SPREAD), -MEAN / SPREAD)
-    model.variances = torch.cat([torch.zeros(1, dtype=torch.float64), noise_variances(noise, levels)])
+    model.betas = torch.cat([torch.zeros(1, dtype=torch.float64), beta_schedule(noise, timesteps)])
     return model
 
 
@@ -41,49 +41,49 @@ def gaussian() -> MultivariateNormal:
     return MultivariateNormal(MEAN, COVARIANCE)
 
 
-def scheduler(cls: Any, levels: int, noise: NoiseSchedule, **options: Any) -> Any:
-    """The scheduler of diffusers with the same levels; its timestep i is our level i + 1."""
+def scheduler(cls: Any, timesteps: int, noise: ScheduleName, **options: Any) -> Any:
+    """The scheduler of diffusers with as many timesteps; its timestep i is our timestep i + 1."""
     if noise == "cosine":
         options |= {"beta_schedule": "squaredcos_cap_v2"}
     else:
-        options |= {"beta_start": 0.1 / levels, "beta_end": 20 / levels, "beta_schedule": "linear"}
-    return cls(num_train_timesteps=levels, clip_sample=False, **options)
+        options |= {"beta_start": 0.1 / timesteps, "beta_end": 20 / timesteps, "beta_schedule": "linear"}
+    return cls(num_train_timesteps=timesteps, clip_sample=False, **options)
 
 
 @pytest.mark.parametrize("noise", ["linear", "cosine"])
-@pytest.mark.parametrize("levels", [50, 1000])
-def test_the_schedule_is_that_of_diffusers(noise: NoiseSchedule, levels: int) -> None:
-    table = DDPM(2, hidden=(4,), levels=levels, noise=noise).table()
-    peer = scheduler(DDPMScheduler, levels, noise)
-    assert torch.allclose(table.beta[1:], peer.betas, atol=1e-6)
-    assert torch.allclose(table.alpha_bar[1:], peer.alphas_cumprod, atol=1e-6)
+@pytest.mark.parametrize("timesteps", [50, 1000])
+def test_the_schedule_is_that_of_diffusers(noise: ScheduleName, timesteps: int) -> None:
+    schedule = DDPM(2, hidden=(4,), timesteps=timesteps, noise=noise).noise_schedule()
+    peer = scheduler(DDPMScheduler, timesteps, noise)
+    assert torch.allclose(schedule.beta[1:], peer.betas, atol=1e-6)
+    assert torch.allclose(schedule.alpha_bar[1:], peer.alphas_cumprod, atol=1e-6)
 
 
 @pytest.mark.parametrize("noise", ["linear", "cosine"])
 @pytest.mark.parametrize("t", [100, 37, 2, 1])
-def test_one_step_back_is_that_of_diffusers(noise: NoiseSchedule, t: int) -> None:
+def test_one_step_of_the_reverse_process_is_that_of_diffusers(noise: ScheduleName, t: int) -> None:
     torch.manual_seed(0)
-    model = DDPM(3, hidden=(8,), levels=100, noise=noise)
+    model = DDPM(3, hidden=(8,), timesteps=100, noise=noise)
     peer = scheduler(DDPMScheduler, 100, noise, variance_type="fixed_large")
     x = torch.randn(5, 3)
-    level = torch.full((5,), t)
+    time = torch.full((5,), t)
     with torch.no_grad():
-        guess = model.noise_in(x, level)
-        peers = peer.step(guess, t - 1, x, generator=torch.Generator().manual_seed(0)).prev_sample
-        mine = model.reverse(x, level)
+        predicted = model.predicted_noise(x, time)
+        peers = peer.step(predicted, t - 1, x, generator=torch.Generator().manual_seed(0)).prev_sample
+        mine = model.reverse(x, time)
     draw = torch.randn(5, 3, generator=torch.Generator().manual_seed(0)) if t > 1 else torch.zeros(5, 3)
     assert torch.allclose(mine.mean + mine.stddev * draw, peers, atol=1e-6 * (1 + float(peers.abs().max())))
 
 
 def test_ddim_is_that_of_diffusers() -> None:
     torch.manual_seed(0)
-    model = DDPM(3, hidden=(8,), levels=100, noise="linear")
+    model = DDPM(3, hidden=(8,), timesteps=100, noise="linear")
     peer = scheduler(DDIMScheduler, 100, "linear")
     peer.set_timesteps(100)
     x = torch.randn(4, 3, generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
         for i in peer.timesteps:
-            x = peer.step(model.noise_in(x, i.reshape(1) + 1), i, x, eta=0.0).prev_sample
+            x = peer.step(model.predicted_noise(x, i.reshape(1) + 1), i, x, eta=0.0).prev_sample
     assert torch.allclose(model.ddim(4, 100, generator=torch.Generator().manual_seed(5)), x, atol=1e-4)
 
 
@@ -110,11 +110,11 @@ def exact_bound(model: Analytic, x: Tensor) -> Tensor:
     """E_q [log p(x_0 ... x_T) - log q(x_1 ... x_T | x_0)], the bound as it is defined, along drawn paths."""
     total = torch.zeros(len(x), dtype=torch.float64)
     path = [x]
-    for t in range(1, model.levels + 1):
-        level = torch.full((len(x),), t)
-        ahead = model.step(path[-1], level)
+    for t in range(1, model.timesteps + 1):
+        time = torch.full((len(x),), t)
+        ahead = model.step(path[-1], time)
         path.append(ahead.sample())
-        total += model.reverse(path[-1], level).log_prob(path[-2]) - ahead.log_prob(path[-1])
+        total += model.reverse(path[-1], time).log_prob(path[-2]) - ahead.log_prob(path[-1])
     return total + model.prior().log_prob(path[-1])
 
 
@@ -128,22 +128,22 @@ def test_the_bound_is_the_expectation_that_defines_it() -> None:
 
 
 @pytest.mark.parametrize("noise", ["linear", "cosine"])
-def test_the_bound_lies_below_the_evidence_of_gaussian_data_and_reaches_it_with_many_levels(
-    noise: NoiseSchedule,
+def test_the_bound_lies_below_the_evidence_of_gaussian_data_and_reaches_it_with_many_timesteps(
+    noise: ScheduleName,
 ) -> None:
-    """On average over the data no density is above their own; with the best guess the bound comes as close as 1/T."""
+    """On average over the data no density is above their own; with the best prediction the gap falls as 1/T."""
     torch.manual_seed(0)
     gaps = []
-    for levels in (5, 20, 80):
+    for timesteps in (5, 20, 80):
         x = gaussian().sample(torch.Size([20_000]))
-        gap = gaussian().log_prob(x) - analytic(levels, noise).log_prob(x)
+        gap = gaussian().log_prob(x) - analytic(timesteps, noise).log_prob(x)
         gaps.append(float(gap.mean()))
         assert gaps[-1] > -4 * float(gap.std()) / math.sqrt(20_000)
     assert gaps[0] > gaps[1] + 0.05
     assert gaps[2] < 0.05
 
 
-def test_a_few_drawn_levels_estimate_the_same_bound() -> None:
+def test_a_few_drawn_timesteps_estimate_the_same_bound() -> None:
     torch.manual_seed(0)
     model = analytic(100, "cosine")
     x = gaussian().sample(torch.Size([4])).repeat(5000, 1)
@@ -156,7 +156,7 @@ def test_a_few_drawn_levels_estimate_the_same_bound() -> None:
 
 def test_units_of_the_data_shift_the_bound() -> None:
     torch.manual_seed(0)
-    model = DDPM(2, hidden=(8,), levels=5).double()
+    model = DDPM(2, hidden=(8,), timesteps=5).double()
     x = torch.randn(50, 2, dtype=torch.float64)
     model.prepare([Batch(x)])
     plain = model.log_prob(x, generator=torch.Generator().manual_seed(0))
@@ -166,7 +166,7 @@ def test_units_of_the_data_shift_the_bound() -> None:
 
 
 @pytest.mark.parametrize("how", ["ancestral", "ddim"])
-def test_samples_of_the_best_guess_have_the_moments_of_the_data(how: str) -> None:
+def test_samples_of_the_best_prediction_have_the_moments_of_the_data(how: str) -> None:
     model, generator = analytic(300), torch.Generator().manual_seed(0)
     x = (
         model.sample(20_000, generator=generator)
@@ -189,14 +189,14 @@ def test_ddim_is_a_function_of_its_first_noise_and_eta_brings_noise_back() -> No
 def test_it_learns_the_score_and_the_evidence_of_gaussian_data() -> None:
     torch.manual_seed(0)
     x = gaussian().sample(torch.Size([4000])).float()
-    model = DDPM(2, hidden=(32, 32), levels=100)
+    model = DDPM(2, hidden=(32, 32), timesteps=100)
     dc.fit(model, dc.from_tensors(x), steps=1000, batch_size=256, lr=4e-3, quiet=True)
     model.eval()
     test = gaussian().sample(torch.Size([1000]))
     scale = float(model.to_standard.scale)
     with torch.no_grad():
         for t in (10, 40, 70):
-            at = model.table().at(torch.tensor([t]))
+            at = model.noise_schedule().at(torch.tensor([t]))
             variance = float(at.beta_bar / at.alpha_bar) / scale**2  # of the noise, in the units of the data
             noisy = test + math.sqrt(variance) * torch.randn_like(test)
             wanted = -torch.linalg.solve(COVARIANCE + variance * torch.eye(2), (noisy - MEAN).T).T
@@ -207,7 +207,7 @@ def test_it_learns_the_score_and_the_evidence_of_gaussian_data() -> None:
     assert -0.05 < gap < 0.25
 
 
-def test_the_average_of_the_weights_speaks() -> None:
+def test_predictions_come_from_the_average_of_the_weights() -> None:
     """After training the live weights and their average differ; samples and bound come from the average."""
     torch.manual_seed(0)
     model, batch = DDPM.example()

@@ -10,7 +10,7 @@ from torch.distributions import Categorical, MixtureSameFamily, MultivariateNorm
 import deepcanon as dc
 from deepcanon import laws
 from deepcanon.core import DataError, Labeled, UsageError
-from deepcanon.models.diffusion._diffusion import Levels, noise_variances
+from deepcanon.models.diffusion._diffusion import NoiseSchedule, beta_schedule
 from deepcanon.models.diffusion.ddpm import DDPM
 from deepcanon.models.diffusion.guided_ddpm import GuidedDDPM
 
@@ -23,9 +23,9 @@ SPREAD = 1.5
 
 
 class Analytic(GuidedDDPM):
-    """The best guess of the noise for three Gaussian classes, told and untold, so that nothing has to be trained."""
+    """The best prediction of the noise of three Gaussian classes, conditional or not, so that nothing is trained."""
 
-    def _guess(self, net: nn.Module, x: Tensor, t: Tensor, at: Levels) -> Tensor:
+    def _predicted_noise(self, net: nn.Module, x: Tensor, t: Tensor, at: NoiseSchedule) -> Tensor:
         means = at.alpha_bar.sqrt().unsqueeze(-1) * (MEANS - CENTER) / SPREAD  # (1 or B, 3, 2)
         noisy = at.alpha_bar.unsqueeze(-1) * COVARIANCE / SPREAD**2 + at.beta_bar.unsqueeze(-1) * EYE
         pulls: Tensor = torch.linalg.solve(noisy.unsqueeze(1), (means - x.unsqueeze(1)).unsqueeze(-1)).squeeze(
@@ -39,10 +39,10 @@ class Analytic(GuidedDDPM):
         return -at.beta_bar.sqrt() * score
 
 
-def analytic(levels: int) -> Analytic:
-    model = Analytic(2, classes=3, hidden=(4,), levels=levels, noise="linear").double()
+def analytic(timesteps: int) -> Analytic:
+    model = Analytic(2, classes=3, hidden=(4,), timesteps=timesteps, noise="linear").double()
     model.to_standard.set(torch.tensor(1 / SPREAD, dtype=torch.float64), -CENTER / SPREAD)
-    model.variances = torch.cat([torch.zeros(1, dtype=torch.float64), noise_variances("linear", levels)])
+    model.betas = torch.cat([torch.zeros(1, dtype=torch.float64), beta_schedule("linear", timesteps)])
     return model
 
 
@@ -55,9 +55,9 @@ def mixture(noise: float = 0.0) -> MixtureSameFamily:
 
 
 def stirred(seed: int = 0) -> GuidedDDPM:
-    """A small model whose weights have left their beginning, where many of them are zero."""
+    """A small model whose weights have left their initialization, where many of them are zero."""
     torch.manual_seed(seed)
-    model = GuidedDDPM(2, classes=3, hidden=(8,), levels=10).double()
+    model = GuidedDDPM(2, classes=3, hidden=(8,), timesteps=10).double()
     for weights in model.averaged.buffers():
         weights.add_(torch.randn_like(weights), alpha=0.3)
     return model
@@ -66,10 +66,10 @@ def stirred(seed: int = 0) -> GuidedDDPM:
 @pytest.mark.parametrize("weight", [-1.0, 0.0, 0.5, 3.0])
 @pytest.mark.parametrize("t", [1, 30, 90])
 def test_guidance_follows_the_score_of_the_tilted_density(weight: float, t: int) -> None:
-    """The gradient of log p(x) + (1 + w) log p(y | x), of data with the noise of level t."""
+    """The gradient of log p(x) + (1 + w) log p(y | x), of data with the noise of timestep t."""
     torch.manual_seed(0)
     model = analytic(100)
-    at = model.table().at(torch.tensor([t]))
+    at = model.noise_schedule().at(torch.tensor([t]))
     noise = float(at.beta_bar / at.alpha_bar) * SPREAD**2
     x = (3 * torch.randn(30, 2, dtype=torch.float64)).requires_grad_()
     y = torch.randint(3, (30,))
@@ -80,41 +80,41 @@ def test_guidance_follows_the_score_of_the_tilted_density(weight: float, t: int)
     assert torch.allclose(got, wanted, atol=1e-9, rtol=1e-9)
 
 
-def test_without_guidance_the_network_that_is_told_speaks_alone() -> None:
+def test_without_guidance_the_prediction_is_that_of_the_conditional_network() -> None:
     model = stirred()
     x, t, y = (
         torch.randn(6, 2, dtype=torch.float64),
         torch.tensor([1, 2, 4, 6, 9, 10]),
         torch.tensor([0, 1, 2, 2, 1, 0]),
     )
-    at = model.table().at(t)
+    at = model.noise_schedule().at(t)
 
-    def said(labels: Tensor) -> Tensor:
-        seen: Tensor = model.averaged(x, t * 100.0, labels)
-        return at.beta_bar.sqrt() * x + at.alpha_bar.sqrt() * seen
+    def predicted(labels: Tensor) -> Tensor:
+        v: Tensor = model.averaged(x, t * 100.0, labels)
+        return at.beta_bar.sqrt() * x + at.alpha_bar.sqrt() * v
 
-    told, untold = said(y), said(torch.full((6,), 3))
-    assert torch.equal(model.given(y, 0.0).noise_in(x, t), told)
-    assert torch.equal(model.noise_in(x, t), untold)
-    assert (told - untold).abs().min() > 1e-3
-    assert torch.allclose(model.given(y, 2.0).noise_in(x, t), 3 * told - 2 * untold)
-    assert torch.allclose(model.given(y, -1.0).noise_in(x, t), untold)
+    conditional, unconditional = predicted(y), predicted(torch.full((6,), 3))
+    assert torch.equal(model.given(y, 0.0).predicted_noise(x, t), conditional)
+    assert torch.equal(model.predicted_noise(x, t), unconditional)
+    assert (conditional - unconditional).abs().min() > 1e-3
+    assert torch.allclose(model.given(y, 2.0).predicted_noise(x, t), 3 * conditional - 2 * unconditional)
+    assert torch.allclose(model.given(y, -1.0).predicted_noise(x, t), unconditional)
 
 
-def test_context_tells_the_classes_of_samples_and_of_the_bound() -> None:
+def test_context_conditions_samples_and_the_bound_on_classes() -> None:
     model, y = stirred(), torch.tensor([0, 1, 2, 2])
-    told = model.given(y)
+    conditional = model.given(y)
     assert torch.equal(
         model.sample(4, context=y, generator=Generator().manual_seed(0)),
-        told.sample(4, generator=Generator().manual_seed(0)),
+        conditional.sample(4, generator=Generator().manual_seed(0)),
     )
     x = torch.randn(4, 2, dtype=torch.float64)
     assert torch.equal(
         model.log_prob(x, context=y, generator=Generator().manual_seed(0)),
-        told.log_prob(x, generator=Generator().manual_seed(0)),
+        conditional.log_prob(x, generator=Generator().manual_seed(0)),
     )
     assert model.labels is None
-    assert told.averaged is model.averaged
+    assert conditional.averaged is model.averaged
 
 
 def test_a_few_labels_serve_many_samples_in_turn() -> None:
@@ -140,9 +140,9 @@ def test_the_guided_model_keeps_the_laws_of_diffusion_processes() -> None:
     assert all(outcome.holds for outcome in found), laws.report(found)
 
 
-def test_so_many_labels_are_hidden_as_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_are_dropped_with_the_given_probability(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
-    model = GuidedDDPM(2, classes=3, hidden=(4,), levels=5, drop=0.3)
+    model = GuidedDDPM(2, classes=3, hidden=(4,), timesteps=5, drop=0.3)
     y, seen = torch.randint(3, (20_000,)), []
 
     def spy(x: Tensor, time: Tensor, labels: Tensor) -> Tensor:
@@ -153,9 +153,9 @@ def test_so_many_labels_are_hidden_as_was_asked(monkeypatch: pytest.MonkeyPatch)
     for _ in range(2):
         model.loss(Labeled(torch.randn(20_000, 2), y))
     for labels in seen:
-        hidden = labels == 3
-        assert abs(float(hidden.double().mean()) - 0.3) < 4 * math.sqrt(0.3 * 0.7 / 20_000)
-        assert torch.equal(labels[~hidden], y[~hidden])
+        dropped = labels == 3
+        assert abs(float(dropped.double().mean()) - 0.3) < 4 * math.sqrt(0.3 * 0.7 / 20_000)
+        assert torch.equal(labels[~dropped], y[~dropped])
     assert not torch.equal(*seen)
 
 
@@ -164,7 +164,7 @@ def test_it_learns_which_class_lives_where() -> None:
     torch.manual_seed(0)
     x = 1.5 * torch.randint(2, (2000, 2)).mul(2).sub(1) + 0.3 * torch.randn(2000, 2)
     y = (x.prod(1) > 0).long()
-    model = GuidedDDPM(2, classes=2, hidden=(32, 32), levels=40, average=0.98)
+    model = GuidedDDPM(2, classes=2, hidden=(32, 32), timesteps=40, average=0.98)
     dc.fit(model, dc.from_tensors(x, y), steps=350, batch_size=256, lr=5e-3, quiet=True)
     model.eval()
     asked = torch.arange(2)
@@ -173,8 +173,8 @@ def test_it_learns_which_class_lives_where() -> None:
         assert float(((drawn.prod(1) > 0) == asked.repeat(500)).double().mean()) >= least
         for c in range(2):
             assert 0.3 < float((drawn[c::2, 0] > 0).double().mean()) < 0.7
-    untold = model.sample(1000, generator=Generator().manual_seed(0))
-    assert 0.4 < float((untold.prod(1) > 0).double().mean()) < 0.6
+    unconditional = model.sample(1000, generator=Generator().manual_seed(0))
+    assert 0.4 < float((unconditional.prod(1) > 0).double().mean()) < 0.6
 
 
 def test_the_gallery_has_a_row_for_each_class() -> None:

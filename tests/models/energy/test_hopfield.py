@@ -45,7 +45,7 @@ def test_the_energy_never_rises_with_any_single_update(monkeypatch: pytest.Monke
     energy, flips = model.energy(x), 0
     for unit in list(range(20)) * 3:
         monkeypatch.setattr(model, "_order", lambda generator, unit=unit: [unit])
-        reached = model.retrieve(x, sweeps=1)
+        reached = model.retrieve(x, update_steps=1)
         changed = (reached != x).any(1)
         now = model.energy(reached)
         assert (now[changed] < energy[changed]).all()
@@ -55,15 +55,15 @@ def test_the_energy_never_rises_with_any_single_update(monkeypatch: pytest.Monke
     assert flips > 100
 
 
-def test_sweeps_end_where_every_unit_agrees_with_its_pull() -> None:
+def test_updates_end_where_every_unit_agrees_with_its_local_field() -> None:
     model, x = with_random_couplings(20, seed=1), spins(64, 20).double()
-    settled = model.retrieve(x, sweeps=100)
+    settled = model.retrieve(x, update_steps=100)
     assert ((settled @ model.couplings) * settled >= 0).all()
-    assert torch.equal(model.retrieve(settled, sweeps=1), settled)
+    assert torch.equal(model.retrieve(settled, update_steps=1), settled)
     assert not torch.equal(settled, x)
 
 
-def test_a_unit_without_pull_keeps_its_value() -> None:
+def test_a_unit_without_a_local_field_keeps_its_value() -> None:
     x = spins(8, 6)
     assert torch.equal(Hopfield(6).retrieve(x), x)
 
@@ -73,7 +73,7 @@ def test_800_units_hold_80_random_patterns_but_not_200(share: float, least: floa
     patterns = spins(round(share * 800), 800)
     model = Hopfield(800)
     model.store(patterns)
-    overlap = (model.retrieve(patterns, sweeps=15) * patterns).mean().item()
+    overlap = (model.retrieve(patterns, update_steps=15) * patterns).mean().item()
     assert least < overlap <= most
 
 
@@ -100,7 +100,7 @@ def test_the_projection_rule_projects_onto_the_patterns() -> None:
     assert torch.equal(model.retrieve(patterns), patterns)
 
 
-def test_all_codes_of_a_pattern_mean_the_same_and_answers_keep_the_code_and_the_shape() -> None:
+def test_all_codes_of_a_pattern_mean_the_same_and_outputs_keep_the_code_and_the_shape() -> None:
     x = spins(3, 12)
     model = Hopfield(12)
     model.store(x)
@@ -119,7 +119,9 @@ def test_all_codes_of_a_pattern_mean_the_same_and_answers_keep_the_code_and_the_
 
 def test_the_order_of_the_units_follows_the_generator() -> None:
     model, x = with_random_couplings(30, seed=2), spins(64, 30).double()
-    first, again, other = (model.retrieve(x, sweeps=1, generator=Generator().manual_seed(seed)) for seed in (1, 1, 2))
+    first, again, other = (
+        model.retrieve(x, update_steps=1, generator=Generator().manual_seed(seed)) for seed in (1, 1, 2)
+    )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert torch.equal(model.retrieve(x), model.retrieve(x))

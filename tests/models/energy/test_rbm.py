@@ -85,7 +85,7 @@ def exact_gradient(model: RBM, x: Tensor) -> list[Tensor]:
 
 
 def test_long_chains_give_the_gradient_of_the_likelihood() -> None:
-    model = machine(4, 3, sweeps=50, persistent=False, scale=0.7)
+    model = machine(4, 3, gibbs_steps=50, persistent=False, scale=0.7)
     x = states(4)[[0, 3, 3, 9, 14]]
     exact = exact_gradient(model, x)
     rounds, found = 60, []
@@ -99,29 +99,29 @@ def test_long_chains_give_the_gradient_of_the_likelihood() -> None:
         assert ((estimates.mean(0) - expected).abs() / error).max() < 5
 
 
-def after_sweeps(model: RBM, start: Tensor, sweeps: int) -> Tensor:
-    """The distribution of the visible states so many sweeps after ``start``, by the matrix of all transitions."""
+def after_gibbs_steps(model: RBM, start: Tensor, gibbs_steps: int) -> Tensor:
+    """The distribution of the visible states so many Gibbs steps after ``start``, by the matrix of all transitions."""
     joint = (-joint_energies(model)).exp().detach()
-    sweep = joint / joint.sum(1, keepdim=True) @ (joint / joint.sum(0)).T  # p(h | v), then p(v' | h)
-    after: Tensor = start @ torch.linalg.matrix_power(sweep, sweeps)
+    gibbs_step = joint / joint.sum(1, keepdim=True) @ (joint / joint.sum(0)).T  # p(h | v), then p(v' | h)
+    after: Tensor = start @ torch.linalg.matrix_power(gibbs_step, gibbs_steps)
     return after
 
 
-def contrast_gradient(model: RBM, data: Tensor, chains: Tensor) -> Tensor:
+def contrastive_divergence_gradient(model: RBM, data: Tensor, chains: Tensor) -> Tensor:
     """The gradient of F by the weights, on average over one distribution of visible states less that over another."""
     free = -(-joint_energies(model)).logsumexp(1)
     return torch.autograd.grad((data - chains) @ free, model.weight)[0]
 
 
-@pytest.mark.parametrize("sweeps", [1, 3])
-def test_short_chains_give_the_gradient_of_contrastive_divergence(sweeps: int) -> None:
-    """Which is that of the data against the chains after k sweeps, and not that of the likelihood."""
-    model = machine(4, 3, sweeps=sweeps, persistent=False, scale=2.0)
+@pytest.mark.parametrize("gibbs_steps", [1, 3])
+def test_short_chains_give_the_gradient_of_contrastive_divergence(gibbs_steps: int) -> None:
+    """Which is that of the data against the chains after k Gibbs steps, and not that of the likelihood."""
+    model = machine(4, 3, gibbs_steps=gibbs_steps, persistent=False, scale=2.0)
     places = torch.tensor([0, 3, 3, 9, 14])
     data, found = places.bincount(minlength=16) / 5.0, []
     data = data.double()
-    expected = contrast_gradient(model, data, after_sweeps(model, data, sweeps))
-    exact = contrast_gradient(model, data, probabilities(model))
+    expected = contrastive_divergence_gradient(model, data, after_gibbs_steps(model, data, gibbs_steps))
+    exact = contrastive_divergence_gradient(model, data, probabilities(model))
     for seed in range(60):
         torch.manual_seed(seed)
         model.gradient(Batch(states(4)[places].repeat(100, 1)))
@@ -133,15 +133,18 @@ def test_short_chains_give_the_gradient_of_contrastive_divergence(sweeps: int) -
     assert ((estimates.mean(0) - exact).abs() / error).max() > 10
 
 
-def test_the_bias_of_contrastive_divergence_falls_with_every_sweep_by_the_second_eigenvalue() -> None:
+def test_the_bias_of_contrastive_divergence_falls_with_every_gibbs_step_by_the_second_eigenvalue() -> None:
     model = machine(4, 3, scale=2.0)
     data = torch.zeros(16, dtype=torch.float64)
     data[[0, 3, 9, 14]] = 0.25
-    exact = contrast_gradient(model, data, probabilities(model))
-    bias = [float((contrast_gradient(model, data, after_sweeps(model, data, k)) - exact).norm()) for k in range(1, 15)]
+    exact = contrastive_divergence_gradient(model, data, probabilities(model))
+    bias = [
+        float((contrastive_divergence_gradient(model, data, after_gibbs_steps(model, data, k)) - exact).norm())
+        for k in range(1, 15)
+    ]
     assert all(longer < shorter for shorter, longer in itertools.pairwise(bias))
-    sweep = after_sweeps(model, torch.eye(16, dtype=torch.float64), 1)
-    first, second, *_ = torch.linalg.eigvals(sweep).real.sort(descending=True).values.tolist()
+    gibbs_step = after_gibbs_steps(model, torch.eye(16, dtype=torch.float64), 1)
+    first, second, *_ = torch.linalg.eigvals(gibbs_step).real.sort(descending=True).values.tolist()
     assert first == pytest.approx(1)
     assert 0.2 < second < 1
     assert bias[-1] / bias[-2] == pytest.approx(second, rel=0.01)
@@ -149,7 +152,7 @@ def test_the_bias_of_contrastive_divergence_falls_with_every_sweep_by_the_second
 
 @pytest.mark.parametrize("persistent", [True, False])
 def test_the_gradient_by_hand_is_the_gradient_of_the_loss(persistent: bool) -> None:
-    model = machine(6, 4, sweeps=3, persistent=persistent, chains=7)
+    model = machine(6, 4, gibbs_steps=3, persistent=persistent, chains=7)
     batch = Batch(states(6)[[1, 5, 8, 33, 60]])
     (turn,) = model.turns()
     assert isinstance(turn, Descend)
@@ -161,7 +164,7 @@ def test_the_gradient_by_hand_is_the_gradient_of_the_loss(persistent: bool) -> N
     chains = dict(model.named_buffers()).get("chains", torch.zeros(())).clone()
     model.load_state_dict(begin)
     torch.manual_seed(1)
-    torch.testing.assert_close(turn.gradient(batch)["contrast"], loss.detach())
+    torch.testing.assert_close(turn.gradient(batch)["contrastive_divergence"], loss.detach())
     for parameter, gradient in zip(model.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, rtol=0, atol=1e-12)
     torch.testing.assert_close(dict(model.named_buffers()).get("chains", torch.zeros(())), chains)
@@ -177,7 +180,7 @@ def test_persistent_chains_go_on_in_training_and_rest_in_evaluation() -> None:
 
 
 def test_persistent_chains_follow_the_model() -> None:
-    model = machine(4, 3, sweeps=50, chains=4000)
+    model = machine(4, 3, gibbs_steps=50, chains=4000)
     seen = model.negatives(states(4))
     expected = probabilities(model)
     counts = (seen @ 2.0 ** torch.arange(3, -1, -1, dtype=seen.dtype)).long().bincount(minlength=16)
@@ -255,14 +258,14 @@ def test_other_values_than_zeros_and_ones_are_refused() -> None:
     for ask in (model.log_prob, model.energy, model.pseudo_nll, lambda x: model.prepare([Batch(x)])):
         with pytest.raises(DataError, match=r"rbm models zeros and ones.*NAME:binary"):
             ask(gray)
-    with pytest.raises(UsageError, match="sweeps must be at least 1"):
-        RBM(4, 2, sweeps=0)
+    with pytest.raises(UsageError, match="gibbs_steps must be at least 1"):
+        RBM(4, 2, gibbs_steps=0)
 
 
 @pytest.mark.slow
 def test_bars_and_stripes_are_learned_to_a_tenth_of_a_nat() -> None:
     data = dc.load_data("bars-and-stripes")
     torch.manual_seed(0)
-    model = RBM(9, units=16, sweeps=10)
+    model = RBM(9, units=16, gibbs_steps=10)
     result = dc.fit(model, replace(data, valid=None), quiet=True, steps=4000, lr=0.3, schedule="linear")
     assert 0 < result.test["nll"] - math.log(14) < 0.1

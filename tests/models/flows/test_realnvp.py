@@ -128,7 +128,7 @@ Density = tuple[nn.Module, Callable[[Tensor], Tensor]]
 
 
 def _learnt(make: Callable[[Tensor], Density], data: Dataset[Any], seed: int, steps: int = 150) -> float:
-    """The minus-log-likelihood of the test data after so many steps."""
+    """The negative log-likelihood of the test data after so many steps."""
     torch.manual_seed(seed)
     x = data.train.x
     module, log_prob = make(x)

@@ -117,9 +117,9 @@ def test_units_of_the_data_are_those_of_the_score() -> None:
 
 
 def test_langevin_samples_have_the_moments_of_a_gaussian() -> None:
-    """With the exact score of N(m, s²), moves of length h give variance s² / (1 - h²/(4 s²)), known in closed form."""
+    """With the exact score of N(m, s²), Langevin steps of size h give the variance s² / (1 - h²/(4 s²))."""
     torch.manual_seed(0)
-    model = ScoreMatching(2, hidden=(), moves=200, stride=0.5).double()
+    model = ScoreMatching(2, hidden=(), langevin_steps=200, step_size=0.5).double()
     mean, variance = torch.tensor([1.0, -2.0], dtype=torch.float64), 0.8
     with torch.no_grad():
         layer = output_layer(model)

@@ -151,7 +151,7 @@ def test_samples_have_the_moments_of_the_exact_marginal() -> None:
     torch.testing.assert_close(torch.cov(x.T), exact.covariance_matrix, rtol=0, atol=0.02)
 
 
-def test_coins_are_drawn_with_the_probabilities_of_the_decoder() -> None:
+def test_binary_samples_are_drawn_with_the_probabilities_of_the_decoder() -> None:
     torch.manual_seed(0)
     model = VAE(features=4, latent=1, hidden=(8,), likelihood="bernoulli").double()
     x = model.sample(50_000, generator=Generator().manual_seed(0))

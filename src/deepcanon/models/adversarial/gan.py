@@ -1,4 +1,4 @@
-"""The generative adversarial network."""
+"""Generative adversarial network (GAN)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,20 @@ Game = Literal["non_saturating", "minimax"]
 
 
 class GAN(Model[Batch]):
-    r"""A generator learns to fool a discriminator, which learns to tell its samples from data.
+    r"""A generator of samples, trained against a discriminator that classifies data and samples.
 
-    .. math:: \min_G \max_D \; E_x \log D(x) + E_z \log(1 - D(G(z)))
+    Also known as: adversarial network, vanilla GAN.
 
-    The best discriminator against a generator of density q is :math:`D = p / (p + q)`, where the game's value is
-    :math:`2 JS(p \,\|\, q) - \log 4`. The minimax generator minimizes that value; its gradient vanishes where the
-    discriminator is sure. The non-saturating one minimizes :math:`-E_z \log D(G(z))` instead.
+    .. math:: \min_G \max_D \; E_x \log D(x) + E_z \log(1 - D(G(z))) \qquad (1)
 
-    Both networks work at unit scale: the generator's last layer and the discriminator's first shift and scale by what
-    ``prepare`` finds in the training data.
+    The optimal discriminator against a generator of density q is :math:`D = p / (p + q)`, where the value of the game
+    is :math:`2 JS(p \,\|\, q) - \log 4`. The ``minimax`` generator minimizes that value; its gradient vanishes where
+    the discriminator is sure. The ``non_saturating`` generator minimizes another loss instead.
+
+    .. math:: -E_z \log D(G(z)) \qquad (2)
+
+    Both networks work at unit scale: the generator's last layer and the discriminator's first shift and scale by the
+    mean and the standard deviation of the training data.
 
     References:
         | Generative Adversarial Networks (Goodfellow et al., 2014), https://arxiv.org/abs/1406.2661
@@ -38,8 +42,8 @@ class GAN(Model[Batch]):
     Arguments:
         features: The dimension of the data.
         latent: The dimension of the noise :math:`z`.
-        hidden: The widths of the hidden layers of both networks; they are leaky rectifiers.
-        game: What the generator minimizes: ``non_saturating`` or ``minimax``.
+        hidden: The widths of the hidden layers of both networks; their activation is leaky ReLU.
+        game: The loss of the generator: ``non_saturating`` or ``minimax``.
     """
 
     recipe = Recipe(optimizer="adam:betas=0.0/0.99", lr=4e-3, schedule="cosine", batch_size=128, epochs=50)
@@ -72,11 +76,11 @@ class GAN(Model[Batch]):
         return "real"
 
     def prepare(self, data: Iterable[Batch]) -> None:
-        """Take the center and the spread of the data, so that both networks work at unit scale."""
-        center, spread = mean_and_std(data)
-        if spread > 0:
-            cast(Rescale, self.generator[-1]).set(spread, center)
-            cast(Rescale, self.discriminator[0]).set(1 / spread, -center / spread)
+        """Take the mean and the standard deviation of the data, so that both networks work at unit scale."""
+        mean, std = mean_and_std(data)
+        if std > 0:
+            cast(Rescale, self.generator[-1]).set(std, mean)
+            cast(Rescale, self.discriminator[0]).set(1 / std, -mean / std)
 
     def turns(self) -> Sequence[Turn[Batch]]:
         return [
@@ -85,30 +89,30 @@ class GAN(Model[Batch]):
         ]
 
     def discriminator_loss(self, batch: Batch) -> Terms:
-        """Minus the game's value: the cross-entropy of telling data (``real``) from samples (``fake``)."""
+        """The binary cross-entropy of data (``real``) against samples (``fake``): minus the value of the game."""
         fake = self.sample(len(batch))
         return {
-            "real": softplus(-self.discriminate(batch.x)).mean(),  # -log D(x)
-            "fake": softplus(self.discriminate(fake)).mean(),  # -log(1 - D(G(z)))
+            "real": softplus(-self.discriminate(batch.x)).mean(),  # -log D(x), eq. (1)
+            "fake": softplus(self.discriminate(fake)).mean(),  # -log(1 - D(G(z))), eq. (1)
         }
 
     def loss(self, batch: Batch) -> Terms:
-        odds = self.discriminate(self._generate(len(batch)))
+        logits = self.discriminate(self._generate(len(batch)))
         if self.game == "minimax":
-            return {"generator": -softplus(odds).mean()}  # log(1 - D(G(z)))
-        return {"generator": softplus(-odds).mean()}  # -log D(G(z))
+            return {"generator": -softplus(logits).mean()}  # log(1 - D(G(z))), eq. (1)
+        return {"generator": softplus(-logits).mean()}  # eq. (2)
 
     def metrics(self, batch: Batch) -> Terms:
         """The energy distance between as many samples and the data."""
         return {"energy_distance": energy_distance(full(self.sample(len(batch))), batch.x)}
 
     def discriminate(self, x: Tensor) -> Tensor:
-        """The log-odds that each example is data and no sample, (B,): log D - log(1 - D)."""
-        odds: Tensor = self.discriminator(flat(x, self.features))
-        return full(odds).squeeze(-1)
+        """The logit that each example is data and not a sample, (B,): log D - log(1 - D)."""
+        logits: Tensor = self.discriminator(flat(x, self.features))
+        return full(logits).squeeze(-1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The discriminator's log-odds, (B,)."""
+        """The discriminator's logits, (B,)."""
         return self.discriminate(x)
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""What all diffusion models share whose network learns to see the noise in noisy data."""
+"""Denoising diffusion models: those with a network that is trained to predict the noise in noisy data."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Descend, Terms, Turn, UsageError
+from deepcanon.core import Descend, Turn, UsageError
 from deepcanon.core.precision import full
-from deepcanon.models.diffusion._diffusion import B, Diffusion, Levels
+from deepcanon.models.diffusion._diffusion import B, Diffusion, NoiseSchedule
 from deepcanon.nn.averaged import Averaged
 
 
 class Denoiser(Diffusion[B]):
-    r"""A network learns to see the noise that was added, at a level drawn anew for each example.
+    r"""A denoising diffusion model: a network predicts the noise that was added, at a random timestep per example.
 
     .. math:: L = E_{t, x_0, \varepsilon} \lVert \varepsilon - \hat\varepsilon(\sqrt{\bar\alpha_t} \, x_0 +
               \sqrt{1 - \bar\alpha_t} \, \varepsilon, t) \rVert^2, \qquad t \sim U\{1 \dots T\}, \;
@@ -22,15 +22,15 @@ class Denoiser(Diffusion[B]):
 
     .. math:: \hat\varepsilon(x_t, t) = \sqrt{1 - \bar\alpha_t} \, x_t + \sqrt{\bar\alpha_t} \, v(x_t, t) \qquad (2)
 
-    The network is v; where it gives 0, (2) is the best linear guess for data of unit variance. Whatever the model says,
-    it says with a moving average of its weights.
+    The network is trained on (1) and predicts v; where v is 0, (2) is the best linear prediction for data of unit
+    variance. ``sample``, ``log_prob`` and ``score`` use an exponential moving average (EMA) of its weights.
     """
 
     net: nn.Module
     averaged: Averaged
 
-    def _learn_by(self, net: nn.Module, average: float) -> None:
-        """Take the network v, and begin the moving average of its weights with this decay."""
+    def _set_network(self, net: nn.Module, average: float) -> None:
+        """Take the network v, and start the exponential moving average of its weights with this decay."""
         if not 0 <= average < 1:
             raise UsageError(f"average is a decay from 0 to below 1 (got {average})")
         self.net = net
@@ -39,32 +39,33 @@ class Denoiser(Diffusion[B]):
     def turns(self) -> Sequence[Turn[B]]:
         return [Descend(self.loss, self.net.parameters(), after=self._average)]
 
-    def loss(self, batch: B) -> Terms:
-        x = self._standard(batch.x)
-        t = torch.randint(1, self.levels + 1, (len(x),), device=x.device)
-        at = self.table().at(t)
-        noise = torch.randn_like(x)
-        guess = self._guess(self.net, at.alpha_bar.sqrt() * x + at.beta_bar.sqrt() * noise, t, at)
-        return {"simple": (noise - guess).square().sum(-1).mean()}  # eq. (1)
-
-    def guess(self, x: Tensor, t: Tensor, at: Levels) -> Tensor:
-        return self._guess(self.averaged, x, t, at)
+    def predicted_noise(self, x: Tensor, t: Tensor, at: NoiseSchedule | None = None) -> Tensor:
+        return self._predicted_noise(self.averaged, x, t, self.noise_schedule().at(t) if at is None else at)
 
     def score(self, x: Tensor, t: int = 1) -> Tensor:
-        """The gradient of the log-density of data with the noise of level t, in the shape and units of ``x``."""
-        level = torch.tensor([t], device=x.device)
-        at = self.table().at(level)
-        guess = self.guess(at.alpha_bar.sqrt() * self._standard(x), level, at)
-        return (-self.to_standard.scale * (at.alpha_bar / at.beta_bar).sqrt() * guess).reshape(x.shape)
+        """The gradient of the log-density of data with the noise of timestep t, in the shape and units of ``x``."""
+        time = torch.tensor([t], device=x.device)
+        at = self.noise_schedule().at(time)
+        predicted = self.predicted_noise(at.alpha_bar.sqrt() * self._standard(x), time, at)
+        return (-self.to_standard.scale * (at.alpha_bar / at.beta_bar).sqrt() * predicted).reshape(x.shape)
 
-    def _guess(self, net: nn.Module, x: Tensor, t: Tensor, at: Levels) -> Tensor:
-        time = t * (1000 / self.levels)  # levels on one scale, however many there are
-        return at.beta_bar.sqrt() * x + at.alpha_bar.sqrt() * full(self._seen(net, x, time))  # eq. (2)
+    def _simple_loss(self, x: Tensor) -> Tensor:
+        """The squared error of the predicted noise at random timesteps, a mean over examples."""
+        x = self._standard(x)
+        t = torch.randint(1, self.timesteps + 1, (len(x),), device=x.device)
+        at = self.noise_schedule().at(t)
+        noise = torch.randn_like(x)
+        predicted = self._predicted_noise(self.net, at.alpha_bar.sqrt() * x + at.beta_bar.sqrt() * noise, t, at)
+        return (noise - predicted).square().sum(-1).mean()  # eq. (1)
 
-    def _seen(self, net: nn.Module, x: Tensor, time: Tensor) -> Tensor:
-        """What the network sees in x, the v of eq. (2)."""
-        seen: Tensor = net(x, time)
-        return seen
+    def _predicted_noise(self, net: nn.Module, x: Tensor, t: Tensor, at: NoiseSchedule) -> Tensor:
+        time = t * (1000 / self.timesteps)  # on one scale, however many timesteps there are
+        return at.beta_bar.sqrt() * x + at.alpha_bar.sqrt() * full(self._v(net, x, time))  # eq. (2)
+
+    def _v(self, net: nn.Module, x: Tensor, time: Tensor) -> Tensor:
+        """The network's output, the v of eq. (2)."""
+        v: Tensor = net(x, time)
+        return v
 
     def _average(self) -> None:
         self.averaged.update(self.net)

@@ -1,4 +1,4 @@
-"""The denoising diffusion probabilistic model."""
+"""Denoising diffusion probabilistic model (DDPM)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from typing import Self
 
 import torch
 
-from deepcanon.core import Batch, Recipe
+from deepcanon.core import Batch, Recipe, Terms
 from deepcanon.models.diffusion._denoiser import Denoiser
-from deepcanon.models.diffusion._diffusion import NoiseSchedule
+from deepcanon.models.diffusion._diffusion import ScheduleName
 from deepcanon.nn.time_mlp import TimeMLP
 
 
 class DDPM(Denoiser[Batch]):
-    r"""A network learns to see the noise in noisy data, and draws data by taking noise away step by step.
+    r"""A diffusion model: a network predicts the noise in noisy data, and removes it step by step to draw samples.
+
+    Also known as: diffusion model, denoising diffusion model.
 
     .. math:: L = E_{t, x_0, \varepsilon} \lVert \varepsilon - \hat\varepsilon(\sqrt{\bar\alpha_t} \, x_0 +
               \sqrt{1 - \bar\alpha_t} \, \varepsilon, t) \rVert^2, \qquad t \sim U\{1 \dots T\}, \;
@@ -21,10 +23,10 @@ class DDPM(Denoiser[Batch]):
 
     .. math:: \hat\varepsilon(x_t, t) = \sqrt{1 - \bar\alpha_t} \, x_t + \sqrt{\bar\alpha_t} \, v(x_t, t) \qquad (2)
 
-    The network is v; where it gives 0, (2) is the best linear guess for data of unit variance. The ``simple`` loss (1)
-    is the bound on the evidence with every level weighted alike; ``log_prob`` is the bound itself, in nats. Whatever
-    the model says, it says with a moving average of its weights. ``sample`` goes back through all levels, ``ddim``
-    through a few of them.
+    The network is v (v-prediction); where v is 0, (2) is the best linear prediction for data of unit variance. The
+    ``simple`` loss (1) is the evidence lower bound (ELBO) with every timestep weighted alike; ``log_prob`` is the ELBO
+    itself, in nats. ``sample`` runs the reverse process through all timesteps, ``ddim`` through a few of them. All but
+    the loss use an exponential moving average (EMA) of the weights.
 
     References:
         | Denoising Diffusion Probabilistic Models (Ho et al., 2020), https://arxiv.org/abs/2006.11239
@@ -35,9 +37,9 @@ class DDPM(Denoiser[Batch]):
     Arguments:
         features: The dimension of the data.
         hidden: The widths of the residual blocks of the network.
-        levels: The number :math:`T` of noise levels.
-        noise: How the noise grows from level to level: ``linear`` or ``cosine``.
-        average: The decay of the moving average of the weights.
+        timesteps: The number :math:`T` of timesteps.
+        noise: The noise schedule, by which the noise grows from timestep to timestep: ``linear`` or ``cosine``.
+        average: The decay of the exponential moving average of the weights.
     """
 
     recipe = Recipe(lr=2e-3, schedule="cosine", batch_size=128, epochs=400)
@@ -46,14 +48,17 @@ class DDPM(Denoiser[Batch]):
         self,
         features: int,
         hidden: tuple[int, ...] = (256, 256, 256),
-        levels: int = 200,
-        noise: NoiseSchedule = "cosine",
+        timesteps: int = 200,
+        noise: ScheduleName = "cosine",
         average: float = 0.999,
     ) -> None:
-        super().__init__(features, levels, noise)
-        self._learn_by(TimeMLP(features, hidden), average)
+        super().__init__(features, timesteps, noise)
+        self._set_network(TimeMLP(features, hidden), average)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
         x = torch.randn(32, 2, generator=torch.Generator().manual_seed(0)) * 2 + 1
-        return cls(features=2, hidden=(8,), levels=8), Batch(x)
+        return cls(features=2, hidden=(8,), timesteps=8), Batch(x)
+
+    def loss(self, batch: Batch) -> Terms:
+        return {"simple": self._simple_loss(batch.x)}  # eqs. (1) and (2)

@@ -1,4 +1,4 @@
-"""What energy models share: learning by contrast with their own samples, and annealing to what normalizes them."""
+"""Energy-based models: contrastive divergence, and annealed importance sampling of the partition function."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ class Estimate(NamedTuple):
 
 
 class Energy(Model[Batch]):
-    r"""A distribution that an energy gives up to a constant, :math:`p(x) = e^{-E(x)} / Z`.
+    r"""An energy-based model, :math:`p(x) = e^{-E(x)} / Z`, with the partition function :math:`Z = \sum_x e^{-E(x)}`.
 
-    A leaf gives the energy and, as ``negatives``, samples of the model or what comes close to them. The difference of
-    the energies of data and of samples, in which the samples count as constants, then has the gradient (1) of minus the
-    log-likelihood. The difference itself says nothing about the fit.
+    A leaf gives the energy and, as ``negatives``, the samples of the negative phase, from the model or close to it. The
+    energy of the data less that of these samples, which count as constants, then has the gradient (1) of the negative
+    log-likelihood: a positive phase less a negative phase. The difference itself says nothing about the fit.
 
     .. math:: \nabla (-\log p(x)) = \nabla E(x) - E_{x' \sim p} \nabla E(x') \qquad (1)
 
-    Where Z is no sum that a computer can write out, annealed importance sampling estimates it. The leaf connects a
+    Where Z has too many terms to be written out, annealed importance sampling (AIS) estimates it. The leaf connects a
     simple distribution :math:`q`, its ``base``, with :math:`f_1 = e^{-E}` by ``log_tempered``, the logarithm of
-    :math:`f_\beta`, and gives a Markov chain that leaves :math:`f_\beta` as it is, ``move``. A chain runs from q to
-    p and collects a weight.
+    :math:`f_\beta`, and gives as ``transition`` a step of a Markov chain that leaves :math:`f_\beta` invariant. A chain
+    runs from q to p and collects an importance weight.
 
     .. math:: \log w = -\log q(x_0) + \log f_0(x_0)
               + \sum_{k=1}^K \log \frac{f_{\beta_k}(x_{k-1})}{f_{\beta_{k-1}}(x_{k-1})}, \qquad E[w] = Z \qquad (2)
 
-    Since :math:`E \log w \le \log Z`, the estimate of log Z errs to the low side and ``log_prob`` to the high side: it
-    makes the model look too good. Chains that run from samples of p back to q err to the other side, and the two
-    bracket the truth.
+    Since :math:`E \log w \le \log Z`, the estimate of the log partition function (log Z) errs to the low side and
+    ``log_prob`` to the high side: it makes the model look too good. Chains that run from samples of p back to q err to
+    the other side, and the two bracket the truth (bidirectional Monte Carlo).
 
     References:
         | Training Products of Experts by Minimizing Contrastive Divergence (Hinton, 2002),
@@ -54,40 +54,40 @@ class Energy(Model[Batch]):
     surrogate = True
 
     CHAINS = 100
-    """How many chains an estimate runs unless it is told."""
+    """How many Markov chains an estimate runs by default."""
     TEMPERATURES = 1000
-    """In how many steps a chain goes from the base to the model."""
-    SWEEPS = 500
-    """How many moves lie between a draw of the base and a sample; half of them warm up along the same path."""
+    """In how many steps the inverse temperature beta goes from 0, the base, to 1, the model."""
+    MCMC_STEPS = 500
+    """How many transitions lie between a draw of the base and a sample; half of them burn in along the same path."""
 
     @abstractmethod
     def energy(self, x: Tensor) -> Tensor:
-        """The energy E of each example, (B,): minus the log-density up to a constant."""
+        """The energy E of each example, (B,): the negative log-likelihood up to the constant log Z."""
 
     @abstractmethod
     def negatives(self, x: Tensor) -> Tensor:
-        """Examples for the contrast, close to samples of the model; a chain may begin at the data ``x``."""
+        """Samples of the negative phase, from the model or close to it; a chain may start at the data ``x``."""
 
     @abstractmethod
     def base(self) -> Distribution:
-        """The distribution q at which annealing begins."""
+        """The distribution q at which annealing starts."""
 
     @abstractmethod
     def log_tempered(self, x: Tensor, beta: float) -> Tensor:
         """The logarithm of f, (B,): of some multiple of q at ``beta`` 0, and minus the energy at 1."""
 
     @abstractmethod
-    def move(self, x: Tensor, beta: float, generator: Generator | None = None) -> Tensor:
-        """One step of a Markov chain that has f at ``beta`` as its limit."""
+    def transition(self, x: Tensor, beta: float, generator: Generator | None = None) -> Tensor:
+        """One step of a Markov chain with f at ``beta`` as its stationary distribution."""
 
     @abstractmethod
     def exact_log_partition(self) -> Tensor | None:
-        """log Z as a sum that is written out, a 0-d tensor; None where that would take too long."""
+        """The log partition function (log Z) as a sum that is written out, 0-d; None where that would take too long."""
 
     @property
     @abstractmethod
     def enumerable(self) -> bool:
-        """Whether log Z can be written out."""
+        """Whether the partition function can be written out."""
 
     @property
     def likelihood_kind(self) -> LikelihoodKind:
@@ -95,7 +95,7 @@ class Energy(Model[Batch]):
         return "exact" if self.enumerable else "estimate"
 
     def loss(self, batch: Batch) -> Terms:
-        return {"contrast": self.energy(batch.x).mean() - self.energy(self.negatives(batch.x)).mean()}
+        return {"contrastive_divergence": self.energy(batch.x).mean() - self.energy(self.negatives(batch.x)).mean()}
 
     def log_prob(
         self,
@@ -105,7 +105,7 @@ class Energy(Model[Batch]):
         samples: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
-        """Minus the energy, minus log Z. Where log Z is estimated, it is by ``samples`` chains, without gradient."""
+        """-E(x) - log Z of each example. Where log Z is estimated, it is by ``samples`` chains, without gradient."""
         exact = self.exact_log_partition()
         if exact is not None:
             return -self.energy(x) - exact
@@ -116,7 +116,7 @@ class Energy(Model[Batch]):
     def log_partition(
         self, *, chains: int | None = None, temperatures: int | None = None, generator: Generator | None = None
     ) -> Estimate:
-        """log Z, exact if it can be, else an estimate by (2) that is on average too low."""
+        """The log partition function (log Z), exact if it can be, else an estimate by (2), on average too low."""
         exact = self.exact_log_partition()
         if exact is not None:
             return Estimate(exact, torch.zeros_like(exact))
@@ -126,7 +126,7 @@ class Energy(Model[Batch]):
     def annealed_log_partition(
         self, *, chains: int | None = None, temperatures: int | None = None, generator: Generator | None = None
     ) -> Estimate:
-        """The estimate (2) of log Z, also where the exact value is at hand; on average it is too low."""
+        """The estimate (2) of log Z by annealed importance sampling, even where log Z is exact; on average too low."""
         chains = self.CHAINS if chains is None else chains
         at_least(1, chains=chains)
         base = self.base()
@@ -138,7 +138,7 @@ class Energy(Model[Batch]):
     def reverse_log_partition(
         self, x: Tensor, *, temperatures: int | None = None, generator: Generator | None = None
     ) -> Estimate:
-        """An estimate of log Z from chains that begin at ``x`` and run back to the base.
+        """An estimate of log Z by reverse annealing, from chains that start at ``x`` and run back to the base.
 
         If these are exact samples of the model, the estimate is on average too high.
         """
@@ -150,10 +150,10 @@ class Energy(Model[Batch]):
 
     @torch.no_grad()
     def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
-        """The last states of n Markov chains, (n, features): first they warm up from the base, then they run freely."""
+        """The last states of n Markov chains, (n, features): first they burn in from the base, then they run freely."""
         x = draw(self.base(), generator, (n,))
-        for step in range(self.SWEEPS):
-            x = self.move(x, min(1.0, 2 * (step + 1) / self.SWEEPS), generator)
+        for step in range(self.MCMC_STEPS):
+            x = self.transition(x, min(1.0, 2 * (step + 1) / self.MCMC_STEPS), generator)
         return x
 
     def _betas(self, temperatures: int | None) -> list[float]:
@@ -162,12 +162,12 @@ class Energy(Model[Batch]):
         return [step / count for step in range(count + 1)]
 
     def _anneal(self, x: Tensor, betas: Iterable[float], generator: Generator | None) -> Tensor:
-        """The logarithms of the weights that chains collect between these temperatures, (chains,)."""
+        """The log importance weights that chains collect between these temperatures, (chains,)."""
         total = x.new_zeros(len(x))
         now, *others = betas
         for then in others:
             total += self.log_tempered(x, then) - self.log_tempered(x, now)  # eq. (2)
-            x = self.move(x, then, generator)
+            x = self.transition(x, then, generator)
             now = then
         return total
 
@@ -180,5 +180,5 @@ def log_mean_exp(weights: Tensor) -> Estimate:
     """
     value = weights.logsumexp(0) - math.log(len(weights))
     relative = (weights - value).exp()  # of mean 1, so that the error of the logarithm is the error of the mean
-    spread = relative.std() if len(weights) > 1 else torch.full_like(value, math.inf)
-    return Estimate(value, spread / math.sqrt(len(weights)))
+    std = relative.std() if len(weights) > 1 else torch.full_like(value, math.inf)
+    return Estimate(value, std / math.sqrt(len(weights)))

@@ -1,4 +1,4 @@
-"""The Hopfield network: a memory that finds a stored pattern from a damaged one."""
+"""Hopfield network."""
 
 from __future__ import annotations
 
@@ -15,22 +15,29 @@ Rule = Literal["hebb", "projection"]
 
 
 class Hopfield(Model[Batch]):
-    r"""A memory of binary patterns, whose units pull each other into the stored pattern that is nearest.
+    r"""An associative memory of binary patterns, which retrieves the stored pattern nearest to a damaged one.
 
-    .. math:: W_{ij} = \frac1N \sum_\mu \xi^\mu_i \xi^\mu_j, \quad W_{ii} = 0, \qquad
-              s_i \leftarrow \operatorname{sign} \sum_j W_{ij} s_j, \qquad E(s) = -\tfrac12 s^\top W s
+    Also known as: associative memory, content-addressable memory, Amari-Hopfield network.
 
-    The units take their new values one after the other, so the energy never rises; a unit without pull keeps its value.
-    This is Hebb's rule. It brings random patterns back nearly unharmed up to about :math:`0.138 N` of them, but of
-    patterns that resemble each other, such as digits, only two or three. The projection rule stores of each pattern
-    only the rest r that the memory P does not hold yet, so that P projects onto all patterns and similar ones come back
-    too; W is then P without its diagonal.
+    .. math:: W_{ij} = \frac1N \sum_\mu \xi^\mu_i \xi^\mu_j, \quad W_{ii} = 0 \qquad (1)
 
-    .. math:: r = \xi - P \xi, \qquad P \leftarrow P + \frac{r r^\top}{r^\top r}
+    .. math:: s_i \leftarrow \operatorname{sign} \sum_j W_{ij} s_j \qquad (2)
 
-    A unit is on where x is above 1/2: zeros and ones, gray values between them and values of plus and minus one may
-    come. Answers have the shape of x and its values: plus and minus one for an example with negative values, else zeros
-    and ones.
+    .. math:: E(s) = -\tfrac12 s^\top W s \qquad (3)
+
+    The updates (2) are asynchronous, one unit after the other, so the energy never rises; a unit whose local field, the
+    sum in (2), is zero keeps its value. (1) is Hebb's rule. It retrieves random patterns nearly unharmed up to about
+    :math:`0.138 N` of them, but of patterns that resemble each other, such as digits, only two or three. The projection
+    rule (pseudo-inverse rule) stores of each pattern only the residual r that the memory P does not hold yet, so that P
+    projects onto all patterns and similar ones come back too; W is then P without its diagonal.
+
+    .. math:: r = \xi - P \xi \qquad (4)
+
+    .. math:: P \leftarrow P + \frac{r r^\top}{r^\top r} \qquad (5)
+
+    A unit is on where x is above 1/2: x may hold zeros and ones, gray values between them, or plus and minus one.
+    Outputs have the shape of x and its values: plus and minus one for an example with negative values, else zeros and
+    ones.
 
     References:
         | Neural networks and physical systems with emergent collective computational abilities (Hopfield, 1982),
@@ -73,8 +80,8 @@ class Hopfield(Model[Batch]):
 
     @property
     def couplings(self) -> Tensor:
-        """The weights W, (N, N): symmetric, with no unit pulling itself."""
-        return (self.products - self.products.diag().diag()) / self.features
+        """The weights W, (N, N): symmetric, with a zero diagonal."""
+        return (self.products - self.products.diag().diag()) / self.features  # eq. (1)
 
     def turns(self) -> Sequence[Turn[Batch]]:
         return [Absorb(self.learn)]
@@ -88,7 +95,7 @@ class Hopfield(Model[Batch]):
         """Add all these patterns to the memory."""
         spins = self._spins(x.x if isinstance(x, Batch) else x)
         if self.rule == "hebb":
-            self.products += spins.T @ spins
+            self.products += spins.T @ spins  # eq. (1)
         else:
             for spin in spins:
                 self._project(spin)
@@ -102,31 +109,31 @@ class Hopfield(Model[Batch]):
     def energy(self, x: Tensor) -> Tensor:
         """The energy E of each pattern, (B,)."""
         spins = self._spins(x)
-        return -0.5 * (spins @ self.couplings * spins).sum(-1)
+        return -0.5 * (spins @ self.couplings * spins).sum(-1)  # eq. (3)
 
     @torch.no_grad()
-    def retrieve(self, x: Tensor, *, sweeps: int = 10, generator: Generator | None = None) -> Tensor:
-        """The patterns in which the units settle when they start at ``x``.
+    def retrieve(self, x: Tensor, *, update_steps: int = 10, generator: Generator | None = None) -> Tensor:
+        """The patterns to which the asynchronous updates (2) lead from ``x``.
 
-        In a sweep every unit takes its turn once: in an order drawn from ``generator``, without one from first to last.
+        An update step updates every unit once: in an order drawn from ``generator``, without one from first to last.
         """
         spins, couplings = self._spins(x), self.couplings
-        for _ in range(sweeps):
+        for _ in range(update_steps):
             for i in self._order(generator):
-                pull = spins @ couplings[i]  # (B,)
-                spins[:, i] = torch.where(pull == 0, spins[:, i], pull.sign())
+                field = spins @ couplings[i]  # the local field, (B,)
+                spins[:, i] = torch.where(field == 0, spins[:, i], field.sign())  # eq. (2)
         return _like(x, spins)
 
     def reconstruct(self, x: Tensor) -> Tensor:
-        """What ``retrieve`` finds from ``x``."""
+        """The patterns that ``retrieve`` finds from ``x``."""
         return self.retrieve(x)
 
     def forward(self, x: Tensor) -> Tensor:
-        """What ``retrieve`` finds from ``x``."""
+        """The patterns that ``retrieve`` finds from ``x``."""
         return self.retrieve(x)
 
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]:
-        """Stored patterns, damaged, and as they come back: at most as many as ``x`` has, in its shape and values."""
+        """Stored patterns, damaged, and retrieved: at most as many as ``x`` has, in its shape and values."""
         stored = self.memory[: min(len(x), int(self.stored))]
         flips = torch.rand(stored.shape, generator=generator, device=stored.device) < self.DAMAGE
         damaged = torch.where(flips, -stored, stored)
@@ -134,10 +141,10 @@ class Hopfield(Model[Batch]):
         return {name: _like(x[: len(row)], row) for name, row in rows.items()}
 
     def _project(self, spin: Tensor) -> None:
-        rest = spin - self.products @ spin / self.features
-        square = rest @ rest
-        known = square < 1e-6 * self.features  # up to rounding; dividing would store noise
-        self.products += torch.where(known, 0, self.features / square) * torch.outer(rest, rest)
+        residual = spin - self.products @ spin / self.features  # eq. (4)
+        square = residual @ residual
+        stored = square < 1e-6 * self.features  # up to rounding; dividing would store noise
+        self.products += torch.where(stored, 0, self.features / square) * torch.outer(residual, residual)  # eq. (5)
 
     def _spins(self, x: Tensor) -> Tensor:
         return torch.where(flat(x, self.features) > 0.5, 1.0, -1.0).to(self.products.dtype)  # (B, N)

@@ -1,4 +1,4 @@
-"""What all flows share: an exact density from an invertible map to noise."""
+"""Normalizing flows: an exact density by the change of variables from an invertible map to noise."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from deepcanon.nn.standardize import Standardize
 
 
 class Flow(Model[Batch]):
-    r"""An invertible map between data and noise, :math:`x = f(z)` with :math:`z \sim N(0, I)`.
+    r"""A normalizing flow: an invertible map between data and noise, :math:`x = f(z)` with :math:`z \sim N(0, I)`.
+
+    The change of variables gives the exact log-likelihood.
 
     .. math:: \log p(x) = \log N(z; 0, I) + \log \left| \det \frac{dz}{dx} \right|, \qquad z = f^{-1}(x) \qquad (1)
 
-    A leaf gives ``to_latent``, which is :math:`f^{-1}` with its log-determinant, and ``to_data``, which is f. Both
-    begin and end at ``standard``, which brings the features to one scale before the first step of training, so that
-    the units of the data do not matter.
+    A leaf gives ``to_latent``, which is :math:`f^{-1}` with its log-determinant, and ``to_data``, which is f. On the
+    side of the data both go through ``standard``, which standardizes the features by the training data, so that their
+    units do not matter.
 
     References:
         | Normalizing Flows for Probabilistic Modeling and Inference (Papamakarios et al., 2021),
@@ -38,18 +40,18 @@ class Flow(Model[Batch]):
 
     @abstractmethod
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The noise behind each example, (B, features), and log |det dz/dx|, (B,)."""
+        """The latent z of each example, (B, features), and log |det dz/dx| of the Jacobian, (B,)."""
 
     @abstractmethod
     def to_data(self, z: Tensor) -> Tensor:
-        """The examples that noise becomes, (B, features): the inverse of ``to_latent``."""
+        """The examples of latents z, (B, features): the inverse of ``to_latent``."""
 
     @property
     def support(self) -> Support:
         return "real"
 
     def prepare(self, data: Iterable[Batch]) -> None:
-        """Take the mean and the spread of every feature."""
+        """Take the mean and the standard deviation of every feature."""
         self.standard.fit(of_reals(data, self.name()))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -66,7 +68,7 @@ class Flow(Model[Batch]):
         samples: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
-        """The exact log-density of each example, in nats."""
+        """The exact log-density of each example, (B,), in nats."""
         only_real(x, self.name())
         z, log_det = self.to_latent(x)
         square = full(z).square().sum(-1)
@@ -80,7 +82,7 @@ class Flow(Model[Batch]):
         return gradient
 
     def encode(self, x: Tensor) -> Tensor:
-        """The noise behind each example, (B, features)."""
+        """The latent z of each example, (B, features)."""
         return self.to_latent(x)[0]
 
     @torch.no_grad()

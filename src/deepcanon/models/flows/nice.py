@@ -1,4 +1,4 @@
-"""NICE, a flow of additive couplings."""
+"""Non-linear independent components estimation (NICE)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from deepcanon.nn.dense import dense
 
 
 class NICE(Couplings):
-    r"""A flow of additive couplings, which keep volumes, and one scale per feature at the end.
+    r"""A normalizing flow of additive coupling layers, which keep volumes, and one scale per feature at the end.
+
+    Also known as: additive coupling flow.
 
     .. math:: h_a = x_a, \qquad h_b = x_b + t(x_a), \qquad \ldots, \qquad z = e^{s} \odot h \qquad (1)
 
@@ -24,15 +26,16 @@ class NICE(Couplings):
 
     .. math:: \log \left| \det \frac{dz}{dx} \right| = \sum_i s_i \qquad (3)
 
-    The couplings move probability about, but can neither gather nor spread it, which RealNVP may.
+    Features are standardized first, which adds its own log-determinant to (3). The coupling layers move probability
+    mass about, but can neither concentrate nor spread it; those of RealNVP can.
 
     References:
         | NICE: Non-linear Independent Components Estimation (Dinh et al., 2015), https://arxiv.org/abs/1410.8516
 
     Arguments:
         features: The dimension :math:`D` of the data, at least 2.
-        couplings: The number of couplings; neighbors swap the halves.
-        hidden: The widths of the network behind each shift :math:`t`.
+        couplings: The number of coupling layers; neighbors swap the halves.
+        hidden: The widths of the hidden layers of the networks :math:`t`.
     """
 
     recipe = Recipe(lr=5e-3, schedule="cosine", batch_size=128, epochs=60)
@@ -51,12 +54,12 @@ class NICE(Couplings):
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         a, b = self._split(self.standard(flat(x, self.features)))
         for net in self.nets:
-            a, b = b + full(net(a)), a  # eq. (1); the halves change places
-        z = self._join(a, b, len(self.nets)) * self.log_scale.exp()
+            a, b = b + full(net(a)), a  # eq. (1); the halves swap
+        z = self._join(a, b, len(self.nets)) * self.log_scale.exp()  # eq. (1)
         return z, (self.standard.log_det() + self.log_scale.sum()).expand(len(z))  # eq. (3)
 
     def to_data(self, z: Tensor) -> Tensor:
-        a, b = self._split(z * (-self.log_scale).exp(), len(self.nets))
+        a, b = self._split(z * (-self.log_scale).exp(), len(self.nets))  # eq. (2)
         for net in reversed(self.nets):
             a, b = b, a - full(net(b))  # eq. (2)
         return self.standard.inverse(self._join(a, b))

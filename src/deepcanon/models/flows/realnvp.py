@@ -1,4 +1,4 @@
-"""RealNVP, a flow of affine couplings."""
+"""Real-valued non-volume-preserving flow (RealNVP)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from deepcanon.nn.dense import dense
 
 
 class RealNVP(Couplings):
-    r"""A flow of affine couplings: half of x rescales and shifts the other half.
+    r"""A normalizing flow of affine coupling layers: half of x scales and shifts the other half.
+
+    Also known as: affine coupling flow.
 
     .. math:: z_a = x_a, \qquad z_b = x_b \odot e^{s(x_a)} + t(x_a) \qquad (1)
 
@@ -24,16 +26,16 @@ class RealNVP(Couplings):
 
     .. math:: \log \left| \det \frac{dz}{dx} \right| = \sum s(x_a) \qquad (3)
 
-    As in the paper, :math:`s = \lambda \tanh(\cdot)` with a learned :math:`\lambda`, so that no scale can run
-    away.
+    These are of one coupling layer; the log-determinants of all of them and of the standardization of the features add
+    up. As in the paper, :math:`s = \lambda \tanh(\cdot)` with a learned :math:`\lambda`, so that no scale diverges.
 
     References:
         | Density estimation using Real NVP (Dinh et al., 2017), https://arxiv.org/abs/1605.08803
 
     Arguments:
         features: The dimension :math:`D` of the data, at least 2.
-        couplings: The number of couplings; neighbors swap the halves.
-        hidden: The widths of the network behind :math:`s` and :math:`t`.
+        couplings: The number of coupling layers; neighbors swap the halves.
+        hidden: The widths of the hidden layers of the networks :math:`(s, t)`.
     """
 
     recipe = Recipe(lr=5e-3, schedule="cosine", batch_size=128, epochs=60)
@@ -55,7 +57,7 @@ class RealNVP(Couplings):
         scales = []
         for i in range(len(self.nets)):
             s, t = self._couple(i, a)
-            a, b = b * s.exp() + t, a  # eq. (1); the halves change places
+            a, b = b * s.exp() + t, a  # eq. (1); the halves swap
             scales.append(s)
         log_det = self.standard.log_det() + torch.cat(scales, dim=-1).sum(-1)  # eq. (3)
         return self._join(a, b, len(self.nets)), log_det
@@ -68,6 +70,6 @@ class RealNVP(Couplings):
         return self.standard.inverse(self._join(a, b))
 
     def _couple(self, i: int, half: Tensor) -> tuple[Tensor, Tensor]:
-        """What coupling i makes of the half it reads: log-scale s and shift t of the other one."""
+        """The log-scale s and the shift t that coupling layer i computes from the half that it reads."""
         s, t = full(self.nets[i](half)).chunk(2, dim=-1)
         return self.limits[i] * s.tanh(), t

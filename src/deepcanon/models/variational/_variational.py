@@ -1,4 +1,4 @@
-"""What all variational models share: a bound on the evidence from an encoder and a decoder."""
+"""Variational latent-variable models: the evidence lower bound (ELBO) from an encoder and a decoder."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from deepcanon.core import Batch, DataError, LikelihoodKind, Model, Terms, draw,
 from deepcanon.core.checks import at_least, is_binary, only_real
 
 CHUNK = 2**22
-"""How many numbers an importance estimate decodes at once, so that many samples fit into memory."""
+"""How many numbers an importance-weighted bound decodes at once, so that many samples fit into memory."""
 
 
 class Variational(Model[Batch]):
-    r"""A latent-variable model :math:`p(z) p(x \mid z)` that learns with an approximate posterior :math:`q(z \mid x)`.
+    r"""A latent-variable model :math:`p(z) p(x \mid z)` with an amortized posterior :math:`q(z \mid x)`.
 
-    A leaf gives ``encode``, which is q, ``decode``, which is p(x | z), and the size ``latent`` of z, whose prior is the
-    standard normal distribution.
+    A leaf gives ``encode``, the approximate posterior q, ``decode``, which is p(x | z), the size ``latent`` of z, and a
+    loss from the terms of ``bound``; the prior of z is the standard normal distribution. (1) is the evidence lower
+    bound (ELBO), (2) the importance-weighted bound (IWAE).
 
     .. math:: \log p(x) \ge E_{q(z \mid x)} \log p(x \mid z) - KL(q(z \mid x) \,\|\, p(z)) \qquad (1)
 
     .. math:: \log p(x) \ge E \log \frac1K \sum_k \frac{p(x \mid z_k) \, p(z_k)}{q(z_k \mid x)} \qquad (2)
 
     A model of binary data may be trained on gray values between 0 and 1, but gives a ``log_prob`` to zeros and ones
-    only, and on gray values it has no ``nll`` among its metrics: there the loss is a cross-entropy and no bound.
+    only, and on gray values it has no ``nll`` among its metrics: there the loss is a cross-entropy, not a bound.
 
     References:
         | Auto-Encoding Variational Bayes (Kingma and Welling, 2014), https://arxiv.org/abs/1312.6114
@@ -44,10 +45,10 @@ class Variational(Model[Batch]):
 
     @abstractmethod
     def decode(self, z: Tensor) -> Distribution:
-        """The distribution p(x | z) of the examples, flat, at latent points of any leading shape."""
+        """The likelihood p(x | z) of the examples, flat, for latents z of any leading shape."""
 
     def prior(self) -> Distribution:
-        """The distribution p(z) of the latent points."""
+        """The prior p(z)."""
         zeros = next(self.parameters()).new_zeros(self.latent)
         return Independent(Normal(zeros, torch.ones_like(zeros), validate_args=False), 1, validate_args=False)
 
@@ -64,17 +65,13 @@ class Variational(Model[Batch]):
                     "take the gaussian likelihood"
                 )
 
-    def loss(self, batch: Batch) -> Terms:
-        reconstruction, kl = self.bound(batch.x)
-        return {"reconstruction": reconstruction.mean(), "kl": kl.mean()}
-
     def metrics(self, batch: Batch) -> Terms:
         return super().metrics(batch) if self._has_log_prob(batch.x) else {}
 
     def bound(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The two parts of minus the bound (1), with one latent sample per example: each (B,), in nats."""
+        """The two terms of the negative ELBO (1), with one latent sample per example: each (B,), in nats."""
         posterior = self.encode(x)
-        z = posterior.rsample()
+        z = posterior.rsample()  # by reparameterization
         return -self.decode(z).log_prob(x.flatten(1)), kl_divergence(posterior, self.prior())  # eq. (1)
 
     def log_prob(
@@ -85,7 +82,7 @@ class Variational(Model[Batch]):
         samples: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
-        """The bound (1) with one latent sample, or the tighter bound (2) with as many as ``samples`` says."""
+        """The ELBO (1) with one latent sample, or the tighter bound (2) with ``samples`` of them, (B,) in nats."""
         if not self._has_log_prob(x):
             raise DataError(
                 "a Bernoulli likelihood gives probabilities to 0 and 1 only, but x has other values; "
@@ -115,9 +112,9 @@ class Variational(Model[Batch]):
 
     @torch.no_grad()
     def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
-        """Examples drawn from the model, (n, features): first z, then x given z."""
+        """Examples drawn from the model, (n, features): z from the prior, then x from the likelihood."""
         return draw(self.decode(draw(self.prior(), generator, (n,))), generator)
 
     def reconstruct(self, x: Tensor) -> Tensor:
-        """The mean of p(x | z) where z is the posterior's mean, in the shape of ``x``."""
+        """The mean of p(x | z) at the posterior mean of z, in the shape of ``x``."""
         return self.decode(self.encode(x).mean).mean.reshape(x.shape)

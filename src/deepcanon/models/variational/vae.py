@@ -1,4 +1,4 @@
-"""The variational autoencoder."""
+"""Variational autoencoder (VAE)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution, Independent, Normal
 
-from deepcanon.core import Batch, Recipe, Support
+from deepcanon.core import Batch, Recipe, Support, Terms
 from deepcanon.core.checks import at_least, flat
 from deepcanon.core.precision import full
 from deepcanon.distributions.likelihoods import Likelihood, LikelihoodName, likelihood_layer
@@ -18,7 +18,7 @@ from deepcanon.nn.dense import dense
 
 
 class Decoder(nn.Module):
-    """The map from a latent point to the mean of the data."""
+    """The decoder: the map from a latent z to the mean of p(x | z)."""
 
     def __init__(self, net: nn.Module, likelihood: Likelihood) -> None:
         super().__init__()
@@ -34,16 +34,24 @@ class Decoder(nn.Module):
 
 
 class VAE(Variational):
-    r"""An autoencoder whose code is a random variable, trained on a bound on the likelihood.
+    r"""A latent-variable model with an encoder and a decoder, trained on the evidence lower bound (ELBO).
 
-    .. math:: -\log p(x) \le E_{q(z \mid x)}[-\log p(x \mid z)] + KL(q(z \mid x) \,\|\, p(z)), \qquad
-              p(z) = N(0, I), \quad q(z \mid x) = N(\mu(x), \operatorname{diag} \sigma^2(x))
+    Also known as: auto-encoding variational Bayes (AEVB), deep latent Gaussian model (DLGM).
 
-    .. math:: KL = \tfrac12 \sum_j (\mu_j^2 + \sigma_j^2 - 1 - \log \sigma_j^2), \qquad
-              z = \mu(x) + \sigma(x) \odot \varepsilon, \quad \varepsilon \sim N(0, I)
+    The prior is :math:`p(z) = N(0, I)`; the loss is the negative ELBO.
+
+    .. math:: -\log p(x) \le E_{q(z \mid x)}[-\log p(x \mid z)] + KL(q(z \mid x) \,\|\, p(z)) \qquad (1)
+
+    .. math:: q(z \mid x) = N(\mu(x), \operatorname{diag} \sigma^2(x)) \qquad (2)
+
+    The expectation is estimated with one sample by the reparameterization (3), and the KL divergence is in closed form.
+
+    .. math:: z = \mu(x) + \sigma(x) \odot \varepsilon, \quad \varepsilon \sim N(0, I) \qquad (3)
+
+    .. math:: KL(q(z \mid x) \,\|\, p(z)) = \tfrac12 \sum_j (\mu_j^2 + \sigma_j^2 - 1 - \log \sigma_j^2) \qquad (4)
 
     The two terms of the loss are ``reconstruction`` and ``kl``, in nats per example. The part ``decoder`` maps a latent
-    point to the mean of the data. Without hidden layers the Gaussian model is probabilistic PCA.
+    z to the mean of the data. Without hidden layers the Gaussian model is probabilistic PCA.
 
     References:
         | Auto-Encoding Variational Bayes (Kingma and Welling, 2014), https://arxiv.org/abs/1312.6114
@@ -52,9 +60,9 @@ class VAE(Variational):
 
     Arguments:
         features: The dimension of the data.
-        latent: The dimension of the code :math:`z`.
+        latent: The dimension of the latent :math:`z`.
         hidden: The widths of the encoder's hidden layers; the decoder has them in reverse.
-        likelihood: The distribution of the data given the code: ``gaussian`` around the decoder's output with one
+        likelihood: The distribution of the data given the latent: ``gaussian`` around the decoder's output with one
             learned scale, for real values; ``bernoulli``, for zeros and ones.
         activation: The activation of the hidden layers by name.
     """
@@ -86,15 +94,21 @@ class VAE(Variational):
     def support(self) -> Support:
         return self.decoder.likelihood.support
 
+    def loss(self, batch: Batch) -> Terms:
+        reconstruction, kl = self.bound(batch.x)  # eqs. (3) and (4)
+        return {"reconstruction": reconstruction.mean(), "kl": kl.mean()}  # eq. (1)
+
     def encode(self, x: Tensor) -> Distribution:
+        """The approximate posterior q(z | x) of each example."""
         mean, log_scale = self._code(x)
-        return Independent(Normal(mean, log_scale.exp(), validate_args=False), 1, validate_args=False)
+        return Independent(Normal(mean, log_scale.exp(), validate_args=False), 1, validate_args=False)  # eq. (2)
 
     def decode(self, z: Tensor) -> Distribution:
+        """The likelihood p(x | z)."""
         return self.decoder.distribution(z)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The reconstruction from the mean of the code, flat: (B, features)."""
+        """The reconstruction from the posterior mean of z, flat: (B, features)."""
         mean, _ = self._code(x)
         reconstruction: Tensor = self.decoder(mean)
         return reconstruction

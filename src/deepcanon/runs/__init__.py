@@ -1,0 +1,1 @@
+"""Runs: the folder of a training, its checkpoints, its data, and what its model gives."""

@@ -1,0 +1,45 @@
+"""Predictions in the units of the user's table, and tables as CSV files."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from deepcanon.core import AnyBatch
+from deepcanon.core.files import write_whole
+from deepcanon.data import batches, in_original_units
+
+ROWS_AT_ONCE = 1024
+
+
+def predictions(model: Any, rows: AnyBatch, data: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The columns of a table of predictions: the class and every class's probability, or the quantity itself.
+
+    ``data`` is what ``run.json`` says of the data the model was trained on.
+    """
+    parts = list(batches(rows, ROWS_AT_ONCE))
+    mode = torch.cat([model.predict(*part.inputs, how="mode") for part in parts])
+    mean = torch.cat([model.predict(*part.inputs, how="mean") for part in parts])
+    if not mode.is_floating_point():
+        labels = data["labels"] or [str(label) for label in range(mean.shape[-1])]
+        shares = {f"probability_{label}": mean[:, place].tolist() for place, label in enumerate(labels)}
+        return {"prediction": [labels[place] for place in mode.tolist()], **shares}
+    values = in_original_units(mean.double(), data["preprocessing"]) if data["kind"] == "table" else mean
+    if values.shape[1] == 1:
+        return {"prediction": values[:, 0].tolist()}
+    return {f"prediction_{target + 1}": values[:, target].tolist() for target in range(values.shape[1])}
+
+
+def write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write named columns; numbers have nine digits, which give every float32 back exactly."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in zip(*columns.values(), strict=True):
+        writer.writerow([f"{value:.9g}" if isinstance(value, float) else value for value in row])
+    write_whole(path, text.getvalue())

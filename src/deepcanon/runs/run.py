@@ -1,0 +1,270 @@
+"""A run: a model, what it was trained on, and everything it can be asked for."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self, Unpack
+
+import torch
+from torch import Generator, Tensor
+
+from deepcanon.blueprints import blueprint
+from deepcanon.core import AnyBatch, Blueprint, Model, UsageError, methods_of
+from deepcanon.core.files import free, writable
+from deepcanon.core.roles import ClassConditional, HasNeighbors
+from deepcanon.core.settings import Settings
+from deepcanon.data import Dataset, load_data
+from deepcanon.data.suits import check_suits, default_data
+from deepcanon.runs import text
+from deepcanon.runs.data import is_own, new_rows, own_data
+from deepcanon.runs.exporting import export
+from deepcanon.runs.folder import RunFolder, describe_run
+from deepcanon.runs.predict import predictions, write_csv
+from deepcanon.runs.resume import finder, load, resume
+from deepcanon.train import Observer, evaluate, fit
+from deepcanon.train.settings import settings_of
+
+MOST_IN_A_PICTURE = 4096
+"""Samples beyond these are too small to be seen, and a picture of them may fill the memory."""
+
+Scores = dict[str, dict[str, float]]
+"""Metrics by name for each part of the data."""
+
+
+class Run:
+    """A trained model in its folder, with the data, the preprocessing and the settings it was trained with.
+
+    Arguments:
+        folder: The folder of the run.
+        model: The class of its model, where that is not in the catalogue.
+    """
+
+    def __init__(self, folder: str | Path, model: type[Model[Any]] | None = None) -> None:
+        self.folder = RunFolder.open(folder)
+        self.find = finder(model)
+
+    @classmethod
+    def train(
+        cls,
+        model: str | type[Model[Any]] | Blueprint | Model[Any],
+        data: str | Dataset[Any] | None = None,
+        *,
+        target: str | None = None,
+        out: str | Path | None = None,
+        overwrite: bool = False,
+        quiet: bool = False,
+        observers: Sequence[Observer] = (),
+        **settings: Unpack[Settings],
+    ) -> Self:
+        """Train a model on data, each by name or itself, into a folder; by default on embedded data that suit it.
+
+        ``settings`` are those of :class:`~deepcanon.core.settings.Settings`.
+        """
+        asked = blueprint(model)
+        if target is not None and data is None:
+            raise UsageError(f"the target {target!r} is a column of which file? Name a CSV file as the data")
+        if data is None:
+            data = default_data(asked)
+        chosen = load_data(data, target=target) if isinstance(data, str) else data
+        check_suits(asked, chosen)
+        torch.manual_seed(settings.get("seed") or 0)
+        built = asked.build(chosen.sizes, chosen.name)
+        folder = Path(out) if out is not None else folder_for(built.name(), chosen.name, taken=overwrite)
+        fit(built, chosen, out=folder, overwrite=overwrite, quiet=quiet, observers=observers, **settings)
+        return cls(folder, type(built))
+
+    @property
+    def dir(self) -> Path:
+        return self.folder.dir
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """The content of ``run.json``."""
+        return self.folder.info
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the training."""
+        return settings_of(self.info)
+
+    @property
+    def scores(self) -> Scores:
+        """The metrics that the training has left, on each part of the data."""
+        return {part: self.info["results"][part] for part in ("train", "valid", "test")}
+
+    @cached_property
+    def model(self) -> Model[Any]:
+        """The trained model, in evaluation mode."""
+        return load(self.dir, find=self.find)
+
+    @cached_property
+    def data(self) -> Dataset[Any]:
+        """The data the run was trained on."""
+        return own_data(self.folder)
+
+    def resume(self, data: Dataset[Any] | None = None, *, quiet: bool = False) -> Self:
+        """Go on with a run that was broken off; it ends as if it had never been."""
+        resume(self.dir, data, find=self.find, quiet=quiet)
+        return type(self)(self.dir, type(self.model))
+
+    def changed(self, data: str | None = None) -> bool:
+        """Whether these are the run's own data, and they have changed since."""
+        return is_own(self.folder, data) and self.data.fingerprint() != self.info["data"]["fingerprint"]
+
+    def evaluate(self, data: str | Path | None = None) -> Scores:
+        """Measure the model again on its own data, or on others; own data that have changed count as new ones."""
+        name = None if data is None else str(data)
+        if is_own(self.folder, name) and not self.changed(name):
+            parts = {"train": self.data.train, "valid": self.data.valid, "test": self.data.test}
+        else:
+            parts = {"train": None, "test": new_rows(self.folder, self.model, name)}
+        return self._measured(self.model, parts)
+
+    def predict(
+        self, data: str | Path | None = None, *, out: str | Path | None = None, overwrite: bool = False
+    ) -> dict[str, list[Any]]:
+        """The predictions for all rows of a file or folder as named columns, in the units of the user's table.
+
+        Without ``data`` they are those for the test part of the run's own; ``out`` is a CSV file to write.
+        """
+        model = self._model_that_can("predict")
+        path = None if out is None else writable(Path(out), overwrite, ".csv")
+        rows = new_rows(self.folder, model, None if data is None else str(data), labeled=False)
+        columns = predictions(model, rows, self.info["data"])
+        if path is not None:
+            write_csv(path, columns)
+        return columns
+
+    def sample(
+        self,
+        n: int = 64,
+        *,
+        given: str | None = None,
+        guidance: float = 0.0,
+        seed: int = 0,
+        out: str | Path | None = None,
+        overwrite: bool = False,
+    ) -> Tensor:
+        """New examples drawn from the model, (n, features); ``out`` is a picture or a CSV file to write.
+
+        ``given`` is the class that a class-conditional model draws, and ``guidance`` above 0 makes it count for more.
+        """
+        model = self._model_that_can("sample")
+        path = None if out is None else writable(Path(out), overwrite, ".png", ".csv")
+        table = path is not None and path.suffix.lower() == ".csv"
+        if path is not None and n > MOST_IN_A_PICTURE and not table:
+            raise UsageError(
+                f"a picture shows at most {MOST_IN_A_PICTURE:,} samples (got -n {n:,}); write more to a .csv file"
+            )
+        conditioned = self._conditioned(model, given, guidance)
+        drawn: Tensor = conditioned.sample(n, generator=Generator().manual_seed(seed)).detach().flatten(1)
+        if path is not None and table:
+            write_csv(path, {f"x{i + 1}": drawn[:, i].tolist() for i in range(drawn.shape[1])})
+        elif path is not None:
+            self._draw(drawn, path, f"{n} samples of {model.name()}{'' if given is None else f', given {given}'}")
+        return drawn
+
+    def generate(
+        self,
+        prompt: str = "\n",
+        steps: int = 200,
+        *,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        stop: str | None = None,
+        seed: int = 0,
+    ) -> str:
+        """The prompt and so many further tokens of text, or fewer where the token ``stop`` comes first."""
+        model, info = self._model_that_can("generate"), self.info["data"]
+        before, end = text.encode(prompt, info), text.encode_one(stop, info)
+        tokens = model.generate(
+            before, steps, temperature=temperature, top_k=top_k, top_p=top_p, stop=end,
+            generator=Generator().manual_seed(seed),
+        )  # fmt: skip
+        added = tokens[0, before.shape[1] :].tolist()
+        if end in added:
+            tokens = tokens[:, : before.shape[1] + added.index(end)]
+        return text.decode(tokens, info)
+
+    def nearest(self, word: str, n: int = 10) -> list[tuple[str, float]]:
+        """The words whose vectors are nearest to that of a word, with their cosines."""
+        if not isinstance(self.model, HasNeighbors):
+            raise UsageError(f"{self.model.name()} has no word vectors, so no word has neighbors; word2vec has some")
+        return self.model.nearest(word, n)
+
+    def export(self, to: str | Path, *, part: str | None = None, overwrite: bool = False) -> float | None:
+        """Write the model, or a part of it, as ONNX or safetensors; of a method, the plain model that it wraps.
+
+        It returns how far the ONNX file's output is from torch's at most.
+        """
+        path = writable(Path(to), overwrite, ".onnx", ".safetensors")
+        return export(self.plain, path, part, self.info["data"], lambda: self.data.train)
+
+    @property
+    def plain(self) -> Model[Any]:
+        """The model itself; of a method, the one that it wraps, with what the method has learned merged into it."""
+        model: Any = self.model
+        return model.unwrapped() if hasattr(model, "unwrapped") else model  # type: ignore[no-any-return]
+
+    def unwrap(self, out: str | Path, *, overwrite: bool = False) -> Self:
+        """Write the model that a method has trained as a run of its own."""
+        if not hasattr(self.model, "unwrapped"):
+            raise UsageError(f"{self.dir} holds a {self.model.name()}, which wraps no other model")
+        plain, data, folder = self.plain.eval(), self.data, Path(out)
+        RunFolder.claim(folder, overwrite=overwrite)
+        scores = self._measured(plain, {"train": data.train, "valid": data.valid, "test": data.test})
+        settings: Mapping[str, Any] = self.settings
+        new = RunFolder(folder, describe_run(plain, data, settings, self.info["environment"]["processes"]))
+        folder.mkdir(parents=True, exist_ok=True)
+        new.begin()
+        results, source = self.info["results"], f"unwrapped from {self.model.name()}"
+        new.write_results(plain.state_dict(), source, results["steps"], results["seconds"], scores)
+        new.commit()
+        return type(self)(folder, type(plain))
+
+    def _measured(self, model: Model[Any], parts: Mapping[str, AnyBatch | None]) -> Scores:
+        seed = self.settings["seed"]
+        return {part: {} if rows is None else evaluate(model, rows, seed=seed) for part, rows in parts.items()}
+
+    def _model_that_can(self, method: str) -> Any:
+        """The run's model, if it has the method."""
+        there = methods_of(self.model)
+        if method not in there:
+            raise UsageError(f"{self.model.name()} cannot {method}; it can {', '.join(there) or 'only be trained'}")
+        return self.model
+
+    def _conditioned(self, model: Any, given: str | None, guidance: float) -> Any:
+        """The model, conditioned on the class that its samples are to be of."""
+        if given is None:
+            if guidance != 0:
+                raise UsageError("guidance leads towards a class; name it by --given CLASS")
+            return model
+        if not isinstance(model, ClassConditional):
+            raise UsageError(f"{model.name()} is not conditioned on classes, so leave out --given; guided_ddpm is")
+        info = self.info["data"]
+        names = info["labels"] or [str(c) for c in range(info["sizes"]["classes"])]
+        if given not in names:
+            raise UsageError(f"there is no class {given!r}; there are {', '.join(names)}")
+        return model.given(names.index(given), guidance)
+
+    def _draw(self, drawn: Tensor, path: Path, title: str) -> None:
+        from deepcanon.pictures import image_grid, save, scatter
+
+        info = self.info["data"]
+        if info["kind"] == "images":
+            save(image_grid(drawn, info["shape"], math.ceil(math.sqrt(len(drawn))), title=title), path)
+        elif drawn.shape[1] == 2:
+            save(scatter({"samples": drawn}, title), path)
+        else:
+            raise UsageError(f"samples of {drawn.shape[1]} values are not a picture; write them to a .csv file")
+
+
+def folder_for(model: str, data: str, taken: bool = False) -> Path:
+    """The folder of a run that was given none: ``runs/MODEL-DATA``, which only ``taken`` allows to be there already."""
+    base = Path("runs") / f"{model}-{re.sub(r'[^A-Za-z0-9._-]+', '-', Path(data).stem)}"
+    return base if taken else free(base)

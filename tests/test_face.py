@@ -1,0 +1,119 @@
+"""The public face: what ``import deepcanon`` offers, lazily, and what type checkers see of it."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deepcanon as dc
+from deepcanon import catalogue
+from deepcanon.core import arguments_of
+from deepcanon.core.settings import RECIPE, listed_settings
+from deepcanon.core.spec import RESERVED
+from deepcanon.stubs import ROOT, stub_of
+
+
+def test_everything_that_is_offered_is_there() -> None:
+    assert {"models", "methods", "nn", "laws", "Model", "Batch", "Run", "compare", "check", "study", "insight"} <= set(
+        dc.__all__
+    )
+    for name in dc.__all__:
+        assert getattr(dc, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        dc.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_importing_it_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, deepcanon as dc; dc.find, dir(dc); "
+        "print([name for name in ('torch', 'numpy', 'matplotlib', 'sklearn') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_one_model_imports_only_its_own_file() -> None:
+    code = (
+        "import sys, deepcanon as dc; dc.models.RealNVP, dc.find('mlp'); "
+        "print(sorted(name for name in sys.modules if name.startswith('deepcanon.models.') and name.count('.') == 3))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = [name for name in eval(done.stdout) if not name.rpartition(".")[2].startswith("_")]
+    assert found == ["deepcanon.models.feedforward.mlp", "deepcanon.models.flows.realnvp"]
+
+
+@pytest.mark.parametrize("package", ["models", "methods"])
+def test_the_stubs_are_those_of_the_tree(package: str) -> None:
+    written = (ROOT / package / "__init__.pyi").read_text(encoding="utf-8")
+    assert written == stub_of(package), "the tree has changed: python -m deepcanon.stubs"
+
+
+def test_every_model_stands_in_its_package_under_the_name_of_its_class() -> None:
+    offered = {getattr(package, name) for package in (dc.models, dc.methods) for name in package.__all__}
+    assert offered == {catalogue.find(entry.name) for entry in catalogue.entries()}
+
+
+def test_finding_a_model_opens_no_other_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    read = Path.read_text
+    monkeypatch.setattr(Path, "read_text", lambda self, **how: opened.append(self.name) or read(self, **how))
+    assert catalogue.find("mlp").name() == "mlp"
+    assert opened == []
+
+
+def test_training_settings_are_listed_once() -> None:
+    """The function, the command, the estimators and what constructors may not be called come from one list."""
+    from deepcanon.cli.train import train
+    from deepcanon.estimators import Classifier
+    from deepcanon.train.settings import resolve_settings
+
+    names = set(listed_settings())
+    assert names <= RESERVED
+    assert names <= set(inspect.signature(train).parameters)
+    assert names - set(Classifier().get_params()) == {"seed", "keep", "checkpoint_every"}
+    resolved: dict[str, Any] = dict(resolve_settings(dc.Recipe()))
+    assert resolved.keys() == names
+    assert all(resolved[name] == setting.default for name, (_, setting) in listed_settings().items()
+               if setting.default is not RECIPE)  # fmt: skip
+    for entry in catalogue.entries():
+        assert not names & arguments_of(catalogue.find(entry.name)).keys()
+
+
+USER = """
+import deepcanon as dc
+from deepcanon.methods import LoRA
+
+flow = dc.models.RealNVP(features=2, couplings=4)
+reveal_type(flow)
+reveal_type(dc.Run("runs/mlp").predict("new.csv"))
+reveal_type(dc.compare)
+reveal_type(dc.check(flow))
+reveal_type(LoRA)
+reveal_type(dc.nn.GraphConv)
+dc.models.RealNVP(features="two")
+dc.fit(flow, dc.load_data("moons"), epochs="many")
+"""
+
+
+@pytest.mark.slow
+def test_mypy_in_a_users_project_sees_the_types(tmp_path: Path) -> None:
+    (tmp_path / "user.py").write_text(USER)
+    cache = Path(__file__).parents[1] / ".mypy_cache"
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache), "user.py"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    lines = [line.partition(": ")[2] for line in done.stdout.splitlines()]
+    revealed = [line for line in lines if line.startswith("note: Revealed")]
+    assert len(revealed) == 6
+    for line, kind in zip(revealed, ("RealNVP", "list[", "def (models", "Outcome", "LoRA", "GraphConv"), strict=True):
+        assert kind in line, line
+    errors = [line for line in lines if line.startswith("error")]
+    assert len(errors) == 2, done.stdout
+    assert '"features" to "RealNVP" has incompatible type "str"' in errors[0]
+    assert '"epochs" to "fit" has incompatible type "str"' in errors[1]
