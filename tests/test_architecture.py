@@ -236,10 +236,10 @@ def test_every_model_file_has_its_test_file() -> None:
 def test_no_file_names_a_place_on_somebodys_machine() -> None:
     assert MACHINE_PATH.search('open("/' + 'home/me/x")')
     assert not MACHINE_PATH.search("https://example.org/home/page and ~/home/x")
-    kinds = {".py", ".md", ".toml", ".txt", ".cfg", ".yml", ".yaml", ".sh", ".html", ".css", ".js", ""}
+    kinds = {".py", ".md", ".toml", ".txt", ".cfg", ".cff", ".yml", ".yaml", ".sh", ".html", ".css", ".js", ""}
     places = (ROOT / name for name in ("src", "tests", "docs", "benchmarks", ".ci"))
     files = [path for place in places for path in place.rglob("*") if path.is_file()]
-    files += [path for path in ROOT.iterdir() if path.is_file()]
+    files += [path for path in ROOT.iterdir() if path.is_file() and path.name != ".git"]  # the file of a git worktree
     texts = [path for path in files if path.suffix in kinds and "egg-info" not in str(path)]
     found = [str(path) for path in texts if MACHINE_PATH.search(path.read_text(encoding="utf-8", errors="ignore"))]
     assert found == []
@@ -252,3 +252,11 @@ def test_the_command_line_and_the_catalogue_do_not_import_torch() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_every_file_that_the_architecture_names_is_there() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    lines = page.partition("## Four straight lines")[2].partition("## The contract")[0]
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py|\w+\.py)`", lines))
+    assert len(named) > 30
+    assert {name for name in named if not list(PACKAGE.rglob(name))} == set()

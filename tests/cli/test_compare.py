@@ -123,6 +123,7 @@ def test_arguments_are_read_by_the_constructor_of_the_model() -> None:
 def test_interrupted_between_trainings_it_says_how_to_go_on(
     number: signal.Signals, iris: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job begins with it ignored
     before = signal.getsignal(number)
 
     def interrupt(*_: object) -> None:

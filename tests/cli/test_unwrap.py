@@ -65,6 +65,7 @@ def test_lora_adapts_a_trained_model_and_gives_it_back_merged(call: Call, tmp_pa
 
 def test_a_method_is_written_as_onnx(call: Call, tmp_path: Path, base: Path) -> None:
     pytest.importorskip("onnxscript", reason="needs deepcanon[onnx]")
+    pytest.importorskip("onnxruntime", reason="needs deepcanon[onnx]")
     run = tmp_path / "lora"
     assert call("train", "lora", "--model", base, "--data", "digits", "--steps", "5", "--out", run).code == 0
     answer = call("export", run, "--to", tmp_path / "lora.onnx", "--json")

@@ -318,7 +318,8 @@ def test_text_is_generated_token_by_token(call: Call, tmp_path: Path, findable: 
 def test_onnx_files_compute_what_the_model_computes(
     model: str, part: str | None, shape: tuple[int, ...], call: Call, runs: Path, tmp_path: Path
 ) -> None:
-    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript", reason="needs deepcanon[onnx]")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="needs deepcanon[onnx]")
     out = tmp_path / "model.onnx"
     answer = call("export", runs / model, "--to", out, *(("--part", part) if part else ()), "--json")
     assert answer.code == 0, answer.stderr

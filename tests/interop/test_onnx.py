@@ -13,7 +13,8 @@ from deepcanon.core import DeepcanonError, UsageError
 from deepcanon.interop import onnx as our_onnx
 from deepcanon.interop.onnx import export_onnx
 
-onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript", reason="needs deepcanon[onnx]")
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs deepcanon[onnx]")
 
 
 class TwoOutputs(nn.Module):

@@ -3,13 +3,8 @@
 from functools import partial
 from typing import Any
 
-import nflows.distributions
-import nflows.flows
-import nflows.nn.nets
-import nflows.transforms
 import pytest
 import torch
-import zuko
 from torch import Generator, Tensor, nn
 
 from deepcanon.core import Batch, UsageError, drawing_from
@@ -76,25 +71,33 @@ class OfNflows(nn.Module):
         return self.to_data(z)
 
 
+def zuko() -> Any:
+    return pytest.importorskip("zuko.flows", reason="needs zuko, of deepcanon[oracles]")
+
+
+def nflows(part: str) -> Any:
+    return pytest.importorskip(f"nflows.{part}", reason="needs nflows, of deepcanon[oracles]")
+
+
 def nflows_realnvp() -> nn.Module:
-    net = partial(nflows.nn.nets.ResidualNet, hidden_features=8, num_blocks=1)
-    layers = [nflows.transforms.AffineCouplingTransform(mask, net) for mask in ([-1, 1], [1, -1]) * 2]
-    return OfNflows(
-        nflows.flows.Flow(nflows.transforms.CompositeTransform(layers), nflows.distributions.StandardNormal([2]))
-    )
+    transforms = nflows("transforms")
+    net = partial(nflows("nn.nets").ResidualNet, hidden_features=8, num_blocks=1)
+    layers = [transforms.AffineCouplingTransform(mask, net) for mask in ([-1, 1], [1, -1]) * 2]
+    normal = nflows("distributions").StandardNormal([2])
+    return OfNflows(nflows("flows").Flow(transforms.CompositeTransform(layers), normal))
 
 
 def nflows_maf() -> nn.Module:
-    kind = nflows.transforms.MaskedAffineAutoregressiveTransform
-    layers = [kind(2, 8), nflows.transforms.ReversePermutation(2), kind(2, 8)]
-    return OfNflows(
-        nflows.flows.Flow(nflows.transforms.CompositeTransform(layers), nflows.distributions.StandardNormal([2]))
-    )
+    transforms = nflows("transforms")
+    kind = transforms.MaskedAffineAutoregressiveTransform
+    layers = [kind(2, 8), transforms.ReversePermutation(2), kind(2, 8)]
+    normal = nflows("distributions").StandardNormal([2])
+    return OfNflows(nflows("flows").Flow(transforms.CompositeTransform(layers), normal))
 
 
 PEERS = {
-    "zuko RealNVP": lambda: OfZuko(zuko.flows.RealNVP(2, transforms=4, hidden_features=(8, 8))),
-    "zuko MAF": lambda: OfZuko(zuko.flows.MAF(2, transforms=2, hidden_features=(8, 8))),
+    "zuko RealNVP": lambda: OfZuko(zuko().RealNVP(2, transforms=4, hidden_features=(8, 8))),
+    "zuko MAF": lambda: OfZuko(zuko().MAF(2, transforms=2, hidden_features=(8, 8))),
     "nflows RealNVP": nflows_realnvp,
     "nflows MAF": nflows_maf,
 }

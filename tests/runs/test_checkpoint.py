@@ -11,10 +11,9 @@ import pytest
 import torch
 from torch import nn
 
-from deepcanon.core import CheckpointError
+from deepcanon.core import CheckpointError, files
 from deepcanon.optim import default_lr, optimizer_classes
 from deepcanon.runs import checkpoint
-from deepcanon.core import files
 
 
 def state(step: int) -> dict[str, Any]:
@@ -149,8 +148,8 @@ def test_every_optimizer_goes_through_a_checkpoint_to_the_bit(name: str, dtype: 
     from deepcanon.core.toy import Toy
     from deepcanon.core.turn import Descend
     from deepcanon.train.distributed import World
-    from deepcanon.train.steps import Descender
     from deepcanon.train.settings import resolve_settings
+    from deepcanon.train.steps import Descender
 
     class Quadratic(Toy):
         def __init__(self, features: int) -> None:

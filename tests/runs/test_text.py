@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from deepcanon.runs.text import decode, encode, encode_one
 from deepcanon.core import UsageError
 from deepcanon.data.text.bpe import BPE
+from deepcanon.runs.text import decode, encode, encode_one
 
 PAIRS: dict[str, Any] = {
     "vocabulary": ["not", "looked", "at"],

@@ -26,14 +26,14 @@ def export_onnx(module: nn.Module, inputs: Sequence[Tensor], path: Path) -> floa
     ``inputs`` are an example, at least two rows of each input, whose first dimension becomes free. Without onnxruntime
     nothing is compared and None returned. A file that computes something else is not written.
     """
+    if not all(isinstance(value, Tensor) for value in inputs):
+        raise UsageError(
+            f"{type(module).__name__} takes a graph, and an ONNX file only tensors; export its weights to .safetensors"
+        )
     missing = [package for package in ("onnx", "onnxscript") if importlib.util.find_spec(package) is None]
     if missing:
         raise UsageError(
             f'an ONNX file needs {" and ".join(missing)}; install them with: pip install "deepcanon[onnx]"'
-        )
-    if not all(isinstance(value, Tensor) for value in inputs):
-        raise UsageError(
-            f"{type(module).__name__} takes a graph, and an ONNX file only tensors; export its weights to .safetensors"
         )
     inputs = tuple(tensor.detach() for tensor in inputs)
     training = module.training

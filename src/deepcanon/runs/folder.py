@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import CheckpointError, Model, UsageError, describe
-from deepcanon.data import Dataset
 from deepcanon.core.files import as_json, seal, unseal, write_whole
+from deepcanon.data import Dataset
 
 FORMAT = 1
 _PARTS = ("run.json", "log.jsonl", "checkpoints", "model.safetensors", "pictures")

@@ -72,7 +72,7 @@ def stirred(net: nn.Module) -> nn.Module:
 
 @every_depth
 def test_its_outputs_are_those_of_hugging_face_on_the_same_weights(layers: int) -> None:
-    transformers = pytest.importorskip("transformers", reason="the other library's net")
+    transformers = pytest.importorskip("transformers", reason="needs transformers, of deepcanon[oracles]")
     kind = "bottleneck" if layers == 50 else "basic"
     sizes = [wide * (32 if layers == 50 else 8) for wide in (1, 2, 4, 8)]
     config = transformers.ResNetConfig(

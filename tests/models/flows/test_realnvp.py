@@ -5,12 +5,8 @@ from collections.abc import Callable
 from statistics import mean
 from typing import Any
 
-import nflows.distributions
-import nflows.flows
-import nflows.transforms
 import pytest
 import torch
-import zuko
 from torch import Tensor, nn
 
 import deepcanon as dc
@@ -150,7 +146,8 @@ def _ours(x: Tensor) -> Density:
 
 
 def _of_zuko(x: Tensor) -> Density:
-    flow = zuko.flows.RealNVP(2, transforms=8, hidden_features=(64, 64))
+    zuko = pytest.importorskip("zuko.flows", reason="needs zuko, of deepcanon[oracles]")
+    flow = zuko.RealNVP(2, transforms=8, hidden_features=(64, 64))
     return flow, lambda x: flow().log_prob(x)
 
 
@@ -168,10 +165,13 @@ class _Net(nn.Module):
 
 def _of_nflows(x: Tensor) -> Density:
     """With ActNorm, since its couplings alone cannot enlarge."""
+    transforms, flows, distributions = (
+        pytest.importorskip(f"nflows.{part}", reason="needs nflows, of deepcanon[oracles]")
+        for part in ("transforms", "flows", "distributions")
+    )
     layers: list[nn.Module] = []
     for i in range(8):
         mask = torch.tensor([-1.0, 1.0]) * (-1) ** i
-        layers += [nflows.transforms.AffineCouplingTransform(mask, _Net), nflows.transforms.ActNorm(2)]
-    transform = nflows.transforms.CompositeTransform(layers)
-    flow = nflows.flows.Flow(transform, nflows.distributions.StandardNormal([2]))
+        layers += [transforms.AffineCouplingTransform(mask, _Net), transforms.ActNorm(2)]
+    flow = flows.Flow(transforms.CompositeTransform(layers), distributions.StandardNormal([2]))
     return flow, flow.log_prob

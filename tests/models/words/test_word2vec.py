@@ -244,7 +244,7 @@ def test_the_seed_decides_the_vectors() -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_gensim_reaches_the_same_loss(scheme: Scheme) -> None:
     """Both learn from the same sentences with the same settings; our loss judges both."""
-    gensim = pytest.importorskip("gensim.models", reason="gensim is the peer")
+    gensim = pytest.importorskip("gensim.models", reason="needs gensim, of deepcanon[oracles]")
     data = dc.load_data("text:words=5")
     vocab = data.sizes["vocab"]
     torch.manual_seed(0)

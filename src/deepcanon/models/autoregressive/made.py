@@ -40,6 +40,8 @@ class MADE(Autoregressive):
 
         deepcanon train made --hidden 1000 --data binarized-mnist --lr 1e-3 --epochs 12 --threads 1 --watch nll
 
+    The file of these data cannot be downloaded by name; docs/data.md says how to make it.
+
     References:
         | MADE: Masked Autoencoder for Distribution Estimation (Germain et al., 2015), https://arxiv.org/abs/1502.03509
 

@@ -35,6 +35,8 @@ class NADE(Autoregressive):
 
         deepcanon train nade --data binarized-mnist --threads 1 --watch nll
 
+    The file of these data cannot be downloaded by name; docs/data.md says how to make it.
+
     References:
         | The Neural Autoregressive Distribution Estimator (Larochelle and Murray, 2011),
           https://proceedings.mlr.press/v15/larochelle11a.html

@@ -59,6 +59,8 @@ class RBM(Energy):
         deepcanon train rbm --units 500 --data binarized-mnist --lr 0.1 --epochs 30 --threads 1 --out runs/rbm
         z = deepcanon.load("runs/rbm").annealed_log_partition(temperatures=5000)  # and -energy(x) - z.value
 
+    The file of these data cannot be downloaded by name; docs/data.md says how to make it.
+
     References:
         | Information processing in dynamical systems: foundations of harmony theory (Smolensky, 1986)
         | Training Products of Experts by Minimizing Contrastive Divergence (Hinton, 2002),

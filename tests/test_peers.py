@@ -1,0 +1,68 @@
+"""Libraries that tests compare ours with are no condition of running the other tests."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+WITHOUT = """
+import sys
+from importlib.machinery import PathFinder
+
+import pytest
+
+hidden, find = sys.argv[1].split(","), PathFinder.find_spec
+PathFinder.find_spec = classmethod(
+    lambda cls, name, *places: None if name.partition(".")[0] in hidden else find(name, *places)
+)
+sys.exit(pytest.main(sys.argv[2:]))
+"""
+"""Runs pytest as if libraries were not installed."""
+
+
+def peers() -> set[str]:
+    """What all extras but ``dev`` ask for, by the names that are imported."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [line for extra in extras.keys() - {"dev"} for line in extras[extra]]
+    return {re.split(r"[\[<>=]", line)[0].replace("-", "_") for line in wanted} - {"deepcanon"}
+
+
+def collect(hidden: set[str], *files: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        "-c",
+        WITHOUT,
+        ",".join(hidden),
+        "--collect-only",
+        "-qq",
+        "-p",
+        "no:cacheprovider",
+        *files,
+    ]
+    surroundings = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    return subprocess.run(command, cwd=ROOT, env=surroundings, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.slow
+def test_all_tests_are_found_where_no_peer_is_installed() -> None:
+    assert {"zuko", "onnx", "array_api_strict"} <= peers()
+    done = collect(peers())
+    assert done.returncode == 0, done.stdout + done.stderr
+    whole = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
+    assert whole, "some files hold nothing but comparisons"
+    assert all(re.search(r": (needs|.* not installed)", line) for line in whole), whole
+
+
+def test_a_file_that_takes_a_peer_for_granted_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "test_granted.py"
+    path.write_text("import zuko\n\ndef test_it() -> None: ...\n")
+    done = collect(peers(), path)
+    assert done.returncode == pytest.ExitCode.INTERRUPTED
+    assert "No module named 'zuko'" in done.stdout
