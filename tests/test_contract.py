@@ -60,7 +60,7 @@ def test_a_model_keeps_the_laws_of_its_kinds(name: str) -> None:
     for kind in laws.kinds_of(cls):
         torch.manual_seed(0)
         found = laws.check(cls, kind)
-        assert all(finding.holds for finding in found), f"{name} as {kind}\n{laws.report(found)}"
+        assert all(outcome.holds for outcome in found), f"{name} as {kind}\n{laws.report(found)}"
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -33,13 +33,13 @@ def test_a_module_that_keeps_the_laws(call: Call, file: Path) -> None:
     answer = call("check", f"{file}:Right", "--as", "classifier", "--json")
     assert answer.code == 0
     assert answer.json["failed"] == 0
-    assert len(answer.json["findings"]) > 5
+    assert len(answer.json["outcomes"]) > 5
 
 
 def test_a_module_that_breaks_one_is_told_which_and_by_how_much(call: Call, file: Path) -> None:
     answer = call("check", f"{file}:Squashed", "--as", "classifier", "--json")
     assert answer.code == 1
-    first = answer.json["findings"][0]
+    first = answer.json["outcomes"][0]
     assert not first["holds"], "what fails stands first"
     assert first["measured"] > first["bound"]
     people = call("check", f"{file}:Squashed", "--as", "classifier")

@@ -18,7 +18,7 @@ BATCH = Batch(torch.randn(4, 6, 8, generator=torch.Generator().manual_seed(0)))
 
 def failed(module: Any, batch: Any = BATCH) -> set[str]:
     torch.manual_seed(0)
-    return {finding.law for finding in laws.check_attention(module, batch) if not finding.holds}
+    return {outcome.law for outcome in laws.check_attention(module, batch) if not outcome.holds}
 
 
 def name(law: Law) -> str:
@@ -29,15 +29,15 @@ def name(law: Law) -> str:
 def test_our_layer_keeps_all_laws(bias: bool) -> None:
     torch.manual_seed(0)
     found = laws.check_attention(MultiHeadAttention(8, heads=2, bias=bias), BATCH)
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == 6
 
 
 def test_a_gpt_keeps_those_of_models() -> None:
     torch.manual_seed(0)
     found = laws.check_attention(*GPT.example())
-    assert all(finding.holds for finding in found), report(found)
-    assert [finding.law for finding in found] == [
+    assert all(outcome.holds for outcome in found), report(found)
+    assert [outcome.law for outcome in found] == [
         "weights are probabilities",
         "cached decoding is the full forward pass",
     ]
@@ -191,7 +191,7 @@ def test_what_is_not_attention_is_refused() -> None:
     with pytest.raises(UsageError, match="Linear is neither"):
         laws.check_attention(nn.Linear(2, 2), BATCH)
     found = laws.check_attention(Layer(), Batch(torch.zeros(3, 8)))
-    assert not any(finding.holds for finding in found)
+    assert not any(outcome.holds for outcome in found)
     assert "got torch.Size" in found[0].detail
 
 

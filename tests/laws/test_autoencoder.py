@@ -10,12 +10,12 @@ from torch import Generator, Tensor, nn
 from deepcanon.core import Batch, Terms, UsageError
 from deepcanon.laws import autoencoder as laws
 from deepcanon.laws import check, report
-from deepcanon.laws.outcome import Finding, Law
+from deepcanon.laws.outcome import Law, Outcome
 from deepcanon.models.autoencoders.autoencoder import Autoencoder
 from deepcanon.models.variational.vae import VAE
 
 
-def verdict(law: Law, cls: Any) -> Finding:
+def verdict(law: Law, cls: Any) -> Outcome:
     torch.manual_seed(0)
     found = law(*cls.example())
     assert found is not None
@@ -71,14 +71,14 @@ class Plain(nn.Module):
 def test_healthy_models_keep_the_laws(model: Any, count: int) -> None:
     torch.manual_seed(0)
     found = check(model, "autoencoder")
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == count
 
 
 def test_codes_that_are_distributions_count_by_their_means() -> None:
     torch.manual_seed(0)
     found = laws.check_autoencoder(*VAE.example())[:6]
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
 
 
 class LosesRows(Autoencoder):

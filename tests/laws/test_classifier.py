@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from deepcanon.core import Batch, How, Labeled, Terms, UsageError
 from deepcanon.laws import classifier as laws
 from deepcanon.laws import report
-from deepcanon.laws.outcome import Finding, Law
+from deepcanon.laws.outcome import Law, Outcome
 from deepcanon.losses.hinge import hinge
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.linear.softmax_regression import SoftmaxRegression
@@ -28,10 +28,10 @@ def network(classes: int = 3, features: int = 5) -> nn.Sequential:
 
 
 def failing(module: nn.Module, batch: Labeled) -> set[str]:
-    return {finding.law for finding in laws.check_classifier(module, batch) if not finding.holds}
+    return {outcome.law for outcome in laws.check_classifier(module, batch) if not outcome.holds}
 
 
-def verdict(law: Law, module: nn.Module, batch: Labeled) -> Finding:
+def verdict(law: Law, module: nn.Module, batch: Labeled) -> Outcome:
     found = law(module, batch)
     assert found is not None
     return found
@@ -40,7 +40,7 @@ def verdict(law: Law, module: nn.Module, batch: Labeled) -> Finding:
 @pytest.mark.parametrize("classes", [2, 3, 10])
 def test_a_plain_sequential_keeps_the_laws(classes: int) -> None:
     found = laws.check_classifier(network(classes), points(classes))
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == 8  # the three about predict and loss do not apply to a plain module
 
 
@@ -50,7 +50,7 @@ def test_networks_with_dropout_and_normalization_keep_the_laws() -> None:
         nn.Linear(5, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.LayerNorm(16), nn.Linear(16, 3)
     )
     found = laws.check_classifier(module, points())
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
 
 
 def test_a_convolutional_network_keeps_the_laws() -> None:
@@ -58,20 +58,20 @@ def test_a_convolutional_network_keeps_the_laws() -> None:
     module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 3))
     batch = Labeled(torch.randn(12, 1, 6, 6, generator=Generator().manual_seed(0)), torch.arange(12) % 3)
     found = laws.check_classifier(module, batch)
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
 
 
 @pytest.mark.parametrize("model", [MLP, SoftmaxRegression])
 def test_our_classifiers_keep_the_laws(model: Any) -> None:
     found = laws.check_classifier(*model.example())
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == 11
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
 def test_probabilities_fed_to_a_logits_loss_are_caught(classes: int) -> None:
     twice = nn.Sequential(network(classes), nn.Softmax(-1))
-    assert failing(twice, points(classes)) == {"logits are no probabilities", "learns one example per class"}
+    assert failing(twice, points(classes)) == {"logits are not probabilities", "learns one example per class"}
 
 
 def test_log_probabilities_are_logits() -> None:
@@ -83,9 +83,9 @@ class SoftmaxInItsLoss(MLP):
         return {"nll": F.cross_entropy(self(batch.x).softmax(-1), batch.y)}
 
 
-def test_a_loss_that_is_no_log_probability_is_caught() -> None:
+def test_a_loss_that_is_not_the_negative_log_likelihood_is_caught() -> None:
     torch.manual_seed(0)
-    found = verdict(laws.loss_is_minus_log_probability, *SoftmaxInItsLoss.example())
+    found = verdict(laws.loss_is_the_negative_log_likelihood, *SoftmaxInItsLoss.example())
     assert not found.holds
 
 
@@ -94,8 +94,8 @@ class WithPenalty(MLP):
         return super().loss(batch) | {"decay": torch.stack([p.square().sum() for p in self.parameters()]).sum()}
 
 
-def test_a_penalty_beside_the_log_probability_is_allowed() -> None:
-    assert verdict(laws.loss_is_minus_log_probability, *WithPenalty.example()).holds
+def test_a_penalty_next_to_the_log_likelihood_is_allowed() -> None:
+    assert verdict(laws.loss_is_the_negative_log_likelihood, *WithPenalty.example()).holds
 
 
 class AlwaysTraining(nn.BatchNorm1d):
@@ -112,7 +112,7 @@ def test_a_normalization_by_the_batch_in_eval_mode_is_caught() -> None:
 
 
 class WatchesTheMaximum(nn.Module):
-    """Every example is scaled by the largest of the batch: alone or together is one thing, beside NaN another."""
+    """Every example is scaled by the largest of the batch: alone or together is one thing, next to NaN another."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class WatchesTheMaximum(nn.Module):
 def test_an_example_that_suffers_from_a_broken_neighbor_is_caught() -> None:
     found = verdict(laws.examples_do_not_mix, WatchesTheMaximum(), points())
     assert not found.holds
-    assert "beside broken ones" in found.detail
+    assert "next to broken ones" in found.detail
 
 
 class CountsPlaces(nn.Module):
@@ -138,7 +138,7 @@ class CountsPlaces(nn.Module):
         return self.net(x + places)  # type: ignore[no-any-return]
 
 
-def test_an_answer_that_depends_on_the_place_in_the_batch_is_caught() -> None:
+def test_an_output_that_depends_on_the_position_in_the_batch_is_caught() -> None:
     assert not verdict(laws.order_does_not_matter, CountsPlaces(), points()).holds
 
 
@@ -157,8 +157,8 @@ class Casts(nn.Module):
 @pytest.mark.parametrize("output", [False, True])
 def test_a_network_that_casts_is_checked_in_single_precision(output: bool) -> None:
     found = laws.check_classifier(Casts(network(), output), points())
-    names = {finding.law for finding in found}
-    assert [finding for finding in found if not finding.holds] == []
+    names = {outcome.law for outcome in found}
+    assert [outcome for outcome in found if not outcome.holds] == []
     assert {"examples do not mix", "order does not matter"} <= names
     assert "gradient is the slope" not in names, "differences in single precision say nothing"
     mixing = Casts(nn.Sequential(AlwaysTraining(5), network()), output)
@@ -220,7 +220,7 @@ def test_outputs_that_are_infinite_or_too_few_are_caught() -> None:
 
 
 class RemembersLabels(MLP):
-    """It answers with the labels that it was last shown."""
+    """Its predictions are the labels of the last batch of its loss."""
 
     last: Tensor
 
@@ -277,7 +277,7 @@ def test_draws_that_do_not_follow_the_probabilities_are_caught(mutant: Any) -> N
 
 
 class ChargesTheMargin(MLP):
-    """Its loss is no log-probability, which it may say or not."""
+    """Its loss is not a log-likelihood, which it may declare or not."""
 
     def loss(self, batch: Labeled) -> Terms:
         return {"hinge": hinge(self(batch.x), batch.y)}
@@ -287,10 +287,10 @@ class SaysSo(ChargesTheMargin):
     surrogate = True
 
 
-def test_a_loss_that_is_said_to_be_no_measure_of_fit_is_not_asked_for_log_probabilities() -> None:
+def test_a_loss_that_is_declared_a_surrogate_need_not_be_the_negative_log_likelihood() -> None:
     torch.manual_seed(0)
-    assert not verdict(laws.loss_is_minus_log_probability, *ChargesTheMargin.example()).holds
-    assert laws.loss_is_minus_log_probability(*SaysSo.example()) is None
+    assert not verdict(laws.loss_is_the_negative_log_likelihood, *ChargesTheMargin.example()).holds
+    assert laws.loss_is_the_negative_log_likelihood(*SaysSo.example()) is None
 
 
 def test_what_has_no_weights_to_learn_is_not_asked_to_learn() -> None:

@@ -51,7 +51,7 @@ def fails(law: Law, cls: Any) -> bool:
 @pytest.mark.parametrize(("size", "count"), [(1, 5), (2, 5), (5, 4)])
 def test_a_gaussian_keeps_the_laws(size: int, count: int) -> None:
     found = laws.check_continuous(*Plain.example(size))
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == count
 
 

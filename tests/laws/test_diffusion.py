@@ -25,7 +25,7 @@ def fails(law: Law, cls: Any) -> bool:
 def test_ddpm_keeps_the_laws(noise: Any) -> None:
     torch.manual_seed(0)
     found = laws.check_diffusion(DDPM(features=2, hidden=(8,), timesteps=8, noise=noise), DDPM.example()[1])
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == 4
 
 

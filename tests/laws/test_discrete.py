@@ -63,7 +63,7 @@ class LargeRBM(RBM):
 def test_healthy_models_keep_the_laws(model: Any, count: int) -> None:
     torch.manual_seed(0)
     found = laws.check_discrete(*model.example())
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == count
 
 

@@ -78,7 +78,7 @@ class Alone(nn.Module):
 def test_healthy_models_keep_the_laws(model: Any, count: int) -> None:
     torch.manual_seed(0)
     found = laws.check_energy(*model.example())
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == count
 
 

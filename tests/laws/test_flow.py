@@ -109,12 +109,12 @@ def test_healthy_flows_keep_the_laws_of_flows_densities_and_samplers(name: str) 
     ours, batch = RealNVP.example()
     module: nn.Module = ours if name == "ours" else PEERS[name]()
     found = laws.check_flow(module, batch)
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == 5
     found = continuous.check_continuous(module, batch) + sampler.check_sampler(module, batch)
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert {"density integrates to one", "steins identity holds on own samples", "samples follow the density"} <= {
-        finding.law for finding in found
+        outcome.law for outcome in found
     }
 
 
@@ -152,7 +152,7 @@ class Mutant(RealNVP):
 def test_the_mutants_without_a_mutation_are_healthy() -> None:
     torch.manual_seed(0)
     found = laws.check_flow(*Mutant.example())
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
 
 
 class InverseMultiplies(Mutant):

@@ -37,7 +37,7 @@ def fails(law: Law, module: nn.Module) -> bool:
 def test_pygs_layers_keep_the_laws(name: str) -> None:
     torch.manual_seed(0)
     found = check(peers()[name](), "graph")
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == len(laws.LAWS)
 
 
@@ -45,9 +45,9 @@ def test_pygs_layers_keep_the_laws(name: str) -> None:
 def test_our_layers_keep_the_laws(operator: Any) -> None:
     torch.manual_seed(0)
     found = check(GraphConv(3, 4, operator=operator), "graph")
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     found = check(GCN, "graph")
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == len(laws.LAWS)
 
 
@@ -71,7 +71,7 @@ class Layer(nn.Module):
 
 def test_the_layer_without_a_mutation_is_healthy() -> None:
     found = check(Layer(), "graph")
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
 
 
 class OwnState(Layer):
@@ -236,5 +236,5 @@ def test_features_may_be_sparse_and_weights_single() -> None:
     batch = laws.invented_graph(Layer())
     sparse = GraphBatch(x=batch.x.to_sparse_coo(), y=batch.y, mask=batch.mask, graph=batch.graph)
     found = check((Single(), sparse), "graph")
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == len(laws.LAWS) - 1

@@ -15,12 +15,12 @@ from deepcanon.laws.interface import (
     methods_have_their_shapes,
     works_on_the_meta_device,
 )
-from deepcanon.laws.outcome import Finding, Law
+from deepcanon.laws.outcome import Law, Outcome
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.variational.vae import VAE
 
 
-def verdict(law: Law, cls: type[Model[Any]]) -> Finding:
+def verdict(law: Law, cls: type[Model[Any]]) -> Outcome:
     torch.manual_seed(0)
     found = law(*cls.example())
     assert found is not None
@@ -101,7 +101,7 @@ class WastesGlobalNumbers(Toy):
 
 
 class Certain(MLP):
-    """Gives one class all of the probability, so that draws have no choice."""
+    """Gives one class all of the probability, so that all samples are the same."""
 
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
         mode = super().predict(*inputs)
@@ -115,7 +115,7 @@ class OnlySaysTheMode(MLP):
         return super().predict(*inputs, how="mode" if how == "sample" else how)
 
 
-def test_draws_without_choice_are_told_from_draws_that_ignore_their_generator() -> None:
+def test_certain_draws_are_distinguished_from_draws_that_ignore_their_generator() -> None:
     assert verdict(generator_is_honored, Certain).holds
     found = verdict(generator_is_honored, OnlySaysTheMode)
     assert not found.holds

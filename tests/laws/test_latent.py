@@ -11,11 +11,11 @@ from torch.distributions import Distribution, Independent, MultivariateNormal, N
 from deepcanon.core import Batch, Terms, UsageError, draw
 from deepcanon.laws import latent as laws
 from deepcanon.laws import report
-from deepcanon.laws.outcome import Finding, Law
+from deepcanon.laws.outcome import Law, Outcome
 from deepcanon.models.variational.vae import VAE
 
 
-def verdict(law: Law, cls: Any) -> Finding:
+def verdict(law: Law, cls: Any) -> Outcome:
     torch.manual_seed(0)
     found = law(*cls.example())
     assert found is not None
@@ -45,7 +45,7 @@ class Deep(VAE):
 def test_healthy_models_keep_the_laws(model: Any, count: int) -> None:
     torch.manual_seed(0)
     found = laws.check_latent(*model.example())
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == count
 
 
@@ -105,8 +105,8 @@ def test_the_moments_are_the_closed_form_of_a_linear_gaussian_model() -> None:
 
 def test_a_plain_module_keeps_the_laws_that_apply() -> None:
     found = laws.check_latent(*FactorAnalyser.example())
-    assert all(finding.holds for finding in found), report(found)
-    assert [finding.law for finding in found] == [
+    assert all(outcome.holds for outcome in found), report(found)
+    assert [outcome.law for outcome in found] == [
         "encoding is a distribution",
         "importance bound agrees",
         "bound tightens with samples",

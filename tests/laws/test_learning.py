@@ -18,13 +18,13 @@ from deepcanon.laws.learning import (
     training_changes_the_state,
     turns_change_only_their_own,
 )
-from deepcanon.laws.outcome import Finding, Law
+from deepcanon.laws.outcome import Law, Outcome
 from deepcanon.models.adversarial.gan import GAN
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.variational.vae import VAE
 
 
-def verdict(law: Law, cls: type[Model[Any]]) -> Finding:
+def verdict(law: Law, cls: type[Model[Any]]) -> Outcome:
     torch.manual_seed(0)
     found = law(*cls.example())
     assert found is not None
@@ -64,8 +64,8 @@ class BrokenMetric(Toy):
         return {"odd": torch.tensor(math.inf)}
 
 
-def test_terms_that_are_no_finite_scalars_are_named() -> None:
-    assert "nll of loss is no 0-d tensor" in verdict(terms_are_finite_scalars, OneTermPerExample).detail
+def test_terms_that_are_not_finite_scalars_are_named() -> None:
+    assert "nll of loss is not a 0-d tensor" in verdict(terms_are_finite_scalars, OneTermPerExample).detail
     assert "penalty of loss is nan" in verdict(terms_are_finite_scalars, DividesByZero).detail
     assert "odd of metrics is inf" in verdict(terms_are_finite_scalars, BrokenMetric).detail
     for mutant in (OneTermPerExample, DividesByZero, BrokenMetric):
@@ -151,7 +151,7 @@ class Averages(Toy):
         self.slow.lerp_(self.mean, 0.1)
 
 
-def test_an_average_of_weights_is_no_trespass() -> None:
+def test_an_average_of_weights_is_allowed() -> None:
     assert verdict(turns_change_only_their_own, Averages).holds
     assert verdict(every_parameter_is_trained, Averages).holds
 

@@ -21,13 +21,13 @@ from deepcanon.laws.method import (
     null_setting_trains_as_the_plain_model,
     only_declared_parameters_change,
 )
-from deepcanon.laws.outcome import Finding, Law
+from deepcanon.laws.outcome import Law, Outcome
 from deepcanon.methods.fixmatch import FixMatch
 from deepcanon.methods.lora import LoRA
 from deepcanon.methods.pi_model import PiModel
 
 
-def verdict(check: Law, cls: type[Model[Any]]) -> Finding:
+def verdict(check: Law, cls: type[Model[Any]]) -> Outcome:
     torch.manual_seed(0)
     found = check(*cls.example())
     assert found is not None
@@ -38,7 +38,7 @@ def verdict(check: Law, cls: type[Model[Any]]) -> Finding:
 def test_our_methods_keep_the_laws(method: type[Model[Any]]) -> None:
     torch.manual_seed(0)
     found = laws.check(method, "method")
-    assert [finding.law for finding in found if not finding.holds] == []
+    assert [outcome.law for outcome in found if not outcome.holds] == []
     assert len(found) == (3 if method is LoRA else 4)  # LoRA trains no parameter of the model it wraps
 
 

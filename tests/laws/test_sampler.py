@@ -48,7 +48,7 @@ def fails(law: Law, cls: Any) -> bool:
 @pytest.mark.parametrize(("size", "count"), [(1, 2), (2, 2), (3, 1)])
 def test_a_sampler_of_its_density_keeps_the_laws(size: int, count: int) -> None:
     found = laws.check_sampler(*Mixture.example(size))
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == count
 
 

@@ -20,7 +20,7 @@ def example(cls: type[ScoreMatching], objective: Objective) -> tuple[ScoreMatchi
 @pytest.mark.parametrize("objective", get_args(Objective))
 def test_score_matching_keeps_the_laws(objective: Objective) -> None:
     found = laws.check_score(*example(ScoreMatching, objective))
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == 2
 
 

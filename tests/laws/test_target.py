@@ -122,14 +122,14 @@ def test_a_missing_file_a_broken_file_and_a_missing_name_are_said(tmp_path: Path
         load_target(f"{broken}:Model")
     text = tmp_path / "notes.txt"
     text.write_text("hello")
-    with pytest.raises(UsageError, match="no Python file"):
+    with pytest.raises(UsageError, match="not a Python file"):
         load_target(f"{text}:Model")
     for bad in ("mine.py", "mine.py:", "mine.py:not a name"):
         with pytest.raises(UsageError, match=r"write FILE\.py:Name"):
             load_target(bad)
 
 
-def test_a_file_hides_no_module_and_may_import_what_lies_beside_it(tmp_path: Path) -> None:
+def test_a_file_hides_no_module_and_may_import_what_lies_next_to_it(tmp_path: Path) -> None:
     (tmp_path / "beside_a_checked_file.py").write_text("WIDTH = 5")
     path = tmp_path / "json.py"
     path.write_text(
@@ -164,7 +164,7 @@ def test_examples_that_cannot_be_invented_are_asked_for() -> None:
             invented_batch(module)
 
 
-def test_a_forward_that_fails_is_told_with_its_own_error() -> None:
+def test_a_forward_that_fails_is_reported_with_its_own_error() -> None:
     class Broken(nn.Module):
         def __init__(self, *layers: nn.Module) -> None:
             super().__init__()
@@ -187,8 +187,8 @@ def test_a_forward_that_fails_is_told_with_its_own_error() -> None:
 def test_check_runs_the_laws_of_a_kind(file: Path) -> None:
     found = laws.check(load_target(f"{file}:Plain"), "classifier")
     assert found
-    assert all(finding.holds for finding in found)
-    assert all(finding.holds for finding in laws.check(Toy, "contract"))
+    assert all(outcome.holds for outcome in found)
+    assert all(outcome.holds for outcome in laws.check(Toy, "contract"))
     with pytest.raises(UsageError, match="there is no kind 'oracle'; there are contract, classifier, latent"):
         laws.check(Toy, "oracle")
     with pytest.raises(UsageError, match=r"brings no examples.*help\('deepcanon\.laws\.latent'\)"):

@@ -58,7 +58,7 @@ class LargestOfNeighbors(nn.Module):
 def test_they_keep_the_laws_of_graph_layers(make: Any) -> None:
     torch.manual_seed(0)
     found = check(make(), "graph")
-    assert all(finding.holds for finding in found), report(found)
+    assert all(outcome.holds for outcome in found), report(found)
     assert len(found) == 9
 
 

@@ -44,7 +44,7 @@ def check(
             "target": target,
             "kind": kinds[0] if kind is not None else kinds,
             "failed": failed,
-            "findings": [asdict(outcome) for outcome in found],
+            "outcomes": [asdict(outcome) for outcome in found],
         }
     )
     if failed:

@@ -1,7 +1,7 @@
-"""Public laws: what must hold of any model of a kind, measured on any module.
+"""Public laws: checks of the properties that any model of a kind must have, measured on any ``nn.Module``.
 
 >>> from deepcanon.core.toy import Toy
->>> [finding.law for finding in check(Toy, "contract") if not finding.holds]
+>>> [outcome.law for outcome in check(Toy, "contract") if not outcome.holds]
 []
 """
 
@@ -27,13 +27,13 @@ from deepcanon.laws.graph import check_graph, invented_graph
 from deepcanon.laws.kinds import kinds_of
 from deepcanon.laws.latent import check_latent
 from deepcanon.laws.method import check_method
-from deepcanon.laws.outcome import Finding, report
+from deepcanon.laws.outcome import Outcome, report
 from deepcanon.laws.sampler import check_sampler
 from deepcanon.laws.score import check_score
 from deepcanon.laws.sequence import check_sequence
 from deepcanon.laws.target import invented_batch, load_target, target_of
 
-KINDS: dict[str, Callable[[nn.Module, Any], list[Finding]]] = {
+KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "contract": check_contract,
     "classifier": check_classifier,
     "latent": check_latent,
@@ -51,10 +51,10 @@ KINDS: dict[str, Callable[[nn.Module, Any], list[Finding]]] = {
     "method": check_method,
 }
 
-__all__ = ["KINDS", "Finding", "check", "kinds_of", "load_target", "report"]
+__all__ = ["KINDS", "Outcome", "check", "kinds_of", "load_target", "report"]
 
 
-def check(target: Any, kind: str | None = None) -> list[Finding]:
+def check(target: Any, kind: str | None = None) -> list[Outcome]:
     """The outcomes of the laws of a kind for a class with ``example()``, a module, or a pair of module and batch.
 
     Without a kind, those of all kinds that the module falls under; ``"FILE.py:NAME"`` names a class in a file.
@@ -71,6 +71,6 @@ def check(target: Any, kind: str | None = None) -> list[Finding]:
     if batch is None:
         raise UsageError(
             f"{type(module).__name__} brings no examples; give it an example() that returns (module, batch), or name a "
-            f"function that does; help('deepcanon.laws.{kind}') says how it is asked"
+            f"function that does; help('deepcanon.laws.{kind}') says what the laws call"
         )
     return KINDS[kind](module, batch)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, UsageError
-from deepcanon.laws.outcome import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, seeded
 
 ROWS = 4
@@ -160,14 +160,14 @@ LAWS = (
 )
 
 
-def check_attention(module: nn.Module, batch: AnyBatch) -> list[Finding]:
-    """The findings of the laws of attention in a layer of queries, keys and values, or in a model of tokens."""
+def check_attention(module: nn.Module, batch: AnyBatch) -> list[Outcome]:
+    """The outcomes of the laws of attention in a layer of queries, keys and values, or in a model of tokens."""
     if not _is_layer(module) and not hasattr(module, "read"):
         raise UsageError(
             "attention is a layer called as layer(query, key, value, mask), or a model with read(tokens, state); "
             f"{type(module).__name__} is neither"
         )
-    return findings(LAWS, module, batch)
+    return outcomes(LAWS, module, batch)
 
 
 def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:

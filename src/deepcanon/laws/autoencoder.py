@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.distributions import Distribution
 
 from deepcanon.core import Batch, UsageError
-from deepcanon.laws.outcome import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, seeded, total
 from deepcanon.laws.slope import slopes
 
@@ -159,12 +159,12 @@ LAWS = (
 )
 
 
-def check_autoencoder(module: nn.Module, batch: Batch) -> list[Finding]:
-    """The findings of the laws of autoencoders in any module with ``encode`` and ``decode``."""
+def check_autoencoder(module: nn.Module, batch: Batch) -> list[Outcome]:
+    """The outcomes of the laws of autoencoders in any module with ``encode`` and ``decode``."""
     missing = [method for method in ("encode", "decode") if not callable(getattr(module, method, None))]
     if missing:
         raise UsageError(f"an autoencoder has encode and decode; {', '.join(missing)} is missing")
-    return findings(LAWS, module, batch)
+    return outcomes(LAWS, module, batch)
 
 
 def code(module: Any, x: Tensor) -> Tensor:

@@ -13,12 +13,12 @@ from scipy import stats
 from torch import Tensor, nn
 
 from deepcanon.core import Batch, Labeled, UsageError
-from deepcanon.laws.outcome import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import TIGHT, distance, first, precise, repeated, seeded, total
 from deepcanon.laws.slope import slopes
 
 RARE = 1e-6
-"""How improbable a statistic must be before a law of chance is taken to be broken."""
+"""The significance level of a statistical test: a statistic that is less probable breaks the law."""
 
 
 @law
@@ -38,7 +38,7 @@ def gives_logits_for_every_class(module: nn.Module, batch: Labeled) -> Measured:
 
 
 @law
-def logits_are_no_probabilities(module: nn.Module, batch: Labeled) -> Measured:
+def logits_are_not_probabilities(module: nn.Module, batch: Labeled) -> Measured:
     """A row that is positive and sums to 1 went through a softmax already; the loss would apply a second one."""
     stirred(module).eval()
     with torch.no_grad():
@@ -50,7 +50,7 @@ def logits_are_no_probabilities(module: nn.Module, batch: Labeled) -> Measured:
 
 @law
 def examples_do_not_mix(module: nn.Module, batch: Labeled) -> Measured | None:
-    """In eval mode an example gets the answer that it gets alone, even beside a broken example."""
+    """In eval mode an example has the output that it has alone, even in a batch with broken examples."""
     if len(batch) < 2:
         return None
     module, batch, bound = precise(stirred(module), batch)
@@ -62,7 +62,7 @@ def examples_do_not_mix(module: nn.Module, batch: Labeled) -> Measured | None:
             broken = module(*_broken(batch, keep=i).inputs)
             for gap, how in (
                 (distance(alone, together[i : i + 1]), "alone"),
-                (distance(broken[i], together[i]), "beside broken ones"),
+                (distance(broken[i], together[i]), "next to broken ones"),
             ):
                 if not gap <= worst:
                     worst, where = gap, f"example {i} moves by {gap:.2g} when it is {how}"
@@ -71,7 +71,7 @@ def examples_do_not_mix(module: nn.Module, batch: Labeled) -> Measured | None:
 
 @law
 def order_does_not_matter(module: nn.Module, batch: Labeled) -> Measured | None:
-    """Shuffled examples get the shuffled answers."""
+    """Shuffled examples have the shuffled outputs."""
     if len(batch) < 2:
         return None
     module, batch, bound = precise(stirred(module), batch)
@@ -104,7 +104,7 @@ def gradient_is_the_slope(module: nn.Module, batch: Labeled) -> Measured | None:
 
 @law
 def learns_one_example_per_class(module: nn.Module, batch: Labeled) -> Measured | None:
-    """A classifier that works can learn one example of each class by heart: its loss falls well below log C."""
+    """A classifier that works can overfit one example of each class: its cross-entropy falls well below log C."""
     small = _one_per_class(batch)
     if len(small) < 2 or not any(parameter.requires_grad for parameter in module.parameters()):
         return None
@@ -120,7 +120,7 @@ def learns_one_example_per_class(module: nn.Module, batch: Labeled) -> Measured 
 
 @law
 def shuffled_labels_give_chance(module: Any, batch: Labeled) -> Measured | None:
-    """Labels that say nothing cannot be guessed on new examples: who does better has seen them."""
+    """Random labels of new examples cannot be predicted: accuracy above chance is a leak of the labels."""
     if not any(parameter.requires_grad for parameter in module.parameters()):
         return None
     with torch.no_grad():
@@ -132,31 +132,31 @@ def shuffled_labels_give_chance(module: Any, batch: Labeled) -> Measured | None:
     module.eval()
     with torch.no_grad():
         if hasattr(module, "loss"):
-            module.loss(new)  # a model that keeps the labels it is shown would answer from memory
-        right = int((_answer(module, new) == new.y).sum())
+            module.loss(new)  # a model that stores the labels of its batch would predict from memory
+        right = int((_prediction(module, new) == new.y).sum())
     bound = int(stats.binom.isf(RARE, len(new), 1 / classes))
     return (
         right / len(new),
         bound / len(new),
-        f"{right} of {len(new)} random labels were guessed, by chance 1 in {classes}",
+        f"{right} of {len(new)} random labels were predicted, at random 1 in {classes}",
     )
 
 
 @law
 def mode_is_the_likeliest_class(module: Any, batch: Labeled) -> Measured | None:
-    """``predict`` says the class to which it gives the highest probability."""
+    """``predict(how="mode")`` is the class with the highest probability."""
     if not hasattr(module, "predict"):
         return None
     stirred(module).eval()
     with torch.no_grad():
         shares, said = probabilities(module, batch), module.predict(*batch.inputs, how="mode")
-    behind = shares.max(-1).values - shares.gather(-1, said.unsqueeze(-1)).squeeze(-1)
-    return float(behind.max()), 1e-6, f"{len(batch)} answers; the largest lead of another class is {behind.max():.2g}"
+    lead = shares.max(-1).values - shares.gather(-1, said.unsqueeze(-1)).squeeze(-1)
+    return float(lead.max()), 1e-6, f"{len(batch)} predictions; the largest lead of another class is {lead.max():.2g}"
 
 
 @law
 def samples_follow_the_mean(module: Any, batch: Labeled) -> Measured | None:
-    """Classes drawn by ``predict`` occur as often as its probabilities say (chi-square)."""
+    """Classes sampled by ``predict`` occur with the frequencies of its probabilities (chi-square test)."""
     if not hasattr(module, "predict"):
         return None
     stirred(module).eval()
@@ -184,10 +184,10 @@ def samples_follow_the_mean(module: Any, batch: Labeled) -> Measured | None:
 
 
 @law
-def loss_is_minus_log_probability(module: Any, batch: Labeled) -> Measured | None:
-    """The loss, or one of its terms, is the mean of minus the logarithm of the probability given to the true class.
+def loss_is_the_negative_log_likelihood(module: Any, batch: Labeled) -> Measured | None:
+    """The loss, or one of its terms, is the mean negative log-likelihood of the true class.
 
-    A loss that is said to be a surrogate, such as the perceptron's, is none.
+    The law does not apply to a model that declares its loss a surrogate, such as the perceptron.
     """
     if getattr(module, "surrogate", False) or not (hasattr(module, "loss") and hasattr(module, "predict")):
         return None
@@ -207,7 +207,7 @@ def loss_is_minus_log_probability(module: Any, batch: Labeled) -> Measured | Non
 
 LAWS = (
     gives_logits_for_every_class,
-    logits_are_no_probabilities,
+    logits_are_not_probabilities,
     examples_do_not_mix,
     order_does_not_matter,
     same_input_same_output,
@@ -216,19 +216,19 @@ LAWS = (
     shuffled_labels_give_chance,
     mode_is_the_likeliest_class,
     samples_follow_the_mean,
-    loss_is_minus_log_probability,
+    loss_is_the_negative_log_likelihood,
 )
 
 
-def check_classifier(module: nn.Module, batch: Batch) -> list[Finding]:
-    """What the laws of classifiers find in any module that gives logits."""
+def check_classifier(module: nn.Module, batch: Batch) -> list[Outcome]:
+    """The outcomes of the laws of classifiers for any module that gives logits."""
     if not isinstance(batch, Labeled) or batch.y.is_floating_point() or batch.y.ndim != 1:
         raise UsageError("a classifier is checked on examples with classes: Labeled(x, y) with whole numbers y, (B,)")
-    return findings(LAWS, module, batch)
+    return outcomes(LAWS, module, batch)
 
 
 def stirred(module: nn.Module) -> nn.Module:
-    """The module with noise on its parameters: what starts at zero would hide many a fault."""
+    """The module with noise on its parameters: weights that are initialized to zero would hide many a fault."""
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.1)
@@ -248,7 +248,7 @@ def cross_entropy(module: nn.Module, batch: Labeled) -> Tensor:
     return F.cross_entropy(module(*batch.inputs), batch.y)
 
 
-def _answer(module: Any, batch: Batch) -> Tensor:
+def _prediction(module: Any, batch: Batch) -> Tensor:
     if hasattr(module, "predict"):
         said: Tensor = module.predict(*batch.inputs, how="mode")
         return said
@@ -257,7 +257,7 @@ def _answer(module: Any, batch: Batch) -> Tensor:
 
 
 def _learn(module: Any, batch: Labeled, rate: float, steps: int = 200, enough: float = 0.0) -> float:
-    """Train by Adam on one batch; the loss in eval mode at the end, or as soon as it is ``enough``."""
+    """Train with Adam on one batch; the cross-entropy in eval mode at the end, or as soon as it is ``enough``."""
     optimizer = torch.optim.Adam([parameter for parameter in module.parameters() if parameter.requires_grad], lr=rate)
     reached = math.inf
     for step in range(1, steps + 1):
@@ -275,7 +275,7 @@ def _learn(module: Any, batch: Labeled, rate: float, steps: int = 200, enough: f
 
 
 def _one_per_class(batch: Labeled) -> Labeled:
-    firsts = {label: place for place, label in reversed(list(enumerate(batch.y.tolist())))}
+    firsts = {label: i for i, label in reversed(list(enumerate(batch.y.tolist())))}
     return batch.select(torch.tensor(sorted(firsts.values())[:10]))
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Batch, Model, UsageError
-from deepcanon.laws.outcome import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.play import train_briefly
 from deepcanon.laws.probe import converted, doubled, seeded, total
 
@@ -123,11 +123,11 @@ LAWS = (
 )
 
 
-def check_continuous(module: nn.Module, batch: Batch) -> list[Finding]:
-    """The findings of the laws of continuous densities in any module with ``log_prob``."""
+def check_continuous(module: nn.Module, batch: Batch) -> list[Outcome]:
+    """The outcomes of the laws of continuous densities in any module with ``log_prob``."""
     if not callable(getattr(module, "log_prob", None)) or not batch.x.is_floating_point():
         raise UsageError("a continuous density has log_prob, and is checked on real numbers")
-    return findings(LAWS, module, batch)
+    return outcomes(LAWS, module, batch)
 
 
 def exact(module: Any) -> bool:

@@ -17,7 +17,7 @@ from torch.distributions import Distribution
 
 from deepcanon.core import Batch, UsageError
 from deepcanon.laws.continuous import settled
-from deepcanon.laws.outcome import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import first, seeded
 
 ROWS = 4
@@ -98,13 +98,13 @@ LAWS = (
 )
 
 
-def check_diffusion(module: nn.Module, batch: Batch) -> list[Finding]:
-    """The findings of the laws of diffusion models in any module that gives the distributions of its steps."""
+def check_diffusion(module: nn.Module, batch: Batch) -> list[Outcome]:
+    """The outcomes of the laws of diffusion models in any module that gives the distributions of its steps."""
     missing = [part for part in PARTS if not callable(getattr(module, part, None))]
     missing += [] if isinstance(getattr(module, "timesteps", None), int) else ["timesteps"]
     if missing:
         raise UsageError(f"a diffusion process has timesteps, {', '.join(PARTS)}; {', '.join(missing)} is missing")
-    return findings(LAWS, module, batch)
+    return outcomes(LAWS, module, batch)
 
 
 def _along_paths(module: Any, x: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from scipy import stats
 from torch import Tensor, nn
 
 from deepcanon.core import Batch, Model, UsageError
-from deepcanon.laws.outcome import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, repeated, seeded, total
 from deepcanon.laws.slope import slopes
 
@@ -138,11 +138,11 @@ LAWS = (
 )
 
 
-def check_discrete(module: nn.Module, batch: Batch) -> list[Finding]:
-    """The findings of the laws of discrete distributions in any module with ``log_prob``."""
+def check_discrete(module: nn.Module, batch: Batch) -> list[Outcome]:
+    """The outcomes of the laws of discrete distributions in any module with ``log_prob``."""
     if not callable(getattr(module, "log_prob", None)):
         raise UsageError("a discrete distribution has log_prob, which is missing")
-    return findings(LAWS, module, batch)
+    return outcomes(LAWS, module, batch)
 
 
 def states(module: Any, batch: Batch) -> Tensor | None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from deepcanon.core import Batch, Descend, Model, UsageError
 from deepcanon.laws.continuous import exact
 from deepcanon.laws.discrete import DRAWS, chi_square, states, stirred
-from deepcanon.laws.outcome import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import TIGHT, distance, doubled, repeated, seeded, total
 
 ROUNDS = 100
@@ -161,11 +161,11 @@ LAWS = (
 )
 
 
-def check_energy(module: nn.Module, batch: Batch) -> list[Finding]:
-    """The findings of the laws of energy-based models in any module with ``energy``."""
+def check_energy(module: nn.Module, batch: Batch) -> list[Outcome]:
+    """The outcomes of the laws of energy-based models in any module with ``energy``."""
     if not callable(getattr(module, "energy", None)):
         raise UsageError("an energy model has energy, which is missing")
-    return findings(LAWS, module, batch)
+    return outcomes(LAWS, module, batch)
 
 
 def _gradients(module: Model[Any], number: int, batch: Batch, by_hand: bool = False) -> list[Tensor]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import Batch, UsageError
 from deepcanon.laws.classifier import stirred
-from deepcanon.laws.outcome import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import doubled, first, seeded
 
 ROWS = 8
@@ -105,12 +105,12 @@ LAWS = (
 )
 
 
-def check_flow(module: nn.Module, batch: Batch) -> list[Finding]:
-    """The findings of the laws of flows in any module with ``to_latent``, ``to_data`` and ``log_prob``."""
+def check_flow(module: nn.Module, batch: Batch) -> list[Outcome]:
+    """The outcomes of the laws of flows in any module with ``to_latent``, ``to_data`` and ``log_prob``."""
     missing = [method for method in ("to_latent", "to_data", "log_prob") if not callable(getattr(module, method, None))]
     if missing:
         raise UsageError(f"a flow has to_latent, to_data and log_prob; {', '.join(missing)} is missing")
-    return findings(LAWS, module, batch)
+    return outcomes(LAWS, module, batch)
 
 
 def _jacobians(module: Any, x: Tensor) -> Tensor:

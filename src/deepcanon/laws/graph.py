@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import Graph, GraphBatch, UsageError
 from deepcanon.laws.classifier import stirred
-from deepcanon.laws.outcome import Finding, Measured, findings, law, violations
+from deepcanon.laws.outcome import Measured, Outcome, law, outcomes, violations
 from deepcanon.laws.probe import LOOSE, TIGHT, distance, same, seeded
 from deepcanon.laws.slope import slopes
 
@@ -164,8 +164,8 @@ LAWS = (
 )
 
 
-def check_graph(module: nn.Module, batch: Any) -> list[Finding]:
-    """The findings of the laws of graph layers in any module that is called with features and edges."""
+def check_graph(module: nn.Module, batch: Any) -> list[Outcome]:
+    """The outcomes of the laws of graph layers in any module that is called with features and edges."""
     if not isinstance(batch, GraphBatch):
         raise UsageError("a graph layer is checked on a graph: GraphBatch(x, y, mask, graph)")
     try:
@@ -175,7 +175,7 @@ def check_graph(module: nn.Module, batch: Any) -> list[Finding]:
     except TypeError as error:  # what is not a graph layer breaks every law in the same way
         name = type(module).__name__
         raise UsageError(f"{name} cannot be called as a graph layer f(x, edge_index): {error}") from error
-    return findings(LAWS, module, batch)
+    return outcomes(LAWS, module, batch)
 
 
 def invented_graph(module: nn.Module) -> GraphBatch:

@@ -1,4 +1,4 @@
-"""How a model speaks: methods with their shapes, random only through their generator, each example for itself."""
+"""The laws of the interface: methods and their shapes, random numbers by the generator, examples kept apart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from deepcanon.laws.play import train_briefly
 from deepcanon.laws.probe import distance, draws, maps, precise, same, seeded, tensors_of
 
 NO_META_KERNEL = frozenset({"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal"})
-"""Steps that depend on the values of tensors, which tensors on the meta device do not have."""
+"""Operations that depend on the values of tensors, which tensors on the meta device do not have."""
 
 ANY_DEVICE = frozenset({"aten::copy_", "aten::index", "aten::index_put_", "aten::_index_put_impl_"})
 """Operations whose further arguments may live on the CPU."""
@@ -50,10 +50,10 @@ def methods_have_their_shapes(model: Any, batch: Batch) -> Measured | None:
             if hasattr(model, method):
                 expect(method, tuple(getattr(model, method)(batch.x).flatten(1).shape), (rows, size))
         if hasattr(model, "encode"):
-            code = _center(model.encode(batch.x))
+            code = _mean(model.encode(batch.x))
             expect("encode", (len(code),), (rows,))
             if hasattr(model, "decode"):
-                expect("decode", tuple(_center(model.decode(code)).flatten(1).shape), (rows, size))
+                expect("decode", tuple(_mean(model.decode(code)).flatten(1).shape), (rows, size))
     if hasattr(model, "log_prob") and getattr(model, "likelihood_kind", None) not in get_args(LikelihoodKind):
         faults.append(f"log_prob needs a likelihood_kind, one of {', '.join(get_args(LikelihoodKind))}")
     if model.support not in get_args(Support):
@@ -82,7 +82,7 @@ def maps_are_deterministic(model: Any, batch: Batch) -> Measured | None:
 
 @law
 def generator_is_honored(model: Any, batch: Batch) -> Measured | None:
-    """The given generator decides alone: the same seed repeats a draw, another one changes it, the global one rests."""
+    """Samples depend on the given generator alone: its seed repeats them, and the global generator is not used."""
     train_briefly(model, batch)
     model.eval()
     asked = draws(model, batch)
@@ -107,7 +107,7 @@ def generator_is_honored(model: Any, batch: Batch) -> Measured | None:
 
 
 def _certain(model: Any, batch: Batch) -> bool:
-    """Whether the model gives every class the probability 0 or 1, so that draws have no choice."""
+    """Whether every class has the probability 0 or 1, so that all samples are the same."""
     if not isinstance(batch, Labeled) or batch.y.is_floating_point():
         return False
     shares = model.predict(*batch.inputs, how="mean")
@@ -116,7 +116,7 @@ def _certain(model: Any, batch: Batch) -> bool:
 
 @law
 def examples_do_not_mix(model: Any, batch: Batch) -> Measured | None:
-    """In eval mode an example gets the answer that it gets alone."""
+    """In eval mode an example has the output that it has alone."""
     if len(batch) < 2:
         return None
     train_briefly(model, batch)
@@ -135,7 +135,7 @@ def examples_do_not_mix(model: Any, batch: Batch) -> Measured | None:
 
 @law
 def works_on_the_meta_device(model: Any, batch: Batch) -> Measured:
-    """Loss and methods run where tensors have no values, which shows every tensor that was left on the CPU."""
+    """Loss and methods run where tensors have no values, which finds every tensor that was left on the CPU."""
     model, batch = model.to("meta"), batch.to("meta")
     asked: dict[str, Callable[[], Any]] = {"loss": lambda: model.loss(batch)}
     asked |= {name: partial(ask, batch) for name, ask in maps(model).items()}
@@ -144,13 +144,13 @@ def works_on_the_meta_device(model: Any, batch: Batch) -> Measured:
     for name, ask in asked.items():
         try:
             with _unvalidated(), _OneDevice():  # type: ignore[no-untyped-call]
-                answer = ask()
+                output = ask()
         except _NoKernel as reason:
             exempt.append(f"{name} (no meta kernel: {reason})")
         except Exception as error:
             faults.append(f"{name} fails: {str(error).strip().splitlines()[0]}")
         else:
-            if any(not part.is_meta for part in tensors_of(answer)):
+            if any(not part.is_meta for part in tensors_of(output)):
                 faults.append(f"{name} comes back on the CPU")
     left = f"; exempt: {', '.join(exempt)}" if exempt else ""
     return violations(faults, f"{', '.join(asked)}{left}")
@@ -171,7 +171,7 @@ def _expect_predictions(
         faults.append(f"predict mode gives {mode.dtype} for labels of {batch.y.dtype}")
 
 
-def _center(output: Distribution | Tensor) -> Tensor:
+def _mean(output: Distribution | Tensor) -> Tensor:
     return output.mean if isinstance(output, Distribution) else output
 
 
@@ -189,13 +189,13 @@ class _OneDevice(TorchDispatchMode):
             raise _NoKernel(name)
         devices = {part.device.type for part in parts if part.ndim > 0}
         if len(devices) > 1 and not (name in ANY_DEVICE and parts[0].is_meta):
-            raise RuntimeError(f"{name} meets a tensor that was left on the CPU")
+            raise RuntimeError(f"{name} gets a tensor that was left on the CPU")
         return func(*args, **(kwargs or {}))
 
 
 @contextmanager
 def _unvalidated() -> Iterator[None]:
-    """Distributions look at the values of their parameters, which are not there."""
+    """Without the checks of the values of a distribution's parameters, which are not there on the meta device."""
     before = Distribution._validate_args
     Distribution.set_default_validate_args(False)
     try:

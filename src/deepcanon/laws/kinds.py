@@ -17,6 +17,7 @@ def kinds_of(target: Any) -> list[str]:
     >>> from deepcanon.core.toy import Toy
     >>> kinds_of(Toy)
     ['contract']
+    >>> from torch import nn
     >>> kinds_of(nn.Linear(4, 3))
     ['classifier']
     """

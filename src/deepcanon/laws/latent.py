@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.distributions import Distribution, Independent, Normal
 
 from deepcanon.core import Batch, UsageError
-from deepcanon.laws.outcome import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import doubled, first, repeated, seeded, tensors_of, total
 
 ROWS = 4
@@ -156,12 +156,12 @@ LAWS = (
 )
 
 
-def check_latent(module: nn.Module, batch: Batch) -> list[Finding]:
-    """The findings of the laws of latent-variable models in a module with ``encode``, ``decode`` and ``log_prob``."""
+def check_latent(module: nn.Module, batch: Batch) -> list[Outcome]:
+    """The outcomes of the laws of latent-variable models in a module with ``encode``, ``decode`` and ``log_prob``."""
     missing = [method for method in ("encode", "decode", "log_prob") if not callable(getattr(module, method, None))]
     if missing:
         raise UsageError(f"a latent-variable model has encode, decode and log_prob; {', '.join(missing)} is missing")
-    return findings(LAWS, module, batch)
+    return outcomes(LAWS, module, batch)
 
 
 class _View:

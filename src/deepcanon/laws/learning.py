@@ -1,4 +1,4 @@
-"""How a model learns: its terms, its turns, and what of it survives."""
+"""The laws of learning: the terms of the loss, the turns, and the state that is saved and loaded."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def terms_are_finite_scalars(model: Model[Any], batch: Batch) -> Measured:
     with torch.no_grad():
         metrics = model.metrics(batch)
     faults = [] if named["loss"] else ["the loss has no term"]
-    for place, terms in (*named.items(), ("metrics", metrics)):
+    for where, terms in (*named.items(), ("metrics", metrics)):
         for name, value in terms.items():
             if not isinstance(value, Tensor) or value.ndim != 0:
-                faults.append(f"{name} of {place} is no 0-d tensor")
+                faults.append(f"{name} of {where} is not a 0-d tensor")
             elif not bool(value.isfinite()):
-                faults.append(f"{name} of {place} is {float(value.detach())}")
+                faults.append(f"{name} of {where} is {float(value.detach())}")
     return violations(faults, f"terms {', '.join(named['loss'])}; metrics {', '.join(metrics) or 'none'}")
 
 
@@ -58,7 +58,7 @@ def every_parameter_is_trained(model: Model[Any], batch: Batch) -> Measured | No
 
 @law
 def turns_change_only_their_own(model: Model[Any], batch: Batch) -> Measured | None:
-    """A turn of gradient descent leaves every trained parameter alone that it does not declare."""
+    """A turn of gradient descent changes no trained parameter that it does not declare."""
     if not any(isinstance(turn, Descend) for turn in model.turns()):
         return None
     faults: list[str] = []
@@ -94,10 +94,10 @@ def training_changes_the_state(model: Model[Any], batch: Batch) -> Measured:
 
 @law
 def state_round_trip(model: Model[Any], batch: Batch) -> Measured:
-    """What a trained model is lives in its description and in plain tensors: rebuilt from them it answers alike."""
+    """A trained model is its description and its tensors: rebuilt from them, it has the same outputs bit for bit."""
     train_briefly(model, batch)
     state = model.state_dict()
-    faults = [f"{name} is a {type(v).__name__}, no tensor" for name, v in state.items() if not isinstance(v, Tensor)]
+    faults = [f"{name} is a {type(v).__name__}, not a tensor" for name, v in state.items() if not isinstance(v, Tensor)]
     if faults:
         return violations(faults, "")
     stored = safetensors.torch.save({name: value.contiguous().clone() for name, value in state.items()})
@@ -106,9 +106,9 @@ def state_round_trip(model: Model[Any], batch: Batch) -> Measured:
     set_progress(again, model.progress)
     came = again.state_dict()
     faults = [f"the tensor {name} is not the same again" for name in state if not torch.equal(came[name], state[name])]
-    old, new = _answers(model, batch), _answers(again, batch)
-    for name, answer in old.items():
-        if not same(answer, new[name]):
+    old, new = _outputs(model, batch), _outputs(again, batch)
+    for name, output in old.items():
+        if not same(output, new[name]):
             faults.append(f"{name} is not the same again: some state is neither parameter nor buffer")
     return violations(faults, f"{len(state)} tensors came back bit for bit")
 
@@ -134,11 +134,11 @@ def _loss(model: Model[Any], batch: Batch, seed: int) -> Tensor:
         return total(model.loss(batch)).double()
 
 
-def _answers(model: Model[Any], batch: Batch) -> dict[str, Any]:
-    """All that a model says: its loss, its maps and its draws."""
+def _outputs(model: Model[Any], batch: Batch) -> dict[str, Any]:
+    """All outputs of a model: its loss, its deterministic maps and its samples."""
     model = copy.deepcopy(model).eval()
     with torch.no_grad():
-        said: dict[str, Any] = {"loss": _loss(model, batch, 0)}
-        said |= {name: ask(batch) for name, ask in maps(model).items()}
-        said |= {name: ask(seeded(0)) for name, ask in draws(model, batch).items()}
-    return said
+        found: dict[str, Any] = {"loss": _loss(model, batch, 0)}
+        found |= {name: ask(batch) for name, ask in maps(model).items()}
+        found |= {name: ask(seeded(0)) for name, ask in draws(model, batch).items()}
+    return found

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from deepcanon.core import AnyBatch, Descend, Model, UsageError, arguments_of, methods_of
 from deepcanon.laws.documentation import rebuilt
-from deepcanon.laws.outcome import Finding, Measured, findings, law, violations
+from deepcanon.laws.outcome import Measured, Outcome, law, outcomes, violations
 from deepcanon.laws.play import train_briefly
 from deepcanon.laws.probe import draws, maps, same, seeded
 
@@ -95,12 +95,12 @@ LAWS = (
 )
 
 
-def check_method(method: Any, batch: AnyBatch) -> list[Finding]:
-    """The findings of the laws of methods in a deepcanon model that wraps another."""
+def check_method(method: Any, batch: AnyBatch) -> list[Outcome]:
+    """The outcomes of the laws of methods in a deepcanon model that wraps another."""
     if not isinstance(method, Model):
         raise UsageError(f"a method is a deepcanon Model that wraps another; {type(method).__name__} is not")
     wrapped(method)
-    return findings(LAWS, method, batch)
+    return outcomes(LAWS, method, batch)
 
 
 def wrapped(method: Model[Any]) -> Model[Any]:

@@ -1,4 +1,4 @@
-"""A short training by a model's own turns, with nothing but plain gradient descent."""
+"""A short training by a model's own turns, with plain gradient descent."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ RATE = 1e-2
 
 
 def train_briefly(model: Model[Any], batch: Any) -> None:
-    """Move a model away from where it begins: what starts at zero would hide many a fault."""
+    """Move a model away from its initialization: weights that start at zero would hide many a fault."""
     for turn in schedule(model, batch):
         play(model, turn, batch)
 
 
 def schedule(model: Model[Any], batch: Any) -> Iterator[Turn[Any]]:
-    """The turns in the order in which a short training plays them, each at least once."""
+    """The turns of a short training in their order, each at least once."""
     model.train()
     model.prepare([batch])
     turns = model.turns()
-    # Twice as long as the shortest share needs, so that rounding its ends leaves none out.
+    # Twice as long as the shortest share needs, so that rounding its ends leaves out no turn.
     shortest = (turn.every / (turn.share[1] - turn.share[0]) for turn in turns if turn.share[1] > turn.share[0])
     steps = max(4 * max(turn.every for turn in turns), *(2 * math.ceil(need) for need in shortest))
     for step in range(1, steps + 1):
@@ -35,7 +35,7 @@ def schedule(model: Model[Any], batch: Any) -> Iterator[Turn[Any]]:
 
 
 def set_progress(model: Model[Any], share: float) -> None:
-    """Say how much of the training is done, as a trainer does: to the model and to the models inside it."""
+    """Set the share of the training that is done, as a trainer does: of the model and of the models inside it."""
     for module in model.modules():
         if isinstance(module, Model):
             module.progress = share

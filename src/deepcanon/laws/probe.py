@@ -1,4 +1,4 @@
-"""How laws ask: in double precision, one example at a time, twice over, with every output as plain tensors."""
+"""Probes of a module: its outputs in double precision, for one example or for repeated ones, as plain tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deepcanon.core import Batch
 from deepcanon.core.turn import B
 
 TIGHT = 1e-9
-"""How far apart two ways of computing the same number in double precision may come out, relative to its size."""
+"""The largest relative difference of two ways to compute the same number in double precision."""
 
 LOOSE = 1e-4
 """The same in single precision."""
@@ -34,11 +34,11 @@ def precise(module: nn.Module, batch: B) -> tuple[Any, B, float]:
     That is double precision, or single for a module that casts its input or output to single precision.
     """
     double, rows = doubled(copy.deepcopy(module), batch)
-    asked: Any = rows
+    inputs: Any = rows
     try:
         with torch.no_grad():
-            answers = tensors_of([ask(asked) for ask in maps(double).values()])
-        kept = not any(answer.dtype == torch.float32 for answer in answers)
+            outputs = tensors_of([ask(inputs) for ask in maps(double).values()])
+        kept = not any(output.dtype == torch.float32 for output in outputs)
     except RuntimeError:  # which torch raises where precisions meet; anything else wrong shows in single precision, too
         kept = False
     if kept:
@@ -90,7 +90,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def distance(left: Any, right: Any) -> float:
-    """The largest difference of two outputs, relative to the size of their values; a NaN in either is no number."""
+    """The largest difference of two outputs, relative to the size of their values; NaN where either has one."""
     largest = 0.0
     for a, b in zip(tensors_of(left), tensors_of(right), strict=True):
         if a.shape != b.shape:
@@ -123,7 +123,7 @@ def maps(module: Any) -> dict[str, Callable[[Batch], Any]]:
 
 
 def draws(module: Any, batch: Batch) -> dict[str, Callable[[Generator | None], Any]]:
-    """What a module draws at random, by name, as functions of the generator."""
+    """The random samples of a module, by name, as functions of the generator."""
     found: dict[str, Callable[[Generator | None], Any]] = {}
     if hasattr(module, "sample"):
         found["sample"] = lambda generator: module.sample(64, generator=generator)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import Batch, UsageError
 from deepcanon.laws.continuous import Grid, exact, settled
-from deepcanon.laws.outcome import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import seeded
 
 DRAWS = 4000
@@ -59,11 +59,11 @@ def samples_follow_the_density(module: Any, batch: Batch) -> Measured | None:
 LAWS = (samples_are_finite_and_differ, samples_follow_the_density)
 
 
-def check_sampler(module: nn.Module, batch: Batch) -> list[Finding]:
-    """The findings of the laws of samplers in any module with ``sample``; the chi-square needs ``log_prob`` too."""
+def check_sampler(module: nn.Module, batch: Batch) -> list[Outcome]:
+    """The outcomes of the laws of samplers in any module with ``sample``; the chi-square needs ``log_prob`` too."""
     if not callable(getattr(module, "sample", None)):
         raise UsageError("a sampler has sample(n, generator=...)")
-    return findings(LAWS, module, batch)
+    return outcomes(LAWS, module, batch)
 
 
 def _blocks(values: Tensor) -> Tensor:

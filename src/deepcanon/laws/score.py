@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Batch, Model, UsageError
-from deepcanon.laws.outcome import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import doubled, seeded, total
 
 STEPS = 400
@@ -66,9 +66,9 @@ def learns_the_score_of_a_gaussian(module: Any, batch: Batch) -> Measured | None
 LAWS = (scores_have_the_shape_of_the_data, learns_the_score_of_a_gaussian)
 
 
-def check_score(module: nn.Module, batch: Batch) -> list[Finding]:
-    """The findings of the laws of score models in any module with ``score`` and ``loss``."""
+def check_score(module: nn.Module, batch: Batch) -> list[Outcome]:
+    """The outcomes of the laws of score models in any module with ``score`` and ``loss``."""
     missing = [method for method in ("score", "loss") if not callable(getattr(module, method, None))]
     if missing:
         raise UsageError(f"a score model has score and loss; {', '.join(missing)} is missing")
-    return findings(LAWS, module, batch)
+    return outcomes(LAWS, module, batch)

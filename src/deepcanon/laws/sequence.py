@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from deepcanon.core import AnyBatch, LabeledSequences, Sequences, UsageError
 from deepcanon.laws.discrete import MOST, chi_square, stirred
-from deepcanon.laws.outcome import Finding, Measured, findings, law
+from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, seeded, tensors_of, total
 
 ROWS = 8
@@ -216,15 +216,15 @@ LAWS = (
 )
 
 
-def check_sequence(module: nn.Module, batch: AnyBatch) -> list[Finding]:
-    """The findings of the laws of sequence models in any module that reads sequences."""
+def check_sequence(module: nn.Module, batch: AnyBatch) -> list[Outcome]:
+    """The outcomes of the laws of sequence models in any module that reads sequences."""
     tokens = batch.x.ndim == 2 and not batch.x.is_floating_point()
     if not tokens and not (batch.x.ndim == 3 and batch.x.is_floating_point()):
         raise UsageError(
             f"sequences are whole numbers, (B, T), or real numbers, (B, T, features); "
             f"got {batch.x.dtype} of {tuple(batch.x.shape)}"
         )
-    return findings(LAWS, module, batch)
+    return outcomes(LAWS, module, batch)
 
 
 def _prepared(module: nn.Module, batch: AnyBatch) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Gradients beside finite differences."""
+"""Gradients compared with finite differences."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from deepcanon.laws.outcome import Measured
 from deepcanon.laws.probe import seeded
 
 STEP = 1e-6
-"""How far the differences go to either side, in double precision."""
+"""The step of the central differences to either side, in double precision."""
 
 
 def slopes(module: nn.Module, objective: Callable[[], Tensor]) -> Measured | None:
-    """How far the gradient of ``objective`` in each parameter is from central differences along a random line.
+    """The gap between the gradient of ``objective`` in each parameter and central differences along a random line.
 
-    The module is in double precision, and the objective the same number whenever it is asked for.
+    The module is in double precision, and the objective is deterministic.
 
     >>> layer = nn.Linear(1, 1).double()
     >>> gap, bound, _ = slopes(layer, lambda: layer.weight.square().sum() + layer.bias.detach().sum())

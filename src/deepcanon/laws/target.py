@@ -1,4 +1,4 @@
-"""What a person wants checked: a class or function of a file, and examples for it."""
+"""The target of a check: a class or function of a file, and examples for it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Target = tuple[nn.Module, AnyBatch | None]
 
 ROWS = 32
 SIDES = (28, 32, 8, 16, 64, 96, 224)
-"""Sides of images that a network is tried with when its first layer only says how many channels it takes."""
+"""Sides of images that a network is tried with where its first layer gives only the number of channels."""
 
 
 def load_target(text: str) -> Target:
-    """The module that ``FILE.py:Name`` means, and examples where it brings them.
+    """The module that ``FILE.py:Name`` names, and its examples where it has them.
 
     ``Name`` is a class with an ``example()``, a class that is built without arguments, or a function; the function and
     ``example()`` give a module, or a module and a batch.
@@ -45,7 +45,7 @@ def target_of(thing: Any, name: str = "") -> Target:
     if isinstance(thing, nn.Module):
         return thing, None
     if not callable(thing):
-        raise UsageError(f"{name} is a {type(thing).__name__}; a module, or what makes one, is needed")
+        raise UsageError(f"{name} is a {type(thing).__name__}; a module, or a function that makes one, is needed")
     example = getattr(thing, "example", None)
     try:
         made = example() if callable(example) else thing()
@@ -68,7 +68,7 @@ def invented_batch(module: nn.Module) -> Labeled:
         except Exception as error:
             words = str(error).strip().splitlines() or ["no message"]
             fault = f"raised {type(error).__name__}: {words[0]}"
-            # Images of a wrong side are a RuntimeError in torch; any other error tells more and is said first.
+            # Images of a wrong side are a RuntimeError in torch; any other error says more and comes first.
             faults.insert(len(faults) if isinstance(error, RuntimeError) else 0, f"{fault} (given {tuple(x.shape)})")
             continue
         if isinstance(output, Tensor) and output.ndim == 2:
@@ -76,7 +76,7 @@ def invented_batch(module: nn.Module) -> Labeled:
         found = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
         faults.insert(0, f"gave {found} where logits, (examples, classes), are needed (given {tuple(x.shape)})")
     problem = (
-        f"{type(module).__name__} {faults[0]}; if its input should look otherwise,"
+        f"{type(module).__name__} {faults[0]}; if its input has another shape,"
         if faults
         else f"what {type(module).__name__} takes cannot be read off its first layer;"
     )
@@ -98,13 +98,13 @@ def _candidates(module: nn.Module) -> list[Tensor]:
 
 
 def _imported(path: Path) -> ModuleType:
-    """The file as a module, under a name that hides no other; what lies beside it can be imported by it."""
+    """The file as a module, under a name that hides no other; it can import the files next to it."""
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
     name = f"_checked_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"{path} is no Python file")
+        raise UsageError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     folder = str(path.resolve().parent)
     sys.modules[name] = module  # dataclasses and annotations of the file look their module up

@@ -91,7 +91,7 @@ def test_the_trainer_fits_it_in_one_epoch() -> None:
 def test_a_fitted_model_keeps_the_laws_of_latent_variable_models() -> None:
     x = low_rank(64, features=4, latent=2, noise=0.7)
     found = laws.check((fitted(x, 2), Batch(x)), "latent")
-    assert all(finding.holds for finding in found), laws.report(found)
+    assert all(outcome.holds for outcome in found), laws.report(found)
     assert len(found) == 6
 
 

@@ -137,7 +137,7 @@ def test_the_bound_given_the_class_lies_below_its_density_and_comes_near() -> No
 def test_the_guided_model_keeps_the_laws_of_diffusion_processes() -> None:
     model, batch = GuidedDDPM.example()
     found = laws.check((model.given(1, guidance=2.0), batch), "diffusion")
-    assert all(finding.holds for finding in found), laws.report(found)
+    assert all(outcome.holds for outcome in found), laws.report(found)
 
 
 def test_labels_are_dropped_with_the_given_probability(monkeypatch: pytest.MonkeyPatch) -> None:
