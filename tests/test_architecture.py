@@ -197,7 +197,9 @@ SHARED_STEMS = {
     "errors": "our errors, and those of the tensor",
     "filters": "the filters of a convolution, learned ones and classical ones",
     "settings": "the list of training settings, and its resolution",
-    "windows": "windows of a text, and of the input that a unit sees",
+    "layers": "the layers of any model, as insights and methods list them",
+    "lstm": "the layer and the model",
+    "word_vectors": "the engine of their models, and their picture",
 }
 """Stems that stand in several folders for the same thing, each with the reason; no stem may mean two things."""
 

@@ -60,8 +60,8 @@ def test_the_stubs_are_those_of_the_tree(package: str) -> None:
 
 
 def test_every_model_stands_in_its_package_under_the_name_of_its_class() -> None:
-    offered = {getattr(package, name) for package in (dc.models, dc.methods) for name in offered(package)}
-    assert offered == {catalogue.find(entry.name) for entry in catalogue.entries()}
+    shown = {getattr(package, name) for package in (dc.models, dc.methods) for name in offered(package)}
+    assert shown == {catalogue.find(entry.name) for entry in catalogue.entries()}
 
 
 def test_finding_a_model_opens_no_other_file(monkeypatch: pytest.MonkeyPatch) -> None:

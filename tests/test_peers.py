@@ -46,8 +46,8 @@ def collect(hidden: set[str], *files: str | Path) -> subprocess.CompletedProcess
         "no:cacheprovider",
         *files,
     ]
-    surroundings = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    return subprocess.run(command, cwd=ROOT, env=surroundings, capture_output=True, text=True, timeout=300, check=False)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.slow

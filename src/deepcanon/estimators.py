@@ -57,7 +57,7 @@ def _with_settings(init: Callable[..., None]) -> Callable[..., None]:
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]
-    """What the four estimators share: which model, how it is trained, and arrays in and out.
+    """The base of the four estimators: which model, how it is trained, and arrays in and out.
 
     Arguments:
         model: The model's name in the catalogue, or its class; left out, the ``standard`` one.

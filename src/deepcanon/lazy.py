@@ -1,6 +1,6 @@
 """Lazy packages: what a package offers is imported when it is first asked for.
 
-The stub ``__init__.pyi`` beside the package's ``__init__.py`` lists what it offers, one ``from MODULE import NAME as
+The stub ``__init__.pyi`` next to the package's ``__init__.py`` lists what it offers, one ``from MODULE import NAME as
 NAME`` each. Editors and type checkers read it, and so does :func:`attach`: there is no second list.
 """
 

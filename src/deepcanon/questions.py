@@ -22,7 +22,7 @@ from deepcanon.data import Dataset, load_data
 from deepcanon.data.images.image_files import SUFFIXES
 from deepcanon.data.images.image_folder import read_image
 from deepcanon.data.suits import check_suits, default_data
-from deepcanon.microscopy.compute_graph import Graph
+from deepcanon.microscopy.compute_graph import ComputeGraph
 from deepcanon.microscopy.microscope import microscope as look_closely
 from deepcanon.runs import checkpoint
 from deepcanon.runs.data import is_own, new_rows
@@ -88,7 +88,7 @@ def microscope(
     target: str | None = None,
     examples: int = 2,
     seed: int = 0,
-) -> Graph:
+) -> ComputeGraph:
     """The compute graph of a model's loss with the value and the gradient on every edge, each checked.
 
     ``subject`` is a run or its folder, the name of a model that is then untrained, a model, or any torch module with
@@ -99,7 +99,7 @@ def microscope(
     return magnified(subject_of(subject, data, target=target, seed=seed, parts=("train",)), examples, seed, loss)
 
 
-def magnified(seen: Subject, examples: int, seed: int, loss: Callable[[Any], Tensor] | None = None) -> Graph:
+def magnified(seen: Subject, examples: int, seed: int, loss: Callable[[Any], Tensor] | None = None) -> ComputeGraph:
     """The compute graph of a subject on its first examples."""
     if seen.model is None:
         raise UsageError("the microscope looks at which model? Give a model, its name, or the folder of a run")

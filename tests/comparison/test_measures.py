@@ -85,7 +85,7 @@ def trained(model: Model[Any], data: Dataset[Any], form: Form, folder: Path, jud
 
 def test_a_uniform_density_needs_the_bits_of_a_gray_level() -> None:
     assert bits_per_dimension(0.0, dimensions=784, levels=256) == 8
-    assert bits_per_dimension(64 * math.log(0.5), dimensions=64) == pytest.approx(1)  # fair coins
+    assert bits_per_dimension(64 * math.log(0.5), dimensions=64) == pytest.approx(1)  # fair bits
 
 
 def test_bits_per_dimension_are_the_cross_entropy_of_gray_levels(tmp_path: Path) -> None:

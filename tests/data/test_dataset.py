@@ -13,11 +13,11 @@ def numbered(count: int) -> Dataset[Labeled]:
 
 def test_a_validation_split_is_taken_from_the_training_data_without_loss() -> None:
     data = numbered(50)
-    carved = data.with_validation_split(seed=3)
-    assert carved.valid is not None
-    assert len(carved.valid) == 5
-    assert sorted(torch.cat([carved.train.y, carved.valid.y]).tolist()) == list(range(50))
-    assert torch.equal(carved.train.x.squeeze(1).long(), carved.train.y)
+    split = data.with_validation_split(seed=3)
+    assert split.valid is not None
+    assert len(split.valid) == 5
+    assert sorted(torch.cat([split.train.y, split.valid.y]).tolist()) == list(range(50))
+    assert torch.equal(split.train.x.squeeze(1).long(), split.train.y)
 
 
 def test_carving_follows_the_seed_and_happens_once() -> None:

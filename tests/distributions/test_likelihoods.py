@@ -25,7 +25,7 @@ def test_the_scale_stays_above_its_bound() -> None:
     assert layer.scale.item() == pytest.approx(layer.SMALLEST)
 
 
-def test_the_coins_are_scipys_and_their_mean_is_the_map() -> None:
+def test_the_bernoulli_samples_are_scipys_and_their_mean_is_the_map() -> None:
     layer = BernoulliLikelihood()
     logits = torch.tensor([[-1.0, 0.5, 2.0], [0.0, -30.0, 30.0]], dtype=torch.float64)
     x = torch.tensor([[1.0, 0.0, 1.0], [1.0, 0.0, 1.0]], dtype=torch.float64)

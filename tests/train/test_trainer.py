@@ -160,7 +160,7 @@ def test_watching_accuracy_means_more_is_better() -> None:
         dc.fit(model, data, quiet=True, watch="f1")
 
 
-def test_validation_is_carved_by_seed_and_test_data_steer_nothing() -> None:
+def test_the_validation_split_is_drawn_by_seed_and_test_data_steer_nothing() -> None:
     _, data = setting()
     one, two, other = data.with_validation_split(0), data.with_validation_split(0), data.with_validation_split(1)
     assert torch.equal(one.split("valid").x, two.split("valid").x)

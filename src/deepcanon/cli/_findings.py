@@ -22,7 +22,7 @@ def list_questions(kind: Question, json: bool) -> None:
     from deepcanon.catalogue import questions
 
     voice = Output(json)
-    voice.table([kind, "what it asks"], [(entry.name, entry.summary) for entry in questions(kind)])
+    voice.table([kind, "what it measures"], [(entry.name, entry.summary) for entry in questions(kind)])
     voice.say("deepcanon show NAME tells all about one of them.")
     plural = "studies" if kind == "study" else "insights"
     voice.answer({plural: [{"name": entry.name, "summary": entry.summary} for entry in questions(kind)]})

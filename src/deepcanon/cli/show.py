@@ -89,7 +89,7 @@ def _say_text(out: Output, name: str, facts: Mapping[str, Any]) -> None:
 
 
 def facts_of(cls: type[Model[Any]]) -> dict[str, Any]:
-    """All that is to be told of a model."""
+    """The facts about a model that are shown."""
     from deepcanon.core import Model, arguments_of, methods_of
     from deepcanon.core.docstrings import read_docstring
     from deepcanon.data.suits import learns_from

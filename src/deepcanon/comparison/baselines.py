@@ -23,7 +23,7 @@ from deepcanon.train.randomness import kept
 
 NEIGHBORS = (7, 20)
 ALPHAS = (0.2, 0.8, 0.95)
-"""How many neighbors label spreading asks and how much it believes them; the best on validation data is kept."""
+"""The numbers of neighbors of label spreading and its clamping factors; the best on validation data is kept."""
 MOST = 4000
 """More unlabeled examples are not given to label spreading: its graph would take too long."""
 

@@ -177,11 +177,11 @@ def _trained(job: Job, data: Dataset[Any], folder: Path, budget: float | None, q
 
 
 def watched(model: Model[Any], data: Dataset[Any]) -> str | None:
-    """By what the weights are chosen: else a family whose recipe trains it for too long would seem to fit badly.
+    """The validation metric that chooses the weights: else a recipe that trains too long would seem to fit badly.
 
-    A loss that is no measure of fit chooses nothing, and the last weights are kept. Of a bound that is not the loss, as
-    that of diffusion, where the loss weights all timesteps alike and asks other weights than the averaged ones that the
-    model answers by, the bound chooses.
+    Where the loss does not measure fit, nothing chooses and the last weights are kept. Of a lower bound that is not the
+    loss the bound chooses, as of diffusion: its loss weights all timesteps alike, and it is that of the weights as they
+    are, not of their moving average, by which the model predicts.
     """
     if model.surrogate or data.valid is None:
         return None

@@ -36,9 +36,9 @@ class Forms:
         self._base = base
 
     def suiting(self, support: Support) -> Form:
-        """The form for a model of these values; what is no image has no other form than its own.
+        """The form for a model of these values; only images have other forms than their own.
 
-        Binary probabilities and densities are told apart even where the values happen to be the same.
+        Binary probabilities and densities are kept apart even where the values happen to be the same.
         """
         if support == "binary":
             return "binary"

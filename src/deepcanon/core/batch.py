@@ -152,13 +152,13 @@ class LabeledSequences(Labeled):
         return (self.x, self.lengths)
 
     @property
-    def at_every_place(self) -> bool:
+    def at_every_position(self) -> bool:
         """Whether there is a label at every position."""
         return self.y.ndim == (3 if self.y.is_floating_point() else 2)
 
     @property
     def weight(self) -> int:
-        return int(self.lengths.sum()) if self.at_every_place else len(self)
+        return int(self.lengths.sum()) if self.at_every_position else len(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -108,7 +108,7 @@ def _plain(
     if entry is None and kind == "table":
         return table.load(path, target, preprocessing, raw)
     if target is not None:
-        raise UsageError(f"a target is a column of a CSV file, and {name} is none; leave out the target {target!r}")
+        raise UsageError(f"a target is a column of a CSV file, and {name} is not one; leave out the target {target!r}")
     return image_folder.load(path, preprocessing, size) if entry is None else entry.load(entry)
 
 
@@ -143,7 +143,7 @@ def _sized(base: str, forms: tuple[str, ...]) -> tuple[int | None, tuple[str, ..
     if not asked:
         return None, forms
     if base in entries() or _kind(base) != "images":
-        raise UsageError(f"{base} is no folder of images, whose sizes may differ; leave out ':{asked[0]}'")
+        raise UsageError(f"{base} is not a folder of images, whose sizes may differ; leave out ':{asked[0]}'")
     if forms[0] != asked[0] or len(asked) > 1:
         raise UsageError(f"the size comes once and first: {base}:{':'.join([asked[0], *set(forms) - set(asked)])}")
     return image_folder.read_form(base, asked[0]), forms[1:]
@@ -154,7 +154,7 @@ def _raw(base: str, forms: tuple[str, ...]) -> tuple[bool, tuple[str, ...]]:
     if table.RAW not in forms:
         return False, forms
     if base in entries() or _kind(base) != "table":
-        raise UsageError(f"{base} is no CSV file, whose target may be left as it is; leave out ':{table.RAW}'")
+        raise UsageError(f"{base} is not a CSV file, whose target may be left as it is; leave out ':{table.RAW}'")
     return True, tuple(form for form in forms if form != table.RAW)
 
 

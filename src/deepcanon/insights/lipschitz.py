@@ -15,7 +15,7 @@ from torch.nn.functional import normalize
 from deepcanon.core import AnyBatch, DataError, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
-from deepcanon.insights._engines.operators import SIDE_BY_SIDE, constants
+from deepcanon.insights._engines.operator_norms import SIDE_BY_SIDE, constants
 from deepcanon.microscopy.capture import Recorder
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
 

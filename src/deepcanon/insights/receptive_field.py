@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from deepcanon.core import AnyBatch, DataError, UsageError
 from deepcanon.core.finding import Finding
 from deepcanon.insights._engines.footprints import Footprints
+from deepcanon.insights._engines.input_windows import Footprint
 from deepcanon.insights._engines.layers import images_of, last_map, named, outputs_of, recorded
-from deepcanon.insights._engines.windows import Footprint
 from deepcanon.pictures.style import INK, MUTED, PALETTE, SHADES, dress, legend, new_figure
 
 EFFECTIVE = 0.0455

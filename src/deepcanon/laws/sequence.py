@@ -68,7 +68,7 @@ def padding_values_change_nothing(module: Any, batch: AnyBatch) -> Measured | No
     model, batch = _prepared(module, batch)
     batch = _ragged(batch)
     broken: Any = replace(batch, x=torch.where(_spread(~_inside(batch), batch.x), _poison(batch.x), batch.x))
-    if isinstance(batch, LabeledSequences) and batch.at_every_place and batch.y.is_floating_point():
+    if isinstance(batch, LabeledSequences) and batch.at_every_position and batch.y.is_floating_point():
         broken = replace(broken, y=torch.where(_spread(~_inside(batch), batch.y), math.nan, batch.y))
     changed = []
     if not torch.equal(_counted(_detached(model, broken), batch), _counted(_detached(model, batch), batch)):
@@ -86,7 +86,7 @@ def more_padding_changes_nothing(module: Any, batch: AnyBatch) -> Measured | Non
     model, batch = _prepared(module, batch)
     batch = _ragged(batch)
     longer = replace(batch, x=_padded(batch.x))
-    if isinstance(longer, LabeledSequences) and longer.at_every_place:
+    if isinstance(longer, LabeledSequences) and longer.at_every_position:
         longer = replace(longer, y=_padded(longer.y))
     gap = distance(_counted(_detached(model, longer), longer), _counted(_detached(model, batch), batch))
     if hasattr(model, "loss"):
@@ -310,7 +310,7 @@ def _cut(batch: Any, length: int) -> Any:
     shorter = {"x": batch.x[:, :length]}
     if hasattr(batch, "lengths"):
         shorter["lengths"] = batch.lengths.clamp_max(length)
-    if isinstance(batch, LabeledSequences) and batch.at_every_place:
+    if isinstance(batch, LabeledSequences) and batch.at_every_position:
         shorter["y"] = batch.y[:, :length]
     return replace(batch, **shorter)
 

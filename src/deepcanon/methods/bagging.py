@@ -24,7 +24,7 @@ from deepcanon.methods._method import descents
 class Bagging(Ensemble):
     r"""An ensemble whose members are trained on bootstrap samples of the data and averaged to predict.
 
-    Also known as: bagging, bootstrap ensemble.
+    Also known as: bootstrap ensemble.
 
     .. math:: p(y \mid x) = \frac1M \sum_{m=1}^M p_m(y \mid x) \qquad (1)
 

@@ -24,7 +24,7 @@ from deepcanon.methods._method import Method
 class LoRA(Method[B]):
     r"""Parameter-efficient fine-tuning: frozen weights, to each of which a trainable low-rank update is added.
 
-    Also known as: LoRA, low-rank adapters, parameter-efficient fine-tuning (PEFT).
+    Also known as: low-rank adapters, parameter-efficient fine-tuning (PEFT).
 
     .. math:: W = W_0 + \frac\alpha r B A, \qquad A \in \mathbb R^{r \times d_\text{in}},
               \quad B \in \mathbb R^{d_\text{out} \times r} \qquad (1)

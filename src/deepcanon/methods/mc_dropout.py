@@ -22,7 +22,7 @@ BY_CHANNEL = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 class MCDropout(Ensemble):
     r"""Dropout at test time: the mean prediction over many dropout masks, with its standard deviation as uncertainty.
 
-    Also known as: MC dropout, dropout at test time, Bayesian dropout.
+    Also known as: dropout at test time, Bayesian dropout.
 
     .. math:: p(y \mid x) \approx \frac1S \sum_{s=1}^S p(y \mid x, m_s) \qquad (1)
 

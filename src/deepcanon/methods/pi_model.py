@@ -19,7 +19,7 @@ from deepcanon.methods._semi_supervised import SemiSupervised, toy_example
 class PiModel(SemiSupervised):
     r"""Semi-supervised learning by consistency of the predictions for two augmentations of an unlabeled example.
 
-    Also known as: consistency regularization, self-ensembling.
+    Also known as: self-ensembling.
 
     With :math:`\alpha` and :math:`\alpha'` two random augmentations and :math:`p(u)` the probabilities of the :math:`C`
     classes, the loss is

@@ -25,13 +25,13 @@ class Standardize(nn.Module):
     tensor([[1., 1.]])
     """
 
-    center: Tensor
-    spread: Tensor
+    mean: Tensor
+    std: Tensor
 
     def __init__(self, features: int) -> None:
         super().__init__()
-        self.register_buffer("center", torch.zeros(features))
-        self.register_buffer("spread", torch.ones(features))
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("std", torch.ones(features))
 
     @torch.no_grad()
     def fit(self, data: Iterable[Batch]) -> None:
@@ -44,15 +44,15 @@ class Standardize(nn.Module):
             mean = mean + step.sum(0) / count  # Welford's update, for a whole batch
             square = square + (step * (x - mean)).sum(0)
         std = (square / max(1, count)).sqrt()
-        self.center.copy_(mean)
-        self.spread.copy_(torch.where(std > EPSILON * mean.abs(), std, 1.0))
+        self.mean.copy_(mean)
+        self.std.copy_(torch.where(std > EPSILON * mean.abs(), std, 1.0))
 
     def forward(self, x: Tensor) -> Tensor:
-        return (x - self.center) / self.spread
+        return (x - self.mean) / self.std
 
     def inverse(self, z: Tensor) -> Tensor:
-        return z * self.spread + self.center
+        return z * self.std + self.mean
 
     def log_det(self) -> Tensor:
         """The log-determinant of the Jacobian of ``forward``, the same for all examples: a 0-d tensor."""
-        return -self.spread.log().sum()
+        return -self.std.log().sum()

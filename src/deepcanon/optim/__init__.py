@@ -1,4 +1,4 @@
-"""What torch.optim lacks: forms of the papers, names with options, schedules as pure functions of step or epoch."""
+"""Optimizers and schedules that torch.optim lacks: forms of the papers, names with options, pure functions of time."""
 
 from deepcanon.optim.amsgrad import AMSGrad
 from deepcanon.optim.batch_sizes import batch_size_schedule

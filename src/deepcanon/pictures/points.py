@@ -18,7 +18,7 @@ RESOLUTION = 240
 
 
 def scatter(points: Mapping[str, Tensor], title: str = "") -> Figure:
-    """Named clouds of 2-D points side by side on the same axes; the first one stands gray behind the others."""
+    """Named clouds of 2-D points side by side on the same axes; the first one is gray and below the others."""
     clouds = {name: _plane(x) for name, x in points.items()}
     first, *_ = clouds.values()
     low, high = _window(first)

@@ -32,7 +32,7 @@ class Checkpoint:
 
 
 def save(folder: Path, step: int, state: Mapping[str, Any]) -> Path:
-    """Write ``state`` as a checkpoint of this step: beside its place, synced, then renamed."""
+    """Write ``state`` as a checkpoint of this step: under a temporary name, synced, then renamed."""
     final = folder / f"step-{step:09d}"
     temporary, old = (folder / f"{prefix}-{final.name}-{os.getpid()}" for prefix in (".writing", ".old"))
     values, tensors = flatten(state)

@@ -25,7 +25,7 @@ _EXPLOSION = 1e4
 
 
 class Observer:
-    """What is told of a training as it goes on; does nothing by itself."""
+    """A watcher of a training, called as it goes on; this one does nothing."""
 
     def begin(self, trainer: Trainer) -> None: ...
 
@@ -151,7 +151,7 @@ class Watch(Observer):
     def chosen(self, trainer: Trainer, valid: dict[str, float]) -> tuple[str, float]:
         """The metric and its sign: more is better is +1."""
         direction, colon, name = (self.metric or "").rpartition(":")
-        if not name:  # the loss where it measures fit, else the first of the model's metrics, which stand behind it
+        if not name:  # the loss where it measures fit, else the first of the model's metrics, which stand after it
             names = [*valid, ""]
             name = names[names.index("loss") + trainer.model.surrogate] if "loss" in valid else ""
         if name not in valid or (colon and direction not in ("max", "min")):
@@ -199,7 +199,7 @@ def _moment(trainer: Trainer) -> dict[str, Any]:
 
 
 def _not_finite(columns: dict[str, list[int]], values: dict[str, list[float]]) -> str:
-    """A sentence about the first value that is no number, if there is one."""
+    """A sentence about the first value that is not finite, if there is one."""
     bad = [
         (step, name, value)
         for name, column in values.items()

@@ -85,7 +85,7 @@ class Lines(Observer):
 
 
 def progress(log: Log) -> Observer:
-    """What suits the place the output goes to."""
+    """The progress display that suits the output."""
     return Bar(log) if sys.stdout.isatty() else Lines(log)
 
 

@@ -33,7 +33,7 @@ from deepcanon.train.steps import players
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a training gave: the model, and its terms and metrics on each part of the data."""
+    """The result of a training: the model, and its terms and metrics on each part of the data."""
 
     model: Model[Any]
     run: Path | None

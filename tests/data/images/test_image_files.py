@@ -140,5 +140,7 @@ def test_a_wrong_size_is_answered_with_the_right_form(suffix: str, problem: str,
 
 
 def test_only_folders_are_cut() -> None:
-    with pytest.raises(UsageError, match="digits is no folder of images, whose sizes may differ; leave out ':size=4'"):
+    with pytest.raises(
+        UsageError, match="digits is not a folder of images, whose sizes may differ; leave out ':size=4'"
+    ):
         load_data("digits:size=4")

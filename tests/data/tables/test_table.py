@@ -335,7 +335,7 @@ def test_a_raw_target_keeps_its_units(tmp_path: Path) -> None:
     assert torch.equal(apply(path, saved).y, torch.tensor([[float(n)] for _, n in rows]))  # type: ignore[attr-defined]
     with pytest.raises(UsageError, match="say which column is the target"):
         load_data(f"{path}:raw")
-    with pytest.raises(UsageError, match="digits is no CSV file, whose target may be left as it is"):
+    with pytest.raises(UsageError, match="digits is not a CSV file, whose target may be left as it is"):
         load_data("digits:raw")
     words = write(tmp_path / "words.csv", [[row, "ab"[row % 2]] for row in range(50)], ["x", "n"])
     with pytest.raises(DataError, match=r"a number was expected, got '[ab]'"):

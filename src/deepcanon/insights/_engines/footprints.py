@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from deepcanon.insights._engines.window_rules import Operation, rule_of, unknown
-from deepcanon.insights._engines.windows import Footprint, Window, joined, spread, vague
+from deepcanon.insights._engines.input_window_rules import Operation, rule_of, unknown
+from deepcanon.insights._engines.input_windows import Footprint, Window, joined, spread, vague
 
 
 class Footprints(TorchDispatchMode):

@@ -1,1 +1,1 @@
-"""Models trained by a game."""
+"""Adversarial models: a generator and a discriminator trained against each other."""

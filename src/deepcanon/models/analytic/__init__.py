@@ -1,1 +1,1 @@
-"""Densities that are fitted in closed form or by exact steps: the baselines that every comparison needs."""
+"""Densities fitted in closed form or by exact steps: the baselines that every comparison needs."""

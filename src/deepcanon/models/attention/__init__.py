@@ -1,1 +1,1 @@
-"""Models in which tokens look at each other."""
+"""Transformers: tokens that attend to each other."""

@@ -20,7 +20,7 @@ from deepcanon.nn.positions import sinusoidal_2d
 class ViT(ImagePredictor):
     r"""A transformer encoder on the patches of an image and a class token, whose output is the prediction.
 
-    Also known as: ViT, ViT-B/16, ViT-L/16.
+    Also known as: ViT-B/16, ViT-L/16.
 
     .. math:: h^0 = [c;\; W x_1 + b;\; \dots;\; W x_N + b] + P \qquad (1)
 

@@ -1,1 +1,1 @@
-"""Models that learn a code from which the data can be rebuilt."""
+"""Autoencoders: an encoder to a code, and a decoder that reconstructs the data."""

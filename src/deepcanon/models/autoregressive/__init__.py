@@ -1,1 +1,1 @@
-"""Models that give each value a distribution given the values before it."""
+"""Autoregressive models: each value has a distribution conditioned on the values before it."""

@@ -1,1 +1,1 @@
-"""Models that look at images through convolutions."""
+"""Convolutional networks for images."""

@@ -1,1 +1,1 @@
-"""Models that learn to undo the gradual destruction of data by noise."""
+"""Diffusion models: noise is added in small timesteps, and the reverse process is learned."""

@@ -1,1 +1,1 @@
-"""Models given by an energy."""
+"""Energy-based models: a density given by an energy up to the partition function."""

@@ -1,1 +1,1 @@
-"""Networks without cycles."""
+"""Feed-forward networks."""

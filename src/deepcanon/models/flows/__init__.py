@@ -1,1 +1,1 @@
-"""Models that turn data into noise and back without loss."""
+"""Normalizing flows: invertible maps between data and noise, with exact likelihoods."""

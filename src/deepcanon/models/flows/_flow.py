@@ -88,6 +88,6 @@ class Flow(Model[Batch]):
     @torch.no_grad()
     def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
         """Examples drawn from the model, (n, features)."""
-        like = self.standard.center
+        like = self.standard.mean
         z = torch.randn(n, self.features, generator=generator, device=like.device, dtype=like.dtype)
         return self.to_data(z)

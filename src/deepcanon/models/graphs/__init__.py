@@ -1,1 +1,1 @@
-"""Models of graphs."""
+"""Graph neural networks."""

@@ -18,7 +18,7 @@ from deepcanon.nn.graph_conv import GraphConv, dropped
 class GCN(NodeClassifier):
     r"""A graph neural network of message passing over normalized neighborhoods, which classifies the nodes.
 
-    Also known as: GCN, graph neural network (GNN), message-passing network, spectral graph convolution.
+    Also known as: graph neural network (GNN), message-passing network, spectral graph convolution.
 
     .. math:: H_0 = X, \qquad H_l = \sigma(P H_{l-1} W_l^\top + b_l), \qquad
               P = \tilde D^{-1/2} \tilde A \tilde D^{-1/2}, \quad \tilde A = A + I \qquad (1)

@@ -1,1 +1,1 @@
-"""Models that are linear in their inputs."""
+"""Linear models, and generalized linear models."""

@@ -1,1 +1,1 @@
-"""Models that read a sequence step by step and keep what they have read in a state."""
+"""Recurrent networks: a sequence is read step by step into a hidden state."""

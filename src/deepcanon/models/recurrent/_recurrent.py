@@ -217,11 +217,11 @@ class RecurrentPredictor(Predictor):
         for batch in data:
             if not isinstance(batch, LabeledSequences):
                 raise DataError(f"{self.name()} learns from labeled sequences, got {batch.noun}")
-            if batch.at_every_place != self.every_position:
-                there = "at every position" if batch.at_every_place else "for a whole sequence"
+            if batch.at_every_position != self.every_position:
+                there = "at every position" if batch.at_every_position else "for a whole sequence"
                 raise DataError(
                     f"there is a label {there}, shape {tuple(batch.y.shape)}; "
-                    f"build the model with every_position={batch.at_every_place}"
+                    f"build the model with every_position={batch.at_every_position}"
                 )
             check_lengths(batch.x, batch.lengths)
             if self.vocab is not None:

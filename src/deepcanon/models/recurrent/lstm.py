@@ -15,7 +15,7 @@ from deepcanon.nn.lstm import lstm
 class LSTM(RecurrentLanguage):
     r"""A recurrent language model of LSTM cells, which keep their content while the forget gate is open.
 
-    Also known as: LSTM, recurrent neural network (RNN), gated RNN, recurrent language model.
+    Also known as: recurrent neural network (RNN), gated RNN, recurrent language model.
 
     .. math:: i_t &= \sigma(W_i x_t + U_i h_{t-1} + b_i), \qquad f_t = \sigma(W_f x_t + U_f h_{t-1} + b_f) \\
               g_t &= \tanh(W_g x_t + U_g h_{t-1} + b_g), \qquad o_t = \sigma(W_o x_t + U_o h_{t-1} + b_o) \\

@@ -1,1 +1,1 @@
-"""Models of the score, the gradient of a log-density."""
+"""Score-based models: the gradient of a log-density is learned."""

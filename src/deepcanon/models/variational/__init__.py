@@ -1,1 +1,1 @@
-"""Latent-variable models with a variational bound."""
+"""Variational models: latent variables, learned by the evidence lower bound (ELBO)."""

@@ -1,1 +1,1 @@
-"""Word vectors."""
+"""Word embeddings."""

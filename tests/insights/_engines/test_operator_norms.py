@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 from torch.autograd.functional import jacobian
 
 from deepcanon.core import Batch
-from deepcanon.insights._engines.operators import operator_norm
+from deepcanon.insights._engines.operator_norms import operator_norm
 from deepcanon.insights.lipschitz import Bound, bound
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deepcanon.insights._engines.windows import Footprint, Window, renumbered, spread, together, vague
+from deepcanon.insights._engines.input_windows import Footprint, Window, renumbered, spread, together, vague
 
 
 @dataclass(frozen=True)
