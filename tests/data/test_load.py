@@ -89,7 +89,7 @@ def test_unknown_names_are_answered_with_advice(tmp_path: Path) -> None:
 
 def test_only_tables_have_a_target(tmp_path: Path) -> None:
     for name in ("digits", str(tmp_path)):
-        with pytest.raises(UsageError, match=r"a target is a column of a CSV file, and .* is none"):
+        with pytest.raises(UsageError, match=r"a target is a column of a CSV file, and .* is not one"):
             load_data(name, target="label")
 
 

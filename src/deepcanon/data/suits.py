@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 from deepcanon.core import SIZES, AnyBatch, Blueprint, Labeled, Model, SemiBatch, UsageError, arguments_of
 from deepcanon.data.dataset import GIVES, Dataset
 from deepcanon.data.load import describe_data, load_data
+from deepcanon.data.tensors import SOURCE as FROM_TENSORS
 
 FEW = 4
 """The number of labels per class in the embedded data of semi-supervised methods."""
@@ -99,6 +100,8 @@ def _other_batch(name: str, batch_type: type[AnyBatch], data: Dataset[Any]) -> s
         few = FEW * data.sizes["classes"]
         wanted = f"{name} learns from {learns_from(batch_type)}"
         return f"{wanted}; {data.name} has labels only: say {data.name}:labels={few}"
+    if data.source == FROM_TENSORS:
+        return f"{name} learns from {learns_from(batch_type)}; {data.name} gives {data.train.noun}"
     bare = issubclass(batch_type, Labeled) and not hasattr(data.train, "y")
     advice = f" without labels{': name a column by --target' if data.kind == 'table' else ''}" if bare else ""
     return f"{name} learns from {learns_from(batch_type)}; {data.name} gives {GIVES[data.kind]}{advice}"
