@@ -20,8 +20,6 @@ from __future__ import annotations
 
 import os
 
-from deepcanon.train.settings import resolve_settings
-
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import argparse
@@ -43,6 +41,7 @@ import deepcanon as dc
 from deepcanon.core import Graph, GraphBatch, Terms
 from deepcanon.nn.graph_conv import GraphConv
 from deepcanon.train import Observer, Trainer
+from deepcanon.train.settings import resolve_settings
 
 NODES, EDGES, WIDTH = 100_000, 1_000_000, 64
 SEEDS = 10

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import os
 
-from deepcanon.train.settings import resolve_settings
-
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import argparse
@@ -34,6 +32,7 @@ from deepcanon.data import Dataset
 from deepcanon.interop.hugging_face import load_gpt2
 from deepcanon.models.attention.gpt import GPT
 from deepcanon.train import Observer, Trainer
+from deepcanon.train.settings import resolve_settings
 
 VOCAB, LAYERS, HEADS, WIDTH = 65, 4, 4, 128
 ROWS, LENGTH, LR, FOREVER = 12, 64, 1e-3, 1000

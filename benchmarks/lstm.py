@@ -12,9 +12,6 @@ from __future__ import annotations
 
 import os
 
-from deepcanon.core.settings import Precision
-from deepcanon.train.settings import resolve_settings
-
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import argparse
@@ -32,8 +29,10 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
 from deepcanon.core import Sequences
+from deepcanon.core.settings import Precision
 from deepcanon.data import Dataset
 from deepcanon.models.recurrent.lstm import LSTM
+from deepcanon.train.settings import resolve_settings
 from deepcanon.train.trainer import Trainer
 
 VOCAB, EMBEDDING, UNITS, LAYERS = 95, 128, 256, 2

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import os
 
-from deepcanon.train.settings import resolve_settings
-
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "KERAS_BACKEND": "torch"}
 
 import argparse
@@ -39,6 +37,7 @@ import deepcanon as dc
 from deepcanon.core import Terms
 from deepcanon.train import Observer, Trainer
 from deepcanon.train.progress import Bar
+from deepcanon.train.settings import resolve_settings
 
 N, FEATURES, CLASSES, BATCH, LR = 60_000, 784, 10, 128, 1e-3
 FOREVER = 1000

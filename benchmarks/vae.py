@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import os
 
-from deepcanon.train.settings import resolve_settings
-
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import argparse
@@ -39,6 +37,7 @@ from torch import Tensor, nn
 import deepcanon as dc
 from deepcanon.core import Terms
 from deepcanon.train import Observer, Trainer
+from deepcanon.train.settings import resolve_settings
 
 N, FEATURES, HIDDEN, LATENT, BATCH, LR = 60_000, 784, 512, 16, 128, 1e-4
 FOREVER = 1000
