@@ -1,4 +1,4 @@
-"""Finding data: a known name, a CSV file, or a folder of images, with suffixes for the forms they are wanted in."""
+"""Loading of data: by a known name, from a CSV file or a folder of images, with suffixes that choose their form."""
 
 from __future__ import annotations
 
