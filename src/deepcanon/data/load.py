@@ -55,7 +55,7 @@ def load_rows(name: str, preprocessing: Mapping[str, Any], *, labeled: bool = Tr
     """All rows of a file or folder, as new rows for a model whose data had this ``preprocessing``.
 
     They are treated as its training data were, and have labels only if these are there; unless they are to be
-    ``labeled``, nobody looks what is written as one. Of data known by name, the test split is given.
+    ``labeled``, labels are ignored. Of data known by name, the test split is given.
     """
     base, forms = _parted(name)
     if base in entries():
