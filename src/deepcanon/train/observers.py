@@ -126,7 +126,7 @@ class Log(Observer):
 
 
 class Watch(Observer):
-    """Early stopping: keeps the weights that are best by a validation metric, and stops after ``patience`` epochs."""
+    """Early stopping: keeps the best weights by a validation metric, stops after ``patience`` epochs without better."""
 
     def __init__(self, metric: str | None, patience: int | None) -> None:
         self.metric = metric
