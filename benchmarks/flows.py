@@ -174,7 +174,7 @@ def _error(values: list[float]) -> float:
 
 
 def trained(name: str, data: Any, steps: int, rate: float, seed: int, part: str) -> float:
-    """The mean negative log-likelihood on this part of the data after so many steps of Adam with a cosine."""
+    """The mean negative log-likelihood on this split of the data after so many steps of Adam with a cosine."""
     x = data.train.x
     torch.manual_seed(seed)
     peer = MAKERS[name](2)

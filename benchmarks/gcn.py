@@ -7,7 +7,7 @@ edges, as an inner layer (its input requires grad) and as a first one. PyG's GCN
 with its cache, and the normalized adjacency as a CSR matrix, which is its fastest input here.
 
 ``epoch``: a full-batch step on Cora with the settings of Kipf and Welling. Ours is an epoch of the Trainer as it comes:
-the step, the log with gradient norms, and the evaluation on the validation part. PyG's is the bare step of its
+the step, the log with gradient norms, and the evaluation on the validation split. PyG's is the bare step of its
 documentation, and the step with one evaluation; it is given dense features, as its own Planetoid gives them. A bare
 loop around our model shows what the Trainer adds.
 

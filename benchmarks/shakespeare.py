@@ -1,4 +1,4 @@
-"""A language model of tiny Shakespeare compared with Markov chains: nats per character over the validation part.
+"""A language model of tiny Shakespeare compared with Markov chains: nats per character over the validation split.
 
     deepcanon train gpt --data shakespeare --batch-size 12 --steps 2000 --seed 0 --threads 1 --out RUN
     python benchmarks/shakespeare.py RUN [--json results.json]

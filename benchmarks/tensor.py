@@ -1,4 +1,4 @@
-"""Our tensor beside PyTorch eager, HIPS autograd and MyGrad: tiny operations, steps of a perceptron and a convolution.
+"""Our tensor compared with PyTorch eager, HIPS autograd and MyGrad: tiny operations, perceptron and convolution steps.
 
     python benchmarks/tensor.py
 

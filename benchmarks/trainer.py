@@ -1,4 +1,4 @@
-"""The trainer beside the loops people use: MLP 784-512-512-10, batches of 128, Adam, one thread.
+"""The trainer compared with the loops people use: MLP 784-512-512-10, batches of 128, Adam, one thread.
 
     python benchmarks/trainer.py [--rounds 60] [--json results.json]
 

@@ -105,7 +105,7 @@ def test_options_become_values_of_the_annotated_types(words: list[str], expected
         (["--activation", "rellu"], "--activation takes one of relu, tanh, got 'rellu'"),
         (["--width-factr", "2"], "Net takes no --width-factr; did you mean --width-factor?"),
         (["--epoch", "2"], "Net takes no --epoch; did you mean --epochs?"),
-        (["--zzz", "2"], "Net takes no --zzz; 'deepcanon show Net' tells what it takes"),
+        (["--zzz", "2"], "Net takes no --zzz; 'deepcanon show Net' lists what it takes"),
         (["--no-hidden"], "Net takes no --no-hidden; did you mean --hidden?"),
         (["--hidden.x", "2"], "--hidden of Net is not a model, so it has no hidden.x"),
         (["--hidden", "2", "--hidden", "3"], "--hidden is given twice"),

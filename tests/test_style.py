@@ -106,6 +106,21 @@ BANS = (
         PRODUCT,
     ),
     Ban(
+        r"\bbeside\b",
+        "compared with, next to",
+        "our tensor beside PyTorch",
+        "besides; our tensor compared with PyTorch",
+        (*PRODUCT, "benchmarks/", "CONTRIBUTING.md", "CHANGELOG.md"),
+    ),
+    Ban(
+        r"\b(?:training|validation|test) parts?\b",
+        "split",
+        "the test part of the data",
+        "the test split; a part of the model",
+    ),
+    Ban(r"\blooks at\b", "measures, uses", "the insight looks at a model", "the insight measures a model", PRODUCT),
+    Ban(r"\bby chance\b", "at random", "what is estimated by chance", "above chance", PRODUCT),
+    Ban(
         r"\b(?:is|are) told\b(?! apart)",
         "is conditioned on",
         "a model that is told classes",

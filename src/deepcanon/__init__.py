@@ -1,6 +1,6 @@
 """The deep-learning canon as one library: every model under one contract, one trainer, one command line.
 
-What stands here is imported when it is first used, so that the command line answers at once.
+What stands here is imported when it is first used, so that the command line starts at once.
 
 >>> import deepcanon as dc
 >>> data = dc.load_data("digits")

@@ -109,7 +109,7 @@ def trained(run: str | Path) -> Blueprint:
 
 
 def _unknown(owner: str, name: str, prefix: str, known: Sequence[str]) -> UsageError:
-    otherwise = f"'deepcanon show {owner}' tells what it takes"
+    otherwise = f"'deepcanon show {owner}' lists what it takes"
     advice = did_you_mean(name, known, otherwise, lambda near: _option(prefix, near))
     return UsageError(f"{owner} takes no {_option(prefix, name)}; {advice}")
 

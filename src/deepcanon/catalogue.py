@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 GROUP = "deepcanon.models"
 
 Question = Literal["insight", "study"]
-"""The two sources of findings: an insight looks at one model, a study trains many times."""
+"""The two sources of findings: an insight measures one model, a study trains many times."""
 
 FOLDERS: dict[Question, str] = {"insight": "insights", "study": "studies"}
 

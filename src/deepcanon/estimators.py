@@ -129,12 +129,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         fit(model, data, quiet=True, seed=seed, **settings)
         self.model_ = model.cpu().eval()
 
-    def _answers(self, ask: Callable[[Tensor], Tensor], X: ArrayLike) -> NDArray[Any]:
+    def _outputs(self, method: Callable[[Tensor], Tensor], X: ArrayLike) -> NDArray[Any]:
         """What the trained model says of each row."""
         check_is_fitted(self)
         x = Batch(self._tensor(validate_data(self, X, reset=False, dtype=self.dtype)))
         with eval_mode(self.model_):
-            rows: NDArray[Any] = torch.cat([ask(part.x) for part in batches(x, ROWS)]).numpy()
+            rows: NDArray[Any] = torch.cat([method(part.x) for part in batches(x, ROWS)]).numpy()
         return rows
 
     def _tensor(self, x: NDArray[Any]) -> Tensor:
@@ -188,13 +188,13 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable class of each row."""
-        answers: NDArray[Any] = self.predict_proba(X).argmax(1)
-        classes: NDArray[Any] = self.classes_[answers]
+        codes: NDArray[Any] = self.predict_proba(X).argmax(1)
+        classes: NDArray[Any] = self.classes_[codes]
         return classes
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """The probability of each class, in the order of ``classes_``, (rows, classes)."""
-        return self._answers(lambda x: self.model_.predict(x, how="mean"), X)
+        return self._outputs(lambda x: self.model_.predict(x, how="mean"), X)
 
 
 class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
@@ -227,8 +227,8 @@ class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The expected targets, in the shape they were learned in."""
-        answers = self._answers(lambda x: self.model_.predict(x, how="mean"), X)
-        return answers[:, 0] if self._one_target else answers
+        predicted = self._outputs(lambda x: self.model_.predict(x, how="mean"), X)
+        return predicted[:, 0] if self._one_target else predicted
 
 
 class Density(DensityMixin, Estimator):  # type: ignore[misc]
@@ -255,8 +255,8 @@ class Density(DensityMixin, Estimator):  # type: ignore[misc]
 
     def score_samples(self, X: ArrayLike) -> NDArray[Any]:
         """The log-density of each row in nats, (rows,)."""
-        generator = Generator().manual_seed(0)  # what is estimated by chance is estimated alike each time
-        return self._answers(lambda x: self.model_.log_prob(x, generator=generator), X)
+        generator = Generator().manual_seed(0)  # a random estimate is the same each time
+        return self._outputs(lambda x: self.model_.log_prob(x, generator=generator), X)
 
     def score(self, X: ArrayLike, y: Any = None) -> float:
         """The mean log-density of the rows in nats."""
@@ -298,7 +298,7 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):  # 
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """The codes of the rows, (rows, latent)."""
-        return self._answers(lambda x: _mean(self.model_.encode(x)).flatten(1), X)
+        return self._outputs(lambda x: _mean(self.model_.encode(x)).flatten(1), X)
 
 
 def _mean(code: Distribution | Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Insights, studies and the microscope by name: what each needs is filled in from a run, a model or data.
 
 An argument with a default is an option. Of one without, ``model``, ``batch`` and ``checkpoints`` of an insight come
-from the subject it looks at; of a study it is a model of the catalogue, by that name.
+from its subject; of a study it is a model of the catalogue, by that name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from deepcanon.runs.folder import RunFolder
 from deepcanon.runs.run import Run
 
 HELD_OUT = ("test", "valid", "train")
-"""The parts of the data by how little a model may have learned from them."""
+"""The splits of the data, those first from which a model has learned the least."""
 
 B = TypeVar("B", bound=AnyBatch)
 
@@ -96,13 +96,13 @@ def microscope(
     """
     if isinstance(subject, nn.Module) and not isinstance(data, str | Dataset):
         return look_closely(subject, data, loss, seed=seed)
-    return magnified(subject_of(subject, data, target=target, seed=seed, parts=("train",)), examples, seed, loss)
+    return magnified(subject_of(subject, data, target=target, seed=seed, splits=("train",)), examples, seed, loss)
 
 
 def magnified(seen: Subject, examples: int, seed: int, loss: Callable[[Any], Tensor] | None = None) -> ComputeGraph:
     """The compute graph of a subject on its first examples."""
     if seen.model is None:
-        raise UsageError("the microscope looks at which model? Give a model, its name, or the folder of a run")
+        raise UsageError("the microscope needs a model: give one, its name, or the folder of a run")
     title = f"{seen.model_name} on {seen.data}"
     return look_closely(seen.model, few(seen.batch, examples), loss, seed=seed, title=title)
 
@@ -125,11 +125,11 @@ def fill(
     """The arguments of an insight that come from its subject, and the subject."""
     needs, name = filled(function), function.__name__
     if subject is None and "model" in needs:
-        raise UsageError(f"{name} looks at which model? Say: deepcanon insight {name} RUN")
+        raise UsageError(f"{name} needs a model: deepcanon insight {name} RUN")
     if subject is None and data is None:
-        raise UsageError(f"{name} looks at which examples? Name an image, a run, or data by --data")
+        raise UsageError(f"{name} needs examples: name an image, a run, or data by --data")
     if "model" in needs and is_image(subject):
-        raise UsageError(f"{name} looks at a model: give the folder of a run in place of {subject}")
+        raise UsageError(f"{name} needs a model: give the folder of a run in place of {subject}")
     if "model" not in needs and not (subject is None or is_image(subject) or is_run(subject)):
         raise UsageError(f"{name} needs no model; name an image ({', '.join(SUFFIXES)}), a run, or data by --data")
     seen = subject_of(subject, data, seed=seed)
@@ -143,25 +143,25 @@ def fill(
 
 
 def subject_of(
-    subject: Any, data: Any = None, *, target: str | None = None, seed: int = 0, parts: Sequence[str] = HELD_OUT
+    subject: Any, data: Any = None, *, target: str | None = None, seed: int = 0, splits: Sequence[str] = HELD_OUT
 ) -> Subject:
     """A model and data for it, from whatever names them."""
     if target is not None and not isinstance(data, str):
         raise UsageError(f"the target {target!r} is a column of which file? Name a CSV file as the data")
     if subject is None:
-        return Subject(None, _rows(data, parts), str(data), str(data))
+        return Subject(None, _rows(data, splits), str(data), str(data))
     if is_run(subject):
         if target is not None:
             raise UsageError(f"the run in {subject} has its target; leave out --target")
-        return _of_run(subject if isinstance(subject, Run) else Run(subject), data, parts)
+        return _of_run(subject if isinstance(subject, Run) else Run(subject), data, splits)
     if is_image(subject):
         return Subject(None, read_image(Path(subject)), Path(subject).stem, str(subject))
     if isinstance(subject, nn.Module):
         name = subject.name() if isinstance(subject, Model) else type(subject).__name__
-        return Subject(subject, _rows(data, parts), name, data if isinstance(data, str) else "its data")
+        return Subject(subject, _rows(data, splits), name, data if isinstance(data, str) else "its data")
     if isinstance(subject, str | Path) and Path(subject).is_dir():
         RunFolder.open(subject)  # which says what is missing
-    return _untrained(blueprint(subject), data, target, seed, parts)
+    return _untrained(blueprint(subject), data, target, seed, splits)
 
 
 def is_run(subject: Any) -> bool:
@@ -179,17 +179,17 @@ def few(batch: B, count: int) -> B:
     return batch.select(torch.arange(min(count, len(batch))))
 
 
-def _of_run(run: Run, data: Any, parts: Sequence[str]) -> Subject:
+def _of_run(run: Run, data: Any, splits: Sequence[str]) -> Subject:
     name = run.dir.resolve().name
     if isinstance(data, str | None):
         own = is_own(run.folder, data)
-        rows = _part_of(run.data, parts) if own else new_rows(run.folder, run.model, data)
+        rows = _split_of(run.data, splits) if own else new_rows(run.folder, run.model, data)
         return Subject(run.model, rows, name, data or run.info["data"]["name"], run.dir)
-    return Subject(run.model, _rows(data, parts), name, name, run.dir)
+    return Subject(run.model, _rows(data, splits), name, name, run.dir)
 
 
-def _untrained(asked: Blueprint, data: Any, target: str | None, seed: int, parts: Sequence[str]) -> Subject:
-    """A model of the catalogue, and a part of the data, by default of some that suit it."""
+def _untrained(asked: Blueprint, data: Any, target: str | None, seed: int, splits: Sequence[str]) -> Subject:
+    """A model of the catalogue, and a split of the data, by default of some that suit it."""
     if isinstance(data, AnyBatch | Tensor):
         raise UsageError(f"{asked.label} takes its sizes from a data set: give its name, or a model that is built")
     chosen = default_data(asked) if data is None else load_data(data, target=target) if isinstance(data, str) else data
@@ -198,10 +198,10 @@ def _untrained(asked: Blueprint, data: Any, target: str | None, seed: int, parts
     built = asked.build(chosen.sizes, chosen.name)
     built.prepare([chosen.train])
     where = Path(chosen.name).stem
-    return Subject(built, _part_of(chosen, parts), f"{built.name()}-{where}", chosen.name)
+    return Subject(built, _split_of(chosen, splits), f"{built.name()}-{where}", chosen.name)
 
 
-def _rows(data: Any, parts: Sequence[str]) -> AnyBatch:
+def _rows(data: Any, splits: Sequence[str]) -> AnyBatch:
     """The rows of data in any form."""
     if data is None:
         raise UsageError("a model that is given needs data: a batch, a tensor, a data set or its name")
@@ -209,10 +209,10 @@ def _rows(data: Any, parts: Sequence[str]) -> AnyBatch:
         return data
     if isinstance(data, Tensor):
         return Batch(data)
-    return _part_of(load_data(data) if isinstance(data, str) else data, parts)
+    return _split_of(load_data(data) if isinstance(data, str) else data, splits)
 
 
-def _part_of(data: Dataset[Any], parts: Sequence[str]) -> AnyBatch:
-    """The first of these parts that the data have."""
-    there: list[AnyBatch] = [rows for part in parts if (rows := getattr(data, part)) is not None]
+def _split_of(data: Dataset[Any], splits: Sequence[str]) -> AnyBatch:
+    """The first of these splits that the data have."""
+    there: list[AnyBatch] = [rows for split in splits if (rows := getattr(data, split)) is not None]
     return there[0]

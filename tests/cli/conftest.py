@@ -1,4 +1,4 @@
-"""Runs that several tests of the command line look at, and a short way to call it."""
+"""Runs that several tests of the command line use, and a short way to call it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from deepcanon.cli.app import app
 
 
-class Answer:
-    """What a call of the command line gave."""
+class CallResult:
+    """The result of a call of the command line."""
 
     def __init__(self, code: int, stdout: str, stderr: str) -> None:
         self.code = code
@@ -26,24 +26,24 @@ class Answer:
         """The last line of stdout, which must be JSON in the strict sense: without NaN."""
 
         def refuse(word: str) -> None:
-            raise ValueError(f"{word} is no JSON")
+            raise ValueError(f"{word} is not JSON")
 
         answer: dict[str, Any] = json.loads(self.stdout.splitlines()[-1], parse_constant=refuse)
         return answer
 
 
-Call = Callable[..., Answer]
+Call = Callable[..., CallResult]
 
 
 @pytest.fixture(scope="session")
 def call() -> Call:
     """Call the command line in this process; an error that would be a traceback is raised."""
 
-    def call(*words: object) -> Answer:
+    def call(*words: object) -> CallResult:
         result = CliRunner().invoke(app, [str(word) for word in words])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
-        return Answer(result.exit_code, result.stdout, result.stderr)
+        return CallResult(result.exit_code, result.stdout, result.stderr)
 
     return call
 

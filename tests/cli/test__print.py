@@ -15,7 +15,7 @@ def test_json_stands_alone_and_has_no_nan(capsys: pytest.CaptureFixture[str]) ->
     out = Output(as_json=True)
     out.say("words")
     out.table(["a"], [[1]])
-    out.answer({"run": Path("a/b"), "test": {"loss": float("nan"), "nll": float("-inf"), "n": 3}, "parts": (1.5, True)})
+    out.result({"run": Path("a/b"), "test": {"loss": float("nan"), "nll": float("-inf"), "n": 3}, "parts": (1.5, True)})
     printed = capsys.readouterr().out
     assert "NaN" not in printed
     assert json.loads(printed) == {"run": "a/b", "test": {"loss": None, "nll": None, "n": 3}, "parts": [1.5, True]}
@@ -26,7 +26,7 @@ def test_people_see_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> Non
     long = "x" * 150
     out.say(f"[red]data[/red] :smile: {long}")
     out.table(["name", "value"], [("[bold]b[/]", 0.123456), (long, None)], numbers=["value"])
-    out.answer({"a": 1})
+    out.result({"a": 1})
     printed = capsys.readouterr().out
     assert f"[red]data[/red] :smile: {long}\n" in printed
     assert "[bold]b[/]" in printed
@@ -43,7 +43,7 @@ def test_of_several_processes_only_the_first_speaks(
         out = Output(as_object)
         out.say("words")
         out.table(["a"], [[1]])
-        out.answer({"a": 1})
+        out.result({"a": 1})
     assert capsys.readouterr().out == ""
 
 

@@ -62,8 +62,8 @@ def test_numbers_equal_those_of_evaluate(compared: tuple[Path, dict[str, Any]], 
         if measured["likelihood"] is not None:
             assert measured["likelihood"]["nats"] == -test["nll"]
         else:
-            assert measured["answers"] is not None
-            right = sum(measured["answers"]["confusion"][i][i] for i in (0, 1))
+            assert measured["predictions"] is not None
+            right = sum(measured["predictions"]["confusion"][i][i] for i in (0, 1))
             assert right / 12 == pytest.approx(test["accuracy"])
 
 

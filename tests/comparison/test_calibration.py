@@ -9,7 +9,7 @@ import torch
 from sklearn.metrics import confusion_matrix
 
 import deepcanon as dc
-from deepcanon.comparison.calibration import calibration_error, confusion_counts, judge_answers
+from deepcanon.comparison.calibration import calibration_error, confusion_counts, measure_predictions
 from deepcanon.core import Labeled
 
 
@@ -45,7 +45,7 @@ def test_confusion_is_what_scikit_learn_counts() -> None:
 
 def test_only_classifiers_have_a_calibration() -> None:
     model, batch = dc.find("mlp").example()
-    assert judge_answers(model, batch) is not None
-    assert judge_answers(dc.find("vae").example()[0], Labeled(torch.zeros(3, 4), torch.zeros(3).long())) is None
+    assert measure_predictions(model, batch) is not None
+    assert measure_predictions(dc.find("vae").example()[0], Labeled(torch.zeros(3, 4), torch.zeros(3).long())) is None
     numbers = dc.find("mlp")(features=4, targets=1)
-    assert judge_answers(numbers, Labeled(torch.zeros(3, 4), torch.zeros(3, 1))) is None
+    assert measure_predictions(numbers, Labeled(torch.zeros(3, 4), torch.zeros(3, 1))) is None

@@ -79,7 +79,7 @@ def test_the_weights_of_diffusion_are_those_of_the_best_bound(table: str, tmp_pa
 def test_runs_are_ordinary_runs_on_the_same_split_and_the_file_says_all(table: str, tmp_path: Path) -> None:
     heard: list[str] = []
     out = tmp_path / "out"
-    found = run_jobs(candidates("Toy", "gaussian"), table, out, seeds=2, tell=heard.append)
+    found = run_jobs(candidates("Toy", "gaussian"), table, out, seeds=2, notify=heard.append)
     places = [entry["run"] for entry in found["runs"]]
     assert places == ["Toy-plain/seed-0", "Toy-plain/seed-1", "gaussian-plain/seed-0", "gaussian-plain/seed-1"]
     assert found == json.loads((out / "compare.json").read_text())
@@ -104,7 +104,7 @@ def test_broken_off_it_goes_on_and_ends_as_if_it_had_not_been(table: str, tmp_pa
     assert (half["status"], len(half["runs"])) == ("running", 1)
     first = (tmp_path / "broken" / "Toy-plain" / "seed-0" / "model.safetensors").stat().st_mtime_ns
     heard: list[str] = []
-    whole = run_jobs(candidates("Toy", "Shy"), table, tmp_path / "broken", tell=heard.append)
+    whole = run_jobs(candidates("Toy", "Shy"), table, tmp_path / "broken", notify=heard.append)
     assert heard[0].endswith("seed 0: kept")
     assert (tmp_path / "broken" / "Toy-plain" / "seed-0" / "model.safetensors").stat().st_mtime_ns == first
     assert _scores(whole) == _scores(unbroken)
@@ -141,7 +141,7 @@ def test_a_run_that_was_thrown_away_is_trained_again(table: str, tmp_path: Path)
 def test_models_and_seeds_may_be_added(table: str, tmp_path: Path) -> None:
     run_jobs(candidates("Toy"), table, tmp_path / "out")
     heard: list[str] = []
-    found = run_jobs(candidates("Toy", "gaussian"), table, tmp_path / "out", seeds=2, tell=heard.append)
+    found = run_jobs(candidates("Toy", "gaussian"), table, tmp_path / "out", seeds=2, notify=heard.append)
     assert len(found["runs"]) == 4
     assert sum(line.endswith("kept") for line in heard) == 1
 

@@ -141,10 +141,10 @@ def test_a_model_without_a_method_has_no_such_number(tmp_path: Path) -> None:
     answer = trained(dc.find("softmax_regression")(features=64, classes=10), digits["plain"], "plain", tmp_path / "a")
     assert answer["likelihood"] is None
     assert answer["drawn"] is None
-    assert answer["answers"] is not None
+    assert answer["predictions"] is not None
     gan = trained(dc.find("gan")(features=64, hidden=(8,)), digits["dequantized"], "dequantized", tmp_path / "b", True)
     assert gan["likelihood"] is None
-    assert gan["answers"] is None
+    assert gan["predictions"] is None
     assert gan["drawn"] is not None
     assert gan["drawn"]["per_second"] > 0
     assert gan["metrics"] == ["energy_distance"]

@@ -8,7 +8,7 @@ import pytest
 
 from deepcanon.comparison.job import Comparison, Entry
 from deepcanon.comparison.measures import Likelihood, Measured
-from deepcanon.comparison.sentences import answers, remarks
+from deepcanon.comparison.sentences import conclusions, remarks
 from deepcanon.comparison.support import Form
 from deepcanon.comparison.tables import ACCURACY, COPIES, DASH, LOG_LOSS, NATS, SPEED, TWO_SAMPLE, failures, sections
 
@@ -16,7 +16,7 @@ from deepcanon.comparison.tables import ACCURACY, COPIES, DASH, LOG_LOSS, NATS, 
 def measured(likelihood: Likelihood | None = None, **changes: Any) -> Measured:
     whole: Measured = {
         "parameters": 3, "buffers": 0, "steps": 10, "planned": 10, "seconds": 1.0, "weights": "last", "watch": None,
-        "test": {}, "metrics": [], "likelihood": likelihood, "drawn": None, "answers": None,
+        "test": {}, "metrics": [], "likelihood": likelihood, "drawn": None, "predictions": None,
     }  # fmt: skip
     return {**whole, **changes}  # type: ignore[typeddict-item]
 
@@ -90,10 +90,10 @@ def test_a_bound_is_ranked_by_its_tighter_value_and_never_without_a_word() -> No
     assert "loose gives a lower bound" in said
     assert "guess gives an estimate" in said
     assert "exact gives" not in said
-    assert answers(section)[0].startswith(
+    assert conclusions(section)[0].startswith(
         "bound gives the test data of d the highest log-likelihood: \N{MINUS SIGN}4.00"
     )
-    assert "Of loose and lucky only a lower bound is known." in answers(section)[0]
+    assert "Of loose and lucky only a lower bound is known." in conclusions(section)[0]
 
 
 def test_what_has_no_likelihood_stands_below_by_its_samples() -> None:
@@ -106,8 +106,8 @@ def test_what_has_no_likelihood_stands_below_by_its_samples() -> None:
     )
     assert [row.label for row in section.rows] == ["dense", "good", "poor"]
     assert NATS.write(section.rows[1].mean(NATS)) == DASH
-    assert any("good has the samples that are hardest" in sentence for sentence in answers(section))
-    assert any("good seems to have memorized" in sentence for sentence in answers(section))
+    assert any("good has the samples that are hardest" in sentence for sentence in conclusions(section))
+    assert any("good seems to have memorized" in sentence for sentence in conclusions(section))
     assert section.best(TWO_SAMPLE) == 0.6
     assert section.best(COPIES) is None  # neither more nor fewer is better
     assert SPEED.write(123_456.0) == "123k"
@@ -120,20 +120,20 @@ def test_samples_that_are_not_measured_are_reported_and_bounds_are_listed() -> N
     plain = entry("a", measured(likelihood(-1), drawn={"per_second": 1.0, "quality": None}))
     (section,) = sections(comparison(plain, *bounds))
     assert [sentence.split()[0] for sentence in remarks(section)] == ["Samples", "These", "b", "c", "d"]
-    assert answers(section)[0].endswith("Of b, c and d only a lower bound is known.")
+    assert conclusions(section)[0].endswith("Of b, c and d only a lower bound is known.")
 
 
 def test_classifiers_stand_by_accuracy_then_by_log_loss() -> None:
     def classifier(label: str, accuracy: float, loss: float) -> Entry:
         given = {"calibration": 0.1, "confusion": [[1]]}
-        return entry(label, measured(answers=given, test={"accuracy": accuracy, "nll": loss}))
+        return entry(label, measured(predictions=given, test={"accuracy": accuracy, "nll": loss}))
 
     (section,) = sections(comparison(classifier("a", 0.9, 0.5), classifier("b", 0.95, 0.6), classifier("c", 0.9, 0.4)))
     assert [row.label for row in section.rows] == ["b", "c", "a"]
     assert section.best(ACCURACY) == 0.95
     assert section.best(LOG_LOSS) == 0.4
-    assert "b has the highest accuracy" in answers(section)[0]
-    assert "95.00%" in answers(section)[0]
+    assert "b has the highest accuracy" in conclusions(section)[0]
+    assert "95.00%" in conclusions(section)[0]
 
 
 def test_other_models_show_the_measures_they_bring() -> None:
@@ -146,7 +146,7 @@ def test_other_models_show_the_measures_they_bring() -> None:
     assert section.question == "others"
     assert [row.label for row in section.rows] == ["better", "worse"]
     assert [column.title for column in section.columns][:2] == ["mse", "mae"]
-    assert answers(section) == []
+    assert conclusions(section) == []
 
 
 def test_failures_are_reported_with_their_sentences() -> None:

@@ -1,4 +1,4 @@
-"""A data set carves validation data by seed, is known again by its fingerprint, and says which parts it has."""
+"""A data set holds out validation data by seed, is known again by its fingerprint, and says which splits it has."""
 
 import pytest
 import torch
@@ -32,10 +32,10 @@ def test_one_example_is_never_split() -> None:
     assert data.with_validation_split(seed=0) is data
 
 
-def test_a_missing_part_is_named_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match="numbers has no 'test' part; it has train, valid"):
+def test_a_missing_split_is_named_with_those_there_are() -> None:
+    with pytest.raises(UsageError, match="numbers has no 'test' split; it has train, valid"):
         numbered(50).with_validation_split(seed=0).split("test")
-    with pytest.raises(UsageError, match="has no 'name' part"):
+    with pytest.raises(UsageError, match="has no 'name' split"):
         numbered(50).split("name")
 
 
@@ -67,7 +67,7 @@ def test_batches_follow_each_other_and_lose_nothing() -> None:
     assert torch.equal(torch.cat([part.x for part in parts]), whole.x)
 
 
-def test_moving_a_data_set_moves_every_part() -> None:
+def test_moving_a_data_set_moves_every_split() -> None:
     data = numbered(20).with_validation_split(seed=0).to("meta")
     assert data.valid is not None
     assert data.train.x.is_meta

@@ -18,7 +18,7 @@ def drawn(nodes: int, classes: int, wrong: Tensor) -> tuple[Figure, Tensor]:
     probabilities = 0.1 / classes + 0.9 * torch.nn.functional.one_hot(predicted, classes)
     training = torch.arange(nodes) < 4
     figure = class_graph(
-        Graph(ring, nodes), true, probabilities, training=training, counted=~training, part="test", title="a ring"
+        Graph(ring, nodes), true, probabilities, training=training, counted=~training, split="test", title="a ring"
     )
     return figure, predicted
 

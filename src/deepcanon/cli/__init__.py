@@ -1,4 +1,4 @@
-"""The command line. Nothing here imports torch before a command needs it, so that help and lists answer at once."""
+"""The command line. Nothing here imports torch before a command needs it, so that help and lists appear at once."""
 
 
 def main() -> None:

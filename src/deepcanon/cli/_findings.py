@@ -21,11 +21,11 @@ def list_questions(kind: Question, json: bool) -> None:
     """List all insights or all studies."""
     from deepcanon.catalogue import questions
 
-    voice = Output(json)
-    voice.table([kind, "what it measures"], [(entry.name, entry.summary) for entry in questions(kind)])
-    voice.say("deepcanon show NAME tells all about one of them.")
+    printer = Output(json)
+    printer.table([kind, "what it measures"], [(entry.name, entry.summary) for entry in questions(kind)])
+    printer.say("deepcanon show NAME describes one of them in full.")
     plural = "studies" if kind == "study" else "insights"
-    voice.answer({plural: [{"name": entry.name, "summary": entry.summary} for entry in questions(kind)]})
+    printer.result({plural: [{"name": entry.name, "summary": entry.summary} for entry in questions(kind)]})
 
 
 def folder_for(out: Path | None, base: Path, name: str, overwrite: bool) -> Path:
@@ -42,8 +42,8 @@ def print_finding(finding: Finding, kind: Question, name: str, folder: Path, jso
     """Write the figure and the numbers, and print what they mean."""
     numbers = dict(finding.numbers)
     picture, table = finding.save(folder, name)
-    voice = Output(json)
+    printer = Output(json)
     for sentence in finding.says:
-        voice.say(sentence)
-    voice.say(f"The figure is {picture}, its numbers are in {table}.")
-    voice.answer({kind: name, "says": finding.says, "numbers": numbers, "picture": picture, "table": table})
+        printer.say(sentence)
+    printer.say(f"The figure is {picture}, its numbers are in {table}.")
+    printer.result({kind: name, "says": finding.says, "numbers": numbers, "picture": picture, "table": table})

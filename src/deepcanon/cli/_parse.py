@@ -1,4 +1,4 @@
-"""Words of the command line: options that several commands share, and the rest of the words as options by name."""
+"""Parsing of the command line: options that several commands share, and all remaining words as options by name."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ from deepcanon.core.files import as_json
 
 
 class Output:
-    """The voice of one command; under ``--json`` only :meth:`answer` is heard."""
+    """The output of one command; under ``--json`` only :meth:`result` prints."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
-        self.first = os.environ.get("RANK", "0") == "0"  # of several processes under torchrun only one speaks
+        self.first = os.environ.get("RANK", "0") == "0"  # of several processes under torchrun only one prints
 
     def say(self, text: str = "") -> None:
         """A line for people, printed as it is."""
@@ -38,10 +38,10 @@ class Output:
             table.add_row(*(Text(show_number(cell)) for cell in row))  # Text: brackets of the user are not markup
         self._console().print(table)
 
-    def answer(self, result: Mapping[str, Any]) -> None:
+    def result(self, content: Mapping[str, Any]) -> None:
         """The one JSON object for programs."""
         if self.as_json and self.first:
-            sys.stdout.write(json.dumps(as_json(result), allow_nan=False) + "\n")
+            sys.stdout.write(json.dumps(as_json(content), allow_nan=False) + "\n")
 
     def _console(self) -> Any:
         from rich.console import Console

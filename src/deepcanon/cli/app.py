@@ -49,7 +49,7 @@ class Commands(TyperGroup):
 
 
 def _judge(error: Exception) -> tuple[str | None, int]:
-    """What to tell the user and the exit code; no sentence for an error that is a bug."""
+    """The sentence for the user and the exit code; no sentence for an error that is a bug."""
     if isinstance(error, OSError):
         reason = (error.strerror or str(error)).lower()
         sentence = f"{error.filename}: {reason}" if error.filename else reason

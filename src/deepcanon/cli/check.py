@@ -14,7 +14,10 @@ from deepcanon.cli._print import Output
 def check(
     target: Annotated[str, typer.Argument(metavar="FILE.py:NAME", help="A class, or a function that makes a module.")],
     kind: Annotated[
-        str | None, typer.Option("--as", help="Which laws: contract, classifier, latent ...; by default, all it has.")
+        str | None,
+        typer.Option(
+            "--as", help="Which laws: contract, classifier, latent ...; by default, all that its methods call for."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -39,7 +42,7 @@ def check(
         numbers=["measured", "bound"],
     )
     out.say(f"{target} as {' and '.join(kinds)}: {len(found) - failed} of {len(found)} laws hold.")
-    out.answer(
+    out.result(
         {
             "target": target,
             "kind": kinds[0] if kind is not None else kinds,

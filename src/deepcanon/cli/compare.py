@@ -39,35 +39,35 @@ def compare(
 ) -> None:
     """Train several models on the same data and write a report that says which fits best.
 
-    Each gets the form of the data that it models: images as zeros and ones, or dequantized. Broken off, the same
-    command goes on where it was; what is finished is kept.
+    Each gets the form of the data that it models: images as zeros and ones, or dequantized. After an
+    interruption the same command goes on; what is finished is kept.
     """
     from deepcanon.comparison.compare import compare as run_comparison
 
-    voice = Output(json)
+    printer = Output(json)
     use_threads(threads)
     try:
         with _termination_raised():
             compared = run_comparison(
-                names, data, out, target=target, seeds=seeds, budget=budget, tell=voice.say,
+                names, data, out, target=target, seeds=seeds, budget=budget, notify=printer.say,
                 quiet=json or not sys.stdout.isatty(),
             )  # fmt: skip
     except (KeyboardInterrupt, SystemExit) as stop:
-        voice.say(f"stopped; the same command goes on with what is in {out}")
+        printer.say(f"stopped; the same command goes on with what is in {out}")
         raise typer.Exit(128 + signal.SIGINT if isinstance(stop, KeyboardInterrupt) else int(stop.code or 1)) from stop
     for section in compared.sections:
-        _show(voice, section)
+        _show(printer, section)
     for label, reasons in compared.failures.items():
-        voice.say(f"{label} did not work: {' '.join(reasons)}")
-    voice.say(str(compared))
-    voice.answer({**compared.content, "out": out, "report": compared.report})
+        printer.say(f"{label} did not work: {' '.join(reasons)}")
+    printer.say(str(compared))
+    printer.result({**compared.content, "out": out, "report": compared.report})
     if not any(entry["measured"] for entry in compared.content["runs"]):
         raise typer.Exit(1)
 
 
 @contextmanager
 def _termination_raised() -> Iterator[None]:
-    """A SIGTERM between two trainings raises SystemExit, as one amid a training does, so that it is answered too."""
+    """A SIGTERM between two trainings raises SystemExit, as one amid a training does, so that it is handled too."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
@@ -82,14 +82,14 @@ def _termination_raised() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _show(voice: Output, section: Section) -> None:
+def _show(printer: Output, section: Section) -> None:
     from deepcanon.comparison.sentences import remarks, title
 
-    voice.say(f"\n{title(section)}, on {section.data}")
+    printer.say(f"\n{title(section)}, on {section.data}")
     columns = [column.title for column in section.columns]
-    voice.table(["model", *columns], [_cells(section, row) for row in section.rows], numbers=columns)
+    printer.table(["model", *columns], [_cells(section, row) for row in section.rows], numbers=columns)
     for remark in remarks(section):
-        voice.say(remark)
+        printer.say(remark)
 
 
 def _cells(section: Section, row: Row) -> list[str]:

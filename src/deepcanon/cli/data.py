@@ -29,7 +29,7 @@ def data(json: Json = False) -> None:
     out.say("Image sets also come as NAME:binary and NAME:dequantized. Your own data: file.csv, or a folder of images.")
     out.say("A text also comes word by word as NAME:words, or NAME:words=5 with words that occur five times or more.")
     out.say("What has classes also comes as NAME:labels=40: with 40 labels, all other training examples unlabeled.")
-    out.answer({"data": rows})
+    out.result({"data": rows})
 
 
 def _where(row: Mapping[str, Any]) -> str:

@@ -31,11 +31,11 @@ def evaluate(
 
 
 def report(out: Output, run: Run, scores: Mapping[str, Mapping[str, float]], data: str | None = None) -> None:
-    """Print the metrics of a run on each part of the data."""
+    """Print the metrics of a run on each split of the data."""
     if not out.first:
         return
     info = run.info
-    answer = {
+    facts = {
         "run": run.dir,
         "model": info["model"]["model"],
         "data": data or info["data"]["name"],
@@ -44,8 +44,8 @@ def report(out: Output, run: Run, scores: Mapping[str, Mapping[str, float]], dat
         "seconds": info["results"]["seconds"],
     }
     out.say(
-        f"{answer['model']} on {answer['data']}: {answer['parameters']:,} parameters, {answer['steps']:,} steps, "
-        f"{answer['seconds']:.1f} s"
+        f"{facts['model']} on {facts['data']}: {facts['parameters']:,} parameters, {facts['steps']:,} steps, "
+        f"{facts['seconds']:.1f} s"
     )
     parts = [part for part, metrics in scores.items() if metrics]
     names = dict.fromkeys(name for part in parts for name in scores[part])
@@ -59,6 +59,6 @@ def report(out: Output, run: Run, scores: Mapping[str, Mapping[str, float]], dat
         )
     if "baselines" in info:
         out.table(["on the same labels", "accuracy"], list(info["baselines"].items()), numbers=["accuracy"])
-        answer["baselines"] = info["baselines"]
+        facts["baselines"] = info["baselines"]
     out.say(f"The run is in {run.dir}, its pictures in {run.folder.pictures}.")
-    out.answer({**answer, **scores})
+    out.result({**facts, **scores})

@@ -23,8 +23,8 @@ def export(
 
     opened = Run(run)
     difference = opened.export(to, part=part, overwrite=overwrite)
-    name, voice = opened.plain.name(), Output(json)
-    voice.say(f"{name if part is None else f'The {part} of {name}'} is in {to}")
+    name, printer = opened.plain.name(), Output(json)
+    printer.say(f"{name if part is None else f'The {part} of {name}'} is in {to}")
     if difference is not None:
-        voice.say(f"In onnxruntime it differs from torch by at most {difference:.1g}.")
-    voice.answer({"run": run, "model": name, "part": part, "to": to, "difference": difference})
+        printer.say(f"In onnxruntime it differs from torch by at most {difference:.1g}.")
+    printer.result({"run": run, "model": name, "part": part, "to": to, "difference": difference})

@@ -26,9 +26,9 @@ def insight(
     ] = None,
     out: Out = None,
     data: Annotated[
-        str | None, typer.Option(help="Whose examples to look at; of a run, its own held-out ones.", metavar="D")
+        str | None, typer.Option(help="The data set to use; by default, a run's own held-out examples.", metavar="D")
     ] = None,
-    examples: Annotated[int, typer.Option(min=1, help="How many examples to look at.")] = 128,
+    examples: Annotated[int, typer.Option(min=1, help="How many examples to use.")] = 128,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     threads: Threads = None,
@@ -36,7 +36,7 @@ def insight(
 ) -> None:
     """Look inside a model; every argument of the insight is an option, too (see: deepcanon show NAME).
 
-    An untrained model takes the arguments of its constructor as options besides. It writes NAME.png and NAME.json and
+    An untrained model takes the arguments of its constructor as options, too. It writes NAME.png and NAME.json and
     says what they mean.
     """
     if name is None:

@@ -25,10 +25,10 @@ def list_models(
     out = Output(json)
     out.table(
         ["model", "family", "what it is"],
-        [(entry.name, entry.family, ": ".join(filter(None, (entry.title, entry.summary)))) for entry in chosen],
+        [(entry.name, entry.family, ". ".join(filter(None, (entry.title, entry.summary)))) for entry in chosen],
     )
-    out.say("deepcanon show NAME tells all about one of them, with its other names.")
-    out.answer(
+    out.say("deepcanon show NAME describes one of them in full, with its other names.")
+    out.result(
         {
             "models": [
                 {

@@ -20,7 +20,8 @@ def microscope(
     name: Annotated[str, typer.Argument(metavar="NAME|DIR", help="A model of 'deepcanon list', or a run's folder.")],
     out: Annotated[Path, typer.Option(help="A page for the browser, or numbers.", metavar="FILE.html|FILE.json")],
     data: Annotated[
-        str | None, typer.Option(help="Whose first examples to look at; of a run, its own data.", metavar="D")
+        str | None,
+        typer.Option(help="The data set whose first examples are used; by default, a run's own.", metavar="D"),
     ] = None,
     target: Target = None,
     examples: Annotated[int, typer.Option(min=1, max=64, help="How many examples to send through.")] = 2,
@@ -48,17 +49,17 @@ def microscope(
         subject = name
     else:
         subject = from_options(find(name), read_options(context.args), own_options(context))
-    seen = subject_of(subject, data, target=target, seed=seed, parts=("train",))
+    seen = subject_of(subject, data, target=target, seed=seed, splits=("train",))
     graph = magnified(seen, examples, seed)
     graph.save(path)
-    voice = Output(json)
-    voice.table(COLUMNS, table(graph, ROWS), numbers=["edge", "shape", "value", "delta"])
+    printer = Output(json)
+    printer.table(COLUMNS, table(graph, ROWS), numbers=["edge", "shape", "value", "delta"])
     if len(graph.edges) > ROWS:
-        voice.say(f"{len(graph.edges) - ROWS} more edges are in {path}.")
+        printer.say(f"{len(graph.edges) - ROWS} more edges are in {path}.")
     for check in graph.checks:
-        voice.say(f"{'holds' if check.holds else 'FAILS'}  {check.name}: {check.detail}")
-    voice.say(f"The graph of {graph.title}, loss {graph.loss:.6g}, is in {path}.")
-    voice.answer(
+        printer.say(f"{'holds' if check.holds else 'FAILS'}  {check.name}: {check.detail}")
+    printer.say(f"The graph of {graph.title}, loss {graph.loss:.6g}, is in {path}.")
+    printer.result(
         {
             "model": seen.model_name,
             "data": seen.data,

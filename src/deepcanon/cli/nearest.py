@@ -24,6 +24,6 @@ def nearest(
     out = Output(json)
     for word, near in found.items():
         out.table([f"nearest to {word}", "cosine"], near, numbers=["cosine"])
-    out.answer(
+    out.result(
         {"run": run, "model": opened.model.name(), "nearest": {word: dict(near) for word, near in found.items()}}
     )

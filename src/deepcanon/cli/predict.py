@@ -20,12 +20,12 @@ def predict(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Write predictions for all rows of a CSV file, the images of a folder or the test part of a data set."""
+    """Write predictions for all rows of a CSV file, the images of a folder or the test split of a data set."""
     from deepcanon.runs.run import Run
 
     opened = Run(run)
     columns = opened.predict(data, out=out, overwrite=overwrite)
     model, count = opened.model.name(), len(next(iter(columns.values())))  # of a graph, its nodes
-    voice = Output(json)
-    voice.say(f"{count} predictions of {model} are in {out}; its columns: {', '.join(columns)}")
-    voice.answer({"run": run, "model": model, "rows": count, "columns": list(columns), "out": out})
+    printer = Output(json)
+    printer.say(f"{count} predictions of {model} are in {out}; its columns: {', '.join(columns)}")
+    printer.result({"run": run, "model": model, "rows": count, "columns": list(columns), "out": out})

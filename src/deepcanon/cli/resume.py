@@ -7,15 +7,15 @@ from deepcanon.cli._print import Output
 
 
 def resume(run: Folder, threads: Threads = None, json: Json = False) -> None:
-    """Go on with a run that was broken off; it ends as if it had never been."""
+    """Resume an interrupted run from its last checkpoint; it ends as if it had not been interrupted."""
     from deepcanon.cli.evaluate import report
     from deepcanon.comparison.baselines import add_baselines
     from deepcanon.core import Blueprint
     from deepcanon.runs.run import Run
 
     use_threads(threads)
-    voice, opened = Output(json), Run(run)
+    printer, opened = Output(json), Run(run)
     opened = opened.resume()
-    if voice.first:
-        add_baselines(opened, Blueprint.from_json(opened.info["model"], opened.find), voice.say)
-    report(voice, opened, opened.scores)
+    if printer.first:
+        add_baselines(opened, Blueprint.from_json(opened.info["model"], opened.find), printer.say)
+    report(printer, opened, opened.scores)

@@ -33,4 +33,4 @@ def runs(
         )
     if not rows:
         out.say(f"There are no runs in {folder}; 'deepcanon train' makes some.")
-    out.answer({"runs": rows})
+    out.result({"runs": rows})

@@ -18,7 +18,7 @@ def sample(
     given: Annotated[
         str | None, typer.Option(help="The class to sample, of a class-conditional model.", metavar="CLASS")
     ] = None,
-    guidance: Annotated[float, typer.Option(help="Above 0 the class counts for more than was learned.")] = 0.0,
+    guidance: Annotated[float, typer.Option(help="The weight of classifier-free guidance; 0 is none.")] = 0.0,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -28,6 +28,6 @@ def sample(
 
     opened = Run(run)
     opened.sample(n, given=given, guidance=guidance, seed=seed, out=out, overwrite=overwrite)
-    voice = Output(json)
-    voice.say(f"{n} samples of {opened.model.name()} are in {out}")
-    voice.answer({"run": run, "model": opened.model.name(), "n": n, "out": out})
+    printer = Output(json)
+    printer.say(f"{n} samples of {opened.model.name()} are in {out}")
+    printer.result({"run": run, "model": opened.model.name(), "n": n, "out": out})

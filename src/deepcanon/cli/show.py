@@ -45,7 +45,7 @@ def _show_model(cls: type[Model[Any]], json: bool) -> None:
     out.say(f"can          {', '.join(methods) or 'only learn'}")
     out.say(f"recipe       {recipe or 'that of the model it wraps'}")
     out.say(" ".join([f"train it     deepcanon train {facts['model']}", *(f"{o} {o[2:].upper()}" for o in required)]))
-    out.answer(facts)
+    out.result(facts)
 
 
 def _show_question(kind: Question, function: Callable[..., Any], json: bool) -> None:
@@ -66,14 +66,13 @@ def _show_question(kind: Question, function: Callable[..., Any], json: bool) -> 
     subject = "" if kind == "study" else (" RUN" if "model" in filled(function) else " IMAGE")
     out = Output(json)
     _say_text(out, function.__name__, facts)
-    out.say(f"ask it     deepcanon {kind} {function.__name__}{subject}")
-    out.answer(facts)
+    out.say(f"run it     deepcanon {kind} {function.__name__}{subject}")
+    out.result(facts)
 
 
 def _say_text(out: Output, name: str, facts: Mapping[str, Any]) -> None:
     """The sentence, the equations, the papers and the arguments."""
-    title = f"{name} ({facts['title']})" if facts.get("title") else name
-    out.say(f"{title}: {facts['summary']}")
+    out.say(f"{name}: {'. '.join(filter(None, (facts.get('title'), facts['summary'])))}")
     if facts.get("also_known_as"):
         out.say(f"Also known as: {', '.join(facts['also_known_as'])}.")
     for equation in facts["equations"]:

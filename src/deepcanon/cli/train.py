@@ -78,7 +78,7 @@ def train(
     if given.get("freeze"):
         given["freeze"] = tuple(given["freeze"])
     run = Run.train(asked, data, target=target, out=out, overwrite=overwrite, **given)
-    voice = Output(json)
-    if voice.first:
-        add_baselines(run, asked, voice.say)
-    report(voice, run, run.scores)
+    printer = Output(json)
+    if printer.first:
+        add_baselines(run, asked, printer.say)
+    report(printer, run, run.scores)

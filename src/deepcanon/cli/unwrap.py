@@ -22,6 +22,6 @@ def unwrap(
     from deepcanon.runs.run import Run
 
     plain = Run(run).unwrap(out, overwrite=overwrite)
-    voice = Output(json)
-    voice.say(f"The {plain.model.name()} inside {run} is in {out}.")
-    report(voice, plain, plain.scores)
+    printer = Output(json)
+    printer.say(f"The {plain.model.name()} inside {run} is in {out}.")
+    report(printer, plain, plain.scores)

@@ -1,1 +1,1 @@
-"""Which family of model fits some data: candidates trained on one split, measured, and set out in a report."""
+"""Comparison of families of models on one data set: candidates trained on one split, measured, and reported."""

@@ -33,14 +33,14 @@ Predict = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Baseline:
-    """One way to learn from the same labels, by name: what it says, and its accuracy on held-out data."""
+    """A classifier trained on the same labels: its name, its predictions, and its accuracy on held-out data."""
 
     name: str
     predict: Predict
     accuracy: float
 
 
-def add_baselines(run: Run, asked: Blueprint, tell: Callable[[str], None] = lambda sentence: None) -> None:
+def add_baselines(run: Run, asked: Blueprint, notify: Callable[[str], None] = lambda sentence: None) -> None:
     """Train and keep the baselines of a run that has learned from few labels; of any other run there are none.
 
     ``asked`` is the blueprint of the run's model. The accuracies go into ``run.json``, a picture to the run's others.
@@ -50,7 +50,7 @@ def add_baselines(run: Run, asked: Blueprint, tell: Callable[[str], None] = lamb
     learned_from_few = run.info["model"]["model"] == asked.cls.name() and hasattr(asked.cls, "supervised")
     if not learned_from_few or "baselines" in run.info or not isinstance(run.data.train, SemiBatch):
         return
-    found = baselines(run.model, asked, run.data, run.settings, tell)
+    found = baselines(run.model, asked, run.data, run.settings, notify)
     save(picture(found, run.data), run.folder.pictures / "baselines.png")
     run.folder.update(baselines={each.name: each.accuracy for each in found})
 
@@ -60,12 +60,12 @@ def baselines(
     asked: Blueprint,
     data: Dataset[SemiBatch],
     settings: Settings,
-    tell: Callable[[str], None] = lambda sentence: None,
+    notify: Callable[[str], None] = lambda sentence: None,
 ) -> list[Baseline]:
     """A trained method compared with learning from the labels without it, measured on the same held-out examples.
 
     The same classifier is trained from the same start by the same settings on the labeled examples alone, once as they
-    are and once perturbed as the method perturbs; label spreading sees the unlabeled examples too.
+    are and once perturbed as the method perturbs; label spreading uses the unlabeled examples too.
     """
     held = data.split("valid" if data.test is None else "test")
     found = []
@@ -73,7 +73,7 @@ def baselines(
         ("supervised", type(method).null),  # type: ignore[attr-defined]
         ("supervised, same augmentation", type(method).supervised),  # type: ignore[attr-defined]
     ):
-        tell(f"To compare, {name}: training on the {len(data.train.x)} labeled examples alone ...")
+        notify(f"To compare, {name}: training on the {len(data.train.x)} labeled examples alone ...")
         with kept():
             torch.manual_seed(settings["seed"])
             baseline = asked.changed(changes).build(data.sizes, data.name)
@@ -130,8 +130,8 @@ def _spread(model: Any, classes: int) -> Predict:
 def _says(model: Any) -> Predict:
     def predict(x: Tensor) -> Tensor:
         device = next(model.parameters()).device
-        answers: Tensor = model.eval().predict(x.to(device), how="mean").cpu()
-        return answers
+        probabilities: Tensor = model.eval().predict(x.to(device), how="mean").cpu()
+        return probabilities
 
     return predict
 

@@ -14,14 +14,14 @@ from deepcanon.data import batches
 BINS = 15
 
 
-class Answers(TypedDict):
+class PredictionMeasures(TypedDict):
     """The expected calibration error (ECE), and the confusion matrix with true classes by row."""
 
     calibration: float
     confusion: list[list[int]]
 
 
-def judge_answers(model: Model[Any], held_out: Labeled, size: int = 1024) -> Answers | None:
+def measure_predictions(model: Model[Any], held_out: Labeled, size: int = 1024) -> PredictionMeasures | None:
     """The measures of a classifier beyond its own metrics; None for a model that is not a classifier."""
     if not isinstance(model, Predicts) or held_out.y.is_floating_point():
         return None

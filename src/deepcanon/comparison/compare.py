@@ -10,7 +10,7 @@ from typing import Any
 from deepcanon.blueprints import blueprint
 from deepcanon.comparison.job import FILE, Comparison, run_jobs
 from deepcanon.comparison.report import write_report
-from deepcanon.comparison.sentences import answers
+from deepcanon.comparison.sentences import conclusions
 from deepcanon.comparison.tables import Section, failures, sections
 from deepcanon.core import Blueprint, Model, UsageError
 from deepcanon.core.files import free
@@ -42,7 +42,7 @@ class Compared:
     @property
     def says(self) -> tuple[str, ...]:
         """The findings, a plain sentence each."""
-        return tuple(sentence for section in self.sections for sentence in answers(section))
+        return tuple(sentence for section in self.sections for sentence in conclusions(section))
 
     def __str__(self) -> str:
         return "\n".join([*self.says, f"The report is {self.report}; all numbers are in {self.numbers}."])
@@ -56,14 +56,14 @@ def compare(
     target: str | None = None,
     seeds: int = 1,
     budget: float | None = None,
-    tell: Callable[[str], None] = lambda sentence: None,
+    notify: Callable[[str], None] = lambda sentence: None,
     quiet: bool = True,
 ) -> Compared:
     """Train several models on the same data and write a report that says which fits best.
 
     ``models`` are names, with arguments where wanted (``"vae:latent=4"``), or classes. Each gets the form of the data
     that it models: images as zeros and ones, or dequantized. Called again with the same folder, it goes on where it was
-    broken off. ``budget`` is the most seconds for each training; ``tell`` hears of the progress.
+    broken off. ``budget`` is the most seconds for each training; ``notify`` is called with the progress.
     """
     if isinstance(models, str):
         raise UsageError(f"the models to compare are a list of names; got {models!r}")
@@ -72,5 +72,5 @@ def compare(
         if any(part.trained is not None for part in candidate.everything()):
             raise UsageError(f"compare trains every model from its start; name a model in place of {candidate.label}")
     folder = Path(out) if out is not None else free(Path("runs") / "compare")
-    content = run_jobs(candidates, data, folder, target=target, seeds=seeds, budget=budget, tell=tell, quiet=quiet)
+    content = run_jobs(candidates, data, folder, target=target, seeds=seeds, budget=budget, notify=notify, quiet=quiet)
     return Compared(content, folder, write_report(content, candidates, folder))

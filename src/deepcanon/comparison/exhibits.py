@@ -72,9 +72,9 @@ def confusion_exhibits(section: Section, labels: Sequence[str]) -> list[Exhibit]
     """The confusion matrix of every classifier, of its first seed."""
     found = []
     for row in section.rows:
-        answers = next((each["answers"] for each in row.measured if each["answers"] is not None), None)
-        if answers is not None:
-            found.append((row.label, inlined(confusion(torch.tensor(answers["confusion"]), labels), row.label)))
+        predictions = next((each["predictions"] for each in row.measured if each["predictions"] is not None), None)
+        if predictions is not None:
+            found.append((row.label, inlined(confusion(torch.tensor(predictions["confusion"]), labels), row.label)))
     return found
 
 

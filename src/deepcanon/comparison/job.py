@@ -1,4 +1,4 @@
-"""Which family of model fits these data? Each is trained on the same split and measured by all that it can do."""
+"""The jobs of a comparison: each candidate is trained on the same split and measured by all that it can do."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ class Job:
 
     @property
     def place(self) -> str:
-        """Where the run is, seen from the folder of the comparison."""
+        """The path of the run relative to the folder of the comparison."""
         return f"{_slug(self.candidate.label)}-{self.form}/seed-{self.seed}"
 
 
 class Budget(Observer):
-    """Ends a training when its time is over; time before a resume counts."""
+    """An observer that ends a training when its time budget is spent; time before a resume counts."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -97,14 +97,14 @@ def run_jobs(
     target: str | None = None,
     seeds: int = 1,
     budget: float | None = None,
-    tell: Callable[[str], None] = lambda sentence: None,
+    notify: Callable[[str], None] = lambda sentence: None,
     quiet: bool = True,
 ) -> Comparison:
     """Train every candidate with every seed into a folder of its own under ``out``, and measure them all.
 
     Called again, it keeps what is finished and goes on with what is not; models and seeds may be added then. A
-    candidate that fails leaves the sentence that says why, and the others go on. ``tell`` hears of the progress;
-    unless ``quiet``, each training shows its own.
+    candidate that fails leaves the sentence that says why, and the others go on. ``notify`` gets the progress; unless
+    ``quiet``, each training shows its own.
     """
     _check(candidates, seeds, budget)
     forms = Forms(data, target)
@@ -124,7 +124,7 @@ def run_jobs(
     there = [job.place for job in jobs if (out / job.place / "run.json").is_file()]  # else it was thrown away
     done = {place: known_runs[place] for place in there if place in known_runs}
     _write(out, comparison, rest=list(done.values()))
-    progress = _Progress(len(jobs), tell)
+    progress = _Progress(len(jobs), notify)
     for job in jobs:
         entry = done.get(job.place)
         if entry is None:
@@ -250,7 +250,7 @@ def _opened(out: Path, request: Mapping[str, Any], fingerprint: str) -> Comparis
 
 
 def _comparison(request: dict[str, Any], data: Dataset[Any], unsuitable: dict[str, str]) -> Comparison:
-    parts = {name: None if part is None else len(part) for name, part in _parts(data)}
+    sizes = {name: None if rows is None else len(rows) for name, rows in _splits(data)}
     return {
         "format": FORMAT,
         "status": "running",
@@ -261,7 +261,7 @@ def _comparison(request: dict[str, Any], data: Dataset[Any], unsuitable: dict[st
         "request": request,
         "data": {
             "name": data.name, "kind": data.kind, "source": data.source, "shape": list(data.shape),
-            "labels": list(data.labels), **parts, "fingerprint": data.fingerprint(),
+            "labels": list(data.labels), **sizes, "fingerprint": data.fingerprint(),
         },
         "unsuitable": unsuitable,
         "reference": {},
@@ -269,7 +269,7 @@ def _comparison(request: dict[str, Any], data: Dataset[Any], unsuitable: dict[st
     }  # fmt: skip
 
 
-def _parts(data: Dataset[Any]) -> Iterator[tuple[str, Any]]:
+def _splits(data: Dataset[Any]) -> Iterator[tuple[str, Any]]:
     return ((name, getattr(data, name)) for name in ("train", "valid", "test"))
 
 
@@ -296,26 +296,26 @@ def _sentence(error: Exception) -> str:
 
 
 class _Progress:
-    """Sentences about how far all runs together have come."""
+    """The progress of all runs together, in sentences."""
 
-    def __init__(self, total: int, tell: Callable[[str], None]) -> None:
+    def __init__(self, total: int, notify: Callable[[str], None]) -> None:
         self.total = total
-        self.tell = tell
+        self.notify = notify
         self.count = 0
         self.trained = 0
         self.began = time.monotonic()
 
     def begin(self, job: Job, data: str) -> None:
         self.count += 1
-        self.tell(f"[{self.count}/{self.total}] {job.candidate.label} on {data}, seed {job.seed} ...")
+        self.notify(f"[{self.count}/{self.total}] {job.candidate.label} on {data}, seed {job.seed} ...")
 
     def end(self, entry: Entry) -> None:
         self.trained += 1
         measured = entry["measured"]
         came = f"failed: {entry['error']}" if measured is None else f"trained in {measured['seconds']:.1f} s"
         left = (time.monotonic() - self.began) / self.trained * (self.total - self.count)
-        self.tell(f"    {came}" + (f"; about {left:.0f} s left for all" if self.count < self.total else ""))
+        self.notify(f"    {came}" + (f"; about {left:.0f} s left for all" if self.count < self.total else ""))
 
     def keep(self, entry: Entry) -> None:
         self.count += 1
-        self.tell(f"[{self.count}/{self.total}] {entry['label']} on {entry['data']}, seed {entry['seed']}: kept")
+        self.notify(f"[{self.count}/{self.total}] {entry['label']} on {entry['data']}, seed {entry['seed']}: kept")

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import torch
 from torch import Generator
 
-from deepcanon.comparison.calibration import Answers, judge_answers
+from deepcanon.comparison.calibration import PredictionMeasures, measure_predictions
 from deepcanon.comparison.quality import Quality, Yardstick
 from deepcanon.comparison.support import Form
 from deepcanon.core import AnyBatch, Batch, DataError, Labeled, Model
@@ -61,11 +61,11 @@ class Measured(TypedDict):
     metrics: list[str]
     likelihood: Likelihood | None
     drawn: Drawn | None
-    answers: Answers | None
+    predictions: PredictionMeasures | None
 
 
 def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, yardstick: Yardstick | None) -> Measured:
-    """Measure a trained model on the test part of its data."""
+    """Measure a trained model on the test split of its data."""
     info, seed = run.info, settings_of(run.info)["seed"]
     test: dict[str, float | None] = info["results"]["test"]
     held_out: AnyBatch = data.split("test")
@@ -84,7 +84,7 @@ def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, y
         "metrics": list(metrics),
         "likelihood": _likelihood(model, data, form, test.get("nll"), seed),
         "drawn": _drawn(model, held_out, yardstick, seed),
-        "answers": judge_answers(model, held_out) if isinstance(held_out, Labeled) else None,
+        "predictions": measure_predictions(model, held_out) if isinstance(held_out, Labeled) else None,
     }
 
 

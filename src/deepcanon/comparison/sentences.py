@@ -37,7 +37,7 @@ def title(section: Section) -> str:
     return "Other models" if section.question == "others" else TITLES[section.form]
 
 
-def answers(section: Section) -> list[str]:
+def conclusions(section: Section) -> list[str]:
     """The result of a table, in a sentence or two."""
     if section.question == "classes":
         first = section.rows[0]

@@ -135,7 +135,7 @@ def _speed(measured: Measured) -> float | None:
 
 
 def _calibration(measured: Measured) -> float | None:
-    return None if measured["answers"] is None else measured["answers"]["calibration"]
+    return None if measured["predictions"] is None else measured["predictions"]["calibration"]
 
 
 def _of_test(name: str) -> Callable[[Measured], float | None]:
@@ -238,7 +238,7 @@ def _questions(row: Row) -> set[Question]:
     """The tasks of a model; one that failed with every seed has none."""
     found: set[Question] = set()
     for measured in row.measured:
-        if measured["answers"] is not None:
+        if measured["predictions"] is not None:
             found.add("classes")
         if measured["likelihood"] is not None or measured["drawn"] is not None:
             found.add("densities")

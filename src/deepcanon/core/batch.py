@@ -97,8 +97,8 @@ class Labeled(Batch):
 class SemiBatch(Labeled):
     """Semi-supervised data: a few labeled examples ``x``, ``y`` and many ``unlabeled`` ones.
 
-    A supervised model is trained on the labeled part only. The length is that of the unlabeled part; a shorter labeled
-    part is repeated, so that a selection holds as many of both.
+    A supervised model is trained on the labeled examples only. The length is that of the unlabeled ones; labeled ones,
+    if fewer, are repeated, so that a selection holds as many of both.
 
     >>> few = SemiBatch(torch.zeros(3, 2), torch.tensor([0, 1, 2]), torch.zeros(100, 2))
     >>> few.select(torch.tensor([0, 4, 50, 99])).y

@@ -14,7 +14,7 @@ RECIPE = object()
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting: a sentence of help, and what holds where nobody gives it."""
+    """One setting: a sentence of help, and its default."""
 
     help: str
     default: Any = RECIPE
@@ -23,34 +23,36 @@ class Setting:
 class Settings(TypedDict, total=False):
     """The settings of one training; what is not given comes from the model's recipe."""
 
-    epochs: Annotated[int, Setting("How often to go through the data.")]
-    steps: Annotated[int | None, Setting("How many mini-batches to learn from, in place of epochs.", None)]
+    epochs: Annotated[int, Setting("The number of epochs: passes over the training data.")]
+    steps: Annotated[int | None, Setting("The number of training steps (mini-batches), in place of epochs.", None)]
     batch_size: Annotated[int, Setting("The number of examples in a mini-batch, at first.")]
     batch_size_schedule: Annotated[
         str, Setting("How mini-batches grow from epoch to epoch: exponential:by=2,every=5", "constant")
     ]
     lr: Annotated[float, Setting("The learning rate.")]
-    optimizer: Annotated[str, Setting("By name, with options: sgd:momentum=0.9")]
-    schedule: Annotated[str, Setting("Of the learning rate: cosine:warmup=100")]
-    clip: Annotated[str | None, Setting("Clip gradients: norm:1.0 or value:0.5")]
-    accumulate: Annotated[int, Setting("Gradient accumulation: split each mini-batch into so many parts.", 1)]
+    optimizer: Annotated[str, Setting("The optimizer by name, with options: sgd:momentum=0.9")]
+    schedule: Annotated[str, Setting("The learning-rate schedule: cosine:warmup=100")]
+    clip: Annotated[str | None, Setting("Gradient clipping: norm:1.0 or value:0.5")]
+    accumulate: Annotated[int, Setting("Gradient accumulation: split each mini-batch into this many micro-batches.", 1)]
     ema: Annotated[float | None, Setting("The decay of an exponential moving average of the weights.", None)]
     freeze: Annotated[str | tuple[str, ...], Setting("Patterns of parameters not to train: encoder.*", ())]
     watch: Annotated[
         str | None, Setting("The validation metric that chooses the weights; max:NAME where more is better.", None)
     ]
-    patience: Annotated[int | None, Setting("Early stopping: after so many epochs without a better value.", None)]
+    patience: Annotated[
+        int | None, Setting("Early stopping: the epochs without a better value after which training ends.", None)
+    ]
     seed: Annotated[int, Setting("The seed of everything that is random.", 0)]
     device: Annotated[str, Setting("cpu, cuda, cuda:1 ...; by default the fastest that is there.", "auto")]
     precision: Annotated[Precision, Setting("fp32, or bf16 for mixed precision.", "fp32")]
-    deterministic: Annotated[bool, Setting("Only algorithms that repeat exactly.", False)]
+    deterministic: Annotated[bool, Setting("Use deterministic algorithms only.", False)]
     checkpoint_every: Annotated[int | None, Setting("Steps between checkpoints; by default, a minute.", None)]
-    keep: Annotated[int, Setting("How many checkpoints stay.", 2)]
+    keep: Annotated[int, Setting("How many checkpoints to keep.", 2)]
 
 
 @cache
 def listed_settings() -> dict[str, tuple[Any, Setting]]:
-    """The type and the setting behind each name, in their order.
+    """The type and the setting of each name, in their order.
 
     >>> listed_settings()["accumulate"][1].default
     1

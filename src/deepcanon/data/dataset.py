@@ -57,7 +57,7 @@ class Dataset(Generic[B]):
         batch: B | None = getattr(self, name, None) if name in ("train", "valid", "test") else None
         if batch is None:
             there = [split for split in ("train", "valid", "test") if getattr(self, split) is not None]
-            raise UsageError(f"{self.name} has no {name!r} part; it has {', '.join(there)}")
+            raise UsageError(f"{self.name} has no {name!r} split; it has {', '.join(there)}")
         return batch
 
     def to(self, device: torch.device | str) -> Self:

@@ -1,4 +1,4 @@
-"""Finding data: a known name, a CSV file, or a folder of images, with suffixes for the forms they are wanted in."""
+"""Loading of data: by a known name, from a CSV file or a folder of images, with suffixes that choose their form."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def load_rows(name: str, preprocessing: Mapping[str, Any], *, labeled: bool = Tr
     """All rows of a file or folder, as new rows for a model whose data had this ``preprocessing``.
 
     They are treated as its training data were, and have labels only if these are there; unless they are to be
-    ``labeled``, nobody looks what is written as one. Of data known by name, the test part is given.
+    ``labeled``, labels are ignored. Of data known by name, the test split is given.
     """
     base, forms = _parted(name)
     if base in entries():

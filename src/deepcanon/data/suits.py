@@ -36,7 +36,7 @@ def check_suits(model: Asked, data: Dataset[Any]) -> None:
 def mismatch(model: Asked, data: Dataset[Any]) -> str | None:
     """Why a model, or a model in it, cannot learn from the data; None if all can.
 
-    Of a blueprint or a class the sizes of the data are looked at too; a model that is built has its sizes.
+    Of a blueprint or a class the sizes of the data are checked too; a model that is built has its sizes.
     """
     if len(data.train) == 0:
         return f"{data.name} has no training examples"

@@ -120,7 +120,7 @@ def equal_weights(layer: Hidden) -> int:
 
 
 def symmetries(model: nn.Module, batch: AnyBatch, *, tries: int = 384, seed: int = 0) -> Finding:
-    r"""The number of weight vectors that are the same function, by permutations and sign flips of hidden units.
+    r"""The number of weight vectors that give the same function, by permutations and sign flips of hidden units.
 
     Units of a hidden layer may be permuted. Where the activation is odd, as tanh is, the signs of all incoming and
     outgoing weights of a unit may be flipped, so that a layer of N units has

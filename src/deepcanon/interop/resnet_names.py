@@ -1,4 +1,4 @@
-"""Weights of residual networks from elsewhere, under the names that torchvision has given them and that ours have."""
+"""Weights of residual networks under the names of Hugging Face's transformers, and under torchvision's, ours too."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from deepcanon.methods._method import Method, descents
 
 
 class AdversarialTraining(Method[Labeled]):
-    r"""Training of a classifier or regression on adversarial examples, the worst perturbations of its inputs.
+    r"""Training of a classifier or regressor on adversarial examples, the worst perturbations of its inputs.
 
     Also known as: robust optimization, FGSM training, PGD training.
 

@@ -42,7 +42,7 @@ class Augmentation(Method[B]):
         model: The model, whose own loss and turns are used.
         rotate: The largest angle in degrees, either way.
         translate: The largest translation in each direction, as a share of the side.
-        stretch: The largest scaling of each side by itself: 0.1 is a factor from 1/1.1 to 1.1.
+        stretch: The largest scaling of each side on its own: 0.1 is a factor from 1/1.1 to 1.1.
         shear: The largest shear: the shift to either side per pixel down.
         crop: The largest share of each side that is cut away; what is left fills the image.
         flip: The probability of a horizontal flip. Digits and letters are not to be mirrored, photographs may be.

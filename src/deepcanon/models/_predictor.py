@@ -19,19 +19,19 @@ class Predictor(Model[Labeled]):
 
     With ``classes`` they are logits, (B, classes), and the loss is the cross-entropy. Without, they are the means of
     Gaussians of unit variance, (B, targets), and the loss is the squared error, summed over the targets; up to a
-    constant and a factor of two that is the negative log-likelihood. With an ``answer``, they are the inputs of this
-    head, and the loss is the negative log-likelihood of its distribution.
+    constant and a factor of two that is the negative log-likelihood. With an ``output_head``, they are its
+    inputs, and the loss is the negative log-likelihood of its distribution.
     """
 
     classes: int | None
 
     def __init__(self) -> None:
         super().__init__()
-        self.answer: Head | None = None
+        self.output_head: Head | None = None
 
     def prepare(self, data: Iterable[Labeled]) -> None:
         """Refuse targets outside the support of the head before training."""
-        if self.answer is None:
+        if self.output_head is None:
             return
         for batch in data:
             self._check_targets(batch)
@@ -40,7 +40,7 @@ class Predictor(Model[Labeled]):
         outputs = self._outputs(*batch.inputs)
         if self.classes is not None:
             return {"nll": nn.functional.cross_entropy(outputs, batch.y)}
-        if self.answer is not None:
+        if self.output_head is not None:
             distribution = self._distribution(outputs)
             if batch.y.shape != distribution.batch_shape + distribution.event_shape:
                 wanted = tuple(distribution.batch_shape + distribution.event_shape)
@@ -53,7 +53,7 @@ class Predictor(Model[Labeled]):
     @torch.no_grad()
     def metrics(self, batch: Labeled) -> Terms:
         """For classes: accuracy and negative log-likelihood from one forward pass, which is what takes time."""
-        if self.answer is not None:
+        if self.output_head is not None:
             return self.loss(batch)
         if self.classes is None:
             return super().metrics(batch)
@@ -73,7 +73,7 @@ class Predictor(Model[Labeled]):
         outputs = self._outputs(*inputs)
         if how == "sample":
             return draw(self._distribution(outputs), generator)
-        if self.answer is not None:
+        if self.output_head is not None:
             return _center(self._distribution(outputs), how)
         if self.classes is None:
             return outputs
@@ -91,15 +91,15 @@ class Predictor(Model[Labeled]):
             at_least(1, targets=targets)
             if head is None:
                 return targets
-            self.answer = head_layer(head)
-            return targets * self.answer.numbers
+            self.output_head = head_layer(head)
+            return targets * self.output_head.numbers
         raise UsageError(
             f"{type(self).__name__} needs either classes or targets (got classes={classes}, targets={targets})"
         )
 
     def _check_targets(self, batch: Labeled, counted: Tensor | None = None) -> None:
         """Refuse targets outside the support of the head; in sequences, check only the positions that are counted."""
-        if self.answer is None or batch.y.is_meta:
+        if self.output_head is None or batch.y.is_meta:
             return
         with eval_mode(self):  # so that batch normalization does not update its statistics
             allowed = self._distribution(self._outputs(*batch.inputs)).support
@@ -108,14 +108,14 @@ class Predictor(Model[Labeled]):
         right = allowed.check(batch.y)  # (B,), or (B, T)
         if not bool((right if counted is None else right | ~counted).all()):
             raise DataError(
-                f"the head {self.answer!r} models other targets than these, which go from {batch.y.min():.3g} to "
+                f"the head {self.output_head!r} models other targets than these, which go from {batch.y.min():.3g} to "
                 f"{batch.y.max():.3g}; take another head, or change the targets (that of a CSV file is standardized "
                 "unless it is named FILE.csv:raw)"
             )
 
     def _distribution(self, outputs: Tensor) -> Distribution:
-        if self.answer is not None:
-            return self.answer.distribution(outputs)
+        if self.output_head is not None:
+            return self.output_head.distribution(outputs)
         if self.classes is None:
             return Normal(outputs, 1.0, validate_args=False)
         return Categorical(logits=outputs, validate_args=False)

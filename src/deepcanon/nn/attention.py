@@ -66,7 +66,7 @@ def attention_weights(
     bias: Tensor | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """The attention weights of (1), (..., T, S): rows that sum to 1, or to 0 for a query with all keys masked."""
+    """The attention weights, a softmax, (..., T, S): rows that sum to 1, or to 0 for a query with all keys masked."""
     scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
     if bias is not None:
         scores = scores + bias

@@ -30,13 +30,13 @@ def class_graph(
     training: Tensor,
     counted: Tensor,
     labels: Sequence[str] = (),
-    part: str = "test",
+    split: str = "test",
     title: str = "",
 ) -> Figure:
     """The graph twice: colored by the true and by the predicted classes, with wrong predictions ringed.
 
     ``probabilities`` are those of the classes, (nodes, classes); ``training`` is the mask of the training nodes and
-    ``counted`` that of the ``part`` that is evaluated. A small graph is laid out by its edges. Of a larger one every
+    ``counted`` that of the ``split`` that is evaluated. A small graph is laid out by its edges. Of a larger one every
     node stands between the corners of a polygon, one for each class, nearer to the more probable classes.
     """
     true, probabilities, training, counted = (t.detach().cpu() for t in (true, probabilities, training, counted))
@@ -47,7 +47,7 @@ def class_graph(
     points = layout(graph) if laid_out else between_corners(probabilities)
     names = list(labels) or [str(c) for c in range(probabilities.shape[1])]
     figure = new_figure(10.4, 5.0, title)
-    accuracy = f"Predicted classes: {right:.1%} right of {int(counted.sum())} in {part}"
+    accuracy = f"Predicted classes: {right:.1%} right of {int(counted.sum())} in {split}"
     for panel, (classes, words) in enumerate(((true, "True classes"), (predicted, accuracy)), start=1):
         axes = figure.add_subplot(1, 2, panel)
         _edges(axes, graph, points)

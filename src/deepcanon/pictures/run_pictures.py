@@ -97,21 +97,21 @@ class _Scene:
     model: Model[Any]
     data: Data
     batch: Batch
-    part: str
+    split: str
     limits: Limits
     seed: int
 
     @classmethod
     def of(cls, model: Model[Any], data: Data, seed: int) -> _Scene:
-        part = next((part for part in ("test", "valid") if getattr(data, part)), "train")
-        batch: Batch = getattr(data, part)
+        split = next((split for split in ("test", "valid") if getattr(data, split)), "train")
+        batch: Batch = getattr(data, split)
         if not batch.in_memory:
             batch = _spread(batch, FROM_FILES)
         device = next((t.device for t in (*model.parameters(), *model.buffers())), batch.x.device)
         batch = batch.to(device)
         real = batch.x.is_floating_point() and batch.x.layout == torch.strided and batch.x.numel() > 0
         limits = (float(batch.x.min()), float(batch.x.max())) if real else (0.0, 1.0)
-        return cls(model, data, batch, part, limits, seed)
+        return cls(model, data, batch, split, limits, seed)
 
     @property
     def images(self) -> bool:
@@ -161,14 +161,14 @@ def _classified(scene: _Scene) -> dict[str, Figure]:
     true, classes = batch.y.cpu(), probabilities.shape[1]
     matrix = torch.bincount(true * classes + predicted, minlength=classes**2).reshape(classes, classes)
     right = float((predicted == true).double().mean())
-    title = f"Confusion on {scene.part}: accuracy {right:.2%} of {len(true)} examples"
+    title = f"Confusion on {scene.split}: accuracy {right:.2%} of {len(true)} examples"
     drawn = {"confusion": confusion(matrix, scene.data.labels, title)}
     if scene.images and right < 1:
         drawn["mistakes"] = _mistakes(scene, probabilities, predicted, true)
     if scene.planar:
         drawn["decision_map"] = decision_map(
             lambda x: _in_chunks(lambda part: model.predict(part.x, how="mean"), Batch(x)),
-            batch.x, batch.y, scene.data.labels, f"Decision regions, with {scene.part} data: accuracy {right:.2%}",
+            batch.x, batch.y, scene.data.labels, f"Decision regions, with {scene.split} data: accuracy {right:.2%}",
         )  # fmt: skip
     return drawn
 
@@ -182,10 +182,10 @@ def _graphed(scene: _Scene) -> dict[str, Figure]:
     classes = probabilities.shape[1]
     matrix = torch.bincount(true * classes + predicted, minlength=classes**2).reshape(classes, classes)
     right = float((predicted == true).double().mean())
-    words = f"Confusion on {scene.part}: accuracy {right:.2%} of {len(true)} nodes"
+    words = f"Confusion on {scene.split}: accuracy {right:.2%} of {len(true)} nodes"
     graph = class_graph(
         batch.graph, batch.y, probabilities, training=scene.data.train.mask, counted=batch.mask,
-        labels=scene.data.labels, part=scene.part, title=f"{model.name()} on {scene.data.name}",
+        labels=scene.data.labels, split=scene.split, title=f"{model.name()} on {scene.data.name}",
     )  # fmt: skip
     return {"graph": graph, "confusion": confusion(matrix, scene.data.labels, words)}
 
@@ -201,7 +201,7 @@ def _mistakes(scene: _Scene, probabilities: Tensor, predicted: Tensor, true: Ten
         for i in worst
     ]
     shown = {"": scene.batch.x[worst.to(scene.batch.x.device)]}
-    title = f"{len(wrong)} wrong predictions on {scene.part}, worst first"
+    title = f"{len(wrong)} wrong predictions on {scene.split}, worst first"
     return rows(shown, scene.data.shape, captions=captions, limits=scene.limits, title=title)
 
 
@@ -215,10 +215,12 @@ def _regressed(scene: _Scene) -> dict[str, Figure]:
         how = "mode"
         predicted = _in_chunks(lambda part: model.predict(*part.inputs, how=how), batch)
     drawn = {
-        "predictions": truth_plot(predicted, batch.y, f"Predictions ({how}) on {scene.part}: {len(predicted)} examples")
+        "predictions": truth_plot(
+            predicted, batch.y, f"Predictions ({how}) on {scene.split}: {len(predicted)} examples"
+        )
     }
     if batch.x.shape[1:].numel() == 1 and len(batch.inputs) == 1:
-        title = f"{model.name()} on {scene.data.name}, with {scene.part} data"
+        title = f"{model.name()} on {scene.data.name}, with {scene.split} data"
         drawn["function"] = function_plot(lambda x: model.predict(x, how=how), batch.x, batch.y, title)
     return drawn
 
@@ -228,9 +230,9 @@ def _sampled(scene: _Scene) -> dict[str, Figure]:
     if not isinstance(model, Samples) or not (scene.images or scene.planar):
         return {}
     if scene.planar and not scene.images:
-        points = {scene.part: scene.some(MAPPED).x, "samples": model.sample(MAPPED, generator=scene.generator())}
+        points = {scene.split: scene.some(MAPPED).x, "samples": model.sample(MAPPED, generator=scene.generator())}
         return {"samples": scatter(points, f"{model.name()}: data and samples")}
-    groups = {f"data ({scene.part})": scene.some(GRID).x, "samples": model.sample(GRID, generator=scene.generator())}
+    groups = {f"data ({scene.split})": scene.some(GRID).x, "samples": model.sample(GRID, generator=scene.generator())}
     means = _likelihood_means(model, scene.generator())
     if means is not None:
         groups["samples, as means of the likelihood"] = means
@@ -253,10 +255,10 @@ def _reconstructed(scene: _Scene) -> dict[str, Figure]:
         return {}
     if scene.planar and not scene.images:
         x = scene.some(MAPPED).x
-        points = {scene.part: x, "reconstructions": model.reconstruct(x)}
+        points = {scene.split: x, "reconstructions": model.reconstruct(x)}
         return {"reconstructions": scatter(points, f"{model.name()}: data and reconstructions")}
     x = scene.some(3 * COLUMNS).x
-    title = f"{model.name()}: {scene.part} data and their reconstructions"
+    title = f"{model.name()}: {scene.split} data and their reconstructions"
     shown = {"data": x, "reconstruction": model.reconstruct(x)}
     return {"reconstructions": rows(shown, scene.data.shape, COLUMNS, limits=scene.limits, title=title)}
 
@@ -269,7 +271,7 @@ def _gallery(scene: _Scene) -> dict[str, Figure]:
     if scene.planar and not scene.images:
         x = scene.some(MAPPED // CLOUDS).x
         clouds = list(model.gallery(x, generator=scene.generator()).items())[:CLOUDS]
-        return {"gallery": scatter({scene.part: x, **dict(clouds)}, title)}
+        return {"gallery": scatter({scene.split: x, **dict(clouds)}, title)}
     shown = {name: x[:COLUMNS] for name, x in model.gallery(scene.some(COLUMNS).x, generator=scene.generator()).items()}
     values = torch.cat([x.flatten() for x in shown.values()])
     if values.numel() == 0:
@@ -311,7 +313,7 @@ def _written(scene: _Scene) -> dict[str, Figure]:
     title = f"{model.name()} on {scene.data.name}"
     return {
         "text": text_picture(
-            model, model, some.x, some.lengths, scene.data.vocabulary, title, scene.part, scene.generator()
+            model, model, some.x, some.lengths, scene.data.vocabulary, title, scene.split, scene.generator()
         )
     }
 
@@ -323,7 +325,7 @@ def _attended(scene: _Scene) -> dict[str, Figure]:
     x = scene.batch.x[:1, :ATTENDED]
     maps = model.attention_maps(x)[:, 0]  # (layers, heads, T, T)
     names = [model.vocabulary[code] for code in x[0].tolist()]
-    title = f"{model.name()} on {scene.data.name}: attention of each head in a sequence of {scene.part}"
+    title = f"{model.name()} on {scene.data.name}: attention of each head in a sequence of {scene.split}"
     return {"attention": attention_heads(maps, names, title)}
 
 
@@ -347,7 +349,7 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
     codes = _in_chunks(code, batch)
     if codes.shape[1] < 2:
         return {}
-    title = f"{model.name()}: codes of {len(codes)} {scene.part} examples"
+    title = f"{model.name()}: codes of {len(codes)} {scene.split} examples"
     return {"latent_map": latent_map(codes, batch.y, scene.data.labels, title)}
 
 

@@ -25,10 +25,10 @@ def is_own(run: RunFolder, data: str | None) -> bool:
 
 
 def new_rows(run: RunFolder, model: Model[Any], data: str | None, labeled: bool = True) -> AnyBatch:
-    """All rows of a file or folder, or the test part of a known data set, for the model of a run.
+    """All rows of a file or folder, or the test split of a known data set, for the model of a run.
 
     Rows must look like those the model has learned from and, where ``labeled`` says so, have labels if those had;
-    elsewhere labels are not looked at.
+    elsewhere labels are ignored.
     """
     name = data or _own_name(run)
     info = run.info["data"]

@@ -24,7 +24,7 @@ from deepcanon.data import Dataset
 FORMAT = 1
 _PARTS = ("run.json", "log.jsonl", "checkpoints", "model.safetensors", "pictures")
 _BEGINNING = ".beginning"
-"""Marks a folder whose run is not complete enough to be resumed; what stands beside it may be replaced."""
+"""Marks a folder whose run is not complete enough to be resumed; what stands next to it may be replaced."""
 
 
 class RunFolder:

@@ -1,4 +1,4 @@
-"""A run: a model, what it was trained on, and everything it can be asked for."""
+"""A run: a trained model with its data, and all that can be done with it."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from deepcanon.train import Observer, evaluate, fit
 from deepcanon.train.settings import settings_of
 
 MOST_IN_A_PICTURE = 4096
-"""Samples beyond these are too small to be seen, and a picture of them may fill the memory."""
+"""Samples beyond these are too small to be recognized, and a picture of them may fill the memory."""
 
 Scores = dict[str, dict[str, float]]
-"""Metrics by name for each part of the data."""
+"""Metrics by name for each split of the data."""
 
 
 class Run:
@@ -93,8 +93,8 @@ class Run:
 
     @property
     def scores(self) -> Scores:
-        """The metrics that the training has left, on each part of the data."""
-        return {part: self.info["results"][part] for part in ("train", "valid", "test")}
+        """The metrics that the training has left, on each split of the data."""
+        return {split: self.info["results"][split] for split in ("train", "valid", "test")}
 
     @cached_property
     def model(self) -> Model[Any]:
@@ -119,17 +119,17 @@ class Run:
         """Measure the model again on its own data, or on others; own data that have changed count as new ones."""
         name = None if data is None else str(data)
         if is_own(self.folder, name) and not self.changed(name):
-            parts = {"train": self.data.train, "valid": self.data.valid, "test": self.data.test}
+            splits = {"train": self.data.train, "valid": self.data.valid, "test": self.data.test}
         else:
-            parts = {"train": None, "test": new_rows(self.folder, self.model, name)}
-        return self._measured(self.model, parts)
+            splits = {"train": None, "test": new_rows(self.folder, self.model, name)}
+        return self._measured(self.model, splits)
 
     def predict(
         self, data: str | Path | None = None, *, out: str | Path | None = None, overwrite: bool = False
     ) -> dict[str, list[Any]]:
         """The predictions for all rows of a file or folder as named columns, in the units of the user's table.
 
-        Without ``data`` they are those for the test part of the run's own; ``out`` is a CSV file to write.
+        Without ``data`` they are those for the test split of the run's own; ``out`` is a CSV file to write.
         """
         model = self._model_that_can("predict")
         path = None if out is None else writable(Path(out), overwrite, ".csv")
@@ -227,9 +227,9 @@ class Run:
         new.commit()
         return type(self)(folder, type(plain))
 
-    def _measured(self, model: Model[Any], parts: Mapping[str, AnyBatch | None]) -> Scores:
+    def _measured(self, model: Model[Any], splits: Mapping[str, AnyBatch | None]) -> Scores:
         seed = self.settings["seed"]
-        return {part: {} if rows is None else evaluate(model, rows, seed=seed) for part, rows in parts.items()}
+        return {name: {} if rows is None else evaluate(model, rows, seed=seed) for name, rows in splits.items()}
 
     def _model_that_can(self, method: str) -> Any:
         """The run's model, if it has the method."""

@@ -46,7 +46,7 @@ def encode_one(text: str | None, info: Mapping[str, Any]) -> int | None:
 
 
 def decode(tokens: Tensor, info: Mapping[str, Any]) -> str:
-    """The text behind a row of numbers.
+    """The text of a row of token ids.
 
     >>> decode(torch.tensor([[1, 0]]), {"vocabulary": "abc", "preprocessing": {}})
     'ba'

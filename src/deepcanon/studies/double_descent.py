@@ -103,7 +103,7 @@ def double_descent(
     seeds: int = 5,
     seed: int = 0,
 ) -> Finding:
-    r"""Double descent: the test error peaks where parameters are as many as examples, and falls again beyond.
+    r"""Double descent: the test error peaks where there are as many parameters as examples, and falls again beyond.
 
     Minimum-norm least squares with p of D Gaussian features is measured and compared with its exact expectation
     (:func:`expected_risk`). The same fit is then made to real images, some with wrong labels, through random features,

@@ -40,7 +40,7 @@ def gradient_noise(
     steps: int = 300,
     seed: int = 0,
 ) -> Finding:
-    r"""How noisy is the gradient of a mini-batch, and how does the noise depend on batch size and learning rate?
+    r"""The variance of the gradient of a mini-batch, and its dependence on batch size and learning rate.
 
     The gradient of a batch of :math:`B` examples is unbiased. Its variance, summed over the parameters, is
 

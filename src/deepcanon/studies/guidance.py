@@ -34,7 +34,7 @@ def guidance(
     steps: int = 1200,
     seed: int = 0,
 ) -> Finding:
-    r"""How sure is a classifier of samples, and how diverse are they, under more and more classifier-free guidance?
+    r"""Classifier-free guidance by its weight: the confidence of a classifier in the samples, and their diversity.
 
     .. math:: \hat\varepsilon_w(x_t, t, y) = (1 + w) \, \hat\varepsilon(x_t, t, y) - w \, \hat\varepsilon(x_t, t)
 

@@ -13,7 +13,7 @@ from deepcanon.tensor.tensor import Tensor, plain
 
 
 class Worst(NamedTuple):
-    """The entry with the largest difference of a derivative and its finite difference."""
+    """The entry at which a derivative differs most from its finite difference."""
 
     order: int
     argument: int

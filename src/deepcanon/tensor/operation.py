@@ -70,7 +70,7 @@ class Node:
 
     ``parents`` has one entry per argument: a node, or ``None`` for a plain number or array. ``args`` are the values
     that the operation saw, ``options`` what is never differentiated (axes, shapes, indices). A leaf has ``op = None``
-    and no parents. ``id`` grows with time, so a node's parents always have smaller ones. ``needs`` tells whether a
+    and no parents. ``id`` grows with time, so a node's parents always have smaller ones. ``needs`` says whether a
     derivative with respect to it can be asked for.
     """
 
@@ -121,7 +121,7 @@ class Operation:
             backward pass.
         joint: In place of ``vjps``, one rule that returns the deltas of all arguments.
         view: Whether the result shares the memory of its first argument.
-        reads: Whether the rules look at values (and not only at shapes): then these may not be overwritten.
+        reads: Whether the rules use values (and not only at shapes): then these may not be overwritten.
         hint: What must hold of the arguments, for error messages.
     """
 

@@ -70,7 +70,7 @@ class Storage:
 
 
 def _references(node: Node) -> int:
-    """How many references to a node there are while the guard looks at it."""
+    """How many references to a node there are while the guard checks it."""
     return getrefcount(node)
 
 

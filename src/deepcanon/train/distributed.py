@@ -1,6 +1,6 @@
-"""Several processes under ``torchrun``: gradients are averaged at step time, whoever wrote them.
+"""Distributed data-parallel training under ``torchrun``: gradients are averaged right before each step.
 
-A wrapper that hooks into backward (DistributedDataParallel) never sees a gradient written by hand, and its replicas
+A wrapper that hooks into backward (DistributedDataParallel) misses a gradient that is written by hand, and its replicas
 drift apart without a word; averaging what stands in ``.grad`` right before the optimizer's step is right for all.
 """
 

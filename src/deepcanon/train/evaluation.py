@@ -1,4 +1,4 @@
-"""A model measured on a whole split."""
+"""Evaluation of a model: its metrics on a whole split."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def evaluate(
     """The loss with its terms and the model's metrics, means over the split, in evaluation mode.
 
     What is random in them is drawn anew from ``seed``; the caller's random states stay as they are. A lower bound on
-    the likelihood is drawn for each example, by few draws: where examples are few, chance would lift it above the
+    the likelihood is drawn for each example, by few draws: where examples are few, noise would lift it above the
     truth. So they are gone through again and again until there are ``draws`` of them.
 
     >>> from deepcanon.core.toy import Toy

@@ -1,4 +1,4 @@
-"""A moving average of the weights, which often generalizes better than the last ones."""
+"""Exponential moving average (EMA) of the weights, which often generalizes better than the last ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observers watch a training: they log, keep the best weights, write checkpoints. They never draw random numbers.
+"""Observers (callbacks) of a training: log, early stopping, checkpoints. They never draw random numbers.
 
 Each has a state, which goes into every checkpoint, so that after a resume it goes on as if nothing had happened.
 """
@@ -25,7 +25,7 @@ _EXPLOSION = 1e4
 
 
 class Observer:
-    """A watcher of a training, called as it goes on; this one does nothing."""
+    """An observer (callback), called in the course of a training; this one does nothing."""
 
     def begin(self, trainer: Trainer) -> None: ...
 
@@ -42,7 +42,7 @@ class Observer:
 
 
 class Log(Observer):
-    """Means of the terms over a few steps, in memory and in the run's log; stops a training that has gone wrong.
+    """The log: means of the terms over a few steps, in memory and on disk; it stops a training that diverges.
 
     Terms stay on the device until they are written, so that no step waits for one.
     """
@@ -126,7 +126,7 @@ class Log(Observer):
 
 
 class Watch(Observer):
-    """Keeps the weights that are best by a validation metric and stops when they have not become better for long."""
+    """Early stopping: keeps the best weights by a validation metric, stops after ``patience`` epochs without better."""
 
     def __init__(self, metric: str | None, patience: int | None) -> None:
         self.metric = metric
@@ -177,7 +177,7 @@ class Watch(Observer):
 
 
 class Checkpoints:
-    """When to write a checkpoint: every so many steps or, by default, when a minute has passed."""
+    """The writer of checkpoints: every so many steps or, by default, once a minute."""
 
     def __init__(self, every: int | None) -> None:
         self.every = every

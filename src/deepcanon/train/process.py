@@ -26,7 +26,7 @@ from deepcanon.core import Model, UsageError
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from training into the same folder; a process that dies lets go by itself."""
+    """Keep other processes from training into the same folder; the lock of a process that dies is released."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / ".lock").open("w")
@@ -42,7 +42,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 class Signals:
-    """Remembers SIGINT and SIGTERM instead of dying of them; the second one is let through."""
+    """A handler that remembers SIGINT and SIGTERM instead of ending; the second signal ends the process."""
 
     def __init__(self) -> None:
         self.caught: int | None = None

@@ -1,4 +1,7 @@
-"""Players play a model's turns: one step of an optimizer each, or a rule of the model's own."""
+"""Training steps: each of a model's turns is played by a step of an optimizer, or by a rule of the model's own.
+
+Here are gradient accumulation, gradient clipping, mixed precision (autocast) and the average over processes.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from deepcanon.train.settings import clipping, torch_device
 
 
 class Player:
-    """Plays an ``Absorb``: the rule sees the batch of all processes, and the first one's result is everyone's."""
+    """The player of an ``Absorb``: the rule gets the batch of all processes, and all take the first one's result."""
 
     def __init__(self, turn: Turn[Any], model: Model[Any], world: World) -> None:
         self.turn = turn
@@ -42,7 +45,7 @@ class Player:
 
 
 class Descender(Player):
-    """Plays a ``Descend``: gradient, average over processes, clipping and step, all inside the optimizer's closure."""
+    """The player of a ``Descend``: gradient, average over processes, clipping and step, in the optimizer's closure."""
 
     def __init__(self, turn: Descend[Any], model: Model[Any], settings: Settings, world: World) -> None:
         super().__init__(turn, model, world)
@@ -56,7 +59,7 @@ class Descender(Player):
         self.lr = settings["lr"] if turn.lr is None else turn.lr * settings["lr"] / model.recipe.lr
         self.optimizer = optimizer(turn.optimizer or settings["optimizer"], self.parameters, self.lr)
         self.clipping = clipping(settings)
-        # Rows that a sparse gradient leaves out need not be touched, if nothing but the step looks at it.
+        # Rows that a sparse gradient leaves out need not be touched, if nothing but the step uses it.
         self.by_rows = world.size == 1 and self.clipping is None and _steps_by_rows(self.optimizer)
         self.accumulate = settings["accumulate"]
         self.autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
@@ -74,7 +77,7 @@ class Descender(Player):
             self._write_out()
             self.world.average(self.parameters, share)
             self._clip(want_norm)
-            if not recorded:  # an optimizer that asks several times is logged as it began
+            if not recorded:  # of an optimizer with several evaluations the first is logged
                 recorded.update(terms)
             loss = _sum(terms) if terms else self.parameters[0].new_zeros(())
             return self.world.total(loss, share)  # a line search must end alike in all processes
@@ -138,7 +141,7 @@ class Descender(Player):
             nn.utils.clip_grad_value_(self.parameters, limit)
 
     def state(self) -> dict[str, Any]:
-        """The optimizer's state by the place of each parameter, uncast, so that it comes back bit for bit."""
+        """The optimizer's state by the position of each parameter, uncast, so that it comes back bit for bit."""
         states = [dict(self.optimizer.state.get(parameter, {})) for parameter in self.parameters]
         groups = [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]
         return {"parameters": states, "groups": groups}

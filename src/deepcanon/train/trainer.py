@@ -1,4 +1,4 @@
-"""The one loop: for each batch play the turns that are due, and let observers watch."""
+"""The training loop: for each mini-batch the turns that are due are played, and observers are called."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from deepcanon.train.steps import players
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The result of a training: the model, and its terms and metrics on each part of the data."""
+    """The result of a training: the model, and its terms and metrics on each split of the data."""
 
     model: Model[Any]
     run: Path | None
@@ -47,11 +47,11 @@ class Result:
 
 
 class Stopped(SystemExit):
-    """A signal ended the training after its state was saved; the process exits with 128 plus the signal's number."""
+    """The end of a training by a signal, with its state saved; the process exits with 128 plus the signal's number."""
 
 
 class Trainer:
-    """Trains one model on one data set.
+    """The trainer of one model on one data set.
 
     Without a ``run`` nothing is written to disk. Observers watch; whatever they must remember goes into checkpoints.
     """
@@ -257,9 +257,9 @@ class Trainer:
             say(f"stopped early at step {self.step}: {self._stop_reason}")
         weights = self._choose_weights()
         self.model.eval()
-        parts = {"train": self.data.train, "valid": self.data.valid, "test": self.data.test}
+        splits = {"train": self.data.train, "valid": self.data.valid, "test": self.data.test}
         seed = self.settings["seed"]
-        scores = {name: {} if part is None else evaluate(self.model, part, seed=seed) for name, part in parts.items()}
+        scores = {name: {} if rows is None else evaluate(self.model, rows, seed=seed) for name, rows in splits.items()}
         folder = None if self.run is None else self.run.dir
         result = Result(self.model, folder, self.step, seconds, weights, **scores, history=self.log.history)
         if self.run is not None:

@@ -147,7 +147,7 @@ def test_folders_without_classes_or_images_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("names", [("train", "val"), ("train", "valid", "test")], ids="-".join)
 def test_what_is_split_already_stays_so(names: tuple[str, ...], tmp_path: Path) -> None:
     images = animals()
-    few = {"dog": images["dog"][:2]}  # a part need not have all classes, and codes stay those of the training part
+    few = {"dog": images["dog"][:2]}  # a split need not have all classes, and codes stay those of the training split
     for name in names:
         write(tmp_path / "a" / name, images if name == "train" else few)
     data = load_data(str(tmp_path / "a"))

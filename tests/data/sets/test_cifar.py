@@ -192,6 +192,6 @@ def test_the_real_small_set() -> None:
     assert [part.y.bincount().tolist() for part in (data.train, data.split("valid"), data.split("test"))] == [
         [360] * 10, [40] * 10, [100] * 10,
     ]  # fmt: skip
-    # The means of red, green and blue over the whole training part, as everyone quotes them; this is a sample of it.
+    # The means of red, green and blue over the whole training split, as everyone quotes them; this is a sample of it.
     means = torch.cat([data.train.x, data.split("valid").x]).mean((0, 2, 3))
     torch.testing.assert_close(means, torch.tensor([0.4914, 0.4822, 0.4465]), rtol=0, atol=0.01)

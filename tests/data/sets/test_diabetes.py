@@ -1,4 +1,4 @@
-"""The diabetes patients are scikit-learn's, each once, standardized by the training part alone."""
+"""The diabetes patients are scikit-learn's, each once, standardized by the training split alone."""
 
 import numpy as np
 import torch

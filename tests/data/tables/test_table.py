@@ -1,4 +1,4 @@
-"""Tables: what is fitted is fitted on the training part, is saved as JSON, and treats new rows alike."""
+"""Tables: what is fitted is fitted on the training split, is saved as JSON, and treats new rows alike."""
 
 import csv
 import json
@@ -82,7 +82,7 @@ def test_the_split_is_stratified_and_loses_no_row(tmp_path: Path) -> None:
 def test_only_the_training_part_is_fitted(tmp_path: Path) -> None:
     rows = people()
     before = load(write(tmp_path / "a.csv", rows), "bought")
-    # Change the numbers of one row of the test part.
+    # Change the numbers of one row of the test split.
     whole = apply(tmp_path / "a.csv", before.preprocessing).x
     (place,) = [number for number, row in enumerate(whole) if torch.equal(row, before.split("test").x[0])]
     rows[place][0], rows[place][3] = 1e6, 1e6
@@ -256,7 +256,7 @@ def test_no_target_gives_features_only(tmp_path: Path) -> None:
         (["x", "y"], [[1, "a"], [2, ""]] * 5, "y", "line 3, column 'y': the target is missing"),
         (["x", "y"], [[1, "a"], [2, "a"]] * 5, "y", "the target 'y' is a in every row"),
         (["y"], [["a"], ["b"]] * 5, "y", "has no column but the target 'y'"),
-        (["x", "y"], [["", "a"], ["", "b"]] * 5, "y", "column 'x' has no value in the training part"),
+        (["x", "y"], [["", "a"], ["", "b"]] * 5, "y", "column 'x' has no value in the training split"),
         (["x", "y"], [["inf", "a"], ["1", "b"]] * 5, "y", "column 'x': a number was expected, got 'inf'"),
         (["x", "y"], [[1, "inf"], [2, "0.5"]] * 5, "y", "column 'y': a number was expected, got 'inf'"),
         (["x", "y"], [[1, "a"], [2, "b"]] * 2, "y", "has 4 examples; at least 5 are needed"),

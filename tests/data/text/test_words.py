@@ -1,4 +1,4 @@
-"""A text word by word holds the words of the text, counted on the training part alone."""
+"""A text word by word holds the words of the text, counted on the training split alone."""
 
 import re
 from collections import Counter
@@ -65,7 +65,7 @@ def test_what_is_no_form_of_words_is_refused() -> None:
         load_data("digits:words")
     with pytest.raises(UsageError, match="made of characters, which text:words does not give"):
         load_data("text:words:words")
-    with pytest.raises(DataError, match="no word occurs 9 times in the training part of story; write :words=1"):
+    with pytest.raises(DataError, match="no word occurs 9 times in the training split of story; write :words=1"):
         in_words(characters("to be or not to be"), "words=9")
 
 

@@ -37,7 +37,7 @@ def test_the_probabilities_of_all_inputs_sum_to_one(hidden: tuple[int, ...]) -> 
 def test_a_value_depends_on_all_before_it_in_the_order_and_on_no_other(order: Order) -> None:
     model, x = model_of(8, (30, 30), order), states(8)[[5, 77, 200]]
     jacobian = torch.autograd.functional.jacobian(lambda one: model.logits(one).sum(0), x)  # (8, 3, 8)
-    rank = model.places.argsort()
+    rank = model.ordering.argsort()
     later = (rank.unsqueeze(1) <= rank).unsqueeze(1).expand(8, 3, 8)
     assert torch.equal(jacobian[later], torch.zeros_like(jacobian[later]))
     assert (jacobian[~later].abs() > 0).all()
@@ -46,7 +46,7 @@ def test_a_value_depends_on_all_before_it_in_the_order_and_on_no_other(order: Or
 
 def test_the_logits_are_those_of_masks_that_are_filled_entry_by_entry() -> None:
     model, x = model_of(6, (10, 7), "shuffled"), states(6)
-    seen = (x - 0.3)[:, model.places]  # the law is one of any numbers
+    seen = (x - 0.3)[:, model.ordering]  # the law is one of any numbers
     degrees, h = [*range(1, 7)], seen
     layers: Any = model.layers
     for layer, above in zip(layers, model.degrees, strict=True):
@@ -58,7 +58,7 @@ def test_the_logits_are_those_of_masks_that_are_filled_entry_by_entry() -> None:
     direct = torch.ones(6, 6, dtype=x.dtype).tril(-1)
     readout, skip = model.output.weight.split([7, 6], 1)
     wanted = h @ (hidden * readout).T + seen @ (direct * skip).T + model.output.bias
-    torch.testing.assert_close(model.logits(x - 0.3)[:, model.places], wanted, rtol=0, atol=1e-12)
+    torch.testing.assert_close(model.logits(x - 0.3)[:, model.ordering], wanted, rtol=0, atol=1e-12)
 
 
 def test_without_hidden_layers_each_value_is_a_logistic_regression_on_those_before_it() -> None:
@@ -74,7 +74,7 @@ def test_a_sample_is_that_of_a_full_pass_for_every_value(hidden: tuple[int, ...]
     uniform = torch.rand(50, 23, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     x = torch.zeros_like(uniform)
     with torch.no_grad():
-        for place in model.places.tolist():
+        for place in model.ordering.tolist():
             x[:, place] = (uniform[:, place] < model(x)[:, place]).double()
     assert torch.equal(model.sample(50, generator=torch.Generator().manual_seed(3)), x)
 

@@ -193,7 +193,7 @@ def oracle(net: ImagePredictor, head: str, x: Tensor) -> Any:
     if head == "bernoulli":
         return stats.bernoulli(special.expit(outputs))
     if head == "gaussian":
-        return stats.norm(outputs, 1e-3 + np.exp(net.state_dict()["answer.log_scale"].numpy()))
+        return stats.norm(outputs, 1e-3 + np.exp(net.state_dict()["output_head.log_scale"].numpy()))
     first, second = np.split(outputs, 2, axis=1)
     if head == "heteroscedastic":
         return stats.norm(first, 1e-3 + np.log1p(np.exp(second)))

@@ -78,9 +78,9 @@ def test_it_locates_spots_of_light_and_predicts_their_uncertainty() -> None:
     x = torch.from_numpy(draw_spots(center, size))
     missed = net.eval().predict(x, how="mean").numpy() - center
     assert np.sqrt(np.square(missed).mean()) < 0.06  # the labels have errors of 0.14; a pixel is 0.125
-    assert net.answer is not None
+    assert net.output_head is not None
     with torch.no_grad():
-        found = net.answer.distribution(net(x)).stddev.numpy()
+        found = net.output_head.distribution(net(x)).stddev.numpy()
     ratio = found / noise(size)[:, None]
     assert 0.8 < np.median(ratio) < 1.25
     assert np.corrcoef(np.log(found).mean(1), np.log(noise(size)))[0, 1] > 0.85

@@ -138,9 +138,9 @@ def trained(head: str) -> MLP:
 
 def ranks(model: MLP, x: Tensor, y: Tensor) -> Tensor:
     """The share of the predicted distribution that lies below each true target; uniform if the head is calibrated."""
-    assert model.answer is not None
+    assert model.output_head is not None
     with torch.no_grad():
-        answer = model.answer.distribution(model(x))
+        answer = model.output_head.distribution(model(x))
     below: Tensor = torch.distributions.Normal(answer.mean, answer.stddev).cdf(y)
     return below.flatten()
 
@@ -148,10 +148,10 @@ def ranks(model: MLP, x: Tensor, y: Tensor) -> Tensor:
 def test_the_heteroscedastic_head_finds_the_noise_and_is_calibrated_where_one_scale_is_not() -> None:
     x, y = noisy_sine(4000, seed=1)
     model = trained("heteroscedastic")
-    assert model.answer is not None
+    assert model.output_head is not None
     places = torch.linspace(-0.95, 0.95, 39).unsqueeze(1)
     with torch.no_grad():
-        found = model.answer.distribution(model(places)).stddev
+        found = model.output_head.distribution(model(places)).stddev
     assert (found / noise(places) - 1).abs().max() < 0.25
     assert (found / noise(places) - 1).abs().mean() < 0.1
     middle = x.flatten().abs() < 0.3

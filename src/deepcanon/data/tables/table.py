@@ -56,7 +56,7 @@ class Number:
         values = _numbers(file, name)
         missing = np.isnan(values)
         if missing.all():
-            raise DataError(f"{file.path}: column {name!r} has no value in the training part; take it out")
+            raise DataError(f"{file.path}: column {name!r} has no value in the training split; take it out")
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is seen in what comes out
             median = float(np.median(values[~missing]))
             filled = np.where(missing, median, values)

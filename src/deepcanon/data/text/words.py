@@ -95,7 +95,7 @@ def in_words(data: Dataset[Sequences], form: str) -> Dataset[Sequences]:
     texts = {name: _text(part, data.vocabulary) for name, part in parts.items() if part is not None}
     tokenizer = Words(vocabulary(words_of(texts["train"]), least))
     if len(tokenizer.vocabulary) < 2:
-        raise DataError(f"no word occurs {least} times in the training part of {data.name}; write :words=1")
+        raise DataError(f"no word occurs {least} times in the training split of {data.name}; write :words=1")
     cut = {name: windows(torch.tensor(tokenizer.encode(text)), length) for name, text in texts.items()}
     return replace(
         data,

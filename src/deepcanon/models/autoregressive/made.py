@@ -54,7 +54,7 @@ class MADE(Autoregressive):
 
     recipe = Recipe(lr=3e-3, schedule="linear", batch_size=100, epochs=80)
 
-    places: Tensor
+    ordering: Tensor
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class MADE(Autoregressive):
         one_of(get_args(Elementwise), activation=activation)
         self.features = features
         self.activation = activation_layer(activation)
-        places = torch.randperm(features) if order == "shuffled" else torch.arange(features)
+        ordering = torch.randperm(features) if order == "shuffled" else torch.arange(features)
         # The positions in the data of the first value of the ordering, of the second ...
-        self.register_buffer("places", places.flip(0) if order == "reversed" else places)
+        self.register_buffer("ordering", ordering.flip(0) if order == "reversed" else ordering)
         values = torch.arange(1, features + 1)
         self.degrees = [torch.linspace(1, max(1, features - 1), width).round().long() for width in hidden]
         layers = zip([values, *self.degrees], self.degrees, strict=False)
@@ -89,15 +89,15 @@ class MADE(Autoregressive):
     @torch.no_grad()
     def prepare(self, data: Iterable[Batch]) -> None:
         """Initialize the output bias with the base rates of the data."""
-        self.output.bias.copy_(log_odds(data, self.features, self.name())[self.places])
+        self.output.bias.copy_(log_odds(data, self.features, self.name())[self.ordering])
 
     def logits(self, x: Tensor) -> Tensor:
-        x = flat(x, self.features)[:, self.places]  # in the ordering of the model
+        x = flat(x, self.features)[:, self.ordering]  # in the ordering of the model
         h = x
         for layer in self.layers:
             h = self.activation(layer(h))
         logits: Tensor = self.output(torch.cat([h, x], 1) if self.layers else x)  # eq. (1)
-        return logits[:, self.places.argsort()]
+        return logits[:, self.ordering.argsort()]
 
     @torch.no_grad()
     def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
@@ -106,7 +106,7 @@ class MADE(Autoregressive):
         weights, biases = [layer.masked_weight for layer in layers], [layer.bias for layer in layers]
         like = biases[-1]
         uniform = torch.rand(n, self.features, generator=generator, device=like.device, dtype=like.dtype)
-        uniform = uniform[:, self.places]  # in the ordering of the model, as all that follows
+        uniform = uniform[:, self.ordering]  # in the ordering of the model, as all that follows
         units = [uniform.new_zeros(n, layer.in_features) for layer in layers[1:]]  # before the last one also the values
         x = units[-1][:, -self.features :] if units else torch.zeros_like(uniform)
         steps = torch.arange(1, self.features + 1)
@@ -119,4 +119,4 @@ class MADE(Autoregressive):
                 below = h
             logit = below @ weights[-1][d] + like[d]
             x[:, d] = (uniform[:, d] < logit.sigmoid()).to(x.dtype)
-        return x[:, self.places.argsort()]
+        return x[:, self.ordering.argsort()]

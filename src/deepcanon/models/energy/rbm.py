@@ -214,8 +214,8 @@ class RBM(Energy):
 
     def _run_chains(self, x: Tensor) -> Tensor:
         """The visible states of the chains after ``gibbs_steps`` from where they are, or from the data."""
-        on = self.chains if self.persistent else self._up(x).sigmoid()
-        visible = _bernoulli(self._down(_bernoulli(on)).sigmoid())
+        on = self.chains if self.persistent else self._up(x).sigmoid()  # eq. (1)
+        visible = _bernoulli(self._down(_bernoulli(on)).sigmoid())  # eq. (2)
         for _ in range(self.gibbs_steps - 1):
             visible = self.transition(visible, 1)
         return visible
@@ -227,11 +227,11 @@ class RBM(Energy):
 
     def _up(self, x: Tensor) -> Tensor:
         """The logits of the hidden units, (B, units)."""
-        return full(torch.addmm(self.hidden_bias, x, self.weight))  # eq. (1)
+        return full(torch.addmm(self.hidden_bias, x, self.weight))
 
     def _down(self, h: Tensor) -> Tensor:
         """The logits of the visible units, (B, features)."""
-        return full(torch.addmm(self.visible_bias, h, self.weight.T))  # eq. (2)
+        return full(torch.addmm(self.visible_bias, h, self.weight.T))
 
     def _free_energy(self, x: Tensor, up: Tensor) -> Tensor:
         return -(x @ self.visible_bias) - softplus(up).sum(-1)  # eq. (3)

@@ -1,4 +1,4 @@
-"""The engine of recurrent models: language models, classifiers and regression, padding, and a carried state."""
+"""The engine of recurrent models: language models, classifiers and regressors, padding, and a carried state."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class RecurrentLanguage(Model[Sequences]):
 
 
 class RecurrentPredictor(Predictor):
-    """A recurrent classifier or regression: of whole sequences, from their last hidden state, or of every position.
+    """A recurrent classifier or regressor: of whole sequences, from their last hidden state, or of every position.
 
     A leaf makes the ``recurrent`` layers. Sequences are of tokens, which are embedded, or of real values. The loss is a
     mean over the sequences or, with a target at every position, over all positions that are not padding.
@@ -247,7 +247,7 @@ class RecurrentPredictor(Predictor):
             return super().loss(batch)
         outputs, counted = self._outputs(*batch.inputs), batch.lengths.sum()
         inside = valid_positions(batch.x, batch.lengths)
-        if self.answer is not None:
+        if self.output_head is not None:
             # The padding may hold what is not a target of the head: there, any valid target takes its place.
             known = torch.where(inside.unsqueeze(2), batch.y, batch.y[:1, :1])
             log_p = self._distribution(outputs).log_prob(known)  # (B, T)
@@ -262,7 +262,7 @@ class RecurrentPredictor(Predictor):
         """The accuracy over all positions; of whole sequences, the metrics of every model that predicts."""
         if not (self.every_position and isinstance(batch, LabeledSequences)):
             return super().metrics(batch)
-        if self.answer is not None:
+        if self.output_head is not None:
             return self.loss(batch)
         if self.classes is None:
             return {}

@@ -1,4 +1,4 @@
-"""Long short-term memory (LSTM) classifier and regression."""
+"""Long short-term memory (LSTM) classifier and regressor."""
 
 from __future__ import annotations
 

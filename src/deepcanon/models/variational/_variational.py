@@ -22,7 +22,7 @@ class Variational(Model[Batch]):
 
     A leaf gives ``encode``, the approximate posterior q, ``decode``, which is p(x | z), the size ``latent`` of z, and a
     loss from the terms of ``bound``; the prior of z is the standard normal distribution. (1) is the evidence lower
-    bound (ELBO), (2) the importance-weighted bound (IWAE).
+    bound (ELBO), (2) the importance-weighted bound (IWAE); both are estimated with samples by reparameterization.
 
     .. math:: \log p(x) \ge E_{q(z \mid x)} \log p(x \mid z) - KL(q(z \mid x) \,\|\, p(z)) \qquad (1)
 

@@ -1,71 +1,26 @@
-"""What a trained model is used for: predictions, samples, text, files for other programs."""
+"""Predictions and evaluations of new rows and images from the command line, with the preprocessing of the training."""
 
 from __future__ import annotations
 
 import csv
 import json
-import math
-from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from matplotlib.image import imread
 from PIL import Image
-from safetensors.torch import load_file
-from torch import Generator, Tensor, nn
+from torch import Tensor
 
 import deepcanon as dc
-from deepcanon import catalogue
-from deepcanon.core import Model, Sequences, Terms
 
 Call = Callable[..., Any]
 
 
-class Alphabet(Model[Sequences]):
-    """A model of text that always goes on with the next token of the alphabet."""
-
-    def __init__(self, vocab: int) -> None:
-        super().__init__()
-        self.vocab = vocab
-        self.weight = nn.Parameter(torch.zeros(()))
-
-    @classmethod
-    def example(cls) -> tuple[Self, Sequences]:
-        return cls(3), Sequences(torch.zeros(2, 4, dtype=torch.long), torch.full((2,), 4))
-
-    def loss(self, batch: Sequences) -> Terms:
-        return {"loss": (self.weight - 1).square()}
-
-    def generate(
-        self,
-        prompt: Tensor,
-        steps: int,
-        *,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        stop: int | None = None,
-        generator: Generator | None = None,
-    ) -> Tensor:
-        more = prompt[:, -1:] + torch.arange(1, steps + 1)
-        return torch.cat([prompt, more % self.vocab], dim=1)
-
-
-@pytest.fixture
-def findable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    point = EntryPoint("alphabet", f"{__name__}:Alphabet", catalogue.GROUP)
-    monkeypatch.setattr(catalogue, "_points", lambda: (point,))
-    catalogue.entries.cache_clear()
-    yield
-    catalogue.entries.cache_clear()
-
-
 def loaded(run: Path) -> Any:
-    """The run's model, of whose methods the type knows nothing."""
+    """The run's model, untyped, since a Model has no methods of its own."""
     return dc.load(run)
 
 
@@ -179,7 +134,7 @@ def test_rows_that_cannot_be_treated_are_named(call: Call, tmp_path: Path) -> No
     assert "does not have the column 'sold'" in answer.stderr
 
 
-def test_every_node_of_a_graph_is_predicted_and_a_graph_is_no_input_of_onnx(call: Call, tmp_path: Path) -> None:
+def test_every_node_of_a_graph_is_predicted_and_a_graph_is_not_an_input_of_onnx(call: Call, tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "out.csv"
     assert call("train", "gcn", "--data", "karate", "--epochs", "2", "--out", run).code == 0
     assert "34 predictions of gcn are in" in call("predict", run, "--out", out).stdout
@@ -191,7 +146,7 @@ def test_every_node_of_a_graph_is_predicted_and_a_graph_is_no_input_of_onnx(call
     assert refused.stderr.startswith("deepcanon: GCN takes a graph, and an ONNX file only tensors")
 
 
-def test_a_data_set_is_predicted_on_its_test_part(call: Call, runs: Path, tmp_path: Path) -> None:
+def test_a_data_set_is_predicted_on_its_test_split(call: Call, runs: Path, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out.csv"
     answer = call("predict", runs / "mlp", "--out", out)
     assert "360 predictions of mlp are in" in answer.stdout
@@ -242,7 +197,7 @@ def test_data_of_another_kind_are_refused(call: Call, runs: Path, tmp_path: Path
         assert sentence in answer.stderr
 
 
-def test_more_classes_than_the_model_knows_are_refused(call: Call, tmp_path: Path) -> None:
+def test_more_classes_than_the_model_predicts_are_refused(call: Call, tmp_path: Path) -> None:
     two = tmp_path / "two"
     for place in range(10):
         (two / "ab"[place % 2]).mkdir(parents=True, exist_ok=True)
@@ -252,47 +207,6 @@ def test_more_classes_than_the_model_knows_are_refused(call: Call, tmp_path: Pat
     assert (answer.code, answer.stderr) == (2, "deepcanon: the model predicts 2 classes; digits has at least 10\n")
 
 
-def test_samples_are_those_of_the_seed(call: Call, runs: Path, tmp_path: Path) -> None:
-    out = tmp_path / "samples.csv"
-    assert call("sample", runs / "gan", "-n", "5", "--seed", "7", "--out", out).code == 0
-    values = torch.tensor([[float(value) for value in row.values()] for row in read(out)])
-    assert torch.equal(values, loaded(runs / "gan").sample(5, generator=torch.Generator().manual_seed(7)))
-
-
-def test_samples_are_drawn_as_pictures(call: Call, runs: Path, tmp_path: Path) -> None:
-    for model in ("vae", "gan"):
-        out = tmp_path / f"{model}.png"
-        assert call("sample", runs / model, "-n", "9", "--out", out, "--json").json["out"] == str(out)
-        assert imread(out).std() > 0.01, "a picture of one color shows nothing"
-
-
-def test_samples_are_of_the_class_that_is_given(call: Call, tmp_path: Path, runs: Path) -> None:
-    run, out = tmp_path / "run", tmp_path / "samples.csv"
-    small = ("--hidden", "8", "--timesteps", "5", "--steps", "3")
-    assert call("train", "guided_ddpm", "--data", "moons", *small, "--out", run).code == 0
-    asked = ("--given", "lower", "--guidance", "2", "-n", "3", "--seed", "7")
-    assert call("sample", run, *asked, "--out", out).code == 0
-    values = torch.tensor([[float(value) for value in row.values()] for row in read(out)])
-    assert torch.equal(values, loaded(run).given(1, 2.0).sample(3, generator=torch.Generator().manual_seed(7)))
-    for place, more, sentence in (
-        (run, ("--given", "middle"), "there is no class 'middle'; there are upper, lower"),
-        (run, ("--guidance", "2"), "guidance leads towards a class; name it by --given CLASS"),
-        (runs / "gan", ("--given", "1"), "gan is not conditioned on classes, so leave out --given; guided_ddpm is"),
-    ):
-        answer = call("sample", place, *more, "--out", tmp_path / "other.csv")
-        assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
-
-
-def test_more_samples_than_a_picture_can_show_go_to_a_table(call: Call, runs: Path, tmp_path: Path) -> None:
-    answer = call("sample", runs / "gan", "-n", "4097", "--out", tmp_path / "x.png")
-    sentence = "a picture shows at most 4,096 samples (got -n 4,097); write more to a .csv file"
-    assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
-    assert not (tmp_path / "x.png").exists()
-    assert call("sample", runs / "gan", "-n", "4096", "--out", tmp_path / "x.png").code == 0
-    assert call("sample", runs / "gan", "-n", "4097", "--out", tmp_path / "x.csv").code == 0
-    assert len(read(tmp_path / "x.csv")) == 4097
-
-
 def test_what_a_model_cannot_do_is_said_with_what_it_can(call: Call, runs: Path, tmp_path: Path) -> None:
     for command, method, can in (("sample", "sample", "predict"), ("generate", "generate", "predict")):
         more = ("--out", tmp_path / "x.png") if command == "sample" else ()
@@ -300,78 +214,6 @@ def test_what_a_model_cannot_do_is_said_with_what_it_can(call: Call, runs: Path,
         assert (answer.code, answer.stderr) == (2, f"deepcanon: mlp cannot {method}; it can {can}\n")
     answer = call("predict", runs / "vae", "--out", tmp_path / "x.csv")
     assert answer.stderr == "deepcanon: vae cannot predict; it can sample, log_prob, encode, decode, reconstruct\n"
-
-
-def test_text_is_generated_token_by_token(call: Call, tmp_path: Path, findable: None) -> None:
-    run = tmp_path / "run"
-    assert call("train", "alphabet", "--steps", "1", "--out", run).code == 0
-    assert call("generate", run, "--prompt", "xa", "--steps", "4", "--json").json["text"] == "xabcde"
-    assert call("generate", run, "--prompt", "xa", "--steps", "4").stdout == "xabcde\n"
-    unknown = call("generate", run, "--prompt", "é")
-    assert unknown.code == 2
-    assert "'é' is not in the vocabulary" in unknown.stderr
-    assert call("generate", run, "--prompt", "").code == 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("model", "part", "shape"), [("mlp", None, (1, 8, 8)), ("vae", "decoder", (3,))])
-def test_onnx_files_compute_what_the_model_computes(
-    model: str, part: str | None, shape: tuple[int, ...], call: Call, runs: Path, tmp_path: Path
-) -> None:
-    pytest.importorskip("onnxscript", reason="needs deepcanon[onnx]")
-    onnxruntime = pytest.importorskip("onnxruntime", reason="needs deepcanon[onnx]")
-    out = tmp_path / "model.onnx"
-    answer = call("export", runs / model, "--to", out, *(("--part", part) if part else ()), "--json")
-    assert answer.code == 0, answer.stderr
-    assert answer.json["difference"] < 1e-5
-    whole = dc.load(runs / model)
-    module = whole if part is None else whole.get_submodule(part)
-    session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
-    (name,) = [node.name for node in session.get_inputs()]
-    for size in (1, 4, 7):
-        x = torch.randn(size, *shape, generator=torch.Generator().manual_seed(size))
-        with torch.no_grad():
-            ours = module(x)
-        (theirs,) = session.run(None, {name: x.numpy()})
-        assert ours.shape == theirs.shape
-        assert (ours - torch.from_numpy(theirs)).abs().max() < 1e-5
-
-
-def test_weights_are_written_with_their_names(call: Call, runs: Path, tmp_path: Path) -> None:
-    out = tmp_path / "decoder.safetensors"
-    answer = call("export", runs / "vae", "--to", out, "--part", "decoder")
-    assert "The decoder of vae is in" in answer.stdout
-    state = dc.load(runs / "vae").get_submodule("decoder").state_dict()
-    again = load_file(out)
-    assert again.keys() == state.keys()
-    assert all(torch.equal(again[name], tensor) for name, tensor in state.items())
-
-
-def test_parts_and_kinds_of_files_that_are_not_there(call: Call, runs: Path, tmp_path: Path) -> None:
-    for words, sentence in (
-        (("--to", tmp_path / "x.onnx", "--part", "decodr"), "did you mean decoder?"),
-        (("--to", tmp_path / "x.pt"), "must end in .onnx or .safetensors"),
-    ):
-        answer = call("export", runs / "vae", *words)
-        assert answer.code == 2
-        assert sentence in answer.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_model_of_no_parts_and_no_map_has_only_weights_to_export(call: Call, tmp_path: Path) -> None:
-    call("train", "gaussian", "--data", "moons", "--out", tmp_path / "run")
-    answer = call("export", tmp_path / "run", "--to", tmp_path / "x.onnx")
-    sentence = "gaussian is not a single map; export its weights to .safetensors"
-    assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
-    assert call("export", tmp_path / "run", "--to", tmp_path / "x.safetensors").code == 0
-
-
-def test_a_table_of_wide_samples_is_no_picture(call: Call, tmp_path: Path) -> None:
-    table = write(tmp_path / "t.csv", [{"a": i, "b": math.sin(i), "c": i % 5 + 0.5} for i in range(40)])
-    call("train", "vae", "--data", table, "--steps", "1", "--hidden", "4", "--out", tmp_path / "run")
-    answer = call("sample", tmp_path / "run", "--out", tmp_path / "x.png")
-    assert answer.code == 2
-    assert "samples of 3 values are not a picture; write them to a .csv file" in answer.stderr
 
 
 def test_the_runs_own_file_is_found_from_any_folder(

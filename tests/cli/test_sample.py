@@ -1,0 +1,76 @@
+"""Samples from the command line: of a seed, of a class, as a picture or as a table."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.image import imread
+
+import deepcanon as dc
+
+Call = Callable[..., Any]
+
+
+def loaded(run: Path) -> Any:
+    """The run's model, untyped, since a Model has no methods of its own."""
+    return dc.load(run)
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_samples_are_those_of_the_seed(call: Call, runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "samples.csv"
+    assert call("sample", runs / "gan", "-n", "5", "--seed", "7", "--out", out).code == 0
+    values = torch.tensor([[float(value) for value in row.values()] for row in read(out)])
+    assert torch.equal(values, loaded(runs / "gan").sample(5, generator=torch.Generator().manual_seed(7)))
+
+
+def test_samples_are_drawn_as_pictures(call: Call, runs: Path, tmp_path: Path) -> None:
+    for model in ("vae", "gan"):
+        out = tmp_path / f"{model}.png"
+        assert call("sample", runs / model, "-n", "9", "--out", out, "--json").json["out"] == str(out)
+        assert imread(out).std() > 0.01, "a picture of one color shows nothing"
+
+
+def test_samples_are_of_the_class_that_is_given(call: Call, tmp_path: Path, runs: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "samples.csv"
+    small = ("--hidden", "8", "--timesteps", "5", "--steps", "3")
+    assert call("train", "guided_ddpm", "--data", "moons", *small, "--out", run).code == 0
+    asked = ("--given", "lower", "--guidance", "2", "-n", "3", "--seed", "7")
+    assert call("sample", run, *asked, "--out", out).code == 0
+    values = torch.tensor([[float(value) for value in row.values()] for row in read(out)])
+    assert torch.equal(values, loaded(run).given(1, 2.0).sample(3, generator=torch.Generator().manual_seed(7)))
+    for place, more, sentence in (
+        (run, ("--given", "middle"), "there is no class 'middle'; there are upper, lower"),
+        (run, ("--guidance", "2"), "guidance leads towards a class; name it by --given CLASS"),
+        (runs / "gan", ("--given", "1"), "gan is not conditioned on classes, so leave out --given; guided_ddpm is"),
+    ):
+        answer = call("sample", place, *more, "--out", tmp_path / "other.csv")
+        assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
+
+
+def test_more_samples_than_a_picture_can_show_go_to_a_table(call: Call, runs: Path, tmp_path: Path) -> None:
+    answer = call("sample", runs / "gan", "-n", "4097", "--out", tmp_path / "x.png")
+    sentence = "a picture shows at most 4,096 samples (got -n 4,097); write more to a .csv file"
+    assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
+    assert not (tmp_path / "x.png").exists()
+    assert call("sample", runs / "gan", "-n", "4096", "--out", tmp_path / "x.png").code == 0
+    assert call("sample", runs / "gan", "-n", "4097", "--out", tmp_path / "x.csv").code == 0
+    assert len(read(tmp_path / "x.csv")) == 4097
+
+
+def test_a_table_of_wide_samples_is_not_a_picture(call: Call, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("\n".join(["a,b,c", *(f"{i},{math.sin(i)},{i % 5 + 0.5}" for i in range(40))]) + "\n")
+    call("train", "vae", "--data", table, "--steps", "1", "--hidden", "4", "--out", tmp_path / "run")
+    answer = call("sample", tmp_path / "run", "--out", tmp_path / "x.png")
+    assert answer.code == 2
+    assert "samples of 3 values are not a picture; write them to a .csv file" in answer.stderr
