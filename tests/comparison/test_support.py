@@ -45,9 +45,9 @@ def test_points_and_tables_stay_as_they_are_but_densities_and_probabilities_are_
     assert forms["binary"] is forms["plain"]
 
 
-def test_data_without_a_test_part_cannot_be_compared_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_without_a_test_split_cannot_be_compared_on(monkeypatch: pytest.MonkeyPatch) -> None:
     from deepcanon.data import from_tensors
 
     monkeypatch.setattr(support, "load_data", lambda name, target: from_tensors(torch.zeros(5, 2)))
-    with pytest.raises(UsageError, match="has no 'test' part"):
+    with pytest.raises(UsageError, match="has no 'test' split"):
         Forms("x")
