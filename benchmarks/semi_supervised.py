@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from deepcanon.comparison.baselines import baselines
 from deepcanon.core import Blueprint, Model
 from deepcanon.data import load_data
 from deepcanon.methods.fixmatch import FixMatch
 from deepcanon.methods.pi_model import PiModel
 from deepcanon.models.feedforward.mlp import MLP
+from deepcanon.runs.baselines import baselines
 from deepcanon.train import fit
 from deepcanon.train.settings import resolve_settings
 

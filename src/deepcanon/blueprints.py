@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from deepcanon.catalogue import find
+from deepcanon.catalogue import find, is_name
 from deepcanon.core import Blueprint, Model, UsageError, arguments_of
 from deepcanon.core.annotations import describe_type, members_of, read_value
 from deepcanon.core.hints import did_you_mean
@@ -33,9 +33,23 @@ def blueprint(model: Any, arguments: Mapping[str, Any] | None = None) -> Bluepri
     """
     if isinstance(model, str) and ":" in model:
         name, options = split(model)
-        return replace(from_options(find(name), {key: value.split("/") for key, value in options.items()}, prefix=""),
-                       label=model)  # fmt: skip
-    return Blueprint.of(model, find, arguments)
+        cls = find(name)
+        inner = {key for key, parameter in arguments_of(cls).items() if is_model(parameter.annotation)}
+        words = {key: [value] if key in inner else value.split("/") for key, value in options.items()}
+        asked = from_options(cls, words, prefix="")
+        return Blueprint.of(asked, find, _trained_inside(arguments)) if arguments else replace(asked, label=model)
+    return Blueprint.of(model, find, _trained_inside(arguments))
+
+
+def _trained_inside(arguments: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The arguments with the trained model in place of the folder of a run."""
+    if not isinstance(arguments, Mapping):
+        return arguments
+    return {name: trained(value) if _is_run(value) else value for name, value in arguments.items()}
+
+
+def _is_run(value: Any) -> bool:
+    return isinstance(value, str | Path) and (Path(value) / "run.json").is_file()
 
 
 def from_options(cls: type[Model[Any]], options: Options, others: Sequence[str] = (), prefix: str = "--") -> Blueprint:
@@ -92,7 +106,7 @@ def _inner(name: str, options: Options, prefix: str) -> Blueprint:
         )
     (word,) = options[name]
     own = {option.removeprefix(f"{name}."): words for option, words in options.items() if option.startswith(f"{name}.")}
-    if len(Path(word).parts) == 1 and not Path(word).is_dir():
+    if len(Path(word).parts) == 1 and (is_name(word) or not Path(word).is_dir()):
         return from_options(find(word), own, prefix=f"{prefix}{name}.")
     if own:
         extra = _option(prefix, f"{name}.{next(iter(own))}")

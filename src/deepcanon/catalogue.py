@@ -83,6 +83,12 @@ def find(name: str) -> type[Model[Any]]:
     raise unknown("model", name, known, "'deepcanon list' shows all")
 
 
+def is_name(name: str) -> bool:
+    """Whether this is the name of a model."""
+    wanted = name.lower().replace("-", "_")
+    return any(file.stem == wanted for file in _files(Path(__file__).parent)) or name in [p.name for p in _points()]
+
+
 @cache
 def questions(kind: Question) -> tuple[Entry, ...]:
     """All insights or all studies, by name."""

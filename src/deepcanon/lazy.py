@@ -33,7 +33,11 @@ def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]],
         setattr(module, name, value)  # asked for once
         return value
 
-    return __getattr__, lambda: sorted({*vars(module), *offers}), sorted(offers)
+    return (
+        __getattr__,
+        lambda: sorted({*offers, *(name for name in vars(module) if name.startswith("__"))}),
+        sorted(offers),
+    )
 
 
 def _offers(stub: Path) -> dict[str, str]:

@@ -7,7 +7,7 @@ from its subject; of a study it is a model of the catalogue, by that name.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from deepcanon.blueprints import blueprint
 from deepcanon.catalogue import find, find_question
 from deepcanon.core import AnyBatch, Batch, Blueprint, Finding, Model, UsageError
+from deepcanon.core.checks import at_least
+from deepcanon.core.hints import did_you_mean
 from deepcanon.data import Dataset, load_data
 from deepcanon.data.images.image_files import SUFFIXES
 from deepcanon.data.images.image_folder import read_image
@@ -28,6 +30,7 @@ from deepcanon.runs import checkpoint
 from deepcanon.runs.data import is_own, new_rows
 from deepcanon.runs.folder import RunFolder
 from deepcanon.runs.run import Run
+from deepcanon.train import randomness
 
 HELD_OUT = ("test", "valid", "train")
 """The splits of the data, those first from which a model has learned the least."""
@@ -57,6 +60,7 @@ def study(name: str, **options: Any) -> Finding:
     True
     """
     function = find_question("study", name)
+    _check_options(function, options)
     return function(**{each: find(each) for each in filled(function)}, **options)
 
 
@@ -75,6 +79,7 @@ def insight(
     image file where no model is needed; ``options`` are the arguments of the insight.
     """
     function = find_question("insight", name)
+    _check_options(function, options)
     if "seed" in options_of(function):
         options.setdefault("seed", seed)
     return function(**fill(function, subject, data, examples, seed)[0], **options)
@@ -86,17 +91,25 @@ def microscope(
     loss: Callable[[Any], Tensor] | None = None,
     *,
     target: str | None = None,
-    examples: int = 2,
+    examples: int | None = None,
     seed: int = 0,
 ) -> ComputeGraph:
     """The compute graph of a model's loss with the value and the gradient on every edge, each checked.
 
     ``subject`` is a run or its folder, the name of a model that is then untrained, a model, or any torch module with
-    the ``data`` and the ``loss`` that :func:`deepcanon.microscopy.microscope.microscope` takes.
+    the ``data`` and the ``loss`` that :func:`deepcanon.microscopy.microscope.microscope` takes. Of data by name the
+    first ``examples`` are taken, two by default.
     """
     if isinstance(subject, nn.Module) and not isinstance(data, str | Dataset):
+        if data is None or examples is not None or target is not None:
+            raise UsageError("of a module that is given, data are a batch or a tensor, all of which is looked at")
         return look_closely(subject, data, loss, seed=seed)
-    return magnified(subject_of(subject, data, target=target, seed=seed, splits=("train",)), examples, seed, loss)
+    return magnified(
+        subject_of(subject, data, target=target, seed=seed, splits=("train",)),
+        2 if examples is None else examples,
+        seed,
+        loss,
+    )
 
 
 def magnified(seen: Subject, examples: int, seed: int, loss: Callable[[Any], Tensor] | None = None) -> ComputeGraph:
@@ -105,6 +118,13 @@ def magnified(seen: Subject, examples: int, seed: int, loss: Callable[[Any], Ten
         raise UsageError("the microscope needs a model: give one, its name, or the folder of a run")
     title = f"{seen.model_name} on {seen.data}"
     return look_closely(seen.model, few(seen.batch, examples), loss, seed=seed, title=title)
+
+
+def _check_options(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    known = options_of(function)
+    for name in options.keys() - known.keys():
+        advice = did_you_mean(name, known)
+        raise UsageError(f"{function.__name__} takes no option {name!r}; {advice}")
 
 
 def options_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -146,13 +166,13 @@ def subject_of(
     subject: Any, data: Any = None, *, target: str | None = None, seed: int = 0, splits: Sequence[str] = HELD_OUT
 ) -> Subject:
     """A model and data for it, from whatever names them."""
+    if target is not None and is_run(subject):
+        raise UsageError(f"the run in {subject} has its target; leave out --target")
     if target is not None and not isinstance(data, str):
         raise UsageError(f"the target {target!r} is a column of which file? Name a CSV file as the data")
     if subject is None:
         return Subject(None, _rows(data, splits), str(data), str(data))
     if is_run(subject):
-        if target is not None:
-            raise UsageError(f"the run in {subject} has its target; leave out --target")
         return _of_run(subject if isinstance(subject, Run) else Run(subject), data, splits)
     if is_image(subject):
         return Subject(None, read_image(Path(subject)), Path(subject).stem, str(subject))
@@ -176,6 +196,7 @@ def is_image(subject: Any) -> bool:
 
 def few(batch: B, count: int) -> B:
     """The first so many examples."""
+    at_least(1, examples=count)
     return batch.select(torch.arange(min(count, len(batch))))
 
 
@@ -194,9 +215,10 @@ def _untrained(asked: Blueprint, data: Any, target: str | None, seed: int, split
         raise UsageError(f"{asked.label} takes its sizes from a data set: give its name, or a model that is built")
     chosen = default_data(asked) if data is None else load_data(data, target=target) if isinstance(data, str) else data
     check_suits(asked, chosen)
-    torch.manual_seed(seed)
-    built = asked.build(chosen.sizes, chosen.name)
-    built.prepare([chosen.train])
+    with randomness.kept():
+        torch.manual_seed(seed)
+        built = asked.build(chosen.sizes, chosen.name)
+        built.prepare([chosen.train])
     where = Path(chosen.name).stem
     return Subject(built, _split_of(chosen, splits), f"{built.name()}-{where}", chosen.name)
 
@@ -209,7 +231,9 @@ def _rows(data: Any, splits: Sequence[str]) -> AnyBatch:
         return data
     if isinstance(data, Tensor):
         return Batch(data)
-    return _split_of(load_data(data) if isinstance(data, str) else data, splits)
+    if not isinstance(data, str | Path | Dataset):
+        raise UsageError(f"data are a batch, a tensor, a data set or its name, got {type(data).__name__}")
+    return _split_of(data if isinstance(data, Dataset) else load_data(data), splits)
 
 
 def _split_of(data: Dataset[Any], splits: Sequence[str]) -> AnyBatch:

@@ -225,3 +225,15 @@ def test_the_family_that_the_data_come_from_comes_first(tmp_path: Path) -> None:
 def _scores(found: Comparison) -> list[dict[str, Any]]:
     measured = [entry["measured"] for entry in found["runs"]]
     return [{"test": each["test"], "likelihood": each["likelihood"]} for each in measured if each is not None]
+
+
+def test_a_folder_keeps_no_run_of_other_arguments(table: str, tmp_path: Path) -> None:
+    one, other = (dc.blueprint("gaussian_mixture", {"components": count}) for count in (1, 2))
+    assert (one.label, other.label) == ("gaussian_mixture:components=1", "gaussian_mixture:components=2")
+    first = run_jobs([one], table, tmp_path)
+    again = run_jobs([one, other], table, tmp_path)
+    assert again["runs"][0] == first["runs"][0]
+    assert [entry["label"] for entry in again["runs"]] == [one.label, other.label]
+    disguised = Blueprint(dc.find("gaussian_mixture"), {"components": 2}, label=one.label)
+    with pytest.raises(UsageError, match="holds a gaussian_mixture:components=1 with other arguments"):
+        run_jobs([disguised], table, tmp_path)

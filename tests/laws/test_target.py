@@ -195,3 +195,13 @@ def test_check_runs_the_laws_of_a_kind(file: Path) -> None:
         laws.check(load_target(f"{file}:Plain"), "latent")
     with pytest.raises(UsageError, match="the contract is that of a deepcanon Model"):
         laws.check(load_target(f"{file}:made"), "contract")
+
+
+def test_an_instance_brings_the_examples_of_its_class_where_they_fit() -> None:
+    from deepcanon.laws import check
+    from deepcanon.models.feedforward.mlp import MLP
+
+    model, _ = MLP.example()
+    assert all(outcome.holds for outcome in check(model, "classifier"))
+    with pytest.raises(UsageError, match=r"MLP brings no examples; give the pair \(module, batch\)"):
+        check(MLP(features=999, classes=2), "contract")

@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,3 +94,99 @@ def test_a_model_of_ones_own_is_trained_loaded_resumed_and_sampled(tmp_path: Pat
 def test_wrong_use_is_one_sentence(run: dc.Run, wrong: Callable[[dc.Run], object], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         wrong(run)
+
+
+class Mine(Toy):
+    """A model of a user's own."""
+
+
+def test_a_method_around_a_class_of_ones_own_is_used_by_the_run_that_trained_it(tmp_path: Path) -> None:
+    asked = dc.blueprint("noise_injection", {"model": Mine})
+    run = dc.Run.train(asked, dc.load_data("moons"), out=tmp_path / "run", steps=3, quiet=True)
+    assert isinstance(run.model, dc.methods.NoiseInjection)
+    plain = run.unwrap(tmp_path / "plain")
+    assert isinstance(plain.model, Mine)
+
+
+def test_tensors_and_data_sets_are_predicted_and_evaluated(tmp_path: Path) -> None:
+    x = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
+    data = dc.from_tensors(x, (x.sum(1) > 0).long())
+    run = dc.Run.train("softmax_regression", data, out=tmp_path / "run", epochs=2, quiet=True)
+    assert run.predict(x)["prediction"] == [str(label) for label in run.model.predict(x).tolist()]  # type: ignore[operator]
+    assert run.evaluate(data)["train"] == pytest.approx(run.scores["train"])
+    assert run.evaluate(data.train)["test"] == pytest.approx(run.scores["train"])
+    with pytest.raises(UsageError, match="was trained on tensors given in Python; say which data to use now"):
+        run.evaluate()
+
+
+def test_nobody_elses_random_numbers_are_drawn(tmp_path: Path) -> None:
+    before = torch.get_rng_state()
+    dc.Run.train("mlp", "moons", out=tmp_path / "run", steps=2, quiet=True)
+    dc.microscope("mlp:hidden=3", "moons")
+    dc.insight("linear_regions", "mlp:hidden=3", data="moons", examples=4)
+    dc.check(dc.models.MLP, "classifier")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"seed": 10**20}, "seed must be a whole number"),
+        ({"lr": "3"}, "lr takes a number, got '3'"),
+        ({"lr": True}, "lr takes a number, got True"),
+        ({"deterministic": "no"}, "deterministic takes true or false, got 'no'"),
+        ({"freeze": 3}, "freeze takes"),
+        ({"optimizer": torch.optim.Adam}, "optimizer takes text"),
+        ({"epochs": 1.5}, "epochs must be a whole number"),
+    ],
+)
+def test_a_setting_of_a_wrong_type_is_said_before_anything_is_read(wrong: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        dc.Run.train("mlp", "nowhere.csv", **wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (lambda: dc.fit("mlp", dc.load_data("moons")), "fit trains a model that is built, got 'mlp'"),  # type: ignore[arg-type]
+        (lambda: dc.fit(Toy(2), "moons"), "fit takes a Dataset, got str"),  # type: ignore[arg-type]
+        (lambda: dc.evaluate(Toy(2), dc.load_data("moons")), "evaluate measures on one split"),  # type: ignore[arg-type]
+        (lambda: dc.Run.train("mlp", torch.zeros(3, 2)), "data are a name, a file or a Dataset, got Tensor"),  # type: ignore[arg-type]
+        (lambda: dc.Run.train("mlp", dc.load_data("moons"), target="a"), "is a column of which file"),
+        (lambda: dc.study("normalization", nosuch=3), "normalization takes no option 'nosuch'"),
+        (lambda: dc.insight("linear_regions", "mlp", data="moons", examples=0), "examples must be at least 1"),
+        (lambda: dc.compare(["lora"], "moons"), "lora needs the argument model"),
+        (lambda: dc.compare(["mlp"], dc.load_data("moons")), "compare takes data by name"),  # type: ignore[arg-type]
+        (lambda: dc.microscope(Toy(2)), "data are a batch or a tensor"),
+        (lambda: dc.blueprint(Toy(2), {"features": 3}), "a Toy that is built has its arguments"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_said_in_one_sentence(wrong: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        wrong()
+
+
+def test_arguments_given_twice_are_joined_and_a_run_can_be_an_argument(tmp_path: Path) -> None:
+    assert dc.blueprint("mlp:hidden=4,dropout=0.5", {"hidden": (9,)}).arguments == {"hidden": (9,), "dropout": 0.5}
+    with pytest.raises(UsageError, match="mlp takes no argument nosuch"):
+        dc.blueprint("mlp:hidden=4", {"nosuch": 1})
+    folder = tmp_path / "runs" / "mlp"
+    trained = dc.Run.train("mlp:hidden=3", "moons", out=folder, steps=1, quiet=True).model
+    for asked in (dc.blueprint(f"lora:model={folder}"), dc.blueprint("lora", {"model": folder})):
+        (inner,) = asked.inner
+        assert inner.trained is not None
+        assert all(torch.equal(a, b) for a, b in zip(inner.trained.parameters(), trained.parameters(), strict=True))
+
+
+def test_a_finding_and_a_graph_never_replace_what_is_there(tmp_path: Path) -> None:
+    finding = dc.study("normalization")
+    (picture, _) = finding.save(tmp_path, "a")
+    before = picture.read_bytes()
+    with pytest.raises(UsageError, match="is already there"):
+        finding.save(tmp_path, "a")
+    assert finding.save(tmp_path, "b")[0].read_bytes() == before, "a figure can be saved again"
+    graph = dc.microscope("mlp:hidden=3", "moons")
+    graph.save(tmp_path / "g.json")
+    with pytest.raises(UsageError, match="is already there"):
+        graph.save(tmp_path / "g.json")
+    graph.save(tmp_path / "g.json", overwrite=True)

@@ -38,10 +38,10 @@ def folder_for(out: Path | None, base: Path, name: str, overwrite: bool) -> Path
     return folder
 
 
-def print_finding(finding: Finding, kind: Question, name: str, folder: Path, json: bool) -> None:
+def print_finding(finding: Finding, kind: Question, name: str, folder: Path, overwrite: bool, json: bool) -> None:
     """Write the figure and the numbers, and print what they mean."""
     numbers = dict(finding.numbers)
-    picture, table = finding.save(folder, name)
+    picture, table = finding.save(folder, name, overwrite=overwrite)
     printer = Output(json)
     for sentence in finding.says:
         printer.say(sentence)

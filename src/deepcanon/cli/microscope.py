@@ -51,7 +51,7 @@ def microscope(
         subject = from_options(find(name), read_options(context.args), own_options(context))
     seen = subject_of(subject, data, target=target, seed=seed, splits=("train",))
     graph = magnified(seen, examples, seed)
-    graph.save(path)
+    graph.save(path, overwrite=overwrite)
     printer = Output(json)
     printer.table(COLUMNS, table(graph, ROWS), numbers=["edge", "shape", "value", "delta"])
     if len(graph.edges) > ROWS:

@@ -9,13 +9,9 @@ from deepcanon.cli._print import Output
 def resume(run: Folder, threads: Threads = None, json: Json = False) -> None:
     """Resume an interrupted run from its last checkpoint; it ends as if it had not been interrupted."""
     from deepcanon.cli.evaluate import report
-    from deepcanon.comparison.baselines import add_baselines
-    from deepcanon.core import Blueprint
     from deepcanon.runs.run import Run
 
     use_threads(threads)
-    printer, opened = Output(json), Run(run)
-    opened = opened.resume()
-    if printer.first:
-        add_baselines(opened, Blueprint.from_json(opened.info["model"], opened.find), printer.say)
+    printer = Output(json)
+    opened = Run(run).resume(notify=printer.say)
     report(printer, opened, opened.scores)

@@ -37,4 +37,4 @@ def study(
     arguments = read_arguments(own, options_of(function), read_options(context.args), own_options(context))
     folder = folder_for(out, Path("studies") / own, own, overwrite)
     use_threads(threads)
-    print_finding(run_study(own, **arguments), "study", own, folder, json)
+    print_finding(run_study(own, **arguments), "study", own, folder, overwrite, json)

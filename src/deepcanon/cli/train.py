@@ -20,7 +20,7 @@ from deepcanon.cli._parse import (
     use_threads,
 )
 from deepcanon.cli._print import Output
-from deepcanon.core.settings import listed_settings
+from deepcanon.core.settings import RECIPE, listed_settings
 
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -38,12 +38,13 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
 def _option(name: str) -> Any:
     """The option of a setting, which is absent by default: then the recipe or the setting's own default holds."""
     kind, setting = listed_settings()[name]
+    shown = "" if setting.default in (RECIPE, None, (), False) else f" [default: {setting.default}]"
     if kind is bool:
-        return Annotated[bool | None, typer.Option(f"--{name.replace('_', '-')}", help=setting.help)]
+        return Annotated[bool | None, typer.Option(f"--{name.replace('_', '-')}", help=f"{setting.help}{shown}")]
     if name == "freeze":
-        return Annotated[list[str] | None, typer.Option(help=f"{setting.help} (repeatable)")]
+        return Annotated[list[str] | None, typer.Option(help=f"{setting.help} (repeatable){shown}")]
     plain = str if kind not in (int, float, int | None, float | None) else kind
-    return Annotated[plain | None, typer.Option(help=setting.help)]
+    return Annotated[plain | None, typer.Option(help=f"{setting.help}{shown}")]
 
 
 @_with_settings
@@ -69,7 +70,6 @@ def train(
     from deepcanon.blueprints import from_options
     from deepcanon.catalogue import find
     from deepcanon.cli.evaluate import report
-    from deepcanon.comparison.baselines import add_baselines
     from deepcanon.runs.run import Run
 
     asked = from_options(find(name), read_options(context.args), others=own_options(context))
@@ -77,8 +77,6 @@ def train(
     given = {key: value for key, value in settings.items() if value is not None and value is not False}
     if given.get("freeze"):
         given["freeze"] = tuple(given["freeze"])
-    run = Run.train(asked, data, target=target, out=out, overwrite=overwrite, **given)
     printer = Output(json)
-    if printer.first:
-        add_baselines(run, asked, printer.say)
+    run = Run.train(asked, data, target=target, out=out, overwrite=overwrite, notify=printer.say, **given)
     report(printer, run, run.scores)

@@ -50,7 +50,7 @@ class Compared:
 
 def compare(
     models: Sequence[str | type[Model[Any]] | Blueprint],
-    data: str,
+    data: str | Path,
     out: str | Path | None = None,
     *,
     target: str | None = None,
@@ -68,9 +68,15 @@ def compare(
     if isinstance(models, str):
         raise UsageError(f"the models to compare are a list of names; got {models!r}")
     candidates = [blueprint(model) for model in models]
-    for candidate in candidates:
-        if any(part.trained is not None for part in candidate.everything()):
-            raise UsageError(f"compare trains every model from its start; name a model in place of {candidate.label}")
+    if not isinstance(data, str | Path):
+        raise UsageError(f"compare takes data by name, or a file or folder, got {type(data).__name__}")
+    for part in (part for candidate in candidates for part in candidate.everything()):
+        if part.trained is not None:
+            raise UsageError(f"compare trains every model from its start; name a model in place of {part.label}")
+        if missing := part.missing():
+            raise UsageError(f"{part.cls.name()} needs the argument {missing[0]}: {part.cls.name()}:{missing[0]}=...")
     folder = Path(out) if out is not None else free(Path("runs") / "compare")
-    content = run_jobs(candidates, data, folder, target=target, seeds=seeds, budget=budget, notify=notify, quiet=quiet)
+    content = run_jobs(
+        candidates, str(data), folder, target=target, seeds=seeds, budget=budget, notify=notify, quiet=quiet
+    )
     return Compared(content, folder, write_report(content, candidates, folder))

@@ -18,7 +18,7 @@ import torch
 from deepcanon.comparison.measures import Measured, measure
 from deepcanon.comparison.quality import Quality, Yardstick
 from deepcanon.comparison.support import Form, Forms
-from deepcanon.core import Blueprint, DeepcanonError, Model, Terms, UsageError
+from deepcanon.core import Blueprint, DeepcanonError, Model, Terms, UsageError, describe
 from deepcanon.core.files import write_json
 from deepcanon.core.roles import Encodes, HasLogProb
 from deepcanon.data import Dataset
@@ -123,6 +123,9 @@ def run_jobs(
     known_runs = {entry["run"]: entry for entry in (before["runs"] if before is not None else []) if entry["measured"]}
     there = [job.place for job in jobs if (out / job.place / "run.json").is_file()]  # else it was thrown away
     done = {place: known_runs[place] for place in there if place in known_runs}
+    for job in jobs:
+        if job.place in there:
+            _check_same_model(job, forms[job.form], out / job.place)
     _write(out, comparison, rest=list(done.values()))
     progress = _Progress(len(jobs), notify)
     for job in jobs:
@@ -138,6 +141,14 @@ def run_jobs(
     comparison["status"] = "finished"
     _write(out, comparison)
     return comparison
+
+
+def _check_same_model(job: Job, data: Dataset[Any], folder: Path) -> None:
+    """Refuse a folder that holds another model under the label of a candidate."""
+    with kept():
+        asked = describe(job.candidate.build(data.sizes, data.name))
+    if RunFolder.open(folder).info["model"] != asked:
+        raise UsageError(f"{folder} holds a {job.candidate.label} with other arguments; choose another folder")
 
 
 def _run(
@@ -214,8 +225,10 @@ def _check(candidates: Sequence[Blueprint], seeds: int, budget: float | None) ->
     twice = next((each.label for each in candidates if places.count(_slug(each.label)) > 1), None)
     if twice is not None:
         raise UsageError(f"{twice} is given twice; give it other arguments or leave it out")
-    if seeds < 1:
-        raise UsageError(f"seeds must be at least 1 (got {seeds})")
+    if not isinstance(seeds, int) or seeds < 1:
+        raise UsageError(f"seeds must be a whole number of at least 1 (got {seeds})")
+    if not isinstance(budget, int | float | None):
+        raise UsageError(f"the budget is a time in seconds, got {budget!r}")
     if budget is not None and not budget > 0:
         raise UsageError(f"the budget is a time in seconds and must be positive (got {budget:g})")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from deepcanon.core.annotations import show_value
+from deepcanon.core.annotations import describe_type, show_value
 from deepcanon.core.errors import UsageError
 from deepcanon.core.model import Model
 from deepcanon.core.spec import SIZES, arguments_of, is_model, with_sizes
@@ -39,11 +39,12 @@ class Blueprint:
             raise UsageError(
                 f"the arguments of {self.cls.name()} are a mapping of names to values, got {self.arguments!r}"
             )
-        if not self.label:
-            object.__setattr__(self, "label", self.cls.name())
         parameters = arguments_of(self.cls)
         for name in sorted(self.arguments.keys() - parameters.keys()):
             raise UsageError(f"{self.cls.name()} takes no argument {name}; it takes {', '.join(parameters)}")
+        if not self.label:
+            given = ",".join(f"{name}={_shown(value)}" for name, value in self.arguments.items())
+            object.__setattr__(self, "label", f"{self.cls.name()}:{given}" if given else self.cls.name())
 
     @classmethod
     def of(cls, model: Any, find: Find, arguments: Mapping[str, Any] | None = None) -> Blueprint:
@@ -52,11 +53,17 @@ class Blueprint:
         Models among the arguments may be given in the same ways.
         """
         if isinstance(model, Blueprint):
-            return model
+            return (
+                cls.of({"model": model.cls, "arguments": {**model.arguments, **arguments}}, find)
+                if arguments
+                else model
+            )
         if isinstance(model, Model):
+            if arguments:
+                raise UsageError(f"a {model.name()} that is built has its arguments: leave out {', '.join(arguments)}")
             return cls(type(model), {}, f"the {model.name()} that was given", model)
         if isinstance(model, Mapping) and "model" in model:
-            return cls.of(model["model"], find, model.get("arguments", {}))
+            return cls.of(model["model"], find, {**model.get("arguments", {}), **(arguments or {})})
         found = find(model) if isinstance(model, str) else model
         if not (inspect.isclass(found) and issubclass(found, Model)):
             raise UsageError(f"model is the name of a model or its class, got {model!r}")
@@ -66,7 +73,7 @@ class Blueprint:
             name: cls.of(value, find) if name in inner and value is not None else value
             for name, value in asked.arguments.items()
         }
-        return replace(asked, arguments=built)
+        return cls(found, built)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any], find: Find) -> Blueprint:
@@ -93,7 +100,7 @@ class Blueprint:
 
     def changed(self, changes: Mapping[str, Any]) -> Blueprint:
         """The same model with some of its arguments changed."""
-        return replace(self, arguments={**self.arguments, **changes})
+        return replace(self, arguments={**self.arguments, **changes}, label="")
 
     def find(self, name: str) -> type[Model[Any]]:
         """The class of this name among those of the blueprint: a run of it can hold no other."""
@@ -114,7 +121,8 @@ class Blueprint:
         if self.trained is not None:
             return copy.deepcopy(self._fitting(self.trained, sizes, data))
         for name in self.missing():
-            raise UsageError(f"{self.cls.name()} needs the argument {name}: give arguments={{{name!r}: ...}}")
+            takes = describe_type(arguments_of(self.cls)[name].annotation)
+            raise UsageError(f"{self.cls.name()} needs the argument {name}: {takes}")
         # A method that takes the number of classes itself gives a trained model another head.
         own = {"classes"} & arguments_of(self.cls).keys()
         kept = {name: size for name, size in sizes.items() if name not in own}
@@ -142,6 +150,11 @@ class Blueprint:
             if model.hparams.get(name, size) not in (size, None):
                 raise UsageError(f"{name} is {size} in {data}, but {model.hparams[name]} in {self.label}")
         return model
+
+
+def _shown(value: Any) -> str:
+    """A value as it stands in a label."""
+    return value.label if isinstance(value, Blueprint) else show_value(value).replace(",", "/")
 
 
 def describe(model: Model[Any]) -> dict[str, Any]:

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from deepcanon.core.files import write_json, write_whole
+from deepcanon.core.files import writable, write_json, write_whole
 
 
 class Figure(Protocol):
     """The part of a matplotlib figure that a finding needs."""
 
     def savefig(self, fname: Any, *, format: str) -> None: ...
-
-    def clear(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -29,20 +27,16 @@ class Finding:
     says: tuple[str, ...]
     """What the numbers mean, a plain sentence each, for the one who reads the terminal."""
 
-    def save(self, folder: Path | str, name: str) -> list[Path]:
-        """Write ``NAME.png`` and ``NAME.json`` into the folder, each whole or not at all; the figure is emptied."""
-        picture, table = (Path(folder) / f"{name}.{kind}" for kind in ("png", "json"))
-        picture.parent.mkdir(parents=True, exist_ok=True)
+    def save(self, folder: Path | str, name: str, *, overwrite: bool = False) -> list[Path]:
+        """Write ``NAME.png`` and ``NAME.json`` into the folder, each whole or not at all."""
+        picture, table = (writable(Path(folder) / f"{name}{kind}", overwrite, kind) for kind in (".png", ".json"))
         save_figure(self.figure, picture)
         write_json(table, self.numbers)
         return [picture, table]
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure in the format that the path's ending names, whole or not at all, and empty it."""
+    """Write a figure in the format that the path's ending names, whole or not at all."""
     content = io.BytesIO()
-    try:
-        figure.savefig(content, format=path.suffix.removeprefix(".").lower())
-    finally:
-        figure.clear()
+    figure.savefig(content, format=path.suffix.removeprefix(".").lower())
     write_whole(path, content.getvalue())

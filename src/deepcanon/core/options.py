@@ -45,7 +45,7 @@ def choose(what: str, name: str, names: Iterable[str]) -> None:
     """Refuse a name that is not among ``names``, with the nearest one as advice."""
     names = list(names)
     if name not in names:
-        raise unknown(what, name, names)
+        raise unknown(what, name, names, f"there are {', '.join(names)}")
 
 
 def check_options(what: str, function: Callable[..., Any], options: Iterable[str], own: Iterable[str]) -> None:

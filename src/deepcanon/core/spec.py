@@ -50,5 +50,7 @@ def with_sizes(cls: type[Model[Any]], sizes: Mapping[str, int], given: Mapping[s
             if arguments.setdefault(name, sizes[name]) != sizes[name]:
                 raise UsageError(f"{name} is {sizes[name]} in {data}, but {arguments[name]} was given; leave it out")
         elif parameter.default is inspect.Parameter.empty and name not in arguments:
-            raise UsageError(f"{cls.name()} needs {name}, which {data} does not have; it has {', '.join(sizes)}")
+            raise UsageError(
+                f"{cls.name()} needs {name}, which {data} does not have; it has {', '.join(sizes) or 'none'}"
+            )
     return arguments

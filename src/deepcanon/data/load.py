@@ -24,7 +24,9 @@ SPREADSHEETS = (".xlsx", ".xls", ".ods")
 """Not read: what a cell holds and what it shows (dates, formulas) differ, and CSV settles which is meant."""
 
 
-def load_data(name: str, *, target: str | None = None, preprocessing: Mapping[str, Any] | None = None) -> Dataset[Any]:
+def load_data(
+    name: str | Path, *, target: str | None = None, preprocessing: Mapping[str, Any] | None = None
+) -> Dataset[Any]:
     """The data of this name: a known set, ``file.csv`` or a folder of images by class.
 
     ``target`` names the column of a CSV file that is to be predicted. ``preprocessing`` is what an earlier load has
@@ -40,7 +42,7 @@ def load_data(name: str, *, target: str | None = None, preprocessing: Mapping[st
     ...
     deepcanon.core.errors.UsageError: there are no data 'monos'; did you mean moons?
     """
-    base, forms = _parted(name)
+    base, forms = _parted(str(name))
     size, forms = _sized(base, forms)
     raw, forms = _raw(base, forms)
     for form in forms:  # before a download begins

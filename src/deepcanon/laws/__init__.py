@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import nn
 
 from deepcanon.core import UsageError
@@ -59,9 +60,13 @@ def check(target: Any, kind: str | None = None) -> list[Outcome]:
 
     Without a kind, those of all kinds that the module falls under; ``"FILE.py:NAME"`` names a class in a file.
     """
-    target = load_target(target) if isinstance(target, str) else target
+    with torch.random.fork_rng(devices=[]):  # what is built here draws from no one else's random numbers
+        return _checked(load_target(target) if isinstance(target, str) else target, kind)
+
+
+def _checked(target: Any, kind: str | None) -> list[Outcome]:
     if kind is None:
-        return [outcome for each in kinds_of(target) for outcome in check(target, each)]
+        return [outcome for each in kinds_of(target) for outcome in _checked(target, each)]
     choose("kind", kind, KINDS)
     module, batch = target_of(target)
     if batch is None and kind == "classifier":
@@ -70,7 +75,7 @@ def check(target: Any, kind: str | None = None) -> list[Outcome]:
         batch = invented_graph(module)
     if batch is None:
         raise UsageError(
-            f"{type(module).__name__} brings no examples; give it an example() that returns (module, batch), or name a "
-            f"function that does; help('deepcanon.laws.{kind}') says what the laws call"
+            f"{type(module).__name__} brings no examples; give the pair (module, batch), or an example() that returns "
+            f"it, or name a function that does; help('deepcanon.laws.{kind}') says what the laws call"
         )
     return KINDS[kind](module, batch)

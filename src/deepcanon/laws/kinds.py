@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from deepcanon.core import GraphBatch, Labeled, LabeledSequences, Model, UsageError
+from deepcanon.core.checks import is_binary
 from deepcanon.laws.target import invented_batch, target_of
 
 
@@ -39,7 +40,10 @@ def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:
     def has(*methods: str) -> bool:
         return all(callable(getattr(module, method, None)) for method in methods)
 
-    support, kind = getattr(module, "support", "any"), getattr(module, "likelihood_kind", "")
+    plain = not isinstance(module, Model)  # which has no words for its support and the kind of its likelihood
+    bits = batch is not None and is_binary(batch.x)
+    support = getattr(module, "support", ("binary" if bits else "real") if plain else "any")
+    kind = getattr(module, "likelihood_kind", "exact" if plain else "")
     density = has("log_prob") and support == "real" and kind == "exact"
     classes = isinstance(batch, Labeled) and not batch.y.is_floating_point()
     return [
@@ -49,7 +53,7 @@ def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:
         ("discrete", has("log_prob") and support in ("binary", "categorical") and not has("generate")),
         ("energy", has("energy")),
         ("continuous", density),
-        ("sampler", density),
+        ("sampler", density and has("sample")),
         ("flow", has("to_latent")),
         ("score", has("score") and not has("log_prob")),
         ("diffusion", has("posterior", "reverse")),

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import AnyBatch, Batch, Labeled, UsageError
+from deepcanon.core import SIZES, AnyBatch, Batch, Labeled, Model, UsageError
 from deepcanon.laws.probe import seeded
 
 Target = tuple[nn.Module, AnyBatch | None]
@@ -42,6 +42,8 @@ def target_of(thing: Any, name: str = "") -> Target:
     name = name or getattr(thing, "__name__", type(thing).__name__)
     if isinstance(thing, tuple | list) and len(thing) == 2:
         return _module(thing[0], name), _batch(thing[1], name)
+    if isinstance(thing, Model):
+        return thing, _example_for(thing)
     if isinstance(thing, nn.Module):
         return thing, None
     if not callable(thing):
@@ -56,6 +58,14 @@ def target_of(thing: Any, name: str = "") -> Target:
             "(module, batch), or name a function that does"
         ) from error
     return target_of(made, name) if isinstance(made, tuple | list) else (_module(made, name), None)
+
+
+def _example_for(model: Model[Any]) -> AnyBatch | None:
+    """The examples of the model's class, if the model has the sizes of them."""
+    with torch.random.fork_rng(devices=[]):
+        like, batch = type(model).example()
+    same = all(model.hparams.get(size) == like.hparams.get(size) for size in SIZES)
+    return batch if same else None
 
 
 def invented_batch(module: nn.Module) -> Labeled:

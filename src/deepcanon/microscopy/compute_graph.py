@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from deepcanon.core import UsageError
+from deepcanon.core.files import writable
 from deepcanon.microscopy.tape import Group, Place, Record, Tape
 from deepcanon.microscopy.verdict import Array, Verdict, coarseness, inner, judge, moved, typical
 
@@ -127,11 +128,11 @@ class ComputeGraph:
             rows.append(np.zeros_like(edge.value) if row is None else row)
         return np.array(rows).reshape(end.shape + edge.value.shape)
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the graph as a page for a browser (``.html``) or as numbers for a program (``.json``)."""
         from deepcanon.microscopy.page import write
 
-        return write(self, Path(path))
+        return write(self, writable(Path(path), overwrite, ".html", ".json"))
 
     def __str__(self) -> str:
         from deepcanon.microscopy.summary import as_text

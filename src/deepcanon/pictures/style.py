@@ -73,5 +73,8 @@ def save(figure: Figure, path: Path | str) -> Path:
     if kind not in FORMATS:
         raise UsageError(f"a picture is written as {', '.join(FORMATS)}; {path.name!r} ends in none of them")
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_figure(figure, path)
+    try:
+        save_figure(figure, path)
+    finally:
+        figure.clear()
     return path

@@ -13,7 +13,7 @@ from deepcanon.data.tensors import SOURCE as FROM_TENSORS
 from deepcanon.runs.folder import RunFolder
 
 
-def own_data(run: RunFolder, remedy: str = "say by --data which data to use now") -> Dataset[Any]:
+def own_data(run: RunFolder, remedy: str = "say which data to use now") -> Dataset[Any]:
     """The data a run was trained on."""
     info = run.info["data"]
     return load_data(_own_name(run, remedy), target=info["target"], preprocessing=info["preprocessing"] or None)
@@ -65,7 +65,7 @@ def _kind_of_path(name: str) -> Any:
     return "images" if Path(name).is_dir() else None
 
 
-def _own_name(run: RunFolder, remedy: str = "say by --data which data to use now") -> str:
+def _own_name(run: RunFolder, remedy: str = "say which data to use now") -> str:
     if run.info["data"]["source"] == FROM_TENSORS or run.info["data"]["name"] == "tensors":
         raise UsageError(f"{run.dir} was trained on tensors given in Python; {remedy}")
     return _found_again(run)

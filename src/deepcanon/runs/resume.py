@@ -23,7 +23,7 @@ from deepcanon.train.trainer import Result, Trainer
 def load(run: str | Path, model: type[Model[Any]] | None = None, *, find: Find | None = None) -> Model[Any]:
     """The trained model of a run, in evaluation mode; ``model`` is its class where that is not in the catalogue."""
     folder = RunFolder.open(run)
-    built = _built(folder, find or finder(model))
+    built = _built(folder, find or finder(*([] if model is None else [model])))
     built.load_state_dict(folder.read_weights())
     return built.eval()
 
@@ -42,7 +42,7 @@ def resume(
     ``data`` and ``model`` are needed where the run's data have no name or its class is not in the catalogue.
     """
     folder = RunFolder.open(run)
-    built = _built(folder, find or finder(model))
+    built = _built(folder, find or finder(*([] if model is None else [model])))
     if folder.info["status"] == "finished" and folder.weights.is_file():
         built.load_state_dict(folder.read_weights())
         built.eval()
@@ -61,9 +61,10 @@ def resume(
     return trainer.fit()
 
 
-def finder(model: type[Model[Any]] | None) -> Find:
-    """Finds classes in the catalogue, and one class besides."""
-    return lambda name: model if model is not None and name == model.name() else find_in_catalogue(name)
+def finder(*models: type[Model[Any]]) -> Find:
+    """Finds classes by name: these, and those of the catalogue."""
+    known = {model.name(): model for model in models}
+    return lambda name: known.get(name) or find_in_catalogue(name)
 
 
 def _built(folder: RunFolder, find: Find) -> Model[Any]:

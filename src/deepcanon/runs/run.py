@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, Unpack
@@ -13,7 +13,8 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.blueprints import blueprint
-from deepcanon.core import AnyBatch, Blueprint, Model, UsageError, methods_of
+from deepcanon.core import AnyBatch, Batch, Blueprint, Model, Recipe, UsageError, methods_of
+from deepcanon.core.checks import at_least
 from deepcanon.core.files import free, writable
 from deepcanon.core.roles import ClassConditional, HasNeighbors
 from deepcanon.core.settings import Settings
@@ -25,8 +26,8 @@ from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.predict import predictions, write_csv
 from deepcanon.runs.resume import finder, load, resume
-from deepcanon.train import Observer, evaluate, fit
-from deepcanon.train.settings import settings_of
+from deepcanon.train import Observer, evaluate, fit, randomness
+from deepcanon.train.settings import resolve_settings, settings_of
 
 MOST_IN_A_PICTURE = 4096
 """Samples beyond these are too small to be recognized, and a picture of them may fill the memory."""
@@ -45,37 +46,42 @@ class Run:
 
     def __init__(self, folder: str | Path, model: type[Model[Any]] | None = None) -> None:
         self.folder = RunFolder.open(folder)
-        self.find = finder(model)
+        self.find = finder(*([] if model is None else [model]))
 
     @classmethod
     def train(
         cls,
         model: str | type[Model[Any]] | Blueprint | Model[Any],
-        data: str | Dataset[Any] | None = None,
+        data: str | Path | Dataset[Any] | None = None,
         *,
         target: str | None = None,
         out: str | Path | None = None,
         overwrite: bool = False,
         quiet: bool = False,
         observers: Sequence[Observer] = (),
+        notify: Callable[[str], None] = lambda sentence: None,
         **settings: Unpack[Settings],
     ) -> Self:
         """Train a model on data, each by name or itself, into a folder; by default on embedded data that suit it.
 
-        ``settings`` are those of :class:`~deepcanon.core.settings.Settings`.
+        ``settings`` are those of :class:`~deepcanon.core.settings.Settings`. A method that learns from few labels is
+        followed by its baselines, of which ``notify`` hears.
         """
         asked = blueprint(model)
-        if target is not None and data is None:
+        seed = resolve_settings(Recipe(), **settings)["seed"]  # a wrong setting is said before any data are read
+        if target is not None and not isinstance(data, str | Path):
             raise UsageError(f"the target {target!r} is a column of which file? Name a CSV file as the data")
-        if data is None:
-            data = default_data(asked)
-        chosen = load_data(data, target=target) if isinstance(data, str) else data
+        chosen = default_data(asked) if data is None else _loaded(data, target)
         check_suits(asked, chosen)
-        torch.manual_seed(settings.get("seed") or 0)
-        built = asked.build(chosen.sizes, chosen.name)
+        with randomness.kept():
+            torch.manual_seed(seed)
+            built = asked.build(chosen.sizes, chosen.name)
         folder = Path(out) if out is not None else folder_for(built.name(), chosen.name, taken=overwrite)
         fit(built, chosen, out=folder, overwrite=overwrite, quiet=quiet, observers=observers, **settings)
-        return cls(folder, type(built))
+        run = cls(folder)
+        run.find = finder(*(type(part) for part in built.modules() if isinstance(part, Model)))
+        run._add_baselines(asked, notify)
+        return run
 
     @property
     def dir(self) -> Path:
@@ -106,17 +112,29 @@ class Run:
         """The data the run was trained on."""
         return own_data(self.folder)
 
-    def resume(self, data: Dataset[Any] | None = None, *, quiet: bool = False) -> Self:
+    def resume(
+        self,
+        data: Dataset[Any] | None = None,
+        *,
+        quiet: bool = False,
+        notify: Callable[[str], None] = lambda sentence: None,
+    ) -> Self:
         """Go on with a run that was broken off; it ends as if it had never been."""
         resume(self.dir, data, find=self.find, quiet=quiet)
-        return type(self)(self.dir, type(self.model))
+        run = self._at(self.dir)
+        run._add_baselines(Blueprint.from_json(run.info["model"], run.find), notify)
+        return run
 
     def changed(self, data: str | None = None) -> bool:
         """Whether these are the run's own data, and they have changed since."""
         return is_own(self.folder, data) and self.data.fingerprint() != self.info["data"]["fingerprint"]
 
-    def evaluate(self, data: str | Path | None = None) -> Scores:
+    def evaluate(self, data: str | Path | Dataset[Any] | AnyBatch | None = None) -> Scores:
         """Measure the model again on its own data, or on others; own data that have changed count as new ones."""
+        if isinstance(data, Dataset):
+            return self._measured(self.model, {"train": data.train, "valid": data.valid, "test": data.test})
+        if isinstance(data, AnyBatch):
+            return self._measured(self.model, {"train": None, "test": data})
         name = None if data is None else str(data)
         if is_own(self.folder, name) and not self.changed(name):
             splits = {"train": self.data.train, "valid": self.data.valid, "test": self.data.test}
@@ -125,15 +143,23 @@ class Run:
         return self._measured(self.model, splits)
 
     def predict(
-        self, data: str | Path | None = None, *, out: str | Path | None = None, overwrite: bool = False
+        self,
+        data: str | Path | AnyBatch | Tensor | None = None,
+        *,
+        out: str | Path | None = None,
+        overwrite: bool = False,
     ) -> dict[str, list[Any]]:
         """The predictions for all rows of a file or folder as named columns, in the units of the user's table.
 
-        Without ``data`` they are those for the test split of the run's own; ``out`` is a CSV file to write.
+        Without ``data`` they are those for the test split of the run's own; a tensor holds examples as the model takes
+        them. ``out`` is a CSV file to write.
         """
         model = self._model_that_can("predict")
         path = None if out is None else writable(Path(out), overwrite, ".csv")
-        rows = new_rows(self.folder, model, None if data is None else str(data), labeled=False)
+        if isinstance(data, Tensor | AnyBatch):
+            rows = Batch(data) if isinstance(data, Tensor) else data
+        else:
+            rows = new_rows(self.folder, model, None if data is None else str(data), labeled=False)
         columns = predictions(model, rows, self.info["data"])
         if path is not None:
             write_csv(path, columns)
@@ -143,7 +169,7 @@ class Run:
         self,
         n: int = 64,
         *,
-        given: str | None = None,
+        given: str | int | None = None,
         guidance: float = 0.0,
         seed: int = 0,
         out: str | Path | None = None,
@@ -154,6 +180,7 @@ class Run:
         ``given`` is the class that a class-conditional model draws, and ``guidance`` above 0 makes it count for more.
         """
         model = self._model_that_can("sample")
+        at_least(1, n=n)
         path = None if out is None else writable(Path(out), overwrite, ".png", ".csv")
         table = path is not None and path.suffix.lower() == ".csv"
         if path is not None and n > MOST_IN_A_PICTURE and not table:
@@ -225,7 +252,19 @@ class Run:
         results, source = self.info["results"], f"unwrapped from {self.model.name()}"
         new.write_results(plain.state_dict(), source, results["steps"], results["seconds"], scores)
         new.commit()
-        return type(self)(folder, type(plain))
+        return self._at(folder)
+
+    def _at(self, folder: Path) -> Self:
+        """A run in this folder, whose classes are found as those of this one are."""
+        run = type(self)(folder)
+        run.find = self.find
+        return run
+
+    def _add_baselines(self, asked: Blueprint, notify: Callable[[str], None]) -> None:
+        if hasattr(asked.cls, "supervised"):
+            from deepcanon.runs.baselines import add_baselines  # it draws, and matplotlib is slow to import
+
+            add_baselines(self, asked, notify)
 
     def _measured(self, model: Model[Any], splits: Mapping[str, AnyBatch | None]) -> Scores:
         seed = self.settings["seed"]
@@ -238,7 +277,7 @@ class Run:
             raise UsageError(f"{self.model.name()} cannot {method}; it can {', '.join(there) or 'only be trained'}")
         return self.model
 
-    def _conditioned(self, model: Any, given: str | None, guidance: float) -> Any:
+    def _conditioned(self, model: Any, given: str | int | None, guidance: float) -> Any:
         """The model, conditioned on the class that its samples are to be of."""
         if given is None:
             if guidance != 0:
@@ -248,9 +287,9 @@ class Run:
             raise UsageError(f"{model.name()} is not conditioned on classes, so leave out --given; guided_ddpm is")
         info = self.info["data"]
         names = info["labels"] or [str(c) for c in range(info["sizes"]["classes"])]
-        if given not in names:
-            raise UsageError(f"there is no class {given!r}; there are {', '.join(names)}")
-        return model.given(names.index(given), guidance)
+        if str(given) not in names:
+            raise UsageError(f"there is no class {str(given)!r}; there are {', '.join(names)}")
+        return model.given(names.index(str(given)), guidance)
 
     def _draw(self, drawn: Tensor, path: Path, title: str) -> None:
         from deepcanon.pictures import image_grid, save, scatter
@@ -262,6 +301,16 @@ class Run:
             save(scatter({"samples": drawn}, title), path)
         else:
             raise UsageError(f"samples of {drawn.shape[1]} values are not a picture; write them to a .csv file")
+
+
+def _loaded(data: str | Path | Dataset[Any], target: str | None) -> Dataset[Any]:
+    if isinstance(data, str | Path):
+        return load_data(data, target=target)
+    if not isinstance(data, Dataset):
+        raise UsageError(
+            f"data are a name, a file or a Dataset, got {type(data).__name__}; from_tensors(x, y) makes one"
+        )
+    return data
 
 
 def folder_for(model: str, data: str, taken: bool = False) -> Path:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from deepcanon.core import AnyBatch, Model, eval_mode
+from deepcanon.core import AnyBatch, Model, UsageError, eval_mode
 from deepcanon.data.dataset import batches
 from deepcanon.train.randomness import kept, seed_from, seed_torch
 
@@ -28,6 +28,11 @@ def evaluate(
     >>> sorted(evaluate(model, batch))
     ['loss', 'nll']
     """
+    given: Any = split
+    if not isinstance(given, AnyBatch):
+        raise UsageError(
+            f"evaluate measures on one split of a data set, data.test for instance, got {type(given).__name__}"
+        )
     sums: dict[str, float] = {}
     if getattr(model, "likelihood_kind", "exact") == "lower bound" and 0 < len(split) < draws:
         split = split.part(torch.arange(len(split)).repeat(draws // len(split)))

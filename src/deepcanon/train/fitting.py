@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from deepcanon.core import Model
+from deepcanon.core import Model, UsageError
 from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset
 from deepcanon.train.observers import Observer
@@ -36,7 +36,19 @@ def fit(
     >>> bool((model.mean - batch.x.mean(0)).abs().max() < 0.05)
     True
     """
+    _check(model, data, out)
     trainer = Trainer(model, data, resolve_settings(model.recipe, **settings), quiet=quiet, observers=observers)
     if out is not None:
         trainer.write_to(Path(out), overwrite=overwrite)
     return trainer.fit()
+
+
+def _check(model: Any, data: Any, out: Any) -> None:
+    """Refuse what is not a model, a data set or the name of a folder."""
+    if not isinstance(model, Model):
+        raise UsageError(f"fit trains a model that is built, got {model!r}; Run.train(name, data) takes names")
+    if not isinstance(data, Dataset):
+        kind = type(data).__name__
+        raise UsageError(f"fit takes a Dataset, got {kind}; load_data(name) and from_tensors(x, y) make one")
+    if out is not None and not str(out):
+        raise UsageError("the folder of a run needs a name, got an empty one")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 from dataclasses import asdict
+from types import NoneType
 from typing import Any, Unpack
 
+import numpy as np
 import torch
 
 from deepcanon.core import Recipe, UsageError
+from deepcanon.core.annotations import describe_type, members_of
 from deepcanon.core.options import choose, parse
 from deepcanon.core.settings import RECIPE, Settings, listed_settings
 from deepcanon.optim import batch_size_schedule, default_lr, schedule
@@ -28,7 +32,7 @@ def resolve_settings(recipe: Recipe, **given: Unpack[Settings]) -> Settings:
     unknown = sorted(given.keys() - known.keys())
     if unknown:
         raise UsageError(f"training has no setting {unknown[0]!r}; it has {', '.join(sorted(known))}")
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    chosen: dict[str, Any] = {name: _typed(name, value) for name, value in given.items() if value is not None}
     if isinstance(chosen.get("freeze"), str):
         chosen["freeze"] = (chosen["freeze"],)
     if "lr" not in chosen and parse(chosen.get("optimizer", recipe.optimizer))[0] != parse(recipe.optimizer)[0]:
@@ -75,10 +79,26 @@ def clipping(settings: Settings) -> tuple[str, float] | None:
     return kind or "norm", amount
 
 
+def _typed(name: str, value: Any) -> Any:
+    """The value, if it is of the setting's type; whole numbers of other libraries become Python's."""
+    kinds = members_of(listed_settings()[name][0])
+    if int in kinds and not isinstance(value, bool) and hasattr(value, "__index__"):
+        return operator.index(value)
+    right = {
+        bool: isinstance(value, bool),
+        int: not isinstance(value, bool | str),  # how large it is, and that it is whole, is checked with the others
+        float: isinstance(value, int | float | np.floating) and not isinstance(value, bool),
+        str: isinstance(value, str) or (name == "freeze" and isinstance(value, tuple | list)),
+    }
+    if not any(right.get(kind, isinstance(value, str)) for kind in kinds if kind is not NoneType):
+        raise UsageError(f"{name} takes {describe_type(listed_settings()[name][0])}, got {value!r}")
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _checked(settings: Any) -> Settings:
     for name in COUNTS:
         value = settings[name]
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        if value is not None and (not isinstance(value, int) or value < 1):
             raise UsageError(f"{name} must be a whole number of at least 1, got {value!r}")
     if not (settings["lr"] > 0 and math.isfinite(settings["lr"])):
         raise UsageError(f"lr must be a positive number, got {settings['lr']!r}")

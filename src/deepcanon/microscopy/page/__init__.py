@@ -10,7 +10,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from deepcanon.core import UsageError
 from deepcanon.core.files import write_whole
 from deepcanon.microscopy.compute_graph import ComputeGraph, Edge
 from deepcanon.microscopy.formulas import filled
@@ -70,10 +69,11 @@ def as_page(graph: ComputeGraph) -> str:
 
 def write(graph: ComputeGraph, path: Path) -> Path:
     """Write the page or the data, by the ending of the name; the file appears whole or not at all."""
-    kind = path.suffix.lower()
-    if kind not in (".html", ".json"):
-        raise UsageError(f"a graph is written as .html or .json; {path.name!r} ends in neither")
-    text = as_page(graph) if kind == ".html" else json.dumps(as_data(graph), allow_nan=False, indent=1) + "\n"
+    text = (
+        as_page(graph)
+        if path.suffix.lower() == ".html"
+        else json.dumps(as_data(graph), allow_nan=False, indent=1) + "\n"
+    )
     write_whole(path, text)
     return path
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,9 +17,12 @@ from deepcanon.core import Blueprint, Labeled, Model, SemiBatch
 from deepcanon.data import Dataset
 from deepcanon.pictures.bars import share_bars
 from deepcanon.pictures.points import decision_maps
-from deepcanon.runs.run import Run
 from deepcanon.train import Settings, fit
+from deepcanon.train.distributed import World
 from deepcanon.train.randomness import kept
+
+if TYPE_CHECKING:
+    from deepcanon.runs.run import Run
 
 NEIGHBORS = (7, 20)
 ALPHAS = (0.2, 0.8, 0.95)
@@ -51,8 +54,9 @@ def add_baselines(run: Run, asked: Blueprint, notify: Callable[[str], None] = la
     if not learned_from_few or "baselines" in run.info or not isinstance(run.data.train, SemiBatch):
         return
     found = baselines(run.model, asked, run.data, run.settings, notify)
-    save(picture(found, run.data), run.folder.pictures / "baselines.png")
-    run.folder.update(baselines={each.name: each.accuracy for each in found})
+    if World().first:  # of several processes all train, and one writes
+        save(picture(found, run.data), run.folder.pictures / "baselines.png")
+        run.folder.update(baselines={each.name: each.accuracy for each in found})
 
 
 def baselines(

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from deepcanon.comparison.baselines import MOST, Baseline, label_spreading, picture
 from deepcanon.core import SemiBatch
 from deepcanon.data import Dataset, from_tensors
 from deepcanon.data.transforms.few_labels import few_labels
+from deepcanon.runs.baselines import MOST, Baseline, label_spreading, picture
 
 
 def clusters(count: int = 90) -> Dataset[SemiBatch]:
