@@ -13,6 +13,7 @@ from deepcanon.cli import demo
 Call = Callable[..., Any]
 
 
+@pytest.mark.slow
 def test_it_ends_by_naming_the_report(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "MODELS", ("gaussian", "ppca"))
     monkeypatch.chdir(tmp_path)

@@ -63,6 +63,7 @@ def test_lora_adapts_a_trained_model_and_gives_it_back_merged(call: Call, tmp_pa
     assert call("unwrap", base, "--out", plain).stderr.endswith("holds a mlp, which wraps no other model\n")
 
 
+@pytest.mark.slow
 def test_a_method_is_written_as_onnx(call: Call, tmp_path: Path, base: Path) -> None:
     pytest.importorskip("onnxscript", reason="needs deepcanon[onnx]")
     pytest.importorskip("onnxruntime", reason="needs deepcanon[onnx]")

@@ -52,6 +52,7 @@ def test_every_output_agrees_at_batch_sizes_the_example_did_not_have(tmp_path: P
     assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]
 
 
+@pytest.mark.slow
 def test_a_file_that_computes_something_else_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = our_onnx._convert
 

@@ -219,6 +219,7 @@ class Collapses(Autoencoder):
         return super().decode(z).relu()
 
 
+@pytest.mark.slow
 def test_what_cannot_learn_two_examples_is_caught() -> None:
     for mutant in (AimsAtTheMean, Backwards, Collapses):
         assert fails(laws.learns_two_examples_by_heart, mutant), mutant

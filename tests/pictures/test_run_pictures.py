@@ -160,6 +160,7 @@ class Restless(VAE):
         return self.decode(self.encode(x).sample()).mean.reshape(x.shape)
 
 
+@pytest.mark.slow
 def test_drawing_repeats_by_seed_and_leaves_no_trace(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = Restless(4, latent=2, hidden=(8,))

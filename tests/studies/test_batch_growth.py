@@ -40,6 +40,7 @@ def test_half_the_rate_and_twice_the_batch_leave_the_same_cloud_to_first_order()
     assert large == pytest.approx(3, abs=0.3)  # (2 - 0.8) / (2 - 1.6)
 
 
+@pytest.mark.slow
 def test_both_ways_have_the_same_noise_and_learning_curve_but_not_as_many_steps() -> None:
     state = torch.get_rng_state()
     finding = batch_growth(find("mlp"), wrong=0.4, hidden=16, rates=(0.2,), first=8, stages=2, stage=2, seeds=2)

@@ -10,6 +10,7 @@ from deepcanon.core.checks import flat
 from deepcanon.studies.residuals import DeepClassifier, gradients, residuals, singular_values
 
 
+@pytest.mark.slow
 def test_fifty_layers_learn_only_with_residuals() -> None:
     found = residuals(depths=(50,), width=24, epochs=4)
     plain, residual = (found.numbers["kinds"][kind] for kind in ("plain", "residual"))

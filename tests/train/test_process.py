@@ -10,6 +10,7 @@ import sys
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc gives memory back after every step")
 def test_memory_that_a_step_frees_is_there_for_the_next() -> None:
     """The page faults of steps that take and free 16 MB are counted by the system."""

@@ -134,6 +134,7 @@ def test_wrong_sizes_are_refused() -> None:
         small()(torch.zeros(1, 2, 6, 6))
 
 
+@pytest.mark.slow
 def test_it_learns_digits() -> None:
     torch.manual_seed(0)
     model = ViT(1, 8, 8, 10, layers=2, embedding=32)

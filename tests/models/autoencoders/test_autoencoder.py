@@ -34,6 +34,7 @@ def optimal(x: Tensor, *, tied: bool) -> Autoencoder:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("centered", [True, False])
 def test_the_linear_one_spans_the_subspace_of_pca(centered: bool, tied: bool) -> None:

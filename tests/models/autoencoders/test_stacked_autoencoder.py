@@ -37,6 +37,7 @@ def learn(turn: Any, x: Tensor) -> None:
     optimizer.step(closure)
 
 
+@pytest.mark.slow
 def test_without_activations_each_layer_finds_the_subspace_of_pca_by_itself() -> None:
     torch.manual_seed(0)
     x = anisotropic()

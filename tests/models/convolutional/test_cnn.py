@@ -67,6 +67,7 @@ def test_arguments_are_checked() -> None:
         CNN(1, 8, 8, 3, dropout=1.0)
 
 
+@pytest.mark.slow
 def test_it_locates_spots_of_light_and_predicts_their_uncertainty() -> None:
     """The centers of new spots, and the noise of the training labels of spots of that size."""
     torch.manual_seed(0)

@@ -159,6 +159,7 @@ def test_labels_are_dropped_with_the_given_probability(monkeypatch: pytest.Monke
     assert not torch.equal(*seen)
 
 
+@pytest.mark.slow
 def test_it_learns_which_class_lives_where() -> None:
     """Two classes in opposite quadrants each: the sign of the product says the class of any point."""
     torch.manual_seed(0)

@@ -41,6 +41,7 @@ def accuracy_after(model: Predictor, batch: Labeled, steps: int) -> float:
     return model.metrics(batch)["accuracy"].item()
 
 
+@pytest.mark.slow
 def test_fifty_layers_learn_where_a_plain_net_of_fifty_layers_does_not() -> None:
     train = load_data("digits").train
     batch = Labeled(train.x[:200], train.y[:200])
@@ -51,6 +52,7 @@ def test_fifty_layers_learn_where_a_plain_net_of_fifty_layers_does_not() -> None
     assert accuracy_after(plain, batch, steps=40) < 0.2  # a tenth is guessing
 
 
+@pytest.mark.slow
 def test_it_reads_96_percent_of_real_digits() -> None:
     torch.manual_seed(0)
     result = fit(Highway(features=64, classes=10), load_data("digits"), quiet=True)

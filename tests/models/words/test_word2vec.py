@@ -241,6 +241,7 @@ def test_the_seed_decides_the_vectors() -> None:
     assert not torch.equal(vectors(1), vectors(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_gensim_reaches_the_same_loss(scheme: Scheme) -> None:
     """Both learn from the same sentences with the same settings; our loss judges both."""
