@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from deepcanon.cli._parse import Json
 from deepcanon.cli._print import Output
 from deepcanon.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from deepcanon.catalogue import Entry
 
 
 def list_models(
@@ -25,9 +28,9 @@ def list_models(
     out = Output(json)
     out.table(
         ["model", "family", "what it is"],
-        [(entry.name, entry.family, ". ".join(filter(None, (entry.title, entry.summary)))) for entry in chosen],
+        [(entry.name, entry.family, _in_words(entry)) for entry in chosen],
     )
-    out.say("deepcanon show NAME describes one of them in full, with its other names.")
+    out.say("deepcanon show NAME describes one of them in full.")
     out.result(
         {
             "models": [
@@ -42,3 +45,9 @@ def list_models(
             ]
         }
     )
+
+
+def _in_words(entry: Entry) -> str:
+    """The proper name, the sentence that says what it is, and the other names."""
+    named = ". ".join(filter(None, (entry.title, entry.summary)))
+    return f"{named}\nAlso known as: {', '.join(entry.also_known_as)}." if entry.also_known_as else named

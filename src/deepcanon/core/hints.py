@@ -12,9 +12,9 @@ MOST = 12
 
 
 def did_you_mean(
-    name: str, known: Iterable[str], otherwise: str | None = None, show: Callable[[str], str] = str
+    name: str, known: Iterable[str], otherwise: str | None = None, show: Callable[[str], str] = str, most: int = 1
 ) -> str:
-    """The nearest known name, as it is to be shown; where none is near, ``otherwise``, or all of them.
+    """The nearest known names, as they are to be shown; where none is near, ``otherwise``, or all of them.
 
     >>> did_you_mean("digist", ["digits", "moons"])
     'did you mean digits?'
@@ -22,11 +22,10 @@ def did_you_mean(
     'there are digits, moons'
     """
     names = list(known)
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), names, n=1) or difflib.get_close_matches(
-        name, names, n=1
-    )
+    folded = name.lower().replace("-", "_")
+    near = difflib.get_close_matches(folded, names, n=most) or difflib.get_close_matches(name, names, n=most)
     if near:
-        return f"did you mean {show(near[0])}?"
+        return f"did you mean {' or '.join(map(show, near))}?"
     return f"there are {listed(names)}" if otherwise is None else otherwise
 
 

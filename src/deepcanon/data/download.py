@@ -15,6 +15,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from deepcanon.core import DataError, DownloadError
+from deepcanon.core.files import sync_folder
 
 VARIABLE = "DEEPCANON_DATA"
 TIMEOUT = 20.0
@@ -96,7 +97,7 @@ def download(file: RemoteFile, mirrors: tuple[str, ...], folder: Path) -> Path:
                 failures.append(f"{url}: {error}")
                 continue
             os.replace(part, path)
-            _sync_folder(folder)
+            sync_folder(folder)
             return path
     raise DownloadError(
         f"{file.name} could not be downloaded ({'; '.join(failures)}); try again later, or put the file into {folder}"
@@ -205,13 +206,3 @@ def _alone_in(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name survive a crash of the machine."""
-    if sys.platform != "win32":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

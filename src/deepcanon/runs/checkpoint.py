@@ -16,7 +16,7 @@ import safetensors.torch
 import torch
 
 from deepcanon.core import CheckpointError
-from deepcanon.core.files import seal, sync_folder, unseal, write_synced
+from deepcanon.core.files import free, seal, sync_folder, unseal, write_synced
 from deepcanon.runs.tree import flatten, unflatten
 
 TENSORS, VALUES, MANIFEST = "state.safetensors", "state.json", "manifest.json"
@@ -95,19 +95,12 @@ def set_aside_damaged(folder: Path, good: Path) -> None:
     """Rename checkpoints newer than the last good one, so that training again does not write over them."""
     for path in saved(folder):
         if path.name > good.name:
-            os.rename(path, _free(path.with_name(f"damaged-{path.name}")))
+            os.rename(path, free(path.with_name(f"damaged-{path.name}")))
 
 
 def freeze_state(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """A copy of a state dict that later training does not change."""
     return {name: tensor.detach().clone() for name, tensor in state.items()}
-
-
-def _free(path: Path) -> Path:
-    number, free = 2, path
-    while free.exists():
-        number, free = number + 1, path.with_name(f"{path.name}-{number}")
-    return free
 
 
 def _content(path: Path) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 import torch
@@ -11,6 +10,7 @@ from torch.nn.functional import embedding, normalize
 
 from deepcanon.core import Model, Sequences, UsageError
 from deepcanon.core.checks import at_least
+from deepcanon.core.hints import did_you_mean
 
 
 class WordVectors(Model[Sequences]):
@@ -75,8 +75,7 @@ class WordVectors(Model[Sequences]):
         if not self.vocabulary:
             raise UsageError("the model was not trained on words but on their numbers; give a number")
         if word not in self.vocabulary:
-            near = difflib.get_close_matches(word.lower(), self.vocabulary, n=3)
-            advice = f"did you mean {' or '.join(near)}?" if near else f"it has {self.vocab:,} words"
+            advice = did_you_mean(word, self.vocabulary, f"it has {self.vocab:,} words", most=3)
             raise UsageError(f"{word!r} is not in the vocabulary; {advice}")
         return self.vocabulary.index(word)
 
