@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +19,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from deepcanon.core.docstrings import read_text
+from deepcanon.core.docstrings import other_names
 from deepcanon.core.errors import UsageError
 from deepcanon.core.hints import unknown
 
@@ -149,21 +150,21 @@ def _files(root: Path) -> list[Path]:
 def _entry(file: Path, root: Path) -> Entry:
     """The entry of a model: its module's docstring is the proper name, its class's says the rest.
 
-    The class is the one that is called as the file is, else the last.
+    The class is the one that is called as the file is, else the last. The file is searched as text, which is several
+    times faster than parsing it.
     """
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    named = [node for node in classes if node.name.lower() == file.stem.replace("_", "")]
-    owner = (named or classes)[-1]
-    others = read_text(ast.get_docstring(owner) or "").also_known_as
-    return Entry(
-        file.stem,
-        file.parent.name,
-        _module(file, root),
-        _first_line(owner),
-        _first_line(tree).removesuffix("."),
-        others,
-    )
+    content = file.read_text(encoding="utf-8")
+    title = inspect.cleandoc(found[1]).partition("\n")[0] if (found := _MODULE.match(content)) else ""
+    classes = dict(_CLASS.findall(content))
+    named = [name for name in classes if name.lower() == file.stem.replace("_", "")]
+    text = inspect.cleandoc(classes[(named or list(classes))[-1]]) if classes else ""
+    summary, others = text.partition("\n")[0], other_names(text)
+    return Entry(file.stem, file.parent.name, _module(file, root), summary, title.removesuffix("."), others)
+
+
+_MODULE = re.compile(r'\A(?:#[^\n]*\n)*r?"""(.*?)"""', re.DOTALL)
+_CLASS = re.compile(r'^class (\w+)[^:\n]*(?:\([^)]*\))?:\n    r?"""(.*?)"""', re.DOTALL | re.MULTILINE)
+"""The docstrings of a module and of its classes."""
 
 
 def _module(file: Path, root: Path) -> str:
@@ -181,5 +182,5 @@ def _body(file: Path) -> list[ast.stmt]:
     return ast.parse(file.read_text(encoding="utf-8")).body
 
 
-def _first_line(node: ast.ClassDef | ast.FunctionDef | ast.Module) -> str:
+def _first_line(node: ast.FunctionDef) -> str:
     return (ast.get_docstring(node) or "").partition("\n")[0]

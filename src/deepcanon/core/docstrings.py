@@ -34,7 +34,7 @@ def read_text(text: str) -> Docstring:
     references = "\n".join(_section(text, "References"))
     return Docstring(
         summary=_plain(text.partition("\n\n")[0]),
-        also_known_as=_other_names(text),
+        also_known_as=other_names(text),
         equations=tuple(_equations(text)),
         references=tuple(
             _plain(item) for item in re.split(r"^\s*\|\s*", references, flags=re.MULTILINE) if item.strip()
@@ -43,10 +43,10 @@ def read_text(text: str) -> Docstring:
     )
 
 
-def _other_names(text: str) -> tuple[str, ...]:
+def other_names(text: str) -> tuple[str, ...]:
     """The names in the paragraph that begins with ``Also known as:``.
 
-    >>> _other_names("An RNN.\\n\\nAlso known as: Elman network, simple\\nrecurrent network.\\n\\nMore.")
+    >>> other_names("An RNN.\\n\\nAlso known as: Elman network, simple\\nrecurrent network.\\n\\nMore.")
     ('Elman network', 'simple recurrent network')
     """
     found = re.search(r"^Also known as: (.*?)\.?\s*(?:\n\n|\Z)", text, flags=re.MULTILINE | re.DOTALL)
