@@ -158,7 +158,10 @@ def test_a_setting_of_a_wrong_type_is_said_before_anything_is_read(wrong: dict[s
         (lambda: dc.compare(["lora"], "moons"), "lora needs the argument model"),
         (lambda: dc.compare(["mlp"], dc.load_data("moons")), "compare takes data by name"),  # type: ignore[arg-type]
         (lambda: dc.microscope(Toy(2)), "data are a batch or a tensor"),
-        (lambda: dc.blueprint(Toy(2), {"features": 3}), "a Toy that is built has its arguments"),
+        (
+            lambda: dc.blueprint(Toy(2), {"features": 3}),
+            "the Toy that was given has its arguments already: leave out features",
+        ),
     ],
 )
 def test_what_is_of_the_wrong_kind_is_said_in_one_sentence(wrong: Callable[[], object], sentence: str) -> None:
@@ -190,3 +193,10 @@ def test_a_finding_and_a_graph_never_replace_what_is_there(tmp_path: Path) -> No
     with pytest.raises(UsageError, match="is already there"):
         graph.save(tmp_path / "g.json")
     graph.save(tmp_path / "g.json", overwrite=True)
+
+
+def test_a_run_that_is_not_finished_says_so(tmp_path: Path) -> None:
+    run = dc.Run.train("mlp:hidden=3", "moons", out=tmp_path / "run", steps=1, quiet=True)
+    run.info.pop("results")
+    with pytest.raises(UsageError, match="has no results yet"):
+        run.scores  # noqa: B018

@@ -52,16 +52,14 @@ class Blueprint:
 
         Models among the arguments may be given in the same ways.
         """
-        if isinstance(model, Blueprint):
-            return (
-                cls.of({"model": model.cls, "arguments": {**model.arguments, **arguments}}, find)
-                if arguments
-                else model
-            )
         if isinstance(model, Model):
-            if arguments:
-                raise UsageError(f"a {model.name()} that is built has its arguments: leave out {', '.join(arguments)}")
-            return cls(type(model), {}, f"the {model.name()} that was given", model)
+            model = cls(type(model), {}, f"the {model.name()} that was given", model)
+        if isinstance(model, Blueprint):
+            if not arguments:
+                return model
+            if model.trained is not None:
+                raise UsageError(f"{model.label} has its arguments already: leave out {', '.join(arguments)}")
+            return cls.of(model.cls, find, {**model.arguments, **arguments})
         if isinstance(model, Mapping) and "model" in model:
             return cls.of(model["model"], find, {**model.get("arguments", {}), **(arguments or {})})
         found = find(model) if isinstance(model, str) else model

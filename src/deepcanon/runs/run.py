@@ -100,6 +100,8 @@ class Run:
     @property
     def scores(self) -> Scores:
         """The metrics that the training has left, on each split of the data."""
+        if "results" not in self.info:
+            raise UsageError(f"{self.dir} has no results yet (it is {self.info['status']}): resume it first")
         return {split: self.info["results"][split] for split in ("train", "valid", "test")}
 
     @cached_property
