@@ -20,6 +20,7 @@ from deepcanon.core import Batch, DataError, Terms, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.runs import checkpoint
 from deepcanon.runs.folder import RunFolder
+from deepcanon.train.process import locked
 
 KILLS = 10
 
@@ -98,12 +99,26 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_used(
     unbroken = dc.fit(model, data, quiet=True, epochs=10).model.state_dict()
     run = begun(tmp_path / "run")
     (run.checkpoints / "step-000000005" / checkpoint.TENSORS).write_bytes(b"rubbish")
-    result = dc.resume(run.dir, data, Toy)
-    said = capsys.readouterr().out
+    result = dc.resume(run.dir, data, Toy, quiet=True)
+    said = capsys.readouterr().err
     assert "step-000000005" in said
     assert "going on from step-000000004" in said
+    assert RunFolder.open(run.dir).info["fallbacks"] == said.splitlines()
     assert torch.equal(result.model.state_dict()["mean"], unbroken["mean"])
     assert (run.checkpoints / "damaged-step-000000005").exists()
+
+
+def test_a_run_that_another_process_trains_is_not_touched(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run")
+    (run.checkpoints / "step-000000005" / checkpoint.TENSORS).write_bytes(b"in the middle of a write")
+    with (run.dir / "log.jsonl").open("a") as log:
+        log.write('{"kind": "step"')  # a line that the other process is writing
+    before = {path: path.read_bytes() for path in run.dir.rglob("*") if path.is_file() and path.name != ".lock"}
+    _, batch = Toy.example()
+    with locked(run.dir), pytest.raises(UsageError, match="another process is training in"):
+        dc.resume(run.dir, dc.from_tensors(batch.x), Toy, quiet=True)
+    after = {path: path.read_bytes() for path in run.dir.rglob("*") if path.is_file() and path.name != ".lock"}
+    assert after == before
 
 
 def test_a_run_that_was_never_checkpointed_past_the_start_begins_again(tmp_path: Path) -> None:

@@ -206,6 +206,20 @@ def test_an_exploding_loss_stops_the_run() -> None:
         dc.fit(Toy(2), dc.from_tensors(Toy.example()[1].x), quiet=True, optimizer="sgd", lr=5.0, steps=500)
 
 
+class Falling(Toy):
+    """Counts around 30,000, whose negative log-likelihood without its constant is far below zero."""
+
+    def loss(self, batch: Any) -> Terms:
+        rate = self.mean.exp().sum()
+        return {"nll": rate - 30_000 * rate.log()}
+
+
+def test_a_loss_may_be_negative_and_fall() -> None:
+    model = Falling(1)
+    result = dc.fit(model, dc.from_tensors(torch.zeros(8, 1)), quiet=True, optimizer="adam", lr=0.3, steps=200)
+    assert result.train["loss"] < -200_000
+
+
 def test_a_run_is_never_overwritten_unasked(tmp_path: Path) -> None:
     model, data = setting()
     dc.fit(model, data, out=tmp_path, quiet=True, epochs=1)

@@ -118,6 +118,20 @@ class RunFolder:
         whole = path.read_bytes()[:length].rpartition(b"\n")  # a line that a crash has cut goes, too
         os.truncate(path, len(whole[0]) + len(whole[1]))
 
+    def differences(self, processes: int) -> list[str]:
+        """What has changed since the run began and may change the last bits of the result, a sentence each."""
+        before, now = self.info["environment"], environment(processes)
+        names = {
+            "torch": "the torch version",
+            "threads": "the number of threads",
+            "processes": "the number of processes",
+        }
+        return [
+            f"{words} was {before[key]} and is {now[key]} now: the result may differ in its last bits"
+            for key, words in names.items()
+            if before[key] != now[key]
+        ]
+
     def write_results(
         self,
         state: Mapping[str, Tensor],

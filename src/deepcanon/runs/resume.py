@@ -10,12 +10,10 @@ from deepcanon.catalogue import find as find_in_catalogue
 from deepcanon.core import Blueprint, DataError, Model
 from deepcanon.core.blueprint import Find
 from deepcanon.data import Dataset
-from deepcanon.runs import checkpoint
 from deepcanon.runs.data import own_data
-from deepcanon.runs.folder import RunFolder, environment
+from deepcanon.runs.folder import RunFolder
 from deepcanon.train import randomness
 from deepcanon.train.observers import Observer
-from deepcanon.train.progress import say
 from deepcanon.train.settings import settings_of
 from deepcanon.train.trainer import Result, Trainer
 
@@ -48,16 +46,8 @@ def resume(
         built.eval()
         results = folder.info["results"]
         return Result(built, folder.dir, **results, weights=folder.info["weights"], history=folder.log())
-    found = checkpoint.latest(folder.checkpoints)
     trainer = Trainer(built, _same_data(folder, data), settings_of(folder.info), quiet=quiet, observers=observers)
-    if trainer.world.first:
-        checkpoint.set_aside_damaged(folder.checkpoints, found.path)
-    trainer.go_on(folder, found.state)
-    if not trainer.quiet:
-        for complaint in found.complaints:
-            say(f"{complaint}; going on from {found.path.name}")
-        for difference in _differences(folder, trainer.world.size):
-            say(difference)
+    trainer.go_on(folder)
     return trainer.fit()
 
 
@@ -82,14 +72,3 @@ def _same_data(folder: RunFolder, data: Dataset[Any] | None) -> Dataset[Any]:
     if data.fingerprint() != folder.info["data"]["fingerprint"]:
         raise DataError(f"the data {data.name} are not those that {folder.dir} was begun with; resuming needs the same")
     return data
-
-
-def _differences(folder: RunFolder, processes: int) -> list[str]:
-    """What has changed since the run began and may change the last bits of the result."""
-    before, now = folder.info["environment"], environment(processes)
-    names = {"torch": "the torch version", "threads": "the number of threads", "processes": "the number of processes"}
-    return [
-        f"{words} was {before[key]} and is {now[key]} now: the result may differ in its last bits"
-        for key, words in names.items()
-        if before[key] != now[key]
-    ]

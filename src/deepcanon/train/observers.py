@@ -102,7 +102,7 @@ class Log(Observer):
     def _exploding(self, trainer: Trainer, loss: float) -> str:
         if self._first is None:
             self._first = loss
-        if trainer.model.surrogate or abs(loss) <= _EXPLOSION * (abs(self._first) + 1):
+        if trainer.model.surrogate or loss <= _EXPLOSION * (abs(self._first) + 1):  # it may be negative, and fall
             return ""
         return f"the loss exploded from {self._first:.4g} to {loss:.4g} by step {trainer.step}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -169,8 +170,23 @@ class Trainer:
             self.world.first_does(run.commit)
 
     def _resume(self, context: ExitStack) -> None:
-        if self.run is not None:
-            self._lock(self.run, context)
+        """Take up the run where its last whole checkpoint has left it; nothing is read or touched before the lock."""
+        if self.run is None:
+            return
+        run = self.run
+        self._lock(run, context)
+        found = checkpoint.latest(run.checkpoints)
+        self.world.first_does(lambda: checkpoint.set_aside_damaged(run.checkpoints, found.path))
+        self._restore(found.state)
+        self._step_at_start = self.step
+        fallbacks = [f"{complaint}; going on from {found.path.name}" for complaint in found.complaints]
+        self._note(status="running")
+        if fallbacks and self.world.first:  # said and kept also where nobody wants to see progress
+            self._note(fallbacks=[*run.info.get("fallbacks", []), *fallbacks])
+            sys.stderr.writelines(f"{sentence}\n" for sentence in fallbacks)
+        if not self.quiet:
+            for difference in run.differences(self.world.size):
+                say(difference)
         if self._random is not None:
             randomness.restore(self._random)
 
@@ -321,9 +337,12 @@ class Trainer:
         if self.world.first:
             checkpoint.prune(folder, self.settings["keep"])
 
-    def go_on(self, run: RunFolder, state: dict[str, Any]) -> None:
-        """Take up a run where a checkpoint has left it."""
+    def go_on(self, run: RunFolder) -> None:
+        """Make this training the continuation of a run that was broken off."""
         self.run = run
+        self._resumed = True
+
+    def _restore(self, state: dict[str, Any]) -> None:
         self.step, self._seconds_before = state["step"], state["seconds"]
         self._stop_reason = state["stop_reason"]
         self.model.load_state_dict(state["model"])
@@ -334,9 +353,7 @@ class Trainer:
             if state["observers"].get(name):
                 observer.restore(state["observers"][name])
         self.log.rewind(self)
-        self._resumed = True
         for learner in self.learners:
             learner.progress = self.step / self.total
         if self.world.rank < len(state["random"]):
             self._random = state["random"][self.world.rank]
-        self._note(status="running")
