@@ -7,7 +7,7 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -87,6 +87,12 @@ def test_training_settings_are_listed_once() -> None:
     assert names <= RESERVED
     assert names <= set(inspect.signature(train).parameters)
     assert names - set(Classifier().get_params()) == {"seed", "keep", "checkpoint_every"}
+    helps = {name: get_args(train.__annotations__[name])[1].help for name in names}
+    assert helps["seed"].endswith("(default: 0)")
+    assert [name for name in names if "default: " in helps[name]] == [
+        name for name in names if listed_settings()[name][1].default in (0, 1, 2, "constant", "auto", "fp32")
+        and listed_settings()[name][1].default is not False
+    ]  # fmt: skip
     resolved: dict[str, Any] = dict(resolve_settings(dc.Recipe()))
     assert resolved.keys() == names
     assert all(resolved[name] == setting.default for name, (_, setting) in listed_settings().items()

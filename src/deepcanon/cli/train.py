@@ -24,7 +24,7 @@ from deepcanon.core.settings import RECIPE, listed_settings
 
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with an option for every training setting, before its last options."""
+    """The command with an option for every training setting, after its own."""
     *first, _ = inspect.signature(command, eval_str=True).parameters.values()
     settings = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(name))
@@ -38,7 +38,8 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
 def _option(name: str) -> Any:
     """The option of a setting, which is absent by default: then the recipe or the setting's own default holds."""
     kind, setting = listed_settings()[name]
-    shown = "" if setting.default in (RECIPE, None, (), False) else f" [default: {setting.default}]"
+    silent = setting.default is RECIPE or setting.default is False or setting.default in (None, ())
+    shown = "" if silent else f" (default: {setting.default})"
     if kind is bool:
         return Annotated[bool | None, typer.Option(f"--{name.replace('_', '-')}", help=f"{setting.help}{shown}")]
     if name == "freeze":
