@@ -12,7 +12,7 @@ from torch.nn.functional import binary_cross_entropy, logsigmoid
 from deepcanon.core import Batch, UsageError
 from deepcanon.data import load_data
 from deepcanon.losses.energy_distance import energy_distance
-from deepcanon.models.adversarial.gan import GAN, Game
+from deepcanon.models.adversarial.gan import GAN, GameName
 from deepcanon.train import fit
 
 
@@ -79,7 +79,7 @@ def test_the_discriminator_loss_is_the_cross_entropy_of_telling_data_from_sample
     ("game", "value"),
     [("minimax", lambda odds: logsigmoid(-odds).mean()), ("non_saturating", lambda odds: -logsigmoid(odds).mean())],
 )
-def test_the_generator_minimizes_what_its_game_says(game: Game, value: Callable[[Tensor], Tensor]) -> None:
+def test_the_generator_minimizes_what_its_game_says(game: GameName, value: Callable[[Tensor], Tensor]) -> None:
     torch.manual_seed(0)
     model = GAN(features=2, latent=2, hidden=(8,), game=game).double()
     torch.manual_seed(1)
@@ -90,7 +90,7 @@ def test_the_generator_minimizes_what_its_game_says(game: Game, value: Callable[
 
 def test_only_the_minimax_generator_stops_learning_from_a_sure_discriminator() -> None:
     norms = {}
-    games: tuple[Game, ...] = ("minimax", "non_saturating")
+    games: tuple[GameName, ...] = ("minimax", "non_saturating")
     for game in games:
         torch.manual_seed(0)
         model = GAN(features=2, latent=2, hidden=(8,), game=game).double()
