@@ -8,6 +8,8 @@ from deepcanon.core.batch import Sequences as Sequences
 from deepcanon.core.batch import Stream as Stream
 from deepcanon.core.blueprint import Blueprint as Blueprint
 from deepcanon.core.blueprint import describe as describe
+from deepcanon.core.domains import ImagePairs as ImagePairs
+from deepcanon.core.domains import TwoDomains as TwoDomains
 from deepcanon.core.drawing import draw as draw
 from deepcanon.core.drawing import drawing_from as drawing_from
 from deepcanon.core.errors import CheckpointError as CheckpointError

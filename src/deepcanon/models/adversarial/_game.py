@@ -112,7 +112,7 @@ class NoiseGame(Game[Batch]):
         return fake
 
 
-def dense_sides(features: int, latent: int, hidden: tuple[int, ...]) -> tuple[nn.Module, nn.Module]:
+def dense_sides(features: int, latent: int, hidden: tuple[int, ...]) -> tuple[nn.Sequential, nn.Sequential]:
     """A fully connected generator, and a discriminator with its widths in the reverse order."""
     at_least(1, features=features, latent=latent)
     leaky = partial(nn.LeakyReLU, SLOPE)
