@@ -29,7 +29,7 @@ class TwoDomains(AnyBatch):
     y: Tensor
 
     def __post_init__(self) -> None:
-        if 0 < max(len(self.x), len(self.y)) and 0 in (len(self.x), len(self.y)):
+        if max(len(self.x), len(self.y)) > 0 and 0 in (len(self.x), len(self.y)):
             raise DataError(f"each domain needs examples: got {len(self.x)} of x and {len(self.y)} of y")
 
     def __len__(self) -> int:

@@ -9,7 +9,7 @@ from typing import Literal, Self, cast
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Absorb, Batch, ImagePairs, Recipe, Terms, Turn, TwoDomains, UsageError
+from deepcanon.core import Absorb, Batch, ImagePairs, Recipe, Terms, Turn, TwoDomains
 from deepcanon.core.checks import at_least, flat, one_of
 from deepcanon.core.precision import full
 from deepcanon.losses.energy_distance import energy_distance
