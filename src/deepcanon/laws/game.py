@@ -158,10 +158,10 @@ def _best(module: Any, batch: AnyBatch) -> tuple[Tensor, float]:
     def closure() -> Tensor:
         optimizer.zero_grad()
         loss = total(module.discriminator_loss(known))
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         return loss
 
-    optimizer.step(closure)  # type: ignore[arg-type]
+    optimizer.step(closure)
     with torch.no_grad():
         discriminate = getattr(module, "discriminate", lambda x: table(x).squeeze(1))
         return discriminate(points.view(-1, *shape)), float(total(module.discriminator_loss(known)))

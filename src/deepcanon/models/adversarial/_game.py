@@ -10,7 +10,7 @@ from typing import cast
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import Batch, Descend, Model, Support, Terms, Turn, UsageError
+from deepcanon.core import Batch, Descend, Model, Sampler, Support, Terms, Turn
 from deepcanon.core.checks import at_least, flat
 from deepcanon.core.precision import full
 from deepcanon.core.turn import B
@@ -52,7 +52,7 @@ class Game(Model[B]):
         ]
 
 
-class NoiseGame(Game[Batch]):
+class NoiseGame(Game[Batch], Sampler[Batch]):
     """A game whose one generator turns noise into samples, against one discriminator of data and samples.
 
     ``generator`` maps noise, (B, latent), to examples, and ``discriminator`` examples to one number each. Both work at
@@ -98,14 +98,8 @@ class NoiseGame(Game[Batch]):
         """The discriminator's numbers, (B,)."""
         return self.discriminate(x)
 
-    @torch.no_grad()
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
-        """Generated examples, (n, features)."""
-        if context is not None:
-            raise UsageError(f"{self.name()} is not conditioned on anything; leave out the context")
-        return self._generate(n, generator)
-
-    def _generate(self, n: int, generator: Generator | None = None) -> Tensor:
+    def _sample(self, n: int, generator: Generator | None = None) -> Tensor:
+        """Generated examples, (n, features), with their gradient."""
         like = next(self.generator.parameters())
         z = torch.randn(n, self.latent, generator=generator, device=like.device, dtype=like.dtype)
         fake: Tensor = self.generator(z)

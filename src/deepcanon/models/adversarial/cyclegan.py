@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Literal, Self, cast
+from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Absorb, Batch, ImagePairs, Recipe, Terms, Turn, TwoDomains
+from deepcanon.core import Absorb, Batch, ImagePairs, Recipe, Terms, Turn, TwoDomains, UsageError
 from deepcanon.core.checks import at_least, flat, one_of
 from deepcanon.core.precision import full
+from deepcanon.core.roles import Domain
 from deepcanon.losses.energy_distance import energy_distance
 from deepcanon.models.adversarial._game import SLOPE, Game
 from deepcanon.models.adversarial._history import History
@@ -19,7 +20,7 @@ from deepcanon.nn.connections import Residual
 from deepcanon.nn.dense import dense
 from deepcanon.nn.rescale import Rescale, mean_and_std
 
-Domain = Literal["x", "y"]
+DOMAINS: tuple[Domain, ...] = ("x", "y")
 WAYS: tuple[tuple[Domain, Domain], ...] = (("x", "y"), ("y", "x"))
 """Both ways to map: from a domain to the other one."""
 
@@ -73,17 +74,20 @@ class CycleGAN(Game[TwoDomains]):
     ) -> None:
         super().__init__()
         at_least(1, features=features)
-        at_least(0, cycle=cycle, identity=identity, history=history)
+        at_least(0, history=history)
+        if cycle < 0 or identity < 0:
+            raise UsageError(f"the weights cycle and identity may not be negative (got {cycle} and {identity})")
         self.features = features
         self.cycle = cycle
         self.identity = identity
-        self.unit = nn.ModuleDict({domain: Rescale(features) for domain in ("x", "y")})
+        self.history = history
         leaky = partial(nn.LeakyReLU, SLOPE)
+        self.unit = nn.ModuleDict({domain: Rescale(features) for domain in DOMAINS})
         self.generators = nn.ModuleDict(
-            {to: Residual(dense(features, features, hidden, activation=leaky)) for _, to in WAYS}
+            {to: Residual(dense(features, features, hidden, activation=leaky)) for to in DOMAINS}
         )
-        self.discriminators = nn.ModuleDict({to: dense(features, 1, hidden, activation=leaky) for _, to in WAYS})
-        self.histories = nn.ModuleDict({to: History(history, features) for _, to in WAYS})
+        self.discriminators = nn.ModuleDict({to: dense(features, 1, hidden, activation=leaky) for to in DOMAINS})
+        self.histories = nn.ModuleDict({to: History(history, features) for to in DOMAINS})
 
     @classmethod
     def example(cls) -> tuple[Self, TwoDomains]:
@@ -92,76 +96,84 @@ class CycleGAN(Game[TwoDomains]):
 
     def prepare(self, data: Iterable[TwoDomains]) -> None:
         """Take the mean and the standard deviation of each domain, so that all networks work at unit scale."""
-        batches = list(data)
-        for domain in ("x", "y"):
-            mean, std = mean_and_std(Batch(getattr(batch, domain)) for batch in batches)
+        for domain in DOMAINS:
+            mean, std = mean_and_std(Batch(getattr(batch, domain)) for batch in data)
             if std > 0:
-                cast(Rescale, self.unit[domain]).set(1 / std, -mean / std)
+                self._unit(domain).set(1 / std, -mean / std)
 
     def sides(self) -> tuple[Sequence[nn.Module], Sequence[nn.Module]]:
         return [self.discriminators], [self.generators]
 
     def turns(self) -> Sequence[Turn[TwoDomains]]:
-        remember = Absorb(self.remember, name="history")
-        return [*super().turns(), *([remember] if len(self.histories["x"]) else [])]
+        remember = [Absorb(self.remember, name="history")] if self.history > 0 else []
+        return [*super().turns(), *remember]
 
     def discriminator_loss(self, batch: TwoDomains) -> Terms:
         terms: Terms = {}
         for here, to in WAYS:
             with torch.no_grad():
-                fake = self.histories[to].mixed(self.generators[to](self._unit(batch, here)))
-            real = self._unit(batch, to)
-            terms[f"real_{to}"] = (self._judge(real, to) - 1).square().mean() / 2  # eq. (1)
+                fake = self._history(to).mixed(self._generate(self._of(batch, here), to))
+            terms[f"real_{to}"] = (self._judge(self._of(batch, to), to) - 1).square().mean() / 2  # eq. (1)
             terms[f"fake_{to}"] = self._judge(fake, to).square().mean() / 2  # eq. (1)
         return terms
 
     def loss(self, batch: TwoDomains) -> Terms:
         terms: Terms = {}
         for here, to in WAYS:
-            x = self._unit(batch, here)
-            fake = self.generators[to](x)
+            x = self._of(batch, here)
+            fake = self._generate(x, to)
             terms[f"adversarial_{to}"] = (self._judge(fake, to) - 1).square().mean()  # eq. (2)
-            terms[f"cycle_{here}"] = self.cycle * (full(self.generators[here](fake)) - x).abs().mean()  # eq. (3)
+            terms[f"cycle_{here}"] = self.cycle * (self._generate(fake, here) - x).abs().mean()  # eq. (3)
             if self.identity > 0:
-                terms[f"identity_{here}"] = self.identity * (full(self.generators[here](x)) - x).abs().mean()  # eq. (4)
+                terms[f"identity_{here}"] = self.identity * (self._generate(x, here) - x).abs().mean()  # eq. (4)
         return terms
 
     def remember(self, batch: TwoDomains) -> None:
         """Put generated examples into the history."""
         for here, to in WAYS:
-            self.histories[to].keep(self.generators[to](self._unit(batch, here)))
+            self._history(to).keep(self._generate(self._of(batch, here), to))
 
     def map(self, x: Tensor, to: Domain = "y") -> Tensor:
         """The examples of the one domain mapped to the other, in the shape of ``x``."""
-        one_of(("x", "y"), to=to)
-        here = "x" if to == "y" else "y"
-        return self.unit[to].inverse(self.generators[to](self.unit[here](flat(x, self.features)))).reshape(x.shape)
+        one_of(DOMAINS, to=to)
+        unit = self._unit("x" if to == "y" else "y")(flat(x, self.features))
+        return self._unit(to).inverse(self._generate(unit, to)).reshape(x.shape)
 
     def forward(self, x: Tensor) -> Tensor:
         """The examples of domain x mapped to domain y, in their shape."""
         return self.map(x)
 
     def metrics(self, batch: TwoDomains) -> Terms:
-        """Means over both ways, at unit scale: distance to the target domain, error of the cycle, and that of pairs."""
-        found: dict[str, list[Tensor]] = {}
+        """Means over both ways, at unit scale: distances of outputs to their domain, of cycles, of pairs."""
+        found: dict[str, list[Tensor]] = {"energy_distance": [], "cycle_distance": [], "pair_distance": []}
         for here, to in WAYS:
-            x, target = self._unit(batch, here), self._unit(batch, to)
-            fake = full(self.generators[to](x))
-            found.setdefault("energy_distance", []).append(energy_distance(fake, target))
-            found.setdefault("cycle_error", []).append(_error(full(self.generators[here](fake)), x))
+            x, target = self._of(batch, here), self._of(batch, to)
+            fake = self._generate(x, to)
+            found["energy_distance"].append(energy_distance(fake, target))
+            found["cycle_distance"].append(_distance(self._generate(fake, here), x))
             if isinstance(batch, ImagePairs):
-                found.setdefault("pair_error", []).append(_error(fake, target))
-        return {name: torch.stack(both).mean() for name, both in found.items()}
+                found["pair_distance"].append(_distance(fake, target))
+        return {name: torch.stack(both).mean() for name, both in found.items() if both}
 
-    def _unit(self, batch: TwoDomains, domain: Domain) -> Tensor:
-        scaled: Tensor = self.unit[domain](flat(getattr(batch, domain), self.features))
-        return scaled
+    def _of(self, batch: TwoDomains, domain: Domain) -> Tensor:
+        """The examples of a domain, flat and at unit scale."""
+        unit: Tensor = self._unit(domain)(flat(getattr(batch, domain), self.features))
+        return unit
+
+    def _generate(self, x: Tensor, to: Domain) -> Tensor:
+        return full(self.generators[to](x))
 
     def _judge(self, x: Tensor, domain: Domain) -> Tensor:
-        """How much the discriminator of a domain takes each example for one of it, (B,): about 1 or about 0."""
+        """The discriminator's number for each example, (B,): about 1 for those of its domain, 0 for generated ones."""
         return full(self.discriminators[domain](x)).squeeze(-1)
 
+    def _unit(self, domain: Domain) -> Rescale:
+        return cast(Rescale, self.unit[domain])
 
-def _error(found: Tensor, true: Tensor) -> Tensor:
-    """The mean distance, in standard deviations of a feature."""
-    return (found - true).square().mean(1).sqrt().mean()
+    def _history(self, domain: Domain) -> History:
+        return cast(History, self.histories[domain])
+
+
+def _distance(x: Tensor, y: Tensor) -> Tensor:
+    """The mean distance of examples, in standard deviations of a feature."""
+    return (x - y).square().mean(1).sqrt().mean()

@@ -69,7 +69,7 @@ class GAN(NoiseGame):
         }
 
     def loss(self, batch: Batch) -> Terms:
-        logits = self.discriminate(self._generate(len(batch)))  # log D - log(1 - D)
+        logits = self.discriminate(self._sample(len(batch)))  # log D - log(1 - D)
         if self.game == "minimax":
             return {"generator": -softplus(logits).mean()}  # log(1 - D(G(z))), eq. (1)
         return {"generator": softplus(-logits).mean()}  # eq. (2)

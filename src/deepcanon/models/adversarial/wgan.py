@@ -93,7 +93,8 @@ class WGAN(NoiseGame):
         scale, critic = self.discriminator
         points = scale(torch.lerp(fake, flat(x, self.features), share)).requires_grad_()
         (slope,) = torch.autograd.grad(full(critic(points)).sum(), points, create_graph=True)
-        return self.strength * (full(slope).norm(dim=1) - 1).square().mean()  # eq. (2)
+        penalty: Tensor = self.strength * (full(slope).norm(dim=1) - 1).square().mean()  # eq. (2)
+        return penalty
 
     @torch.no_grad()
     def constrain(self) -> None:
@@ -102,7 +103,7 @@ class WGAN(NoiseGame):
                 weight.clamp_(-self.strength, self.strength)
 
     def loss(self, batch: Batch) -> Terms:
-        return {"generator": -self.discriminate(self._generate(len(batch))).mean()}  # eq. (1)
+        return {"generator": -self.discriminate(self._sample(len(batch))).mean()}  # eq. (1)
 
     def metrics(self, batch: Batch) -> Terms:
         """The distances between as many samples and the data: the energy distance, and what the critic knows of W1."""
