@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, GraphBatch, How, Labeled, Model, Sequences, draw, drawing_from, eval_mode
+from deepcanon.core import Batch, GraphBatch, How, Labeled, Model, Sequences, TwoDomains, draw, drawing_from, eval_mode
 from deepcanon.core.roles import (
     Attends,
     Decodes,
@@ -24,6 +24,7 @@ from deepcanon.core.roles import (
     HasLogProb,
     HasNeighbors,
     HasUpdates,
+    Maps,
     Predicts,
     Reconstructs,
     Samples,
@@ -35,6 +36,7 @@ from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
 from deepcanon.pictures.graphs import class_graph
 from deepcanon.pictures.images import Limits, image_grids, rows
+from deepcanon.pictures.mappings import mapping_plot
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.points import decision_map, function_plot, latent_map, scatter, truth_plot
 from deepcanon.pictures.style import save
@@ -115,7 +117,7 @@ class _Scene:
 
     @property
     def images(self) -> bool:
-        return self.data.kind == "images" and len(self.data.shape) in (2, 3)
+        return self.data.kind in ("images", "domains") and len(self.data.shape) in (2, 3)
 
     @property
     def planar(self) -> bool:
@@ -146,6 +148,8 @@ def _unit(scene: _Scene) -> str:
         return "energy per example"
     if isinstance(scene.model, Generates):
         return "nats per token"
+    if scene.model.surrogate and not isinstance(scene.model, Predicts | HasLogProb):
+        return "loss per example"
     regression = isinstance(scene.batch, Labeled) and scene.batch.y.is_floating_point()
     other_loss = isinstance(scene.model, Predicts) and (regression or scene.model.surrogate)
     errors = isinstance(scene.model, Reconstructs) and not isinstance(scene.model, HasLogProb)
@@ -286,6 +290,20 @@ def _most(values: Tensor) -> Limits:
     return float(ordered[left_out]), float(ordered[-1 - left_out])
 
 
+def _mapped(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.some(MAPPED if scene.planar else COLUMNS)
+    if not isinstance(model, Maps) or not isinstance(batch, TwoDomains) or not (scene.images or scene.planar):
+        return {}
+    title = f"{model.name()} on {scene.data.name}"
+    if scene.planar:
+        return {"mapping": mapping_plot(batch.x.flatten(1), batch.y.flatten(1), model.map, title)}
+    shown: dict[str, Tensor] = {}
+    for here, to, x in (("x", "y", batch.x), ("y", "x", batch.y)):
+        mapped = model.map(x, to=to)
+        shown |= {f"domain {here}": x, f"mapped to {to}": mapped, f"and back to {here}": model.map(mapped, to=here)}
+    return {"mapping": rows(shown, scene.data.shape, limits=scene.limits, title=title)}
+
+
 def _filtered(scene: _Scene) -> dict[str, Figure]:
     model = scene.model
     if not isinstance(model, HasFilters) or not scene.images:
@@ -354,7 +372,7 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
 
 
 PICTURES = (
-    _classified, _graphed, _regressed, _sampled, _reconstructed, _gallery, _filtered, _encoded, _neighbored, _updated,
-    _attended,
+    _classified, _graphed, _regressed, _sampled, _reconstructed, _gallery, _mapped, _filtered, _encoded, _neighbored,
+    _updated, _attended,
     _written,
 )  # fmt: skip

@@ -52,6 +52,13 @@ def test_the_best_discriminator_is_p_over_p_plus_q(p: Normal, q: Normal, hidden:
     found = model.discriminate(x[:, None].double()).sigmoid()
     assert (found - exact).abs().max() < 0.03
     assert (exact - 0.5).abs().max() > 0.3
+    terms = model.discriminator_loss(Batch(p.sample(torch.Size([50_000, 1])).double()))
+    grid = torch.linspace(-15, 15, 20_001, dtype=torch.float64)
+    one, two = p.log_prob(grid).exp(), q.log_prob(grid).exp()
+    mean = (one + two) / 2
+    twice_js = torch.trapezoid(torch.xlogy(one, one / mean) + torch.xlogy(two, two / mean), grid).item()
+    assert twice_js > 0.05
+    assert -sum(term.item() for term in terms.values()) == pytest.approx(twice_js - math.log(4), abs=0.01)
 
 
 def test_where_data_and_samples_are_the_same_the_game_is_worth_minus_log_4() -> None:

@@ -153,7 +153,7 @@ def test_between_two_gaussians_the_critic_finds_the_distance_of_their_means(stre
 
 @pytest.mark.slow
 def test_where_no_linear_critic_helps_it_finds_the_distance_of_points() -> None:
-    """All mass at 0 goes to -2 or 2: the means agree, W1 is 2, and the best critic is s |x|, s = 1 + 2 / (2 strength)."""
+    """All mass at 0 goes to -2 or 2: the means agree, W1 is 2, and the best critic is (1 + 2 / (2 strength)) |x|."""
     torch.manual_seed(0)
     model = with_generated(WGAN(1, latent=1, hidden=(32,), strength=1.0).double(), scale=0.0, shift=[0.0])
     data, zero = torch.tensor([[-2.0], [2.0]]).double(), torch.zeros(2, 1).double()
