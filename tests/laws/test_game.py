@@ -1,7 +1,7 @@
 """Each law of games is shown a game that breaks it; fair games keep them."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -15,6 +15,7 @@ from deepcanon.laws.outcome import Law, Outcome
 from deepcanon.models.adversarial.cyclegan import CycleGAN
 from deepcanon.models.adversarial.gan import GAN
 from deepcanon.models.adversarial.wgan import WGAN
+from deepcanon.nn.rescale import Rescale
 
 
 def verdict(law: Law, cls: Any) -> Outcome:
@@ -35,7 +36,7 @@ class MovesABuffer(GAN):
     """The discriminator's turn shifts the generator's outputs, though no parameter of it."""
 
     def discriminator_loss(self, batch: Batch) -> Terms:
-        self.generator[-1].shift += 0.01  # type: ignore[operator,union-attr]
+        cast(Rescale, self.generator[-1]).shift.add_(0.01)
         return super().discriminator_loss(batch)
 
 

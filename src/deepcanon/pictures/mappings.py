@@ -8,6 +8,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from deepcanon.core.roles import Domain
 from deepcanon.pictures.points import frame, window
 from deepcanon.pictures.style import MUTED, dress, new_figure
 
@@ -15,14 +16,15 @@ COLORS = "twilight"
 """A cyclic scale of colors: a point has that of its direction, so that its image is found again."""
 
 
-def mapping_plot(x: Tensor, y: Tensor, to: Callable[[Tensor, str], Tensor], title: str = "") -> Figure:
+def mapping_plot(x: Tensor, y: Tensor, to: Callable[[Tensor, Domain], Tensor], title: str = "") -> Figure:
     """Points of two domains in the plane, a row for each: themselves, mapped to the other domain, and mapped back.
 
     ``to`` maps points to the domain that its second argument names. A point keeps its color; the domain it is mapped to
     is gray beneath.
     """
     figure = new_figure(11.4, 7.6, title)
-    for row, (here, there, source, target) in enumerate((("x", "y", x, y), ("y", "x", y, x))):
+    ways: tuple[tuple[Domain, Domain, Tensor, Tensor], ...] = (("x", "y", x, y), ("y", "x", y, x))
+    for row, (here, there, source, target) in enumerate(ways):
         there_mapped = to(source, there)
         back = to(there_mapped, here)
         center = source - source.mean(0)

@@ -17,6 +17,7 @@ from deepcanon.core import Batch, GraphBatch, How, Labeled, Model, Sequences, Tw
 from deepcanon.core.roles import (
     Attends,
     Decodes,
+    Domain,
     Encodes,
     Generates,
     HasEnergy,
@@ -298,7 +299,8 @@ def _mapped(scene: _Scene) -> dict[str, Figure]:
     if scene.planar:
         return {"mapping": mapping_plot(batch.x.flatten(1), batch.y.flatten(1), model.map, title)}
     shown: dict[str, Tensor] = {}
-    for here, to, x in (("x", "y", batch.x), ("y", "x", batch.y)):
+    ways: tuple[tuple[Domain, Domain, Tensor], ...] = (("x", "y", batch.x), ("y", "x", batch.y))
+    for here, to, x in ways:
         mapped = model.map(x, to=to)
         shown |= {f"domain {here}": x, f"mapped to {to}": mapped, f"and back to {here}": model.map(mapped, to=here)}
     return {"mapping": rows(shown, scene.data.shape, limits=scene.limits, title=title)}
