@@ -13,11 +13,10 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, GraphBatch, How, Labeled, Model, Sequences, TwoDomains, draw, drawing_from, eval_mode
+from deepcanon.core import Batch, GraphBatch, How, Labeled, Model, Sequences, draw, drawing_from, eval_mode, given_batch
 from deepcanon.core.roles import (
     Attends,
     Decodes,
-    Domain,
     Encodes,
     Generates,
     HasEnergy,
@@ -37,7 +36,7 @@ from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
 from deepcanon.pictures.graphs import class_graph
 from deepcanon.pictures.images import Limits, image_grids, rows
-from deepcanon.pictures.mappings import mapping_plot
+from deepcanon.pictures.mappings import mapping
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.points import decision_map, function_plot, latent_map, scatter, truth_plot
 from deepcanon.pictures.style import save
@@ -123,6 +122,17 @@ class _Scene:
     @property
     def planar(self) -> bool:
         return self.batch.x.is_floating_point() and self.batch.x.shape[1:].numel() == 2
+
+    def given(self, count: int) -> Any:
+        """The model; a conditional one conditioned on the context of so many examples."""
+        return given_batch(self.model, self.some(count))
+
+    def drawn(self, count: int) -> Tensor:
+        """So many samples; of a conditional model with the contexts of as many examples, gone through again."""
+        context = self.some(count)
+        index = torch.arange(count, device=context.device) % max(1, len(context))
+        samples: Tensor = given_batch(self.model, context.select(index)).sample(count, generator=self.generator())
+        return samples
 
     def generator(self) -> Generator:
         return Generator(self.batch.x.device).manual_seed(self.seed)
@@ -235,10 +245,10 @@ def _sampled(scene: _Scene) -> dict[str, Figure]:
     if not isinstance(model, Samples) or not (scene.images or scene.planar):
         return {}
     if scene.planar and not scene.images:
-        points = {scene.split: scene.some(MAPPED).x, "samples": model.sample(MAPPED, generator=scene.generator())}
+        points = {scene.split: scene.some(MAPPED).x, "samples": scene.drawn(MAPPED)}
         return {"samples": scatter(points, f"{model.name()}: data and samples")}
-    groups = {f"data ({scene.split})": scene.some(GRID).x, "samples": model.sample(GRID, generator=scene.generator())}
-    means = _likelihood_means(model, scene.generator())
+    groups = {f"data ({scene.split})": scene.some(GRID).x, "samples": scene.drawn(GRID)}
+    means = _likelihood_means(scene.given(GRID), scene.generator())
     if means is not None:
         groups["samples, as means of the likelihood"] = means
     title = f"{model.name()} on {scene.data.name}"
@@ -260,11 +270,11 @@ def _reconstructed(scene: _Scene) -> dict[str, Figure]:
         return {}
     if scene.planar and not scene.images:
         x = scene.some(MAPPED).x
-        points = {scene.split: x, "reconstructions": model.reconstruct(x)}
+        points = {scene.split: x, "reconstructions": scene.given(MAPPED).reconstruct(x)}
         return {"reconstructions": scatter(points, f"{model.name()}: data and reconstructions")}
     x = scene.some(3 * COLUMNS).x
     title = f"{model.name()}: {scene.split} data and their reconstructions"
-    shown = {"data": x, "reconstruction": model.reconstruct(x)}
+    shown = {"data": x, "reconstruction": scene.given(3 * COLUMNS).reconstruct(x)}
     return {"reconstructions": rows(shown, scene.data.shape, COLUMNS, limits=scene.limits, title=title)}
 
 
@@ -292,18 +302,11 @@ def _most(values: Tensor) -> Limits:
 
 
 def _mapped(scene: _Scene) -> dict[str, Figure]:
-    model, batch = scene.model, scene.some(MAPPED if scene.planar else COLUMNS)
-    if not isinstance(model, Maps) or not isinstance(batch, TwoDomains) or not (scene.images or scene.planar):
+    if not isinstance(scene.model, Maps) or not (scene.images or scene.planar):
         return {}
-    title = f"{model.name()} on {scene.data.name}"
-    if scene.planar:
-        return {"mapping": mapping_plot(batch.x.flatten(1), batch.y.flatten(1), model.map, title)}
-    shown: dict[str, Tensor] = {}
-    ways: tuple[tuple[Domain, Domain, Tensor], ...] = (("x", "y", batch.x), ("y", "x", batch.y))
-    for here, to, x in ways:
-        mapped = model.map(x, to=to)
-        shown |= {f"domain {here}": x, f"mapped to {to}": mapped, f"and back to {here}": model.map(mapped, to=here)}
-    return {"mapping": rows(shown, scene.data.shape, limits=scene.limits, title=title)}
+    some: Any = scene.some(MAPPED if scene.planar else COLUMNS)
+    title, shape = f"{scene.model.name()} on {scene.data.name}", None if scene.planar else scene.data.shape
+    return {"mapping": mapping(some.x, some.y, scene.model.map, title, shape)}
 
 
 def _filtered(scene: _Scene) -> dict[str, Figure]:
@@ -363,7 +366,7 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
         return {}
 
     def code(part: Batch) -> Tensor:
-        z = model.encode(part.x)
+        z = given_batch(model, part).encode(part.x)
         return (z.mean if isinstance(z, Distribution) else z).flatten(1)
 
     codes = _in_chunks(code, batch)

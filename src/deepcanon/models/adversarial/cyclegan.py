@@ -92,7 +92,7 @@ class CycleGAN(Game[TwoDomains]):
     @classmethod
     def example(cls) -> tuple[Self, TwoDomains]:
         x, y = torch.randn(2, 32, 2, generator=torch.Generator().manual_seed(0))
-        return cls(features=2, hidden=(8,), history=8, identity=1.0), TwoDomains(x + 1, y - 1)
+        return cls(features=2, hidden=(8,), identity=1.0, history=64), TwoDomains(x + 1, y - 1)
 
     def prepare(self, data: Iterable[TwoDomains]) -> None:
         """Take the mean and the standard deviation of each domain, so that all networks work at unit scale."""
