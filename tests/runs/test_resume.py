@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ def killable() -> Iterator[ModuleType]:
     folder = str(Path(__file__).parent)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
-        patch.setenv("PYTHONPATH", folder)
+        patch.setenv("PYTHONPATH", folder, prepend=os.pathsep)
         yield importlib.import_module("killable")
 
 
