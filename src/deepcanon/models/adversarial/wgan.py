@@ -55,7 +55,7 @@ class WGAN(NoiseGame):
         critic_steps: The number of the critic's steps for each of the generator's.
     """
 
-    recipe = Recipe(optimizer="adam:betas=0.0/0.99", lr=2e-3, schedule="cosine", batch_size=128, epochs=150)
+    recipe = Recipe(optimizer="adam:betas=0.0/0.99", lr=2e-3, schedule="cosine", batch_size=128, epochs=300)
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class WGAN(NoiseGame):
         hidden: tuple[int, ...] = (128, 128),
         penalty: Penalty = "gradient",
         strength: float | None = None,
-        critic_steps: int = 5,
+        critic_steps: int = 3,
     ) -> None:
         one_of(get_args(Penalty), penalty=penalty)
         generator, critic = dense_sides(features, latent, hidden)
