@@ -7,9 +7,13 @@ from typing import Literal, Protocol, Self, runtime_checkable
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
+from deepcanon.core.series import Series
+
 How = Literal["mode", "mean", "sample"]
 
-METHODS = ("predict", "sample", "log_prob", "energy", "score", "encode", "decode", "reconstruct", "generate")
+METHODS = (
+    "predict", "sample", "log_prob", "energy", "score", "encode", "decode", "reconstruct", "generate", "forecast",
+)  # fmt: skip
 
 
 def methods_of(model: object) -> tuple[str, ...]:
@@ -108,6 +112,24 @@ class Generates(Protocol):
         top_k: int | None = None,
         top_p: float | None = None,
         stop: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor: ...
+
+
+@runtime_checkable
+class Forecasts(Protocol):
+    """A model of time series: sample paths of the ``steps`` that follow the ``past``, (samples, B, steps, features).
+
+    ``context`` are the covariates of these steps where the model has some.
+    """
+
+    def forecast(
+        self,
+        past: Series | Tensor,
+        steps: int,
+        *,
+        samples: int = 100,
+        context: Tensor | None = None,
         generator: Generator | None = None,
     ) -> Tensor: ...
 
