@@ -54,7 +54,8 @@ class ScaledStudentT(nn.Module):
 class ScaledNegativeBinomial(nn.Module):
     r"""A negative binomial head for counts, with the mean m in units of the scale and the shape falling with its root.
 
-    .. math:: m = \nu \log(1 + e^o), \qquad a = \log(1 + e^s) / \sqrt\nu, \qquad E y = m, \qquad \mathrm{Var}\, y = m + a m^2
+    .. math:: m = \nu \log(1 + e^o), \qquad a = \log(1 + e^s) / \sqrt\nu, \qquad
+              E y = m, \qquad \mathrm{Var}\, y = m + a m^2
 
     It is computed in double precision: of large counts the logarithms of factorials cancel.
 

@@ -36,7 +36,8 @@ class Forecaster(Model[Series]):
     the given steps alone:
 
     .. math:: \nu = 1 + \frac{1}{t_0} \sum_{t=1}^{t_0} |z_t|, \qquad
-              \log p(z_{t_0 + 1} \dots z_T \mid z_1 \dots z_{t_0}) = \sum_{t > t_0} \log p(z_t \mid z_{<t}, \nu) \qquad (1)
+              \log p(z_{t_0 + 1} \dots z_T \mid z_1 \dots z_{t_0}) =
+              \sum_{t > t_0} \log p(z_t \mid z_{<t}, \nu) \qquad (1)
 
     So (1) is an exact density in the units of the data. The loss is minus its mean over all predicted steps.
     """
@@ -216,7 +217,9 @@ class Forecaster(Model[Series]):
         wanted = f"({len(series)}, {steps}, {self.covariates})"
         if context is not None:
             if tuple(context.shape[1:]) != (steps, self.covariates) or len(context) not in (1, len(series)):
-                raise DataError(f"context are the covariates of the steps to come, {wanted}; got {tuple(context.shape)}")
+                raise DataError(
+                    f"context are the covariates of the steps to come, {wanted}; got {tuple(context.shape)}"
+                )
             future = context.expand(len(series), -1, -1).to(series.x)
         else:
             if series.covariates is None or int(series.lengths.max()) + steps > series.covariates.shape[1]:
@@ -232,17 +235,21 @@ class Forecaster(Model[Series]):
     def _check(self, series: Series) -> None:
         """Refuse series of another size, or without what the model was built for."""
         there = 0 if series.covariates is None else series.covariates.shape[2]
-        for name, wanted, got in (("features", self.features, series.x.shape[2]), ("covariates", self.covariates, there)):
+        for name, wanted, got in (
+            ("features", self.features, series.x.shape[2]),
+            ("covariates", self.covariates, there),
+        ):
             if wanted != got:
                 raise DataError(f"the model is built for series of {wanted} {name}, got {got}")
         if (series.statics is None) != (self.statics == 0):
             wants = f"needs ids from 0 to {self.statics - 1}" if self.statics else "is built without ids"
             raise DataError(f"the model {wants}, and the series come {'with' if self.statics == 0 else 'without'} them")
         check_lengths(series)
-        if series.statics is not None and not series.x.is_meta:
-            if not 0 <= int(series.statics.min()) <= int(series.statics.max()) < self.statics:
-                found = f"from {int(series.statics.min())} to {int(series.statics.max())}"
-                raise DataError(f"the model knows the ids 0 to {self.statics - 1}, got some {found}")
+        if series.statics is None or series.x.is_meta:
+            return
+        least, most = int(series.statics.min()), int(series.statics.max())
+        if least < 0 or most >= self.statics:
+            raise DataError(f"the model knows the ids 0 to {self.statics - 1}, got some from {least} to {most}")
 
 
 def scale_of(series: Series) -> Tensor:
