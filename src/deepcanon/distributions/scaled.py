@@ -86,7 +86,11 @@ def scaled_head(name: str) -> ScaledGaussian | ScaledStudentT | ScaledNegativeBi
     return SCALED[name]()
 
 
-SCALED = {"gaussian": ScaledGaussian, "student_t": ScaledStudentT, "negative_binomial": ScaledNegativeBinomial}
+SCALED: dict[str, type[ScaledGaussian | ScaledStudentT | ScaledNegativeBinomial]] = {
+    "gaussian": ScaledGaussian,
+    "student_t": ScaledStudentT,
+    "negative_binomial": ScaledNegativeBinomial,
+}
 
 
 def _rows(each: Distribution) -> Distribution:

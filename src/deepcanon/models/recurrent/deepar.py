@@ -62,7 +62,7 @@ class DeepAR(Forecaster):
         layers: int = 2,
         dropout: float = 0.0,
         embedding: int = 8,
-        head: str = "gaussian",
+        head: str = "student_t",
     ) -> None:
         super().__init__(features, covariates, statics, embedding, head)
         check_sizes(units, layers, dropout)
