@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from deepcanon.core import Series, UsageError, eval_mode
 from deepcanon.core.series import steps_from
-from deepcanon.data import batches
+from deepcanon.data import Batches
 
 LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 ROWS_AT_ONCE = 64
@@ -27,7 +27,7 @@ def sample_paths(model: Any, series: Series, steps: int | None, samples: int, se
     with eval_mode(model):
         parts = [
             model.forecast(part.past, steps, samples=samples, generator=generator)
-            for part in batches(series, ROWS_AT_ONCE)
+            for part in Batches(series, ROWS_AT_ONCE)
         ]
     return torch.cat(parts, 1)
 

@@ -9,7 +9,19 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.distributions import Distribution
 
-from deepcanon.core import DataError, LikelihoodKind, Model, Series, Support, Terms, UsageError, drawing_from, eval_mode
+from deepcanon.core import (
+    Context,
+    DataError,
+    LikelihoodKind,
+    Model,
+    Series,
+    Support,
+    Terms,
+    UsageError,
+    bound,
+    drawing_from,
+    eval_mode,
+)
 from deepcanon.core.checks import at_least
 from deepcanon.core.series import check_lengths, steps_from
 from deepcanon.distributions.scaled import scaled_head
@@ -97,16 +109,19 @@ class Forecaster(Model[Series]):
         self,
         x: Series | Tensor,
         *,
-        context: Tensor | None = None,
+        context: Context | None = None,
         samples: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
-        """The exact log-likelihood (1) of each series after its forecast origin, (B,); in a tensor, the first step."""
-        for name, value in (("context", context), ("samples", samples), ("generator", generator)):
+        """The exact log-likelihood (1) of each series after its forecast origin, (B,).
+
+        A tensor, (B, T, features), holds series without covariates and ids; all its steps but the first are predicted.
+        """
+        bound(self, context)
+        for name, value in (("samples", samples), ("generator", generator)):
             if value is not None:
-                raise UsageError(f"the likelihood of series is exact and all in them: leave out {name}")
-        series = x if isinstance(x, Series) else _whole(x, origin=1)
-        return self.step_log_probs(series).sum(1)
+                raise UsageError(f"the log_prob of {self.name()} is exact and draws nothing; leave out {name}")
+        return self.step_log_probs(x if isinstance(x, Series) else _whole(x, origin=1)).sum(1)
 
     def distribution(self, series: Series) -> Distribution:
         """The distribution of each step given those before it, in the units of the data: a batch of (B, T)."""
@@ -155,7 +170,7 @@ class Forecaster(Model[Series]):
         steps: int,
         *,
         samples: int = 100,
-        context: Tensor | None = None,
+        context: Context | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
         """Sample paths of the ``steps`` after each series' end, (samples, B, steps, features), all of it given.
@@ -206,7 +221,7 @@ class Forecaster(Model[Series]):
             return scale.log()
         return torch.cat([scale.log(), self.embedding(statics).sum(1)], 1)
 
-    def _future(self, series: Series, steps: int, context: Tensor | None) -> Tensor | None:
+    def _future(self, series: Series, steps: int, context: Context | None) -> Tensor | None:
         """The covariates of the steps to come, (B, steps, covariates)."""
         if not self.covariates:
             if context is not None:
