@@ -102,6 +102,8 @@ class Forecaster(Model[Series]):
         self._check(series)
         predicted = _mask(series.x, series.lengths) & ~_mask(series.x, series.origins)
         known = series.x.masked_fill(~predicted.unsqueeze(2), 0)
+        if self.likelihood.counts:  # whose factorials are too large for single precision
+            known = known.double()
         log_p = self.distribution(series).log_prob(known)  # (B, T)
         return log_p.to(series.x.dtype).masked_fill(~predicted, 0)
 
