@@ -31,9 +31,11 @@ def from_tensors(
     """A data set with only a training split: images (N, channels, height, width), rows (N, features), series or videos.
 
     Whole numbers ``y`` are classes, (N,); real numbers are targets, (N,) or (N, targets). All real numbers become
-    float32, also those of arrays; only if ``x`` is a tensor of float64 they become float64. Time series, (N, steps,
-    features), and videos, (N, frames, channels, height, width), have ``lengths``, (N,), beyond which they are padding;
-    series also have the parts of :class:`~deepcanon.core.Series`: ``origins``, ``covariates``, ``statics``, ``times``.
+    float32, also those of arrays; only if ``x`` is a tensor of float64 they become float64.
+
+    Time series, (N, steps, features), and videos, (N, frames, channels, height, width), need ``lengths``, (N,) or one
+    for all; what comes after is padding. Series may also have the other parts of :class:`~deepcanon.core.Series`:
+    ``origins``, by default half of the length, ``covariates``, ``statics`` and ``times``.
 
     >>> data = from_tensors(np.zeros((6, 3)), [0, 1, 2, 0, 1, 2])
     >>> data.kind, dict(data.sizes)
@@ -81,7 +83,12 @@ def _in_time(
     """Time series or videos; what is beyond the lengths may be anything."""
     if y is not None:
         raise UsageError("time series and videos have no labels y here; LabeledSequences in a Dataset have some")
-    ends = torch.full((len(x),), x.shape[1]) if lengths is None else _tensor(lengths, "lengths")
+    if lengths is None:
+        raise DataError(
+            f"x of {x.ndim} axes are time series or videos: give their lengths, {x.shape[1]} for all that are not "
+            f"padded; images have the shape (N, channels, height, width). got {tuple(x.shape)}"
+        )
+    ends = _tensor(lengths, "lengths").expand(len(x)) if isinstance(lengths, int) else _tensor(lengths, "lengths")
     inside = (torch.arange(x.shape[1]) < ends.unsqueeze(1)).view(*x.shape[:2], *[1] * (x.ndim - 2))
     _real(x.masked_fill(~inside, 0), dtype, "x")
     if x.ndim == 3:

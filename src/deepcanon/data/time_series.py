@@ -22,7 +22,7 @@ def windows(series: Series, given: int, steps: int, every: int = 1) -> Series:
     """
     at_least(1, given=given, steps=steps, every=every)
     size = given + steps
-    starts = [torch.arange(0, int(length) - size + 1, every) for length in series.lengths]
+    starts = [torch.arange(0, max(0, int(length) - size + 1), every) for length in series.lengths]
     if not sum(map(len, starts)):
         raise DataError(f"no series has the {size} steps of a window; the longest has {int(series.lengths.max())}")
     rows = torch.cat([torch.full((len(each),), row) for row, each in enumerate(starts)])

@@ -19,8 +19,8 @@ from deepcanon.laws.discrete import RARE, stirred
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes, violations
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, same, seeded, total
 
-ROWS, PADDING, PATHS, AHEAD = 8, 3, 200, 3
-NODES = 400
+ROWS, PADDING, PATHS, AHEAD = 8, 3, 800, 3
+NODES = 160
 """The number of values at which a density is evaluated to integrate it."""
 
 
