@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import torch
 from gluonts.dataset.common import ListDataset
 from gluonts.torch import DeepAREstimator
@@ -44,9 +44,11 @@ START = pd.Period("2024-01-01 00:00", freq="h")  # a Monday, as the set begins w
 def ours(seed: int, steps: int) -> Tensor:
     data = dc.load_data("series")
     torch.manual_seed(seed)
-    model = dc.find("deepar")(**data.sizes, units=UNITS, layers=LAYERS)
+    model: Any = dc.find("deepar")(**data.sizes, units=UNITS, layers=LAYERS)
     dc.fit(model, data, steps=steps, batch_size=BATCH, lr=RATE, seed=seed, quiet=True)
-    paths: Tensor = model.forecast(data.test.past, STEPS, samples=PATHS, generator=torch.Generator().manual_seed(seed))
+    paths: Tensor = model.forecast(
+        data.split("test").past, STEPS, samples=PATHS, generator=torch.Generator().manual_seed(seed)
+    )
     return paths.squeeze(3)
 
 
@@ -85,13 +87,13 @@ def listed(whole: Any, ends: list[int], ahead: int) -> ListDataset:
 
 
 def naive(seed: int, steps: int) -> Tensor:
-    series = dc.load_data("series").test
+    series = dc.load_data("series").split("test")
     day: Tensor = series.x[:, GIVEN - HOURS : GIVEN, 0]
     return day.expand(2, -1, -1)
 
 
 def scores(paths: Tensor) -> dict[str, float]:
-    truth = dc.load_data("series").test.x[:, GIVEN:, 0]
+    truth = dc.load_data("series").split("test").x[:, GIVEN:, 0]
     score = crps(paths, truth)
     low, high = (paths.quantile(level, 0) for level in (0.1, 0.9))
     each = score.view(ITEMS, -1).mean(1) / truth.view(ITEMS, -1).mean(1).clamp_min(1e-9)

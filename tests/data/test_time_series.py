@@ -56,7 +56,7 @@ def predicted(part: Series, series: int) -> list[int]:
 
 
 def test_the_set_of_series_is_split_by_time_and_has_its_counts_and_covariates() -> None:
-    data = load_data("series")
+    data: Any = load_data("series")
     assert (data.kind, data.shape, len(data.test)) == ("series", (GIVEN + STEPS, 1), 240)
     assert data.train.times.max() < data.valid.times[:, GIVEN:].min()
     assert data.valid.times.max() < data.test.times[:, GIVEN:].min()

@@ -73,8 +73,9 @@ class AnyBatch:
         return self._map(lambda tensor: tensor.to(device))
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
-        parts = {name: getattr(self, name) for name in _names(type(self))}
-        return type(self)(**{name: None if part is None else change(part) for name, part in parts.items()})
+        parts = ((name, getattr(self, name)) for name in _names(type(self)))
+        changed: dict[str, Any] = {name: None if part is None else change(part) for name, part in parts}
+        return type(self)(**changed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -186,7 +186,7 @@ def test_series_that_the_model_is_not_built_for_are_refused() -> None:
         ({"covariates": torch.full((6, 13, 3), math.inf)}, "covariates have NaN or infinite"),
     ):
         with pytest.raises(DataError, match=says):
-            made("gaussian").prepare([replace(series, **change)])  # type: ignore[arg-type]
+            made("gaussian").prepare([replace(series, **change)])
     with pytest.raises(DataError, match="counts 0, 1, 2"):
         made("negative_binomial").prepare([series])
     with pytest.raises(DataError, match="built without ids"):

@@ -231,10 +231,10 @@ class Forecaster(Model[Series]):
             return None
         wanted = f"({len(series)}, {steps}, {self.covariates})"
         if context is not None:
-            if tuple(context.shape[1:]) != (steps, self.covariates) or len(context) not in (1, len(series)):
-                raise DataError(
-                    f"context are the covariates of the steps to come, {wanted}; got {tuple(context.shape)}"
-                )
+            rows = isinstance(context, Tensor) and context.ndim == 3 and len(context) in (1, len(series))
+            if not isinstance(context, Tensor) or not rows or tuple(context.shape[1:]) != (steps, self.covariates):
+                got = tuple(context.shape) if isinstance(context, Tensor) else f"{len(context)} tensors"
+                raise DataError(f"context are the covariates of the steps to come, {wanted}; got {got}")
             future = context.expand(len(series), -1, -1).to(series.x)
         else:
             if series.covariates is None or int(series.lengths.max()) + steps > series.covariates.shape[1]:
