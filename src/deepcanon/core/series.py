@@ -61,7 +61,7 @@ class Series(AnyBatch):
         return replace(self, lengths=self.origins)
 
     def hold_out(self, share: float, generator: Generator) -> tuple[Self, Self]:
-        """Split by time, never by chance: the last steps of every series are held out, given all that comes before."""
+        """Split by time, never at random: the last steps of every series are held out, given all that comes before."""
         steps = ((self.lengths - self.origins) * share).round().long().clamp_min(1)
         ends = self.lengths - steps
         if bool((ends <= self.origins).any()):

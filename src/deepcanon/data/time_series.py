@@ -32,7 +32,7 @@ def windows(series: Series, given: int, steps: int, every: int = 1) -> Series:
 def split_by_time(
     series: Series, given: int, steps: int, every: int = 1, tests: int = 1
 ) -> tuple[Series, Series, Series]:
-    """Windows for training, validation and test, never by chance: what is predicted later is never trained on.
+    """Windows for training, validation and test, never at random: what is predicted later is never trained on.
 
     The last ``steps`` of each series are predicted in the test, from ``tests`` forecast origins one after the other,
     those before them in the validation, and the windows of the training end before these. Each window has ``given``
