@@ -29,11 +29,9 @@ def test_past_truth_and_quantiles_are_at_their_steps() -> None:
     assert np.asarray(lines["truth"]).tolist() == [[5, 6, 7], [5, 6, 7]]
     np.testing.assert_allclose(lines["median"][1], paths[:, 0, :, 0].quantile(0.5, 0), rtol=1e-6)
     for fan, (low, high, _) in zip(first.collections, FANS, strict=True):
-        corners = np.asarray(fan.get_paths()[0].vertices)
-        assert corners[:, 0].min() == 5
-        assert corners[:, 0].max() == 7
-        np.testing.assert_allclose(corners[:, 1].min(), paths[:, 0, :, 0].quantile(low, 0).min(), rtol=1e-6)
-        np.testing.assert_allclose(corners[:, 1].max(), paths[:, 0, :, 0].quantile(high, 0).max(), rtol=1e-6)
+        box = fan.get_paths()[0].get_extents()
+        least, most = (paths[:, 0, :, 0].quantile(level, 0) for level in (low, high))
+        np.testing.assert_allclose([box.x0, box.x1, box.y0, box.y1], [5, 7, least.min(), most.max()], rtol=1e-6)
     assert np.asarray(drawn(second)["truth"]).tolist() == [[5], [13]]  # beyond the length is padding
     assert first.get_title(loc="left") == "series 4"
 
