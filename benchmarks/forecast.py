@@ -96,7 +96,7 @@ def scores(paths: Tensor) -> dict[str, float]:
     truth = dc.load_data("series").split("test").x[:, GIVEN:, 0]
     score = crps(paths, truth)
     low, high = (paths.quantile(level, 0) for level in (0.1, 0.9))
-    each = score.view(ITEMS, -1).mean(1) / truth.view(ITEMS, -1).mean(1).clamp_min(1e-9)
+    each = score.reshape(ITEMS, -1).mean(1) / truth.reshape(ITEMS, -1).mean(1).clamp_min(1e-9)
     return {
         "crps": float(score.sum() / truth.abs().sum()),
         "crps_by_series": float(each.mean()),

@@ -31,7 +31,9 @@ def test_past_truth_and_quantiles_are_at_their_steps() -> None:
     for fan, (low, high, _) in zip(first.collections, FANS, strict=True):
         box = fan.get_paths()[0].get_extents()
         least, most = (paths[:, 0, :, 0].quantile(level, 0) for level in (low, high))
-        np.testing.assert_allclose([box.x0, box.x1, box.y0, box.y1], [5, 7, float(least.min()), float(most.max())], rtol=1e-6)
+        np.testing.assert_allclose(
+            [box.x0, box.x1, box.y0, box.y1], [5, 7, float(least.min()), float(most.max())], rtol=1e-6
+        )
     assert np.asarray(drawn(second)["truth"]).tolist() == [[5], [13]]  # beyond the length is padding
     assert first.get_title(loc="left") == "series 4"
 
