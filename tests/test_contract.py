@@ -37,6 +37,7 @@ def test_the_catalogue_finds_the_models() -> None:
     assert laws.kinds_of(catalogue.find("ddpm")) == ["contract", "diffusion"]
     assert laws.kinds_of(catalogue.find("gan")) == ["contract", "game"]
     assert laws.kinds_of(catalogue.find("gcn")) == ["contract", "graph"]
+    assert laws.kinds_of(catalogue.find("deepar")) == ["contract", "forecaster"]
     assert laws.kinds_of(catalogue.find("fixmatch")) == ["contract", "classifier", "method"]
 
 

@@ -15,7 +15,7 @@ from deepcanon.data.load import entries
 
 EMBEDDED = (
     "adding", "bars-and-stripes", "diabetes", "digits", "eight-gaussians", "karate", "moons", "poisson-counts", "rings",
-    "spots", "text", "two-domains", "waves",
+    "series", "spots", "text", "two-domains", "waves",
 )  # fmt: skip
 REMOTE = ("binarized-mnist", "cifar10", "cifar10-small", "cifar100", "shakespeare", "fashion-mnist", "mnist", "cora")
 PARTS = ("train", "valid", "test")
@@ -50,7 +50,9 @@ def test_what_is_described_is_what_is_loaded(name: str) -> None:
     assert (data.name, data.kind, dict(data.sizes), list(data.shape)) == (name, row["kind"], row["sizes"], row["shape"])
     assert all(tuple(part.x.shape[1:]) == data.shape for part in parts)
     if "features" in data.sizes:
-        one = data.train.x[0, 0] if data.kind == "sequences" else data.train.x[0]  # a place, or a whole example
+        one = (
+            data.train.x[0, 0] if data.kind in ("sequences", "series") else data.train.x[0]
+        )  # a place, or a whole example
         assert data.sizes["features"] == one.numel()
     if "classes" in data.sizes:
         assert data.sizes["classes"] == len(data.labels) == int(data.train.y.max()) + 1

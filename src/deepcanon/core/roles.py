@@ -8,12 +8,16 @@ from torch import Generator, Tensor
 from torch.distributions import Distribution
 
 from deepcanon.core.conditional import Context
+from deepcanon.core.series import Series
 
 How = Literal["mode", "mean", "sample"]
 
 Domain = Literal["x", "y"]
 
-METHODS = ("predict", "sample", "log_prob", "energy", "score", "encode", "decode", "reconstruct", "generate", "map")
+METHODS = (
+    "predict", "sample", "log_prob", "energy", "score", "encode", "decode", "reconstruct", "generate", "map",
+    "forecast",
+)  # fmt: skip
 
 
 def methods_of(model: object) -> tuple[str, ...]:
@@ -121,6 +125,24 @@ class Maps(Protocol):
     """A model of two domains, x and y: examples of the one mapped ``to`` the other, in their shape."""
 
     def map(self, x: Tensor, to: Domain = "y") -> Tensor: ...
+
+
+@runtime_checkable
+class Forecasts(Protocol):
+    """A model of time series: sample paths of the ``steps`` that follow the ``past``, (samples, B, steps, features).
+
+    ``context`` are the covariates of these steps where the model has some.
+    """
+
+    def forecast(
+        self,
+        past: Series | Tensor,
+        steps: int,
+        *,
+        samples: int = 100,
+        context: Context | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor: ...
 
 
 @runtime_checkable

@@ -8,29 +8,56 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepcanon.core import AnyBatch, Batch, DataError, ImagePairs, Labeled, TwoDomains, UsageError
+from deepcanon.core import AnyBatch, Batch, DataError, ImagePairs, Labeled, Series, TwoDomains, UsageError, Videos
+from deepcanon.core.series import check_lengths
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
+from deepcanon.data.time_series import series_from
 
 SOURCE = "given as tensors"
 
 
 def from_tensors(
-    x: Tensor | np.ndarray[Any, Any], y: Any = None, *, unpaired: Any = None, name: str = "tensors"
+    x: Tensor | np.ndarray[Any, Any],
+    y: Any = None,
+    *,
+    name: str = "tensors",
+    unpaired: Any = None,
+    lengths: Any = None,
+    origins: Any = None,
+    covariates: Any = None,
+    statics: Any = None,
+    times: Any = None,
 ) -> Dataset[Any]:
-    """A data set with only a training split: images (N, channels, height, width) or rows (N, features).
+    """A data set with only a training split: images (N, channels, height, width), rows (N, features), series or videos.
 
     Whole numbers ``y`` are classes, (N,); real numbers are targets, (N,) or (N, targets), or images, one of each
     example: (N, channels, height, width). ``unpaired`` are the examples of another domain, as many as there are. All
     real numbers become float32, also those of arrays; only if ``x`` is a tensor of float64 they become float64.
+
+    Time series, (N, steps, features), and videos, (N, frames, channels, height, width), need ``lengths``, (N,) or one
+    for all; what comes after is padding. Series may also have the other parts of :class:`~deepcanon.core.Series`:
+    ``origins``, by default half of the length, ``covariates``, ``statics`` and ``times``.
 
     >>> data = from_tensors(np.zeros((6, 3)), [0, 1, 2, 0, 1, 2])
     >>> data.kind, dict(data.sizes)
     ('table', {'features': 3, 'classes': 3})
     """
     dtype = torch.float64 if isinstance(x, Tensor) and x.dtype == torch.float64 else torch.float32
-    x = _real(_tensor(x, "x"), dtype, "x")
-    _check_shape(x, "x")
+    x = _tensor(x, "x")
+    if x.ndim not in (2, 3, 4, 5) or 0 in x.shape:
+        raise DataError(
+            f"x must have the shape (N, features), (N, channels, height, width), (N, steps, features) of time series "
+            f"or (N, frames, channels, height, width) of videos, with no size 0; got {tuple(x.shape)}"
+        )
+    parts = {"origins": origins, "covariates": covariates, "statics": statics, "times": times}
+    given = {part: value for part, value in parts.items() if value is not None}
+    if x.ndim in (3, 5):
+        return _in_time(x, y, dtype, name, lengths, given)
+    if lengths is not None or given:
+        names = ", ".join([*([] if lengths is None else ["lengths"]), *given])
+        raise UsageError(f"only time series, (N, steps, features), or videos have {names}; x is {tuple(x.shape)}")
+    x = _real(x, dtype, "x")
     shape = tuple(x.shape[1:])
     sizes = image_sizes(shape) if x.ndim == 4 else {"features": shape[0]}
     train: AnyBatch = Batch(x)
@@ -64,6 +91,35 @@ def _check_shape(x: Tensor, what: str) -> None:
             f"{what} must have the shape (N, features) or (N, channels, height, width), with no size 0; "
             f"got {tuple(x.shape)}"
         )
+
+
+def _in_time(
+    x: Tensor, y: Any, dtype: torch.dtype, name: str, lengths: Any, series: dict[str, Any]
+) -> Dataset[Series] | Dataset[Videos]:
+    """Time series or videos; what is beyond the lengths may be anything."""
+    if y is not None:
+        raise UsageError("time series and videos have no labels y here; LabeledSequences in a Dataset have some")
+    if lengths is None:
+        raise DataError(
+            f"x of {x.ndim} axes are time series or videos: give their lengths, {x.shape[1]} for all that are not "
+            f"padded; images have the shape (N, channels, height, width). got {tuple(x.shape)}"
+        )
+    ends = _tensor(lengths, "lengths").expand(len(x)) if isinstance(lengths, int) else _tensor(lengths, "lengths")
+    inside = (torch.arange(x.shape[1]) < ends.unsqueeze(1)).view(*x.shape[:2], *[1] * (x.ndim - 2))
+    _real(x.masked_fill(~inside, 0), dtype, "x")
+    if x.ndim == 3:
+        batch, sizes = series_from(x.to(dtype), ends, **series)
+        return Dataset(
+            name=name, kind="series", train=batch, sizes=sizes, shape=tuple(x.shape[1:]), source=SOURCE
+        )  # fmt: skip
+    if series:
+        raise UsageError(f"only time series, (N, steps, features), have {', '.join(series)}; x is {tuple(x.shape)}")
+    videos = Videos(x.to(dtype), ends)
+    check_lengths(videos)
+    return Dataset(
+        name=name, kind="videos", train=videos, sizes=image_sizes(tuple(x.shape[2:])), shape=tuple(x.shape[1:]),
+        source=SOURCE,
+    )  # fmt: skip
 
 
 def _tensor(values: Any, what: str) -> Tensor:

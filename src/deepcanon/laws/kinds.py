@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deepcanon.core import GraphBatch, Labeled, LabeledSequences, Model, UsageError
+from deepcanon.core import GraphBatch, Labeled, LabeledSequences, Model, Series, UsageError
 from deepcanon.core.checks import is_binary
 from deepcanon.laws.target import invented_batch, target_of
 
@@ -60,6 +60,7 @@ def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:
         ("game", has("discriminator_loss")),
         ("sequence", isinstance(batch, LabeledSequences) or has("generate")),
         ("attention", has("attention_maps", "read")),
+        ("forecaster", has("log_prob", "forecast") and isinstance(batch, Series)),
         ("graph", isinstance(batch, GraphBatch)),
         ("method", isinstance(module, Model) and has("unwrapped")),
     ]

@@ -13,11 +13,24 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, GraphBatch, How, Labeled, Model, Sequences, draw, drawing_from, eval_mode, given_batch
+from deepcanon.core import (
+    Batch,
+    GraphBatch,
+    How,
+    Labeled,
+    Model,
+    Sequences,
+    Series,
+    draw,
+    drawing_from,
+    eval_mode,
+    given_batch,
+)
 from deepcanon.core.roles import (
     Attends,
     Decodes,
     Encodes,
+    Forecasts,
     Generates,
     HasEnergy,
     HasFilters,
@@ -34,6 +47,7 @@ from deepcanon.pictures.attention import attention_heads
 from deepcanon.pictures.bars import update_norms
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
+from deepcanon.pictures.forecasts import forecast_fans
 from deepcanon.pictures.graphs import class_graph
 from deepcanon.pictures.images import Limits, image_grids, rows
 from deepcanon.pictures.mappings import mapping
@@ -51,6 +65,7 @@ COLUMNS = 10
 CLOUDS = 4
 GRID = 64
 ATTENDED = 28
+FORECASTS, PATHS = 6, 200
 
 
 class Data(Protocol):
@@ -161,6 +176,8 @@ def _unit(scene: _Scene) -> str:
         return "nats per token"
     if scene.model.surrogate and not isinstance(scene.model, Predicts | HasLogProb):
         return "loss per example"
+    if isinstance(scene.model, Forecasts):
+        return "nats per step"
     regression = isinstance(scene.batch, Labeled) and scene.batch.y.is_floating_point()
     other_loss = isinstance(scene.model, Predicts) and (regression or scene.model.surrogate)
     errors = isinstance(scene.model, Reconstructs) and not isinstance(scene.model, HasLogProb)
@@ -341,6 +358,18 @@ def _written(scene: _Scene) -> dict[str, Figure]:
     }
 
 
+def _forecasted(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.some(FORECASTS)
+    if not isinstance(model, Forecasts) or not isinstance(batch, Series):
+        return {}
+    steps = int((batch.lengths - batch.origins).min())
+    if steps == 0:
+        return {}
+    paths = model.forecast(batch.past, steps, samples=PATHS, generator=scene.generator())
+    title = f"{model.name()} on {scene.data.name}: forecasts of {steps} steps on {scene.split}"
+    return {"forecasts": forecast_fans(paths.cpu(), batch.to("cpu"), title)}
+
+
 def _attended(scene: _Scene) -> dict[str, Figure]:
     model = scene.model
     if not isinstance(model, Attends) or not model.vocabulary:
@@ -378,6 +407,6 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
 
 PICTURES = (
     _classified, _graphed, _regressed, _sampled, _reconstructed, _gallery, _mapped, _filtered, _encoded, _neighbored,
-    _updated, _attended,
+    _updated, _attended, _forecasted,
     _written,
 )  # fmt: skip

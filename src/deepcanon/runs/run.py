@@ -21,6 +21,7 @@ from deepcanon.core import (
     Conditional,
     Model,
     Recipe,
+    Series,
     UsageError,
     given_batch,
     methods_of,
@@ -35,6 +36,7 @@ from deepcanon.runs import text
 from deepcanon.runs.data import is_own, new_rows, own_data
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
+from deepcanon.runs.forecasting import quantile_columns, sample_paths
 from deepcanon.runs.predict import mapped, predictions, write_csv
 from deepcanon.runs.resume import finder, load, resume
 from deepcanon.train import Observer, evaluate, fit, randomness
@@ -43,6 +45,9 @@ from deepcanon.train.settings import resolve_settings, settings_of
 
 MOST_IN_A_PICTURE = 4096
 """Samples beyond these are too small to be recognized, and a picture of them may fill the memory."""
+
+MOST_FANS = 12
+"""The number of series in a picture of forecasts, spread evenly over the data."""
 
 Scores = dict[str, dict[str, float]]
 """Metrics by name for each split of the data."""
@@ -236,6 +241,37 @@ class Run:
         if end in added:
             tokens = tokens[:, : before.shape[1] + added.index(end)]
         return text.decode(tokens, info)
+
+    def forecast(
+        self,
+        steps: int | None = None,
+        *,
+        samples: int = 100,
+        data: str | Path | Series | None = None,
+        seed: int = 0,
+        out: str | Path | None = None,
+        overwrite: bool = False,
+    ) -> dict[str, list[Any]]:
+        """Quantiles of the steps after the forecast origins of series, as named columns, with the truth where known.
+
+        Without ``data`` the series are the test split of the run's own. ``out`` is a CSV file or a picture to write.
+        """
+        model = self._model_that_can("forecast")
+        path = None if out is None else writable(Path(out), overwrite, ".png", ".csv")
+        rows: Any = (
+            data if isinstance(data, Series) else new_rows(self.folder, model, None if data is None else str(data))
+        )
+        paths = sample_paths(model, rows, steps, samples, seed)
+        columns = quantile_columns(paths, rows)
+        if path is not None and path.suffix.lower() == ".csv":
+            write_csv(path, columns)
+        elif path is not None:
+            from deepcanon.pictures.forecasts import forecast_fans
+            from deepcanon.pictures.style import save
+
+            spread = torch.arange(min(MOST_FANS, len(rows))) * len(rows) // min(MOST_FANS, len(rows))
+            save(forecast_fans(paths[:, spread], rows.select(spread), f"forecasts of {model.name()}"), path)
+        return columns
 
     def nearest(self, word: str, n: int = 10) -> list[tuple[str, float]]:
         """The words whose vectors are nearest to that of a word, with their cosines."""
