@@ -30,7 +30,7 @@ class Pattern:
     @cached_property
     def turned(self) -> tuple[Pattern, Tensor]:
         """The pattern of the transpose, which is this very object if they are the same, and its entries' order here."""
-        pattern, order = _sorted(self.columns, self.rows, (self.shape[1], self.shape[0]))
+        pattern, order = sorted_pattern(self.columns, self.rows, (self.shape[1], self.shape[0]))
         return (self if _alike(pattern, self) else pattern), order
 
     def to(self, device: torch.device | str) -> Pattern:
@@ -55,7 +55,7 @@ class Sparse:
     @classmethod
     def from_entries(cls, rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Sparse:
         """The matrix with these values in these rows and columns, given in any order."""
-        pattern, order = _sorted(rows, columns, shape)
+        pattern, order = sorted_pattern(rows, columns, shape)
         return cls(pattern, values[order])
 
     @classmethod
@@ -140,7 +140,7 @@ class _Product(torch.autograd.Function):
         return of_values, of_dense, None
 
 
-def _sorted(rows: Tensor, columns: Tensor, shape: tuple[int, int]) -> tuple[Pattern, Tensor]:
+def sorted_pattern(rows: Tensor, columns: Tensor, shape: tuple[int, int]) -> tuple[Pattern, Tensor]:
     """The pattern of these entries, by rows and then by columns, and the order that sorts them so."""
     order = torch.argsort(rows.long() * shape[1] + columns, stable=True)
     counts = torch.zeros(shape[0] + 1, dtype=torch.long, device=rows.device)
