@@ -142,7 +142,7 @@ def test_wrong_graphs_are_refused() -> None:
         PATH.operator("gnc")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="parts have 4 nodes together, the graph has 3"):
         Graph(PATH.edge_index, 3, parts=(2, 2))
-    with pytest.raises(UsageError, match="constants; detach"):
+    with pytest.raises(UsageError, match="constants; give learned ones"):
         Graph(PATH.edge_index, 3, torch.ones(4, requires_grad=True))
     with pytest.raises(UsageError, match="at least one graph"):
         Graph.union([])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from deepcanon.core import Batch, DataError, Labeled
+from deepcanon.core import Batch, DataError, Graph, Graphs, Labeled, LabeledGraphs, LabeledPairs
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
 
@@ -36,10 +37,7 @@ def from_tensors(x: Tensor | np.ndarray[Any, Any], y: Any = None, *, name: str =
     train: Batch = Batch(x)
     if y is not None:
         labels = _labels(_tensor(y, "y"), dtype)
-        if labels.is_floating_point():
-            sizes["targets"] = labels.shape[1]
-        else:
-            sizes["classes"] = int(labels.max()) + 1
+        sizes |= _label_sizes(labels)
         train = Labeled(x, labels)
     return Dataset(
         name=name,
@@ -50,6 +48,63 @@ def from_tensors(x: Tensor | np.ndarray[Any, Any], y: Any = None, *, name: str =
         labels=tuple(map(str, range(sizes.get("classes", 0)))),
         source=SOURCE,
     )
+
+
+def from_graphs(
+    graphs: Sequence[Graph],
+    features: Any = None,
+    y: Any = None,
+    *,
+    pairs: Sequence[Tensor] | None = None,
+    name: str = "graphs",
+) -> Dataset[Any]:
+    """A data set of many graphs, with only a training split.
+
+    ``features`` are those of the nodes: a tensor or array (nodes, features) of each graph, or one of all; without them
+    every node has the feature 1. ``y`` are labels of the graphs, as in :func:`from_tensors`. With ``pairs`` of nodes,
+    (2, P) of each graph, they are labels of the pairs; where edges are classified, the pairs are ``edge_index``.
+
+    >>> pair = Graph(torch.tensor([[0, 1], [1, 0]]), nodes=2)
+    >>> data = from_graphs([pair, pair], torch.zeros(4, 3), [0, 1])
+    >>> data.kind, dict(data.sizes), len(data.train)
+    ('graphs', {'features': 3, 'classes': 2}, 2)
+    """
+    wrong = next((graph for graph in graphs if not isinstance(graph, Graph)), None)
+    if wrong is not None or not graphs:
+        raise DataError(f"graphs must be a list of Graph, got {'an empty one' if wrong is None else type(wrong).__name__}")
+    union = Graph.union([graph if not graph.parts else Graph(graph.edge_index, graph.nodes, graph.weight, (), graph.edge_features) for graph in graphs])
+    if features is None:
+        features = torch.ones(union.nodes, 1)
+    elif isinstance(features, Sequence) and features and np.ndim(features[0]) == 2:
+        features = torch.cat([_tensor(each, "features") for each in features])
+    dtype = torch.float64 if isinstance(features, Tensor) and features.dtype == torch.float64 else torch.float32
+    x = _real(_tensor(features, "features"), dtype, "features")
+    if x.ndim != 2 or x.shape[0] != union.nodes or x.shape[1] == 0:
+        raise DataError(f"graphs of {union.nodes} nodes need features of the shape ({union.nodes}, features), got {tuple(x.shape)}")
+    sizes = {"features": x.shape[1]}
+    if union.edge_features is not None:
+        sizes["edge_features"] = union.edge_features.shape[1]
+    train: Graphs = Graphs(x, union)
+    if pairs is not None and y is None:
+        raise DataError("pairs of nodes are there to be labeled: give their labels y, too")
+    if y is not None:
+        labels = _labels(_tensor(y, "y"), dtype)
+        sizes |= _label_sizes(labels)
+        if pairs is None:
+            train = LabeledGraphs(x, labels, union)
+        else:
+            starts = [sum(graph.nodes for graph in graphs[:place]) for place in range(len(graphs))]
+            moved = [each + start for each, start in zip(pairs, starts, strict=True)]
+            train = LabeledPairs(x, labels, union, torch.cat(moved, 1))
+    return Dataset(
+        name=name, kind="graphs", train=train, sizes=sizes, shape=(x.shape[1],),
+        labels=tuple(map(str, range(sizes.get("classes", 0)))), source=SOURCE,
+    )  # fmt: skip
+
+
+def _label_sizes(labels: Tensor) -> dict[str, int]:
+    """The sizes that labels give a model."""
+    return {"targets": labels.shape[1]} if labels.is_floating_point() else {"classes": int(labels.max()) + 1}
 
 
 def _tensor(values: Any, what: str) -> Tensor:
