@@ -25,6 +25,7 @@ from deepcanon.laws.discrete import check_discrete
 from deepcanon.laws.energy import check_energy
 from deepcanon.laws.flow import check_flow
 from deepcanon.laws.graph import check_graph, invented_graph
+from deepcanon.laws.graphs import check_graphs
 from deepcanon.laws.kinds import kinds_of
 from deepcanon.laws.latent import check_latent
 from deepcanon.laws.method import check_method
@@ -49,6 +50,7 @@ KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "attention": check_attention,
     "sequence": check_sequence,
     "graph": check_graph,
+    "graphs": check_graphs,
     "method": check_method,
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deepcanon.core import GraphBatch, Labeled, LabeledSequences, Model, UsageError
+from deepcanon.core import GraphBatch, Graphs, Labeled, LabeledSequences, Model, UsageError
 from deepcanon.core.checks import is_binary
 from deepcanon.laws.target import invented_batch, target_of
 
@@ -60,5 +60,6 @@ def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:
         ("sequence", isinstance(batch, LabeledSequences) or has("generate")),
         ("attention", has("attention_maps", "read")),
         ("graph", isinstance(batch, GraphBatch)),
+        ("graphs", isinstance(batch, Graphs)),
         ("method", isinstance(module, Model) and has("unwrapped")),
     ]

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, GraphBatch, How, Labeled, Model, Sequences, draw, drawing_from, eval_mode
+from deepcanon.core import Batch, GraphBatch, How, Labeled, LabeledGraphs, Model, Sequences, draw, drawing_from, eval_mode
 from deepcanon.core.roles import (
     Attends,
     Decodes,
@@ -33,6 +33,7 @@ from deepcanon.pictures.attention import attention_heads
 from deepcanon.pictures.bars import update_norms
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
+from deepcanon.pictures.graph_grid import graph_captions, graph_grid
 from deepcanon.pictures.graphs import class_graph
 from deepcanon.pictures.images import Limits, image_grids, rows
 from deepcanon.pictures.matrices import confusion
@@ -119,7 +120,8 @@ class _Scene:
 
     @property
     def planar(self) -> bool:
-        return self.batch.x.is_floating_point() and self.batch.x.shape[1:].numel() == 2
+        points = self.batch.x.is_floating_point() and self.batch.x.shape[1:].numel() == 2
+        return points and len(self.batch.inputs) == 1
 
     def generator(self) -> Generator:
         return Generator(self.batch.x.device).manual_seed(self.seed)
@@ -188,6 +190,16 @@ def _graphed(scene: _Scene) -> dict[str, Figure]:
         labels=scene.data.labels, split=scene.split, title=f"{model.name()} on {scene.data.name}",
     )  # fmt: skip
     return {"graph": graph, "confusion": confusion(matrix, scene.data.labels, words)}
+
+
+def _graph_rows(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.batch
+    if not isinstance(batch, LabeledGraphs) or not isinstance(model, Predicts) or batch.y.is_floating_point():
+        return {}
+    probabilities = _in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
+    shown, captions = graph_captions(probabilities, batch.y.cpu(), scene.data.labels)
+    title = f"{model.name()} on {scene.data.name}: {scene.split} graphs of every class, and wrong predictions"
+    return {"graphs": graph_grid(batch.select(shown.to(batch.device)), captions, title)}
 
 
 def _mistakes(scene: _Scene, probabilities: Tensor, predicted: Tensor, true: Tensor) -> Figure:
@@ -354,7 +366,7 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
 
 
 PICTURES = (
-    _classified, _graphed, _regressed, _sampled, _reconstructed, _gallery, _filtered, _encoded, _neighbored, _updated,
+    _classified, _graphed, _graph_rows, _regressed, _sampled, _reconstructed, _gallery, _filtered, _encoded, _neighbored, _updated,
     _attended,
     _written,
 )  # fmt: skip

@@ -54,7 +54,7 @@ def load(entry: Entry) -> Dataset[LabeledGraphs]:
 
 
 PLANTED_GRAPHS = Entry(
-    name="planted_graphs",
+    name="planted-graphs",
     kind="graphs",
     shape=(2,),
     sizes={"features": 2, "classes": len(SAME)},
