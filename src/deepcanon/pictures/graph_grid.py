@@ -65,6 +65,6 @@ def graph_grid(batch: Graphs, captions: Sequence[str], title: str = "") -> Figur
         axes.add_collection(LineCollection(list(ends.numpy()), colors=MUTED, linewidths=0.6, alpha=0.5))
         kinds, scale = one.x.to_dense().argmax(1).tolist(), colors(one.x.shape[1])
         axes.scatter(points[:, 0], points[:, 1], s=22, c=[scale[kind] for kind in kinds], edgecolors="white", lw=0.4)
-        axes.set_aspect("equal")
+        axes.set_aspect("equal", adjustable="datalim")
         axes.margins(0.1)
     return figure
