@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from deepcanon.core.errors import DataError, UsageError
-from deepcanon.core.sparse import Pattern, Sparse, sorted_pattern
+from deepcanon.core.sparse import Pattern, Sparse, ranges, sorted_pattern
 from deepcanon.core.spectrum import Spectrum, smallest_eigenpairs
 
 Operator = Literal[
@@ -61,6 +61,7 @@ class Graph:
     _operators: dict[tuple[str, torch.dtype], Sparse] = field(default_factory=dict, init=False, repr=False)
     _patterns: dict[str, tuple[Pattern, Tensor]] = field(default_factory=dict, init=False, repr=False)
     _spectra: dict[tuple[str, int], Spectrum] = field(default_factory=dict, init=False, repr=False)
+    _origin: tuple[Graph, Tensor] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.edge_index.ndim != 2 or self.edge_index.shape[0] != 2:
@@ -132,7 +133,9 @@ class Graph:
             None if values is None else values.index_select(0, chosen) for values in (self.weight, self.edge_features)
         )
         parts = tuple(sizes.tolist())
-        return Graph(self.edge_index.index_select(1, chosen) + moved, sum(parts), weight, parts, features)
+        union = Graph(self.edge_index.index_select(1, chosen) + moved, sum(parts), weight, parts, features)
+        object.__setattr__(union, "_origin", (self, index))
+        return union
 
     def rows(self, index: Tensor) -> Tensor:
         """The numbers of the nodes of the parts at these positions, part by part."""
@@ -186,7 +189,10 @@ class Graph:
                 raise DataError(f"{self.edge_index.shape[1]} edges need as many weights, got {tuple(weight.shape)}")
             return self._made(name, weight)
         if (name, dtype) not in self._operators:
-            if dtype == torch.float64:
+            if self._origin is not None:  # the blocks of the operator that is there already need no sorting
+                whole, index = self._origin
+                matrix = whole.operator(name, dtype).blocks(whole._places.starts[index], whole._places.sizes[index])
+            elif dtype == torch.float64:
                 matrix = self._made(name, self.weights().double())
             else:
                 matrix = self.operator(name, torch.float64).to(dtype)
@@ -235,17 +241,6 @@ class _Places:
     sizes: Tensor
     edge_starts: Tensor
     edge_counts: Tensor
-
-
-def ranges(starts: Tensor, counts: Tensor) -> Tensor:
-    """The numbers from each start on, so many as its count says, one range after the other.
-
-    >>> ranges(torch.tensor([5, 0]), torch.tensor([2, 3]))
-    tensor([5, 6, 0, 1, 2])
-    """
-    total = int(counts.sum())
-    shift = (starts - counts.cumsum(0) + counts).repeat_interleave(counts, output_size=total)
-    return torch.arange(total, device=starts.device) + shift
 
 
 def _degrees(graph: Graph, weights: Tensor) -> Tensor:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from deepcanon.core.batch import AnyBatch, Labeled
 from deepcanon.core.errors import DataError
-from deepcanon.core.graph import Graph, ranges
+from deepcanon.core.graph import Graph
+from deepcanon.core.sparse import ranges
 
 
 @dataclass(frozen=True, eq=False)

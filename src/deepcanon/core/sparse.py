@@ -87,6 +87,27 @@ class Sparse:
         symmetric = pattern is self.pattern and not values.is_meta and torch.equal(values, self.values)
         return self if symmetric else Sparse(pattern, values)
 
+    def blocks(self, starts: Tensor, sizes: Tensor) -> Sparse:
+        """Of a block-diagonal matrix, the one with only the blocks that begin at these rows, in this order.
+
+        >>> matrix = Sparse.of(torch.diag(torch.tensor([1.0, 2.0, 3.0])))
+        >>> matrix.blocks(torch.tensor([2, 0]), torch.tensor([1, 1])).to_dense()
+        tensor([[3., 0.],
+                [0., 1.]])
+        """
+        first = self.pattern.starts
+        begin, rows = first[starts], ranges(starts, sizes)
+        counts = first[starts + sizes] - begin
+        entries = ranges(begin, counts)
+        moved = (sizes.cumsum(0) - sizes - starts).to(first.dtype).repeat_interleave(counts, output_size=len(entries))
+        columns = self.pattern.columns.index_select(0, entries) + moved
+        ends = (first[rows + 1] - first[rows]).cumsum(0, dtype=first.dtype)
+        pattern = Pattern(torch.cat([ends.new_zeros(1), ends]), columns, (len(rows), len(rows)))
+        chosen = Sparse(pattern, self.values.index_select(0, entries))
+        if self.T is self:
+            chosen.__dict__["T"] = chosen  # known without sorting
+        return chosen
+
     def with_values(self, values: Tensor) -> Sparse:
         """The matrix with other values and the same pattern."""
         return Sparse(self.pattern, values)
@@ -138,6 +159,17 @@ class _Product(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             of_dense = matrix.T @ gradient
         return of_values, of_dense, None
+
+
+def ranges(starts: Tensor, counts: Tensor) -> Tensor:
+    """The numbers from each start on, so many as its count says, one range after the other.
+
+    >>> ranges(torch.tensor([5, 0]), torch.tensor([2, 3]))
+    tensor([5, 6, 0, 1, 2])
+    """
+    total = int(counts.sum())
+    shift = (starts - counts.cumsum(0) + counts).repeat_interleave(counts, output_size=total)
+    return torch.arange(total, device=starts.device) + shift
 
 
 def sorted_pattern(rows: Tensor, columns: Tensor, shape: tuple[int, int]) -> tuple[Pattern, Tensor]:
