@@ -42,7 +42,8 @@ class Spectrum:
 
     def filter(self, response: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """The signal with every frequency multiplied by the ``response`` to it; those beyond the k smallest are lost."""
-        return self.inverse((self.transform(x).T * response(self.values)).T)
+        gains = response(self.values).reshape(-1, *[1] * (x.ndim - 1))
+        return self.inverse(gains * self.transform(x))
 
     def to(self, dtype: torch.dtype) -> Spectrum:
         return self if dtype == self.values.dtype else Spectrum(self.values.to(dtype), self.vectors.to(dtype))

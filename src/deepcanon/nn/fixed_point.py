@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -60,17 +61,21 @@ def _iterated(step: Step, state: Tensor, tolerance: float, most: int) -> Tensor:
     if state.is_meta:
         return step(state)
     moved = before = 0.0
-    for _ in range(most):
+    for number in range(1, most + 1):
         after = step(state)
-        gap = (after - state).abs() / (1 + after.abs())
-        before, moved = moved, float(gap.nan_to_num(0.0).amax()) if gap.numel() else 0.0
+        before, moved, size = moved, _largest(after - state), _largest(after)
+        if math.isinf(moved) or (number == most and moved > tolerance * (1 + size)):
+            ratio = f", {moved / before:.3g} times as far as in the step before" if before else ""
+            raise DivergenceError(
+                f"the iteration does not come to rest: in step {number} the state still moves by {moved:.2g}{ratio}; "
+                "the step must be a contraction (a smaller norm of its weights makes it one)"
+            )
         state = after
-        if moved <= tolerance:
+        if moved <= tolerance * (1 + size):
             break
-    if moved > tolerance or bool(state.isinf().any()):
-        ratio = f", {moved / before:.3g} times as far as in the step before" if before else ""
-        raise DivergenceError(
-            f"the iteration does not come to rest: after {most} steps the state still moves by {moved:.2g}{ratio}; "
-            "the step must be a contraction (a smaller norm of its weights makes it one)"
-        )
     return state
+
+
+def _largest(values: Tensor) -> float:
+    """The largest magnitude of all values that are not NaN."""
+    return float(values.abs().nan_to_num(0.0, posinf=math.inf).amax()) if values.numel() else 0.0
