@@ -148,7 +148,9 @@ class Graph:
         parts = tuple((self.parts or (self.nodes,))[i % max(1, len(self.parts))] for i in range(count))
         edges = self.edge_index.shape[1] // max(1, len(self.parts)) * count
         weight = None if self.weight is None else self.weight.new_empty(edges)
-        features = None if self.edge_features is None else self.edge_features.new_empty(edges, *self.edge_features.shape[1:])
+        features = (
+            None if self.edge_features is None else self.edge_features.new_empty(edges, *self.edge_features.shape[1:])
+        )
         return Graph(self.edge_index.new_empty(2, edges), sum(parts), weight, parts, features)
 
     @cached_property

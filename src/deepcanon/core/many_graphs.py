@@ -88,7 +88,9 @@ class LabeledPairs(Graphs, Labeled):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.pairs.ndim != 2 or self.pairs.shape != (2, len(self.y)):
-            raise DataError(f"{len(self.y)} labels need pairs of the shape (2, {len(self.y)}), got {tuple(self.pairs.shape)}")
+            raise DataError(
+                f"{len(self.y)} labels need pairs of the shape (2, {len(self.y)}), got {tuple(self.pairs.shape)}"
+            )
         if self.pairs.is_meta or not self.pairs.numel():
             return
         if not 0 <= int(self.pairs.min()) <= int(self.pairs.max()) < self.graph.nodes:

@@ -71,8 +71,15 @@ def from_graphs(
     """
     wrong = next((graph for graph in graphs if not isinstance(graph, Graph)), None)
     if wrong is not None or not graphs:
-        raise DataError(f"graphs must be a list of Graph, got {'an empty one' if wrong is None else type(wrong).__name__}")
-    union = Graph.union([graph if not graph.parts else Graph(graph.edge_index, graph.nodes, graph.weight, (), graph.edge_features) for graph in graphs])
+        raise DataError(
+            f"graphs must be a list of Graph, got {'an empty one' if wrong is None else type(wrong).__name__}"
+        )
+    union = Graph.union(
+        [
+            graph if not graph.parts else Graph(graph.edge_index, graph.nodes, graph.weight, (), graph.edge_features)
+            for graph in graphs
+        ]
+    )
     if features is None:
         features = torch.ones(union.nodes, 1)
     elif isinstance(features, Sequence) and features and np.ndim(features[0]) == 2:
@@ -80,7 +87,9 @@ def from_graphs(
     dtype = torch.float64 if isinstance(features, Tensor) and features.dtype == torch.float64 else torch.float32
     x = _real(_tensor(features, "features"), dtype, "features")
     if x.ndim != 2 or x.shape[0] != union.nodes or x.shape[1] == 0:
-        raise DataError(f"graphs of {union.nodes} nodes need features of the shape ({union.nodes}, features), got {tuple(x.shape)}")
+        raise DataError(
+            f"graphs of {union.nodes} nodes need features of the shape ({union.nodes}, features), got {tuple(x.shape)}"
+        )
     sizes = {"features": x.shape[1]}
     if union.edge_features is not None:
         sizes["edge_features"] = union.edge_features.shape[1]

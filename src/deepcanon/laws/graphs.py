@@ -26,7 +26,11 @@ def every_graph_gets_one_finite_row(module: nn.Module, batch: Graphs) -> Measure
     module, batch, _ = _precise(module, batch)
     faults = []
     with torch.no_grad():
-        for what, some in (("the graphs", batch), ("graphs without edges", _bare(batch)), ("an empty graph", _hollow(batch))):
+        for what, some in (
+            ("the graphs", batch),
+            ("graphs without edges", _bare(batch)),
+            ("an empty graph", _hollow(batch)),
+        ):
             rows = _rows(module, some)
             if len(rows) != len(some):
                 faults.append(f"{len(some)} graphs give {tuple(rows.shape)} on {what}")
@@ -54,7 +58,9 @@ def order_of_edges_does_not_matter(module: nn.Module, batch: Graphs) -> Measured
     owner = batch.graph.membership()[batch.graph.edge_index[0]]
     drawn = torch.rand(len(owner), generator=seeded(0), dtype=torch.float64)
     with torch.no_grad():
-        gap = distance(_rows(module, replace(batch, graph=_edges(batch.graph, (owner + drawn).argsort()))), _rows(module, batch))
+        gap = distance(
+            _rows(module, replace(batch, graph=_edges(batch.graph, (owner + drawn).argsort()))), _rows(module, batch)
+        )
     return gap, bound, f"{len(owner)} edges in another order"
 
 
@@ -96,7 +102,9 @@ def edges_count(module: nn.Module, batch: Graphs) -> Measured:
     module, batch, _ = _precise(module, batch)
     with torch.no_grad():
         gap = distance(_rows(module, _bare(batch)), _rows(module, batch))
-    return violations([] if gap > TIGHT else ["the rows stay the same without any edge"], f"without edges rows move by {gap:.2g}")
+    return violations(
+        [] if gap > TIGHT else ["the rows stay the same without any edge"], f"without edges rows move by {gap:.2g}"
+    )
 
 
 LAWS = (
@@ -112,7 +120,9 @@ LAWS = (
 def check_graphs(module: nn.Module, batch: Any) -> list[Outcome]:
     """The outcomes of the laws of graph-level models for any module that is called with features and a union."""
     if not isinstance(batch, Graphs) or isinstance(batch, LabeledPairs):
-        raise UsageError("a graph-level model is checked on many graphs: Graphs(x, graph) or LabeledGraphs(x, y, graph)")
+        raise UsageError(
+            "a graph-level model is checked on many graphs: Graphs(x, graph) or LabeledGraphs(x, y, graph)"
+        )
     return outcomes(LAWS, module, batch)
 
 

@@ -29,9 +29,7 @@ class GraphIsomorphism(nn.Module):
         at_least(1, in_features=in_features, out_features=out_features)
         self.in_features = in_features
         self.epsilon = nn.Parameter(torch.zeros(()))
-        self.mlp = nn.Sequential(
-            nn.Linear(in_features, out_features), nn.ReLU(), nn.Linear(out_features, out_features)
-        )
+        self.mlp = nn.Sequential(nn.Linear(in_features, out_features), nn.ReLU(), nn.Linear(out_features, out_features))
         self.of_edges = None if edge_features is None else nn.Linear(edge_features, in_features)
 
     def forward(self, x: Tensor, graph: Graph | Tensor) -> Tensor:

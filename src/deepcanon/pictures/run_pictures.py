@@ -13,7 +13,18 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, GraphBatch, How, Labeled, LabeledGraphs, Model, Sequences, draw, drawing_from, eval_mode
+from deepcanon.core import (
+    Batch,
+    GraphBatch,
+    How,
+    Labeled,
+    LabeledGraphs,
+    Model,
+    Sequences,
+    draw,
+    drawing_from,
+    eval_mode,
+)
 from deepcanon.core.roles import (
     Attends,
     Decodes,
