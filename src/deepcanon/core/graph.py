@@ -27,10 +27,10 @@ Entries = tuple[Tensor, Tensor, Tensor]
 class Graph:
     r"""A graph by its edges ``edge_index`` (2, E), from source to target; an undirected edge is listed both ways.
 
-    The number of ``nodes`` is given, never inferred, so that isolated nodes are not lost. An edge may have a ``weight``,
-    which the operators use, and ``edge_features``, (E, features), which are for layers that take them. For a union of
-    graphs, ``parts`` are their numbers of nodes. With :math:`A_{vu}` the weight of the edges from u to v and :math:`D` the
-    diagonal matrix of the degrees, the operators of a graph are
+    The number of ``nodes`` is given, never inferred, so that isolated nodes are not lost. An edge may have a
+    ``weight``, which the operators use, and ``edge_features``, (E, features), which are for layers that take them. For
+    a union of graphs, ``parts`` are their numbers of nodes. With :math:`A_{vu}` the weight of the edges from u to v and
+    :math:`D` the diagonal matrix of the degrees, the operators of a graph are
 
     ===================== ============================================= =============================================
     adjacency             :math:`A`                                     the sum over the neighbors
@@ -145,11 +145,12 @@ class Graph:
 
     def _any(self, count: int) -> Graph:
         """So many parts without values, for an index on the meta device, which does not say which parts."""
-        parts = tuple((self.parts or (self.nodes,))[i % max(1, len(self.parts))] for i in range(count))
-        edges = self.edge_index.shape[1] // max(1, len(self.parts)) * count
-        weight = None if self.weight is None else self.weight.new_empty(edges)
-        features = (
-            None if self.edge_features is None else self.edge_features.new_empty(edges, *self.edge_features.shape[1:])
+        sizes = self.parts or (self.nodes,)
+        parts = tuple(sizes[i % len(sizes)] for i in range(count))
+        edges = self.edge_index.shape[1] // len(sizes) * count
+        weight, features = (
+            None if values is None else values.new_empty(edges, *values.shape[1:])
+            for values in (self.weight, self.edge_features)
         )
         return Graph(self.edge_index.new_empty(2, edges), sum(parts), weight, parts, features)
 

@@ -23,7 +23,7 @@ SAME = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    r"""The smallest eigenvalues of a Laplacian in rising order, ``values`` (k,), and eigenvectors, ``vectors`` (nodes, k).
+    r"""The smallest eigenvalues of a Laplacian, ``values`` (k,), rising, and eigenvectors, ``vectors`` (nodes, k).
 
     The eigenvectors are orthonormal columns: the graph Fourier basis, the eigenvalues being the frequencies. A filter
     with the frequency response g is :math:`Q\,g(\Lambda)\,Q^\top`.
@@ -41,7 +41,7 @@ class Spectrum:
         return self.vectors @ coefficients
 
     def filter(self, response: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        """The signal with every frequency multiplied by the ``response`` to it; those beyond the k smallest are lost."""
+        """The signal with every frequency multiplied by its ``response``; those beyond the k smallest are lost."""
         gains = response(self.values).reshape(-1, *[1] * (x.ndim - 1))
         return self.inverse(gains * self.transform(x))
 

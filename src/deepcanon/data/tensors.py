@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -71,15 +72,9 @@ def from_graphs(
     """
     wrong = next((graph for graph in graphs if not isinstance(graph, Graph)), None)
     if wrong is not None or not graphs:
-        raise DataError(
-            f"graphs must be a list of Graph, got {'an empty one' if wrong is None else type(wrong).__name__}"
-        )
-    union = Graph.union(
-        [
-            graph if not graph.parts else Graph(graph.edge_index, graph.nodes, graph.weight, (), graph.edge_features)
-            for graph in graphs
-        ]
-    )
+        found = "an empty one" if wrong is None else f"one with a {type(wrong).__name__}"
+        raise DataError(f"graphs must be a list of Graph, got {found}")
+    union = Graph.union([replace(graph, parts=()) for graph in graphs])
     if features is None:
         features = torch.ones(union.nodes, 1)
     elif isinstance(features, Sequence) and features and np.ndim(features[0]) == 2:

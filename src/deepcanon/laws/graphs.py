@@ -1,6 +1,6 @@
-"""The laws of graph-level models: any module of whole graphs, called with the batch's inputs, with a row for every graph.
+"""The laws of graph-level models: any module of many graphs, ``f(x, graph)``, with a row for every graph.
 
-The inputs are the features of all nodes, (nodes, features), and the union of the graphs.
+``x`` are the features of all nodes, (nodes, features), and ``graph`` is the union of the graphs.
 """
 
 from __future__ import annotations
@@ -26,11 +26,8 @@ def every_graph_gets_one_finite_row(module: nn.Module, batch: Graphs) -> Measure
     module, batch, _ = _precise(module, batch)
     faults = []
     with torch.no_grad():
-        for what, some in (
-            ("the graphs", batch),
-            ("graphs without edges", _bare(batch)),
-            ("an empty graph", _hollow(batch)),
-        ):
+        cases = {"the graphs": batch, "graphs without edges": _bare(batch), "an empty graph": _hollow(batch)}
+        for what, some in cases.items():
             rows = _rows(module, some)
             if len(rows) != len(some):
                 faults.append(f"{len(some)} graphs give {tuple(rows.shape)} on {what}")
@@ -57,10 +54,9 @@ def order_of_edges_does_not_matter(module: nn.Module, batch: Graphs) -> Measured
     module, batch, bound = _precise(module, batch)
     owner = batch.graph.membership()[batch.graph.edge_index[0]]
     drawn = torch.rand(len(owner), generator=seeded(0), dtype=torch.float64)
+    other = replace(batch, graph=_edges(batch.graph, (owner + drawn).argsort()))
     with torch.no_grad():
-        gap = distance(
-            _rows(module, replace(batch, graph=_edges(batch.graph, (owner + drawn).argsort()))), _rows(module, batch)
-        )
+        gap = distance(_rows(module, other), _rows(module, batch))
     return gap, bound, f"{len(owner)} edges in another order"
 
 
@@ -102,9 +98,8 @@ def edges_count(module: nn.Module, batch: Graphs) -> Measured:
     module, batch, _ = _precise(module, batch)
     with torch.no_grad():
         gap = distance(_rows(module, _bare(batch)), _rows(module, batch))
-    return violations(
-        [] if gap > TIGHT else ["the rows stay the same without any edge"], f"without edges rows move by {gap:.2g}"
-    )
+    faults = [] if gap > TIGHT else ["the rows stay the same without any edge"]
+    return violations(faults, f"without edges rows move by {gap:.2g}")
 
 
 LAWS = (
@@ -120,9 +115,7 @@ LAWS = (
 def check_graphs(module: nn.Module, batch: Any) -> list[Outcome]:
     """The outcomes of the laws of graph-level models for any module that is called with features and a union."""
     if not isinstance(batch, Graphs) or isinstance(batch, LabeledPairs):
-        raise UsageError(
-            "a graph-level model is checked on many graphs: Graphs(x, graph) or LabeledGraphs(x, y, graph)"
-        )
+        raise UsageError("a graph-level model is checked on many graphs: Graphs or LabeledGraphs(x, y, graph)")
     return outcomes(LAWS, module, batch)
 
 
@@ -131,7 +124,7 @@ def _rows(module: Callable[..., Tensor], batch: Graphs) -> Tensor:
 
 
 def _precise(module: nn.Module, batch: Graphs) -> tuple[nn.Module, Graphs, float]:
-    """Module and batch in double precision, or single for a module that casts, in eval mode, and the bound that fits."""
+    """The module with perturbed parameters in eval mode, the batch, and the bound that fits their precision."""
     module = stirred(module).eval()
     double, wide = copy.deepcopy(module).double(), replace(batch, x=batch.x.double())
     try:

@@ -65,9 +65,8 @@ def _iterated(step: Step, state: Tensor, tolerance: float, most: int) -> Tensor:
         after = step(state)
         before, moved, size = moved, _largest(after - state), _largest(after)
         if math.isinf(moved) or (number == most and moved > tolerance * (1 + size)):
-            ratio = (
-                f", {moved / before:.3g} times as far as in the step before" if before and math.isfinite(moved) else ""
-            )
+            known = before > 0 and math.isfinite(moved)
+            ratio = f", {moved / before:.3g} times as far as in the step before" if known else ""
             raise DivergenceError(
                 f"the iteration does not come to rest: in step {number} the state still moves by {moved:.2g}{ratio}; "
                 "the step must be a contraction (a smaller norm of its weights makes it one)"

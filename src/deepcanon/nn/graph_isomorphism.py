@@ -1,4 +1,4 @@
-"""Graph isomorphism layer: sums over neighbors and a network for every node, as discriminating as message passing gets."""
+"""Graph isomorphism layer: message passing by sums, and a network for every node."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def chebyshev(values: Tensor, order: int) -> Tensor:
 
 
 def chebyshev_sum(laplacian: Sparse, terms: Tensor) -> Tensor:
-    r"""The sum :math:`\sum_k T_k(L - I) X_k` of the ``terms`` X, (order + 1, nodes, width), by Clenshaw's recurrence."""
+    r"""The sum :math:`\sum_k T_k(L - I) X_k` of ``terms`` X, (order + 1, nodes, width), by Clenshaw's recurrence."""
     after = beyond = torch.zeros_like(terms[0])
     for term in terms[1:].flip(0):
         after, beyond = term + 2 * (laplacian @ after - after) - beyond, after

@@ -377,7 +377,7 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
 
 
 PICTURES = (
-    _classified, _graphed, _graph_rows, _regressed, _sampled, _reconstructed, _gallery, _filtered, _encoded, _neighbored, _updated,
-    _attended,
+    _classified, _graphed, _graph_rows, _regressed, _sampled, _reconstructed, _gallery, _filtered, _encoded,
+    _neighbored, _updated, _attended,
     _written,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Graphs of nodes in two colors, whose edges prefer the same color, the other one, or neither: degrees are all alike."""
+"""Graphs of nodes in two colors, whose edges prefer the same color, the other, or neither, with degrees alike."""
 
 from __future__ import annotations
 

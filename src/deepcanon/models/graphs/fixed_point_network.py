@@ -17,7 +17,7 @@ from deepcanon.nn.graph_conv import dropped
 class FixedPointNetwork(NodeClassifier):
     r"""A recurrent graph network that passes messages until nothing changes, which classifies the nodes.
 
-    Also known as: graph neural network of Scarselli, graph recurrent network, implicit graph network, equilibrium model.
+    Also known as: recurrent graph neural network, implicit graph network, equilibrium model.
 
     .. math:: h_v = \tanh\Big(W \frac1{\deg v} \sum_{u \to v} h_u + U x_v + b\Big) \quad\text{for all nodes } v
               \qquad (1)

@@ -21,8 +21,8 @@ class SpectralNetwork(NodeClassifier):
 
     Also known as: Chebyshev network, spectral convolution, graph Fourier transform.
 
-    With the symmetric Laplacian :math:`L = I - D^{-1/2} A D^{-1/2} = Q \Lambda Q^\top`, the graph Fourier transform of a
-    signal is :math:`\hat x = Q^\top x`, and a filter multiplies every frequency :math:`\lambda_i` by a response
+    With the symmetric Laplacian :math:`L = I - D^{-1/2} A D^{-1/2} = Q \Lambda Q^\top`, the graph Fourier transform of
+    a signal is :math:`\hat x = Q^\top x`, and a filter multiplies every frequency :math:`\lambda_i` by a response
     :math:`g(\lambda_i)`. A layer has a filter for every pair of features in and out, learned as a polynomial,
 
     .. math:: g(\lambda) = \sum_{k=0}^{K} w_k T_k(\lambda - 1), \qquad
