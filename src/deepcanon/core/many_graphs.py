@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import torch
@@ -52,8 +52,8 @@ class Graphs(AnyBatch):
         return type(self)(**self._chosen(index))
 
     def to(self, device: torch.device | str) -> Self:
-        moved = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor | Graph)}
-        return type(self)(**moved)
+        parts: dict[str, Any] = {field.name: getattr(self, field.name).to(device) for field in fields(self)}
+        return type(self)(**parts)
 
     def _chosen(self, index: Tensor) -> dict[str, Any]:
         return {"x": self.x.index_select(0, self.rows(index)), "graph": self.graph.select(index)}

@@ -81,7 +81,7 @@ class GraphClassifier(Predictor):
     @classmethod
     def example(cls) -> tuple[Self, LabeledGraphs]:
         random = torch.Generator().manual_seed(0)
-        graphs = []
+        graphs: list[Graph] = []
         for nodes in (5, 3, 6, 4, 7, 5):  # rings and stars
             around, center = torch.arange(nodes), torch.zeros(nodes - 1, dtype=torch.long)
             ring = len(graphs) % 2 == 0
