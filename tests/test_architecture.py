@@ -50,7 +50,7 @@ BRIDGES = {"interop", "estimators", "questions"}
 FOREIGN = {"core": {"torch", "pydantic"}, "tensor": {"numpy"}}
 """The only other libraries that the lowest parts may import."""
 
-SOLVERS = {"deepcanon.core.spectrum": {"scipy"}}
+SOLVERS = {"deepcanon.core.graph_spectrum": {"scipy"}}
 """What may import one more: torch has no solver for the eigenvalues of a large sparse matrix."""
 
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
@@ -161,7 +161,7 @@ def test_a_wrong_import_is_seen(module: str, source: str) -> None:
     ("module", "source"),
     [
         ("deepcanon.core.model", "import json, torch.nn\nfrom deepcanon.core.turn import Turn"),
-        ("deepcanon.core.spectrum", "from scipy.sparse.linalg import eigsh"),
+        ("deepcanon.core.graph_spectrum", "from scipy.sparse.linalg import eigsh"),
         ("deepcanon.models.linear.one", "from deepcanon.models.linear._engine import Engine"),
         ("deepcanon.models.linear.one", "from deepcanon.models._predictor import Predictor"),
         ("deepcanon.studies.doctor", "from deepcanon.laws import check"),

@@ -28,6 +28,7 @@ from deepcanon.core.finding import Finding as Finding
 from deepcanon.core.graph import Graph as Graph
 from deepcanon.core.graph import Laplacian as Laplacian
 from deepcanon.core.graph import Operator as Operator
+from deepcanon.core.graph_spectrum import Spectrum as Spectrum
 from deepcanon.core.many_graphs import Graphs as Graphs
 from deepcanon.core.many_graphs import LabeledGraphs as LabeledGraphs
 from deepcanon.core.many_graphs import LabeledPairs as LabeledPairs
@@ -45,7 +46,6 @@ from deepcanon.core.spec import RESERVED as RESERVED
 from deepcanon.core.spec import SIZES as SIZES
 from deepcanon.core.spec import arguments_of as arguments_of
 from deepcanon.core.spec import with_sizes as with_sizes
-from deepcanon.core.spectrum import Spectrum as Spectrum
 from deepcanon.core.turn import Absorb as Absorb
 from deepcanon.core.turn import Descend as Descend
 from deepcanon.core.turn import Terms as Terms

@@ -217,7 +217,7 @@ class GraphBatch(AnyBatch):
     Sparse features are given as a sparse tensor of torch; a model gets them as :class:`Sparse`.
     """
 
-    noun = "graphs"
+    noun = "a graph with classes of nodes"
     y: Tensor
     mask: Tensor
     graph: Graph

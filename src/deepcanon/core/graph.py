@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from deepcanon.core.errors import DataError, UsageError
+from deepcanon.core.graph_spectrum import Spectrum, smallest_eigenpairs
 from deepcanon.core.sparse import Pattern, Sparse, ranges, sorted_pattern
-from deepcanon.core.spectrum import Spectrum, smallest_eigenpairs
 
 Operator = Literal[
     "adjacency", "gcn", "symmetric", "random_walk", "laplacian", "symmetric_laplacian", "random_walk_laplacian"

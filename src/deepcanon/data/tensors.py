@@ -27,6 +27,8 @@ def from_tensors(x: Tensor | np.ndarray[Any, Any], y: Any = None, *, name: str =
     >>> data.kind, dict(data.sizes)
     ('table', {'features': 3, 'classes': 3})
     """
+    if isinstance(x, Graph) or (isinstance(x, list | tuple) and x and isinstance(x[0], Graph)):
+        raise DataError("graphs are given to from_graphs(graphs, features, y)")
     dtype = torch.float64 if isinstance(x, Tensor) and x.dtype == torch.float64 else torch.float32
     x = _real(_tensor(x, "x"), dtype, "x")
     if x.ndim not in (2, 4) or 0 in x.shape:
@@ -77,10 +79,10 @@ def from_graphs(
     union = Graph.union([replace(graph, parts=()) for graph in graphs])
     if features is None:
         features = torch.ones(union.nodes, 1)
-    elif isinstance(features, Sequence) and features and np.ndim(features[0]) == 2:
-        features = torch.cat([_tensor(each, "features") for each in features])
-    dtype = torch.float64 if isinstance(features, Tensor) and features.dtype == torch.float64 else torch.float32
-    x = _real(_tensor(features, "features"), dtype, "features")
+    listed = list(features) if isinstance(features, list | tuple) and np.ndim(features[0]) == 2 else [features]
+    double = all(isinstance(each, Tensor) and each.dtype == torch.float64 for each in listed)
+    dtype = torch.float64 if double else torch.float32
+    x = torch.cat([_real(_tensor(each, "features"), dtype, "features") for each in listed])
     if x.ndim != 2 or x.shape[0] != union.nodes or x.shape[1] == 0:
         raise DataError(
             f"graphs of {union.nodes} nodes need features of the shape ({union.nodes}, features), got {tuple(x.shape)}"

@@ -56,14 +56,14 @@ def test_logits_by_few_frequencies_are_as_smooth_as_these() -> None:
     assert spectrum.transform(centered)[:5].abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("frequencies", [None, 10])
+@pytest.mark.parametrize("frequencies", [None, 5])
 def test_it_parts_the_karate_club(frequencies: int | None) -> None:
     right = []
     for seed in range(2):
         torch.manual_seed(seed)
         model = SpectralNetwork(features=34, classes=2, frequencies=frequencies)
-        right.append(dc.fit(model, load_data("karate"), seed=seed, quiet=True, epochs=100).test["accuracy"])
-    assert min(right) >= 0.8
+        right.append(dc.fit(model, load_data("karate"), seed=seed, quiet=True).test["accuracy"])
+    assert sum(right) / 2 >= (0.85 if frequencies is None else 0.9)
 
 
 def test_sparse_features_and_no_hidden_layer() -> None:

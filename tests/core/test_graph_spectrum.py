@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from deepcanon.core import DataError, Graph, UsageError, spectrum
+from deepcanon.core import DataError, Graph, Spectrum, UsageError, graph_spectrum
 
 
 def ring(nodes: int) -> Graph:
@@ -28,7 +28,7 @@ def of_networkx(source: Any) -> Graph:
     return Graph(edges, source.number_of_nodes())
 
 
-def check_eigenpairs(graph: Graph, found: spectrum.Spectrum, operator: Any = "laplacian") -> None:
+def check_eigenpairs(graph: Graph, found: Spectrum, operator: Any = "laplacian") -> None:
     matrix = graph.operator(operator, torch.float64)
     torch.testing.assert_close(matrix @ found.vectors, found.vectors * found.values, rtol=0, atol=1e-10)
     gram = found.vectors.T @ found.vectors
@@ -57,7 +57,7 @@ def test_it_is_networkxs_by_either_solver(operator: Any, monkeypatch: pytest.Mon
     theirs = networkx.laplacian_spectrum if operator == "laplacian" else networkx.normalized_laplacian_spectrum
     wanted = np.sort(theirs(source))[:9]
     dense = of_networkx(source).spectrum(9, operator)
-    monkeypatch.setattr(spectrum, "DENSE", 0)
+    monkeypatch.setattr(graph_spectrum, "DENSE", 0)
     sparse = of_networkx(source).spectrum(9, operator)
     np.testing.assert_allclose(dense.values, wanted, atol=1e-10)
     np.testing.assert_allclose(sparse.values, wanted, atol=1e-10)
@@ -86,10 +86,10 @@ def test_the_fiedler_vector_parts_the_karate_club() -> None:
 
 def test_signs_do_not_depend_on_the_solver_or_the_call() -> None:
     vectors = torch.tensor([[0.6, -0.8], [0.8, 0.6]], dtype=torch.float64)
-    torch.testing.assert_close(spectrum._signed(-vectors), spectrum._signed(vectors))
-    assert spectrum._signed(vectors).amax(0).tolist() == [0.8, 0.8]
+    torch.testing.assert_close(graph_spectrum._signed(-vectors), graph_spectrum._signed(vectors))
+    assert graph_spectrum._signed(vectors).amax(0).tolist() == [0.8, 0.8]
     even = torch.tensor([[-0.5], [0.5 + 1e-12], [0.5], [-0.5]], dtype=torch.float64)  # the first of the largest
-    assert spectrum._signed(even)[0] > 0
+    assert graph_spectrum._signed(even)[0] > 0
 
 
 def test_the_transform_keeps_the_energy_and_comes_back() -> None:
