@@ -1,10 +1,15 @@
-"""The grid of graphs shows every class and then the worst mistakes, a panel each."""
+"""The grid of graphs shows every class and then the worst mistakes, a panel each; a run on graphs leaves it."""
+
+from pathlib import Path
 
 import torch
 from matplotlib.colors import to_hex
 
 from deepcanon.core import Graph, Graphs
+from deepcanon.data import Dataset
+from deepcanon.models.graphs.graph_classifier import GraphClassifier
 from deepcanon.pictures.graph_grid import LARGEST, SHOWN, graph_captions, graph_grid
+from deepcanon.pictures.run_pictures import draw_run
 from deepcanon.pictures.style import PALETTE
 
 
@@ -37,3 +42,13 @@ def test_every_graph_has_a_panel_with_its_nodes_in_the_colors_of_their_features(
     assert [text.get_text() for text in four.texts] == ["0 nodes"]
     assert three.title.get_color() == PALETTE[1]
     assert one.title.get_color() != PALETTE[1]
+
+
+def test_a_run_on_graphs_leaves_the_grid_and_the_confusion(tmp_path: Path) -> None:
+    model, batch = GraphClassifier.example()
+    data = Dataset("graphs", "graphs", train=batch, shape=(3,), labels=("ring", "star"))
+    drawn = draw_run(model, data, [], tmp_path, 0)
+    assert {path.name for path in drawn} == {"confusion.png", "graphs.png"}
+    two = GraphClassifier(features=2, classes=2, hidden=(4,))  # of two features, no points in the plane
+    planar = type(batch)(batch.x[:, :2].contiguous(), batch.y, batch.graph)
+    assert len(draw_run(two, Dataset("graphs", "graphs", train=planar, shape=(2,)), [], tmp_path, 0)) == 2

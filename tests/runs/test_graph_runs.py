@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,13 +28,6 @@ def command(*words: object) -> list[str]:
     return [sys.executable, "-m", "deepcanon", *map(str, words)]
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield torch.set_num_threads(1)
-    torch.set_num_threads(threads)
-
-
 def done(*words: object) -> str:
     answer = CliRunner().invoke(app, list(map(str, words)))
     assert answer.exit_code == 0, answer.stderr
@@ -44,7 +36,7 @@ def done(*words: object) -> str:
 
 @pytest.mark.slow
 def test_killed_and_resumed_it_ends_with_the_same_bits_and_predicts_every_graph(tmp_path: Path) -> None:
-    words = (*TRAIN, "--dropout", 0.2, "--epochs", 6, "--checkpoint-every", 20)
+    words = (*TRAIN, "--dropout", 0.2, "--epochs", 3, "--checkpoint-every", 10)
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
     done(*words, "--out", unbroken)
     with subprocess.Popen(
@@ -69,7 +61,6 @@ def test_killed_and_resumed_it_ends_with_the_same_bits_and_predicts_every_graph(
     with (tmp_path / "out.csv").open(encoding="utf-8") as lines:
         said = [row["prediction"] for row in csv.DictReader(lines)]
     assert said == [run.data.labels[label] for label in run.model.predict(*test.inputs).tolist()]  # type: ignore[operator]
-    assert {"confusion.png", "curves.png", "graphs.png"} <= {path.name for path in (broken / "pictures").iterdir()}
 
 
 @pytest.mark.slow
@@ -77,7 +68,7 @@ def test_two_processes_are_one(tmp_path: Path) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    words = (*TRAIN, "--steps", 40, "--batch-size", 33)
+    words = (*TRAIN, "--steps", 20, "--batch-size", 33)
     done(*words, "--out", tmp_path / "alone")
     launcher = ["torch.distributed.run", "--nproc-per-node=2", f"--master-port={port}", "-m"]
     together = command(*words, "--out", tmp_path / "together")
