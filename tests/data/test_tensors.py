@@ -126,4 +126,4 @@ def test_what_is_not_a_list_of_graphs_is_refused(arguments: Any, problem: str) -
     with pytest.raises(DataError, match="give their labels"):
         from_graphs([PATH], pairs=[torch.zeros(2, 1).long()])
     with pytest.raises(DataError, match="graphs are given to from_graphs"):
-        from_tensors([PATH])
+        from_tensors([PATH])  # type: ignore[arg-type]

@@ -27,7 +27,8 @@ def from_tensors(x: Tensor | np.ndarray[Any, Any], y: Any = None, *, name: str =
     >>> data.kind, dict(data.sizes)
     ('table', {'features': 3, 'classes': 3})
     """
-    if isinstance(x, Graph) or (isinstance(x, list | tuple) and x and isinstance(x[0], Graph)):
+    given: Any = x
+    if isinstance(given, Graph) or (isinstance(given, list | tuple) and given and isinstance(given[0], Graph)):
         raise DataError("graphs are given to from_graphs(graphs, features, y)")
     dtype = torch.float64 if isinstance(x, Tensor) and x.dtype == torch.float64 else torch.float32
     x = _real(_tensor(x, "x"), dtype, "x")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
-from torch import Tensor, nn
+from torch import Tensor
 
 import deepcanon as dc
 from deepcanon.core import DataError, Graph, LabeledGraphs, UsageError
@@ -17,7 +17,7 @@ from deepcanon.models.graphs.graph_classifier import GraphClassifier
 
 
 def some(count: int = 12) -> LabeledGraphs:
-    batch = load_data("planted-graphs").train.select(torch.arange(count))
+    batch: LabeledGraphs = load_data("planted-graphs").train.select(torch.arange(count))
     return replace(batch, x=batch.x.double())
 
 
@@ -112,9 +112,8 @@ def test_accumulated_parts_are_one_batch() -> None:
         torch.testing.assert_close(ours, wanted, rtol=0, atol=1e-12)
 
 
-def _gradient(model: nn.Module, batch: LabeledGraphs) -> list[Tensor]:
-    loss: Any = model.loss  # type: ignore[assignment]
-    return list(torch.autograd.grad(loss(batch)["nll"], list(model.parameters())))
+def _gradient(model: GraphClassifier, batch: LabeledGraphs) -> list[Tensor]:
+    return list(torch.autograd.grad(model.loss(batch)["nll"], list(model.parameters())))
 
 
 @pytest.mark.slow
@@ -124,7 +123,7 @@ def test_molecules_are_classified_with_their_bonds() -> None:
     torch.manual_seed(0)
     model = GraphClassifier(features=7, classes=2, edge_features=4)
     result = dc.fit(model, data, quiet=True, epochs=40)
-    majority = float(data.test.y.double().mean())
+    majority = float(data.split("test").y.double().mean())
     assert result.test["accuracy"] > majority + 0.05
 
 

@@ -23,7 +23,8 @@ def test_the_network_is_pygs_on_the_same_weights() -> None:
     torch.manual_seed(0)
     model = SpectralNetwork(features=34, classes=2, hidden=(8, 5), order=3).double().eval()
     h = batch.x
-    for number, ours in enumerate(model.convs):
+    convs: Any = model.convs
+    for number, ours in enumerate(convs):
         theirs = pyg.ChebConv(ours.in_features, ours.weight.shape[1], K=4).double()
         with torch.no_grad():
             theirs.bias.copy_(ours.get_parameter("bias").normal_())
