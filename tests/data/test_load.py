@@ -15,7 +15,7 @@ from deepcanon.data.load import entries
 
 EMBEDDED = (
     "adding", "bars-and-stripes", "diabetes", "digits", "eight-gaussians", "karate", "moons", "planted-graphs",
-    "poisson-counts", "rings", "spots", "text", "waves",
+    "planted-links", "poisson-counts", "rings", "spots", "text", "waves",
 )  # fmt: skip
 REMOTE = (
     "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "mutag", "proteins", "shakespeare", "fashion-mnist",
