@@ -24,12 +24,12 @@ def test_the_network_is_pygs_graph_autoencoder_on_the_same_weights() -> None:
     pyg: Any = pytest.importorskip("torch_geometric.nn", reason="PyTorch Geometric is not installed")
     model, batch = example()
     encoder = pyg.GCN(3, 8, num_layers=2, out_channels=4).double().eval()
+    autoencoder = pyg.GAE(encoder)  # which initializes the weights anew
     convs: Any = model.convs
     with torch.no_grad():
         for ours, theirs in zip(convs, encoder.convs, strict=True):
             theirs.lin.weight.copy_(ours.weight)
             theirs.bias.copy_(ours.bias.normal_())
-    autoencoder = pyg.GAE(encoder)
     z = autoencoder.encode(batch.x, batch.graph.edge_index)
     torch.testing.assert_close(model.embed(batch.x, batch.graph), z, rtol=0, atol=1e-12)
     wanted = autoencoder.decode(z, batch.pairs)  # probabilities; our bias begins at 0
