@@ -28,6 +28,7 @@ from deepcanon.core import Sequences as Sequences
 from deepcanon.core import TwoDomains as TwoDomains
 from deepcanon.core import UsageError as UsageError
 from deepcanon.data import Dataset as Dataset
+from deepcanon.data import from_graphs as from_graphs
 from deepcanon.data import from_tensors as from_tensors
 from deepcanon.data import load_data as load_data
 from deepcanon.laws import check as check

@@ -29,7 +29,12 @@ from deepcanon.core.errors import DownloadError as DownloadError
 from deepcanon.core.errors import UsageError as UsageError
 from deepcanon.core.finding import Finding as Finding
 from deepcanon.core.graph import Graph as Graph
+from deepcanon.core.graph import Laplacian as Laplacian
 from deepcanon.core.graph import Operator as Operator
+from deepcanon.core.graph_spectrum import Spectrum as Spectrum
+from deepcanon.core.many_graphs import Graphs as Graphs
+from deepcanon.core.many_graphs import LabeledGraphs as LabeledGraphs
+from deepcanon.core.many_graphs import LabeledPairs as LabeledPairs
 from deepcanon.core.model import LikelihoodKind as LikelihoodKind
 from deepcanon.core.model import Model as Model
 from deepcanon.core.model import Support as Support

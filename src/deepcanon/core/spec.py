@@ -12,8 +12,8 @@ from deepcanon.core.model import Model
 from deepcanon.core.settings import listed_settings
 
 SIZES = (
-    "features", "channels", "height", "width", "classes", "targets", "vocab", "length", "nodes", "ratings",
-    "covariates", "statics",
+    "features", "channels", "height", "width", "classes", "targets", "vocab", "length", "nodes", "edge_features",
+    "covariates", "statics", "ratings",
 )  # fmt: skip
 """Constructor arguments that come from the data."""
 

@@ -14,7 +14,7 @@ from deepcanon.core import AnyBatch, Graph, UsageError
 from deepcanon.core.turn import B
 from deepcanon.data.images.image_files import ImageFiles
 
-Kind = Literal["images", "points", "table", "text", "graph", "sequences", "domains", "series", "videos"]
+Kind = Literal["images", "points", "table", "text", "graph", "graphs", "sequences", "domains", "series", "videos"]
 
 GIVES: Mapping[Kind, str] = {
     "images": "images",
@@ -22,6 +22,7 @@ GIVES: Mapping[Kind, str] = {
     "table": "rows of a table",
     "text": "text",
     "graph": "a graph",
+    "graphs": "many graphs",
     "sequences": "labeled sequences",
     "domains": "two domains",
     "series": "time series",
@@ -117,5 +118,6 @@ def _tensors(batch: AnyBatch) -> Iterator[Tensor]:
             yield value
         elif isinstance(value, Graph):
             yield value.edge_index
-            if value.weight is not None:
-                yield value.weight
+            if value.parts:
+                yield torch.tensor(value.parts)
+            yield from (each for each in (value.weight, value.edge_features) if each is not None)

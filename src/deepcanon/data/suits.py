@@ -89,6 +89,8 @@ def _mismatch(cls: type[Model[Any]], data: Dataset[Any]) -> str | None:
         return f"{cls.name()} learns numbers; {data.name} gives classes"
     if missing:
         return f"{cls.name()} needs {' and '.join(sorted(missing))}, which {data.name} does not have"
+    if "edge_features" in data.sizes and "edge_features" not in arguments_of(cls) and cls.batch_type() is not AnyBatch:
+        return f"{cls.name()} takes no features of edges, which {data.name} has"
     for name, allowed in _fixed_sizes(cls).items():
         if data.sizes[name] not in allowed:
             return (

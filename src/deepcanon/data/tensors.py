@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from deepcanon.core import AnyBatch, Batch, DataError, ImagePairs, Labeled, Series, TwoDomains, UsageError, Videos
+from deepcanon.core import (
+    AnyBatch,
+    Batch,
+    DataError,
+    Graph,
+    Graphs,
+    ImagePairs,
+    Labeled,
+    LabeledGraphs,
+    LabeledPairs,
+    Series,
+    TwoDomains,
+    UsageError,
+    Videos,
+)
 from deepcanon.core.series import check_lengths
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
@@ -43,6 +59,9 @@ def from_tensors(
     >>> data.kind, dict(data.sizes)
     ('table', {'features': 3, 'classes': 3})
     """
+    given: Any = x
+    if isinstance(given, Graph) or (isinstance(given, list | tuple) and given and isinstance(given[0], Graph)):
+        raise DataError("graphs are given to from_graphs(graphs, features, y)")
     dtype = torch.float64 if isinstance(x, Tensor) and x.dtype == torch.float64 else torch.float32
     x = _tensor(x, "x")
     if x.ndim not in (2, 3, 4, 5) or 0 in x.shape:
@@ -69,10 +88,7 @@ def from_tensors(
         train = ImagePairs(x, other) if unpaired is None else TwoDomains(x, other)
     elif y is not None:
         labels = _labels(_tensor(y, "y"), dtype)
-        if labels.is_floating_point():
-            sizes["targets"] = labels.shape[1]
-        else:
-            sizes["classes"] = int(labels.max()) + 1
+        sizes |= _label_sizes(labels)
         train = Labeled(x, labels)
     return Dataset(
         name=name,
@@ -120,6 +136,66 @@ def _in_time(
         name=name, kind="videos", train=videos, sizes=image_sizes(tuple(x.shape[2:])), shape=tuple(x.shape[1:]),
         source=SOURCE,
     )  # fmt: skip
+
+
+def from_graphs(
+    graphs: Sequence[Graph],
+    features: Any = None,
+    y: Any = None,
+    *,
+    pairs: Sequence[Tensor] | None = None,
+    name: str = "graphs",
+) -> Dataset[Any]:
+    """A data set of many graphs, with only a training split.
+
+    ``features`` are those of the nodes: a tensor or array (nodes, features) of each graph, or one of all; without them
+    every node has the feature 1. ``y`` are labels of the graphs, as in :func:`from_tensors`. With ``pairs`` of nodes,
+    (2, P) of each graph, they are labels of the pairs; where edges are classified, the pairs are ``edge_index``.
+
+    >>> pair = Graph(torch.tensor([[0, 1], [1, 0]]), nodes=2)
+    >>> data = from_graphs([pair, pair], torch.zeros(4, 3), [0, 1])
+    >>> data.kind, dict(data.sizes), len(data.train)
+    ('graphs', {'features': 3, 'classes': 2}, 2)
+    """
+    wrong = next((graph for graph in graphs if not isinstance(graph, Graph)), None)
+    if wrong is not None or not graphs:
+        found = "an empty one" if wrong is None else f"one with a {type(wrong).__name__}"
+        raise DataError(f"graphs must be a list of Graph, got {found}")
+    union = Graph.union([replace(graph, parts=()) for graph in graphs])
+    if features is None:
+        features = torch.ones(union.nodes, 1)
+    listed = list(features) if isinstance(features, list | tuple) and np.ndim(features[0]) == 2 else [features]
+    double = all(isinstance(each, Tensor) and each.dtype == torch.float64 for each in listed)
+    dtype = torch.float64 if double else torch.float32
+    x = torch.cat([_real(_tensor(each, "features"), dtype, "features") for each in listed])
+    if x.ndim != 2 or x.shape[0] != union.nodes or x.shape[1] == 0:
+        raise DataError(
+            f"graphs of {union.nodes} nodes need features of the shape ({union.nodes}, features), got {tuple(x.shape)}"
+        )
+    sizes = {"features": x.shape[1]}
+    if union.edge_features is not None:
+        sizes["edge_features"] = union.edge_features.shape[1]
+    train: Graphs = Graphs(x, union)
+    if pairs is not None and y is None:
+        raise DataError("pairs of nodes are there to be labeled: give their labels y, too")
+    if y is not None:
+        labels = _labels(_tensor(y, "y"), dtype)
+        sizes |= _label_sizes(labels)
+        if pairs is None:
+            train = LabeledGraphs(x, labels, union)
+        else:
+            starts = [sum(graph.nodes for graph in graphs[:place]) for place in range(len(graphs))]
+            moved = [each + start for each, start in zip(pairs, starts, strict=True)]
+            train = LabeledPairs(x, labels, union, torch.cat(moved, 1))
+    return Dataset(
+        name=name, kind="graphs", train=train, sizes=sizes, shape=(x.shape[1],),
+        labels=tuple(map(str, range(sizes.get("classes", 0)))), source=SOURCE,
+    )  # fmt: skip
+
+
+def _label_sizes(labels: Tensor) -> dict[str, int]:
+    """The sizes that labels give a model."""
+    return {"targets": labels.shape[1]} if labels.is_floating_point() else {"classes": int(labels.max()) + 1}
 
 
 def _tensor(values: Any, what: str) -> Tensor:

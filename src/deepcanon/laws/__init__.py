@@ -27,6 +27,7 @@ from deepcanon.laws.flow import check_flow
 from deepcanon.laws.forecaster import check_forecaster
 from deepcanon.laws.game import check_game
 from deepcanon.laws.graph import check_graph, invented_graph
+from deepcanon.laws.graphs import check_graphs
 from deepcanon.laws.kinds import kinds_of
 from deepcanon.laws.latent import check_latent
 from deepcanon.laws.method import check_method
@@ -53,6 +54,7 @@ KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "sequence": check_sequence,
     "forecaster": check_forecaster,
     "graph": check_graph,
+    "graphs": check_graphs,
     "method": check_method,
 }
 

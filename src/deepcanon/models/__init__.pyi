@@ -24,7 +24,11 @@ from deepcanon.models.feedforward.mlp import MLP as MLP
 from deepcanon.models.feedforward.tower_network import TowerNetwork as TowerNetwork
 from deepcanon.models.flows.nice import NICE as NICE
 from deepcanon.models.flows.realnvp import RealNVP as RealNVP
+from deepcanon.models.graphs.fixed_point_network import FixedPointNetwork as FixedPointNetwork
 from deepcanon.models.graphs.gcn import GCN as GCN
+from deepcanon.models.graphs.graph_classifier import GraphClassifier as GraphClassifier
+from deepcanon.models.graphs.link_predictor import LinkPredictor as LinkPredictor
+from deepcanon.models.graphs.spectral_network import SpectralNetwork as SpectralNetwork
 from deepcanon.models.linear.glm import GLM as GLM
 from deepcanon.models.linear.linear_regression import LinearRegression as LinearRegression
 from deepcanon.models.linear.logistic_regression import LogisticRegression as LogisticRegression

@@ -9,15 +9,19 @@ from deepcanon.nn.connections import DenselyConnected, HighwayGate, Residual, Sk
 from deepcanon.nn.convolution import Causal, DepthwiseSeparable, Same, convolve, output_size, pad_same
 from deepcanon.nn.dense import dense
 from deepcanon.nn.dropout import PlainDropout
+from deepcanon.nn.fixed_point import fixed_point
 from deepcanon.nn.gelu import gelu_tanh
-from deepcanon.nn.graph_attention import GraphAttention, largest_in_rows, neighbor_max, row_softmax
+from deepcanon.nn.graph_attention import GraphAttention, neighbor_max, row_softmax
 from deepcanon.nn.graph_conv import GraphConv, dropped
+from deepcanon.nn.graph_isomorphism import GraphIsomorphism
+from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import MaskedLinear, autoregressive_mask
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
 from deepcanon.nn.rescale import Rescale, mean_and_std
+from deepcanon.nn.segment import pool, segment_max, segment_mean, segment_sum
 from deepcanon.nn.standardize import Standardize
 from deepcanon.nn.time_mlp import ClassTimeMLP, TimeBlock, TimeMLP, time_features
 from deepcanon.nn.transposed import Transposed, TransposedConv, output_padding, transposed
@@ -34,6 +38,7 @@ __all__ = [
     "DepthwiseSeparable",
     "GraphAttention",
     "GraphConv",
+    "GraphIsomorphism",
     "HighwayGate",
     "KVCache",
     "LSTMLayers",
@@ -48,6 +53,7 @@ __all__ = [
     "Same",
     "Skip",
     "Softmax",
+    "SpectralConv",
     "Standardize",
     "StochasticBinary",
     "Swish",
@@ -61,15 +67,18 @@ __all__ = [
     "autoregressive_mask",
     "bed_of_nails",
     "causal_mask",
+    "chebyshev",
+    "chebyshev_coefficients",
+    "chebyshev_sum",
     "convolve",
     "dense",
     "dropped",
     "fans",
+    "fixed_point",
     "frequencies",
     "from_bits",
     "gelu_tanh",
     "initialize",
-    "largest_in_rows",
     "lstm",
     "mean_and_std",
     "neighbor_max",
@@ -77,7 +86,11 @@ __all__ = [
     "output_size",
     "own_weights",
     "pad_same",
+    "pool",
     "row_softmax",
+    "segment_max",
+    "segment_mean",
+    "segment_sum",
     "shift",
     "sinusoidal",
     "sinusoidal_2d",

@@ -26,6 +26,7 @@ from deepcanon.core import (
     eval_mode,
     given_batch,
 )
+from deepcanon.core.many_graphs import LabeledGraphs
 from deepcanon.core.roles import (
     Attends,
     Decodes,
@@ -48,6 +49,7 @@ from deepcanon.pictures.bars import update_norms
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
 from deepcanon.pictures.forecasts import forecast_fans
+from deepcanon.pictures.graph_grid import graph_captions, graph_grid
 from deepcanon.pictures.graphs import class_graph
 from deepcanon.pictures.images import Limits, image_grids, rows
 from deepcanon.pictures.mappings import mapping
@@ -136,7 +138,8 @@ class _Scene:
 
     @property
     def planar(self) -> bool:
-        return self.batch.x.is_floating_point() and self.batch.x.shape[1:].numel() == 2
+        points = self.batch.x.is_floating_point() and self.batch.x.shape[1:].numel() == 2
+        return points and len(self.batch.inputs) == 1
 
     def given(self, count: int) -> Any:
         """The model; a conditional one conditioned on the context of so many examples."""
@@ -220,6 +223,16 @@ def _graphed(scene: _Scene) -> dict[str, Figure]:
         labels=scene.data.labels, split=scene.split, title=f"{model.name()} on {scene.data.name}",
     )  # fmt: skip
     return {"graph": graph, "confusion": confusion(matrix, scene.data.labels, words)}
+
+
+def _graph_rows(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.batch
+    if not isinstance(batch, LabeledGraphs) or not isinstance(model, Predicts) or batch.y.is_floating_point():
+        return {}
+    probabilities = _in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
+    shown, captions = graph_captions(probabilities, batch.y.cpu(), scene.data.labels)
+    title = f"{model.name()} on {scene.data.name}: {scene.split} graphs of every class, and wrong predictions"
+    return {"graphs": graph_grid(batch.select(shown.to(batch.device)), captions, title)}
 
 
 def _mistakes(scene: _Scene, probabilities: Tensor, predicted: Tensor, true: Tensor) -> Figure:
@@ -406,7 +419,8 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
 
 
 PICTURES = (
-    _classified, _graphed, _regressed, _sampled, _reconstructed, _gallery, _mapped, _filtered, _encoded, _neighbored,
+    _classified, _graphed, _graph_rows, _regressed, _sampled, _reconstructed, _gallery, _mapped, _filtered, _encoded,
+    _neighbored,
     _updated, _attended, _forecasted,
     _written,
 )  # fmt: skip
