@@ -135,5 +135,14 @@ def draws(module: Any, batch: Batch) -> dict[str, Callable[[Generator | None], A
     return found
 
 
+def log_likelihood(module: Any, x: Tensor, samples: int, generator: Generator | None = None) -> Tensor:
+    """The module's ``log_prob``, with so many samples where it is a bound or an estimate."""
+    if getattr(module, "likelihood_kind", "exact") in ("exact", "unnormalized"):
+        found: Tensor = module.log_prob(x)
+    else:
+        found = module.log_prob(x, samples=samples, generator=generator)
+    return found
+
+
 def _ask(module: Any, method: str, batch: Batch) -> Any:
     return getattr(module, method)(batch.x)

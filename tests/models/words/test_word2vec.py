@@ -54,7 +54,7 @@ def test_the_gradient_by_hand_is_that_of_autograd(
     loss.backward()
     expected = [parameter.grad for parameter in model.parameters()]
     torch.manual_seed(1)
-    terms = model.gradient(batch)
+    terms = model.gradient(batch)()
     torch.testing.assert_close(terms["pairs"] + terms["noise"], loss.detach())
     torch.testing.assert_close([parameter.grad for parameter in model.parameters()], expected)
 
@@ -93,7 +93,7 @@ def fitted(batch: Sequences, **arguments: Any) -> Tensor:
     )
 
     def closure() -> Tensor:
-        terms = model.gradient(batch)
+        terms = model.gradient(batch)()
         return terms["pairs"] + terms["noise"]
 
     optimizer.step(closure)
