@@ -117,7 +117,7 @@ def test_log_prob_is_the_sum_over_the_tokens_after_the_first() -> None:
     for row, size in enumerate(lengths.tolist()):
         shares = [model(x[row : row + 1, :t])[0, -1].softmax(-1)[x[row, t]] for t in range(1, size)]
         wanted = torch.stack(shares).log().sum()
-        torch.testing.assert_close(model.log_prob(x, context=lengths)[row], wanted)
+        torch.testing.assert_close(model.log_prob(x, lengths=lengths)[row], wanted)
         torch.testing.assert_close(model.log_prob(x[row : row + 1, :size])[0], wanted)
 
 
