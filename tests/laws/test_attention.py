@@ -10,7 +10,8 @@ from deepcanon.core import Batch, UsageError
 from deepcanon.laws import attention as laws
 from deepcanon.laws import report
 from deepcanon.laws.outcome import Law
-from deepcanon.models.attention.gpt import GPT, DecodingState
+from deepcanon.models.attention._transformer import DecodingState
+from deepcanon.models.attention.gpt import GPT
 from deepcanon.nn.attention import MultiHeadAttention, attention, causal_mask
 
 BATCH = Batch(torch.randn(4, 6, 8, generator=torch.Generator().manual_seed(0)))
@@ -189,8 +190,7 @@ class KeepsPositions(GPT):
         if state is not None and state.tokens.shape[1] + tokens.shape[1] > self.length:
             kept = self.length - tokens.shape[1]
             state.tokens = state.tokens[:, -kept:]
-            for block in state.blocks:
-                cache = block.cache
+            for cache in (each.own for each in state.caches):
                 assert cache.keys is not None
                 assert cache.values is not None
                 cache.keys, cache.values = cache.keys.roll(-1, 2), cache.values.roll(-1, 2)

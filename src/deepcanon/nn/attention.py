@@ -44,7 +44,7 @@ def attention(
     tensor([10.,  0.,  0.])
     """
     output = _attend(query, key, value, mask, causal, bias, scale, dropout)
-    if (causal or mask is not None) and _not_finite(output):
+    if _may_spoil(query, mask, causal) and _not_finite(output):
         query, key, value, spoiled = _cleaned(query, key, value, mask, causal)
         output = _attend(query, key, value, mask, causal, bias, scale, dropout).masked_fill(spoiled, torch.nan)
     return output
@@ -73,6 +73,11 @@ def _attend(
         query, key, value, attn_mask=allowed if bias is None else bias, dropout_p=dropout, scale=scale
     )
     return output if empty is None else output.masked_fill(empty, 0)
+
+
+def _may_spoil(query: Tensor, mask: Tensor | None, causal: bool) -> bool:
+    """Whether a query may be masked from a key; the last one of a causal mask, often the only one, is from none."""
+    return mask is not None or (causal and query.shape[-2] > 1)
 
 
 def _not_finite(output: Tensor) -> bool:
@@ -281,7 +286,7 @@ class MultiHeadAttention(nn.Module):
             q, k, v = self._cached(query, key, value, cache)
             return self._joined(attention(q, k, v, mask, causal=causal, bias=bias, dropout=self._rate))
         output = self._output(query, key, value, mask, causal, bias)
-        if (causal or mask is not None) and _not_finite(output):
+        if _may_spoil(query, mask, causal) and _not_finite(output):
             keys = query if key is None else key
             parts = (query, keys, keys if value is None else value)
             q, k, v, spoiled = _cleaned(*(part.unsqueeze(1) for part in parts), mask, causal)
@@ -337,8 +342,10 @@ class MultiHeadAttention(nn.Module):
     def _heads(self, query: Tensor, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of all heads, (B, heads, T or S, d)."""
         if self.fused and key is None and value is None:
-            q, k, v = self.projection(query).chunk(3, -1)
-            return self._split(q), self._split(k), self._split(v)
+            rows, length, _ = query.shape
+            parts = self.projection(query).view(rows, length, 3 * self.heads, self.head_dim).chunk(3, 2)
+            q, k, v = (part.transpose(1, 2) for part in parts)
+            return q, k, v
         key = query if key is None else key
         return self._of_heads(0, query), self._of_heads(1, key), self._of_heads(2, key if value is None else value)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Self, cast
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -13,15 +11,14 @@ from torch.nn import functional
 from deepcanon.core import Recipe, Sequences, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.models._language_model import LanguageModel
-from deepcanon.models.attention._transformer import Block, CachedBlock, init_weights
-
-
-@dataclass
-class DecodingState:
-    """The state of decoding: the tokens of the present window, (B, t), and the blocks with their key-value caches."""
-
-    tokens: Tensor
-    blocks: list[CachedBlock]
+from deepcanon.models.attention._transformer import (
+    Block,
+    BlockCache,
+    DecodingState,
+    init_weights,
+    run_blocks,
+    weights_of_blocks,
+)
 
 
 class GPT(LanguageModel[Sequences]):
@@ -108,32 +105,23 @@ class GPT(LanguageModel[Sequences]):
         Of more tokens than a window holds, only the logits of the last ones are given.
         """
         if state is None:
-            state = DecodingState(tokens[:, :0], [CachedBlock(block, self.length) for block in self._in_order()])
+            state = DecodingState(tokens[:, :0], [BlockCache.empty(self.length) for _ in self.blocks])
         new = tokens.shape[1]
         window = torch.cat([state.tokens, tokens], 1)
         over = window.shape[1] - self.length
         if over > 0:  # positions count from the start of a window, so the cache of a window that moves is stale
             window = tokens = window[:, -(-over // self._stride) * self._stride :]
-            for block in state.blocks:
-                block.cache.crop(0)
+            for cache in state.caches:
+                cache.own.crop(0)
         state.tokens = window
         h = self._embedded(tokens, window.shape[1] - tokens.shape[1])
-        for block in state.blocks:
-            h = block(h)
+        for block, cache in zip(self.blocks, state.caches, strict=True):
+            h = block(h, causal=True, cache=cache)
         return self._output_logits(h)[:, -new:], state
 
-    @torch.no_grad()
     def attention_maps(self, x: Tensor) -> Tensor:
         """The attention weights among the first ``length`` tokens, (layers, B, heads, T, T)."""
-        h = self._embedded(x[:, : self.length], 0)
-        maps = []
-        for block in self._in_order():
-            maps.append(block.attention.weights(block.attention_norm(h), causal=True))
-            h = block(h, causal=True)
-        return torch.stack(maps)
-
-    def _in_order(self) -> Iterator[Block]:
-        return cast(Iterator[Block], iter(self.blocks))
+        return weights_of_blocks(self.blocks, self._embedded(x[:, : self.length], 0), causal=True)
 
     @property
     def _stride(self) -> int:
@@ -142,10 +130,7 @@ class GPT(LanguageModel[Sequences]):
 
     def _logits(self, x: Tensor) -> Tensor:
         """The logits of the next token after each token of a window, (B, t, vocab)."""
-        h = self._embedded(x, 0)
-        for block in self.blocks:
-            h = block(h, causal=True)  # eq. (1)
-        return self._output_logits(h)
+        return self._output_logits(run_blocks(self.blocks, self._embedded(x, 0), causal=True))  # eq. (1)
 
     def _output_logits(self, h: Tensor) -> Tensor:
         return functional.linear(self.norm(h), self.token_embedding.weight)  # eq. (2)
