@@ -103,7 +103,7 @@ def test_arguments_that_mean_nothing_are_refused() -> None:
         model.log_prob(batch.x, context=batch.lengths)
     with pytest.raises(UsageError, match="conditioned on nothing: leave out context"):
         model.generate(batch.x, 1, context=batch.lengths)
-    with pytest.raises(UsageError, match="exact likelihood, which needs no samples"):
+    with pytest.raises(UsageError, match="is exact, nothing is drawn: leave out samples"):
         model.log_prob(batch.x, samples=3)
     with pytest.raises(DataError, match="lengths from 1 to 6; got from 2 to 7"):
         model.log_prob(batch.x, lengths=torch.full((8,), 7).index_fill(0, torch.tensor([0]), 2))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Self
 
 import torch
 from torch import Generator, Tensor
@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from deepcanon.core import LikelihoodKind, Model, Support, Terms, UsageError
 from deepcanon.core.checks import at_least
+from deepcanon.core.conditional import Context
 from deepcanon.core.padding import check_lengths, full_lengths, known_tokens, valid_positions
 from deepcanon.core.precision import full
 from deepcanon.core.turn import B
@@ -96,16 +97,20 @@ class LanguageModel(Model[B]):
         x: Tensor,
         *,
         lengths: Tensor | None = None,
-        context: Tensor | None = None,
+        context: Context | None = None,
         samples: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
         """The exact log-probability (1) of each sequence given its first token, (B,)."""
-        _refuse(self, context=context, samples=samples, generator=generator)
-        return self.log_probs(x, lengths=lengths).sum(1)  # eq. (1)
+        for name, value in (("samples", samples), ("generator", generator)):
+            if value is not None:
+                raise UsageError(f"the likelihood of {self.name()} is exact, nothing is drawn: leave out {name}")
+        return self.log_probs(x, lengths=lengths, context=context).sum(1)  # eq. (1)
 
-    def log_probs(self, x: Tensor, *, lengths: Tensor | None = None) -> Tensor:
+    def log_probs(self, x: Tensor, *, lengths: Tensor | None = None, context: Context | None = None) -> Tensor:
         """The log-probability of each token but the first of a row, (B, T - 1); zero in the padding."""
+        if context is not None:
+            return self._given(context).log_probs(x, lengths=lengths)
         if lengths is not None:
             check_lengths(x, lengths)
         known = known_tokens(x, lengths, self.vocab)
@@ -122,7 +127,7 @@ class LanguageModel(Model[B]):
         prompt: Tensor,
         steps: int,
         *,
-        context: Tensor | None = None,
+        context: Context | None = None,
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
@@ -130,23 +135,30 @@ class LanguageModel(Model[B]):
         generator: Generator | None = None,
     ) -> Tensor:
         """The prompt, (B, T), and ``steps`` sampled tokens after it, (B, T + steps)."""
-        _refuse(self, context=context)
+        bound = self if context is None else self._given(context)
         return generate(
-            self.step, None, known_tokens(prompt, None, self.vocab), steps,
+            bound.step, None, known_tokens(prompt, None, self.vocab), steps,
             temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
         )  # fmt: skip
 
     def beam_search(
-        self, prompt: Tensor, steps: int, *, context: Tensor | None = None, beams: int = 4, stop: int | None = None
+        self, prompt: Tensor, steps: int, *, context: Context | None = None, beams: int = 4, stop: int | None = None
     ) -> Beams:
         """The most probable continuations of the prompt, (B, T), by up to ``steps`` tokens that a beam search finds."""
-        _refuse(self, context=context)
-        return beam_search(self.step, known_tokens(prompt, None, self.vocab), steps, beams, stop=stop)
+        bound = self if context is None else self._given(context)
+        return beam_search(bound.step, known_tokens(prompt, None, self.vocab), steps, beams, stop=stop)
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         """The logits after each of the tokens and the state after them: one step of generation."""
         outputs, state = self.read(tokens, state)
         return self.logits(outputs), state
+
+    def _given(self, context: Context) -> Self:
+        """The model conditioned on a context, where it is conditioned on anything."""
+        given: Callable[[Context], Self] | None = getattr(self, "given", None)
+        if given is None:
+            raise UsageError(f"{self.name()} is conditioned on nothing: leave out context")
+        return given(context)
 
     def _outputs_of(self, batch: B, tokens: Tensor) -> Tensor:
         """The outputs after each token of a batch in training; an engine may carry a state to them."""
@@ -156,15 +168,3 @@ class LanguageModel(Model[B]):
         """The negative log-likelihood of each token but the first, (B, T - 1); zero in the padding."""
         nats = self.nats(outputs, known[:, 1:])
         return nats.masked_fill(~valid_positions(known, lengths)[:, 1:], 0)
-
-
-def _refuse(model: Model[Any], **given: object) -> None:
-    """Refuse arguments that mean nothing to a model with an exact likelihood that is conditioned on nothing."""
-    reasons = {
-        "context": "is conditioned on nothing",
-        "samples": "has an exact likelihood, which needs no samples",
-        "generator": "has an exact likelihood, which draws nothing",
-    }
-    for name, value in given.items():
-        if value is not None:
-            raise UsageError(f"{model.name()} {reasons[name]}: leave out {name}")
