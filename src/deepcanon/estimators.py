@@ -33,7 +33,7 @@ from deepcanon.blueprints import blueprint
 from deepcanon.core import Batch, Model, UsageError, eval_mode, methods_of
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.settings import Settings, listed_settings
-from deepcanon.data import batches, from_tensors
+from deepcanon.data import Batches, from_tensors
 from deepcanon.train import fit, randomness
 
 ROWS = 1024
@@ -134,7 +134,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         x = Batch(self._tensor(validate_data(self, X, reset=False, dtype=self.dtype)))
         with eval_mode(self.model_):
-            rows: NDArray[Any] = torch.cat([method(part.x) for part in batches(x, ROWS)]).numpy()
+            rows: NDArray[Any] = torch.cat([method(part.x) for part in Batches(x, ROWS)]).numpy()
         return rows
 
     def _tensor(self, x: NDArray[Any]) -> Tensor:

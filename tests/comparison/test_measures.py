@@ -15,7 +15,7 @@ import deepcanon as dc
 from deepcanon.comparison.measures import Measured, bits_per_dimension, measure
 from deepcanon.comparison.quality import Yardstick
 from deepcanon.comparison.support import Form, Forms
-from deepcanon.core import Absorb, Batch, DataError, LikelihoodKind, Model, Recipe, Support, Terms, Turn
+from deepcanon.core import Absorb, Batch, Context, DataError, LikelihoodKind, Model, Recipe, Support, Terms, Turn
 from deepcanon.data import Dataset, from_tensors
 from deepcanon.runs.folder import RunFolder
 
@@ -54,7 +54,7 @@ class Levels(Model[Batch]):
         self,
         x: Tensor,
         *,
-        context: Tensor | None = None,
+        context: Context | None = None,
         samples: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:

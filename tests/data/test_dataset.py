@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from deepcanon.core import Batch, Graph, GraphBatch, Labeled, UsageError
-from deepcanon.data import Dataset, batches
+from deepcanon.data import Batches, Dataset
 
 
 def numbered(count: int) -> Dataset[Labeled]:
@@ -62,7 +62,7 @@ def test_fingerprint_of_a_graph_sees_edges_and_weights() -> None:
 
 def test_batches_follow_each_other_and_lose_nothing() -> None:
     whole = Batch(torch.randn(10, 3, generator=torch.Generator().manual_seed(0)))
-    parts = list(batches(whole, 4))
+    parts = list(Batches(whole, 4))
     assert [len(part) for part in parts] == [4, 4, 2]
     assert torch.equal(torch.cat([part.x for part in parts]), whole.x)
 

@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.distributions import Distribution, Independent, Normal, kl_divergence
 
-from deepcanon.core import Batch, Terms, UsageError
+from deepcanon.core import Batch, Context, Terms, UsageError
 from deepcanon.laws import diffusion as laws
 from deepcanon.laws import report
 from deepcanon.laws.outcome import Law
@@ -111,12 +111,12 @@ def test_noise_that_ends_too_early_is_caught() -> None:
 
 
 class NoNoiseOnTheWay(DDPM):
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         return self.ddim(n, self.timesteps, generator=generator)
 
 
 class NoNumbers(DDPM):
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         return torch.nan * super().sample(n, generator=generator)
 
 

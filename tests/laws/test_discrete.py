@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from deepcanon.core import Batch, Terms, UsageError
+from deepcanon.core import Batch, Context, Terms, UsageError
 from deepcanon.laws import discrete as laws
 from deepcanon.laws import report
 from deepcanon.laws.outcome import Law
@@ -128,18 +128,18 @@ def test_log_probabilities_that_are_none_are_caught(mutant: Any) -> None:
 class SamplesWithoutLooking(NADE):
     """Draws each value as if those before it had been 0."""
 
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         means = self.forward(torch.zeros(n, self.features, dtype=self.weight.dtype)).detach()
         return torch.bernoulli(means, generator=generator)
 
 
 class SamplesModes(NADE):
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         return (self.forward(torch.zeros(n, self.features, dtype=self.weight.dtype)) > 0.5).double()
 
 
 class SamplesMeans(NADE):
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         return self.forward(super().sample(n, generator=generator)).detach()
 
 

@@ -1,5 +1,6 @@
 """Each law of energies is shown a machine that breaks it, the slips of textbooks among them; healthy ones keep them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -196,7 +197,7 @@ def test_samples_that_do_not_follow_the_energies_are_caught(mutant: Any) -> None
 class OppositeSign(RBM):
     """dE/dW = +h x'."""
 
-    def gradient(self, batch: Batch) -> Terms:
+    def gradient(self, batch: Batch) -> Callable[[], Terms]:
         terms = super().gradient(batch)
         for parameter in self.parameters():
             assert parameter.grad is not None
@@ -205,7 +206,7 @@ class OppositeSign(RBM):
 
 
 class SumOverTheBatch(RBM):
-    def gradient(self, batch: Batch) -> Terms:
+    def gradient(self, batch: Batch) -> Callable[[], Terms]:
         terms = super().gradient(batch)
         assert self.weight.grad is not None
         self.weight.grad = self.weight.grad * len(batch)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import Batch, UsageError, drawing_from
+from deepcanon.core import Batch, Context, UsageError, drawing_from
 from deepcanon.laws import continuous, report, sampler
 from deepcanon.laws import flow as laws
 from deepcanon.laws.outcome import Law
@@ -245,7 +245,7 @@ class CalledApproximate(RealNVP):
 
 
 class SamplesWideNoise(RealNVP):
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         return self.to_data(1.3 * torch.randn(n, 2, generator=generator, dtype=torch.float64))
 
 

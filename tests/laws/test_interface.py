@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.distributions import Distribution, Independent, Normal
 
-from deepcanon.core import Batch, How, Labeled, Model, Terms, draw
+from deepcanon.core import Batch, Context, How, Labeled, Model, Terms, draw
 from deepcanon.core.toy import Toy
 from deepcanon.laws.interface import (
     examples_do_not_mix,
@@ -42,7 +42,7 @@ class UnknownLikelihoodKind(Toy):
 
 
 class HalfASample(Toy):
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         return super().sample(n, generator=generator)[:, :1]
 
 
@@ -58,14 +58,14 @@ def test_wrong_shapes_are_named() -> None:
 
 
 class IgnoresItsGenerator(Toy):
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         return super().sample(n)
 
 
 class HalfIgnoresItsGenerator(VAE):
     """The latent point comes from the generator, the rest from the global one."""
 
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         return draw(self.decode(draw(self.prior(), generator, (n,))))
 
 
@@ -73,21 +73,21 @@ class Reparameterizes(VAE):
     """The bound draws from the global generator whatever it is given."""
 
     def log_prob(
-        self, x: Tensor, *, context: Tensor | None = None, samples: int | None = None,
+        self, x: Tensor, *, context: Context | None = None, samples: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:  # fmt: skip
         return super().log_prob(x, samples=samples)
 
 
 class AlwaysTheSame(Toy):
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         return super().sample(n, generator=Generator().manual_seed(3))
 
 
 class Rewinds(Toy):
     """It reads the generator's state but never moves it on."""
 
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         copied = Generator()
         if generator is not None:
             copied.set_state(generator.get_state())
@@ -95,7 +95,7 @@ class Rewinds(Toy):
 
 
 class WastesGlobalNumbers(Toy):
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         torch.rand(1)
         return super().sample(n, generator=generator)
 
@@ -191,7 +191,7 @@ class LeavesATensorBehind(MLP):
 
 
 class DrawsOnTheCPU(Toy):
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         return torch.randn(n, 2, generator=generator)
 
 
@@ -205,7 +205,7 @@ def test_tensors_left_on_the_cpu_are_named() -> None:
 
 
 class LooksAtValues(Toy):
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         x = super().sample(n, generator=generator)
         return x if float(x.sum()) > 0 else -x
 

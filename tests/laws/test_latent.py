@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.distributions import Distribution, Independent, MultivariateNormal, Normal, kl_divergence
 
-from deepcanon.core import Batch, Terms, UsageError, draw
+from deepcanon.core import Batch, Context, Terms, UsageError, draw
 from deepcanon.laws import latent as laws
 from deepcanon.laws import report
 from deepcanon.laws.outcome import Law, Outcome
@@ -259,17 +259,17 @@ def test_an_encoding_that_is_not_a_distribution_is_caught() -> None:
 class SamplesMeans(VAE):
     """Samples without the noise of the likelihood."""
 
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         return self.decode(draw(self.prior(), generator, (n,))).mean
 
 
 class SamplesTheCenter(VAE):
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         return draw(self.decode(torch.zeros(n, self.latent, dtype=torch.float64)), generator)
 
 
 class SamplesFromAWidePrior(Deep):
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         return draw(self.decode(3 * draw(self.prior(), generator, (n,))), generator)
 
 

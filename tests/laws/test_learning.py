@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import Absorb, Batch, Descend, Labeled, Model, Terms, Turn
+from deepcanon.core import Absorb, Batch, Context, Descend, Labeled, Model, Terms, Turn
 from deepcanon.core.toy import Toy
 from deepcanon.laws.learning import (
     duplicated_batch_keeps_the_loss,
@@ -228,7 +228,7 @@ class DrawsFromAPlainAttribute(Toy):
     def move(self, batch: Batch) -> None:
         self.shift = self.shift + 1
 
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         return super().sample(n, generator=generator) + getattr(self, "shift", 0)
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon import laws
-from deepcanon.core import Descend, Labeled, Model, SemiBatch, Terms, Turn, UsageError
+from deepcanon.core import Context, Descend, Labeled, Model, SemiBatch, Terms, Turn, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.laws.method import (
@@ -105,7 +105,7 @@ class Deaf(PiModel):
 class Promises(PiModel):
     """A method that the wrapped model does not have."""
 
-    def sample(self, n: int, *, context: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, context: Context | None = None, generator: torch.Generator | None = None) -> Tensor:
         return torch.randn(n, 2, generator=generator)
 
 

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -18,9 +18,9 @@ def test_a_descend_is_one_step_of_gradient_descent() -> None:
 def test_a_gradient_written_by_hand_and_an_absorb_are_played() -> None:
     model, batch = Toy.example()
 
-    def by_hand(batch: Batch) -> Terms:
+    def by_hand(batch: Batch) -> Callable[[], Terms]:
         model.mean.grad = torch.ones(2)
-        return {"loss": torch.zeros(())}
+        return lambda: {"loss": torch.zeros(())}
 
     def rule(batch: Batch) -> None:
         model.mean.add_(5.0)

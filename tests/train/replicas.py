@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,12 +35,12 @@ class ByHand(Model[Batch]):
         return {"square": (x - (x @ self.weight)[:, None] * self.weight).square().sum(-1).mean()}
 
     @torch.no_grad()
-    def gradient(self, batch: Batch) -> Terms:
+    def gradient(self, batch: Batch) -> Callable[[], Terms]:
         x = batch.x.flatten(1)
         code = x @ self.weight  # (B,)
         error = code[:, None] * self.weight - x  # (B, features)
         self.weight.grad = 2 * (code[:, None] * error + (error @ self.weight)[:, None] * x).mean(0)
-        return self.loss(batch)
+        return lambda: self.loss(batch)
 
     def turns(self) -> Sequence[Turn[Batch]]:
         return [Descend(self.loss, self.parameters(), gradient=self.gradient)]

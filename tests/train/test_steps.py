@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import pytest
@@ -38,11 +38,11 @@ class Line(Model[Batch]):
         return {"half_square": 0.5 * self.residual(batch).square().mean()}
 
     @torch.no_grad()
-    def gradient(self, batch: Batch) -> Terms:
+    def gradient(self, batch: Batch) -> Callable[[], Terms]:
         residual = self.residual(batch)
         self.weight.grad = (residual[:, None] * batch.x).mean(0)
         self.bias.grad = residual.mean()
-        return self.loss(batch)
+        return lambda: self.loss(batch)
 
     def turns(self) -> Sequence[Turn[Batch]]:
         return [Descend(self.loss, self.parameters(), gradient=self.gradient if self.by_hand else None)]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from deepcanon.core import Labeled, Model
 from deepcanon.core.roles import Predicts
-from deepcanon.data import batches
+from deepcanon.data import Batches
 
 BINS = 15
 
@@ -26,7 +26,7 @@ def measure_predictions(model: Model[Any], held_out: Labeled, size: int = 1024) 
     if not isinstance(model, Predicts) or held_out.y.is_floating_point():
         return None
     with torch.no_grad():
-        probabilities = torch.cat([model.predict(*part.inputs, how="mean").cpu() for part in batches(held_out, size)])
+        probabilities = torch.cat([model.predict(*part.inputs, how="mean").cpu() for part in Batches(held_out, size)])
     true = held_out.y.cpu()
     return {"calibration": calibration_error(probabilities, true), "confusion": confusion_counts(probabilities, true)}
 

@@ -14,7 +14,7 @@ from deepcanon.comparison.quality import Quality, Yardstick
 from deepcanon.comparison.support import Form
 from deepcanon.core import AnyBatch, Batch, DataError, Labeled, Model
 from deepcanon.core.roles import Decodes, Encodes, HasLogProb, Samples
-from deepcanon.data import Dataset, batches
+from deepcanon.data import Batches, Dataset
 from deepcanon.runs.folder import RunFolder
 from deepcanon.train.plan import Plan
 from deepcanon.train.settings import settings_of
@@ -139,7 +139,7 @@ def _mean_log_prob(model: HasLogProb, held_out: Batch, seed: int, samples: int |
     with torch.no_grad():
         parts = [
             model.log_prob(part.x, samples=samples, generator=generator).double().sum()
-            for part in batches(held_out, CHUNK)
+            for part in Batches(held_out, CHUNK)
         ]
     return float(torch.stack(parts).sum()) / len(held_out)
 

@@ -8,6 +8,14 @@ from deepcanon.core.batch import Sequences as Sequences
 from deepcanon.core.batch import Stream as Stream
 from deepcanon.core.blueprint import Blueprint as Blueprint
 from deepcanon.core.blueprint import describe as describe
+from deepcanon.core.conditional import ClassConditional as ClassConditional
+from deepcanon.core.conditional import Conditional as Conditional
+from deepcanon.core.conditional import Context as Context
+from deepcanon.core.conditional import bound as bound
+from deepcanon.core.conditional import given_batch as given_batch
+from deepcanon.core.density import Density as Density
+from deepcanon.core.density import RealDensity as RealDensity
+from deepcanon.core.density import Sampler as Sampler
 from deepcanon.core.drawing import draw as draw
 from deepcanon.core.drawing import drawing_from as drawing_from
 from deepcanon.core.errors import CheckpointError as CheckpointError

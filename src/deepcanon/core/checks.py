@@ -8,7 +8,7 @@ from math import prod
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 
-from deepcanon.core import DataError, UsageError
+from deepcanon.core.errors import DataError, UsageError
 from deepcanon.core.turn import B
 
 
@@ -82,10 +82,58 @@ def only_binary(x: Tensor, model: str) -> None:
         )
 
 
+def check_support(x: Tensor, support: str, model: str) -> None:
+    """Check that ``x`` has values of the kind that a model is a distribution of."""
+    if support == "binary":
+        only_binary(x, model)
+    elif support == "real":
+        only_real(x, model)
+    elif support == "spins" and not (x.is_meta or bool((x.abs() == 1).all())):
+        raise DataError(f"{model} models spins, -1 and 1; the data go from {x.min():.3g} to {x.max():.3g}")
+    elif support in ("categorical", "gray levels") and not (x.is_meta or bool(((x >= 0) & (x == x.round())).all())):
+        raise DataError(
+            f"{model} models {'gray levels' if support == 'gray levels' else 'categories'}, which are whole numbers "
+            f"from 0 on; the data have other values (from {x.min():.3g} to {x.max():.3g})"
+        )
+
+
+def is_gray(x: Tensor) -> bool:
+    """Whether ``x`` looks like plain gray levels: multiples of 1/255, 1/16 ... between 0 and 1.
+
+    >>> import torch
+    >>> pixels = torch.arange(64).reshape(1, 64) % 17 / 16
+    >>> is_gray(pixels), is_gray(pixels + 0.001)
+    (True, False)
+    """
+    if x.is_meta or len(x) == 0 or x[0].numel() < 16:
+        return False
+    steps = x.new_tensor(GRAY_STEPS).unsqueeze(1)
+
+    def on_a_grid(values: Tensor) -> bool:
+        scaled = values.reshape(1, -1) * steps
+        near = (scaled - scaled.round()).abs() < 1e-4
+        inside = bool((values >= 0).all()) and bool((values <= 1).all())
+        return inside and bool(near.all(1).any())
+
+    return on_a_grid(x[0].flatten()[:256]) and on_a_grid(x)  # the first is cheaper than to check all of every batch
+
+
+GRAY_STEPS = (255.0, 16.0, 15.0, 63.0, 31.0, 7.0, 3.0)
+"""The largest level of the usual gray images, of 8 bits or fewer; 16 is that of the digits of scikit-learn."""
+
+
 def only_real(x: Tensor, model: str) -> None:
-    """Check that ``x`` is not binary: on zeros and ones a density is unbounded. A constant ``x`` may be a point."""
+    """Check that ``x`` is real-valued: on zeros and ones, or on gray levels, a density is unbounded.
+
+    A constant ``x`` may be a point.
+    """
     if x.is_meta or len(x) == 0 or is_functorch_wrapped_tensor(x):  # torch.func.vmap shows no values
         return
+    if is_gray(x) and not is_binary(x):
+        raise DataError(
+            f"{model} is a density of real numbers, but the data are plain gray levels, on which it can grow without "
+            "bound; take images in their form NAME:dequantized, or a model of gray levels"
+        )
     if not is_binary(x[0]):  # cheaper than to check all of every batch
         return
     if is_binary(x) and bool(x.min() < x.max()):

@@ -1,41 +1,117 @@
-"""Conditional models: the same weights, with what they are conditioned on bound to them."""
+"""Conditional models: what a model is conditioned on, given with a call or bound once by ``given``."""
 
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
-from typing import Any, Self
+from abc import ABC, abstractmethod
+from itertools import chain
+from typing import Any, ClassVar, Self
 
+import torch
 from torch import Tensor
 
-from deepcanon.core.errors import UsageError
+from deepcanon.core.checks import only_classes
+from deepcanon.core.errors import DataError, UsageError
 
 Context = Tensor | tuple[Tensor, ...]
-"""What a conditional model is conditioned on: one row serves all examples, or there is one for each."""
+"""What a model is conditioned on: labels, an image, covariates, tokens with their lengths, or a tuple of these."""
 
 
-class Conditional:
-    """A model that is conditioned on a context; ``given`` gives the same model with the context bound to it."""
+class Conditional(ABC):
+    """A conditional model, p(x | context): methods take ``context=``, or ``given(context)`` binds it to all of them.
 
+    A leaf names its context in ``conditioned_on``, says by ``context_of`` which part of a batch it is, checks it in
+    ``_check_context``, and reads it by ``_context(n)``. Without a context it refuses to work, unless
+    ``context_optional`` says that it then has a meaning, which its documentation gives.
+    """
+
+    conditioned_on: ClassVar[str]
+    """The context in words, for messages: ``labels``, ``an image`` ..."""
+    context_optional: ClassVar[bool] = False
+    """Whether the model means something without a context, p(x) for instance."""
     context: Context | None = None
+    """The context that is bound to this view of the model, None where there is none."""
 
     @abstractmethod
     def context_of(self, batch: Any) -> Context:
-        """The part of a batch that the model is conditioned on."""
+        """The context of the examples of a batch."""
 
     @abstractmethod
     def _check_context(self, context: Context) -> None:
         """Refuse what is not a context of this model."""
 
-    def given(self, context: Context) -> Self:
-        """The same model, with the same weights, conditioned on this context."""
+    def given(self, context: Context | int) -> Self:
+        """The same model, with the same weights, conditioned on this context in all its methods.
+
+        The context has a row for each example, or one row for all of them; with n rows, every n examples go through
+        them again.
+        """
+        if isinstance(context, int):
+            context = torch.tensor([context])
         self._check_context(context)
+        like = next(chain(self.parameters(), self.buffers()), None)  # type: ignore[attr-defined]
+        if like is None:
+            return self._view(context)
+        parts = tuple(part.to(like.device) for part in ((context,) if isinstance(context, Tensor) else context))
+        return self._view(parts[0] if isinstance(context, Tensor) else parts)
+
+    def _view(self, context: Context | None) -> Self:
         view = copy.copy(self)
-        view.__dict__["context"] = context
+        view.context = context
         return view
 
-    def bound_context(self) -> Context:
-        """The context that is bound."""
+    def _context(self, n: int) -> Context:
+        """The bound context of each of n examples."""
         if self.context is None:
-            raise UsageError(f"{type(self).__name__} is conditioned on a context: give it by context=")
-        return self.context
+            raise UsageError(
+                f"{_name(self)} is conditional: give {self.conditioned_on} as context=..., or bind it by given(...)"
+            )
+        if isinstance(self.context, Tensor):
+            return _rows(self.context, n)
+        return tuple(_rows(part, n) for part in self.context)
+
+
+class ClassConditional(Conditional):
+    """A model conditioned on classes, the labels of the examples."""
+
+    conditioned_on = "classes"
+    classes: int
+
+    def context_of(self, batch: Any) -> Context:
+        labels: Tensor = batch.y
+        return labels
+
+    def _check_context(self, context: Context) -> None:
+        if not isinstance(context, Tensor):
+            raise UsageError(f"{_name(self)} is conditioned on classes, (B,), not on {len(context)} things")
+        only_classes(context, self.classes)
+
+
+def bound(model: Any, context: Context | int | None) -> Any:
+    """The model conditioned on a context that is given with a call; a model that is not conditional refuses any."""
+    if context is None:
+        if isinstance(model, Conditional) and not model.context_optional:
+            model._context(0)
+        return model
+    if isinstance(model, Conditional):
+        return model.given(context)
+    raise UsageError(f"{_name(model)} is not a conditional model and takes no context; leave it out")
+
+
+def given_batch(model: Any, batch: Any) -> Any:
+    """The model as it stands to the examples of a batch: a conditional one is conditioned on their context."""
+    context_of, given = getattr(model, "context_of", None), getattr(model, "given", None)
+    return model if context_of is None or given is None else given(context_of(batch))
+
+
+def _rows(context: Tensor, n: int) -> Tensor:
+    rows = len(context)
+    if rows == n or n == 0:
+        return context[:n]
+    if rows == 0 or n % rows:
+        raise DataError(f"a context has one row for each example, or one for all: got {rows} rows for {n} examples")
+    return context.repeat(n // rows, *[1] * (context.ndim - 1))
+
+
+def _name(model: Any) -> str:
+    return str(model.name()) if hasattr(model, "name") else type(model).__name__

@@ -13,10 +13,11 @@ import torch
 from torch import nn
 
 from deepcanon.core.batch import AnyBatch, Labeled
+from deepcanon.core.conditional import given_batch
 from deepcanon.core.recipe import Recipe
 from deepcanon.core.turn import B, Descend, Terms, Turn
 
-Support = Literal["binary", "real", "categorical", "any"]
+Support = Literal["binary", "spins", "categorical", "gray levels", "real", "mixed", "any"]
 LikelihoodKind = Literal["exact", "lower bound", "estimate", "unnormalized"]
 
 
@@ -50,12 +51,16 @@ class Model(nn.Module, ABC, Generic[B]):
     def example(cls) -> tuple[Self, B]:
         """A small instance of the model and data for it."""
 
+    def weight_of(self, batch: B) -> float:
+        """The number of terms that the loss of a batch is the mean of: its weight among the losses of other batches."""
+        return batch.weight
+
     def turns(self) -> Sequence[Turn[B]]:
         """The turns by which the model is trained on a batch; called once per fit."""
         return [Descend(self.loss, self.parameters())]
 
     def prepare(self, data: Iterable[B]) -> None:
-        """Go once through the training batches before the first step, to fit statistics, which are kept as buffers."""
+        """Go through the training batches before the first step, once or more, to fit statistics, kept as buffers."""
         return
 
     @property
@@ -68,10 +73,13 @@ class Model(nn.Module, ABC, Generic[B]):
         predict = getattr(self, "predict", None)
         if predict is not None and isinstance(batch, Labeled):
             return _predictive_metrics(predict, batch)
-        log_prob = getattr(self, "log_prob", None)
-        if log_prob is not None:
-            return {"nll": -log_prob(batch.x).mean()}
+        if hasattr(self, "log_prob"):
+            return {"nll": -given_batch(self, batch).log_prob(batch.x).mean()}
         return {}
+
+    def loss_and_metrics(self, batch: B) -> tuple[Terms, Terms]:
+        """Both the terms of the loss and the metrics; an engine computes them from one forward pass."""
+        return self.loss(batch), self.metrics(batch)
 
     @property
     def hparams(self) -> Mapping[str, Any]:

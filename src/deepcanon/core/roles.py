@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, Self, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from torch import Generator, Tensor
 from torch.distributions import Distribution
+
+from deepcanon.core.conditional import Context
 
 How = Literal["mode", "mean", "sample"]
 
@@ -36,7 +38,7 @@ class Predicts(Protocol):
 class Samples(Protocol):
     """A generative model with ``sample``: ``n`` independent draws, (n, ...)."""
 
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor: ...
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor: ...
 
 
 @runtime_checkable
@@ -54,7 +56,7 @@ class HasLogProb(Protocol):
         self,
         x: Tensor,
         *,
-        context: Tensor | None = None,
+        context: Context | None = None,
         samples: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor: ...
@@ -117,16 +119,6 @@ class Shows(Protocol):
     """A model with a gallery: named rows of examples to show one above the other (stored, corrupted, retrieved ...)."""
 
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]: ...
-
-
-@runtime_checkable
-class ClassConditional(Protocol):
-    """A model that ``given`` conditions on classes: one of each example, or one of all; its other methods stay.
-
-    ``guidance`` is the weight of classifier-free guidance: above 0 the class counts for more than in p(x | class).
-    """
-
-    def given(self, labels: Tensor | int, guidance: float = 0.0) -> Self: ...
 
 
 @runtime_checkable

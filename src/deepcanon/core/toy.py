@@ -9,12 +9,11 @@ import torch
 from torch import Generator, Tensor, nn
 
 from deepcanon.core.batch import Batch
-from deepcanon.core.model import LikelihoodKind, Model
+from deepcanon.core.density import Density
 from deepcanon.core.recipe import Recipe
-from deepcanon.core.turn import Terms
 
 
-class Toy(Model[Batch]):
+class Toy(Density[Batch]):
     r"""A Gaussian density with a learned mean and unit variance: the smallest model, for examples and tests.
 
     .. math:: -\log p(x) = \tfrac12 \lVert x - \mu \rVert^2 + \tfrac D2 \log 2\pi \qquad (1)
@@ -31,7 +30,6 @@ class Toy(Model[Batch]):
     """
 
     recipe = Recipe(lr=0.1, epochs=5)
-    likelihood_kind: LikelihoodKind = "exact"
 
     def __init__(self, features: int) -> None:
         super().__init__()
@@ -41,21 +39,10 @@ class Toy(Model[Batch]):
     def example(cls) -> tuple[Self, Batch]:
         return cls(features=2), Batch(torch.randn(32, 2, generator=torch.Generator().manual_seed(0)) + 1)
 
-    def loss(self, batch: Batch) -> Terms:
-        return {"nll": -self.log_prob(batch.x).mean()}
-
-    def log_prob(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        samples: int | None = None,
-        generator: Generator | None = None,
-    ) -> Tensor:
+    def _log_prob(self, x: Tensor) -> Tensor:
         square = (x.flatten(1) - self.mean).square()
         return -0.5 * (square + math.log(2 * math.pi)).sum(-1)  # eq. (1)
 
-    @torch.no_grad()
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
         noise = torch.randn(n, len(self.mean), generator=generator, device=self.mean.device, dtype=self.mean.dtype)
         return self.mean + noise

@@ -27,34 +27,42 @@ class Turn(Generic[B]):
     """A parameter update, the base of all turns.
 
     ``every`` plays the turn at every n-th step only (the slower player of a GAN); ``share`` limits it to a part of the
-    training, (0, 0.5) being the first half.
+    training, (0, 0.5) being the first half, and ``start`` runs when this part begins (a layer is added, weights are
+    copied).
     """
 
     _: KW_ONLY
     name: str = "main"
     every: int = 1
     share: tuple[float, float] = (0.0, 1.0)
+    start: Callable[[], None] | None = None
 
     def due(self, step: int, total: int) -> bool:
         """Whether the turn is played at ``step`` (counted from 1) of ``total``."""
         start, end = self.share
         return step % self.every == 0 and start * total < step <= end * total
 
+    def begins(self, step: int, total: int) -> bool:
+        """Whether ``step`` is the first of the turn's share, played or not."""
+        start, end = self.share
+        return step - 1 <= start * total < step <= end * total
+
 
 @dataclass(eq=False)
 class Descend(Turn[B]):
     """A step of gradient descent on ``loss`` over ``parameters``; no other parameter requires grad meanwhile.
 
-    ``gradient`` fills ``.grad`` by a rule of its own and returns the terms to log, in place of backpropagation through
-    ``loss``. ``after`` runs after the step (weight clipping, moving averages). ``optimizer`` and ``lr`` override those
-    of the run where a paper says so; an ``lr`` that the caller gives scales them alike.
+    ``gradient`` fills ``.grad`` by a rule of its own, in place of backpropagation through ``loss``, and returns a
+    function that computes the terms, which is called only where they are logged, before the step. ``after`` runs after
+    the step (weight clipping, moving averages). ``optimizer`` and ``lr`` override those of the run where a paper says
+    so; an ``lr`` that the caller gives scales them alike.
     """
 
     loss: Callable[[B], Terms]
     parameters: Iterable[nn.Parameter]
     _: KW_ONLY
     after: Callable[[], None] | None = None
-    gradient: Callable[[B], Terms] | None = None
+    gradient: Callable[[B], Callable[[], Terms]] | None = None
     optimizer: str | None = None
     lr: float | None = None
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, Literal, Self
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from deepcanon.core import AnyBatch, Graph, UsageError
 from deepcanon.core.turn import B
@@ -55,6 +55,8 @@ class Dataset(Generic[B]):
     folder: str | None = None
     target: str | None = None
     preprocessing: Mapping[str, Any] = field(default_factory=dict)
+    fresh: Callable[[B, Generator], B] | None = None
+    """A fresh random form of a training batch, drawn at every step: new noise of dequantized images, for instance."""
 
     def split(self, name: str) -> B:
         """The split of this name, or an error that says which there are."""
@@ -88,15 +90,22 @@ class Dataset(Generic[B]):
         return digest.hexdigest()
 
 
-def batches(split: B, size: int) -> Iterator[B]:
-    """The split in consecutive batches.
+class Batches(Generic[B]):
+    """A split in consecutive batches, which can be gone through more than once.
 
     >>> from deepcanon.core import Batch
-    >>> [len(batch) for batch in batches(Batch(torch.zeros(5, 1)), 2)]
+    >>> [len(batch) for batch in Batches(Batch(torch.zeros(5, 1)), 2)]
     [2, 2, 1]
     """
-    for start in range(0, len(split), size):
-        yield split.select(torch.arange(start, min(start + size, len(split)), device=split.device))
+
+    def __init__(self, split: B, size: int) -> None:
+        self.split = split
+        self.size = size
+
+    def __iter__(self) -> Iterator[B]:
+        rows, device = len(self.split), self.split.device
+        for start in range(0, rows, self.size):
+            yield self.split.select(torch.arange(start, min(start + self.size, rows), device=device))
 
 
 def _tensors(batch: AnyBatch) -> Iterator[Tensor]:

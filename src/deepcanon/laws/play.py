@@ -31,7 +31,11 @@ def schedule(model: Model[Any], batch: Any) -> Iterator[Turn[Any]]:
     steps = max(4 * max(turn.every for turn in turns), *(2 * math.ceil(need) for need in shortest))
     for step in range(1, steps + 1):
         set_progress(model, step / steps)
-        yield from (turn for turn in turns if turn.due(step, steps))
+        for turn in turns:
+            if turn.start is not None and turn.begins(step, steps):
+                turn.start()
+            if turn.due(step, steps):
+                yield turn
 
 
 def set_progress(model: Model[Any], share: float) -> None:
@@ -59,7 +63,7 @@ def play(model: nn.Module, turn: Turn[Any], batch: Any) -> Terms:
             terms = turn.loss(batch)
             total(terms).backward()
         else:
-            terms = turn.gradient(batch)
+            terms = turn.gradient(batch)()
     finally:
         for parameter in outside:
             parameter.requires_grad_(True)

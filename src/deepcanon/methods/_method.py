@@ -40,6 +40,9 @@ class Method(Model[B]):
     def prepare(self, data: Iterable[B]) -> None:
         self.model.prepare(data)
 
+    def weight_of(self, batch: B) -> float:
+        return self.model.weight_of(batch)
+
     def metrics(self, batch: B) -> Terms:
         return self.model.metrics(batch)
 

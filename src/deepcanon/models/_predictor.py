@@ -37,7 +37,20 @@ class Predictor(Model[Labeled]):
             self._check_targets(batch)
 
     def loss(self, batch: Labeled) -> Terms:
+        return self._loss_of(self._outputs(*batch.inputs), batch)
+
+    def loss_and_metrics(self, batch: Labeled) -> tuple[Terms, Terms]:
         outputs = self._outputs(*batch.inputs)
+        terms = self._loss_of(outputs, batch)
+        return terms, self._metrics_of(outputs.detach(), terms, batch)
+
+    @torch.no_grad()
+    def metrics(self, batch: Labeled) -> Terms:
+        """For classes: accuracy and negative log-likelihood; for targets the errors of the mean."""
+        return self.loss_and_metrics(batch)[1]
+
+    def _loss_of(self, outputs: Tensor, batch: Labeled) -> Terms:
+        """The loss of these outputs."""
         if self.classes is not None:
             return {"nll": nn.functional.cross_entropy(outputs, batch.y)}
         if self.output_head is not None:
@@ -50,16 +63,15 @@ class Predictor(Model[Labeled]):
             raise DataError(f"the targets must have the shape {tuple(outputs.shape)}, got {tuple(batch.y.shape)}")
         return {"mse": (outputs - batch.y).square().sum(-1).mean()}
 
-    @torch.no_grad()
-    def metrics(self, batch: Labeled) -> Terms:
-        """For classes: accuracy and negative log-likelihood from one forward pass, which is what takes time."""
+    def _metrics_of(self, outputs: Tensor, terms: Terms, batch: Labeled) -> Terms:
+        """The metrics of these outputs, which have this loss."""
         if self.output_head is not None:
-            return self.loss(batch)
+            return terms
         if self.classes is None:
-            return super().metrics(batch)
-        outputs = self._outputs(*batch.inputs)
+            error = outputs - batch.y
+            return {"mse": error.square().sum(-1).mean(), "mae": error.abs().sum(-1).mean()}
         right = outputs.argmax(-1) == batch.y
-        return {"accuracy": right.to(outputs.dtype).mean(), "nll": nn.functional.cross_entropy(outputs, batch.y)}
+        return {"accuracy": right.to(outputs.dtype).mean(), "nll": terms["nll"]}
 
     @torch.no_grad()
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from deepcanon.core import DataError, SequencePairs, UsageError
+from deepcanon.core import Conditional, Context, DataError, SequencePairs, Terms, UsageError
 from deepcanon.core.checks import at_least
-from deepcanon.core.conditional import Conditional, Context
-from deepcanon.core.padding import check_lengths, full_lengths, known_tokens
+from deepcanon.core.padding import check_lengths, full_lengths, known_tokens, valid_positions
 from deepcanon.models._language_model import LanguageModel
 
 
@@ -21,7 +20,7 @@ class Translator(Conditional, LanguageModel[SequencePairs]):
 
     The context is a source, tokens (B, S) with their lengths (B,). A target begins with the begin token, which is
     given, and ends with the end token, which is predicted: the probabilities of all targets of all lengths sum to 1. A
-    leaf writes ``read(tokens, state)`` as any language model does; with no state yet, it encodes ``self.source``.
+    leaf writes ``read(tokens, state)`` as any language model does; with no state yet, it encodes ``self.source(B)``.
 
     Arguments:
         vocab: The number of different tokens of the source.
@@ -29,6 +28,8 @@ class Translator(Conditional, LanguageModel[SequencePairs]):
         begin_token: The token that every target begins with.
         end_token: The token that every target ends with.
     """
+
+    conditioned_on = "a source, tokens with their lengths,"
 
     def __init__(self, vocab: int, target_vocab: int, begin_token: int, end_token: int) -> None:
         super().__init__(target_vocab)
@@ -38,17 +39,16 @@ class Translator(Conditional, LanguageModel[SequencePairs]):
                 raise UsageError(f"{name} is a token of the target, from 0 to {target_vocab - 1} (got {token})")
         self.source_vocab, self.begin_token, self.end_token = vocab, begin_token, end_token
 
-    @property
-    def source(self) -> tuple[Tensor, Tensor]:
-        """The source that is bound: its tokens, (B, S), with zeros in the padding, and their lengths, (B,)."""
-        context = self.bound_context()
+    def source(self, rows: int) -> tuple[Tensor, Tensor]:
+        """The bound source of so many targets: its tokens, (B, S), with zeros in the padding, and lengths, (B,)."""
+        context = self._context(rows)
         tokens, lengths = context if isinstance(context, tuple) else (context, full_lengths(context))
         return known_tokens(tokens, lengths, self.source_vocab), lengths
 
     def context_of(self, batch: SequencePairs) -> Context:
         return batch.x, batch.lengths
 
-    def rows(self, batch: SequencePairs) -> tuple[Tensor, Tensor]:
+    def sequences_of(self, batch: SequencePairs) -> tuple[Tensor, Tensor]:
         return batch.y, batch.y_lengths
 
     def prepare(self, data: Iterable[SequencePairs]) -> None:
@@ -91,10 +91,16 @@ class Translator(Conditional, LanguageModel[SequencePairs]):
         return found.best()
 
     def _check_context(self, context: Context) -> None:
-        tokens, lengths = context if isinstance(context, tuple) else (context, None)
+        parts = context if isinstance(context, tuple) else (context,)
+        if len(parts) > 2:
+            raise UsageError(f"the context is a source: tokens, and their lengths; got {len(parts)} tensors")
+        tokens, lengths = parts[0], parts[1] if len(parts) == 2 else None
         if lengths is not None:
             check_lengths(tokens, lengths)
         known_tokens(tokens, lengths, self.source_vocab)
 
-    def _outputs_of(self, batch: SequencePairs, tokens: Tensor) -> Tensor:
-        return self.given(self.context_of(batch)).outputs(tokens)
+    @torch.no_grad()
+    def _metrics_of(self, outputs: Tensor, known: Tensor, lengths: Tensor) -> Terms:
+        """The share of target tokens that are the most probable ones, given the true tokens before them."""
+        right = (self.logits(outputs).argmax(-1) == known[:, 1:]) & valid_positions(known, lengths)[:, 1:]
+        return {"accuracy": right.sum() / (lengths - 1).sum().clamp_min(1)}

@@ -12,7 +12,7 @@ import torch
 
 from deepcanon.core import AnyBatch
 from deepcanon.core.files import write_whole
-from deepcanon.data import batches, in_original_units
+from deepcanon.data import Batches, in_original_units
 
 ROWS_AT_ONCE = 1024
 
@@ -22,7 +22,7 @@ def predictions(model: Any, rows: AnyBatch, data: Mapping[str, Any]) -> dict[str
 
     ``data`` is what ``run.json`` says of the data the model was trained on.
     """
-    parts = list(batches(rows, ROWS_AT_ONCE))
+    parts = list(Batches(rows, ROWS_AT_ONCE))
     mode = torch.cat([model.predict(*part.inputs, how="mode") for part in parts])
     mean = torch.cat([model.predict(*part.inputs, how="mean") for part in parts])
     if not mode.is_floating_point():

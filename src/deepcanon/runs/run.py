@@ -13,10 +13,21 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.blueprints import blueprint
-from deepcanon.core import AnyBatch, Batch, Blueprint, Model, Recipe, UsageError, methods_of
+from deepcanon.core import (
+    AnyBatch,
+    Batch,
+    Blueprint,
+    ClassConditional,
+    Conditional,
+    Model,
+    Recipe,
+    UsageError,
+    given_batch,
+    methods_of,
+)
 from deepcanon.core.checks import at_least
 from deepcanon.core.files import free, writable
-from deepcanon.core.roles import ClassConditional, HasNeighbors
+from deepcanon.core.roles import HasNeighbors
 from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset, load_data
 from deepcanon.data.suits import check_suits, default_data
@@ -189,7 +200,7 @@ class Run:
             raise UsageError(
                 f"a picture shows at most {MOST_IN_A_PICTURE:,} samples (got -n {n:,}); write more to a .csv file"
             )
-        conditioned = self._conditioned(model, given, guidance)
+        conditioned = self._conditioned(model, n, given, guidance)
         drawn: Tensor = conditioned.sample(n, generator=Generator().manual_seed(seed)).detach().flatten(1)
         if path is not None and table:
             write_csv(path, {f"x{i + 1}": drawn[:, i].tolist() for i in range(drawn.shape[1])})
@@ -279,19 +290,30 @@ class Run:
             raise UsageError(f"{self.model.name()} cannot {method}; it can {', '.join(there) or 'only be trained'}")
         return self.model
 
-    def _conditioned(self, model: Any, given: str | int | None, guidance: float) -> Any:
+    def _conditioned(self, model: Any, n: int, given: str | int | None, guidance: float) -> Any:
         """The model, conditioned on the class that its samples are to be of."""
         if given is None:
             if guidance != 0:
                 raise UsageError("guidance leads towards a class; name it by --given CLASS")
+            if isinstance(model, Conditional) and not model.context_optional:  # then on what held-out examples have
+                return given_batch(model, self._some_held_out(n))
             return model
         if not isinstance(model, ClassConditional):
             raise UsageError(f"{model.name()} is not conditioned on classes, so leave out --given; guided_ddpm is")
+        if guidance != 0 and not hasattr(model, "guidance"):
+            raise UsageError(f"{self.model.name()} has no guidance; leave it out, or take guided_ddpm")
         info = self.info["data"]
         names = info["labels"] or [str(c) for c in range(info["sizes"]["classes"])]
         if str(given) not in names:
             raise UsageError(f"there is no class {str(given)!r}; there are {', '.join(names)}")
-        return model.given(names.index(str(given)), guidance)
+        asked = {"guidance": guidance} if guidance != 0 else {}
+        return model.given(names.index(str(given)), **asked)
+
+    def _some_held_out(self, n: int) -> AnyBatch:
+        """So many examples that were not learned from, gone through again and again where there are fewer."""
+        data = self.data
+        split: AnyBatch = next(part for part in (data.test, data.valid, data.train) if part is not None)
+        return split.select(torch.arange(n, device=split.device) % len(split))
 
     def _draw(self, drawn: Tensor, path: Path, title: str) -> None:
         from deepcanon.pictures import image_grid, save, scatter

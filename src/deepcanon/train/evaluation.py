@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 
 from deepcanon.core import AnyBatch, Model, UsageError, eval_mode
-from deepcanon.data.dataset import batches
+from deepcanon.data.dataset import Batches
 from deepcanon.train.randomness import kept, seed_from, seed_torch
 
 DRAWS = 4096
@@ -21,7 +22,8 @@ def evaluate(
 
     What is random in them is drawn anew from ``seed``; the caller's random states stay as they are. A lower bound on
     the likelihood is drawn for each example, by few draws: where examples are few, noise would lift it above the
-    truth. So they are gone through again and again until there are ``draws`` of them.
+    truth. So they are gone through again and again until there are ``draws`` of them. Beside a likelihood that is
+    drawn stands its Monte-Carlo error, ``nll_error``: the standard deviation of its mean over the draws.
 
     >>> from deepcanon.core.toy import Toy
     >>> model, batch = Toy.example()
@@ -36,11 +38,20 @@ def evaluate(
     sums: dict[str, float] = {}
     if getattr(model, "likelihood_kind", "exact") == "lower bound" and 0 < len(split) < draws:
         split = split.part(torch.arange(len(split)).repeat(draws // len(split)))
+    weights = 0.0
     with kept(), eval_mode(model):
         seed_torch(seed_from(seed, "evaluate"))
-        for batch in batches(split, size):
-            terms = model.loss(batch)
+        for batch in Batches(split, size):
+            weight = model.weight_of(batch)
+            weights += weight
+            terms, metrics = model.loss_and_metrics(batch)
             total = {"loss": torch.stack(list(terms.values())).sum()} if terms else {}
-            for name, value in {**terms, **total, **model.metrics(batch)}.items():
-                sums[name] = sums.get(name, 0.0) + value.item() * batch.weight
-    return {name: value / max(split.weight, 1) for name, value in sums.items()}
+            for name, value in {**terms, **total, **metrics}.items():
+                part = value.item() * weight
+                sums[name] = sums.get(name, 0.0) + (part**2 if _is_error(name) else part)
+    return {name: (math.sqrt(value) if _is_error(name) else value) / (weights or 1.0) for name, value in sums.items()}
+
+
+def _is_error(name: str) -> bool:
+    """Whether a metric is the standard error of another one; those of independent draws add up by their squares."""
+    return name.endswith("_error")

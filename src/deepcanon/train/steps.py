@@ -62,6 +62,7 @@ class Descender(Player):
         # Rows that a sparse gradient leaves out need not be touched, if nothing but the step uses it.
         self.by_rows = world.size == 1 and self.clipping is None and _steps_by_rows(self.optimizer)
         self.accumulate = settings["accumulate"]
+        self.want_terms = True
         self.autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
         if settings["precision"] == "bf16":
             kind = torch_device(settings).type
@@ -69,7 +70,8 @@ class Descender(Player):
 
     def play(self, whole: AnyBatch, shard: AnyBatch, factor: float, want_norm: bool) -> Terms:
         recorded: Terms = {}
-        share = 1.0 if shard is whole else shard.weight / whole.weight
+        share = 1.0 if shard is whole else self.model.weight_of(shard) / self.model.weight_of(whole)
+        self.want_terms = want_norm or isinstance(self.optimizer, torch.optim.LBFGS)  # whose line search needs the loss
 
         def closure() -> Tensor:
             self.optimizer.zero_grad()
@@ -102,10 +104,11 @@ class Descender(Player):
         if self.accumulate == 1 or len(shard) == 1:
             return self._gradient_of(shard, 1.0)
         total: Terms = {}
+        whole = self.model.weight_of(shard)
         by_hand: list[Tensor | None] | None = None
         for index in torch.arange(len(shard), device=shard.x.device).tensor_split(min(self.accumulate, len(shard))):
             part = shard.select(index)
-            weight = part.weight / shard.weight
+            weight = self.model.weight_of(part) / whole
             for name, value in self._gradient_of(part, weight).items():
                 total[name] = total.get(name, 0.0) + value * weight
             if self.descend.gradient is not None:  # a rule by hand overwrites .grad, so its parts are added here
@@ -117,10 +120,12 @@ class Descender(Player):
 
     def _gradient_of(self, batch: AnyBatch, weight: float) -> Terms:
         with self.autocast():
-            terms = (self.descend.gradient or self.descend.loss)(batch)
-        if self.descend.gradient is None:
-            total = _sum(terms)
-            (total if weight == 1.0 else total * weight).backward()
+            if self.descend.gradient is not None:
+                on_demand = self.descend.gradient(batch)
+                return {name: value.detach() for name, value in on_demand().items()} if self.want_terms else {}
+            terms = self.descend.loss(batch)
+        total = _sum(terms)
+        (total if weight == 1.0 else total * weight).backward()
         return {name: value.detach() for name, value in terms.items()}
 
     def _write_out(self) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deepcanon.core import DivergenceError, Model, Terms, UsageError
+from deepcanon.core import AnyBatch, DivergenceError, Model, Terms, UsageError
 from deepcanon.core.settings import Settings
-from deepcanon.data import Dataset, batches
+from deepcanon.data import Batches, Dataset
 from deepcanon.data.suits import check_suits
 from deepcanon.optim import schedule
 from deepcanon.runs import checkpoint
@@ -30,6 +30,9 @@ from deepcanon.train.process import Signals, deterministic, frozen, keep_freed_m
 from deepcanon.train.progress import progress, say
 from deepcanon.train.settings import torch_device
 from deepcanon.train.steps import players
+
+MOST_EVALUATED = 2048
+"""Of more training examples than these, a sample of so many is evaluated at the end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +101,7 @@ class Trainer:
             *observers,
         ]
         self.signals = Signals()
+        self._noise = torch.Generator()
         self.step = 0
         self._stop_reason = ""
         self._seconds_before = 0.0
@@ -156,11 +160,11 @@ class Trainer:
 
     def _begin(self, context: ExitStack) -> None:
         """Prepare the model and write the first checkpoint; only then is there a run."""
-        self.model.prepare(batches(self.data.train, self.settings["batch_size"]))
+        self.model.prepare(Batches(self.data.train, self.settings["batch_size"]))
         self.world.spread(self.model.state_dict().values())
         self.average.take_over()
         if self.watch is not None:  # a metric that is not there is better missed now than after an epoch
-            some = next(batches(self.data.split("valid"), 2))
+            some = next(iter(Batches(self.data.split("valid"), 2)))
             self.watch.chosen(self, self._glance(some))
         if self.run is not None:
             run = self.run
@@ -238,15 +242,28 @@ class Trainer:
         return order.to(self.device)
 
     def _play(self, index: Tensor) -> Terms:
-        whole = self.data.train.select(index)
-        shard = whole if self.world.size == 1 else self.data.train.select(self.world.shard(index))
+        whole, shard = self._batch(index)
         factor, want_norm = self.factor(self.step, self.total), self.log.wants_norm(self.step)
         terms: Terms = {}
         for player in self.players:
+            if player.turn.start is not None and player.turn.begins(self.step, self.total):
+                player.turn.start()
+                self.world.spread(self.model.state_dict().values())
             if player.turn.due(self.step, self.total):
                 for name, value in player.play(whole, shard, factor, want_norm).items():
                     terms[f"{player.turn.name}.{name}" if name in terms else name] = value
         return terms
+
+    def _batch(self, index: Tensor) -> tuple[AnyBatch, AnyBatch]:
+        """The examples of a step, and this process's share of them; random forms are drawn anew, alike everywhere."""
+        train, fresh = self.data.train, self.data.fresh
+        if fresh is not None:
+            self._noise.manual_seed(randomness.seed_from(self.settings["seed"], "fresh", self.step))
+            whole = fresh(train.select(index), self._noise)
+            mine = self.world.shard(torch.arange(len(index), device=index.device))
+            return whole, whole if self.world.size == 1 else whole.select(mine)
+        whole = train.select(index)
+        return whole, whole if self.world.size == 1 else train.select(self.world.shard(index))
 
     def _end_epoch(self) -> None:
         with self.average.in_place():
@@ -273,7 +290,7 @@ class Trainer:
             say(f"stopped early at step {self.step}: {self._stop_reason}")
         weights = self._choose_weights()
         self.model.eval()
-        splits = {"train": self.data.train, "valid": self.data.valid, "test": self.data.test}
+        splits = {"train": self._some_of_train(), "valid": self.data.valid, "test": self.data.test}
         seed = self.settings["seed"]
         scores = {name: {} if rows is None else evaluate(self.model, rows, seed=seed) for name, rows in splits.items()}
         folder = None if self.run is None else self.run.dir
@@ -282,6 +299,15 @@ class Trainer:
             run = self.run
             self.world.first_does(lambda: self._write_results(run, result))
         return result
+
+    def _some_of_train(self) -> AnyBatch:
+        """The training examples that the result is measured on: a bounded sample of them, unless all are asked for."""
+        train: AnyBatch = self.data.train
+        if self.settings["evaluate_all"] or len(train) <= MOST_EVALUATED:
+            return train
+        seed = randomness.seed_from(self.settings["seed"], "evaluated")
+        chosen = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))[:MOST_EVALUATED]
+        return train.part(chosen.sort().values.to(self.device))
 
     def _choose_weights(self) -> str:
         """Leave in the model the weights that the settings ask for, and say which they are."""

@@ -31,11 +31,11 @@ class Analytic(GuidedDDPM):
         pulls: Tensor = torch.linalg.solve(noisy.unsqueeze(1), (means - x.unsqueeze(1)).unsqueeze(-1)).squeeze(
             -1
         )  # (B, 3, 2)
-        if self.labels is None:
+        if self.context is None:
             by_class = SHARES.log() - 0.5 * ((means - x.unsqueeze(1)) * pulls).sum(-1)
             score: Tensor = (by_class.softmax(1).unsqueeze(-1) * pulls).sum(1)
         else:
-            score = pulls[torch.arange(len(x)), self.labels.repeat(len(x) // len(self.labels))]
+            score = pulls[torch.arange(len(x)), self._context(len(x))]
         return -at.beta_bar.sqrt() * score
 
 
@@ -113,7 +113,7 @@ def test_context_conditions_samples_and_the_bound_on_classes() -> None:
         model.log_prob(x, context=y, generator=Generator().manual_seed(0)),
         conditional.log_prob(x, generator=Generator().manual_seed(0)),
     )
-    assert model.labels is None
+    assert model.context is None
     assert conditional.averaged is model.averaged
 
 

@@ -164,7 +164,7 @@ def test_the_gradient_by_hand_is_the_gradient_of_the_loss(persistent: bool) -> N
     chains = dict(model.named_buffers()).get("chains", torch.zeros(())).clone()
     model.load_state_dict(begin)
     torch.manual_seed(1)
-    torch.testing.assert_close(turn.gradient(batch)["contrastive_divergence"], loss.detach())
+    torch.testing.assert_close(turn.gradient(batch)()["contrastive_divergence"], loss.detach())
     for parameter, gradient in zip(model.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, rtol=0, atol=1e-12)
     torch.testing.assert_close(dict(model.named_buffers()).get("chains", torch.zeros(())), chains)

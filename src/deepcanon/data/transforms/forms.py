@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from deepcanon.core import Labeled, SemiBatch, UsageError
 from deepcanon.data.dataset import Dataset
@@ -53,7 +54,7 @@ FORMS: Mapping[str, Callable[[Tensor, int, int], Tensor]] = {"binary": binary, "
 
 
 def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
-    """The data in this form; the noise of an image set is drawn once, from a fixed seed for each split."""
+    """The data in this form; the noise of an image set is that of a fixed seed, and in training new at every step."""
     check_form(data.name, data.kind, form)
     if form.startswith(few_labels.MARK):
         return few_labels.few_labels(data, form)
@@ -73,7 +74,15 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
     before = data.preprocessing.get("form")
     preprocessing = {**data.preprocessing, "form": f"{before}:{form}" if before else form}
     name = f"{data.name}:{form}"
-    return replace(data, name=name, train=train, valid=valid, test=test, preprocessing=preprocessing)
+    fresh = partial(dequantized_anew, levels=levels) if form == "dequantized" else None
+    return replace(data, name=name, train=train, valid=valid, test=test, preprocessing=preprocessing, fresh=fresh)
+
+
+def dequantized_anew(batch: Any, generator: Generator, levels: int) -> Any:
+    """A batch of dequantized images with new noise, so that the density is learned of all of a gray level's values."""
+    x: Tensor = batch.x
+    noise = torch.rand(x.shape, generator=generator, dtype=x.dtype).to(x.device)
+    return replace(batch, x=((x * levels).floor() + noise) / levels)
 
 
 def batch_in_form(batch: Any, form: str, levels: int, seed: int) -> Any:

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import softplus
 
-from deepcanon.core import Batch, Descend, Model, Recipe, Support, Terms, Turn
+from deepcanon.core import Batch, Descend, Recipe, Sampler, Support, Terms, Turn
 from deepcanon.core.checks import at_least, flat, one_of
 from deepcanon.core.precision import full
 from deepcanon.losses.energy_distance import energy_distance
@@ -20,7 +20,7 @@ from deepcanon.nn.rescale import Rescale, mean_and_std
 Game = Literal["non_saturating", "minimax"]
 
 
-class GAN(Model[Batch]):
+class GAN(Sampler[Batch]):
     r"""A generator of samples, trained against a discriminator that classifies data and samples.
 
     Also known as: adversarial network, vanilla GAN.
@@ -115,9 +115,7 @@ class GAN(Model[Batch]):
         """The discriminator's logits, (B,)."""
         return self.discriminate(x)
 
-    @torch.no_grad()
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
-        """Generated examples, (n, features)."""
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
         return self._generate(n, generator)
 
     def _generate(self, n: int, generator: Generator | None = None) -> Tensor:

@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import Absorb, Batch, DataError, LikelihoodKind, Model, Support, Terms, Turn, UsageError
-from deepcanon.core.checks import at_least, flat, only_real
+from deepcanon.core import Absorb, Batch, DataError, RealDensity, Terms, Turn, UsageError
+from deepcanon.core.checks import at_least, flat
 
 PRECISION = torch.float64
 
 
-class Analytic(Model[Batch]):
+class Analytic(RealDensity[Batch]):
     """A density of real values that is fitted without gradients: a leaf gives ``absorb``, ``density`` and ``draws``.
 
     ``regularization`` is added to the variances, so that the density stays finite where features are constant or
     collinear.
     """
-
-    likelihood_kind: LikelihoodKind = "exact"
 
     def __init__(self, features: int, regularization: float) -> None:
         super().__init__()
@@ -35,10 +33,6 @@ class Analytic(Model[Batch]):
             raise UsageError(f"regularization is added to the variances and must be 0 or more (got {regularization})")
         self.features = features
         self.regularization = regularization
-
-    @property
-    def support(self) -> Support:
-        return "real"
 
     @abstractmethod
     def absorb(self, batch: Batch) -> Terms | None:
@@ -52,32 +46,13 @@ class Analytic(Model[Batch]):
     def draws(self, n: int, generator: Generator | None) -> Tensor:
         """Samples in double precision, (n, features)."""
 
-    def prepare(self, data: Iterable[Batch]) -> None:
-        """Refuse data that are not real-valued."""
-        for batch in data:
-            only_real(batch.x, self.name())
-
     def turns(self) -> Sequence[Turn[Batch]]:
         return [Absorb(self.absorb)]
 
-    def loss(self, batch: Batch) -> Terms:
-        return {"nll": -self.log_prob(batch.x).mean()}
-
-    def log_prob(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        samples: int | None = None,
-        generator: Generator | None = None,
-    ) -> Tensor:
-        """The exact log-density of each example in nats, (B,)."""
-        only_real(x, self.name())
+    def _log_prob(self, x: Tensor) -> Tensor:
         return self.density(self._rows(x)).to(x.dtype)
 
-    @torch.no_grad()
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
-        """Examples drawn from the density, (n, features)."""
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
         return self.draws(n, generator).to(torch.get_default_dtype())
 
     def _rows(self, x: Tensor) -> Tensor:

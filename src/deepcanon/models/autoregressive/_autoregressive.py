@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
 
 import torch
 from torch import Generator, Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from deepcanon.core import Batch, LikelihoodKind, Model, Support, Terms
-from deepcanon.core.checks import flat, only_binary
+from deepcanon.core import Batch, Density, Support
+from deepcanon.core.checks import flat
 from deepcanon.core.precision import full
 
 
-class Autoregressive(Model[Batch]):
+class Autoregressive(Density[Batch]):
     r"""An autoregressive model of binary data: the product of the conditionals of each value given those before it.
 
     A leaf gives the number of ``features`` and the ``logits`` of all values; the logit of :math:`x_d` must depend on
@@ -27,7 +26,6 @@ class Autoregressive(Model[Batch]):
           https://papers.nips.cc/paper/1999/hash/e6384711491713d29bc63fc5eeb5ba4f-Abstract.html
     """
 
-    likelihood_kind: LikelihoodKind = "exact"
     features: int
 
     @abstractmethod
@@ -38,28 +36,7 @@ class Autoregressive(Model[Batch]):
     def support(self) -> Support:
         return "binary"
 
-    def prepare(self, data: Iterable[Batch]) -> None:
-        """Refuse data that are not zeros and ones."""
-        for batch in data:
-            only_binary(batch.x, self.name())
-
-    def loss(self, batch: Batch) -> Terms:
-        return {"nll": -self.log_prob(batch.x).mean()}
-
-    def metrics(self, batch: Batch) -> Terms:
-        """No further metrics: the loss is the exact ``nll`` already."""
-        return {}
-
-    def log_prob(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        samples: int | None = None,
-        generator: Generator | None = None,
-    ) -> Tensor:
-        """The exact log-likelihood of each example, (B,)."""
-        only_binary(x, self.name())
+    def _log_prob(self, x: Tensor) -> Tensor:
         x = flat(x, self.features)
         return -binary_cross_entropy_with_logits(full(self.logits(x)), x, reduction="none").sum(-1)  # eq. (1)
 
@@ -67,9 +44,7 @@ class Autoregressive(Model[Batch]):
         """The probability of each value to be 1 given those before it, (B, features)."""
         return self.logits(x).sigmoid()
 
-    @torch.no_grad()
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
-        """Samples from the model, (n, features), by ancestral sampling: one value after the other."""
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
         like = next(self.parameters())
         x = torch.zeros(n, self.features, device=like.device, dtype=like.dtype)
         uniform = torch.rand(n, self.features, generator=generator, device=like.device, dtype=like.dtype)

@@ -99,9 +99,7 @@ class MADE(Autoregressive):
         logits: Tensor = self.output(torch.cat([h, x], 1) if self.layers else x)  # eq. (1)
         return logits[:, self.ordering.argsort()]
 
-    @torch.no_grad()
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
-        """Samples from the model, (n, features): one value after the other, each unit computed once."""
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
         layers = [layer for layer in self.modules() if isinstance(layer, MaskedLinear)]
         weights, biases = [layer.masked_weight for layer in layers], [layer.bias for layer in layers]
         like = biases[-1]

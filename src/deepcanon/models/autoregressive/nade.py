@@ -80,9 +80,7 @@ class NADE(Autoregressive):
             a = full(torch.addmm(a, seen, weight))
         return torch.cat(parts, 1) + self.visible_bias
 
-    @torch.no_grad()
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
-        """Samples from the model, (n, features): one value after the other, each in one step of the recurrence."""
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
         a = self.hidden_bias.repeat(n, 1)
         x = torch.rand(n, self.features, generator=generator, device=a.device, dtype=a.dtype)
         for d in range(self.features):

@@ -63,10 +63,10 @@ class ImagePredictor(Predictor):
         if classes is None:
             self.__dict__["recipe"] = replace(self.recipe, clip=CLIP)
 
-    def loss(self, batch: Labeled) -> Terms:
+    def _loss_of(self, outputs: Tensor, batch: Labeled) -> Terms:
         if self.classes is None:
-            return super().loss(batch)
-        log_p = self._outputs(*batch.inputs).log_softmax(-1)
+            return super()._loss_of(outputs, batch)
+        log_p = outputs.log_softmax(-1)
         nll = F.nll_loss(log_p, batch.y)
         if not self.training or self.smoothing == 0:
             return {"nll": nll}

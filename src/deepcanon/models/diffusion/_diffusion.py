@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Literal, NamedTuple, Self, TypeVar, get_args
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 import torch
 from torch import Generator, Tensor
 from torch.distributions import Distribution, Independent, Normal
 
-from deepcanon.core import Batch, LikelihoodKind, Model, Support, Terms, UsageError, drawing_from
-from deepcanon.core.checks import at_least, flat, of_reals, one_of, only_real
+from deepcanon.core import Batch, Density, LikelihoodKind, Support, Terms, drawing_from, given_batch
+from deepcanon.core.checks import at_least, flat, of_reals, one_of
 from deepcanon.nn.rescale import Rescale, mean_and_std
 
 B = TypeVar("B", bound=Batch)
@@ -60,7 +60,7 @@ class NoiseSchedule(NamedTuple):
         return NoiseSchedule(*(values[t].unsqueeze(-1) for values in self))
 
 
-class Diffusion(Model[B]):
+class Diffusion(Density[B]):
     r"""A diffusion model: a forward process adds Gaussian noise in T timesteps, and a learned one reverses it.
 
     The forward process q and its posterior are known in closed form.
@@ -156,23 +156,15 @@ class Diffusion(Model[B]):
         zeros = self.to_standard.shift
         return _normal(torch.zeros_like(zeros), torch.ones_like(zeros))
 
-    def log_prob(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        samples: int | None = None,
-        generator: Generator | None = None,
-    ) -> Tensor:
-        """The ELBO (3) in nats: with one draw at every timestep, or at ``samples`` timesteps drawn for each example."""
-        only_real(x, self.name())
-        conditioned = self._conditioned(context, len(x))
+    def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
+        """The ELBO (3): with one draw at every timestep, or at ``samples`` timesteps drawn for each example."""
         with drawing_from(generator):
-            return -torch.stack(list(conditioned.bound(x, samples).values())).sum(0)
+            return -torch.stack(list(self.bound(x, samples).values())).sum(0)
 
-    def metrics(self, batch: B) -> Terms:
+    def _metrics_of(self, terms: Terms, batch: B) -> Terms:
         """The ELBO from a few timesteps for each example, which is enough for a mean over many."""
-        return {"nll": -self.log_prob(batch.x, samples=2).mean()}
+        nll = -given_batch(self, batch).log_prob(batch.x, samples=2).mean()
+        return {"nll": nll, "nll_error": self.error_of_draws(batch, samples=2)}
 
     def bound(self, x: Tensor, samples: int | None = None) -> Terms:
         """The terms of the negative ELBO (3), each (B,): ``prior``, ``denoising`` and ``reconstruction``."""
@@ -188,11 +180,10 @@ class Diffusion(Model[B]):
             "reconstruction": 0.5 / schedule.alpha[1] * self._error(x, ones, schedule) + self.features * constant,
         }
 
-    @torch.no_grad()
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
         """Examples drawn by the reverse process through all timesteps (ancestral sampling), (n, features)."""
         t = torch.arange(self.timesteps, -1, -1, device=self.betas.device)
-        return self._conditioned(context, n)._denoised(n, t, 1.0, self.betas[t[:-1]].sqrt(), generator)
+        return self._denoised(n, t, 1.0, self.betas[t[:-1]].sqrt(), generator)
 
     @torch.no_grad()
     def ddim(self, n: int, steps: int = 20, *, eta: float = 0.0, generator: Generator | None = None) -> Tensor:
@@ -200,12 +191,6 @@ class Diffusion(Model[B]):
         at_least(1, steps=steps)
         t = torch.linspace(self.timesteps, 0, min(steps, self.timesteps) + 1, device=self.betas.device)
         return self._denoised(n, t.round().long(), eta, None, generator)
-
-    def _conditioned(self, context: Tensor | None, count: int) -> Self:
-        """The model conditioned on the context of so many examples; here they can have none."""
-        if context is not None:
-            raise UsageError(f"{self.name()} has learned no classes, so it takes no context; guided_ddpm learns them")
-        return self
 
     def _denoised(self, n: int, t: Tensor, eta: float, std: Tensor | None, generator: Generator | None) -> Tensor:
         r"""The reverse process from noise through these timesteps to data, (n, features).

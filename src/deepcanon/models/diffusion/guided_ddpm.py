@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator
 from typing import Self
 
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import DataError, Labeled, Recipe, Terms, UsageError
+from deepcanon.core import ClassConditional, Context, Labeled, Recipe, Terms, UsageError
 from deepcanon.core.checks import at_least, only_classes
 from deepcanon.models.diffusion._denoiser import Denoiser
 from deepcanon.models.diffusion._diffusion import NoiseSchedule, ScheduleName
@@ -22,7 +21,7 @@ GALLERY_GUIDANCE = 1.0
 """The guidance weight in the gallery."""
 
 
-class GuidedDDPM(Denoiser[Labeled]):
+class GuidedDDPM(ClassConditional, Denoiser[Labeled]):
     r"""A diffusion model conditioned on classes, which samples a given class with classifier-free guidance.
 
     Also known as: conditional diffusion model, class-conditional DDPM, classifier-free guidance (CFG).
@@ -55,8 +54,7 @@ class GuidedDDPM(Denoiser[Labeled]):
     """
 
     recipe = Recipe(lr=2e-3, schedule="cosine", batch_size=128, epochs=400)
-    labels: Tensor | None = None
-    """The classes on which the model is conditioned; None in a model as it was built."""
+    context_optional = True
     guidance: float = 0.0
     """The guidance weight w of eq. (2)."""
 
@@ -83,15 +81,14 @@ class GuidedDDPM(Denoiser[Labeled]):
         x = torch.randn(32, 2, generator=torch.Generator().manual_seed(0)) * 2 + 1
         return cls(features=2, classes=2, hidden=(8,), timesteps=8), Labeled(x, (x[:, 0] > 1).long())
 
-    def given(self, labels: Tensor | int, guidance: float = 0.0) -> Self:
-        """The same model conditioned on the class of each example, (B,), or on one class of all.
+    def given(self, context: Context | int, guidance: float = 0.0) -> Self:
+        """The same model conditioned on the class of each example, or on one class of all.
 
-        More examples than labels go through the labels again and again; ``guidance`` is the weight w of (2).
+        ``guidance`` is the weight w of (2).
         """
-        classes = torch.as_tensor(labels, device=self.betas.device)
-        classes = classes.reshape(1) if classes.ndim == 0 else classes
-        only_classes(classes, self.classes)
-        return self._with(classes, guidance)
+        view = super().given(context)
+        view.guidance = guidance
+        return view
 
     def prepare(self, data: Iterable[Labeled]) -> None:
         """Check that all classes are among ``classes``, and take the mean and the standard deviation of the data."""
@@ -100,13 +97,13 @@ class GuidedDDPM(Denoiser[Labeled]):
     def loss(self, batch: Labeled) -> Terms:
         dropped = torch.rand(len(batch.y), device=batch.y.device) < self.drop
         labels = batch.y.masked_fill(dropped, self.classes)
-        return {"simple": self._with(labels)._simple_loss(batch.x)}  # eq. (1)
+        return {"simple": self._view(labels)._simple_loss(batch.x)}  # eq. (1)
 
     def predicted_noise(self, x: Tensor, t: Tensor, at: NoiseSchedule | None = None) -> Tensor:
         conditional = super().predicted_noise(x, t, at)
-        if self.guidance == 0 or self.labels is None:
+        if self.guidance == 0 or self.context is None:
             return conditional
-        return conditional + self.guidance * (conditional - self._with(None).predicted_noise(x, t, at))  # eq. (2)
+        return conditional + self.guidance * (conditional - self._view(None).predicted_noise(x, t, at))  # eq. (2)
 
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]:
         """Samples of each class, as many as there are examples in x."""
@@ -115,31 +112,12 @@ class GuidedDDPM(Denoiser[Labeled]):
         drawn = conditioned.sample(len(x) * len(classes), generator=generator).reshape(len(classes), *x.shape)
         return {f"class {c}": row for c, row in enumerate(drawn)}
 
-    def _with(self, labels: Tensor | None, guidance: float = 0.0) -> Self:
-        """A view of the model, which shares its weights."""
-        view = copy.copy(self)
-        view.labels, view.guidance = labels, guidance
-        return view
-
-    def _conditioned(self, context: Tensor | None, count: int) -> Self:
-        if context is None:
-            return self
-        if len(context) != count:
-            raise DataError(f"context gives the class of each example: got {len(context)} for {count} examples")
-        return self.given(context)
-
     def _checked(self, data: Iterable[Labeled]) -> Iterator[Labeled]:
         for batch in data:
             only_classes(batch.y, self.classes)
             yield batch
 
     def _v(self, net: nn.Module, x: Tensor, time: Tensor) -> Tensor:
-        if self.labels is None:
-            labels = torch.full((1,), self.classes, device=x.device)
-        else:
-            rounds, left = divmod(len(x), max(1, len(self.labels)))
-            if left:
-                raise DataError(f"{len(x)} examples cannot share {len(self.labels)} classes; give one for each")
-            labels = self.labels.repeat(rounds)
-        v: Tensor = net(x, time, labels)
+        none = torch.full((1,), self.classes, device=x.device)
+        v: Tensor = net(x, time, none if self.context is None else self._context(len(x)))
         return v

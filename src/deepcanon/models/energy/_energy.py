@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, LikelihoodKind, Model, Terms, draw
+from deepcanon.core import Batch, Density, LikelihoodKind, Terms, UsageError, draw
 from deepcanon.core.checks import at_least
 
 
@@ -22,7 +22,7 @@ class Estimate(NamedTuple):
     error: Tensor
 
 
-class Energy(Model[Batch]):
+class Energy(Density[Batch]):
     r"""An energy-based model, :math:`p(x) = e^{-E(x)} / Z`, with the partition function :math:`Z = \sum_x e^{-E(x)}`.
 
     A leaf gives the energy and, as ``negatives``, the samples of the negative phase, from the model or close to it. The
@@ -90,27 +90,31 @@ class Energy(Model[Batch]):
         """Whether the partition function can be written out."""
 
     @property
-    def likelihood_kind(self) -> LikelihoodKind:
+    def likelihood_kind(self) -> LikelihoodKind:  # type: ignore[override]
         """``exact`` where log Z is written out; else ``estimate``, on average too high."""
         return "exact" if self.enumerable else "estimate"
 
     def loss(self, batch: Batch) -> Terms:
         return {"contrastive_divergence": self.energy(batch.x).mean() - self.energy(self.negatives(batch.x)).mean()}
 
-    def log_prob(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        samples: int | None = None,
-        generator: Generator | None = None,
-    ) -> Tensor:
-        """-E(x) - log Z of each example. Where log Z is estimated, it is by ``samples`` chains, without gradient."""
+    def _log_prob(self, x: Tensor) -> Tensor:
         exact = self.exact_log_partition()
-        if exact is not None:
-            return -self.energy(x) - exact
-        with torch.no_grad():
-            return -self.energy(x) - self.log_partition(chains=samples, generator=generator).value
+        if exact is None:
+            raise UsageError(f"the partition function of {self.name()} has too many terms to be written out")
+        return -self.energy(x) - exact
+
+    @torch.no_grad()
+    def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
+        """-E(x) - log Z, with log Z estimated by as many chains as ``samples`` says."""
+        return -self.energy(x) - self.log_partition(chains=samples, generator=generator).value
+
+    @torch.no_grad()
+    def error_of_draws(self, batch: Batch, samples: int | None = None) -> Tensor:
+        """The standard error of the estimate of log Z, which all examples share."""
+        return self.log_partition(chains=samples).error
+
+    def _metrics_of(self, terms: Terms, batch: Batch) -> Terms:
+        return {"nll": -self.log_prob(batch.x).mean()} if self.enumerable else {}
 
     @torch.no_grad()
     def log_partition(
@@ -148,8 +152,7 @@ class Energy(Model[Batch]):
         weights = log_mean_exp(self._anneal(x, self._betas(temperatures)[::-1], generator))
         return Estimate(constant - weights.value, weights.error)
 
-    @torch.no_grad()
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
         """The last states of n Markov chains, (n, features): first they burn in from the base, then they run freely."""
         x = draw(self.base(), generator, (n,))
         for step in range(self.MCMC_STEPS):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, Self
 
@@ -123,7 +123,7 @@ class RBM(Energy):
         return [Descend(self.loss, self.parameters(), gradient=self.gradient)]
 
     @torch.no_grad()
-    def gradient(self, batch: Batch) -> Terms:
+    def gradient(self, batch: Batch) -> Callable[[], Terms]:
         """The gradient of the loss by hand: how often two units are on in the chains, less how often in the data."""
         x = flat(batch.x, self.features)
         negatives = self._run_chains(x)
@@ -133,13 +133,17 @@ class RBM(Energy):
         self._keep_chains(on[len(x) :])
         share = _signed_shares(len(x), len(negatives), x.dtype, x.device)
         self.weight.grad = full((share.unsqueeze(1) * both).T @ on)
-        self.visible_bias.grad = full(share @ both)
+        self.visible_bias.grad = bias = full(share @ both)
         self.hidden_bias.grad = full(share @ on)
-        soft = full(up - on.log_()).sum(-1)  # log(1 + e^a) = a - log sigma(a), and sigma(a) is at hand
-        return {"contrastive_divergence": self.visible_bias @ self.visible_bias.grad + share @ soft}  # eq. (4)
 
-    def metrics(self, batch: Batch) -> Terms:
-        return super().metrics(batch) if self.enumerable else {"pseudo_nll": self.pseudo_nll(batch.x).mean()}
+        def terms() -> Terms:
+            soft = full(up - on.log()).sum(-1)  # log(1 + e^a) = a - log sigma(a), and sigma(a) is at hand
+            return {"contrastive_divergence": self.visible_bias.detach() @ bias + share @ soft}  # eq. (4)
+
+        return terms
+
+    def _metrics_of(self, terms: Terms, batch: Batch) -> Terms:
+        return super()._metrics_of(terms, batch) or {"pseudo_nll": self.pseudo_nll(batch.x).mean()}
 
     def energy(self, x: Tensor) -> Tensor:
         """The free energy F of each example, (B,)."""

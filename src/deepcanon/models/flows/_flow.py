@@ -9,13 +9,13 @@ from collections.abc import Iterable
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import Batch, LikelihoodKind, Model, Support, Terms
-from deepcanon.core.checks import of_reals, only_real
+from deepcanon.core import Batch, RealDensity
+from deepcanon.core.checks import of_reals
 from deepcanon.core.precision import full
 from deepcanon.nn.standardize import Standardize
 
 
-class Flow(Model[Batch]):
+class Flow(RealDensity[Batch]):
     r"""A normalizing flow: an invertible map between data and noise, :math:`x = f(z)` with :math:`z \sim N(0, I)`.
 
     The change of variables gives the exact log-likelihood.
@@ -31,8 +31,6 @@ class Flow(Model[Batch]):
           https://arxiv.org/abs/1912.02762
     """
 
-    likelihood_kind: LikelihoodKind = "exact"
-
     def __init__(self, features: int) -> None:
         super().__init__()
         self.features = features
@@ -46,10 +44,6 @@ class Flow(Model[Batch]):
     def to_data(self, z: Tensor) -> Tensor:
         """The examples of latents z, (B, features): the inverse of ``to_latent``."""
 
-    @property
-    def support(self) -> Support:
-        return "real"
-
     def prepare(self, data: Iterable[Batch]) -> None:
         """Take the mean and the standard deviation of every feature."""
         self.standard.fit(of_reals(data, self.name()))
@@ -57,37 +51,16 @@ class Flow(Model[Batch]):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return self.to_latent(x)
 
-    def loss(self, batch: Batch) -> Terms:
-        return {"nll": -self.log_prob(batch.x).mean()}
-
-    def log_prob(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        samples: int | None = None,
-        generator: Generator | None = None,
-    ) -> Tensor:
-        """The exact log-density of each example, (B,), in nats."""
-        only_real(x, self.name())
+    def _log_prob(self, x: Tensor) -> Tensor:
         z, log_det = self.to_latent(x)
         square = full(z).square().sum(-1)
         return log_det - 0.5 * square - 0.5 * self.features * math.log(2 * math.pi)  # eq. (1)
-
-    def score(self, x: Tensor) -> Tensor:
-        """The gradient of the log-density at each example, in the shape of ``x``."""
-        with torch.enable_grad():
-            x = x.detach().requires_grad_()
-            (gradient,) = torch.autograd.grad(self.log_prob(x).sum(), x)
-        return gradient
 
     def encode(self, x: Tensor) -> Tensor:
         """The latent z of each example, (B, features)."""
         return self.to_latent(x)[0]
 
-    @torch.no_grad()
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
-        """Examples drawn from the model, (n, features)."""
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
         like = self.standard.mean
         z = torch.randn(n, self.features, generator=generator, device=like.device, dtype=like.dtype)
         return self.to_data(z)

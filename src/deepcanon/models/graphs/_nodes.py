@@ -27,12 +27,21 @@ class NodeClassifier(Model[GraphBatch]):
         """The node embeddings, the hidden features before the last layer, (nodes, width)."""
 
     def loss(self, batch: GraphBatch) -> Terms:
-        return {"nll": nn.functional.cross_entropy(*self._labeled(batch))}
+        return self._loss_of(*self._labeled(batch))
 
+    @torch.no_grad()
     def metrics(self, batch: GraphBatch) -> Terms:
+        return self.loss_and_metrics(batch)[1]
+
+    def loss_and_metrics(self, batch: GraphBatch) -> tuple[Terms, Terms]:
         logits, y = self._labeled(batch)
+        terms = self._loss_of(logits, y)
         right = (logits.argmax(-1) == y).to(logits.dtype)
-        return {"accuracy": right.mean(), "nll": nn.functional.cross_entropy(logits, y)}
+        return terms, {"accuracy": right.mean(), "nll": terms["nll"]}
+
+    def _loss_of(self, logits: Tensor, y: Tensor) -> Terms:
+        """The loss of the logits of the nodes that count."""
+        return {"nll": nn.functional.cross_entropy(logits, y)}
 
     @torch.no_grad()
     def predict(

@@ -78,8 +78,8 @@ class GCN(NodeClassifier):
         x = torch.randn(12, 3, generator=random) + y.unsqueeze(1)
         return cls(features=3, classes=2, hidden=(8,)), GraphBatch(x=x, y=y, mask=ring % 2 == 0, graph=Graph(edges, 12))
 
-    def loss(self, batch: GraphBatch) -> Terms:
-        terms = super().loss(batch)
+    def _loss_of(self, logits: Tensor, y: Tensor) -> Terms:
+        terms = super()._loss_of(logits, y)
         if self.decay:
             terms["decay"] = 0.5 * self.decay * self.convs[0].get_parameter("weight").square().sum()  # eq. (2)
         return terms

@@ -195,10 +195,10 @@ class RecurrentPredictor(Predictor):
             outputs: Tensor = self.head(self.dropout(self._hidden(values, lengths)))
             return outputs.transpose(0, 1) if self.every_position else outputs
 
-    def loss(self, batch: Labeled) -> Terms:
+    def _loss_of(self, outputs: Tensor, batch: Labeled) -> Terms:
         if not (self.every_position and isinstance(batch, LabeledSequences)):
-            return super().loss(batch)
-        outputs, counted = self._outputs(*batch.inputs), batch.lengths.sum()
+            return super()._loss_of(outputs, batch)
+        counted = batch.lengths.sum()
         inside = valid_positions(batch.x, batch.lengths)
         if self.output_head is not None:
             # The padding may hold what is not a target of the head: there, any valid target takes its place.
@@ -211,15 +211,15 @@ class RecurrentPredictor(Predictor):
         y = batch.y.masked_fill(~inside, IGNORED).flatten()
         return {"nll": cross_entropy(outputs.flatten(0, 1), y, ignore_index=IGNORED, reduction="sum") / counted}
 
-    def metrics(self, batch: Labeled) -> Terms:
+    def _metrics_of(self, outputs: Tensor, terms: Terms, batch: Labeled) -> Terms:
         """The accuracy over all positions; of whole sequences, the metrics of every model that predicts."""
         if not (self.every_position and isinstance(batch, LabeledSequences)):
-            return super().metrics(batch)
+            return super()._metrics_of(outputs, terms, batch)
         if self.output_head is not None:
-            return self.loss(batch)
+            return terms
         if self.classes is None:
             return {}
-        right = (self.predict(*batch.inputs) == batch.y) & valid_positions(batch.x, batch.lengths)
+        right = (outputs.argmax(-1) == batch.y) & valid_positions(batch.x, batch.lengths)
         return {"accuracy": right.sum() / batch.lengths.sum()}
 
     def _hidden(self, values: Tensor, lengths: Tensor | None) -> Tensor:

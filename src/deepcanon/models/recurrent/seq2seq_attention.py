@@ -33,7 +33,7 @@ class Decoding:
 class Seq2SeqAttention(Translator):
     r"""An encoder and a decoder with attention: each target token looks where the source says what it needs.
 
-    Also known as: RNNsearch, Bahdanau attention, additive attention, neural machine translation, encoder-decoder.
+    Also known as: Bahdanau attention, additive attention, neural machine translation, encoder-decoder.
 
     .. math:: h_j = (\overrightarrow{h}_j, \overleftarrow{h}_j) = \mathrm{gru}(x_1 \dots x_S)_j, \qquad
               s_0 = \tanh(W_0 \overleftarrow{h}_1 + b_0) \qquad (1)
@@ -89,7 +89,7 @@ class Seq2SeqAttention(Translator):
         self.bridge = nn.Linear(units, units)  # W_0, b_0
         self.key = nn.Linear(2 * units, attention)  # U, b
         self.query = nn.Linear(units, attention, bias=False)  # W
-        self.energy = nn.Linear(attention, 1, bias=False)  # v
+        self.align = nn.Linear(attention, 1, bias=False)  # v
         self.cell = nn.GRUCell(embedding + 2 * units, units)
         self.head = nn.Linear(3 * units + embedding, target_vocab)  # V, d
         self.dropout = nn.Dropout(dropout)
@@ -117,21 +117,20 @@ class Seq2SeqAttention(Translator):
         return bound._decoded(known[:, :-1], bound._encoded(len(y)))[1]
 
     def _encoded(self, rows: int) -> Decoding:
-        """The state before the first token, from the source; one source may serve all rows."""
-        x, lengths = self.source
+        """The state before the first token of so many targets, from their sources."""
+        x, lengths = self.source(rows)
         with fitting_precision(x.device):
             annotations = self.encoder(self.dropout(self.source_embedding(x.T)), lengths)  # (S, B, 2 units)
         backward = annotations[0, :, self.encoder.units :]
         annotations = annotations.transpose(0, 1)
         hidden = self.bridge(backward).tanh()  # eq. (1)
-        state = Decoding(annotations, self.key(annotations), ~valid_positions(x, lengths), hidden)
-        return state if len(x) == rows else state.select(torch.zeros(rows, dtype=torch.long, device=x.device))
+        return Decoding(annotations, self.key(annotations), ~valid_positions(x, lengths), hidden)
 
     def _decoded(self, tokens: Tensor, state: Decoding) -> tuple[Tensor, Tensor, Decoding]:
         """The logits after each token, the attention weights, (B, t, S), and the state after the last token."""
         hidden, features, alignments = state.hidden, [], []
         for embedded in self.dropout(self.target_embedding(tokens)).unbind(1):
-            energies = self.energy((self.query(hidden).unsqueeze(1) + state.keys).tanh()).squeeze(2)  # (B, S)
+            energies = self.align((self.query(hidden).unsqueeze(1) + state.keys).tanh()).squeeze(2)  # (B, S)
             weights = energies.masked_fill(state.padding, -torch.inf).softmax(1)
             seen = torch.bmm(weights.unsqueeze(1), state.annotations).squeeze(1)  # eq. (2)
             hidden = self.cell(torch.cat([embedded, seen], 1), hidden)

@@ -8,7 +8,7 @@ from typing import Literal, Self, get_args
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import Batch, Model, Recipe, Support, Terms, UsageError
+from deepcanon.core import Batch, Recipe, Sampler, Support, Terms, UsageError
 from deepcanon.core.checks import at_least, flat, one_of
 from deepcanon.core.precision import full
 from deepcanon.nn.activations import Activation
@@ -18,7 +18,7 @@ from deepcanon.nn.rescale import Rescale, mean_and_std
 Objective = Literal["denoising", "implicit", "sliced"]
 
 
-class ScoreMatching(Model[Batch]):
+class ScoreMatching(Sampler[Batch]):
     r"""A network that estimates the score, the gradient of the log-density, without a normalizing constant.
 
     Also known as: score estimation, denoising score matching (DSM), sliced score matching (SSM).
@@ -130,8 +130,7 @@ class ScoreMatching(Model[Batch]):
         """The learned gradient of the log-density at each example, in the shape of ``x``."""
         return self.forward(x).reshape(x.shape)
 
-    @torch.no_grad()
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
         """Examples after ``langevin_steps`` steps of Langevin dynamics, (n, features)."""
         scale, shift = self.to_standard.scale, self.to_standard.shift
 

@@ -10,14 +10,14 @@ import torch
 from torch import Generator, Tensor
 from torch.distributions import Distribution, Independent, Normal, kl_divergence
 
-from deepcanon.core import Batch, DataError, LikelihoodKind, Model, Terms, draw, drawing_from
-from deepcanon.core.checks import at_least, is_binary, only_real
+from deepcanon.core import Batch, DataError, Density, LikelihoodKind, Terms, draw, drawing_from
+from deepcanon.core.checks import is_binary, only_real
 
 CHUNK = 2**22
 """How many numbers an importance-weighted bound decodes at once, so that many samples fit into memory."""
 
 
-class Variational(Model[Batch]):
+class Variational(Density[Batch]):
     r"""A latent-variable model :math:`p(z) p(x \mid z)` with an amortized posterior :math:`q(z \mid x)`.
 
     A leaf gives ``encode``, the approximate posterior q, ``decode``, which is p(x | z), the size ``latent`` of z, and a
@@ -65,8 +65,8 @@ class Variational(Model[Batch]):
                     "take the gaussian likelihood"
                 )
 
-    def metrics(self, batch: Batch) -> Terms:
-        return super().metrics(batch) if self._has_log_prob(batch.x) else {}
+    def _metrics_of(self, terms: Terms, batch: Batch) -> Terms:
+        return super()._metrics_of(terms, batch) if self._has_log_prob(batch.x) else {}
 
     def bound(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The two terms of the negative ELBO (1), with one latent sample per example: each (B,), in nats."""
@@ -74,22 +74,16 @@ class Variational(Model[Batch]):
         z = posterior.rsample()  # by reparameterization
         return -self.decode(z).log_prob(x.flatten(1)), kl_divergence(posterior, self.prior())  # eq. (1)
 
-    def log_prob(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        samples: int | None = None,
-        generator: Generator | None = None,
-    ) -> Tensor:
-        """The ELBO (1) with one latent sample, or the tighter bound (2) with ``samples`` of them, (B,) in nats."""
+    def check_values(self, x: Tensor) -> None:
         if not self._has_log_prob(x):
             raise DataError(
                 "a Bernoulli likelihood gives probabilities to 0 and 1 only, but x has other values; "
                 "threshold it or take the gaussian likelihood"
             )
-        if self.support == "real":
-            only_real(x, self.name())
+        super().check_values(x)
+
+    def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
+        """The ELBO (1) with one latent sample, or the tighter bound (2) with ``samples`` of them."""
         with drawing_from(generator):
             if samples is None:
                 reconstruction, kl = self.bound(x)
@@ -100,7 +94,6 @@ class Variational(Model[Batch]):
         return self.support != "binary" or is_binary(x)
 
     def _importance_bound(self, x: Tensor, samples: int) -> Tensor:
-        at_least(1, samples=samples)
         posterior, prior, x = self.encode(x), self.prior(), x.flatten(1)
         chunk = max(1, CHUNK // max(1, x.numel()))
         total = x.new_full((len(x),), -math.inf)
@@ -110,9 +103,8 @@ class Variational(Model[Batch]):
             total = torch.logaddexp(total, weights.logsumexp(0))
         return total - math.log(samples)  # eq. (2)
 
-    @torch.no_grad()
-    def sample(self, n: int, *, context: Tensor | None = None, generator: Generator | None = None) -> Tensor:
-        """Examples drawn from the model, (n, features): z from the prior, then x from the likelihood."""
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
+        """z from the prior, then x from the likelihood."""
         return draw(self.decode(draw(self.prior(), generator, (n,))), generator)
 
     def reconstruct(self, x: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self, get_args
 
@@ -153,7 +153,7 @@ class Word2Vec(WordVectors):
         super().prepare(data)
         self._follow_counts()
 
-    def weight(self, batch: Sequences) -> float:
+    def weight_of(self, batch: Sequences) -> float:
         """The expected number of examples in the batch, by which the loss divides."""
         return float(self._examples(self._known(batch)))
 
@@ -169,7 +169,7 @@ class Word2Vec(WordVectors):
         return {"pairs": pairs.sum(), "noise": noise.sum()}
 
     @torch.no_grad()
-    def gradient(self, batch: Sequences) -> Terms:
+    def gradient(self, batch: Sequences) -> Callable[[], Terms]:
         """The gradient of the loss by hand: a few products of matrices, and sums over the occurrences of each word."""
         scores = self._scores(batch)
         terms, pull, push = self._gradients_by_scores(scores)
@@ -191,18 +191,24 @@ class Word2Vec(WordVectors):
             )
         return terms
 
-    def _gradients_by_scores(self, scores: Scores) -> tuple[Terms, Tensor, Tensor]:
-        """The terms of the loss and its gradients by the positive and negative scores, which they overwrite."""
+    def _gradients_by_scores(self, scores: Scores) -> tuple[Callable[[], Terms], Tensor, Tensor]:
+        """The loss on demand, and its gradients by the positive and negative scores."""
         count = scores.weight.sum(2, keepdim=True)
         if self.objective == "softmax":
             log_z = scores.negative.logsumexp(2, keepdim=True)
             push = scores.negative.sub_(log_z).exp_().mul_(count)
-            terms = {"pairs": -(scores.positive * scores.weight).sum(), "noise": (count * log_z).sum()}
-            return terms, -scores.weight, push
+
+            def sampled_softmax() -> Terms:
+                return {"pairs": -(scores.positive * scores.weight).sum(), "noise": (count * log_z).sum()}
+
+            return sampled_softmax, -scores.weight, push
         each = count * (self.negatives * scores.share)  # (N, S, K)
         positive, negative = scores.positive.sigmoid_(), scores.negative.neg_().sigmoid_()  # of the right class
-        terms = {"pairs": -(_log(positive) * scores.weight).sum(), "noise": -(_log(negative) * each).sum()}
-        return terms, positive.sub_(1).mul_(scores.weight), negative.sub_(1).neg_().mul_(each)
+
+        def logistic() -> Terms:
+            return {"pairs": -(_log(positive) * scores.weight).sum(), "noise": -(_log(negative) * each).sum()}
+
+        return logistic, (positive - 1).mul_(scores.weight), (1 - negative).mul_(each)
 
     def _known(self, batch: Sequences) -> Sequences:
         return Sequences(known_tokens(batch.x, batch.lengths, self.vocab), batch.lengths)

@@ -1,0 +1,137 @@
+"""Densities and samplers: the base classes that own ``log_prob``, ``sample`` and ``score`` with their checks."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable
+
+import torch
+from torch import Generator, Tensor
+
+from deepcanon.core.checks import at_least, check_support
+from deepcanon.core.conditional import Context, bound, given_batch
+from deepcanon.core.errors import UsageError
+from deepcanon.core.model import LikelihoodKind, Model, Support
+from deepcanon.core.turn import B, Terms
+
+REDRAWN = 16
+"""One example of so many is drawn a second time, to tell how far the draws scatter."""
+
+
+class Sampler(Model[B]):
+    """A model to draw examples from: a leaf writes ``_sample``, and reads a context by ``_context(n)``."""
+
+    @abstractmethod
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
+        """Examples drawn from the model, (n, ...)."""
+
+    @torch.no_grad()
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
+        """Examples drawn from the model, (n, ...); ``context`` conditions a conditional model."""
+        at_least(0, n=n)
+        drawn: Tensor = bound(self, context)._sample(n, generator)
+        return drawn
+
+
+class Density(Sampler[B]):
+    """A distribution over examples with a likelihood that is exact, a bound, an estimate or unnormalized.
+
+    A leaf writes ``_log_prob`` where its likelihood is exact or unnormalized, ``_estimate`` where it is drawn (both
+    where its settings decide), and ``_sample``. The public methods check values, context and
+    options, and bind the context, which a conditional leaf reads by ``_context(n)``.
+    """
+
+    likelihood_kind: LikelihoodKind = "exact"
+
+    def _log_prob(self, x: Tensor) -> Tensor:
+        """The log-likelihood of each example, exact or unnormalized, (B,)."""
+        raise NotImplementedError
+
+    def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
+        """A lower bound or an estimate of the log-likelihood of each example, by so many samples, (B,)."""
+        raise NotImplementedError
+
+    def check_values(self, x: Tensor) -> None:
+        """Refuse examples that the model has no likelihood of."""
+        check_support(x, self.support, self.name())
+
+    def prepare(self, data: Iterable[B]) -> None:
+        """Refuse data that the model has no likelihood of."""
+        for batch in data:
+            self.check_values(batch.x)
+
+    def log_prob(
+        self,
+        x: Tensor,
+        *,
+        context: Context | None = None,
+        samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """The log-likelihood of each example in nats, (B,), of the kind that ``likelihood_kind`` says.
+
+        ``samples`` sharpen a bound or an estimate, and its draws come from ``generator``; where nothing is drawn, both
+        are refused. ``context`` conditions a conditional model.
+        """
+        model = bound(self, context)
+        model.check_values(x)
+        if not self._is_drawn():
+            for name, value in (("samples", samples), ("generator", generator)):
+                if value is not None:
+                    raise UsageError(
+                        f"the log_prob of {self.name()} is {self.likelihood_kind} and draws nothing; leave out {name}"
+                    )
+            exact: Tensor = model._log_prob(x)
+            return exact
+        if samples is not None:
+            at_least(1, samples=samples)
+        drawn: Tensor = model._estimate(x, samples, generator)
+        return drawn
+
+    def loss(self, batch: B) -> Terms:
+        return {"nll": -given_batch(self, batch).log_prob(batch.x).mean()}
+
+    def loss_and_metrics(self, batch: B) -> tuple[Terms, Terms]:
+        terms = self.loss(batch)
+        return terms, self._metrics_of(terms, batch)
+
+    def metrics(self, batch: B) -> Terms:
+        return self._metrics_of(self.loss(batch), batch)
+
+    def _metrics_of(self, terms: Terms, batch: B) -> Terms:
+        """The negative log-likelihood, where the loss is one, and the standard error of its mean by the draws."""
+        nll = torch.stack(list(terms.values())).sum()
+        return {"nll": nll, "nll_error": self.error_of_draws(batch)} if self._is_drawn() else {"nll": nll}
+
+    @torch.no_grad()
+    def error_of_draws(self, batch: B, samples: int | None = None) -> Tensor:
+        """The Monte-Carlo error of the mean ``log_prob`` of a batch, 0-d: its standard deviation over the draws.
+
+        Some examples are drawn twice more; half of the mean squared difference is the variance of one.
+        """
+        if not self._is_drawn():
+            return batch.x.new_zeros(())
+        few = batch.select(torch.arange(math.ceil(len(batch) / REDRAWN), device=batch.device))
+        model = given_batch(self, few)
+        difference = model.log_prob(few.x, samples=samples) - model.log_prob(few.x, samples=samples)
+        error: Tensor = (difference.square().mean() / (2 * max(1, len(batch)))).sqrt()
+        return error
+
+    def _is_drawn(self) -> bool:
+        return self.likelihood_kind in ("lower bound", "estimate")
+
+
+class RealDensity(Density[B]):
+    """A density of real values, with the gradient of its logarithm, the ``score``."""
+
+    @property
+    def support(self) -> Support:
+        return "real"
+
+    def score(self, x: Tensor, *, context: Context | None = None) -> Tensor:
+        """The gradient of the log-density at each example, in the shape of ``x``."""
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            (gradient,) = torch.autograd.grad(self.log_prob(x, context=context).sum(), x)
+        return gradient
