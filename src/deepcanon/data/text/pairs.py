@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deepcanon.core import Captioned, DataError, SequencePairs
-from deepcanon.core.padding import check_lengths, full_lengths
+from deepcanon.core import Captioned, DataError, SequencePairs, UsageError
+from deepcanon.core.padding import check_lengths, full_lengths, valid_positions
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
 from deepcanon.data.text.special import SpecialTokens, WithSpecialTokens, padded
@@ -36,42 +36,47 @@ def sequence_pairs(
     return SequencePairs(_wider(x, size[0], source), lengths, _wider(y, size[1], target), y_lengths)
 
 
-def pairs_from(x: Tensor, lengths: Tensor | None, y: Tensor, y_lengths: Tensor, name: str, source: str) -> Dataset[Any]:
+def pairs_from(
+    x: Tensor, lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor, name: str, source: str
+) -> Dataset[Any]:
     """A data set of pairs from tensors: tokens ``x`` (N, S), or images (N, channels, height, width), and tokens ``y``.
 
     The begin and end tokens are those that all targets begin and end with.
     """
-    lengths = full_lengths(x) if lengths is None else lengths
-    if y.ndim != 2 or y.is_floating_point():
-        raise DataError(f"targets y are whole numbers of the shape (N, T); got {y.dtype} of {tuple(y.shape)}")
+    if y is None or y.ndim != 2 or y.is_floating_point():
+        found = "none" if y is None else f"{y.dtype} of {tuple(y.shape)}"
+        raise DataError(f"target sequences y are whole numbers of the shape (N, T); got {found}")
     check_lengths(y, y_lengths)
-    ends = {"begin_token": y[:, 0], "end_token": y.gather(1, y_lengths.unsqueeze(1) - 1).squeeze(1)}
-    for token, there in ends.items():
-        if len(there.unique()) > 1:
-            place = "first" if token == "begin_token" else "last"
-            raise DataError(
-                f"the {place} token of every target is the same, the {token.replace('_', ' ')}; "
-                f"got {', '.join(map(str, there.unique().tolist()[:4]))}"
-            )
-    known = {token: int(there[0]) for token, there in ends.items()}
-    known["target_vocab"] = 1 + _largest(y, y_lengths)
-    train: SequencePairs | Captioned
+    last = y.gather(1, y_lengths.unsqueeze(1) - 1).squeeze(1)
+    targets = {"begin_token": _common(y[:, 0], "first"), "end_token": _common(last, "last")}
+    targets["target_vocab"] = 1 + _largest(y, y_lengths, "y")
     if x.ndim == 4:
-        train, sizes = Captioned(x, y, y_lengths), image_sizes(tuple(x.shape[1:]))
-    else:
-        check_lengths(x, lengths)
-        train, sizes = SequencePairs(x, lengths, y, y_lengths), {"vocab": 1 + _largest(x, lengths)}
-    return Dataset(
-        name=name, kind="captions" if x.ndim == 4 else "pairs", train=train, sizes={**sizes, **known},
-        shape=tuple(x.shape[1:]), source=source,
-    )  # fmt: skip
+        if lengths is not None:
+            raise UsageError("images have no lengths: leave them out, or give sequences of tokens x, (N, S)")
+        images = Captioned(x.float(), y, y_lengths)
+        sizes = {**image_sizes(tuple(x.shape[1:])), **targets}
+        return Dataset(name=name, kind="captions", train=images, sizes=sizes, shape=tuple(x.shape[1:]), source=source)
+    if x.ndim != 2 or x.is_floating_point():
+        raise DataError(f"source sequences x are whole numbers of the shape (N, S); got {x.dtype} of {tuple(x.shape)}")
+    lengths = full_lengths(x) if lengths is None else lengths
+    check_lengths(x, lengths)
+    pairs = SequencePairs(x, lengths, y, y_lengths)
+    sizes = {"vocab": 1 + _largest(x, lengths, "x"), **targets}
+    return Dataset(name=name, kind="pairs", train=pairs, sizes=sizes, shape=tuple(x.shape[1:]), source=source)
 
 
-def _largest(x: Tensor, lengths: Tensor) -> int:
-    inside = torch.arange(x.shape[1]) < lengths.unsqueeze(1)
-    tokens = x[inside]
+def _common(tokens: Tensor, place: str) -> int:
+    found = tokens.unique().tolist()
+    if len(found) > 1:
+        shown = ", ".join(map(str, found[:4]))
+        raise DataError(f"the {place} token of all targets is the same, as begin and end tokens are; got {shown}")
+    return int(found[0])
+
+
+def _largest(x: Tensor, lengths: Tensor, name: str) -> int:
+    tokens = x[valid_positions(x, lengths)]
     if int(tokens.min()) < 0:
-        raise DataError(f"tokens count from 0, got {int(tokens.min())}")
+        raise DataError(f"the tokens of {name} count from 0, got {int(tokens.min())}")
     return int(tokens.max())
 
 
