@@ -99,11 +99,11 @@ def test_padding_is_anything_and_other_tokens_are_in_the_vocabulary(model: Any) 
 
 def test_arguments_that_mean_nothing_are_refused() -> None:
     model, batch = Bigram.example()
-    with pytest.raises(UsageError, match="conditioned on nothing: leave out context"):
+    with pytest.raises(UsageError, match="is not a conditional model and takes no context"):
         model.log_prob(batch.x, context=batch.lengths)
-    with pytest.raises(UsageError, match="conditioned on nothing: leave out context"):
+    with pytest.raises(UsageError, match="is not a conditional model and takes no context"):
         model.generate(batch.x, 1, context=batch.lengths)
-    with pytest.raises(UsageError, match="exact likelihood, which needs no samples"):
+    with pytest.raises(UsageError, match="is exact and draws nothing; leave out samples"):
         model.log_prob(batch.x, samples=3)
     with pytest.raises(DataError, match="lengths from 1 to 6; got from 2 to 7"):
         model.log_prob(batch.x, lengths=torch.full((8,), 7).index_fill(0, torch.tensor([0]), 2))

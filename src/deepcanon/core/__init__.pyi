@@ -31,6 +31,8 @@ from deepcanon.core.model import LikelihoodKind as LikelihoodKind
 from deepcanon.core.model import Model as Model
 from deepcanon.core.model import Support as Support
 from deepcanon.core.modes import eval_mode as eval_mode
+from deepcanon.core.pairs import Captioned as Captioned
+from deepcanon.core.pairs import SequencePairs as SequencePairs
 from deepcanon.core.recipe import Recipe as Recipe
 from deepcanon.core.roles import METHODS as METHODS
 from deepcanon.core.roles import How as How

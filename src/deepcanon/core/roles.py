@@ -11,7 +11,18 @@ from deepcanon.core.conditional import Context
 
 How = Literal["mode", "mean", "sample"]
 
-METHODS = ("predict", "sample", "log_prob", "energy", "score", "encode", "decode", "reconstruct", "generate")
+METHODS = (
+    "predict",
+    "sample",
+    "log_prob",
+    "energy",
+    "score",
+    "encode",
+    "decode",
+    "reconstruct",
+    "generate",
+    "translate",
+)
 
 
 def methods_of(model: object) -> tuple[str, ...]:
@@ -106,11 +117,30 @@ class Generates(Protocol):
         prompt: Tensor,
         steps: int,
         *,
+        context: Context | None = None,
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
         stop: int | None = None,
         generator: Generator | None = None,
+    ) -> Tensor: ...
+
+
+@runtime_checkable
+class Translates(Protocol):
+    """A model that writes the most probable target of each source by beam search: tokens (B, T), and lengths (B,)."""
+
+    def translate(
+        self, x: Tensor, *, lengths: Tensor | None = None, beams: int = 1, steps: int | None = None
+    ) -> tuple[Tensor, Tensor]: ...
+
+
+@runtime_checkable
+class Aligns(Translates, Protocol):
+    """A model that translates by attention: that of each target token but the first to the source, (B, T - 1, S)."""
+
+    def alignment(
+        self, x: Tensor, y: Tensor, *, lengths: Tensor | None = None, y_lengths: Tensor | None = None
     ) -> Tensor: ...
 
 

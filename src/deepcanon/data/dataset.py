@@ -14,7 +14,7 @@ from deepcanon.core import AnyBatch, Graph, UsageError
 from deepcanon.core.turn import B
 from deepcanon.data.images.image_files import ImageFiles
 
-Kind = Literal["images", "points", "table", "text", "graph", "sequences"]
+Kind = Literal["images", "points", "table", "text", "graph", "sequences", "pairs", "captions"]
 
 GIVES: Mapping[Kind, str] = {
     "images": "images",
@@ -23,6 +23,8 @@ GIVES: Mapping[Kind, str] = {
     "text": "text",
     "graph": "a graph",
     "sequences": "labeled sequences",
+    "pairs": "pairs of sequences",
+    "captions": "captioned images",
 }
 """What data of a kind give, in words."""
 
@@ -46,7 +48,9 @@ class Dataset(Generic[B]):
     labels: tuple[str, ...] = ()
     """The names of the classes."""
     vocabulary: tuple[str, ...] = ()
-    """The tokens of a text (characters, bytes, words or subwords) by their ids."""
+    """The tokens of a text (characters, bytes, words or subwords) by their ids; of pairs, those of the source."""
+    target_vocabulary: tuple[str, ...] = ()
+    """The tokens of the targets of pairs, or of captions, by their ids."""
     source: str = ""
     folder: str | None = None
     target: str | None = None

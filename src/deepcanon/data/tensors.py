@@ -8,23 +8,39 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepcanon.core import Batch, DataError, Labeled
+from deepcanon.core import Batch, DataError, Labeled, UsageError
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
+from deepcanon.data.text.pairs import pairs_from
 
 SOURCE = "given as tensors"
 
 
-def from_tensors(x: Tensor | np.ndarray[Any, Any], y: Any = None, *, name: str = "tensors") -> Dataset[Any]:
+def from_tensors(
+    x: Tensor | np.ndarray[Any, Any],
+    y: Any = None,
+    *,
+    name: str = "tensors",
+    lengths: Any = None,
+    y_lengths: Any = None,
+) -> Dataset[Any]:
     """A data set with only a training split: images (N, channels, height, width) or rows (N, features).
 
     Whole numbers ``y`` are classes, (N,); real numbers are targets, (N,) or (N, targets). All real numbers become
-    float32, also those of arrays; only if ``x`` is a tensor of float64 they become float64.
+    float32, also those of arrays; only if ``x`` is a tensor of float64 they become float64. With ``y_lengths`` (N,),
+    ``y`` are target sequences of tokens, (N, T), from the begin to the end token: of sequences of tokens ``x`` (N, S),
+    of which the first ``lengths`` (N,) count, or of images, as their captions.
 
     >>> data = from_tensors(np.zeros((6, 3)), [0, 1, 2, 0, 1, 2])
     >>> data.kind, dict(data.sizes)
     ('table', {'features': 3, 'classes': 3})
     """
+    if y_lengths is not None:
+        sources = None if lengths is None else _tensor(lengths, "lengths")
+        targets = None if y is None else _tensor(y, "y")
+        return pairs_from(_tensor(x, "x"), sources, targets, _tensor(y_lengths, "y_lengths"), name, SOURCE)
+    if lengths is not None:
+        raise UsageError("lengths are those of source sequences, whose targets have theirs: give y_lengths, too")
     dtype = torch.float64 if isinstance(x, Tensor) and x.dtype == torch.float64 else torch.float32
     x = _real(_tensor(x, "x"), dtype, "x")
     if x.ndim not in (2, 4) or 0 in x.shape:

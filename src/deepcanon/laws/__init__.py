@@ -33,6 +33,7 @@ from deepcanon.laws.sampler import check_sampler
 from deepcanon.laws.score import check_score
 from deepcanon.laws.sequence import check_sequence
 from deepcanon.laws.target import invented_batch, load_target, target_of
+from deepcanon.laws.translation import check_translation
 
 KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "contract": check_contract,
@@ -48,6 +49,7 @@ KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "diffusion": check_diffusion,
     "attention": check_attention,
     "sequence": check_sequence,
+    "translation": check_translation,
     "graph": check_graph,
     "method": check_method,
 }

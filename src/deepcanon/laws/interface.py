@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 from deepcanon.core import Batch, Labeled, LikelihoodKind, Support
 from deepcanon.laws.outcome import Measured, law, violations
 from deepcanon.laws.play import train_briefly
-from deepcanon.laws.probe import distance, draws, maps, precise, same, seeded, tensors_of
+from deepcanon.laws.probe import distance, draws, log_prob_of, maps, precise, same, seeded, tensors_of
 
 NO_META_KERNEL = frozenset({"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal"})
 """Operations that depend on the values of tensors, which tensors on the meta device do not have."""
@@ -43,9 +43,10 @@ def methods_have_their_shapes(model: Any, batch: Batch) -> Measured | None:
             _expect_predictions(model.predict, batch, expect, faults)
         if hasattr(model, "sample"):
             expect("sample", tuple(model.sample(5).flatten(1).shape), (5, size))
-        for method in ("log_prob", "energy"):
-            if hasattr(model, method):
-                expect(method, tuple(getattr(model, method)(batch.x).shape), (rows,))
+        if hasattr(model, "log_prob"):
+            expect("log_prob", tuple(log_prob_of(model, batch).shape), (rows,))
+        if hasattr(model, "energy"):
+            expect("energy", tuple(model.energy(batch.x).shape), (rows,))
         for method in ("score", "reconstruct"):
             if hasattr(model, method):
                 expect(method, tuple(getattr(model, method)(batch.x).flatten(1).shape), (rows, size))

@@ -58,6 +58,7 @@ def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:
         ("score", has("score") and not has("log_prob")),
         ("diffusion", has("posterior", "reverse")),
         ("sequence", isinstance(batch, LabeledSequences) or has("generate")),
+        ("translation", has("translate")),
         ("attention", has("attention_maps", "read")),
         ("graph", isinstance(batch, GraphBatch)),
         ("method", isinstance(module, Model) and has("unwrapped")),

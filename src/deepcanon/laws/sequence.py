@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from deepcanon.core import AnyBatch, LabeledSequences, Model, Sequences, UsageError
+from deepcanon.core import AnyBatch, Captioned, LabeledSequences, Model, SequencePairs, Sequences, UsageError
+from deepcanon.laws.conditioned import Given
 from deepcanon.laws.discrete import MOST, chi_square, stirred
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, seeded, tensors_of, total
@@ -165,9 +166,9 @@ def continuations_sum_to_one(module: Any, batch: AnyBatch) -> Measured | None:
     worst, seen = 0.0, 0
     with torch.no_grad():
         vocab = _detached(model, batch).shape[-1]
-        steps = _affordable(vocab, batch.x.shape[1] - 1)
+        steps = affordable(vocab, batch.x.shape[1] - 1)
         for begin in range(min(vocab, 4)):
-            rows = _continuations(vocab, steps, begin)
+            rows = continuations(vocab, steps, begin)
             mass = float(model.log_prob(rows).double().logsumexp(0).exp())
             worst, seen = max(worst, abs(mass - 1)), len(rows)
     return (
@@ -188,9 +189,9 @@ def whole_sequences_sum_to_one(module: Any, batch: AnyBatch) -> Measured | None:
     model, batch = _prepared(stirred(module), batch)
     with torch.no_grad():
         vocab = _detached(model, batch).shape[-1]
-        steps = _affordable(vocab, batch.x.shape[1] - 1)
+        steps = affordable(vocab, batch.x.shape[1] - 1)
         end = getattr(model, "end_token", vocab - 1)
-        rows, lengths = _until(_continuations(vocab, steps, begin=0), end)
+        rows, lengths = until(continuations(vocab, steps, begin=0), end)
         mass = float(model.log_prob(rows, lengths=lengths).double().logsumexp(0).exp())
     return abs(mass - 1), 1e-6, f"the probabilities of {len(rows)} sequences of up to {steps} tokens sum to {mass:.9g}"
 
@@ -203,8 +204,8 @@ def generated_tokens_follow_the_distribution(module: Any, batch: AnyBatch) -> Me
     model, batch = _prepared(stirred(module), batch)
     with torch.no_grad():
         vocab = _detached(model, batch).shape[-1]
-        steps = min(_affordable(vocab, batch.x.shape[1] - 1), 3)
-        rows = _continuations(vocab, steps, begin=0)
+        steps = min(affordable(vocab, batch.x.shape[1] - 1), 3)
+        rows = continuations(vocab, steps, begin=0)
         drawn = model.generate(torch.zeros(DRAWS, 1, dtype=torch.long), steps, generator=seeded(0))
         return chi_square(drawn, rows, DRAWS * model.log_prob(rows).double().exp())
 
@@ -244,7 +245,12 @@ LAWS = (
 
 
 def check_sequence(module: nn.Module, batch: AnyBatch) -> list[Outcome]:
-    """The outcomes of the laws of sequence models in any module that reads sequences."""
+    """The outcomes of the laws of sequence models in any module that reads sequences.
+
+    One that writes sequences given something else, as a translator does, is held to them given the first example's.
+    """
+    if isinstance(batch, SequencePairs | Captioned):
+        module, batch = Given(module, batch), Sequences(batch.y, batch.y_lengths)
     tokens = batch.x.ndim == 2 and not batch.x.is_floating_point()
     if not tokens and not (batch.x.ndim == 3 and batch.x.is_floating_point()):
         raise UsageError(
@@ -364,18 +370,18 @@ def _gradients(model: Any, batch: Any) -> dict[str, Tensor]:
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
-def _affordable(vocab: int, most: int) -> int:
+def affordable(vocab: int, most: int) -> int:
     """Over how many tokens all continuations can be written out."""
     return max(1, min(most, int(math.log(MOST) / math.log(vocab))))
 
 
-def _continuations(vocab: int, steps: int, begin: int) -> Tensor:
+def continuations(vocab: int, steps: int, begin: int) -> Tensor:
     """Every row of ``steps`` tokens after a first one."""
     every = torch.cartesian_prod(*[torch.arange(vocab)] * steps).reshape(-1, steps)
     return torch.cat([torch.full((len(every), 1), begin), every], 1)
 
 
-def _until(rows: Tensor, end: int) -> tuple[Tensor, Tensor]:
+def until(rows: Tensor, end: int) -> tuple[Tensor, Tensor]:
     """The different rows up to their first end token after the beginning, padded by -1, and their lengths."""
     ended = (rows[:, 1:] == end).long().cumsum(1)
     after = nn.functional.pad(ended[:, :-1], (2, 0)) > 0

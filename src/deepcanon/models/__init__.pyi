@@ -31,6 +31,7 @@ from deepcanon.models.linear.softmax_regression import SoftmaxRegression as Soft
 from deepcanon.models.linear.svm import SVM as SVM
 from deepcanon.models.recurrent.lstm import LSTM as LSTM
 from deepcanon.models.recurrent.lstm_predictor import LSTMPredictor as LSTMPredictor
+from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention as Seq2SeqAttention
 from deepcanon.models.scores.score_matching import ScoreMatching as ScoreMatching
 from deepcanon.models.variational.vae import VAE as VAE
 from deepcanon.models.words.word2vec import Word2Vec as Word2Vec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Generator, Tensor
@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from deepcanon.core import LikelihoodKind, Model, Support, Terms, UsageError
 from deepcanon.core.checks import at_least
+from deepcanon.core.conditional import Context, bound, given_batch
 from deepcanon.core.padding import check_lengths, full_lengths, known_tokens, valid_positions
 from deepcanon.core.precision import full
 from deepcanon.core.turn import B
@@ -70,25 +71,32 @@ class LanguageModel(Model[B]):
         """The log-probabilities of all next tokens up to a constant, (B, t, vocab), from the outputs."""
         return outputs
 
-    def rows(self, batch: B) -> tuple[Tensor, Tensor]:
+    def sequences_of(self, batch: B) -> tuple[Tensor, Tensor]:
         """The sequences that are modeled, (B, T), and their lengths, (B,)."""
         return batch.x, batch.lengths  # type: ignore[attr-defined]
 
     def prepare(self, data: Iterable[B]) -> None:
         """Refuse tokens that are not in the vocabulary."""
         for batch in data:
-            x, lengths = self.rows(batch)
+            x, lengths = self.sequences_of(batch)
             check_lengths(x, lengths)
             known_tokens(x, lengths, self.vocab)
 
     def loss(self, batch: B) -> Terms:
-        x, lengths = self.rows(batch)
-        known = known_tokens(x, lengths, self.vocab)
-        nats = self._nats(self._outputs_of(batch, known[:, :-1]), known, lengths)
-        return {"nll": nats.sum() / (lengths - 1).sum().clamp_min(1)}
+        return self.loss_and_metrics(batch)[0]
 
     def metrics(self, batch: B) -> Terms:
-        """Nothing more: the loss is the exact ``nll`` already."""
+        return self.loss_and_metrics(batch)[1]
+
+    def loss_and_metrics(self, batch: B) -> tuple[Terms, Terms]:
+        x, lengths = self.sequences_of(batch)
+        known = known_tokens(x, lengths, self.vocab)
+        outputs = self._outputs_of(batch, known[:, :-1])
+        terms = {"nll": self._nats(outputs, known, lengths).sum() / (lengths - 1).sum().clamp_min(1)}
+        return terms, self._metrics_of(outputs, known, lengths)
+
+    def _metrics_of(self, outputs: Tensor, known: Tensor, lengths: Tensor) -> Terms:
+        """Nothing more than the loss, which is the exact ``nll`` already."""
         return {}
 
     def log_prob(
@@ -96,22 +104,25 @@ class LanguageModel(Model[B]):
         x: Tensor,
         *,
         lengths: Tensor | None = None,
-        context: Tensor | None = None,
+        context: Context | None = None,
         samples: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
         """The exact log-probability (1) of each sequence given its first token, (B,)."""
-        _refuse(self, context=context, samples=samples, generator=generator)
-        return self.log_probs(x, lengths=lengths).sum(1)  # eq. (1)
+        for name, value in (("samples", samples), ("generator", generator)):
+            if value is not None:
+                raise UsageError(f"the log_prob of {self.name()} is exact and draws nothing; leave out {name}")
+        return self.log_probs(x, lengths=lengths, context=context).sum(1)  # eq. (1)
 
-    def log_probs(self, x: Tensor, *, lengths: Tensor | None = None) -> Tensor:
+    def log_probs(self, x: Tensor, *, lengths: Tensor | None = None, context: Context | None = None) -> Tensor:
         """The log-probability of each token but the first of a row, (B, T - 1); zero in the padding."""
+        model: Self = bound(self, context)
         if lengths is not None:
             check_lengths(x, lengths)
         known = known_tokens(x, lengths, self.vocab)
         if x.shape[1] < 2:
             return torch.zeros(len(x), 0, device=x.device)
-        return -self._nats(self.outputs(known[:, :-1]), known, full_lengths(x) if lengths is None else lengths)
+        return -self._nats(model.outputs(known[:, :-1]), known, full_lengths(x) if lengths is None else lengths)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """The logits of the next token after each token, (B, T, vocab)."""
@@ -122,7 +133,7 @@ class LanguageModel(Model[B]):
         prompt: Tensor,
         steps: int,
         *,
-        context: Tensor | None = None,
+        context: Context | None = None,
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
@@ -130,18 +141,16 @@ class LanguageModel(Model[B]):
         generator: Generator | None = None,
     ) -> Tensor:
         """The prompt, (B, T), and ``steps`` sampled tokens after it, (B, T + steps)."""
-        _refuse(self, context=context)
         return generate(
-            self.step, None, known_tokens(prompt, None, self.vocab), steps,
+            bound(self, context).step, None, known_tokens(prompt, None, self.vocab), steps,
             temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
         )  # fmt: skip
 
     def beam_search(
-        self, prompt: Tensor, steps: int, *, context: Tensor | None = None, beams: int = 4, stop: int | None = None
+        self, prompt: Tensor, steps: int, *, context: Context | None = None, beams: int = 4, stop: int | None = None
     ) -> Beams:
         """The most probable continuations of the prompt, (B, T), by up to ``steps`` tokens that a beam search finds."""
-        _refuse(self, context=context)
-        return beam_search(self.step, known_tokens(prompt, None, self.vocab), steps, beams, stop=stop)
+        return beam_search(bound(self, context).step, known_tokens(prompt, None, self.vocab), steps, beams, stop=stop)
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         """The logits after each of the tokens and the state after them: one step of generation."""
@@ -149,22 +158,11 @@ class LanguageModel(Model[B]):
         return self.logits(outputs), state
 
     def _outputs_of(self, batch: B, tokens: Tensor) -> Tensor:
-        """The outputs after each token of a batch in training; an engine may carry a state to them."""
-        return self.outputs(tokens)
+        """The outputs after each token of a batch, given its context; an engine may carry a state to them."""
+        outputs: Tensor = given_batch(self, batch).outputs(tokens)
+        return outputs
 
     def _nats(self, outputs: Tensor, known: Tensor, lengths: Tensor) -> Tensor:
         """The negative log-likelihood of each token but the first, (B, T - 1); zero in the padding."""
         nats = self.nats(outputs, known[:, 1:])
         return nats.masked_fill(~valid_positions(known, lengths)[:, 1:], 0)
-
-
-def _refuse(model: Model[Any], **given: object) -> None:
-    """Refuse arguments that mean nothing to a model with an exact likelihood that is conditioned on nothing."""
-    reasons = {
-        "context": "is conditioned on nothing",
-        "samples": "has an exact likelihood, which needs no samples",
-        "generator": "has an exact likelihood, which draws nothing",
-    }
-    for name, value in given.items():
-        if value is not None:
-            raise UsageError(f"{model.name()} {reasons[name]}: leave out {name}")

@@ -13,8 +13,20 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, GraphBatch, How, Labeled, Model, Sequences, draw, drawing_from, eval_mode
+from deepcanon.core import (
+    Batch,
+    GraphBatch,
+    How,
+    Labeled,
+    Model,
+    SequencePairs,
+    Sequences,
+    draw,
+    drawing_from,
+    eval_mode,
+)
 from deepcanon.core.roles import (
+    Aligns,
     Attends,
     Decodes,
     Encodes,
@@ -29,7 +41,7 @@ from deepcanon.core.roles import (
     Samples,
     Shows,
 )
-from deepcanon.pictures.attention import attention_heads
+from deepcanon.pictures.attention import alignment_picture, attention_heads
 from deepcanon.pictures.bars import update_norms
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
@@ -49,6 +61,7 @@ COLUMNS = 10
 CLOUDS = 4
 GRID = 64
 ATTENDED = 28
+ALIGNED = 6
 
 
 class Data(Protocol):
@@ -70,6 +83,8 @@ class Data(Protocol):
     def labels(self) -> tuple[str, ...]: ...
     @property
     def vocabulary(self) -> tuple[str, ...]: ...
+    @property
+    def target_vocabulary(self) -> tuple[str, ...]: ...
 
 
 def draw_run(
@@ -329,6 +344,14 @@ def _attended(scene: _Scene) -> dict[str, Figure]:
     return {"attention": attention_heads(maps, names, title)}
 
 
+def _aligned(scene: _Scene) -> dict[str, Figure]:
+    model, data, some = scene.model, scene.data, scene.some(ALIGNED)
+    if not isinstance(model, Aligns) or not isinstance(some, SequencePairs) or not data.target_vocabulary:
+        return {}
+    title = f"{model.name()} on {data.name}: translations of {scene.split}, aligned with their sources"
+    return {"alignment": alignment_picture(model, some, data.vocabulary, data.target_vocabulary, title)}
+
+
 def _updated(scene: _Scene) -> dict[str, Figure]:
     model = scene.model
     if not isinstance(model, HasUpdates):
@@ -355,6 +378,6 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
 
 PICTURES = (
     _classified, _graphed, _regressed, _sampled, _reconstructed, _gallery, _filtered, _encoded, _neighbored, _updated,
-    _attended,
+    _attended, _aligned,
     _written,
 )  # fmt: skip

@@ -224,9 +224,9 @@ def test_losses_of_parts_add_up_to_that_of_the_whole_text(scheme: str) -> None:
     batch = ragged()
     model = trained_on(batch, scheme=scheme, window=1, subsample=0.0, draws=None)
     parts = [batch.select(index) for index in (torch.tensor([0, 2]), torch.tensor([1, 5, 3]), torch.tensor([4]))]
-    assert sum(map(model.weight, parts)) == pytest.approx(model.weight(batch), rel=1e-12)
+    assert sum(map(model.weight_of, parts)) == pytest.approx(model.weight_of(batch), rel=1e-12)
     with torch.no_grad():
-        together = sum(model.weight(part) * total(model, part) for part in parts) / model.weight(batch)
+        together = sum(model.weight_of(part) * total(model, part) for part in parts) / model.weight_of(batch)
         torch.testing.assert_close(together, total(model, batch), rtol=0, atol=1e-12)
 
 
@@ -242,7 +242,7 @@ def test_the_weight_is_the_expected_number_of_examples(scheme: str, subsample: f
         near = blocks(batch, model.window, model.keep, torch.float64).near
         counts.append(near.sum() if scheme == "skip_gram" else (near.sum(2) > 0).sum())
     drawn = torch.stack(counts).double()
-    assert abs(float(drawn.mean()) - model.weight(batch)) <= 4 * float(drawn.std()) / len(counts) ** 0.5
+    assert abs(float(drawn.mean()) - model.weight_of(batch)) <= 4 * float(drawn.std()) / len(counts) ** 0.5
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -250,7 +250,7 @@ def test_random_windows_leave_the_loss_of_parts_unbiased(scheme: str) -> None:
     batch = ragged()
     model = trained_on(batch, scheme=scheme, subsample=0.0, draws=None)
     parts = [batch.select(index) for index in (torch.tensor([0, 2]), torch.tensor([1, 3, 4, 5]))]
-    shares = [model.weight(part) / model.weight(batch) for part in parts]
+    shares = [model.weight_of(part) / model.weight_of(batch) for part in parts]
     draws = 80
     with torch.no_grad():
         whole = torch.stack([total(model, batch, seed) for seed in range(draws)])
@@ -271,7 +271,7 @@ def test_padding_is_anything_and_words_are_in_the_vocabulary() -> None:
     for strange in (-1, 40):
         x = batch.x.clone()
         x[3, 2] = strange
-        for method in (lambda wrong: model.prepare([wrong]), model.loss, model.gradient, model.weight):
+        for method in (lambda wrong: model.prepare([wrong]), model.loss, model.gradient, model.weight_of):
             with pytest.raises(DataError, match=f"got {strange} at position 2 of row 3"):
                 method(Sequences(x, batch.lengths))
 

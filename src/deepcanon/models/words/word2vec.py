@@ -153,7 +153,7 @@ class Word2Vec(WordVectors):
         super().prepare(data)
         self._follow_counts()
 
-    def weight(self, batch: Sequences) -> float:
+    def weight_of(self, batch: Sequences) -> float:
         """The expected number of examples in the batch, by which the loss divides."""
         return float(self._examples(self._known(batch)))
 
