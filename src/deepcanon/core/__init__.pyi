@@ -37,6 +37,7 @@ from deepcanon.core.recipe import Recipe as Recipe
 from deepcanon.core.roles import METHODS as METHODS
 from deepcanon.core.roles import How as How
 from deepcanon.core.roles import methods_of as methods_of
+from deepcanon.core.sentence_pairs import SentencePairs as SentencePairs
 from deepcanon.core.settings import Settings as Settings
 from deepcanon.core.sparse import Sparse as Sparse
 from deepcanon.core.spec import RESERVED as RESERVED

@@ -89,9 +89,9 @@ class HasScore(Protocol):
 
 @runtime_checkable
 class Encodes(Protocol):
-    """A model with an encoder: the posterior of the latent variables of ``x``, or their code."""
+    """A model with an encoder: the posterior of the latent variables of ``x``, their code, or several codes."""
 
-    def encode(self, x: Tensor) -> Distribution | Tensor: ...
+    def encode(self, x: Tensor) -> Distribution | Tensor | tuple[Tensor, ...]: ...
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ from deepcanon.core import AnyBatch, Graph, UsageError
 from deepcanon.core.turn import B
 from deepcanon.data.images.image_files import ImageFiles
 
-Kind = Literal["images", "points", "table", "text", "graph", "sequences", "pairs", "captions"]
+Kind = Literal["images", "points", "table", "text", "graph", "sequences", "pairs", "captions", "sentences"]
 
 GIVES: Mapping[Kind, str] = {
     "images": "images",
@@ -25,6 +25,7 @@ GIVES: Mapping[Kind, str] = {
     "sequences": "labeled sequences",
     "pairs": "pairs of sequences",
     "captions": "captioned images",
+    "sentences": "pairs of sentences",
 }
 """What data of a kind give, in words."""
 

@@ -12,6 +12,7 @@ from deepcanon.core import Batch, DataError, Labeled, UsageError
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
 from deepcanon.data.text.pairs import pairs_from
+from deepcanon.data.text.sentences import sentence_pairs_from
 
 SOURCE = "given as tensors"
 
@@ -23,18 +24,27 @@ def from_tensors(
     name: str = "tensors",
     lengths: Any = None,
     y_lengths: Any = None,
+    segments: Any = None,
 ) -> Dataset[Any]:
     """A data set with only a training split: images (N, channels, height, width) or rows (N, features).
 
     Whole numbers ``y`` are classes, (N,); real numbers are targets, (N,) or (N, targets). All real numbers become
     float32, also those of arrays; only if ``x`` is a tensor of float64 they become float64. With ``y_lengths`` (N,),
     ``y`` are target sequences of tokens, (N, T), from the begin to the end token: of sequences of tokens ``x`` (N, S),
-    of which the first ``lengths`` (N,) count, or of images, as their captions.
+    of which the first ``lengths`` (N,) count, or of images, as their captions. With ``segments`` (N, T), ``x`` are
+    pairs of sentences and ``y`` says which follow each other.
 
     >>> data = from_tensors(np.zeros((6, 3)), [0, 1, 2, 0, 1, 2])
     >>> data.kind, dict(data.sizes)
     ('table', {'features': 3, 'classes': 3})
     """
+    if segments is not None:
+        if y_lengths is not None:
+            raise UsageError("pairs of sentences have segments, pairs of sequences have y_lengths: give one of them")
+        rows, labels = (
+            None if part is None else _tensor(part, what) for part, what in ((lengths, "lengths"), (y, "y"))
+        )
+        return sentence_pairs_from(_tensor(x, "x"), rows, _tensor(segments, "segments"), labels, name, SOURCE)
     if y_lengths is not None:
         sources = None if lengths is None else _tensor(lengths, "lengths")
         targets = None if y is None else _tensor(y, "y")

@@ -2,6 +2,7 @@ from deepcanon.models.adversarial.gan import GAN as GAN
 from deepcanon.models.analytic.gaussian import Gaussian as Gaussian
 from deepcanon.models.analytic.gaussian_mixture import GaussianMixture as GaussianMixture
 from deepcanon.models.analytic.ppca import PPCA as PPCA
+from deepcanon.models.attention.bert import BERT as BERT
 from deepcanon.models.attention.gpt import GPT as GPT
 from deepcanon.models.attention.vit import ViT as ViT
 from deepcanon.models.autoencoders.autoencoder import Autoencoder as Autoencoder

@@ -32,9 +32,10 @@ def attention(
 
     ``mask`` is boolean, of a shape that broadcasts to (..., T, S), and True where a query may attend to a key. A query
     with all keys masked gets zeros, and a key and value change nothing for a query that they are masked for, even if
-    they are NaN or infinite; a query that may attend to such a key gets NaN, and sends no gradient. ``causal`` lets a query attend to the keys up to its own position, where the last query stands at the last
-    key, so that one query after a long cache attends to all of it. ``bias`` is added to the scores, ``scale`` replaces
-    one over the root of d, and ``dropout`` is the probability to drop a weight.
+    they are NaN or infinite; a query that may attend to such a key gets NaN, and sends no gradient. ``causal`` lets a
+    query attend to the keys up to its own position, where the last query stands at the last key, so that one query
+    after a long cache attends to all of it. ``bias`` is added to the scores, ``scale`` replaces one over the root of d,
+    and ``dropout`` is the probability to drop a weight.
 
     References:
         | Attention Is All You Need (Vaswani et al., 2017), https://arxiv.org/abs/1706.03762

@@ -96,8 +96,8 @@ class Block(nn.Module):
     ) -> Tensor:
         """The tokens (B, T, width) after the block; with a cache they are further tokens after those in it.
 
-        ``mask``, ``causal`` and ``bias`` are those of attention. ``memory`` (B, S, memory width) is what cross-attention
-        attends to, where ``memory_mask``, (B, 1, 1, S) for padding, is True.
+        ``mask``, ``causal`` and ``bias`` are those of attention. ``memory`` (B, S, its width) is what cross-attention
+        attends to where ``memory_mask`` is True, which is (B, 1, 1, S) for padding.
         """
         if self.has_memory is (memory is None):
             raise UsageError("a block with cross-attention needs a memory, and one without it takes none")
