@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy, dropout, gelu, linear
 
 from deepcanon.core import DataError, How, Model, Recipe, SentencePairs, Terms, UsageError, draw
 from deepcanon.core.checks import at_least
-from deepcanon.core.padding import check_lengths, full_lengths, known_tokens, valid_positions
+from deepcanon.core.padding import check_lengths, full_lengths, known_tokens, valid_positions, without_padding
 from deepcanon.core.precision import full
 from deepcanon.models.attention._masking import Masking
 from deepcanon.models.attention._transformer import Block, init_weights, run_blocks, weights_of_blocks
@@ -153,7 +153,7 @@ class BERT(Model[SentencePairs]):
     def encode(self, x: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Encoding:
         """The states of all tokens and of the whole row; without lengths nothing is padding, and one segment is all."""
         known, lengths = self._known(x, lengths)
-        h = run_blocks(self.blocks, self._embedded(known, segments), mask=_padding_mask(known, lengths))
+        h = run_blocks(self.blocks, self._embedded(known, lengths, segments), mask=_padding_mask(known, lengths))
         return Encoding(h, self.pooler(h[:, 0]).tanh())  # eq. (1)
 
     def forward(
@@ -189,7 +189,7 @@ class BERT(Model[SentencePairs]):
     def attention_maps(self, x: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
         """The attention weights among all tokens, (layers, B, heads, T, T)."""
         known, lengths = self._known(x, lengths)
-        return weights_of_blocks(self.blocks, self._embedded(known, segments), _padding_mask(known, lengths))
+        return weights_of_blocks(self.blocks, self._embedded(known, lengths, segments), _padding_mask(known, lengths))
 
     def _known(self, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         """The tokens with zeros in the padding, and the lengths, if these are tokens of the vocabulary."""
@@ -200,8 +200,11 @@ class BERT(Model[SentencePairs]):
             raise DataError(f"a row has up to {self.length} tokens; got {x.shape[1]}: cut it, or make length larger")
         return known, full_lengths(x) if lengths is None else lengths
 
-    def _embedded(self, known: Tensor, segments: Tensor | None) -> Tensor:
-        parts = torch.zeros_like(known) if segments is None else segments
+    def _embedded(self, known: Tensor, lengths: Tensor, segments: Tensor | None) -> Tensor:
+        parts = torch.zeros_like(known) if segments is None else without_padding(segments, lengths)
+        if parts.shape != known.shape or not (parts.is_meta or bool(((parts == 0) | (parts == 1)).all())):
+            found = f"shape {tuple(parts.shape)}" if parts.shape != known.shape else str(int(parts.max()))
+            raise DataError(f"segments are 0 or 1 for each token, {tuple(known.shape)}; got {found}")
         summed = self.token_embedding(known) + self.segment_embedding(parts)
         h: Tensor = self.norm(summed + self.position_embedding.weight[: known.shape[1]])
         return dropout(h, self.dropout) if self.dropout and self.training else h
