@@ -6,11 +6,11 @@ from typing import Self
 
 import torch
 from torch import Tensor, nn
-from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.nn.functional import linear, scaled_dot_product_attention
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
+from deepcanon.core.padding import shows_values
 
 
 def attention(
@@ -84,10 +84,9 @@ def _may_spoil(query: Tensor, mask: Tensor | None, causal: bool) -> bool:
 def _not_finite(output: Tensor) -> bool:
     """Whether an output has to be computed again without what is NaN or infinite in it, which is rare.
 
-    On a GPU nothing is gained by a look, which would have to wait for the output; a compiler and ``torch.func`` show no
-    values.
+    On a GPU nothing is gained by a look, which would have to wait for the output.
     """
-    if output.is_meta or torch.compiler.is_compiling() or is_functorch_wrapped_tensor(output):
+    if not shows_values(output):
         return False
     return output.device.type != "cpu" or not bool(output.detach().sum().isfinite())
 

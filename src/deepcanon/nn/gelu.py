@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.nn import functional
+
+from deepcanon.core.padding import shows_values
 
 LINEAR = 2 * math.sqrt(2 / math.pi)
 CUBIC = 0.044715 * LINEAR
@@ -29,8 +30,7 @@ def gelu_tanh(x: Tensor) -> Tensor:
     >>> gelu_tanh(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.1588,  0.0000,  0.8412])
     """
-    plain = x.device.type == "cpu" and not is_functorch_wrapped_tensor(x)  # torch.func has no rule for out=
-    if plain and x.requires_grad and torch.is_grad_enabled():
+    if x.device.type == "cpu" and x.requires_grad and torch.is_grad_enabled() and shows_values(x):
         result, _ = _BySigmoid.apply(x)  # type: ignore[no-untyped-call]
         return cast(Tensor, result)
     return functional.gelu(x, approximate="tanh")

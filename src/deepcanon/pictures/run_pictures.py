@@ -19,6 +19,7 @@ from deepcanon.core import (
     How,
     Labeled,
     Model,
+    SentencePairs,
     SequencePairs,
     Sequences,
     draw,
@@ -169,7 +170,8 @@ def _unit(scene: _Scene) -> str:
 
 def _classified(scene: _Scene) -> dict[str, Figure]:
     model, batch = scene.model, scene.batch
-    if not isinstance(model, Predicts) or not isinstance(batch, Labeled) or batch.y.is_floating_point():
+    labeled = isinstance(batch, Labeled | SentencePairs) and not batch.y.is_floating_point()
+    if not isinstance(model, Predicts) or not labeled:
         return {}
     probabilities = _in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
     predicted = _in_chunks(lambda part: model.predict(*part.inputs, how="mode"), batch)
@@ -337,8 +339,12 @@ def _attended(scene: _Scene) -> dict[str, Figure]:
     model = scene.model
     if not isinstance(model, Attends) or not model.vocabulary:
         return {}
-    x = scene.batch.x[:1, :ATTENDED]
-    maps = model.attention_maps(x)[:, 0]  # (layers, heads, T, T)
+    first: Any = scene.batch.select(torch.zeros(1, dtype=torch.long, device=scene.batch.device))
+    if isinstance(first, SentencePairs):  # without the padding
+        x, *others = (first.x[:, : first.lengths], None, first.segments[:, : first.lengths])
+    else:
+        x, *others = (first.x[:, :ATTENDED],)
+    maps = model.attention_maps(x, *others)[:, 0]  # (layers, heads, T, T)
     names = [model.vocabulary[code] for code in x[0].tolist()]
     title = f"{model.name()} on {scene.data.name}: attention of each head in a sequence of {scene.split}"
     return {"attention": attention_heads(maps, names, title)}

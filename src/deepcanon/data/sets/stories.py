@@ -1,4 +1,4 @@
-"""Stories of two sentences from a small grammar, half of them with the second sentence of another story."""
+"""Stories of two sentences from a small grammar, half of them with a second sentence on another topic."""
 
 from __future__ import annotations
 
@@ -10,48 +10,50 @@ from deepcanon.data.text.sentences import LABELS, sentence_pairs
 from deepcanon.data.text.special import SpecialTokens, WithSpecialTokens
 from deepcanon.data.text.words import UNKNOWN, Words
 
-NAMES = ("anna", "ben", "clara", "david", "emma", "felix")
-ANIMALS = ("cat", "cow", "dog", "duck", "fox", "horse", "mouse", "owl")
-COLORS = ("black", "brown", "gray", "red", "white")
-VERBS = ("draws", "feeds", "follows", "sees")
-PLACES = ("forest", "garden", "park", "village")
+TOPICS = (
+    {"person": ("baker", "cook"), "verb": ("bakes", "tastes"), "thing": ("bread", "cake", "soup"),
+     "place": ("kitchen", "bakery")},
+    {"person": ("farmer", "shepherd"), "verb": ("counts", "feeds"), "thing": ("cow", "hen", "sheep"),
+     "place": ("barn", "meadow")},
+    {"person": ("captain", "sailor"), "verb": ("repairs", "steers"), "thing": ("boat", "raft", "ship"),
+     "place": ("harbor", "bay")},
+    {"person": ("pupil", "teacher"), "verb": ("reads", "writes"), "thing": ("book", "letter", "poem"),
+     "place": ("library", "school")},
+)  # fmt: skip
+"""The words of each topic, which belong to no other."""
 
 FIRST = (
-    "{name} {verb} the {color} {animal}",
-    "in the {place} {name} {verb} a {color} {animal}",
-    "{name} goes to the {place} and {verb} the {color} {animal}",
+    "the {person} {verb} the {thing}",
+    "in the {place} the {person} {verb} a {thing}",
+    "every morning the {person} goes to the {place} and {verb} the {thing}",
 )
 SECOND = (
-    "the {animal} is {color}",
-    "the {color} {animal} likes {name}",
-    "{name} has never met such a {animal}",
+    "now the {thing} is in the {place}",
+    "a {person} comes from the {place}",
+    "then the {person} {verb} a {thing} as well",
 )
-"""Every second sentence names the animal, so that it can be told whether it belongs to the first."""
 
-OTHERS = ("a", "and", "goes", "has", "in", "is", "likes", "met", "never", "such", "the", "to")
+OTHERS = ("a", "and", "as", "comes", "every", "from", "goes", "in", "is", "morning", "now", "the", "then", "to", "well")
+CONTENT = tuple(word for topic in TOPICS for words in topic.values() for word in words)
 TOKENIZER = WithSpecialTokens(
-    Words((UNKNOWN, *sorted({*NAMES, *ANIMALS, *COLORS, *VERBS, *PLACES, *OTHERS}))),
-    SpecialTokens.first("padding", "mask", "separator", "class_"),
+    Words((UNKNOWN, *sorted({*CONTENT, *OTHERS}))), SpecialTokens.first("padding", "mask", "separator", "class_")
 )
-LENGTH = 20
+LENGTH = 23
 
 
 def stories(count: int, seed: int) -> SentencePairs:
-    """Random stories; in half of them, at random, the second sentence is about another animal."""
+    """Random stories; in half of them, at random, the second sentence is on another topic."""
     random = fixed_random(seed)
 
-    def choice(options: tuple[str, ...]) -> str:
-        return options[random.randint(len(options))]
+    def sentence(forms: tuple[str, ...], topic: int) -> str:
+        words = {kind: options[random.randint(len(options))] for kind, options in TOPICS[topic].items()}
+        return forms[random.randint(len(forms))].format(**words)
 
     texts = []
     for _ in range(count):
-        facts = {"name": choice(NAMES), "verb": choice(VERBS), "color": choice(COLORS), "place": choice(PLACES)}
-        first = choice(FIRST).format(**facts, animal=(animal := choice(ANIMALS)))
-        label = int(random.randint(2))
-        if label:
-            animal = choice(tuple(other for other in ANIMALS if other != animal))
-            facts = {"name": choice(NAMES), "color": choice(COLORS)}
-        texts.append((first, choice(SECOND).format(**facts, animal=animal), label))
+        topic, label = random.randint(len(TOPICS)), int(random.randint(2))
+        other = (topic + random.randint(1, len(TOPICS))) % len(TOPICS)
+        texts.append((sentence(FIRST, topic), sentence(SECOND, other if label else topic), label))
     return sentence_pairs(texts, TOKENIZER, LENGTH)
 
 
@@ -71,7 +73,7 @@ STORIES = Entry(
         **{name: id for name, id in TOKENIZER.special.sizes.items() if name != "padding_token"},
     },
     counts=(8000, 1000, 1000),
-    source="drawn here: two sentences about an animal, or about two",
+    source="drawn here: two sentences on one topic, or on two",
     load=load,
     labels=LABELS,
     vocabulary=TOKENIZER.vocabulary,

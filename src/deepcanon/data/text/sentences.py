@@ -40,6 +40,8 @@ def sentence_pairs(texts: Sequence[tuple[str, str, int]], tokenizer: WithSpecial
         segments.append([0] * len(before) + [1] * len(after))
     x, lengths = padded(rows, special.padding)
     parts, _ = padded(segments)
+    if x.shape[1] > length:
+        raise DataError(f"the longest pair has {x.shape[1]} tokens with its special ones; rows hold {length}")
     free = (0, length - x.shape[1])
     labels = torch.tensor([label for _, _, label in texts])
     return SentencePairs(pad(x, free, value=special.padding or 0), lengths, pad(parts, free), labels)

@@ -11,7 +11,14 @@ from torch.nn.functional import cross_entropy, dropout, gelu, linear
 
 from deepcanon.core import DataError, How, Model, Recipe, SentencePairs, Terms, UsageError, draw
 from deepcanon.core.checks import at_least
-from deepcanon.core.padding import check_lengths, full_lengths, known_tokens, valid_positions, without_padding
+from deepcanon.core.padding import (
+    check_lengths,
+    full_lengths,
+    known_tokens,
+    shows_values,
+    valid_positions,
+    without_padding,
+)
 from deepcanon.core.precision import full
 from deepcanon.models.attention._masking import Masking
 from deepcanon.models.attention._transformer import Block, init_weights, run_blocks, weights_of_blocks
@@ -202,7 +209,7 @@ class BERT(Model[SentencePairs]):
 
     def _embedded(self, known: Tensor, lengths: Tensor, segments: Tensor | None) -> Tensor:
         parts = torch.zeros_like(known) if segments is None else without_padding(segments, lengths)
-        if parts.shape != known.shape or not (parts.is_meta or bool(((parts == 0) | (parts == 1)).all())):
+        if parts.shape != known.shape or (shows_values(parts) and not bool(((parts == 0) | (parts == 1)).all())):
             found = f"shape {tuple(parts.shape)}" if parts.shape != known.shape else str(int(parts.max()))
             raise DataError(f"segments are 0 or 1 for each token, {tuple(known.shape)}; got {found}")
         summed = self.token_embedding(known) + self.segment_embedding(parts)

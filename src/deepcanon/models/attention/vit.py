@@ -132,7 +132,9 @@ class ViT(ImagePredictor):
     def _embedded(self, x: Tensor) -> Tensor:
         """The class token and the patches with their positions, (B, 1 + N, embedding)."""
         patches = self.patch_embedding(self._images(x)).flatten(2).mT  # (B, N, embedding)
-        h = torch.cat([self.class_token.expand(len(patches), -1, -1), patches], 1) + self.position_embedding  # eq. (1)
+        h = (
+            torch.cat([self.class_token.expand(patches.shape[0], -1, -1), patches], 1) + self.position_embedding
+        )  # eq. (1)
         return functional.dropout(h, self.dropout) if self.dropout and self.training else h
 
     def _as_images(self, weights: Tensor, like: Tensor) -> Tensor:
