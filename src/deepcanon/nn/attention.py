@@ -343,9 +343,8 @@ class MultiHeadAttention(nn.Module):
         """Queries, keys and values of all heads, (B, heads, T or S, d)."""
         if self.fused and key is None and value is None:
             rows, length, _ = query.shape
-            parts = self.projection(query).view(rows, length, 3 * self.heads, self.head_dim).chunk(3, 2)
-            q, k, v = (part.transpose(1, 2) for part in parts)
-            return q, k, v
+            q, k, v = self.projection(query).view(rows, length, 3 * self.heads, self.head_dim).chunk(3, 2)
+            return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         key = query if key is None else key
         return self._of_heads(0, query), self._of_heads(1, key), self._of_heads(2, key if value is None else value)
 

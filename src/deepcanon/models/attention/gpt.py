@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from deepcanon.core import Recipe, Sequences, UsageError
-from deepcanon.core.checks import at_least
+from deepcanon.core.checks import at_least, one_of
 from deepcanon.models._language_model import LanguageModel
 from deepcanon.models.attention._transformer import (
     Block,
@@ -19,6 +19,9 @@ from deepcanon.models.attention._transformer import (
     run_blocks,
     weights_of_blocks,
 )
+from deepcanon.nn.gelu import gelu_tanh
+
+Gelu = Literal["gelu_tanh", "gelu"]
 
 
 class GPT(LanguageModel[Sequences]):
@@ -56,6 +59,8 @@ class GPT(LanguageModel[Sequences]):
         heads: The number of attention heads of each block.
         embedding: The width of the token embedding, a multiple of ``heads``.
         dropout: The dropout probability of embeddings, attention weights and what a block adds.
+        activation: The activation of the blocks: GELU by its tanh formula, "gelu_tanh", as GPT-2 has it, or exactly,
+            "gelu", as nanoGPT has it.
     """
 
     recipe = Recipe(
@@ -68,16 +73,25 @@ class GPT(LanguageModel[Sequences]):
     )
 
     def __init__(
-        self, vocab: int, length: int, layers: int = 4, heads: int = 4, embedding: int = 128, dropout: float = 0.0
+        self,
+        vocab: int,
+        length: int,
+        layers: int = 4,
+        heads: int = 4,
+        embedding: int = 128,
+        dropout: float = 0.0,
+        activation: Gelu = "gelu_tanh",
     ) -> None:
         super().__init__(vocab)
         at_least(1, length=length, layers=layers, heads=heads, embedding=embedding)
         if not 0 <= dropout < 1:
             raise UsageError(f"dropout is the probability to drop a value, from 0 to below 1 (got {dropout})")
-        self.length, self.dropout = length, dropout
+        one_of(get_args(Gelu), activation=activation)
+        self.length, self.dropout, self.activation = length, dropout, activation
         self.token_embedding = nn.Embedding(vocab, embedding)  # E
         self.position_embedding = nn.Embedding(length, embedding)  # P
-        self.blocks = nn.ModuleList(Block(embedding, heads, dropout) for _ in range(layers))
+        gelu = gelu_tanh if activation == "gelu_tanh" else functional.gelu
+        self.blocks = nn.ModuleList(Block(embedding, heads, dropout, gelu) for _ in range(layers))
         self.norm = nn.LayerNorm(embedding)
         init_weights(self, layers)
 
