@@ -157,13 +157,12 @@ class DecodingState:
         return type(self)(self.tokens.index_select(0, rows), [cache.select(rows) for cache in self.caches])
 
 
-def init_weights(module: nn.Module, blocks: int | None = None) -> None:
-    """Initialize the weights as BERT: Gaussian; with a number of blocks as GPT-2: smaller where a layer feeds a skip
-    connection."""
+def init_weights(module: nn.Module, blocks: int | None = None, std: float = INITIAL_STD) -> None:
+    """Initialize the weights as BERT, Gaussian; with a number of blocks as GPT-2: smaller where a layer feeds a skip."""
     for name, part in module.named_modules():
         if isinstance(part, nn.Linear | nn.Embedding):
             smaller = blocks is not None and name.endswith(("attention.output", "down_projection"))
-            nn.init.normal_(part.weight, std=INITIAL_STD / (2 * (blocks or 0)) ** 0.5 if smaller else INITIAL_STD)
+            nn.init.normal_(part.weight, std=std / (2 * (blocks or 0)) ** 0.5 if smaller else std)
         if isinstance(part, nn.Linear) and part.bias is not None:
             nn.init.zeros_(part.bias)
 

@@ -21,7 +21,7 @@ from deepcanon.core.padding import (
 )
 from deepcanon.core.precision import full
 from deepcanon.models.attention._masking import Masking
-from deepcanon.models.attention._transformer import Block, init_weights, run_blocks, weights_of_blocks
+from deepcanon.models.attention._transformer import INITIAL_STD, Block, init_weights, run_blocks, weights_of_blocks
 
 
 class Encoding(NamedTuple):
@@ -72,10 +72,10 @@ class BERT(Model[SentencePairs]):
 
     recipe = Recipe(
         optimizer="adamw:weight_decay=0.01",
-        lr=1e-3,
+        lr=2e-3,
         schedule="cosine:warmup=100",
-        batch_size=64,
-        epochs=12,
+        batch_size=32,
+        epochs=4,
         clip="norm:1.0",
     )
 
@@ -90,7 +90,7 @@ class BERT(Model[SentencePairs]):
         heads: int = 4,
         embedding: int = 64,
         inner: int | None = None,
-        dropout: float = 0.1,
+        dropout: float = 0.0,
         share: float = 0.15,
     ) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class BERT(Model[SentencePairs]):
         self.mask_norm = nn.LayerNorm(embedding, 1e-12)
         self.mask_bias = nn.Parameter(torch.zeros(vocab))  # b
         self.next_head = nn.Linear(embedding, 2)  # N
-        init_weights(self)
+        init_weights(self, std=INITIAL_STD * (768 / embedding) ** 0.5)  # as wide as BERT-base, as small as it has them
 
     @classmethod
     def example(cls) -> tuple[Self, SentencePairs]:
