@@ -147,7 +147,8 @@ def test_what_is_not_finite_reaches_no_query_that_it_is_masked_for(part: int, nu
         tensors = [some(2, 2, 6, 3, seed=seed) for seed in range(3)]
         tensors[part][:, :, 4] = value
         tensors = [tensor.requires_grad_() for tensor in tensors]
-        whole = attention(*tensors, mask, causal=how != "mask")  # type: ignore[misc]
+        q, k, v = tensors
+        whole = attention(q, k, v, mask, causal=how != "mask")
         outputs.append(whole[:, :, :4].detach())
         whole[:, :, :4].square().sum().backward()
         gradients.append([tensor.grad for tensor in tensors])

@@ -288,8 +288,8 @@ class MultiHeadAttention(nn.Module):
         output = self._output(query, key, value, mask, causal, bias)
         if _may_spoil(query, mask, causal) and _not_finite(output):
             keys = query if key is None else key
-            parts = (query, keys, keys if value is None else value)
-            q, k, v, spoiled = _cleaned(*(part.unsqueeze(1) for part in parts), mask, causal)
+            values = keys if value is None else value
+            q, k, v, spoiled = _cleaned(query.unsqueeze(1), keys.unsqueeze(1), values.unsqueeze(1), mask, causal)
             if key is None and value is None:
                 output = self._output(q.squeeze(1), None, None, mask, causal, bias)
             else:

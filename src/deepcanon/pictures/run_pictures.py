@@ -170,8 +170,7 @@ def _unit(scene: _Scene) -> str:
 
 def _classified(scene: _Scene) -> dict[str, Figure]:
     model, batch = scene.model, scene.batch
-    labeled = isinstance(batch, Labeled | SentencePairs) and not batch.y.is_floating_point()
-    if not isinstance(model, Predicts) or not labeled:
+    if not isinstance(model, Predicts) or not isinstance(batch, Labeled | SentencePairs) or batch.y.is_floating_point():
         return {}
     probabilities = _in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
     predicted = _in_chunks(lambda part: model.predict(*part.inputs, how="mode"), batch)
@@ -373,7 +372,8 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
 
     def code(part: Batch) -> Tensor:
         z = model.encode(part.x)
-        return (z.mean if isinstance(z, Distribution) else z).flatten(1)
+        code: Tensor = z.mean if isinstance(z, Distribution) else z if isinstance(z, Tensor) else z[-1]
+        return code.flatten(1)
 
     codes = _in_chunks(code, batch)
     if codes.shape[1] < 2:

@@ -1,8 +1,13 @@
 """BERT has the published sizes, predicts what it masks, and what it learns does not depend on how data are cut."""
 
+import subprocess
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 
 from deepcanon.core import DataError, SentencePairs, UsageError

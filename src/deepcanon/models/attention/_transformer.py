@@ -158,7 +158,7 @@ class DecodingState:
 
 
 def init_weights(module: nn.Module, blocks: int | None = None, std: float = INITIAL_STD) -> None:
-    """Initialize the weights as BERT, Gaussian; with a number of blocks as GPT-2: smaller where a layer feeds a skip."""
+    """Initialize the weights as BERT, Gaussian; with a number of blocks as GPT-2, smaller before skip connections."""
     for name, part in module.named_modules():
         if isinstance(part, nn.Linear | nn.Embedding):
             smaller = blocks is not None and name.endswith(("attention.output", "down_projection"))
