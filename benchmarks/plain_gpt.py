@@ -57,7 +57,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attn(self.ln_1(x))
-        return x + self.mlp(self.ln_2(x))
+        found: Tensor = x + self.mlp(self.ln_2(x))
+        return found
 
 
 class PlainGPT(nn.Module):
