@@ -11,6 +11,7 @@ from deepcanon.core.padding import without_padding
 from deepcanon.laws import check, kinds_of, report
 from deepcanon.laws import sequence as sequence_laws
 from deepcanon.laws import translation as laws
+from deepcanon.laws.arguments import optional_arguments_matter
 from deepcanon.laws.conditioned import Given
 from deepcanon.laws.outcome import Law
 from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention
@@ -96,6 +97,9 @@ class _Unordered:
 def test_a_search_that_misses_the_most_probable_target_is_caught() -> None:
     for mutant in (AlwaysGreedy, LosesTheStates):
         assert fails(laws.a_wide_beam_finds_the_most_probable_target, mutant), mutant
+    outcome = optional_arguments_matter(*AlwaysGreedy.example())
+    assert outcome is not None
+    assert "translate ignores beams" in outcome.detail
 
 
 class NeverEnds(Seq2SeqAttention):
