@@ -11,8 +11,8 @@ from torch import Tensor
 from deepcanon.core import Batch, DataError, Labeled, UsageError
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
-from deepcanon.data.text.pairs import pairs_from
 from deepcanon.data.text.sentences import sentence_pairs_from
+from deepcanon.data.text.text_pairs import pairs_from
 
 SOURCE = "given as tensors"
 

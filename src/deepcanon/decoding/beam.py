@@ -15,7 +15,7 @@ from deepcanon.decoding.generation import check_prompt
 
 
 class DecodingState(Protocol):
-    """What a next-token model has read so far, one row for each sequence; ``select`` gives these rows of it."""
+    """The state of a next-token model after what it has read, one row for each sequence; ``select`` gives some."""
 
     def select(self, rows: Tensor) -> Self: ...
 

@@ -116,7 +116,7 @@ class LanguageModel(Model[B]):
 
     def log_probs(self, x: Tensor, *, lengths: Tensor | None = None, context: Context | None = None) -> Tensor:
         """The log-probability of each token but the first of a row, (B, T - 1); zero in the padding."""
-        model: Self = bound(self, context)
+        model: Self = bound(self, context, len(x))
         if lengths is not None:
             check_lengths(x, lengths)
         known = known_tokens(x, lengths, self.vocab)
@@ -142,7 +142,7 @@ class LanguageModel(Model[B]):
     ) -> Tensor:
         """The prompt, (B, T), and ``steps`` sampled tokens after it, (B, T + steps)."""
         return generate(
-            bound(self, context).step, None, known_tokens(prompt, None, self.vocab), steps,
+            bound(self, context, len(prompt)).step, None, known_tokens(prompt, None, self.vocab), steps,
             temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
         )  # fmt: skip
 
@@ -150,7 +150,9 @@ class LanguageModel(Model[B]):
         self, prompt: Tensor, steps: int, *, context: Context | None = None, beams: int = 4, stop: int | None = None
     ) -> Beams:
         """The most probable continuations of the prompt, (B, T), by up to ``steps`` tokens that a beam search finds."""
-        return beam_search(bound(self, context).step, known_tokens(prompt, None, self.vocab), steps, beams, stop=stop)
+        return beam_search(
+            bound(self, context, len(prompt)).step, known_tokens(prompt, None, self.vocab), steps, beams, stop=stop
+        )
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         """The logits after each of the tokens and the state after them: one step of generation."""

@@ -4,6 +4,7 @@ from deepcanon.nn.activations import Arctan, BinaryThreshold, Softmax, Stochasti
 from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention, attention_weights, causal_mask
 from deepcanon.nn.averaged import Averaged
 from deepcanon.nn.batch_norm import BatchNorm
+from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_time
 from deepcanon.nn.codes import from_bits, to_bits
 from deepcanon.nn.connections import DenselyConnected, HighwayGate, Residual, Skip
 from deepcanon.nn.convolution import Causal, DepthwiseSeparable, Same, convolve, output_size, pad_same
@@ -27,6 +28,7 @@ __all__ = [
     "Arctan",
     "Averaged",
     "BatchNorm",
+    "Bidirectional",
     "BinaryThreshold",
     "Causal",
     "ClassTimeMLP",
@@ -70,6 +72,7 @@ __all__ = [
     "gelu_tanh",
     "initialize",
     "largest_in_rows",
+    "last_output",
     "lstm",
     "mean_and_std",
     "neighbor_max",
@@ -77,6 +80,7 @@ __all__ = [
     "output_size",
     "own_weights",
     "pad_same",
+    "reversed_in_time",
     "row_softmax",
     "shift",
     "sinusoidal",

@@ -230,6 +230,26 @@ def test_losses_of_parts_add_up_to_that_of_the_whole_text(scheme: str) -> None:
         torch.testing.assert_close(together, total(model, batch), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_an_evaluation_is_the_same_in_batches_of_any_size(scheme: str) -> None:
+    batch = ragged()
+    model = trained_on(batch, scheme=scheme, window=1, subsample=0.0, draws=None)
+    wanted = dc.evaluate(model, batch, size=6)
+    for size in (1, 2, 5):
+        assert dc.evaluate(model, batch, size=size) == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_accumulated_gradients_are_those_of_the_whole_batch(scheme: str) -> None:
+    batch, found = ragged(), []
+    data: Dataset[Any] = Dataset(name="words", kind="text", train=batch, sizes={"vocab": 40})
+    for accumulate in (1, 3):
+        model = trained_on(batch, scheme=scheme, window=1, subsample=0.0, draws=None)
+        dc.fit(model, data, steps=2, batch_size=6, accumulate=accumulate, optimizer="sgd", lr=0.5, quiet=True)
+        found.append(model.vectors.detach())
+    torch.testing.assert_close(*found, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("subsample", [0.0, 0.05])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_weight_is_the_expected_number_of_examples(scheme: str, subsample: float) -> None:

@@ -8,7 +8,7 @@ from deepcanon.core import SequencePairs
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import Entry
 from deepcanon.data.split import fixed_random
-from deepcanon.data.text.pairs import character_tokenizer, sequence_pairs
+from deepcanon.data.text.text_pairs import character_tokenizer, sequence_pairs
 
 FORMS = (
     "{day} {month} {year}",
