@@ -11,7 +11,7 @@ from torch import Tensor
 from deepcanon.core import Batch, DataError, Labeled, UsageError
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
-from deepcanon.data.text.sentences import sentence_pairs_from
+from deepcanon.data.text.sentence_rows import sentence_pairs_from
 from deepcanon.data.text.text_pairs import pairs_from
 
 SOURCE = "given as tensors"

@@ -6,31 +6,31 @@ from deepcanon.core import SentencePairs
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import Entry
 from deepcanon.data.split import fixed_random
-from deepcanon.data.text.sentences import LABELS, sentence_pairs
+from deepcanon.data.text.sentence_rows import LABELS, sentence_pairs
 from deepcanon.data.text.special import SpecialTokens, WithSpecialTokens
 from deepcanon.data.text.words import UNKNOWN, Words
 
 TOPICS = (
-    {"person": ("baker", "cook"), "verb": ("bakes", "tastes"), "thing": ("bread", "cake", "soup"),
+    {"person": ("baker", "cook"), "action": ("bakes", "tastes"), "thing": ("bread", "cake", "soup"),
      "place": ("kitchen", "bakery")},
-    {"person": ("farmer", "shepherd"), "verb": ("counts", "feeds"), "thing": ("cow", "hen", "sheep"),
+    {"person": ("farmer", "shepherd"), "action": ("counts", "feeds"), "thing": ("cow", "hen", "sheep"),
      "place": ("barn", "meadow")},
-    {"person": ("captain", "sailor"), "verb": ("repairs", "steers"), "thing": ("boat", "raft", "ship"),
+    {"person": ("captain", "sailor"), "action": ("repairs", "steers"), "thing": ("boat", "raft", "ship"),
      "place": ("harbor", "bay")},
-    {"person": ("pupil", "teacher"), "verb": ("reads", "writes"), "thing": ("book", "letter", "poem"),
+    {"person": ("pupil", "teacher"), "action": ("reads", "writes"), "thing": ("book", "letter", "poem"),
      "place": ("library", "school")},
 )  # fmt: skip
 """The words of each topic, which belong to no other."""
 
 FIRST = (
-    "the {person} {verb} the {thing}",
-    "in the {place} the {person} {verb} a {thing}",
-    "every morning the {person} goes to the {place} and {verb} the {thing}",
+    "the {person} {action} the {thing}",
+    "in the {place} the {person} {action} a {thing}",
+    "every morning the {person} goes to the {place} and {action} the {thing}",
 )
 SECOND = (
     "now the {thing} is in the {place}",
     "a {person} comes from the {place}",
-    "then the {person} {verb} a {thing} as well",
+    "then the {person} {action} a {thing} as well",
 )
 
 OTHERS = ("a", "and", "as", "comes", "every", "from", "goes", "in", "is", "morning", "now", "the", "then", "to", "well")

@@ -25,7 +25,7 @@ from deepcanon.models.attention._transformer import INITIAL_STD, Block, init_wei
 
 
 class Encoding(NamedTuple):
-    """What BERT says of sentences: a state of every token, (B, T, embedding), and one of all, (B, embedding)."""
+    """States of sentences: one of every token, (B, T, embedding), and one of the whole row, (B, embedding)."""
 
     tokens: Tensor
     pooled: Tensor

@@ -8,7 +8,7 @@ import torch
 import deepcanon as dc
 from deepcanon.core import DataError, SentencePairs, UsageError
 from deepcanon.data import from_tensors
-from deepcanon.data.text.sentences import sentence_pairs
+from deepcanon.data.text.sentence_rows import sentence_pairs
 from deepcanon.data.text.special import SpecialTokens, WithSpecialTokens
 from deepcanon.data.text.words import Words
 
