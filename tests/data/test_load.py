@@ -14,7 +14,7 @@ from deepcanon.data import describe_data, load_data, load_rows
 from deepcanon.data.load import entries
 
 EMBEDDED = (
-    "adding", "bars-and-stripes", "diabetes", "digits", "eight-gaussians", "karate", "moons", "planted-graphs",
+    "adding", "bars-and-stripes", "dates", "diabetes", "digits", "eight-gaussians", "karate", "moons", "planted-graphs",
     "planted-links", "poisson-counts", "rings", "series", "spots", "text", "two-domains", "waves",
 )  # fmt: skip
 REMOTE = (
@@ -83,7 +83,7 @@ def test_loading_leaves_the_global_generators_alone() -> None:
 def test_unknown_names_are_answered_with_advice(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there are no data 'digist'; did you mean digits\?"):
         load_data("digist")
-    with pytest.raises(UsageError, match="there are no data 'zzz'; there are adding, bars-and-stripes, diabetes"):
+    with pytest.raises(UsageError, match="there are no data 'zzz'; there are adding, bars-and-stripes, dates"):
         load_data("zzz:binary")
     with pytest.raises(DataError, match=r"there is no file or folder .*nowhere"):
         load_data(str(tmp_path / "nowhere"))

@@ -39,10 +39,13 @@ from deepcanon.core.model import LikelihoodKind as LikelihoodKind
 from deepcanon.core.model import Model as Model
 from deepcanon.core.model import Support as Support
 from deepcanon.core.modes import eval_mode as eval_mode
+from deepcanon.core.pairs import Captioned as Captioned
+from deepcanon.core.pairs import SequencePairs as SequencePairs
 from deepcanon.core.recipe import Recipe as Recipe
 from deepcanon.core.roles import METHODS as METHODS
 from deepcanon.core.roles import How as How
 from deepcanon.core.roles import methods_of as methods_of
+from deepcanon.core.sentence_pairs import SentencePairs as SentencePairs
 from deepcanon.core.series import Series as Series
 from deepcanon.core.series import Videos as Videos
 from deepcanon.core.settings import Settings as Settings

@@ -14,7 +14,21 @@ from deepcanon.core import AnyBatch, Graph, UsageError
 from deepcanon.core.turn import B
 from deepcanon.data.images.image_files import ImageFiles
 
-Kind = Literal["images", "points", "table", "text", "graph", "graphs", "sequences", "domains", "series", "videos"]
+Kind = Literal[
+    "images",
+    "points",
+    "table",
+    "text",
+    "graph",
+    "graphs",
+    "sequences",
+    "domains",
+    "series",
+    "videos",
+    "pairs",
+    "captions",
+    "sentences",
+]
 
 GIVES: Mapping[Kind, str] = {
     "images": "images",
@@ -27,6 +41,10 @@ GIVES: Mapping[Kind, str] = {
     "domains": "two domains",
     "series": "time series",
     "videos": "videos",
+    "pairs": "pairs of sequences",
+    "captions": "captioned images",
+    "sentences": "pairs of sentences",
+    "ratings": "ratings",
 }
 """What data of a kind give, in words."""
 
@@ -50,7 +68,9 @@ class Dataset(Generic[B]):
     labels: tuple[str, ...] = ()
     """The names of the classes."""
     vocabulary: tuple[str, ...] = ()
-    """The tokens of a text (characters, bytes, words or subwords) by their ids."""
+    """The tokens of a text (characters, bytes, words or subwords) by their ids; of pairs, those of the source."""
+    target_vocabulary: tuple[str, ...] = ()
+    """The tokens of the targets of pairs, or of captions, by their ids."""
     source: str = ""
     folder: str | None = None
     target: str | None = None

@@ -36,6 +36,7 @@ from deepcanon.laws.sampler import check_sampler
 from deepcanon.laws.score import check_score
 from deepcanon.laws.sequence import check_sequence
 from deepcanon.laws.target import invented_batch, load_target, target_of
+from deepcanon.laws.translation import check_translation
 
 KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "contract": check_contract,
@@ -53,6 +54,7 @@ KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "attention": check_attention,
     "sequence": check_sequence,
     "forecaster": check_forecaster,
+    "translation": check_translation,
     "graph": check_graph,
     "graphs": check_graphs,
     "method": check_method,

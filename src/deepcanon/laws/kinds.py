@@ -60,6 +60,7 @@ def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:
         ("diffusion", has("posterior", "reverse")),
         ("game", has("discriminator_loss")),
         ("sequence", isinstance(batch, LabeledSequences) or has("generate")),
+        ("translation", has("translate")),
         ("attention", has("attention_maps", "read")),
         ("forecaster", has("log_prob", "forecast") and isinstance(batch, Series)),
         ("graph", isinstance(batch, GraphBatch)),

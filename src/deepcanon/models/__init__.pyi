@@ -4,6 +4,7 @@ from deepcanon.models.adversarial.wgan import WGAN as WGAN
 from deepcanon.models.analytic.gaussian import Gaussian as Gaussian
 from deepcanon.models.analytic.gaussian_mixture import GaussianMixture as GaussianMixture
 from deepcanon.models.analytic.ppca import PPCA as PPCA
+from deepcanon.models.attention.bert import BERT as BERT
 from deepcanon.models.attention.gpt import GPT as GPT
 from deepcanon.models.attention.vit import ViT as ViT
 from deepcanon.models.autoencoders.autoencoder import Autoencoder as Autoencoder
@@ -38,6 +39,7 @@ from deepcanon.models.linear.svm import SVM as SVM
 from deepcanon.models.recurrent.deepar import DeepAR as DeepAR
 from deepcanon.models.recurrent.lstm import LSTM as LSTM
 from deepcanon.models.recurrent.lstm_predictor import LSTMPredictor as LSTMPredictor
+from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention as Seq2SeqAttention
 from deepcanon.models.scores.score_matching import ScoreMatching as ScoreMatching
 from deepcanon.models.variational.vae import VAE as VAE
 from deepcanon.models.words.word2vec import Word2Vec as Word2Vec

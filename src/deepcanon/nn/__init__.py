@@ -4,6 +4,7 @@ from deepcanon.nn.activations import Arctan, BinaryThreshold, Softmax, Stochasti
 from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention, attention_weights, causal_mask
 from deepcanon.nn.averaged import Averaged
 from deepcanon.nn.batch_norm import BatchNorm
+from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_time
 from deepcanon.nn.codes import from_bits, to_bits
 from deepcanon.nn.connections import DenselyConnected, HighwayGate, Residual, Skip
 from deepcanon.nn.convolution import Causal, DepthwiseSeparable, Same, convolve, output_size, pad_same
@@ -31,6 +32,7 @@ __all__ = [
     "Arctan",
     "Averaged",
     "BatchNorm",
+    "Bidirectional",
     "BinaryThreshold",
     "Causal",
     "ClassTimeMLP",
@@ -79,6 +81,7 @@ __all__ = [
     "from_bits",
     "gelu_tanh",
     "initialize",
+    "last_output",
     "lstm",
     "mean_and_std",
     "neighbor_max",
@@ -87,6 +90,7 @@ __all__ = [
     "own_weights",
     "pad_same",
     "pool",
+    "reversed_in_time",
     "row_softmax",
     "segment_max",
     "segment_mean",

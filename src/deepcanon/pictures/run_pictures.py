@@ -18,7 +18,10 @@ from deepcanon.core import (
     GraphBatch,
     How,
     Labeled,
+    LabeledGraphs,
     Model,
+    SentencePairs,
+    SequencePairs,
     Sequences,
     Series,
     draw,
@@ -26,8 +29,8 @@ from deepcanon.core import (
     eval_mode,
     given_batch,
 )
-from deepcanon.core.many_graphs import LabeledGraphs
 from deepcanon.core.roles import (
+    Aligns,
     Attends,
     Decodes,
     Encodes,
@@ -44,7 +47,7 @@ from deepcanon.core.roles import (
     Samples,
     Shows,
 )
-from deepcanon.pictures.attention import attention_heads
+from deepcanon.pictures.attention import alignment_picture, attention_heads
 from deepcanon.pictures.bars import update_norms
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
@@ -68,6 +71,7 @@ CLOUDS = 4
 GRID = 64
 ATTENDED = 28
 FORECASTS, PATHS = 6, 200
+ALIGNED = 6
 
 
 class Data(Protocol):
@@ -89,6 +93,8 @@ class Data(Protocol):
     def labels(self) -> tuple[str, ...]: ...
     @property
     def vocabulary(self) -> tuple[str, ...]: ...
+    @property
+    def target_vocabulary(self) -> tuple[str, ...]: ...
 
 
 def draw_run(
@@ -189,7 +195,7 @@ def _unit(scene: _Scene) -> str:
 
 def _classified(scene: _Scene) -> dict[str, Figure]:
     model, batch = scene.model, scene.batch
-    if not isinstance(model, Predicts) or not isinstance(batch, Labeled) or batch.y.is_floating_point():
+    if not isinstance(model, Predicts) or not isinstance(batch, Labeled | SentencePairs) or batch.y.is_floating_point():
         return {}
     probabilities = _in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
     predicted = _in_chunks(lambda part: model.predict(*part.inputs, how="mode"), batch)
@@ -387,11 +393,23 @@ def _attended(scene: _Scene) -> dict[str, Figure]:
     model = scene.model
     if not isinstance(model, Attends) or not model.vocabulary:
         return {}
-    x = scene.batch.x[:1, :ATTENDED]
-    maps = model.attention_maps(x)[:, 0]  # (layers, heads, T, T)
+    first: Any = scene.batch.select(torch.zeros(1, dtype=torch.long, device=scene.batch.device))
+    if isinstance(first, SentencePairs):  # without the padding
+        x, *others = (first.x[:, : first.lengths], None, first.segments[:, : first.lengths])
+    else:
+        x, *others = (first.x[:, :ATTENDED],)
+    maps = model.attention_maps(x, *others)[:, 0]  # (layers, heads, T, T)
     names = [model.vocabulary[code] for code in x[0].tolist()]
     title = f"{model.name()} on {scene.data.name}: attention of each head in a sequence of {scene.split}"
     return {"attention": attention_heads(maps, names, title)}
+
+
+def _aligned(scene: _Scene) -> dict[str, Figure]:
+    model, data, some = scene.model, scene.data, scene.some(ALIGNED)
+    if not isinstance(model, Aligns) or not isinstance(some, SequencePairs) or not data.target_vocabulary:
+        return {}
+    title = f"{model.name()} on {data.name}: translations of {scene.split}, aligned with their sources"
+    return {"alignment": alignment_picture(model, some, data.vocabulary, data.target_vocabulary, title)}
 
 
 def _updated(scene: _Scene) -> dict[str, Figure]:
@@ -421,6 +439,6 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
 PICTURES = (
     _classified, _graphed, _graph_rows, _regressed, _sampled, _reconstructed, _gallery, _mapped, _filtered, _encoded,
     _neighbored,
-    _updated, _attended, _forecasted,
+    _updated, _attended, _forecasted, _aligned,
     _written,
 )  # fmt: skip

@@ -28,10 +28,11 @@ from deepcanon.core import (
 )
 from deepcanon.core.checks import at_least
 from deepcanon.core.files import free, writable
-from deepcanon.core.roles import Domain, HasNeighbors, Maps
+from deepcanon.core.roles import Domain, HasNeighbors, Maps, Translates
 from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset, load_data
 from deepcanon.data.suits import check_suits, default_data
+from deepcanon.data.text.special import padded
 from deepcanon.runs import text
 from deepcanon.runs.data import is_own, new_rows, own_data
 from deepcanon.runs.exporting import export
@@ -232,6 +233,8 @@ class Run:
     ) -> str:
         """The prompt and so many further tokens of text, or fewer where the token ``stop`` comes first."""
         model, info = self._model_that_can("generate"), self.info["data"]
+        if isinstance(model, Translates):
+            raise UsageError(f"{self.model.name()} writes what a source says, not what follows a prompt: use translate")
         before, end = text.encode(prompt, info), text.encode_one(stop, info)
         tokens = model.generate(
             before, steps, temperature=temperature, top_k=top_k, top_p=top_p, stop=end,
@@ -272,6 +275,18 @@ class Run:
             spread = torch.arange(min(MOST_FANS, len(rows))) * len(rows) // min(MOST_FANS, len(rows))
             save(forecast_fans(paths[:, spread], rows.select(spread), f"forecasts of {model.name()}"), path)
         return columns
+
+    def translate(self, *texts: str, beams: int = 1) -> list[str]:
+        """The translation of each text: the most probable one that a beam search finds."""
+        model, (source, target) = self._model_that_can("translate"), text.tokenizers(self.info["data"])
+        rows = [source.encode(given) for given in texts]
+        for given, codes in zip(texts, rows, strict=True):
+            if not codes:
+                raise UsageError(f"a text to translate needs at least one token that the model can read; got {given!r}")
+        x, lengths = padded(rows)
+        tokens, found = model.translate(x, lengths=lengths, beams=beams)
+        pairs = zip(tokens.tolist(), found.tolist(), strict=True)
+        return [target.decode(row[:length]) for row, length in pairs]
 
     def nearest(self, word: str, n: int = 10) -> list[tuple[str, float]]:
         """The words whose vectors are nearest to that of a word, with their cosines."""
