@@ -27,6 +27,8 @@ from deepcanon.core.errors import UsageError as UsageError
 from deepcanon.core.finding import Finding as Finding
 from deepcanon.core.graph import Graph as Graph
 from deepcanon.core.graph import Operator as Operator
+from deepcanon.core.incomplete import HeldOut as HeldOut
+from deepcanon.core.incomplete import Incomplete as Incomplete
 from deepcanon.core.model import LikelihoodKind as LikelihoodKind
 from deepcanon.core.model import Model as Model
 from deepcanon.core.model import Support as Support

@@ -83,6 +83,10 @@ class Harmonium(Energy[B]):
         """A of each visible state, (B,); None where it is 0."""
         return None
 
+    def _log_volume(self) -> Tensor | float:
+        """The logarithm of the volume that a unit of visible states has among examples: of a change of units."""
+        return 0.0
+
     def _add_gradients(self, share: Tensor, v: Tensor, on: Tensor) -> None:
         """Fill in the gradients of further parameters; ``share`` weighs the visible states, ``on`` has p(h | v)."""
 
@@ -120,12 +124,12 @@ class Harmonium(Energy[B]):
         """The free energy F of each example, (B,)."""
         self.check_values(x)
         v = self._states(x)
-        return self._free_energy(v, self._up(v))
+        return self._free_energy(v, self._up(v)) + self._log_volume()
 
     def joint_energy(self, x: Tensor, h: Tensor) -> Tensor:
         """The energy E of each example together with hidden states, (B,)."""
         statistics, measure = self._statistics(self._states(x)), self._base_measure(self._states(x))
-        linear = (statistics * self._down(h)).sum(-1) + h @ self.hidden_bias
+        linear = (statistics * self._down(h)).sum(-1) + h @ self.hidden_bias - self._log_volume()
         return -linear if measure is None else measure - linear  # eq. (1)
 
     @torch.no_grad()
