@@ -57,7 +57,7 @@ class GaussianRBM(Harmonium[Batch]):
         chains: The number of persistent chains.
     """
 
-    recipe = Recipe(optimizer="adam", lr=0.01, schedule="linear", batch_size=100, epochs=50)
+    recipe = Recipe(optimizer="adam", lr=0.02, schedule="linear", batch_size=100, epochs=50)
 
     log_variance: Tensor
 
@@ -66,14 +66,15 @@ class GaussianRBM(Harmonium[Batch]):
         features: int,
         units: int = 16,
         learned_variances: bool = True,
-        variance: float = 0.5,
-        gibbs_steps: int = 1,
+        variance: float = 0.25,
+        gibbs_steps: int = 5,
         persistent: bool = True,
         chains: int = 100,
     ) -> None:
         at_least(1, features=features)
         super().__init__(features, units, gibbs_steps, persistent, chains)
         self.features = features
+        nn.init.normal_(self.weight, std=0.1)  # in units of standardized data
         log_variance = torch.full((features,), math.log(variance))
         if learned_variances:
             self.log_variance = nn.Parameter(log_variance)
