@@ -6,10 +6,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from deepcanon.core import HeldOut, Incomplete
+from deepcanon.core import Incomplete
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import Entry
 from deepcanon.data.split import fixed_random
+from deepcanon.data.tables.rated import held_out
 
 USERS, ITEMS = 1000, 100
 TASTES = 3
@@ -18,8 +19,6 @@ STARS = 5
 NOISE = 0.5
 RATED = 0.3
 """The share of its ratings that a user gives on average; popular items are rated more often than others."""
-HELD_OUT = {"valid": 0.1, "test": 0.2}
-"""The shares of the ratings of each user that are held out."""
 
 
 def draw_ratings(seed: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -36,15 +35,8 @@ def draw_ratings(seed: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
 
 def load(entry: Entry) -> Dataset[Incomplete]:
     """All users in every split; held-out ratings are to be predicted from those of the training split."""
-    ratings, given = draw_ratings(0)
-    chance = fixed_random(1).uniform(size=ratings.shape)
-    ends = np.cumsum([0.0, *HELD_OUT.values()])
-    hidden = [given & (low <= chance) & (chance < high) for low, high in zip(ends, ends[1:], strict=False)]
-    known = torch.from_numpy(np.where(given & (chance >= ends[-1]), ratings, np.nan)).float()
-    valid, test = (
-        HeldOut(known, torch.from_numpy(np.where(part, ratings, np.nan)).float()) for part in hidden
-    )  # fmt: skip
-    return entry.dataset(Incomplete(known), valid, test)
+    ratings, given = draw_ratings(1)  # another seed than that by which ratings are held out
+    return entry.dataset(*held_out(torch.from_numpy(np.where(given, ratings, np.nan)).float()))
 
 
 RATINGS = Entry(

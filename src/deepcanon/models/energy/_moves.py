@@ -1,4 +1,4 @@
-"""Moves of Markov chains on real values: Langevin dynamics, its Metropolis-adjusted form, and Hamiltonian Monte Carlo."""
+"""Moves of Markov chains on real values: Langevin dynamics and Hamiltonian Monte Carlo."""
 
 from __future__ import annotations
 

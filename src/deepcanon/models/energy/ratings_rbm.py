@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Self
 
 import torch
@@ -57,16 +57,20 @@ class RatingsRBM(Harmonium[Incomplete]):
         ratings: The number K of values that a rating has, which are 1 to K.
         units: The number of hidden units.
         gibbs_steps: The number k of Gibbs steps from the data to the end of a chain.
+        weight_cost: The factor of the penalty on the weights, :math:`\frac12 \|W\|^2`.
     """
 
     recipe = Recipe(optimizer="adam", lr=0.01, schedule="linear", batch_size=100, epochs=100)
 
-    def __init__(self, features: int, ratings: int, units: int = 100, gibbs_steps: int = 1) -> None:
+    def __init__(
+        self, features: int, ratings: int, units: int = 100, gibbs_steps: int = 1, weight_cost: float = 1e-4
+    ) -> None:
         at_least(1, features=features)
         at_least(2, ratings=ratings)
         super().__init__(features * ratings, units, gibbs_steps, persistent=False, chains=1)
         self.features = features
         self.ratings = ratings
+        self.weight_cost = weight_cost
 
     @classmethod
     def example(cls) -> tuple[Self, Incomplete]:
@@ -93,18 +97,34 @@ class RatingsRBM(Harmonium[Incomplete]):
 
     @torch.no_grad()
     def prepare(self, data: Iterable[Incomplete]) -> None:
-        """Initialize the visible biases by how often each item has each rating, with add-one smoothing."""
-        counts = torch.ones_like(self.origin)
+        """Initialize the visible biases by how often each item has each rating.
+
+        Each has as many more as there are values, in the proportions of all ratings, so that rare items are like all.
+        """
+        counts = torch.zeros_like(self.origin)
         for batch in data:
             self.check_values(batch.x)
             counts += self._states(batch.x).sum(0)
-        shares = counts.view(self.features, self.ratings)
+        each = self._by_item(counts)
+        overall = (each.sum(0) + 1) / (each.sum() + self.ratings)
+        shares = each + self.ratings * overall
         self.origin.copy_((shares / shares.sum(1, keepdim=True)).log().flatten())
         self.visible_bias.copy_(self.origin)
 
     def loss(self, batch: Incomplete) -> Terms:
         gap = self.energy(batch.x).sum() - self.energy(self.negatives(batch.x)).sum()
-        return {"contrastive_divergence": gap / batch.observed.sum().clamp_min(1)}
+        return {"contrastive_divergence": gap / batch.observed.sum().clamp_min(1), **self._penalty()}
+
+    @torch.no_grad()
+    def gradient(self, batch: Incomplete) -> Callable[[], Terms]:
+        """The gradient of the loss by hand, with that of the weight cost."""
+        contrast = super().gradient(batch)
+        if self.weight.grad is not None:
+            self.weight.grad.add_(self.weight, alpha=self.weight_cost)
+        return lambda: contrast() | self._penalty()
+
+    def _penalty(self) -> Terms:
+        return {"weight_cost": 0.5 * self.weight_cost * self.weight.square().sum()}
 
     def _share(self, data: Tensor, negatives: Tensor) -> Tensor:
         each = data.new_ones(len(data)) / data.sum().clamp_min(1)
@@ -124,10 +144,12 @@ class RatingsRBM(Harmonium[Incomplete]):
         return values.unflatten(-1, (self.features, self.ratings))
 
     def _draw_visible(self, natural: Tensor, before: Tensor | None, generator: Generator | None) -> Tensor:
-        noise = torch.rand(natural.shape, generator=generator, device=natural.device, dtype=natural.dtype)
-        winner = self._by_item(natural - (-noise.log()).log()).argmax(-1)  # the Gumbel trick draws from eq. (1)
-        codes = one_hot(winner, self.ratings).to(natural.dtype)
-        return (codes if before is None else codes * self._by_item(before).sum(-1, keepdim=True)).flatten(1)
+        logits = self._by_item(natural)
+        rated = torch.ones_like(logits[..., 0]) if before is None else self._by_item(before).sum(-1)
+        rows, items = rated.nonzero(as_tuple=True)  # most are missing
+        codes = torch.zeros_like(logits)
+        codes[rows, items, _categorical(logits[rows, items], generator)] = 1.0  # eq. (1)
+        return codes.flatten(1)
 
     def _log_sums(self, natural: Tensor) -> Tensor:
         return self._by_item(natural).logsumexp(-1)
@@ -141,8 +163,7 @@ class RatingsRBM(Harmonium[Incomplete]):
         missing = x.isnan()
         log_share = self.log_conditionals(x, missing)
         if how == "sample":
-            noise = torch.rand(log_share.shape, generator=generator, device=x.device, dtype=x.dtype)
-            found = (log_share - (-noise.log()).log()).argmax(-1) + 1.0
+            found = _categorical(log_share, generator) + 1.0
         else:
             found = self._expected(log_share) if how == "mean" else log_share.argmax(-1) + 1.0
         return x.masked_scatter(missing, found.to(x.dtype))
@@ -200,3 +221,9 @@ class RatingsRBM(Harmonium[Incomplete]):
         ratings = Independent(OneHotCategorical(logits=logits, validate_args=False), 1, validate_args=False)
         whole = ReshapeTransform(logits.shape, self.origin.shape)
         return TransformedDistribution(ratings, [whole], validate_args=False)
+
+
+def _categorical(logits: Tensor, generator: Generator | None) -> Tensor:
+    """Categorical samples, (...), by the Gumbel trick: the largest of the logits with Gumbel noise."""
+    noise = torch.rand(logits.shape, generator=generator, device=logits.device, dtype=logits.dtype)
+    return (logits - (-noise.log()).log()).argmax(-1)
