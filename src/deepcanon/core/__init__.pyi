@@ -32,6 +32,8 @@ from deepcanon.core.graph import Graph as Graph
 from deepcanon.core.graph import Laplacian as Laplacian
 from deepcanon.core.graph import Operator as Operator
 from deepcanon.core.graph_spectrum import Spectrum as Spectrum
+from deepcanon.core.incomplete import HeldOut as HeldOut
+from deepcanon.core.incomplete import Incomplete as Incomplete
 from deepcanon.core.many_graphs import Graphs as Graphs
 from deepcanon.core.many_graphs import LabeledGraphs as LabeledGraphs
 from deepcanon.core.many_graphs import LabeledPairs as LabeledPairs

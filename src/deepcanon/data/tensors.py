@@ -300,7 +300,9 @@ def _real(values: Tensor, dtype: torch.dtype, what: str) -> Tensor:
         raise DataError(f"{what} must be real, got {values.dtype}")
     values = values.to(dtype)
     if not values.isfinite().all():
-        raise DataError(f"{what} has NaN or infinite values; mend or remove them first")
+        raise DataError(
+            f"{what} has NaN or infinite values; mend or remove them first, or say which are there by observed="
+        )
     return values
 
 

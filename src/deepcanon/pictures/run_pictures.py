@@ -16,6 +16,7 @@ from torch.distributions import Distribution
 from deepcanon.core import (
     Batch,
     GraphBatch,
+    HeldOut,
     How,
     Labeled,
     LabeledGraphs,
@@ -49,6 +50,7 @@ from deepcanon.core.roles import (
 )
 from deepcanon.pictures.attention import alignment_picture, attention_heads
 from deepcanon.pictures.bars import update_norms
+from deepcanon.pictures.completions import completion, held_out_plot
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
 from deepcanon.pictures.forecasts import forecast_fans
@@ -276,6 +278,18 @@ def _regressed(scene: _Scene) -> dict[str, Figure]:
     return drawn
 
 
+def _completed(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.batch
+    if not isinstance(model, Predicts) or not isinstance(batch, HeldOut) or not bool(batch.asked.any()):
+        return {}
+    full = _in_chunks(lambda part: model.predict(part.x, how="mean"), batch)
+    asked, title = batch.asked.cpu(), f"{model.name()} on {scene.data.name}"
+    return {
+        "completed": completion(batch.x, full, title),
+        "predictions": held_out_plot(full[asked], batch.y.cpu()[asked], f"{title}, {scene.split}"),
+    }
+
+
 def _sampled(scene: _Scene) -> dict[str, Figure]:
     model = scene.model
     if not isinstance(model, Samples) or not (scene.images or scene.planar):
@@ -437,8 +451,7 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
 
 
 PICTURES = (
-    _classified, _graphed, _graph_rows, _regressed, _sampled, _reconstructed, _gallery, _mapped, _filtered, _encoded,
+    _classified, _graphed, _graph_rows, _regressed, _completed, _sampled, _reconstructed, _gallery, _mapped, _filtered, _encoded,
     _neighbored,
-    _updated, _attended, _forecasted, _aligned,
-    _written,
+    _updated, _attended, _forecasted, _aligned, _written,
 )  # fmt: skip
