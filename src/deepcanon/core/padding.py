@@ -9,6 +9,11 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from deepcanon.core.errors import DataError
 
 
+def shows_values(x: Tensor) -> bool:
+    """Whether the numbers of a tensor can be looked at: not on the meta device, in torch.func, nor in an export."""
+    return not (x.is_meta or is_functorch_wrapped_tensor(x) or torch.compiler.is_compiling())
+
+
 def valid_positions(x: Tensor, lengths: Tensor) -> Tensor:
     """The padding mask, (B, T): True where a position is not padding."""
     return torch.arange(x.shape[1], device=x.device) < lengths.unsqueeze(1)
@@ -26,7 +31,7 @@ def without_padding(x: Tensor, lengths: Tensor) -> Tensor:
 
 def full_lengths(x: Tensor) -> Tensor:
     """The lengths of rows without padding, (B,)."""
-    return torch.full((len(x),), x.shape[1], device=x.device)
+    return torch.full(x.shape[:1], x.shape[1], device=x.device)
 
 
 def check_lengths(x: Tensor, lengths: Tensor) -> None:
@@ -35,7 +40,7 @@ def check_lengths(x: Tensor, lengths: Tensor) -> None:
         raise DataError(
             f"{len(x)} sequences have as many lengths, whole numbers; got {lengths.dtype} of {tuple(lengths.shape)}"
         )
-    if not lengths.is_meta and not 1 <= int(lengths.min()) <= int(lengths.max()) <= x.shape[1]:
+    if shows_values(lengths) and not 1 <= int(lengths.min()) <= int(lengths.max()) <= x.shape[1]:
         found = f"from {int(lengths.min())} to {int(lengths.max())}"
         raise DataError(f"sequences padded to {x.shape[1]} positions have lengths from 1 to {x.shape[1]}; got {found}")
 
@@ -51,7 +56,7 @@ def known_tokens(x: Tensor, lengths: Tensor | None, vocab: int) -> Tensor:
     if x.ndim != 2 or x.is_floating_point():
         raise DataError(f"rows of tokens are whole numbers of the shape (B, T); got {x.dtype} of {tuple(x.shape)}")
     known = x if lengths is None else without_padding(x, lengths)
-    if known.is_meta or known.numel() == 0 or is_functorch_wrapped_tensor(known):  # which show no values
+    if not shows_values(known) or known.numel() == 0:
         return known
     least, most = known.aminmax()
     if int(least) < 0 or int(most) >= vocab:
