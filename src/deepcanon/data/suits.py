@@ -58,9 +58,8 @@ def learns_from(batch_type: type[AnyBatch]) -> str:
 def default_data(model: Blueprint) -> Dataset[Any]:
     """The first data set that needs no download and suits the model; the digits come first.
 
-    A model of zeros and ones gets images in their binary form, a density dequantized ones, a density of real numbers in their dequantized form, a
-    semi-supervised model data
-    with few labels, one of word vectors a text word by word.
+    A model of zeros and ones gets images in their binary form, a density of real numbers dequantized ones, a
+    semi-supervised model data with few labels, one of word vectors a text word by word.
     """
     names = [row["name"] for row in describe_data() if row["folder"] is None]
     semi = issubclass(model.cls.batch_type(), SemiBatch)
