@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -30,7 +31,7 @@ class Sampler(Model[B]):
     def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         """Examples drawn from the model, (n, ...); ``context`` conditions a conditional model."""
         at_least(0, n=n)
-        drawn: Tensor = bound(self, context)._sample(n, generator)
+        drawn: Tensor = bound(self, context, n)._sample(n, generator)
         return drawn
 
 
@@ -74,7 +75,7 @@ class Density(Sampler[B]):
         ``samples`` sharpen a bound or an estimate, and its draws come from ``generator``; where nothing is drawn, both
         are refused. ``context`` conditions a conditional model.
         """
-        model = bound(self, context)
+        model = bound(self, context, len(x))
         model.check_values(x)
         if not self._is_drawn():
             for name, value in (("samples", samples), ("generator", generator)):
@@ -120,6 +121,13 @@ class Density(Sampler[B]):
 
     def _is_drawn(self) -> bool:
         return self.likelihood_kind in ("lower bound", "estimate")
+
+
+def log_likelihood(model: Any, x: Tensor, *, samples: int | None = None, generator: Generator | None = None) -> Tensor:
+    """The ``log_prob`` of any model that has one; ``samples`` and ``generator`` reach only one that draws."""
+    drawn = getattr(model, "likelihood_kind", "exact") in ("lower bound", "estimate")
+    found: Tensor = model.log_prob(x, samples=samples, generator=generator) if drawn else model.log_prob(x)
+    return found
 
 
 class RealDensity(Density[B]):
