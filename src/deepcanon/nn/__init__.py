@@ -15,6 +15,7 @@ from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import MaskedLinear, autoregressive_mask
+from deepcanon.nn.ode import integrate, integrate_adjoint
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
 from deepcanon.nn.rescale import Rescale, mean_and_std
@@ -89,6 +90,8 @@ __all__ = [
     "from_bits",
     "gelu_tanh",
     "initialize",
+    "integrate",
+    "integrate_adjoint",
     "largest_in_rows",
     "lstm",
     "mean_and_std",
