@@ -34,6 +34,7 @@ from deepcanon.nn.transforms import (
 )
 from deepcanon.nn.transposed import Transposed, TransposedConv, output_padding, transposed
 from deepcanon.nn.unpool import bed_of_nails
+from deepcanon.nn.vector_field import TimeGated, VectorField
 
 __all__ = [
     "ActNorm",
@@ -72,10 +73,12 @@ __all__ = [
     "StochasticBinary",
     "Swish",
     "TimeBlock",
+    "TimeGated",
     "TimeMLP",
     "Transform",
     "Transposed",
     "TransposedConv",
+    "VectorField",
     "activation_layer",
     "attention",
     "attention_weights",

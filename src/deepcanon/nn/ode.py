@@ -64,15 +64,16 @@ def integrate(
     """The states at all ``times``, (T, B, K), of which y, (B, K), is the first; times rise or fall.
 
     The estimated error of each step stays below ``atol + rtol * |y|``, as root mean square over the first
-    ``controlled`` values of a state, or all. Nothing below ten times the precision of y is asked of ``rtol``.
-    Gradients go through the steps.
+    ``controlled`` values of a state, or all. A tolerance below ten times the precision of y is raised to that: no step
+    is that exact. Gradients go through the steps.
 
     >>> decay = integrate(lambda t, y: -y, torch.ones(1, 1), [0.0, 1.0, 2.0])
     >>> [f"{value:.4f}" for value in decay.flatten().tolist()]
     ['1.0000', '0.3679', '0.1353']
     """
     direction = _direction(times)
-    control = _Control(max(rtol, 10 * torch.finfo(y.dtype).eps), atol, controlled)
+    least = 10 * torch.finfo(y.dtype).eps
+    control = _Control(max(rtol, least), max(atol, least), controlled)
     end, inner = times[-1], y.new_tensor(times[1:-1])
     between = [torch.zeros_like(y) for _ in inner]
     t = y.new_full((len(y),), times[0])
