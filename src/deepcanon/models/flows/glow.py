@@ -103,6 +103,7 @@ class Glow(Flow):
     def to_data(self, z: Tensor) -> Tensor:
         return self.flow.inverse(z)
 
+    @torch.no_grad()
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]:
         """Samples of the same noise at several temperatures, the factors of its standard deviation."""
         z = self._noise(len(x), generator)
