@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import Batch, Context, UsageError, drawing_from
+from deepcanon.core import Batch, Context, LikelihoodKind, UsageError, drawing_from
 from deepcanon.laws import continuous, report, sampler
 from deepcanon.laws import flow as laws
 from deepcanon.laws.outcome import Law
@@ -241,7 +241,7 @@ class Free(RealNVP):
 class CalledApproximate(RealNVP):
     """The exact density of a flow is given out as an estimate."""
 
-    likelihood_kind = "estimate"
+    likelihood_kind: LikelihoodKind = "estimate"
 
     def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
         return self._log_prob(x)
