@@ -35,6 +35,7 @@ def test_the_catalogue_finds_the_models() -> None:
     assert laws.kinds_of(catalogue.find("realnvp")) == ["contract", "continuous", "sampler", "flow"]
     assert laws.kinds_of(catalogue.find("score_matching")) == ["contract", "score"]
     assert laws.kinds_of(catalogue.find("ddpm")) == ["contract", "diffusion"]
+    assert laws.kinds_of(catalogue.find("gan")) == ["contract", "game"]
     assert laws.kinds_of(catalogue.find("gcn")) == ["contract", "graph"]
     assert laws.kinds_of(catalogue.find("fixmatch")) == ["contract", "classifier", "method"]
 

@@ -15,7 +15,7 @@ from deepcanon.data.load import entries
 
 EMBEDDED = (
     "adding", "bars-and-stripes", "diabetes", "digits", "eight-gaussians", "karate", "moons", "poisson-counts", "rings",
-    "spots", "text", "waves",
+    "spots", "text", "two-domains", "waves",
 )  # fmt: skip
 REMOTE = ("binarized-mnist", "cifar10", "cifar10-small", "cifar100", "shakespeare", "fashion-mnist", "mnist", "cora")
 PARTS = ("train", "valid", "test")

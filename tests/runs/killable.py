@@ -20,6 +20,7 @@ from deepcanon.train import Observer, Trainer
 
 STEPS, SAVE_EVERY = 160, 7
 DATA = dc.load_data("digits")
+DOMAINS = dc.load_data("two-domains")
 
 
 def make(name: str) -> tuple[Model[Any], Any]:
@@ -29,8 +30,13 @@ def make(name: str) -> tuple[Model[Any], Any]:
         "mlp": {"features": 64, "classes": 10, "hidden": (32,), "dropout": 0.3},
         "vae": {"features": 64, "latent": 4, "hidden": (32,)},
         "gan": {"features": 64, "hidden": (32,)},
+        "cyclegan": {"features": 2, "hidden": (16,), "history": 100},
     }
-    return dc.find(name)(**arguments[name]), DATA
+    return dc.find(name)(**arguments[name]), data_of(name)
+
+
+def data_of(name: str) -> Any:
+    return DOMAINS if name == "cyclegan" else DATA
 
 
 class Reporter(Observer):
@@ -54,7 +60,7 @@ def train(name: str, folder: Path, pipe: Connection, report_at: int, pause_in: s
     if checkpoint.saved(folder / "checkpoints"):
         from deepcanon.runs.resume import resume
 
-        resume(folder, DATA, find=dc.find, quiet=True, observers=[observer])
+        resume(folder, data_of(name), find=dc.find, quiet=True, observers=[observer])
     else:
         model, data = make(name)
         dc.fit(

@@ -11,7 +11,9 @@ from deepcanon.core.conditional import Context
 
 How = Literal["mode", "mean", "sample"]
 
-METHODS = ("predict", "sample", "log_prob", "energy", "score", "encode", "decode", "reconstruct", "generate")
+Domain = Literal["x", "y"]
+
+METHODS = ("predict", "sample", "log_prob", "energy", "score", "encode", "decode", "reconstruct", "generate", "map")
 
 
 def methods_of(model: object) -> tuple[str, ...]:
@@ -112,6 +114,13 @@ class Generates(Protocol):
         stop: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor: ...
+
+
+@runtime_checkable
+class Maps(Protocol):
+    """A model of two domains, x and y: examples of the one mapped ``to`` the other, in their shape."""
+
+    def map(self, x: Tensor, to: Domain = "y") -> Tensor: ...
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ from deepcanon.core import AnyBatch, Graph, UsageError
 from deepcanon.core.turn import B
 from deepcanon.data.images.image_files import ImageFiles
 
-Kind = Literal["images", "points", "table", "text", "graph", "sequences"]
+Kind = Literal["images", "points", "table", "text", "graph", "sequences", "domains"]
 
 GIVES: Mapping[Kind, str] = {
     "images": "images",
@@ -23,6 +23,7 @@ GIVES: Mapping[Kind, str] = {
     "text": "text",
     "graph": "a graph",
     "sequences": "labeled sequences",
+    "domains": "two domains",
 }
 """What data of a kind give, in words."""
 

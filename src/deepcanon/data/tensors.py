@@ -8,18 +8,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepcanon.core import Batch, DataError, Labeled
+from deepcanon.core import AnyBatch, Batch, DataError, ImagePairs, Labeled, TwoDomains, UsageError
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
 
 SOURCE = "given as tensors"
 
 
-def from_tensors(x: Tensor | np.ndarray[Any, Any], y: Any = None, *, name: str = "tensors") -> Dataset[Any]:
+def from_tensors(
+    x: Tensor | np.ndarray[Any, Any], y: Any = None, *, unpaired: Any = None, name: str = "tensors"
+) -> Dataset[Any]:
     """A data set with only a training split: images (N, channels, height, width) or rows (N, features).
 
-    Whole numbers ``y`` are classes, (N,); real numbers are targets, (N,) or (N, targets). All real numbers become
-    float32, also those of arrays; only if ``x`` is a tensor of float64 they become float64.
+    Whole numbers ``y`` are classes, (N,); real numbers are targets, (N,) or (N, targets), or images, one of each
+    example: (N, channels, height, width). ``unpaired`` are the examples of another domain, as many as there are. All
+    real numbers become float32, also those of arrays; only if ``x`` is a tensor of float64 they become float64.
 
     >>> data = from_tensors(np.zeros((6, 3)), [0, 1, 2, 0, 1, 2])
     >>> data.kind, dict(data.sizes)
@@ -27,14 +30,17 @@ def from_tensors(x: Tensor | np.ndarray[Any, Any], y: Any = None, *, name: str =
     """
     dtype = torch.float64 if isinstance(x, Tensor) and x.dtype == torch.float64 else torch.float32
     x = _real(_tensor(x, "x"), dtype, "x")
-    if x.ndim not in (2, 4) or 0 in x.shape:
-        raise DataError(
-            f"x must have the shape (N, features) or (N, channels, height, width), with no size 0; got {tuple(x.shape)}"
-        )
+    _check_shape(x, "x")
     shape = tuple(x.shape[1:])
     sizes = image_sizes(shape) if x.ndim == 4 else {"features": shape[0]}
-    train: Batch = Batch(x)
-    if y is not None:
+    train: AnyBatch = Batch(x)
+    if y is not None and unpaired is not None:
+        raise UsageError("y belongs to the examples x one by one, unpaired to another domain; give one of them")
+    if unpaired is not None or np.ndim(y) == 4:
+        other = _real(_tensor(y if unpaired is None else unpaired, "the other domain"), dtype, "the other domain")
+        _check_shape(other, "the other domain")
+        train = ImagePairs(x, other) if unpaired is None else TwoDomains(x, other)
+    elif y is not None:
         labels = _labels(_tensor(y, "y"), dtype)
         if labels.is_floating_point():
             sizes["targets"] = labels.shape[1]
@@ -43,13 +49,21 @@ def from_tensors(x: Tensor | np.ndarray[Any, Any], y: Any = None, *, name: str =
         train = Labeled(x, labels)
     return Dataset(
         name=name,
-        kind="images" if x.ndim == 4 else "table",
+        kind="domains" if isinstance(train, TwoDomains) else "images" if x.ndim == 4 else "table",
         train=train,
         sizes=sizes,
         shape=shape,
         labels=tuple(map(str, range(sizes.get("classes", 0)))),
         source=SOURCE,
     )
+
+
+def _check_shape(x: Tensor, what: str) -> None:
+    if x.ndim not in (2, 4) or 0 in x.shape:
+        raise DataError(
+            f"{what} must have the shape (N, features) or (N, channels, height, width), with no size 0; "
+            f"got {tuple(x.shape)}"
+        )
 
 
 def _tensor(values: Any, what: str) -> Tensor:

@@ -97,6 +97,7 @@ def _values(model: Any, batch: Batch, method: str, name: str) -> Values:
         "top_p": (None, 1e-4),
         "beams": (1, 4),
         "t": (1, 2),
+        "to": ("x", "y"),
     }
     if name == "stop":
         drawn = model.generate(*_inputs(model, batch, "generate"), generator=seeded(0))

@@ -57,6 +57,7 @@ def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:
         ("flow", has("to_latent")),
         ("score", has("score") and not has("log_prob")),
         ("diffusion", has("posterior", "reverse")),
+        ("game", has("discriminator_loss")),
         ("sequence", isinstance(batch, LabeledSequences) or has("generate")),
         ("attention", has("attention_maps", "read")),
         ("graph", isinstance(batch, GraphBatch)),

@@ -1,4 +1,6 @@
+from deepcanon.models.adversarial.cyclegan import CycleGAN as CycleGAN
 from deepcanon.models.adversarial.gan import GAN as GAN
+from deepcanon.models.adversarial.wgan import WGAN as WGAN
 from deepcanon.models.analytic.gaussian import Gaussian as Gaussian
 from deepcanon.models.analytic.gaussian_mixture import GaussianMixture as GaussianMixture
 from deepcanon.models.analytic.ppca import PPCA as PPCA

@@ -24,6 +24,7 @@ from deepcanon.core.roles import (
     HasLogProb,
     HasNeighbors,
     HasUpdates,
+    Maps,
     Predicts,
     Reconstructs,
     Samples,
@@ -35,6 +36,7 @@ from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
 from deepcanon.pictures.graphs import class_graph
 from deepcanon.pictures.images import Limits, image_grids, rows
+from deepcanon.pictures.mappings import mapping
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.points import decision_map, function_plot, latent_map, scatter, truth_plot
 from deepcanon.pictures.style import save
@@ -115,7 +117,7 @@ class _Scene:
 
     @property
     def images(self) -> bool:
-        return self.data.kind == "images" and len(self.data.shape) in (2, 3)
+        return self.data.kind in ("images", "domains") and len(self.data.shape) in (2, 3)
 
     @property
     def planar(self) -> bool:
@@ -157,6 +159,8 @@ def _unit(scene: _Scene) -> str:
         return "energy per example"
     if isinstance(scene.model, Generates):
         return "nats per token"
+    if scene.model.surrogate and not isinstance(scene.model, Predicts | HasLogProb):
+        return "loss per example"
     regression = isinstance(scene.batch, Labeled) and scene.batch.y.is_floating_point()
     other_loss = isinstance(scene.model, Predicts) and (regression or scene.model.surrogate)
     errors = isinstance(scene.model, Reconstructs) and not isinstance(scene.model, HasLogProb)
@@ -297,6 +301,14 @@ def _most(values: Tensor) -> Limits:
     return float(ordered[left_out]), float(ordered[-1 - left_out])
 
 
+def _mapped(scene: _Scene) -> dict[str, Figure]:
+    if not isinstance(scene.model, Maps) or not (scene.images or scene.planar):
+        return {}
+    some: Any = scene.some(MAPPED if scene.planar else COLUMNS)
+    title, shape = f"{scene.model.name()} on {scene.data.name}", None if scene.planar else scene.data.shape
+    return {"mapping": mapping(some.x, some.y, scene.model.map, title, shape)}
+
+
 def _filtered(scene: _Scene) -> dict[str, Figure]:
     model = scene.model
     if not isinstance(model, HasFilters) or not scene.images:
@@ -365,7 +377,7 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
 
 
 PICTURES = (
-    _classified, _graphed, _regressed, _sampled, _reconstructed, _gallery, _filtered, _encoded, _neighbored, _updated,
-    _attended,
+    _classified, _graphed, _regressed, _sampled, _reconstructed, _gallery, _mapped, _filtered, _encoded, _neighbored,
+    _updated, _attended,
     _written,
 )  # fmt: skip

@@ -27,7 +27,7 @@ from deepcanon.core import (
 )
 from deepcanon.core.checks import at_least
 from deepcanon.core.files import free, writable
-from deepcanon.core.roles import HasNeighbors
+from deepcanon.core.roles import Domain, HasNeighbors, Maps
 from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset, load_data
 from deepcanon.data.suits import check_suits, default_data
@@ -35,7 +35,7 @@ from deepcanon.runs import text
 from deepcanon.runs.data import is_own, new_rows, own_data
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
-from deepcanon.runs.predict import predictions, write_csv
+from deepcanon.runs.predict import mapped, predictions, write_csv
 from deepcanon.runs.resume import finder, load, resume
 from deepcanon.train import Observer, evaluate, fit, randomness
 from deepcanon.train.evaluation import some_of_train
@@ -161,21 +161,25 @@ class Run:
         self,
         data: str | Path | AnyBatch | Tensor | None = None,
         *,
+        to: Domain | None = None,
         out: str | Path | None = None,
         overwrite: bool = False,
     ) -> dict[str, list[Any]]:
         """The predictions for all rows of a file or folder as named columns, in the units of the user's table.
 
         Without ``data`` they are those for the test split of the run's own; a tensor holds examples as the model takes
-        them. ``out`` is a CSV file to write.
+        them. ``out`` is a CSV file to write. A model of two domains maps the examples ``to`` the domain y, or x.
         """
-        model = self._model_that_can("predict")
+        maps = isinstance(self.model, Maps)
+        model: Any = self.model if maps else self._model_that_can("predict")
+        if to is not None and not maps:
+            raise UsageError(f"{model.name()} does not map examples to another domain; leave out --to")
         path = None if out is None else writable(Path(out), overwrite, ".csv")
         if isinstance(data, Tensor | AnyBatch):
             rows = Batch(data) if isinstance(data, Tensor) else data
         else:
             rows = new_rows(self.folder, model, None if data is None else str(data), labeled=False)
-        columns = predictions(model, rows, self.info["data"])
+        columns = mapped(model, rows, to or "y") if maps else predictions(model, rows, self.info["data"])
         if path is not None:
             write_csv(path, columns)
         return columns

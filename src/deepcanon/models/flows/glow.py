@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from deepcanon.core import Batch, DataError, Recipe, Terms, UsageError
-from deepcanon.core.checks import at_least, of_reals
+from deepcanon.core.checks import at_least
 from deepcanon.models.flows._flow import Flow, spread
 from deepcanon.nn.transforms import (
     ActNorm,
@@ -94,7 +94,7 @@ class Glow(Flow):
 
     def prepare(self, data: Iterable[Batch]) -> None:
         """Initialize every ActNorm by some of the training images."""
-        self.flow.fit(self._images(spread(of_reals(data, self.name()), FITTED)))
+        self.flow.fit(self._images(spread(self.checked(data), FITTED)))
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         z, log_det = self.flow(self._images(x))  # eqs. (1) and (2)
@@ -111,7 +111,7 @@ class Glow(Flow):
 
     def _metrics_of(self, terms: Terms, batch: Batch) -> Terms:
         metrics = super()._metrics_of(terms, batch)
-        if self.levels is None:
+        if self.levels is None or "nll" not in metrics:
             return metrics
         bits = metrics["nll"] / (self.features * math.log(2)) + math.log2(self.levels)  # eq. (3)
         return {**metrics, "bits_per_dim": bits}
