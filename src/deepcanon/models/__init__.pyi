@@ -25,6 +25,8 @@ from deepcanon.models.feedforward.bump_network import BumpNetwork as BumpNetwork
 from deepcanon.models.feedforward.highway import Highway as Highway
 from deepcanon.models.feedforward.mlp import MLP as MLP
 from deepcanon.models.feedforward.tower_network import TowerNetwork as TowerNetwork
+from deepcanon.models.flows.continuous_flow import ContinuousFlow as ContinuousFlow
+from deepcanon.models.flows.glow import Glow as Glow
 from deepcanon.models.flows.nice import NICE as NICE
 from deepcanon.models.flows.realnvp import RealNVP as RealNVP
 from deepcanon.models.graphs.fixed_point_network import FixedPointNetwork as FixedPointNetwork

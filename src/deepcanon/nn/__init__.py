@@ -19,29 +19,47 @@ from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coeff
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import MaskedLinear, autoregressive_mask
+from deepcanon.nn.ode import integrate, integrate_adjoint
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
 from deepcanon.nn.rescale import Rescale, mean_and_std
 from deepcanon.nn.segment import pool, segment_max, segment_mean, segment_sum
 from deepcanon.nn.standardize import Standardize
 from deepcanon.nn.time_mlp import ClassTimeMLP, TimeBlock, TimeMLP, time_features
+from deepcanon.nn.transforms import (
+    ActNorm,
+    AffineCoupling,
+    Chain,
+    Flatten,
+    InvertibleConv1x1,
+    Reverse,
+    Split,
+    Squeeze,
+    Transform,
+)
 from deepcanon.nn.transposed import Transposed, TransposedConv, output_padding, transposed
 from deepcanon.nn.unpool import bed_of_nails
+from deepcanon.nn.vector_field import TimeGated, VectorField
 
 __all__ = [
+    "ActNorm",
+    "AffineCoupling",
     "Arctan",
     "Averaged",
     "BatchNorm",
     "Bidirectional",
     "BinaryThreshold",
     "Causal",
+    "Chain",
     "ClassTimeMLP",
     "DenselyConnected",
     "DepthwiseSeparable",
+    "Flatten",
     "GraphAttention",
     "GraphConv",
     "GraphIsomorphism",
     "HighwayGate",
+    "InvertibleConv1x1",
     "KVCache",
     "LSTMLayers",
     "LSTMVariant",
@@ -52,17 +70,23 @@ __all__ = [
     "RelativeBias",
     "Rescale",
     "Residual",
+    "Reverse",
     "Same",
     "Skip",
     "Softmax",
     "SpectralConv",
+    "Split",
+    "Squeeze",
     "Standardize",
     "StochasticBinary",
     "Swish",
     "TimeBlock",
+    "TimeGated",
     "TimeMLP",
+    "Transform",
     "Transposed",
     "TransposedConv",
+    "VectorField",
     "activation_layer",
     "attention",
     "attention_weights",
@@ -81,6 +105,8 @@ __all__ = [
     "from_bits",
     "gelu_tanh",
     "initialize",
+    "integrate",
+    "integrate_adjoint",
     "last_output",
     "lstm",
     "mean_and_std",

@@ -76,8 +76,11 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
     before = data.preprocessing.get("form")
     preprocessing = {**data.preprocessing, "form": f"{before}:{form}" if before else form}
     name = f"{data.name}:{form}"
-    fresh = partial(dequantized_anew, levels=levels) if form == "dequantized" else None
-    return replace(data, name=name, train=train, valid=valid, test=test, preprocessing=preprocessing, fresh=fresh)
+    changed = replace(data, name=name, train=train, valid=valid, test=test, preprocessing=preprocessing)
+    if form != "dequantized":
+        return changed
+    fresh = partial(dequantized_anew, levels=levels)
+    return replace(changed, sizes={**data.sizes, "levels": levels}, fresh=fresh)
 
 
 def dequantized_anew(batch: Any, generator: Generator, levels: int) -> Any:
