@@ -12,7 +12,7 @@ from torch import Generator
 from deepcanon.comparison.calibration import PredictionMeasures, measure_predictions
 from deepcanon.comparison.quality import Quality, Yardstick
 from deepcanon.comparison.support import Form
-from deepcanon.core import AnyBatch, Batch, DataError, Labeled, Model
+from deepcanon.core import AnyBatch, Batch, DataError, Labeled, Model, conditioned
 from deepcanon.core.roles import Decodes, Encodes, HasLogProb, Samples
 from deepcanon.data import Batches, Dataset
 from deepcanon.runs.folder import RunFolder
@@ -138,7 +138,7 @@ def _mean_log_prob(model: HasLogProb, held_out: Batch, seed: int, samples: int |
     generator = Generator().manual_seed(seed)
     with torch.no_grad():
         parts = [
-            model.log_prob(part.x, samples=samples, generator=generator).double().sum()
+            conditioned(model, part).log_prob(part.x, samples=samples, generator=generator).double().sum()
             for part in Batches(held_out, CHUNK)
         ]
     return float(torch.stack(parts).sum()) / len(held_out)
@@ -149,6 +149,6 @@ def _drawn(model: Model[Any], held_out: AnyBatch, yardstick: Yardstick | None, s
         return None
     count = SPEED_SAMPLES if yardstick is None else len(yardstick.held_out)
     began = time.perf_counter()
-    samples = model.sample(count, generator=Generator().manual_seed(seed))
+    samples = conditioned(model, held_out, count).sample(count, generator=Generator().manual_seed(seed))
     speed = count / (time.perf_counter() - began)
     return {"per_second": speed, "quality": None if yardstick is None else yardstick.judge(samples)}

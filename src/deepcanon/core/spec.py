@@ -11,7 +11,9 @@ from deepcanon.core.errors import UsageError
 from deepcanon.core.model import Model
 from deepcanon.core.settings import listed_settings
 
-SIZES = ("features", "channels", "height", "width", "classes", "targets", "vocab", "length", "nodes", "ratings")
+SIZES = (
+    "features", "channels", "height", "width", "levels", "classes", "targets", "vocab", "length", "nodes", "ratings",
+)  # fmt: skip
 """Constructor arguments that come from the data."""
 
 RESERVED = frozenset({*listed_settings(), "data", "json", "out", "overwrite", "target", "threads"})

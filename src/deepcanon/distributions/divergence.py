@@ -30,7 +30,7 @@ def divergence(q: Distribution, p: Distribution, z: Tensor) -> Tensor:
         return q.log_prob(z) - p.log_prob(z)
 
 
-def _full_from_diagonal(q: MultivariateNormal, p: Independent) -> Tensor:
+def _full_from_diagonal(q: MultivariateNormal, p: Distribution) -> Tensor:
     square = q.scale_tril.square().sum(-1) + (q.loc - p.mean).square()  # (..., D)
     ratio = q.scale_tril.diagonal(dim1=-2, dim2=-1).log() - p.stddev.log()
     return 0.5 * (square / p.variance - 1).sum(-1) - ratio.sum(-1)

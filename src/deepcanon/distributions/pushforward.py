@@ -13,11 +13,11 @@ MOMENT_DRAWS = 256
 
 
 class Invertible(Protocol):
-    """The part of a transform that is used: each is given a row of context as well, if there is one."""
+    """The part of a chain of transforms that is used, on rows, each with a row of context if there is one."""
 
-    def __call__(self, x: Tensor, *context: Tensor) -> tuple[Tensor, Tensor]: ...
+    def __call__(self, x: Tensor, context: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
 
-    def inverse(self, z: Tensor, *context: Tensor) -> Tensor: ...
+    def inverse(self, z: Tensor, context: Tensor | None = None) -> Tensor: ...
 
 
 class Pushforward(Distribution):
@@ -59,21 +59,21 @@ class Pushforward(Distribution):
             return self._last[1]
         value = value.expand(torch.broadcast_shapes(value.shape, self.batch_shape + self.event_shape))
         rows, context = self._rows(value)
-        start = self.transform.inverse(rows, *context).reshape(value.shape)
+        start = self.transform.inverse(rows, context).reshape(value.shape)
         return self.base.log_prob(start) - self._pushed(start)[1]
 
     def _pushed(self, start: Tensor) -> tuple[Tensor, Tensor]:
         """The image of points (..., B, D), and the log-determinants, (..., B)."""
         rows, context = self._rows(start)
-        z, log_det = self.transform(rows, *context)
+        z, log_det = self.transform(rows, context)
         return z.reshape(start.shape), log_det.reshape(start.shape[:-1])
 
-    def _rows(self, points: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def _rows(self, points: Tensor) -> tuple[Tensor, Tensor | None]:
         """All points as rows, each with its context."""
         rows = points.reshape(-1, points.shape[-1])
         if self.context is None:
-            return rows, ()
-        return rows, (self.context.expand(*points.shape[:-1], -1).reshape(len(rows), -1),)
+            return rows, None
+        return rows, self.context.expand(*points.shape[:-1], -1).reshape(len(rows), -1)
 
     def _fixed(self) -> Tensor:
         mean, std = self.base.mean, self.base.stddev

@@ -17,7 +17,7 @@ class LeftConv(nn.Conv2d):
     .. math:: y_{ij} = b + \sum_{s=1}^{r} W_s \, x_{i, j-s} + (M \odot W_0) \, x_{ij}
 
     The mask M follows from the degrees of the maps, one for each input and output: a map of degree c may depend on the
-    channels up to c of the image at its own pixel, and ``strictly`` on those before c. It is not saved with the weights.
+    channels up to c of the image at its own pixel, and ``strictly`` on those before c. It is not saved.
 
     References:
         | Pixel Recurrent Neural Networks (van den Oord et al., 2016), https://arxiv.org/abs/1601.06759
@@ -134,7 +134,7 @@ class GatedPixelNet(nn.Module):
         for layer, bias in zip(self.layers, biases, strict=True):
             v, h = layer(v, h, bias)
         logits: Tensor = self.logits(self.hidden(h.relu()).relu())
-        return logits.unflatten(1, (self.outputs, -1))
+        return logits.reshape(len(x), self.outputs, -1, *x.shape[2:])
 
 
 def gate(x: Tensor) -> Tensor:

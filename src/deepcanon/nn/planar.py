@@ -112,7 +112,8 @@ class Radial(_Numbered):
         distance = torch.linalg.vector_norm(away, dim=-1, keepdim=True)
         half = (distance - alpha - beta) / 2
         r = half + (half.square() + alpha * distance).sqrt()
-        return center + away / (1 + beta / (alpha + r))
+        x: Tensor = center + away / (1 + beta / (alpha + r))
+        return x
 
     def _parts(self, context: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """The center, alpha > 0 and beta > -alpha; with numbers near 0 beta is near 0."""

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, GraphBatch, How, Labeled, Model, Sequences, draw, drawing_from, eval_mode
+from deepcanon.core import Batch, GraphBatch, How, Labeled, Model, Sequences, conditioned, draw, drawing_from, eval_mode
 from deepcanon.core.roles import (
     Attends,
     Decodes,
@@ -230,9 +230,12 @@ def _sampled(scene: _Scene) -> dict[str, Figure]:
     if not isinstance(model, Samples) or not (scene.images or scene.planar):
         return {}
     if scene.planar and not scene.images:
-        points = {scene.split: scene.some(MAPPED).x, "samples": model.sample(MAPPED, generator=scene.generator())}
-        return {"samples": scatter(points, f"{model.name()}: data and samples")}
-    groups = {f"data ({scene.split})": scene.some(GRID).x, "samples": model.sample(GRID, generator=scene.generator())}
+        some = scene.some(MAPPED)
+        drawn = conditioned(model, some, MAPPED).sample(MAPPED, generator=scene.generator())
+        return {"samples": scatter({scene.split: some.x, "samples": drawn}, f"{model.name()}: data and samples")}
+    some = scene.some(GRID)
+    model = conditioned(model, some, GRID)
+    groups = {f"data ({scene.split})": some.x, "samples": model.sample(GRID, generator=scene.generator())}
     means = _likelihood_means(model, scene.generator())
     if means is not None:
         groups["samples, as means of the likelihood"] = means
@@ -245,7 +248,8 @@ def _likelihood_means(model: Model[Any], generator: Generator) -> Tensor | None:
     prior: Callable[[], Distribution] | None = getattr(model, "prior", None)
     if prior is None or not isinstance(model, Decodes):
         return None
-    decoded = model.decode(draw(prior(), generator, (GRID,)))
+    p = prior()
+    decoded = model.decode(draw(p, generator, () if p.batch_shape else (GRID,)))
     return decoded.mean if isinstance(decoded, Distribution) else decoded
 
 
@@ -254,12 +258,12 @@ def _reconstructed(scene: _Scene) -> dict[str, Figure]:
     if not isinstance(model, Reconstructs) or not (scene.images or scene.planar):
         return {}
     if scene.planar and not scene.images:
-        x = scene.some(MAPPED).x
-        points = {scene.split: x, "reconstructions": model.reconstruct(x)}
+        some = scene.some(MAPPED)
+        points = {scene.split: some.x, "reconstructions": conditioned(model, some).reconstruct(some.x)}
         return {"reconstructions": scatter(points, f"{model.name()}: data and reconstructions")}
-    x = scene.some(3 * COLUMNS).x
+    some = scene.some(3 * COLUMNS)
     title = f"{model.name()}: {scene.split} data and their reconstructions"
-    shown = {"data": x, "reconstruction": model.reconstruct(x)}
+    shown = {"data": some.x, "reconstruction": conditioned(model, some).reconstruct(some.x)}
     return {"reconstructions": rows(shown, scene.data.shape, COLUMNS, limits=scene.limits, title=title)}
 
 
@@ -343,7 +347,7 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
         return {}
 
     def code(part: Batch) -> Tensor:
-        z = model.encode(part.x)
+        z = conditioned(model, part).encode(part.x)
         return (z.mean if isinstance(z, Distribution) else z).flatten(1)
 
     codes = _in_chunks(code, batch)

@@ -50,7 +50,20 @@ def gray_levels(x: Tensor, levels: int) -> Tensor:
     return (x * (levels - 1)).round()
 
 
-FORMS: Mapping[str, Callable[[Tensor, int, int], Tensor]] = {"binary": binary, "dequantized": dequantized}
+def in_levels(x: Tensor, levels: int, seed: int) -> Tensor:
+    """Gray levels as whole numbers, 0 to ``levels - 1``.
+
+    >>> in_levels(torch.tensor([0.0, 0.5, 1.0]), levels=17, seed=0)
+    tensor([ 0.,  8., 16.])
+    """
+    return gray_levels(x, levels)
+
+
+FORMS: Mapping[str, Callable[[Tensor, int, int], Tensor]] = {
+    "binary": binary,
+    "dequantized": dequantized,
+    "levels": in_levels,
+}
 
 
 def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
@@ -75,7 +88,11 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
     preprocessing = {**data.preprocessing, "form": f"{before}:{form}" if before else form}
     name = f"{data.name}:{form}"
     fresh = partial(dequantized_anew, levels=levels) if form == "dequantized" else None
-    return replace(data, name=name, train=train, valid=valid, test=test, preprocessing=preprocessing, fresh=fresh)
+    counted = {"binary": 2, "levels": levels}  # how many values a pixel can have, where these are whole numbers
+    sizes = {**data.sizes, "levels": counted[form]} if form in counted else data.sizes
+    return replace(
+        data, name=name, train=train, valid=valid, test=test, sizes=sizes, preprocessing=preprocessing, fresh=fresh
+    )
 
 
 def dequantized_anew(batch: Any, generator: Generator, levels: int) -> Any:

@@ -41,10 +41,10 @@ class PixelCNN(AutoregressiveImages[Batch]):
         reach: How many pixels a layer looks up, to the left, and above to both sides.
     """
 
-    recipe = Recipe(lr=3e-3, schedule="cosine", batch_size=64, epochs=25)
+    recipe = Recipe(lr=5e-3, schedule="cosine", batch_size=64, epochs=20)
 
     def __init__(
-        self, channels: int, height: int, width: int, levels: int, maps: int = 24, layers: int = 5, reach: int = 2
+        self, channels: int, height: int, width: int, levels: int, maps: int = 32, layers: int = 4, reach: int = 2
     ) -> None:
         super().__init__(channels, height, width, levels)
         self.net = GatedPixelNet(channels, levels, maps, layers, reach)  # eq. (2)

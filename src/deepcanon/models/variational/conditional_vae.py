@@ -67,9 +67,7 @@ class ConditionalVAE(ClassConditional, VariationalAutoencoder[Labeled]):
     ) -> None:
         at_least(1, classes=classes)
         one_of(get_args(PriorName), prior=prior)
-        super().__init__(
-            features, latent, hidden, likelihood, activation, posterior=2 * latent, context=classes
-        )
+        super().__init__(features, latent, hidden, likelihood, activation, posterior=2 * latent, context=classes)
         self.classes = classes
         # means and log-scales of each class; at first all are N(0, I)
         self.priors = nn.Parameter(torch.zeros(classes, 2 * latent)) if prior == "learned" else None
