@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
@@ -9,6 +11,7 @@ from torch.nn.functional import softplus
 from deepcanon.core.checks import at_least
 from deepcanon.nn.transforms import Mapped, Transform
 
+INVERSE_SOFTPLUS_OF_1 = math.log(math.e - 1)
 BISECTIONS = 100
 """How often an interval that holds a root is halved: more often than a double has bits."""
 
@@ -72,7 +75,7 @@ class Planar(_Numbered):
         """u, made invertible, w, b and their product w'u, which is above -1."""
         u, w, b = self._numbers(context).split([self.features, self.features, 1], -1)
         product = (u * w).sum(-1, keepdim=True)
-        along = softplus(product) - 1
+        along = softplus(product + INVERSE_SOFTPLUS_OF_1) - 1  # near product where that is near 0
         return u + (along - product) * w / w.square().sum(-1, keepdim=True), w, b, along
 
 
