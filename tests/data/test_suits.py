@@ -97,7 +97,7 @@ def test_a_part_that_does_not_suit_is_found() -> None:
     ("cls", "name"),
     [
         (MLP, "digits"),
-        (VAE, "digits"),
+        (VAE, "digits:dequantized"),
         (Graphs, "karate"),
         (Texts, "text"),
         (Regression, "diabetes"),
@@ -117,4 +117,4 @@ def test_where_nothing_suits_data_must_be_given() -> None:
 def test_a_model_of_zeros_and_ones_gets_images_of_zeros_and_ones() -> None:
     assert default_data(Blueprint(catalogue.find("rbm"))).name == "digits:binary"
     assert default_data(Blueprint(VAE, {"likelihood": "bernoulli"})).name == "digits:binary"
-    assert default_data(Blueprint(VAE)).name == "digits"
+    assert default_data(Blueprint(VAE)).name == "digits:dequantized"

@@ -17,6 +17,7 @@ from deepcanon.core.conditional import given_batch as given_batch
 from deepcanon.core.density import Density as Density
 from deepcanon.core.density import RealDensity as RealDensity
 from deepcanon.core.density import Sampler as Sampler
+from deepcanon.core.density import log_likelihood as log_likelihood
 from deepcanon.core.drawing import draw as draw
 from deepcanon.core.drawing import drawing_from as drawing_from
 from deepcanon.core.errors import CheckpointError as CheckpointError

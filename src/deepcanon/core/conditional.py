@@ -87,14 +87,21 @@ class ClassConditional(Conditional):
         only_classes(context, self.classes)
 
 
-def bound(model: Any, context: Context | int | None) -> Any:
-    """The model conditioned on a context that is given with a call; a model that is not conditional refuses any."""
+def bound(model: Any, context: Context | int | None, n: int) -> Any:
+    """The model as a call for n examples asks for it: conditioned on this context, if any.
+
+    A model that is not conditional refuses a context.
+    """
     if context is None:
         if isinstance(model, Conditional) and not model.context_optional:
             model._context(0)
         return model
     if isinstance(model, Conditional):
-        return model.given(context)
+        view = model.given(context)
+        rows = 1 if isinstance(context, int) else len(context if isinstance(context, Tensor) else context[0])
+        if rows not in (1, n):
+            raise DataError(f"a context has one row for each example, or one for all: got {rows} rows for {n} examples")
+        return view
     raise UsageError(f"{_name(model)} is not a conditional model and takes no context; leave it out")
 
 

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 from deepcanon.core import Batch, Labeled, LikelihoodKind, Support, conditioned
 from deepcanon.laws.outcome import Measured, law, violations
 from deepcanon.laws.play import train_briefly
-from deepcanon.laws.probe import distance, draws, maps, precise, same, seeded, tensors_of
+from deepcanon.laws.probe import distance, draws, is_certain, maps, precise, same, seeded, tensors_of
 
 NO_META_KERNEL = frozenset({"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal"})
 """Operations that depend on the values of tensors, which tensors on the meta device do not have."""
@@ -99,19 +99,11 @@ def generator_is_honored(model: Any, batch: Batch) -> Measured | None:
                 faults.append(f"{name} gives other values with the same generator")
             elif moved:
                 faults.append(f"{name} moves the global generator")
-            if name == "sample" or (name == "predict sample" and not _certain(model, batch)):
+            if name == "sample" or (name == "predict sample" and not is_certain(model, batch)):
                 going_on = seeded(7)
                 if same(ask(going_on), ask(going_on)) or same(once, ask(seeded(8))):
                     faults.append(f"{name} gives the same values with another generator")
     return violations(faults, f"draws of {', '.join(asked)}") if asked else None
-
-
-def _certain(model: Any, batch: Batch) -> bool:
-    """Whether every class has the probability 0 or 1, so that all samples are the same."""
-    if not isinstance(batch, Labeled) or batch.y.is_floating_point():
-        return False
-    shares = model.predict(*batch.inputs, how="mean")
-    return bool(((shares == 0) | (shares == 1)).all())
 
 
 @law

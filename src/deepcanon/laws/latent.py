@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution, Independent, Normal
 
-from deepcanon.core import Batch, Conditional, UsageError, conditioned
+from deepcanon.core import Batch, Conditional, UsageError, conditioned, log_likelihood
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
-from deepcanon.laws.probe import doubled, first, log_likelihood, repeated, seeded, tensors_of, total
+from deepcanon.laws.probe import doubled, first, repeated, seeded, tensors_of, total
 
 ROWS = 4
 DRAWS = 2000
@@ -179,7 +179,7 @@ class _View:
     def claimed(self, samples: int) -> Tensor:
         """The module's own ``log_prob`` with this many samples, (B,)."""
         with torch.no_grad():
-            bound = log_likelihood(self.module, self.x, samples)
+            bound = log_likelihood(self.module, self.x, samples=samples)
         return bound.double()
 
     def log_ratio(self, draws: int) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.distributions import Distribution, Independent, TransformedDistribution
 
-from deepcanon.core import Batch, conditioned
+from deepcanon.core import Batch, Labeled, conditioned
 from deepcanon.core.turn import B
 
 TIGHT = 1e-9
@@ -136,13 +136,12 @@ def draws(module: Any, batch: Batch) -> dict[str, Callable[[Generator | None], A
     return found
 
 
-def log_likelihood(module: Any, x: Tensor, samples: int, generator: Generator | None = None) -> Tensor:
-    """The module's ``log_prob``, with so many samples where it is a bound or an estimate."""
-    if getattr(module, "likelihood_kind", "exact") in ("exact", "unnormalized"):
-        found: Tensor = module.log_prob(x)
-    else:
-        found = module.log_prob(x, samples=samples, generator=generator)
-    return found
+def is_certain(model: Any, batch: Batch) -> bool:
+    """Whether every class has the probability 0 or 1, so that all samples are the same."""
+    if not isinstance(batch, Labeled) or batch.y.is_floating_point():
+        return False
+    shares = model.predict(*batch.inputs, how="mean")
+    return bool(((shares == 0) | (shares == 1)).all())
 
 
 def _ask(module: Any, method: str, batch: Batch) -> Any:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, GraphBatch, How, Labeled, Model, Sequences, conditioned, draw, drawing_from, eval_mode
+from deepcanon.core import Batch, GraphBatch, How, Labeled, Model, Sequences, draw, drawing_from, eval_mode, given_batch
 from deepcanon.core.roles import (
     Attends,
     Decodes,
@@ -120,6 +120,17 @@ class _Scene:
     @property
     def planar(self) -> bool:
         return self.batch.x.is_floating_point() and self.batch.x.shape[1:].numel() == 2
+
+    def given(self, count: int) -> Any:
+        """The model; a conditional one conditioned on the context of so many examples."""
+        return given_batch(self.model, self.some(count))
+
+    def drawn(self, count: int) -> Tensor:
+        """So many samples; of a conditional model with the contexts of as many examples, gone through again."""
+        context = self.some(count)
+        index = torch.arange(count, device=context.device) % max(1, len(context))
+        samples: Tensor = given_batch(self.model, context.select(index)).sample(count, generator=self.generator())
+        return samples
 
     def generator(self) -> Generator:
         return Generator(self.batch.x.device).manual_seed(self.seed)
@@ -230,26 +241,23 @@ def _sampled(scene: _Scene) -> dict[str, Figure]:
     if not isinstance(model, Samples) or not (scene.images or scene.planar):
         return {}
     if scene.planar and not scene.images:
-        some = scene.some(MAPPED)
-        drawn = conditioned(model, some, MAPPED).sample(MAPPED, generator=scene.generator())
-        return {"samples": scatter({scene.split: some.x, "samples": drawn}, f"{model.name()}: data and samples")}
-    some = scene.some(GRID)
-    model = conditioned(model, some, GRID)
-    groups = {f"data ({scene.split})": some.x, "samples": model.sample(GRID, generator=scene.generator())}
-    means = _likelihood_means(model, scene.generator())
+        points = {scene.split: scene.some(MAPPED).x, "samples": scene.drawn(MAPPED)}
+        return {"samples": scatter(points, f"{model.name()}: data and samples")}
+    groups = {f"data ({scene.split})": scene.some(GRID).x, "samples": scene.drawn(GRID)}
+    means = _likelihood_means(scene.given(GRID), len(scene.some(GRID)), scene.generator())
     if means is not None:
         groups["samples, as means of the likelihood"] = means
     title = f"{model.name()} on {scene.data.name}"
     return {"samples": image_grids(groups, scene.data.shape, math.isqrt(GRID), limits=scene.limits, title=title)}
 
 
-def _likelihood_means(model: Model[Any], generator: Generator) -> Tensor | None:
+def _likelihood_means(model: Model[Any], count: int, generator: Generator) -> Tensor | None:
     """The means of the likelihood at draws from the prior of a latent-variable model: samples without pixel noise."""
     prior: Callable[[], Distribution] | None = getattr(model, "prior", None)
     if prior is None or not isinstance(model, Decodes):
         return None
-    p = prior()
-    decoded = model.decode(draw(p, generator, () if p.batch_shape else (GRID,)))
+    distribution = prior()
+    decoded = model.decode(draw(distribution, generator, () if distribution.batch_shape else (count,)))
     return decoded.mean if isinstance(decoded, Distribution) else decoded
 
 
@@ -258,12 +266,12 @@ def _reconstructed(scene: _Scene) -> dict[str, Figure]:
     if not isinstance(model, Reconstructs) or not (scene.images or scene.planar):
         return {}
     if scene.planar and not scene.images:
-        some = scene.some(MAPPED)
-        points = {scene.split: some.x, "reconstructions": conditioned(model, some).reconstruct(some.x)}
+        x = scene.some(MAPPED).x
+        points = {scene.split: x, "reconstructions": scene.given(MAPPED).reconstruct(x)}
         return {"reconstructions": scatter(points, f"{model.name()}: data and reconstructions")}
-    some = scene.some(3 * COLUMNS)
+    x = scene.some(3 * COLUMNS).x
     title = f"{model.name()}: {scene.split} data and their reconstructions"
-    shown = {"data": some.x, "reconstruction": conditioned(model, some).reconstruct(some.x)}
+    shown = {"data": x, "reconstruction": scene.given(3 * COLUMNS).reconstruct(x)}
     return {"reconstructions": rows(shown, scene.data.shape, COLUMNS, limits=scene.limits, title=title)}
 
 
@@ -347,7 +355,7 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
         return {}
 
     def code(part: Batch) -> Tensor:
-        z = conditioned(model, part).encode(part.x)
+        z = given_batch(model, part).encode(part.x)
         return (z.mean if isinstance(z, Distribution) else z).flatten(1)
 
     codes = _in_chunks(code, batch)

@@ -38,6 +38,7 @@ from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.predict import predictions, write_csv
 from deepcanon.runs.resume import finder, load, resume
 from deepcanon.train import Observer, evaluate, fit, randomness
+from deepcanon.train.evaluation import some_of_train
 from deepcanon.train.settings import resolve_settings, settings_of
 
 MOST_IN_A_PICTURE = 4096
@@ -150,7 +151,8 @@ class Run:
             return self._measured(self.model, {"train": None, "test": data})
         name = None if data is None else str(data)
         if is_own(self.folder, name) and not self.changed(name):
-            splits = {"train": self.data.train, "valid": self.data.valid, "test": self.data.test}
+            train = some_of_train(self.data.train, self.settings)
+            splits = {"train": train, "valid": self.data.valid, "test": self.data.test}
         else:
             splits = {"train": None, "test": new_rows(self.folder, self.model, name)}
         return self._measured(self.model, splits)
@@ -257,7 +259,8 @@ class Run:
             raise UsageError(f"{self.dir} holds a {self.model.name()}, which wraps no other model")
         plain, data, folder = self.plain.eval(), self.data, Path(out)
         RunFolder.claim(folder, overwrite=overwrite)
-        scores = self._measured(plain, {"train": data.train, "valid": data.valid, "test": data.test})
+        train = some_of_train(data.train, self.settings)
+        scores = self._measured(plain, {"train": train, "valid": data.valid, "test": data.test})
         settings: Mapping[str, Any] = self.settings
         new = RunFolder(folder, describe_run(plain, data, settings, self.info["environment"]["processes"]))
         folder.mkdir(parents=True, exist_ok=True)

@@ -8,8 +8,12 @@ from typing import Any
 import torch
 
 from deepcanon.core import AnyBatch, Model, UsageError, eval_mode
+from deepcanon.core.settings import Settings
 from deepcanon.data.dataset import Batches
 from deepcanon.train.randomness import kept, seed_from, seed_torch
+
+MOST_EVALUATED = 2048
+"""Of more training examples than these, a sample of so many is evaluated at the end."""
 
 DRAWS = 4096
 """How many draws make the mean of a bound that is drawn at random."""
@@ -50,6 +54,15 @@ def evaluate(
                 part = value.item() * weight
                 sums[name] = sums.get(name, 0.0) + (part**2 if _is_error(name) else part)
     return {name: (math.sqrt(value) if _is_error(name) else value) / (weights or 1.0) for name, value in sums.items()}
+
+
+def some_of_train(train: AnyBatch, settings: Settings) -> AnyBatch:
+    """The training examples that a result is measured on: a sample of bounded size, unless all are asked for."""
+    if settings["evaluate_all"] or len(train) <= MOST_EVALUATED:
+        return train
+    generator = torch.Generator().manual_seed(seed_from(settings["seed"], "evaluated"))
+    chosen = torch.randperm(len(train), generator=generator)[:MOST_EVALUATED]
+    return train.part(chosen.sort().values.to(train.device))
 
 
 def _is_error(name: str) -> bool:

@@ -10,7 +10,6 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.core import Batch, RealDensity
-from deepcanon.core.checks import of_reals
 from deepcanon.core.precision import full
 from deepcanon.nn.standardize import Standardize
 
@@ -46,7 +45,7 @@ class Flow(RealDensity[Batch]):
 
     def prepare(self, data: Iterable[Batch]) -> None:
         """Take the mean and the standard deviation of every feature."""
-        self.standard.fit(of_reals(data, self.name()))
+        self.standard.fit(self.checked(data))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return self.to_latent(x)

@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor
 from torch.distributions import Distribution, Independent, Normal
 
-from deepcanon.core import Conditional, DataError, Density, LikelihoodKind, Terms, draw, drawing_from
+from deepcanon.core import Conditional, DataError, Density, LikelihoodKind, draw, drawing_from
 from deepcanon.core.checks import is_binary, only_real
 from deepcanon.core.turn import B
 from deepcanon.distributions.divergence import divergence
@@ -69,9 +69,6 @@ class Variational(Density[B]):
                     f"a Bernoulli likelihood needs values from 0 to 1, these go from {low:.3g} to {high:.3g}; "
                     "take the gaussian likelihood"
                 )
-
-    def _metrics_of(self, terms: Terms, batch: B) -> Terms:
-        return super()._metrics_of(terms, batch) if self._has_log_prob(batch.x) else {}
 
     def bound(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The two terms of the negative ELBO (1), with one latent sample per example: each (B,), in nats."""
