@@ -1,7 +1,7 @@
 """The divergence against torch's closed forms, by quadrature, and as an estimate where there is none."""
 
 import torch
-from torch.distributions import Independent, MixtureSameFamily, Categorical, MultivariateNormal, Normal, kl_divergence
+from torch.distributions import Categorical, Independent, MixtureSameFamily, MultivariateNormal, Normal, kl_divergence
 
 from deepcanon.distributions.divergence import divergence
 

@@ -1,4 +1,4 @@
-"""The conditional VAE: its linear case in closed form, one class or many in every method, samples of the right class."""
+"""The conditional VAE: its linear case in closed form, classes in every method, samples of the right class."""
 
 import math
 from typing import Any
@@ -134,11 +134,11 @@ def test_without_a_class_it_refuses_and_of_classes_it_takes_only_its_own() -> No
 
 @pytest.mark.slow
 def test_samples_are_of_their_class_by_a_classifier_that_has_never_seen_the_model() -> None:
-    data = load_data("digits:binary")
+    data = load_data("digits:dequantized")
     judge = SVC(C=10).fit(data.train.x.flatten(1).numpy(), data.train.y.numpy())
-    assert judge.score(data.split("test").x.flatten(1).numpy(), data.split("test").y.numpy()) > 0.95
+    assert judge.score(data.split("test").x.flatten(1).numpy(), data.split("test").y.numpy()) > 0.97
     torch.manual_seed(0)
-    model = ConditionalVAE(64, 10, likelihood="bernoulli")
+    model = ConditionalVAE(64, 10)
     fit(model, data, quiet=True, seed=0)
     y = torch.arange(2000) % 10
     x = model.sample(len(y), context=y, generator=Generator().manual_seed(0))
