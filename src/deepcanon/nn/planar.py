@@ -12,8 +12,8 @@ from deepcanon.core.checks import at_least
 from deepcanon.nn.transforms import Mapped, Transform
 
 INVERSE_SOFTPLUS_OF_1 = math.log(math.e - 1)
-BISECTIONS = 100
-"""How often an interval that holds a root is halved: more often than a double has bits."""
+BISECTIONS = 60
+"""How often an interval that holds a root is halved: a double has 53 bits."""
 
 
 class _Numbered(Transform):

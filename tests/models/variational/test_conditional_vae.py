@@ -49,7 +49,7 @@ def test_the_bound_lies_below_the_exact_evidence_of_each_class_and_many_samples_
     wanted = torch.stack([exact(model, int(label)).log_prob(row) for row, label in zip(x, y, strict=True)])
     with torch.no_grad():
         tight = torch.stack(
-            [model.log_prob(x, context=y, samples=5000, generator=Generator().manual_seed(i)) for i in range(10)]
+            [model.log_prob(x, context=y, samples=2000, generator=Generator().manual_seed(i)) for i in range(10)]
         )
         loose = torch.stack([model.log_prob(x, context=y, generator=Generator().manual_seed(i)) for i in range(400)])
     assert loose.mean() + 5 * loose.mean(1).std() / 20 < wanted.mean() - 0.1
@@ -61,7 +61,7 @@ def test_the_bound_lies_below_the_exact_evidence_of_each_class_and_many_samples_
 @pytest.mark.parametrize("prior", ["standard", "learned"])
 def test_samples_of_a_class_have_the_moments_of_the_exact_marginal(prior: PriorName) -> None:
     model = linear(prior)
-    x = model.sample(60_000, context=torch.arange(CLASSES), generator=Generator().manual_seed(0))
+    x = model.sample(60_000, context=torch.arange(CLASSES).repeat(20_000), generator=Generator().manual_seed(0))
     for y in range(CLASSES):
         rows, wanted = x[y::CLASSES], exact(model, y)
         torch.testing.assert_close(rows.mean(0), wanted.mean, rtol=0, atol=0.03)
@@ -147,10 +147,10 @@ def test_samples_are_of_their_class_by_a_classifier_that_has_never_seen_the_mode
 
 def test_training_on_examples_with_labels_lowers_the_bound() -> None:
     model, batch = ConditionalVAE.example()
-    before = float(torch.stack(list(model.loss(batch).values())).sum())
+    before = torch.stack(list(model.loss(batch).values())).sum().item()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(100):
         optimizer.zero_grad()
         torch.stack(list(model.loss(Labeled(batch.x, batch.y)).values())).sum().backward()
         optimizer.step()
-    assert float(torch.stack(list(model.loss(batch).values())).sum()) < before - 1
+    assert torch.stack(list(model.loss(batch).values())).sum().item() < before - 1

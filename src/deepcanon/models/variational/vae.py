@@ -6,11 +6,11 @@ from typing import Self
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution
+from torch.distributions import Distribution, Independent, Normal
 
 from deepcanon.core import Batch, Recipe, Terms
 from deepcanon.distributions.likelihoods import LikelihoodName
-from deepcanon.models.variational._networks import VariationalAutoencoder, diagonal_gaussian
+from deepcanon.models.variational._networks import VariationalAutoencoder
 from deepcanon.nn.activations import Activation
 
 
@@ -71,4 +71,9 @@ class VAE(VariationalAutoencoder[Batch]):
 
     def encode(self, x: Tensor) -> Distribution:
         """The approximate posterior q(z | x) of each example."""
-        return diagonal_gaussian(self._encoded(x))  # eq. (2)
+        mean, log_scale = self._code(x)
+        return Independent(Normal(mean, log_scale.exp(), validate_args=False), 1, validate_args=False)  # eq. (2)
+
+    def _code(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        mean, log_scale = self._encoded(x).chunk(2, dim=-1)  # (B, latent) each
+        return mean, log_scale
