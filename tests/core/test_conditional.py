@@ -46,7 +46,8 @@ class ShiftedBy(Conditional, Density[Labeled]):
         return torch.distributions.Normal(mean @ self.weight, scale)
 
     def _log_prob(self, x: Tensor) -> Tensor:
-        return self._normal(len(x)).log_prob(x).sum(-1)
+        log_prob: Tensor = self._normal(len(x)).log_prob(x).sum(-1)
+        return log_prob
 
     def _sample(self, n: int, generator: Generator | None) -> Tensor:
         normal = self._normal(n)

@@ -19,7 +19,7 @@ class Noisy(Density[Batch]):
     likelihood_kind: LikelihoodKind = "lower bound"
 
     @classmethod
-    def example(cls) -> tuple["Noisy", Batch]:  # type: ignore[override]
+    def example(cls) -> tuple["Noisy", Batch]:
         return cls(), Batch(torch.zeros(4096, 1))
 
     def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:

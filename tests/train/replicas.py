@@ -77,7 +77,8 @@ def first_gradient(whole: Labeled, world: World) -> dict[str, Tensor]:
 def first_step_of_every_model(world: World) -> dict[str, Tensor]:
     """The weights of each model of the catalogue after one step on ragged data that processes cannot share evenly.
 
-    ``certain/NAME`` says whether its loss is free of random draws, so that one process must come to the same.
+    ``certain/NAME`` says whether one process must come to the same: its loss is free of random draws, and of batch
+    normalization, which normalizes each process's part by itself.
     """
     tensors: dict[str, Tensor] = {}
     for entry in catalogue.entries():
@@ -86,8 +87,9 @@ def first_step_of_every_model(world: World) -> dict[str, Tensor]:
         data: Dataset[Any] = Dataset(name=entry.name, kind="table", train=ragged(batch), shape=tuple(batch.x.shape[1:]))
         again = [_terms(model, data.train, seed) for seed in (0, 1)]
         dc.fit(model, data, steps=1, batch_size=max(1, len(batch) - 1), optimizer="sgd", lr=1e-2, quiet=True)
+        normalized = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in model.modules())
         tensors |= {f"catalogue/{entry.name}/{key}": value for key, value in model.state_dict().items()}
-        tensors[f"certain/{entry.name}"] = torch.tensor(int(again[0] == again[1]))
+        tensors[f"certain/{entry.name}"] = torch.tensor(int(again[0] == again[1] and not normalized))
     return tensors
 
 

@@ -83,9 +83,7 @@ def test_two_processes_take_the_step_of_one_on_ragged_data(
         first, second, alone = (weights[who][key] for who in ("first", "second", "alone"))
         assert torch.equal(first.nan_to_num(), second.nan_to_num()), key
         if certain:
-            torch.testing.assert_close(
-                first, alone, rtol=1e-4, atol=1e-6, equal_nan=True, msg=lambda m, k=key: f"{k}: {m}"
-            )
+            torch.testing.assert_close(first, alone, rtol=1e-4, atol=1e-6, equal_nan=True)
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ def test_a_run_that_is_resumed_around_the_hook_ends_with_the_same_bits(tmp_path:
     data = dc.from_tensors(batch.x)
     dc.fit(model, data, out=tmp_path, steps=10, batch_size=32, checkpoint_every=1, keep=99, quiet=True)
     take_back(tmp_path, step)
-    again = resume(tmp_path, data, find=lambda name: Greedy, quiet=True).model
+    again: Any = resume(tmp_path, data, find=lambda name: Greedy, quiet=True).model
     assert torch.equal(again.mean, model.mean)
 
 
@@ -139,7 +139,8 @@ def test_fresh_forms_follow_the_seed_and_resume_bit_for_bit(tmp_path: Path) -> N
     assert not torch.equal(once.mean, plain.mean)
     assert not torch.equal(once.mean, other.mean)
     take_back(tmp_path, 2)
-    assert torch.equal(resume(tmp_path, data, find=lambda name: Toy, quiet=True).model.mean, once.mean)
+    resumed: Any = resume(tmp_path, data, find=lambda name: Toy, quiet=True).model
+    assert torch.equal(resumed.mean, once.mean)
 
 
 def test_of_a_large_training_split_a_sample_is_evaluated_unless_all_is_asked_for(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def evaluate(
 
     What is random in them is drawn anew from ``seed``; the caller's random states stay as they are. A lower bound on
     the likelihood is drawn for each example, by few draws: where examples are few, noise would lift it above the
-    truth. So they are gone through again and again until there are ``draws`` of them. Beside a likelihood that is
+    truth. So they are gone through again and again until there are ``draws`` of them. Next to a likelihood that is
     drawn stands its Monte-Carlo error, ``nll_error``: the standard deviation of its mean over the draws.
 
     >>> from deepcanon.core.toy import Toy
