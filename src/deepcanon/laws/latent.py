@@ -48,6 +48,16 @@ def encoding_is_a_distribution(module: Any, batch: Batch) -> Measured:
 
 
 @law
+def posterior_integrates_to_one(module: Any, batch: Batch) -> Measured | None:
+    """The density of each posterior is normalized, by an integral over one or two latent dimensions."""
+    mass = _View(module, first(batch, ROWS)).mass_of_posterior()
+    if mass is None:
+        return None
+    furthest = float(mass[(mass - 1).abs().argmax()])
+    return abs(furthest - 1), 10 * FINE, f"of {len(mass)} posteriors the integral furthest from 1 is {furthest:.6g}"
+
+
+@law
 def kl_is_not_negative(module: Any, batch: Batch) -> Measured | None:
     """The term ``kl`` of the loss, a mean of Kullback-Leibler divergences, is at least zero."""
     found = _kl(module, batch)
@@ -146,6 +156,7 @@ def samples_have_the_moments_of_the_model(module: Any, batch: Batch) -> Measured
 
 LAWS = (
     encoding_is_a_distribution,
+    posterior_integrates_to_one,
     kl_is_not_negative,
     kl_agrees_with_draws,
     terms_sum_to_the_negative_elbo,
@@ -211,6 +222,13 @@ class _View:
         coarse, fine = (self._quadrature(points) for points in ((101, 201) if self.size.numel() == 2 else (1001, 2001)))
         return fine if float((coarse - fine).abs().max()) < FINE else None
 
+    def mass_of_posterior(self) -> Tensor | None:
+        """The integral of each posterior by quadrature, (B,), of one or two dimensions if the grid is fine enough."""
+        if self.size.numel() > 2 or not self.posterior.has_rsample:
+            return None
+        coarse, fine = (self._mass(points) for points in ((101, 201) if self.size.numel() == 2 else (1001, 2001)))
+        return fine if float((coarse - fine).abs().max()) < FINE else None
+
     def moments(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Mean and variance of x under the model, with the standard errors of both; the latter are 0 by quadrature."""
         with torch.no_grad():
@@ -250,6 +268,13 @@ class _View:
             joint = torch.cat([self._joint(part) for part in torch.tensor_split(z, math.ceil(len(z) / CHUNK))])
         return (joint + cell).logsumexp(0)
 
+    def _mass(self, points: int) -> Tensor:
+        with torch.no_grad():
+            mean, std = self.posterior.mean, self.posterior.stddev
+            unit, cell = _unit_grid(self.size, points)
+            density = self.posterior.log_prob(mean + std * unit.unsqueeze(1)).reshape(len(unit), len(mean), -1).sum(-1)
+            return (density.logsumexp(0) + cell + std.log().flatten(1).sum(1)).exp()
+
     def _joint(self, z: Tensor) -> Tensor:
         """log p(x | z) + log p(z) at points of a grid, (points, B)."""
         likelihood = self.module.decode(z)
@@ -268,10 +293,15 @@ def _prior(module: Any, size: torch.Size) -> Distribution:
 
 def _grid(prior: Distribution, size: torch.Size, points: int) -> tuple[Tensor, float]:
     """Points of a regular grid over the latent space and the logarithm of the cell that each stands for."""
+    unit, cell = _unit_grid(size, points)
+    return prior.mean + prior.stddev * unit, cell + float(prior.stddev.log().sum())
+
+
+def _unit_grid(size: torch.Size, points: int) -> tuple[Tensor, float]:
+    """The same for standard deviations of 1 around 0."""
     line = torch.linspace(-REACH, REACH, points, dtype=torch.float64)
     unit = torch.cartesian_prod(*[line] * size.numel()).reshape(-1, *size)
-    cell = size.numel() * math.log(2 * REACH / (points - 1)) + float(prior.stddev.log().sum())
-    return prior.mean + prior.stddev * unit, cell
+    return unit, size.numel() * math.log(2 * REACH / (points - 1))
 
 
 def _per_row(values: Tensor, rows: int) -> Tensor:

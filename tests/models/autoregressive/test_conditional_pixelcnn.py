@@ -1,8 +1,10 @@
 """The conditional PixelCNN: a distribution over all images for each class, and samples by class."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from deepcanon.core import DataError, UsageError
 from deepcanon.models.autoregressive.conditional_pixelcnn import ConditionalPixelCNN
@@ -59,7 +61,8 @@ def test_the_gallery_has_a_row_for_each_class() -> None:
 
 def test_without_a_class_it_refuses_and_of_classes_it_takes_only_its_own() -> None:
     model, batch = ConditionalPixelCNN.example()
-    for ask in (lambda: model.sample(3), lambda: model.log_prob(batch.x)):
+    asked: list[Callable[[], Tensor]] = [lambda: model.sample(3), lambda: model.log_prob(batch.x)]
+    for ask in asked:
         with pytest.raises(UsageError, match="conditional_pixelcnn is conditional: give classes"):
             ask()
     with pytest.raises(DataError, match="classes 0 to 3, got the class 4"):

@@ -29,7 +29,7 @@ def evidence(model: Any, x: Tensor) -> Tensor:
     """log p(x) by quadrature over the two latents."""
     line = torch.linspace(-6, 6, 301, dtype=x.dtype)
     z = torch.cartesian_prod(line, line)
-    joint = model.decode(z.unsqueeze(1)).log_prob(x) + model.prior().log_prob(z).unsqueeze(1)
+    joint: Tensor = model.decode(z.unsqueeze(1)).log_prob(x) + model.prior().log_prob(z).unsqueeze(1)
     return joint.logsumexp(0) + 2 * (line[1] - line[0]).log()
 
 
