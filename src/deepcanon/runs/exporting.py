@@ -41,7 +41,7 @@ def _inputs(
         if needs_context or model.forward.__name__ == "_forward_unimplemented":
             parts = ", ".join(name for name, _ in model.named_children())
             advice = f"export one of its parts by --part: {parts}" if parts else "export its weights to .safetensors"
-            raise UsageError(f"{model.name()} is not a single map of an example; {advice}")
+            raise UsageError(f"{model.name()} is not a single map; {advice}")
         return inputs
     if needs_context:
         model = conditioned(model, rows(), 2)
