@@ -12,7 +12,7 @@ MOMENT_DRAWS = 256
 """The number of fixed draws from which mean and variance are estimated."""
 
 
-class Invertible(Protocol):
+class _Invertible(Protocol):
     """The part of a chain of transforms that is used, on rows, each with a row of context if there is one."""
 
     def __call__(self, x: Tensor, context: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
@@ -35,7 +35,7 @@ class Pushforward(Distribution):
     support = constraints.real_vector
     has_rsample = True
 
-    def __init__(self, base: Distribution, transform: Invertible, context: Tensor | None = None) -> None:
+    def __init__(self, base: Distribution, transform: _Invertible, context: Tensor | None = None) -> None:
         self.base, self.transform, self.context = base, transform, context
         self._last: tuple[Tensor, Tensor] | None = None
         super().__init__(base.batch_shape, base.event_shape, validate_args=False)

@@ -15,36 +15,47 @@ from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import MaskedLinear, autoregressive_mask
+from deepcanon.nn.masked_convolution import AboveConv, GatedLayer, GatedPixelNet, LeftConv
+from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
 from deepcanon.nn.rescale import Rescale, mean_and_std
 from deepcanon.nn.standardize import Standardize
 from deepcanon.nn.time_mlp import ClassTimeMLP, TimeBlock, TimeMLP, time_features
+from deepcanon.nn.transforms import Chain, Reverse, Transform
 from deepcanon.nn.transposed import Transposed, TransposedConv, output_padding, transposed
 from deepcanon.nn.unpool import bed_of_nails
 
 __all__ = [
+    "AboveConv",
     "Arctan",
     "Averaged",
     "BatchNorm",
     "BinaryThreshold",
     "Causal",
+    "Chain",
     "ClassTimeMLP",
     "DenselyConnected",
     "DepthwiseSeparable",
+    "GatedLayer",
+    "GatedPixelNet",
     "GraphAttention",
     "GraphConv",
     "HighwayGate",
     "KVCache",
     "LSTMLayers",
     "LSTMVariant",
+    "LeftConv",
     "MaskedLinear",
     "MultiHeadAttention",
     "PlainDropout",
+    "Planar",
     "Pointwise",
+    "Radial",
     "RelativeBias",
     "Rescale",
     "Residual",
+    "Reverse",
     "Same",
     "Skip",
     "Softmax",
@@ -53,6 +64,7 @@ __all__ = [
     "Swish",
     "TimeBlock",
     "TimeMLP",
+    "Transform",
     "Transposed",
     "TransposedConv",
     "activation_layer",

@@ -89,8 +89,8 @@ class GatedLayer(nn.Module):
         left = self.left(h) + self.down(above)
         if bias is not None:
             above, left = above + bias, left + bias
-        new: Tensor = self.residual(gate(left))
-        return gate(above), new if self.first else h + new
+        new: Tensor = self.residual(_gate(left))
+        return _gate(above), new if self.first else h + new
 
 
 class GatedPixelNet(nn.Module):
@@ -137,7 +137,7 @@ class GatedPixelNet(nn.Module):
         return logits.reshape(len(x), self.outputs, -1, *x.shape[2:])
 
 
-def gate(x: Tensor) -> Tensor:
+def _gate(x: Tensor) -> Tensor:
     """A gated activation: the tanh of one half of the maps times the sigmoid of the other."""
     a, b = x.chunk(2, 1)
     return a.tanh() * b.sigmoid()

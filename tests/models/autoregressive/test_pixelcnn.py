@@ -112,7 +112,7 @@ def test_what_cannot_be_is_refused() -> None:
 def test_on_binary_digits_its_likelihood_is_higher_than_that_of_nade_and_made_at_equal_epochs() -> None:
     data = load_data("digits:binary")
     builders: dict[str, Callable[[], Model[Batch]]] = {
-        "pixelcnn": lambda: PixelCNN(1, 8, 8, levels=2, maps=16),
+        "pixelcnn": lambda: PixelCNN(1, 8, 8, levels=2, maps=24, layers=3),
         "nade": lambda: NADE(64),
         "made": lambda: MADE(64),
     }
@@ -120,6 +120,7 @@ def test_on_binary_digits_its_likelihood_is_higher_than_that_of_nade_and_made_at
     for name, build in builders.items():
         torch.manual_seed(0)
         model = build()
-        fit(model, data, quiet=True, seed=0, epochs=12, lr=5e-3, batch_size=64, schedule="linear")
+        lr = 1e-2 if name == "pixelcnn" else 3e-3
+        fit(model, data, quiet=True, seed=0, epochs=10, lr=lr, batch_size=64, schedule="linear")
         nll[name] = float(evaluate(model, data.split("test"))["nll"])
-    assert nll["pixelcnn"] < min(nll["nade"], nll["made"]) - 0.3, nll
+    assert nll["pixelcnn"] < min(nll["nade"], nll["made"]) - 0.5, nll

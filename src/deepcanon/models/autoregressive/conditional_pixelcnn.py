@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from deepcanon.core import ClassConditional, Labeled, Recipe
 from deepcanon.core.checks import at_least
-from deepcanon.models.autoregressive._images import AutoregressiveImages
+from deepcanon.models.autoregressive._pixels import AutoregressiveImages
 from deepcanon.nn.masked_convolution import GatedPixelNet
 
 SHOWN = 10

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import Batch, Recipe
-from deepcanon.models.autoregressive._images import AutoregressiveImages
+from deepcanon.models.autoregressive._pixels import AutoregressiveImages
 from deepcanon.nn.masked_convolution import GatedPixelNet
 
 

@@ -14,7 +14,7 @@ from deepcanon.distributions.likelihoods import LikelihoodName
 from deepcanon.distributions.pushforward import Pushforward
 from deepcanon.models.variational._networks import VariationalAutoencoder, diagonal_gaussian
 from deepcanon.nn.activations import Activation
-from deepcanon.nn.planar import Planar, Radial
+from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.transforms import Chain
 
 FlowName = Literal["planar", "radial"]

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.distributions import Independent, Normal
 
 from deepcanon.distributions.pushforward import Pushforward
-from deepcanon.nn.planar import Planar, Radial
+from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.transforms import Chain
 
 
