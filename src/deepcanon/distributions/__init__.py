@@ -1,6 +1,8 @@
 """Distributions that torch lacks, and the layers that turn outputs of a network into distributions."""
 
 from deepcanon.distributions.base_rates import log_odds
+from deepcanon.distributions.chained import Chained
+from deepcanon.distributions.divergence import divergence
 from deepcanon.distributions.heads import Head, HeteroscedasticGaussian, NamedHead, head_layer
 from deepcanon.distributions.inverse_gaussian import InverseGaussian
 from deepcanon.distributions.likelihoods import BernoulliLikelihood, GaussianLikelihood, likelihood_layer
@@ -11,10 +13,12 @@ from deepcanon.distributions.scaled import (
     ScaledStudentT,
     scaled_head,
 )
+from deepcanon.distributions.pushforward import Pushforward
 from deepcanon.distributions.spherical import Spherical
 
 __all__ = [
     "BernoulliLikelihood",
+    "Chained",
     "GaussianLikelihood",
     "Head",
     "HeteroscedasticGaussian",
@@ -24,7 +28,9 @@ __all__ = [
     "ScaledHead",
     "ScaledNegativeBinomial",
     "ScaledStudentT",
+    "Pushforward",
     "Spherical",
+    "divergence",
     "head_layer",
     "likelihood_layer",
     "log_odds",

@@ -20,6 +20,8 @@ from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import MaskedLinear, autoregressive_mask
 from deepcanon.nn.ode import integrate, integrate_adjoint
+from deepcanon.nn.masked_convolution import AboveConv, GatedLayer, GatedPixelNet, LeftConv
+from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
 from deepcanon.nn.rescale import Rescale, mean_and_std
@@ -37,6 +39,7 @@ from deepcanon.nn.transforms import (
     Squeeze,
     Transform,
 )
+from deepcanon.nn.transforms import Chain, Reverse, Transform
 from deepcanon.nn.transposed import Transposed, TransposedConv, output_padding, transposed
 from deepcanon.nn.unpool import bed_of_nails
 from deepcanon.nn.vector_field import TimeGated, VectorField
@@ -44,6 +47,7 @@ from deepcanon.nn.vector_field import TimeGated, VectorField
 __all__ = [
     "ActNorm",
     "AffineCoupling",
+    "AboveConv",
     "Arctan",
     "Averaged",
     "BatchNorm",
@@ -55,6 +59,8 @@ __all__ = [
     "DenselyConnected",
     "DepthwiseSeparable",
     "Flatten",
+    "GatedLayer",
+    "GatedPixelNet",
     "GraphAttention",
     "GraphConv",
     "GraphIsomorphism",
@@ -63,10 +69,13 @@ __all__ = [
     "KVCache",
     "LSTMLayers",
     "LSTMVariant",
+    "LeftConv",
     "MaskedLinear",
     "MultiHeadAttention",
     "PlainDropout",
+    "Planar",
     "Pointwise",
+    "Radial",
     "RelativeBias",
     "Rescale",
     "Residual",

@@ -298,19 +298,20 @@ def _sampled(scene: _Scene) -> dict[str, Figure]:
         points = {scene.split: scene.some(MAPPED).x, "samples": scene.drawn(MAPPED)}
         return {"samples": scatter(points, f"{model.name()}: data and samples")}
     groups = {f"data ({scene.split})": scene.some(GRID).x, "samples": scene.drawn(GRID)}
-    means = _likelihood_means(scene.given(GRID), scene.generator())
+    means = _likelihood_means(scene.given(GRID), len(scene.some(GRID)), scene.generator())
     if means is not None:
         groups["samples, as means of the likelihood"] = means
     title = f"{model.name()} on {scene.data.name}"
     return {"samples": image_grids(groups, scene.data.shape, math.isqrt(GRID), limits=scene.limits, title=title)}
 
 
-def _likelihood_means(model: Model[Any], generator: Generator) -> Tensor | None:
+def _likelihood_means(model: Model[Any], count: int, generator: Generator) -> Tensor | None:
     """The means of the likelihood at draws from the prior of a latent-variable model: samples without pixel noise."""
     prior: Callable[[], Distribution] | None = getattr(model, "prior", None)
     if prior is None or not isinstance(model, Decodes):
         return None
-    decoded = model.decode(draw(prior(), generator, (GRID,)))
+    distribution = prior()
+    decoded = model.decode(draw(distribution, generator, () if distribution.batch_shape else (count,)))
     return decoded.mean if isinstance(decoded, Distribution) else decoded
 
 

@@ -378,7 +378,9 @@ class Run:
 
         info = self.info["data"]
         if info["kind"] == "images":
-            save(image_grid(drawn, info["shape"], math.ceil(math.sqrt(len(drawn))), title=title), path)
+            white = info["sizes"].get("levels", 2) - 1.0  # of gray levels the last, else values go from 0 to 1
+            columns = math.ceil(math.sqrt(len(drawn)))
+            save(image_grid(drawn, info["shape"], columns, limits=(0.0, white), title=title), path)
         elif drawn.shape[1] == 2:
             save(scatter({"samples": drawn}, title), path)
         else:
