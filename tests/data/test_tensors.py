@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from deepcanon.core import Batch, DataError, Graph, Graphs, Labeled, LabeledGraphs, LabeledPairs
+from deepcanon.core import (
+    Batch,
+    DataError,
+    Graph,
+    Graphs,
+    ImagePairs,
+    Labeled,
+    LabeledGraphs,
+    LabeledPairs,
+    TwoDomains,
+    UsageError,
+)
 from deepcanon.data import from_graphs, from_tensors
 
 
@@ -73,6 +84,24 @@ def test_arrays_are_copied_and_gradients_left_behind() -> None:
 def test_what_is_no_data_is_refused(x: Any, y: Any, problem: str) -> None:
     with pytest.raises(DataError, match=problem):
         from_tensors(x, y)
+
+
+def test_another_domain_is_paired_only_as_images() -> None:
+    unpaired = from_tensors(np.zeros((6, 3)), unpaired=np.ones((4, 3)))
+    assert type(unpaired.train) is TwoDomains
+    assert (unpaired.kind, dict(unpaired.sizes), len(unpaired.train)) == ("domains", {"features": 3}, 6)
+    assert unpaired.train.y.dtype == torch.float32
+    pairs = from_tensors(torch.zeros(5, 1, 2, 2), torch.ones(5, 3, 2, 2))
+    assert type(pairs.train) is ImagePairs
+    assert (pairs.kind, pairs.sizes["features"]) == ("domains", 4)
+    targets = from_tensors(np.zeros((4, 3)), np.ones((4, 3)))
+    assert type(targets.train) is Labeled
+    with pytest.raises(UsageError, match="give one of them"):
+        from_tensors(np.zeros((4, 3)), np.ones(4), unpaired=np.ones((4, 3)))
+    with pytest.raises(DataError, match=r"the other domain must have the shape .* got \(4,\)"):
+        from_tensors(np.zeros((4, 3)), unpaired=np.ones(4))
+    with pytest.raises(DataError, match="every example needs one image: got 5 examples and 4 images"):
+        from_tensors(torch.zeros(5, 1, 2, 2), torch.ones(4, 1, 2, 2))
 
 
 PATH = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), nodes=3)

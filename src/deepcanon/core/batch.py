@@ -63,6 +63,12 @@ class AnyBatch:
         """The examples at these positions as data to select from; those that lie in files stay there."""
         return self.select(index)
 
+    def hold_out(self, share: float, generator: Generator) -> tuple[Self, Self]:
+        """The examples without a share of them that is drawn at random, and that share, both in their order."""
+        order = torch.randperm(len(self), generator=generator).to(self.device)
+        held = max(1, round(share * len(self)))
+        return self.part(order[held:].sort().values), self.part(order[:held].sort().values)
+
     @property
     def device(self) -> torch.device:
         return self.x.device
@@ -71,7 +77,9 @@ class AnyBatch:
         return self._map(lambda tensor: tensor.to(device))
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
-        return type(self)(**{name: change(getattr(self, name)) for name in _names(type(self))})
+        parts = ((name, getattr(self, name)) for name in _names(type(self)))
+        changed: dict[str, Any] = {name: None if part is None else change(part) for name, part in parts}
+        return type(self)(**changed)
 
 
 @dataclass(frozen=True, eq=False)
