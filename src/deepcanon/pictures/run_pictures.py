@@ -46,7 +46,7 @@ from deepcanon.pictures.attention import attention_heads
 from deepcanon.pictures.bars import update_norms
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
-from deepcanon.pictures.forecasts import forecast_fans
+from deepcanon.pictures.forecasts import forecast_picture
 from deepcanon.pictures.graphs import class_graph
 from deepcanon.pictures.images import Limits, image_grids, rows
 from deepcanon.pictures.matrices import confusion
@@ -63,7 +63,7 @@ COLUMNS = 10
 CLOUDS = 4
 GRID = 64
 ATTENDED = 28
-FORECASTS, PATHS = 6, 200
+FORECASTS = 6
 
 
 class Data(Protocol):
@@ -348,14 +348,10 @@ def _written(scene: _Scene) -> dict[str, Figure]:
 
 def _forecasted(scene: _Scene) -> dict[str, Figure]:
     model, batch = scene.model, scene.some(FORECASTS)
-    if not isinstance(model, Forecasts) or not isinstance(batch, Series):
+    if not isinstance(model, Forecasts) or not isinstance(batch, Series) or not batch.weight:
         return {}
-    steps = int((batch.lengths - batch.origins).min())
-    if steps == 0:
-        return {}
-    paths = model.forecast(batch.past, steps, samples=PATHS, generator=scene.generator())
-    title = f"{model.name()} on {scene.data.name}: forecasts of {steps} steps on {scene.split}"
-    return {"forecasts": forecast_fans(paths.cpu(), batch.to("cpu"), title)}
+    title = f"{model.name()} on {scene.data.name}: forecasts on {scene.split}"
+    return {"forecasts": forecast_picture(model, batch, title, scene.generator())}
 
 
 def _attended(scene: _Scene) -> dict[str, Figure]:
