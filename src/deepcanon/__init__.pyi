@@ -24,7 +24,9 @@ from deepcanon.core import Model as Model
 from deepcanon.core import Recipe as Recipe
 from deepcanon.core import SemiBatch as SemiBatch
 from deepcanon.core import Sequences as Sequences
+from deepcanon.core import Series as Series
 from deepcanon.core import UsageError as UsageError
+from deepcanon.core import Videos as Videos
 from deepcanon.data import Dataset as Dataset
 from deepcanon.data import from_tensors as from_tensors
 from deepcanon.data import load_data as load_data
