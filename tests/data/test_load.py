@@ -14,10 +14,13 @@ from deepcanon.data import describe_data, load_data, load_rows
 from deepcanon.data.load import entries
 
 EMBEDDED = (
-    "adding", "bars-and-stripes", "diabetes", "digits", "eight-gaussians", "karate", "moons", "poisson-counts", "rings",
-    "spots", "text", "waves",
+    "adding", "bars-and-stripes", "diabetes", "digits", "eight-gaussians", "karate", "moons", "poisson-counts",
+    "ratings", "rings", "spots", "text", "waves",
 )  # fmt: skip
-REMOTE = ("binarized-mnist", "cifar10", "cifar10-small", "cifar100", "shakespeare", "fashion-mnist", "mnist", "cora")
+REMOTE = (
+    "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "shakespeare", "movielens-100k", "fashion-mnist",
+    "mnist", "cora",
+)  # fmt: skip
 PARTS = ("train", "valid", "test")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, Literal, get_args, get_origin
 
-from deepcanon.core import SIZES, AnyBatch, Blueprint, Density, Labeled, Model, SemiBatch, UsageError, arguments_of
+from deepcanon.core import SIZES, AnyBatch, Blueprint, Labeled, Model, SemiBatch, UsageError, arguments_of
 from deepcanon.data.dataset import GIVES, Dataset
 from deepcanon.data.load import describe_data, load_data
 from deepcanon.data.tensors import SOURCE as FROM_TENSORS
@@ -54,8 +54,8 @@ def learns_from(batch_type: type[AnyBatch]) -> str:
 def default_data(model: Blueprint) -> Dataset[Any]:
     """The first data set that needs no download and suits the model; the digits come first.
 
-    A model of zeros and ones gets images in their binary form, a density of real numbers in their dequantized form, a
-    semi-supervised model data with few labels, one of word vectors a text word by word.
+    A model of zeros and ones gets images in their binary form, a semi-supervised one data with few labels, one of word
+    vectors a text word by word.
     """
     names = [row["name"] for row in describe_data() if row["folder"] is None]
     semi = issubclass(model.cls.batch_type(), SemiBatch)
@@ -66,8 +66,7 @@ def default_data(model: Blueprint) -> Dataset[Any]:
         if suits(model, data):
             if data.kind == "text" and hasattr(model.cls, "nearest"):
                 return load_data(f"{name}:words")
-            form = _form(model, data) if data.kind == "images" else None
-            return data if form is None else load_data(f"{name}:{form}")
+            return load_data(f"{name}:binary") if data.kind == "images" and _of_bits(model, data) else data
     raise UsageError(
         f"{model.cls.name()} learns from {learns_from(model.cls.batch_type())}, and none that suit come along: "
         "give --data"
@@ -108,12 +107,10 @@ def _other_batch(name: str, batch_type: type[AnyBatch], data: Dataset[Any]) -> s
     return f"{name} learns from {learns_from(batch_type)}; {data.name} gives {GIVES[data.kind]}{advice}"
 
 
-def _form(model: Blueprint, data: Dataset[Any]) -> str | None:
-    """The form of images that suits the model, or the model it wraps; its arguments may decide that."""
-    built = [part.build(data.sizes, data.name) for part in model.everything() if not part.inner]
-    if any(part.support == "binary" for part in built):
-        return "binary"
-    return "dequantized" if any(isinstance(part, Density) and part.support == "real" for part in built) else None
+def _of_bits(model: Blueprint, data: Dataset[Any]) -> bool:
+    """Whether the model, or the model it wraps, is one of zeros and ones; its arguments may decide that."""
+    innermost = [part for part in model.everything() if not part.inner]
+    return any(part.build(data.sizes, data.name).support == "binary" for part in innermost)
 
 
 def _needed_sizes(cls: type[Model[Any]]) -> set[str]:
