@@ -30,7 +30,7 @@ from torch import Generator, Tensor
 from torch.distributions import Distribution
 
 from deepcanon.blueprints import blueprint
-from deepcanon.core import Batch, Model, UsageError, eval_mode, methods_of
+from deepcanon.core import Batch, Model, UsageError, eval_mode, log_likelihood, methods_of
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.settings import Settings, listed_settings
 from deepcanon.data import Batches, from_tensors
@@ -256,7 +256,7 @@ class Density(DensityMixin, Estimator):  # type: ignore[misc]
     def score_samples(self, X: ArrayLike) -> NDArray[Any]:
         """The log-density of each row in nats, (rows,)."""
         generator = Generator().manual_seed(0)  # a random estimate is the same each time
-        return self._outputs(lambda x: self.model_.log_prob(x, generator=generator), X)
+        return self._outputs(lambda x: log_likelihood(self.model_, x, generator=generator), X)
 
     def score(self, X: ArrayLike, y: Any = None) -> float:
         """The mean log-density of the rows in nats."""

@@ -18,6 +18,7 @@ import pytest
 from deepcanon.blueprints import blueprint
 from deepcanon.comparison.sentences import compare_command, run_commands
 from deepcanon.core import UsageError
+from deepcanon.data.tables.table import log_det_of_scaling
 from deepcanon.runs.folder import RunFolder
 
 Call = Callable[..., Any]
@@ -60,7 +61,8 @@ def test_numbers_equal_those_of_evaluate(compared: tuple[Path, dict[str, Any]], 
         measured = entry["measured"]
         assert measured["test"] == test
         if measured["likelihood"] is not None:
-            assert measured["likelihood"]["nats"] == -test["nll"]
+            saved = RunFolder.open(out / entry["run"]).info["data"]["preprocessing"]
+            assert measured["likelihood"]["nats"] == pytest.approx(-test["nll"] + log_det_of_scaling(saved))
         else:
             assert measured["predictions"] is not None
             right = sum(measured["predictions"]["confusion"][i][i] for i in (0, 1))

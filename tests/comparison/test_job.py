@@ -18,6 +18,7 @@ from deepcanon.comparison.job import Comparison, run_jobs, watched
 from deepcanon.comparison.tables import NATS, sections
 from deepcanon.core import Batch, Blueprint, Terms, UsageError
 from deepcanon.core.toy import Toy
+from deepcanon.data.tables.table import log_det_of_scaling
 from deepcanon.runs.folder import RunFolder
 
 
@@ -91,7 +92,9 @@ def test_runs_are_ordinary_runs_on_the_same_split_and_the_file_says_all(table: s
         assert entry["measured"] is not None
         assert entry["measured"]["test"] == info["results"]["test"]
         assert entry["measured"]["likelihood"] is not None
-        assert entry["measured"]["likelihood"]["nats"] == -info["results"]["test"]["nll"]
+        assert entry["measured"]["likelihood"]["nats"] == pytest.approx(
+            -info["results"]["test"]["nll"] + log_det_of_scaling(info["data"]["preprocessing"])
+        )
     assert [line.split()[0] for line in heard if line.startswith("[")] == ["[1/4]", "[2/4]", "[3/4]", "[4/4]"]
 
 
@@ -217,8 +220,7 @@ def test_the_family_that_the_data_come_from_comes_first(tmp_path: Path) -> None:
     found = run_jobs([*names, ppca], str(path), tmp_path / "out", budget=1)
     (section,) = sections(found)
     assert section.rows[0].label == "gaussian"
-    standard = np.cov(rows.T) / np.outer(rows.std(0), rows.std(0))
-    entropy = 0.5 * np.log(np.linalg.det(2 * np.pi * np.e * standard))
+    entropy = 0.5 * np.log(np.linalg.det(2 * np.pi * np.e * np.cov(rows.T)))  # in the units of the file
     assert section.rows[0].mean(NATS) == pytest.approx(-entropy, abs=0.15)
 
 

@@ -22,7 +22,15 @@ def measured(likelihood: Likelihood | None = None, **changes: Any) -> Measured:
 
 
 def likelihood(nats: float, kind: str = "exact", tighter: float | None = None) -> Likelihood:
-    return {"nats": nats, "kind": kind, "tighter": tighter, "samples": 64 if tighter else None, "bits": None}
+    return {
+        "nats": nats,
+        "kind": kind,
+        "given": None,
+        "error": 0.0,
+        "tighter": tighter,
+        "samples": 64 if tighter else None,
+        "bits": None,
+    }
 
 
 def drawn(two_sample: float, copies: float = 0.05) -> dict[str, Any]:

@@ -68,7 +68,7 @@ NUMBERS = from_tensors(torch.zeros(6, 2), torch.rand(6), name="houses")
 @pytest.mark.parametrize(
     ("cls", "data", "sentence"),
     [
-        (Graphs, "digits", "Graphs learns from graphs; digits gives images"),
+        (Graphs, "digits", "Graphs learns from a graph with classes of nodes; digits gives images"),
         (Texts, "karate", "Texts learns from sequences; karate gives a graph"),
         (MLP, "text", "mlp learns from labeled examples; text gives text without labels"),
         (MLP, "eight-gaussians", "mlp learns from labeled examples; eight-gaussians gives points without labels"),
@@ -88,7 +88,7 @@ def test_numbers_do_not_suit_a_classifier() -> None:
 
 
 def test_a_part_that_does_not_suit_is_found() -> None:
-    with pytest.raises(UsageError, match="Graphs learns from graphs; digits gives images"):
+    with pytest.raises(UsageError, match="Graphs learns from a graph with classes of nodes; digits gives images"):
         check_suits(Blueprint(Wraps, {"model": Blueprint(Wraps, {"model": Blueprint(Graphs)})}), load_data("digits"))
     check_suits(Blueprint(Wraps, {"model": Blueprint(MLP)}), load_data("digits"))
 
@@ -97,7 +97,7 @@ def test_a_part_that_does_not_suit_is_found() -> None:
     ("cls", "name"),
     [
         (MLP, "digits"),
-        (VAE, "digits"),
+        (VAE, "digits:dequantized"),
         (Graphs, "karate"),
         (Texts, "text"),
         (Regression, "diabetes"),
@@ -117,4 +117,4 @@ def test_where_nothing_suits_data_must_be_given() -> None:
 def test_a_model_of_zeros_and_ones_gets_images_of_zeros_and_ones() -> None:
     assert default_data(Blueprint(catalogue.find("rbm"))).name == "digits:binary"
     assert default_data(Blueprint(VAE, {"likelihood": "bernoulli"})).name == "digits:binary"
-    assert default_data(Blueprint(VAE)).name == "digits"
+    assert default_data(Blueprint(VAE)).name == "digits:dequantized"

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import Absorb, Batch, Context, Descend, Labeled, Model, Terms, Turn
+from deepcanon.core import Absorb, Batch, Context, Descend, Labeled, LabeledSequences, Model, Terms, Turn
 from deepcanon.core.toy import Toy
 from deepcanon.laws.learning import (
     duplicated_batch_keeps_the_loss,
     every_parameter_is_trained,
+    parts_add_up_to_the_whole,
     state_round_trip,
     terms_are_finite_scalars,
     training_changes_the_state,
@@ -21,6 +22,7 @@ from deepcanon.laws.learning import (
 from deepcanon.laws.outcome import Law, Outcome
 from deepcanon.models.adversarial.gan import GAN
 from deepcanon.models.feedforward.mlp import MLP
+from deepcanon.models.recurrent.lstm_predictor import LSTMPredictor
 from deepcanon.models.variational.vae import VAE
 
 
@@ -47,6 +49,31 @@ def test_a_loss_that_sums_over_examples_is_caught() -> None:
         assert not verdict(duplicated_batch_keeps_the_loss, mutant).holds
     for healthy in (MLP, VAE, GAN, Toy):
         assert verdict(duplicated_batch_keeps_the_loss, healthy).holds
+
+
+class CountsRowsForPositions(LSTMPredictor):
+    """A mean over positions that says it is one over sequences."""
+
+    def weight_of(self, batch: Labeled) -> float:
+        return len(batch)
+
+
+class DividesByTheLargest(Toy):
+    """A loss that depends on which examples share a batch."""
+
+    def loss(self, batch: Batch) -> Terms:
+        return {"nll": -self.log_prob(batch.x).mean() / batch.x.abs().max()}
+
+
+def test_a_loss_that_is_not_the_mean_of_its_parts_is_caught() -> None:
+    ragged = LabeledSequences(torch.randn(9, 5, 2), torch.randn(9, 5, 1), torch.full((9,), 5))
+    for cls, holds in ((CountsRowsForPositions, False), (LSTMPredictor, True)):
+        torch.manual_seed(0)
+        found = parts_add_up_to_the_whole(cls(features=2, targets=1, units=4, every_position=True), ragged)
+        assert found is not None
+        assert found.holds == holds
+    assert not verdict(parts_add_up_to_the_whole, DividesByTheLargest).holds
+    assert verdict(parts_add_up_to_the_whole, Toy).holds
 
 
 class OneTermPerExample(Toy):

@@ -46,7 +46,9 @@ def test_the_weight_grows_as_the_paper_says() -> None:
 
 def test_a_run_that_is_read_again_is_measured_as_at_its_end(tmp_path: Path) -> None:
     data = dc.load_data("moons:labels=6")
-    result = dc.fit(PiModel(MLP(features=2, classes=2)), data, steps=4, out=tmp_path / "run", quiet=True)
+    result = dc.fit(
+        PiModel(MLP(features=2, classes=2)), data, steps=4, out=tmp_path / "run", quiet=True, evaluate_all=True
+    )
     assert dc.evaluate(dc.load(tmp_path / "run"), data.train) == pytest.approx(result.train, rel=1e-6)
 
 

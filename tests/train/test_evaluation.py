@@ -1,7 +1,7 @@
 """A bound that is drawn at random is measured by enough draws, however few the examples are."""
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 import deepcanon as dc
 from deepcanon.core import Batch, Terms
@@ -14,9 +14,12 @@ class Counted(Toy):
 
     seen: list[int]
 
-    def metrics(self, batch: Batch) -> Terms:
+    def _metrics_of(self, terms: Terms, batch: Batch) -> Terms:
         self.seen.append(len(batch))
         return {}
+
+    def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
+        return self._log_prob(x)
 
 
 def test_few_examples_say_of_a_lower_bound_what_many_say() -> None:

@@ -67,8 +67,8 @@ def test_one_step_is_the_gradient_in_closed_form() -> None:
 def test_accumulation_is_one_big_batch(by_hand: bool, parts: int) -> None:
     _, batch = Line.example()
     whole, split = Line(3, by_hand), Line(3, by_hand)
-    terms = player(whole).play(batch, batch, 1.0, False)
-    parted = player(split, accumulate=parts).play(batch, batch, 1.0, False)
+    terms = player(whole).play(batch, batch, 1.0, True)
+    parted = player(split, accumulate=parts).play(batch, batch, 1.0, True)
     torch.testing.assert_close(split.weight, whole.weight, rtol=0, atol=1e-14)
     torch.testing.assert_close(parted["half_square"], terms["half_square"], rtol=0, atol=1e-14)
 

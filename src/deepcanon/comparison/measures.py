@@ -12,11 +12,13 @@ from torch import Generator
 from deepcanon.comparison.calibration import PredictionMeasures, measure_predictions
 from deepcanon.comparison.quality import Quality, Yardstick
 from deepcanon.comparison.support import Form
-from deepcanon.core import AnyBatch, Batch, DataError, Labeled, Model
+from deepcanon.core import AnyBatch, Batch, DataError, Density, Labeled, Model, given_batch, log_likelihood
 from deepcanon.core.roles import Decodes, Encodes, HasLogProb, Samples
 from deepcanon.data import Batches, Dataset
+from deepcanon.data.tables.table import log_det_of_scaling
 from deepcanon.runs.folder import RunFolder
 from deepcanon.train.plan import Plan
+from deepcanon.train.randomness import kept
 from deepcanon.train.settings import settings_of
 
 IMPORTANCE_SAMPLES = 64
@@ -30,11 +32,16 @@ class Likelihood(TypedDict):
     """The mean log-likelihood of the test split in nats, with its kind: exact, lower bound, estimate or unnormalized.
 
     For the lower bound (ELBO) of a latent-variable model there is a ``tighter`` one, the importance-weighted bound with
-    its number of ``samples``. ``bits`` are bits per dimension, of images only.
+    its number of ``samples``. ``error`` is the Monte-Carlo error of the tightest: its standard deviation over the
+    draws, 0 of an exact one. ``given`` names what a conditional model is conditioned on. ``bits`` are bits per
+    dimension, of images only. All are in the units of the data as they were given: where columns were standardized,
+    the log-determinant of that is counted in.
     """
 
     nats: float
     kind: str
+    given: str | None
+    error: float
     tighter: float | None
     samples: int | None
     bits: float | None
@@ -115,14 +122,19 @@ def _likelihood(model: Model[Any], data: Dataset[Any], form: Form, nll: float | 
     if not math.isfinite(nats):
         raise DataError(f"its log-likelihood of the test data is {nats}")
     latent = model.likelihood_kind == "lower bound" and isinstance(model, Encodes) and isinstance(model, Decodes)
-    tighter = _mean_log_prob(model, held_out, seed, IMPORTANCE_SAMPLES) if latent else None
+    samples = IMPORTANCE_SAMPLES if latent else None
+    scaling = log_det_of_scaling(data.preprocessing) if data.kind == "table" else 0.0
+    tighter = _mean_log_prob(model, held_out, seed, samples) + scaling if latent else None
+    nats += scaling
     best = nats if tighter is None else tighter
     normalized = model.likelihood_kind != "unnormalized"
     return {
         "nats": nats,
         "kind": model.likelihood_kind,
+        "given": getattr(model, "conditioned_on", None),
+        "error": _error(model, held_out, seed, samples),
         "tighter": tighter,
-        "samples": IMPORTANCE_SAMPLES if latent else None,
+        "samples": samples,
         "bits": _bits(best, data, form) if normalized else None,
     }
 
@@ -138,10 +150,20 @@ def _mean_log_prob(model: HasLogProb, held_out: Batch, seed: int, samples: int |
     generator = Generator().manual_seed(seed)
     with torch.no_grad():
         parts = [
-            model.log_prob(part.x, samples=samples, generator=generator).double().sum()
+            log_likelihood(given_batch(model, part), part.x, samples=samples, generator=generator).double().sum()
             for part in Batches(held_out, CHUNK)
         ]
     return float(torch.stack(parts).sum()) / len(held_out)
+
+
+def _error(model: HasLogProb, held_out: Batch, seed: int, samples: int | None) -> float:
+    """The Monte-Carlo error of the mean log-likelihood, of models that can tell it; 0 where nothing is drawn."""
+    if not isinstance(model, Density):
+        return 0.0
+    with kept():
+        torch.manual_seed(seed)
+        parts = [(float(model.error_of_draws(part, samples)), len(part)) for part in Batches(held_out, CHUNK)]
+    return math.sqrt(sum((error * rows) ** 2 for error, rows in parts)) / max(1, len(held_out))
 
 
 def _drawn(model: Model[Any], held_out: AnyBatch, yardstick: Yardstick | None, seed: int) -> Drawn | None:
@@ -149,6 +171,7 @@ def _drawn(model: Model[Any], held_out: AnyBatch, yardstick: Yardstick | None, s
         return None
     count = SPEED_SAMPLES if yardstick is None else len(yardstick.held_out)
     began = time.perf_counter()
-    samples = model.sample(count, generator=Generator().manual_seed(seed))
+    conditioned = given_batch(model, held_out.select(torch.arange(count) % len(held_out)))
+    samples = conditioned.sample(count, generator=Generator().manual_seed(seed))
     speed = count / (time.perf_counter() - began)
     return {"per_second": speed, "quality": None if yardstick is None else yardstick.judge(samples)}

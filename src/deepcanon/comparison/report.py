@@ -130,7 +130,8 @@ def _cell(section: Section, row: Row, column: Column) -> str:
     )
     text = column.write(mean)
     if column is NATS and mean is not None:
-        text = f'<span class="kind">{row.kind}</span> {text}'
+        given = f", given {row.given}" if row.given else ""
+        text = f'<span class="kind">{row.kind}{given}</span> {text}'
     if column is PARAMETERS and mean == 0:
         text += f"<small>{row.measured[0]['buffers']:,} in buffers</small>"
     different = len({column.write(value) for value in values}) > 1

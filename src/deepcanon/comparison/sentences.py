@@ -11,6 +11,7 @@ from deepcanon.comparison.tables import (
     ACCURACY,
     BITS,
     COPIES,
+    ERROR,
     LOG_LOSS,
     SHARPEST,
     TWO_SAMPLE,
@@ -25,6 +26,7 @@ MEMORIZED = 0.25
 
 TITLES = {
     "binary": "Models of binary data",
+    "levels": "Models of gray levels",
     "dequantized": "Densities of dequantized gray levels",
     "plain": "Densities and samplers",
 }
@@ -109,10 +111,13 @@ def _likeliest(section: Section) -> list[str]:
         return []
     first = ranked[0]
     bits = f", {BITS.write(first.mean(BITS))} bits per dimension" if first.mean(BITS) is not None else ""
+    drawn = first.mean(ERROR)
+    error = f" ± {ERROR.write(drawn)} by draws" if drawn is not None else ""
+    given = f", given {first.given}" if first.given else ""
     which = "the highest log-likelihood" if len(ranked) > 1 else "this log-likelihood"
     sentence = (
         f"{first.label} gives the test data of {section.data} {which}: "
-        f"{SHARPEST.write(first.mean(SHARPEST))} nats ({first.kind}){bits}."
+        f"{SHARPEST.write(first.mean(SHARPEST))} nats{error} ({first.kind}{given}){bits}."
     )
     others = [row.label for row in ranked[1:] if row.kind == "lower bound"]
     if first.kind == "estimate":

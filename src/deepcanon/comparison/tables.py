@@ -66,6 +66,12 @@ class Row:
         found = next((each["likelihood"] for each in self.measured if each["likelihood"] is not None), None)
         return None if found is None else found["kind"]
 
+    @property
+    def given(self) -> str | None:
+        """What its log-likelihood is conditioned on, None if on nothing."""
+        found = next((each["likelihood"] for each in self.measured if each["likelihood"] is not None), None)
+        return None if found is None else found.get("given")
+
     def values(self, column: Column) -> list[float]:
         """The measure of every seed; empty if the model does not have it."""
         found = [column.take(each) for each in self.measured]
@@ -130,6 +136,11 @@ def _of_likelihood(name: Literal["nats", "tighter", "bits"]) -> Callable[[Measur
     return take
 
 
+def _error_of_draws(measured: Measured) -> float | None:
+    found = measured["likelihood"]
+    return None if found is None else found.get("error") or None  # an exact one has none
+
+
 def _speed(measured: Measured) -> float | None:
     return None if measured["drawn"] is None else measured["drawn"]["per_second"]
 
@@ -152,9 +163,15 @@ def _rounded(value: float) -> str:
 SHARPEST = Column("log-likelihood", _sharpest, "{:.2f}", "high")
 NATS = Column(
     "nats", _of_likelihood("nats"), "{:.2f}", None,
-    "Mean log-likelihood of a test example, in nats: higher is better. Its kind says what the number is. An exact "
+    "Mean log-likelihood of a test example, in nats and in the units of the data as given: higher is better. Its kind "
+    "says what the number is. An exact "
     "value is the log-likelihood itself. A lower bound lies below it. An estimate may be wrong; by annealed importance "
     "sampling it is too high on average.",
+)  # fmt: skip
+ERROR = Column(
+    "± by draws", _error_of_draws, "{:.3f}", None,
+    "The Monte-Carlo error of a bound or an estimate, of the tighter one where there is one: its standard deviation if "
+    "it were drawn again for the same test examples. An exact value has none.",
 )  # fmt: skip
 TIGHTER = Column(
     "tighter bound", _of_likelihood("tighter"), "{:.2f}", None,
@@ -266,7 +283,7 @@ def _columns(question: Question, members: Sequence[Row]) -> tuple[Column, ...]:
         return (ACCURACY, LOG_LOSS, CALIBRATION, SECONDS, PARAMETERS)
     if question == "others":
         return (*(_metric(name) for name in metrics or ["loss"]), SECONDS, PARAMETERS)
-    known = (NATS, TIGHTER, BITS, TWO_SAMPLE, PRECISION, COVERAGE, COPIES)
+    known = (NATS, TIGHTER, ERROR, BITS, TWO_SAMPLE, PRECISION, COVERAGE, COPIES)
     used = [column for column in known if any(row.values(column) for row in members)]
     own = [_metric(name) for name in metrics if name not in ("nll", "accuracy")]
     return (*used, *own, SPEED, SECONDS, PARAMETERS)

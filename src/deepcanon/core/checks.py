@@ -88,6 +88,7 @@ def check_support(x: Tensor, support: str, model: str) -> None:
         only_binary(x, model)
     elif support == "real":
         only_real(x, model)
+        not_gray(x, model)
     elif support == "spins" and not (x.is_meta or bool((x.abs() == 1).all())):
         raise DataError(f"{model} models spins, -1 and 1; the data go from {x.min():.3g} to {x.max():.3g}")
     elif support in ("categorical", "gray levels") and not (x.is_meta or bool(((x >= 0) & (x == x.round())).all())):
@@ -122,18 +123,19 @@ GRAY_STEPS = (255.0, 16.0, 15.0, 63.0, 31.0, 7.0, 3.0)
 """The largest level of the usual gray images, of 8 bits or fewer; 16 is that of the digits of scikit-learn."""
 
 
-def only_real(x: Tensor, model: str) -> None:
-    """Check that ``x`` is real-valued: on zeros and ones, or on gray levels, a density is unbounded.
-
-    A constant ``x`` may be a point.
-    """
-    if x.is_meta or len(x) == 0 or is_functorch_wrapped_tensor(x):  # torch.func.vmap shows no values
-        return
-    if is_gray(x) and not is_binary(x):
+def not_gray(x: Tensor, model: str) -> None:
+    """Check that ``x`` does not hold plain gray levels, on which a density is unbounded."""
+    if not is_functorch_wrapped_tensor(x) and is_gray(x) and not is_binary(x):
         raise DataError(
             f"{model} is a density of real numbers, but the data are plain gray levels, on which it can grow without "
             "bound; take images in their form NAME:dequantized, or a model of gray levels"
         )
+
+
+def only_real(x: Tensor, model: str) -> None:
+    """Check that ``x`` is not binary: on zeros and ones a density is unbounded. A constant ``x`` may be a point."""
+    if x.is_meta or len(x) == 0 or is_functorch_wrapped_tensor(x):  # torch.func.vmap shows no values
+        return
     if not is_binary(x[0]):  # cheaper than to check all of every batch
         return
     if is_binary(x) and bool(x.min() < x.max()):

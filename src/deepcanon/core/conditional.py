@@ -87,14 +87,21 @@ class ClassConditional(Conditional):
         only_classes(context, self.classes)
 
 
-def bound(model: Any, context: Context | int | None) -> Any:
-    """The model conditioned on a context that is given with a call; a model that is not conditional refuses any."""
+def bound(model: Any, context: Context | int | None, n: int) -> Any:
+    """The model as a call for n examples asks for it: conditioned on this context, if any.
+
+    A model that is not conditional refuses a context.
+    """
     if context is None:
         if isinstance(model, Conditional) and not model.context_optional:
             model._context(0)
         return model
     if isinstance(model, Conditional):
-        return model.given(context)
+        view = model.given(context)
+        rows = 1 if isinstance(context, int) else len(context if isinstance(context, Tensor) else context[0])
+        if rows not in (1, n):
+            raise DataError(f"a context has one row for each example, or one for all: got {rows} rows for {n} examples")
+        return view
     raise UsageError(f"{_name(model)} is not a conditional model and takes no context; leave it out")
 
 
@@ -104,8 +111,20 @@ def given_batch(model: Any, batch: Any) -> Any:
     return model if context_of is None or given is None else given(context_of(batch))
 
 
+def conditioned(model: Any, batch: Any, n: int | None = None) -> Any:
+    """The model conditioned on the context of a batch if it means nothing without one, else the model as it is.
+
+    With ``n`` it is the model of so many examples, whose contexts are those of the batch, gone through again and again.
+    """
+    if not isinstance(model, Conditional) or model.context_optional:
+        return model
+    if n is not None:
+        batch = batch.select(torch.arange(n, device=batch.device) % len(batch))
+    return given_batch(model, batch)
+
+
 def _rows(context: Tensor, n: int) -> Tensor:
-    rows = len(context)
+    rows = context.shape[0]  # len would freeze the number of rows into an exported graph
     if rows == n or n == 0:
         return context[:n]
     if rows == 0 or n % rows:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
 from deepcanon.core.checks import at_least, check_support
 from deepcanon.core.conditional import Context, bound, given_batch
-from deepcanon.core.errors import UsageError
+from deepcanon.core.errors import DataError, UsageError
 from deepcanon.core.model import LikelihoodKind, Model, Support
 from deepcanon.core.turn import B, Terms
 
-REDRAWN = 16
+REDRAWN = 128
 """One example of so many is drawn a second time, to tell how far the draws scatter."""
 
 
@@ -30,7 +31,7 @@ class Sampler(Model[B]):
     def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         """Examples drawn from the model, (n, ...); ``context`` conditions a conditional model."""
         at_least(0, n=n)
-        drawn: Tensor = bound(self, context)._sample(n, generator)
+        drawn: Tensor = bound(self, context, n)._sample(n, generator)
         return drawn
 
 
@@ -58,8 +59,22 @@ class Density(Sampler[B]):
 
     def prepare(self, data: Iterable[B]) -> None:
         """Refuse data that the model has no likelihood of."""
+        for _ in self.checked(data):
+            pass
+
+    def checked(self, data: Iterable[B]) -> Iterator[B]:
+        """The batches one by one, each with values that the model has a likelihood of."""
         for batch in data:
             self.check_values(batch.x)
+            yield batch
+
+    def has_likelihood_of(self, x: Tensor) -> bool:
+        """Whether the model has a likelihood of these values; it may be trained on others."""
+        try:
+            self.check_values(x)
+        except DataError:
+            return False
+        return True
 
     def log_prob(
         self,
@@ -74,7 +89,7 @@ class Density(Sampler[B]):
         ``samples`` sharpen a bound or an estimate, and its draws come from ``generator``; where nothing is drawn, both
         are refused. ``context`` conditions a conditional model.
         """
-        model = bound(self, context)
+        model = bound(self, context, len(x))
         model.check_values(x)
         if not self._is_drawn():
             for name, value in (("samples", samples), ("generator", generator)):
@@ -101,6 +116,8 @@ class Density(Sampler[B]):
 
     def _metrics_of(self, terms: Terms, batch: B) -> Terms:
         """The negative log-likelihood, where the loss is one, and the standard error of its mean by the draws."""
+        if not self.has_likelihood_of(batch.x):
+            return {}
         nll = torch.stack(list(terms.values())).sum()
         return {"nll": nll, "nll_error": self.error_of_draws(batch)} if self._is_drawn() else {"nll": nll}
 
@@ -112,14 +129,21 @@ class Density(Sampler[B]):
         """
         if not self._is_drawn():
             return batch.x.new_zeros(())
-        few = batch.select(torch.arange(math.ceil(len(batch) / REDRAWN), device=batch.device))
-        model = given_batch(self, few)
-        difference = model.log_prob(few.x, samples=samples) - model.log_prob(few.x, samples=samples)
-        error: Tensor = (difference.square().mean() / (2 * max(1, len(batch)))).sqrt()
+        few = torch.arange(math.ceil(len(batch) / REDRAWN), device=batch.device)
+        both = batch.select(few.repeat(2))
+        once, again = given_batch(self, both).log_prob(both.x, samples=samples).chunk(2)
+        error: Tensor = ((once - again).square().mean() / (2 * max(1, len(batch)))).sqrt()
         return error
 
     def _is_drawn(self) -> bool:
         return self.likelihood_kind in ("lower bound", "estimate")
+
+
+def log_likelihood(model: Any, x: Tensor, *, samples: int | None = None, generator: Generator | None = None) -> Tensor:
+    """The ``log_prob`` of any model that has one; ``samples`` and ``generator`` reach only one that draws."""
+    drawn = getattr(model, "likelihood_kind", "exact") in ("lower bound", "estimate")
+    found: Tensor = model.log_prob(x, samples=samples, generator=generator) if drawn else model.log_prob(x)
+    return found
 
 
 class RealDensity(Density[B]):

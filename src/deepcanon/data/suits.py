@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from deepcanon.core import SIZES, AnyBatch, Blueprint, Labeled, Model, SemiBatch, UsageError, arguments_of
 from deepcanon.data.dataset import GIVES, Dataset
 from deepcanon.data.load import describe_data, load_data
 from deepcanon.data.tensors import SOURCE as FROM_TENSORS
+
+FORM_OF: Mapping[str, str] = {"binary": "binary", "real": "dequantized"}
+"""The form of images for a likelihood of these values."""
 
 FEW = 4
 """The number of labels per class in the embedded data of semi-supervised methods."""
@@ -54,8 +58,9 @@ def learns_from(batch_type: type[AnyBatch]) -> str:
 def default_data(model: Blueprint) -> Dataset[Any]:
     """The first data set that needs no download and suits the model; the digits come first.
 
-    A model of zeros and ones gets images in their binary form, a semi-supervised one data with few labels, one of word
-    vectors a text word by word.
+    A model of zeros and ones gets images in their binary form, one of gray levels as whole numbers, a density
+    of real numbers dequantized ones, a
+    semi-supervised model data with few labels, one of word vectors a text word by word.
     """
     names = [row["name"] for row in describe_data() if row["folder"] is None]
     semi = issubclass(model.cls.batch_type(), SemiBatch)
@@ -63,10 +68,13 @@ def default_data(model: Blueprint) -> Dataset[Any]:
         data = load_data(name)
         if semi and "classes" in data.sizes and type(data.train) is Labeled:
             data = load_data(f"{name}:labels={FEW * data.sizes['classes']}")
+        if data.kind == "images" and "levels" in _needed_sizes(model.cls):
+            data = load_data(f"{name}:levels")
         if suits(model, data):
             if data.kind == "text" and hasattr(model.cls, "nearest"):
                 return load_data(f"{name}:words")
-            return load_data(f"{name}:binary") if data.kind == "images" and _of_bits(model, data) else data
+            form = FORM_OF.get(_values(model, data)) if data.kind == "images" else None
+            return data if form is None else load_data(f"{name}:{form}")
     raise UsageError(
         f"{model.cls.name()} learns from {learns_from(model.cls.batch_type())}, and none that suit come along: "
         "give --data"
@@ -82,8 +90,12 @@ def _mismatch(cls: type[Model[Any]], data: Dataset[Any]) -> str | None:
         return f"{cls.name()} learns classes; {labels} numbers"
     if "targets" in missing and "classes" in data.sizes:
         return f"{cls.name()} learns numbers; {data.name} gives classes"
+    if missing == {"levels"} and data.kind == "images":
+        return f"{cls.name()} learns gray levels as whole numbers: say {data.name}:levels, or {data.name}:binary"
     if missing:
         return f"{cls.name()} needs {' and '.join(sorted(missing))}, which {data.name} does not have"
+    if "edge_features" in data.sizes and "edge_features" not in arguments_of(cls) and cls.batch_type() is not AnyBatch:
+        return f"{cls.name()} takes no features of edges, which {data.name} has"
     for name, allowed in _fixed_sizes(cls).items():
         if data.sizes[name] not in allowed:
             return (
@@ -107,10 +119,11 @@ def _other_batch(name: str, batch_type: type[AnyBatch], data: Dataset[Any]) -> s
     return f"{name} learns from {learns_from(batch_type)}; {data.name} gives {GIVES[data.kind]}{advice}"
 
 
-def _of_bits(model: Blueprint, data: Dataset[Any]) -> bool:
-    """Whether the model, or the model it wraps, is one of zeros and ones; its arguments may decide that."""
-    innermost = [part for part in model.everything() if not part.inner]
-    return any(part.build(data.sizes, data.name).support == "binary" for part in innermost)
+def _values(model: Blueprint, data: Dataset[Any]) -> str:
+    """The values that the model, or the model it wraps, is a distribution of; its arguments may decide that."""
+    innermost = next(part for part in model.everything() if not part.inner)
+    built = innermost.build(data.sizes, data.name)
+    return built.support if built.support != "real" or hasattr(built, "log_prob") else "any"
 
 
 def _needed_sizes(cls: type[Model[Any]]) -> set[str]:

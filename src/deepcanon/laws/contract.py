@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from deepcanon.core import Batch, Model, UsageError
+from deepcanon.laws.arguments import optional_arguments_matter
 from deepcanon.laws.documentation import (
     constructor_is_the_configuration,
     docstring_is_complete,
@@ -24,6 +25,7 @@ from deepcanon.laws.interface import (
 from deepcanon.laws.learning import (
     duplicated_batch_keeps_the_loss,
     every_parameter_is_trained,
+    parts_add_up_to_the_whole,
     state_round_trip,
     terms_are_finite_scalars,
     training_changes_the_state,
@@ -45,9 +47,11 @@ LAWS = (
     training_changes_the_state,
     state_round_trip,
     duplicated_batch_keeps_the_loss,
+    parts_add_up_to_the_whole,
     methods_have_their_shapes,
     maps_are_deterministic,
     generator_is_honored,
+    optional_arguments_matter,
     examples_do_not_mix,
     works_on_the_meta_device,
 )

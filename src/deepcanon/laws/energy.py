@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Batch, Descend, Incomplete, Model, UsageError
+from deepcanon.core import Batch, Descend, Incomplete, Model, UsageError, log_likelihood
 from deepcanon.laws.continuous import exact
 from deepcanon.laws.discrete import DRAWS, chi_square, states, stirred
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
-from deepcanon.laws.probe import TIGHT, distance, doubled, first, log_likelihood, repeated, seeded, total
+from deepcanon.laws.probe import TIGHT, distance, doubled, first, repeated, seeded, total
 
 ROUNDS = 100
 ROWS = 256
@@ -45,7 +45,7 @@ def low_energy_is_high_probability(module: Any, batch: Batch) -> Measured | None
     module, batch = doubled(stirred(module), batch)
     x = _whole(batch.x)
     with torch.no_grad():
-        constant = module.energy(x) + log_likelihood(module, x, 10, seeded(0))
+        constant = module.energy(x) + log_likelihood(module, x, samples=10, generator=seeded(0))
     spread = float(constant.max() - constant.min()) / (1 + float(constant.abs().max()))
     return spread, TIGHT, f"energy + log_prob lies from {float(constant.min()):.9g} to {float(constant.max()):.9g}"
 

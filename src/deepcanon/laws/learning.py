@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 from typing import Any
 
 import safetensors.torch
@@ -126,6 +127,38 @@ def duplicated_batch_keeps_the_loss(model: Model[Any], batch: Batch) -> Measured
     gap = abs(float(once.mean() - both.mean()))
     bound = 6 * noise + 1e-5 * (1 + abs(float(once.mean())))
     return gap, bound, f"the loss is {float(once.mean()):.6g}, with every example twice {float(both.mean()):.6g}"
+
+
+@law
+def parts_add_up_to_the_whole(model: Model[Any], batch: Batch) -> Measured | None:
+    """The losses of parts of a batch, each with its weight, make the loss of the whole; sequences get other lengths.
+
+    So gradient accumulation and several processes learn what one does from the whole batch.
+    """
+    if len(batch) < 3 or len(repeated(batch, 2)) == len(batch):
+        return None
+    batch = ragged(batch)
+    train_briefly(model, batch)
+    model.eval()
+    sizes = [1, (len(batch) - 1) // 2, len(batch) // 2]
+    parts = [batch.select(index) for index in torch.arange(len(batch), device=batch.device).split(sizes)]
+    weights = torch.tensor([model.weight_of(part) for part in parts], dtype=torch.float64)
+    whole = torch.stack([_loss(model, batch, seed) for seed in range(DRAWS)])
+    sums = torch.stack([torch.stack([_loss(model, part, seed) for part in parts]) for seed in range(DRAWS)]) @ weights
+    added = sums / model.weight_of(batch)
+    noise = math.sqrt(float(whole.var() + added.var()) / DRAWS)
+    gap = abs(float(whole.mean() - added.mean()))
+    bound = 6 * noise + 1e-5 * (1 + abs(float(whole.mean())))
+    return gap, bound, f"the loss is {float(whole.mean()):.6g}, of {len(parts)} parts {float(added.mean()):.6g}"
+
+
+def ragged(batch: Batch) -> Batch:
+    """The batch with sequences of different lengths, if it has sequences."""
+    lengths = getattr(batch, "lengths", None)
+    if lengths is None:
+        return batch
+    cut = torch.arange(len(batch), device=lengths.device) % 3
+    return replace(batch, lengths=(lengths - cut).clamp_min(2))  # type: ignore[call-arg]
 
 
 def _loss(model: Model[Any], batch: Batch, seed: int) -> Tensor:

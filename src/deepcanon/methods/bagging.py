@@ -122,7 +122,9 @@ class Bagging(Ensemble):
         times = occurrences(batch.x, member)
         if not bool(times.any()):  # nothing of this batch is in the sample, so its gradient is zero
             return {name: 0 * value for name, value in loss(batch).items()}
-        return loss(batch.select(torch.arange(len(times), device=times.device).repeat_interleave(times)))
+        sampled = batch.select(torch.arange(len(times), device=times.device).repeat_interleave(times))
+        share = self.model.weight_of(sampled) / self.model.weight_of(batch)  # so that parts of a batch add up to it
+        return {name: share * value for name, value in loss(sampled).items()}
 
 
 def occurrences(x: Tensor, member: int) -> Tensor:

@@ -13,29 +13,51 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, GraphBatch, HeldOut, How, Labeled, Model, Sequences, draw, drawing_from, eval_mode
+from deepcanon.core import (
+    Batch,
+    GraphBatch,
+    HeldOut,
+    How,
+    Labeled,
+    LabeledGraphs,
+    Model,
+    SentencePairs,
+    SequencePairs,
+    Sequences,
+    Series,
+    draw,
+    drawing_from,
+    eval_mode,
+    given_batch,
+)
 from deepcanon.core.roles import (
+    Aligns,
     Attends,
     Decodes,
     Encodes,
+    Forecasts,
     Generates,
     HasEnergy,
     HasFilters,
     HasLogProb,
     HasNeighbors,
     HasUpdates,
+    Maps,
     Predicts,
     Reconstructs,
     Samples,
     Shows,
 )
-from deepcanon.pictures.attention import attention_heads
+from deepcanon.pictures.attention import alignment_picture, attention_heads
 from deepcanon.pictures.bars import update_norms
 from deepcanon.pictures.completions import completion, held_out_plot
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
+from deepcanon.pictures.forecasts import forecast_fans
+from deepcanon.pictures.graph_grid import graph_captions, graph_grid
 from deepcanon.pictures.graphs import class_graph
 from deepcanon.pictures.images import Limits, image_grids, rows
+from deepcanon.pictures.mappings import mapping
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.points import decision_map, function_plot, latent_map, scatter, truth_plot
 from deepcanon.pictures.style import save
@@ -50,6 +72,8 @@ COLUMNS = 10
 CLOUDS = 4
 GRID = 64
 ATTENDED = 28
+FORECASTS, PATHS = 6, 200
+ALIGNED = 6
 
 
 class Data(Protocol):
@@ -71,6 +95,8 @@ class Data(Protocol):
     def labels(self) -> tuple[str, ...]: ...
     @property
     def vocabulary(self) -> tuple[str, ...]: ...
+    @property
+    def target_vocabulary(self) -> tuple[str, ...]: ...
 
 
 def draw_run(
@@ -116,11 +142,23 @@ class _Scene:
 
     @property
     def images(self) -> bool:
-        return self.data.kind == "images" and len(self.data.shape) in (2, 3)
+        return self.data.kind in ("images", "domains") and len(self.data.shape) in (2, 3)
 
     @property
     def planar(self) -> bool:
-        return self.batch.x.is_floating_point() and self.batch.x.shape[1:].numel() == 2
+        points = self.batch.x.is_floating_point() and self.batch.x.shape[1:].numel() == 2
+        return points and len(self.batch.inputs) == 1
+
+    def given(self, count: int) -> Any:
+        """The model; a conditional one conditioned on the context of so many examples."""
+        return given_batch(self.model, self.some(count))
+
+    def drawn(self, count: int) -> Tensor:
+        """So many samples; of a conditional model with the contexts of as many examples, gone through again."""
+        context = self.some(count)
+        index = torch.arange(count, device=context.device) % max(1, len(context))
+        samples: Tensor = given_batch(self.model, context.select(index)).sample(count, generator=self.generator())
+        return samples
 
     def generator(self) -> Generator:
         return Generator(self.batch.x.device).manual_seed(self.seed)
@@ -147,6 +185,10 @@ def _unit(scene: _Scene) -> str:
         return "energy per example"
     if isinstance(scene.model, Generates):
         return "nats per token"
+    if scene.model.surrogate and not isinstance(scene.model, Predicts | HasLogProb):
+        return "loss per example"
+    if isinstance(scene.model, Forecasts):
+        return "nats per step"
     regression = isinstance(scene.batch, Labeled) and scene.batch.y.is_floating_point()
     other_loss = isinstance(scene.model, Predicts) and (regression or scene.model.surrogate)
     errors = isinstance(scene.model, Reconstructs) and not isinstance(scene.model, HasLogProb)
@@ -155,7 +197,7 @@ def _unit(scene: _Scene) -> str:
 
 def _classified(scene: _Scene) -> dict[str, Figure]:
     model, batch = scene.model, scene.batch
-    if not isinstance(model, Predicts) or not isinstance(batch, Labeled) or batch.y.is_floating_point():
+    if not isinstance(model, Predicts) or not isinstance(batch, Labeled | SentencePairs) or batch.y.is_floating_point():
         return {}
     probabilities = _in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
     predicted = _in_chunks(lambda part: model.predict(*part.inputs, how="mode"), batch)
@@ -189,6 +231,16 @@ def _graphed(scene: _Scene) -> dict[str, Figure]:
         labels=scene.data.labels, split=scene.split, title=f"{model.name()} on {scene.data.name}",
     )  # fmt: skip
     return {"graph": graph, "confusion": confusion(matrix, scene.data.labels, words)}
+
+
+def _graph_rows(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.batch
+    if not isinstance(batch, LabeledGraphs) or not isinstance(model, Predicts) or batch.y.is_floating_point():
+        return {}
+    probabilities = _in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
+    shown, captions = graph_captions(probabilities, batch.y.cpu(), scene.data.labels)
+    title = f"{model.name()} on {scene.data.name}: {scene.split} graphs of every class, and wrong predictions"
+    return {"graphs": graph_grid(batch.select(shown.to(batch.device)), captions, title)}
 
 
 def _mistakes(scene: _Scene, probabilities: Tensor, predicted: Tensor, true: Tensor) -> Figure:
@@ -243,22 +295,23 @@ def _sampled(scene: _Scene) -> dict[str, Figure]:
     if not isinstance(model, Samples) or not (scene.images or scene.planar):
         return {}
     if scene.planar and not scene.images:
-        points = {scene.split: scene.some(MAPPED).x, "samples": model.sample(MAPPED, generator=scene.generator())}
+        points = {scene.split: scene.some(MAPPED).x, "samples": scene.drawn(MAPPED)}
         return {"samples": scatter(points, f"{model.name()}: data and samples")}
-    groups = {f"data ({scene.split})": scene.some(GRID).x, "samples": model.sample(GRID, generator=scene.generator())}
-    means = _likelihood_means(model, scene.generator())
+    groups = {f"data ({scene.split})": scene.some(GRID).x, "samples": scene.drawn(GRID)}
+    means = _likelihood_means(scene.given(GRID), len(scene.some(GRID)), scene.generator())
     if means is not None:
         groups["samples, as means of the likelihood"] = means
     title = f"{model.name()} on {scene.data.name}"
     return {"samples": image_grids(groups, scene.data.shape, math.isqrt(GRID), limits=scene.limits, title=title)}
 
 
-def _likelihood_means(model: Model[Any], generator: Generator) -> Tensor | None:
+def _likelihood_means(model: Model[Any], count: int, generator: Generator) -> Tensor | None:
     """The means of the likelihood at draws from the prior of a latent-variable model: samples without pixel noise."""
     prior: Callable[[], Distribution] | None = getattr(model, "prior", None)
     if prior is None or not isinstance(model, Decodes):
         return None
-    decoded = model.decode(draw(prior(), generator, (GRID,)))
+    distribution = prior()
+    decoded = model.decode(draw(distribution, generator, () if distribution.batch_shape else (count,)))
     return decoded.mean if isinstance(decoded, Distribution) else decoded
 
 
@@ -268,11 +321,11 @@ def _reconstructed(scene: _Scene) -> dict[str, Figure]:
         return {}
     if scene.planar and not scene.images:
         x = scene.some(MAPPED).x
-        points = {scene.split: x, "reconstructions": model.reconstruct(x)}
+        points = {scene.split: x, "reconstructions": scene.given(MAPPED).reconstruct(x)}
         return {"reconstructions": scatter(points, f"{model.name()}: data and reconstructions")}
     x = scene.some(3 * COLUMNS).x
     title = f"{model.name()}: {scene.split} data and their reconstructions"
-    shown = {"data": x, "reconstruction": model.reconstruct(x)}
+    shown = {"data": x, "reconstruction": scene.given(3 * COLUMNS).reconstruct(x)}
     return {"reconstructions": rows(shown, scene.data.shape, COLUMNS, limits=scene.limits, title=title)}
 
 
@@ -297,6 +350,14 @@ def _most(values: Tensor) -> Limits:
     ordered = values.float().sort().values
     left_out = len(ordered) // 100
     return float(ordered[left_out]), float(ordered[-1 - left_out])
+
+
+def _mapped(scene: _Scene) -> dict[str, Figure]:
+    if not isinstance(scene.model, Maps) or not (scene.images or scene.planar):
+        return {}
+    some: Any = scene.some(MAPPED if scene.planar else COLUMNS)
+    title, shape = f"{scene.model.name()} on {scene.data.name}", None if scene.planar else scene.data.shape
+    return {"mapping": mapping(some.x, some.y, scene.model.map, title, shape)}
 
 
 def _filtered(scene: _Scene) -> dict[str, Figure]:
@@ -331,15 +392,39 @@ def _written(scene: _Scene) -> dict[str, Figure]:
     }
 
 
+def _forecasted(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.some(FORECASTS)
+    if not isinstance(model, Forecasts) or not isinstance(batch, Series):
+        return {}
+    steps = int((batch.lengths - batch.origins).min())
+    if steps == 0:
+        return {}
+    paths = model.forecast(batch.past, steps, samples=PATHS, generator=scene.generator())
+    title = f"{model.name()} on {scene.data.name}: forecasts of {steps} steps on {scene.split}"
+    return {"forecasts": forecast_fans(paths.cpu(), batch.to("cpu"), title)}
+
+
 def _attended(scene: _Scene) -> dict[str, Figure]:
     model = scene.model
     if not isinstance(model, Attends) or not model.vocabulary:
         return {}
-    x = scene.batch.x[:1, :ATTENDED]
-    maps = model.attention_maps(x)[:, 0]  # (layers, heads, T, T)
+    first: Any = scene.batch.select(torch.zeros(1, dtype=torch.long, device=scene.batch.device))
+    if isinstance(first, SentencePairs):  # without the padding
+        x, *others = (first.x[:, : first.lengths], None, first.segments[:, : first.lengths])
+    else:
+        x, *others = (first.x[:, :ATTENDED],)
+    maps = model.attention_maps(x, *others)[:, 0]  # (layers, heads, T, T)
     names = [model.vocabulary[code] for code in x[0].tolist()]
     title = f"{model.name()} on {scene.data.name}: attention of each head in a sequence of {scene.split}"
     return {"attention": attention_heads(maps, names, title)}
+
+
+def _aligned(scene: _Scene) -> dict[str, Figure]:
+    model, data, some = scene.model, scene.data, scene.some(ALIGNED)
+    if not isinstance(model, Aligns) or not isinstance(some, SequencePairs) or not data.target_vocabulary:
+        return {}
+    title = f"{model.name()} on {data.name}: translations of {scene.split}, aligned with their sources"
+    return {"alignment": alignment_picture(model, some, data.vocabulary, data.target_vocabulary, title)}
 
 
 def _updated(scene: _Scene) -> dict[str, Figure]:
@@ -356,7 +441,7 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
         return {}
 
     def code(part: Batch) -> Tensor:
-        z = model.encode(part.x)
+        z = given_batch(model, part).encode(part.x)
         return (z.mean if isinstance(z, Distribution) else z).flatten(1)
 
     codes = _in_chunks(code, batch)
@@ -367,6 +452,7 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
 
 
 PICTURES = (
-    _classified, _graphed, _regressed, _completed, _sampled, _reconstructed, _gallery, _filtered, _encoded, _neighbored,
-    _updated, _attended, _written,
+    _classified, _graphed, _graph_rows, _regressed, _completed, _sampled, _reconstructed, _gallery, _mapped, _filtered, _encoded,
+    _neighbored,
+    _updated, _attended, _forecasted, _aligned, _written,
 )  # fmt: skip

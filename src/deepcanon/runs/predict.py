@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from deepcanon.core import AnyBatch, Incomplete
+from deepcanon.core import AnyBatch, Incomplete, TwoDomains
 from deepcanon.core.files import write_whole
+from deepcanon.core.roles import Domain, Maps
 from deepcanon.data import Batches, in_original_units
 
 ROWS_AT_ONCE = 1024
@@ -38,6 +39,14 @@ def predictions(model: Any, rows: AnyBatch, data: Mapping[str, Any]) -> dict[str
     if values.shape[1] == 1:
         return {"prediction": values[:, 0].tolist()}
     return {f"prediction_{target + 1}": values[:, target].tolist() for target in range(values.shape[1])}
+
+
+@torch.no_grad()
+def mapped(model: Maps, rows: AnyBatch, to: Domain) -> dict[str, list[Any]]:
+    """The columns of a table of examples mapped to a domain, flat; of data of both domains those of the other one."""
+    x = rows.y if to == "x" and isinstance(rows, TwoDomains) else rows.x
+    images = torch.cat([model.map(part, to=to) for part in x.split(ROWS_AT_ONCE)]).flatten(1)
+    return {f"{to}{i + 1}": images[:, i].tolist() for i in range(images.shape[1])}
 
 
 def write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:

@@ -8,8 +8,12 @@ from typing import Any
 import torch
 
 from deepcanon.core import AnyBatch, Model, UsageError, eval_mode
+from deepcanon.core.settings import Settings
 from deepcanon.data.dataset import Batches
 from deepcanon.train.randomness import kept, seed_from, seed_torch
+
+MOST_EVALUATED = 2048
+"""Of more training examples than these, a sample of so many is evaluated at the end."""
 
 DRAWS = 4096
 """How many draws make the mean of a bound that is drawn at random."""
@@ -24,7 +28,7 @@ def evaluate(
 
     What is random in them is drawn anew from ``seed``; the caller's random states stay as they are. A lower bound on
     the likelihood is drawn for each example, by few draws: where examples are few, noise would lift it above the
-    truth. So they are gone through again and again until there are ``draws`` of them. Beside a likelihood that is
+    truth. So they are gone through again and again until there are ``draws`` of them. Next to a likelihood that is
     drawn stands its Monte-Carlo error, ``nll_error``: the standard deviation of its mean over the draws.
 
     >>> from deepcanon.core.toy import Toy
@@ -54,6 +58,15 @@ def evaluate(
                 sums[name] = sums.get(name, 0.0) + (part**2 if _is_error(name) else part)
     means = {name: (math.sqrt(value) if _is_error(name) else value) / (weights or 1.0) for name, value in sums.items()}
     return {name: math.sqrt(value) if name == ROOT else value for name, value in means.items()}
+
+
+def some_of_train(train: AnyBatch, settings: Settings) -> AnyBatch:
+    """The training examples that a result is measured on: a sample of bounded size, unless all are asked for."""
+    if settings["evaluate_all"] or len(train) <= MOST_EVALUATED:
+        return train
+    generator = torch.Generator().manual_seed(seed_from(settings["seed"], "evaluated"))
+    chosen = torch.randperm(len(train), generator=generator)[:MOST_EVALUATED]
+    return train.part(chosen.sort().values.to(train.device))
 
 
 def _is_error(name: str) -> bool:

@@ -37,13 +37,16 @@ def resolve_settings(recipe: Recipe, **given: Unpack[Settings]) -> Settings:
         chosen["freeze"] = (chosen["freeze"],)
     if "lr" not in chosen and parse(chosen.get("optimizer", recipe.optimizer))[0] != parse(recipe.optimizer)[0]:
         chosen["lr"] = default_lr(chosen["optimizer"])  # the recipe's rate suits the recipe's optimizer only
-    defaults = {name: setting.default for name, (_, setting) in known.items() if setting.default is not RECIPE}
-    return _checked({**defaults, **asdict(recipe), **chosen})
+    return _checked({**_defaults(), **asdict(recipe), **chosen})
+
+
+def _defaults() -> dict[str, Any]:
+    return {name: setting.default for name, (_, setting) in listed_settings().items() if setting.default is not RECIPE}
 
 
 def settings_of(info: dict[str, Any]) -> Settings:
     """The settings that ``run.json`` holds; JSON knows lists only, a setting is a tuple."""
-    settings: Any = {**info["settings"], "freeze": tuple(info["settings"]["freeze"])}
+    settings: Any = {**_defaults(), **info["settings"], "freeze": tuple(info["settings"]["freeze"])}
     return settings  # type: ignore[no-any-return]
 
 

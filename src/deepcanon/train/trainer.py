@@ -22,7 +22,7 @@ from deepcanon.runs import checkpoint
 from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.train import randomness
 from deepcanon.train.distributed import World
-from deepcanon.train.evaluation import evaluate
+from deepcanon.train.evaluation import evaluate, some_of_train
 from deepcanon.train.moving_average import Average
 from deepcanon.train.observers import Checkpoints, Log, Observer, Watch
 from deepcanon.train.plan import Plan
@@ -30,9 +30,6 @@ from deepcanon.train.process import Signals, deterministic, frozen, keep_freed_m
 from deepcanon.train.progress import progress, say
 from deepcanon.train.settings import torch_device
 from deepcanon.train.steps import players
-
-MOST_EVALUATED = 2048
-"""Of more training examples than these, a sample of so many is evaluated at the end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +287,11 @@ class Trainer:
             say(f"stopped early at step {self.step}: {self._stop_reason}")
         weights = self._choose_weights()
         self.model.eval()
-        splits = {"train": self._some_of_train(), "valid": self.data.valid, "test": self.data.test}
+        splits = {
+            "train": some_of_train(self.data.train, self.settings),
+            "valid": self.data.valid,
+            "test": self.data.test,
+        }
         seed = self.settings["seed"]
         scores = {name: {} if rows is None else evaluate(self.model, rows, seed=seed) for name, rows in splits.items()}
         folder = None if self.run is None else self.run.dir
@@ -299,15 +300,6 @@ class Trainer:
             run = self.run
             self.world.first_does(lambda: self._write_results(run, result))
         return result
-
-    def _some_of_train(self) -> AnyBatch:
-        """The training examples that the result is measured on: a bounded sample of them, unless all are asked for."""
-        train: AnyBatch = self.data.train
-        if self.settings["evaluate_all"] or len(train) <= MOST_EVALUATED:
-            return train
-        seed = randomness.seed_from(self.settings["seed"], "evaluated")
-        chosen = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))[:MOST_EVALUATED]
-        return train.part(chosen.sort().values.to(self.device))
 
     def _choose_weights(self) -> str:
         """Leave in the model the weights that the settings ask for, and say which they are."""

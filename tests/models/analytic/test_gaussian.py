@@ -95,7 +95,7 @@ def test_constant_features_need_the_regularization() -> None:
 
 def test_single_precision_data_of_many_features_keep_their_density() -> None:
     """64 features of which many hardly vary: a factor in single precision would be noise."""
-    digits = dc.load_data("digits")
+    digits = dc.load_data("digits:dequantized")
     x = digits.train.x.flatten(1)
     model = Gaussian(features=64)
     model.absorb(Batch(x))

@@ -206,6 +206,19 @@ def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) ->
     return table.batch(_with_class_names(read(path), table.target.name if table.target else None))
 
 
+def log_det_of_scaling(preprocessing: Mapping[str, Any]) -> float:
+    """What is added to the log-density of standardized rows to have it in the units of the table; else 0.
+
+    >>> log_det_of_scaling({"columns": [{"kind": "number", "name": "a", "median": 0.0, "mean": 5.0, "std": 2.0,
+    ...                                  "indicator": False}]}) == -np.log(2)
+    True
+    """
+    if "columns" not in preprocessing:
+        return 0.0
+    columns = Table.from_json(preprocessing).columns
+    return -sum(float(np.log(column.std)) for column in columns if isinstance(column, Number))
+
+
 def in_original_units(values: Tensor, preprocessing: Mapping[str, Any]) -> Tensor:
     """Predictions of a standardized target in the units of the file; anything else as it is.
 

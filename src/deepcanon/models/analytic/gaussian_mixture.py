@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.core import Batch, DataError, Recipe, Terms
-from deepcanon.core.checks import at_least, of_reals
+from deepcanon.core.checks import at_least
 from deepcanon.models.analytic._analytic import PRECISION, Analytic, cholesky, log_normal, standard_normal
 
 TINY = 10 * torch.finfo(PRECISION).eps
@@ -90,7 +90,7 @@ class GaussianMixture(Analytic):
     @torch.no_grad()
     def prepare(self, data: Iterable[Batch]) -> None:
         """Count the examples, and initialize the components with the clusters of k-means."""
-        parts = [self._rows(batch.x) for batch in of_reals(data, self.name())]
+        parts = [self._rows(batch.x) for batch in self.checked(data)]
         x = torch.cat(parts)
         if len(x) < self.components:
             raise DataError(f"{self.components} components need as many examples, got {len(x)}; use fewer components")

@@ -163,6 +163,8 @@ class Diffusion(Density[B]):
 
     def _metrics_of(self, terms: Terms, batch: B) -> Terms:
         """The ELBO from a few timesteps for each example, which is enough for a mean over many."""
+        if not self.has_likelihood_of(batch.x):
+            return {}
         nll = -given_batch(self, batch).log_prob(batch.x, samples=2).mean()
         return {"nll": nll, "nll_error": self.error_of_draws(batch, samples=2)}
 

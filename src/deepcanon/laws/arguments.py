@@ -1,0 +1,131 @@
+"""The law of arguments: an optional argument of a method matters, or is refused; none is silently ignored."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from deepcanon.core import Batch, DeepcanonError, UsageError, given_batch, methods_of
+from deepcanon.laws.discrete import stirred
+from deepcanon.laws.outcome import Measured, law, violations
+from deepcanon.laws.play import train_briefly
+from deepcanon.laws.probe import is_certain, repeated, same, seeded
+
+Values = tuple[Mapping[str, Any], Mapping[str, Any]]
+"""Two sets of keywords that differ in the argument in question."""
+
+COUNT = 64
+"""How many samples, or rows to generate from, are asked for: enough that two random ones differ."""
+
+CHANGES = 12
+
+
+@law
+def optional_arguments_matter(model: Any, batch: Batch) -> Measured | None:
+    """Each optional argument of each method changes what comes out, or is refused with a sentence."""
+    train_briefly(model, batch)
+    model.eval()
+    asked: list[str] = []
+    faults: list[str] = []
+    for method in methods_of(model):
+        for name in _optional(getattr(model, method)):
+            asked.append(f"{method} {name}")
+            with torch.no_grad():
+                ignored = all(_ignored(each, batch, method, name) for each in _variants(model, method))
+            if ignored:
+                faults.append(f"{method} ignores {name}")
+    return violations(faults, f"arguments {', '.join(asked)}") if asked else None
+
+
+def _optional(method: Callable[..., Any]) -> list[str]:
+    parameters = inspect.signature(method).parameters.values()
+    return [each.name for each in parameters if each.default is not inspect.Parameter.empty]
+
+
+def _variants(model: Any, method: str) -> Iterator[Any]:
+    """The model, and for a search, which often finds the same tokens, the model with changed weights, too."""
+    yield model
+    for _ in range(CHANGES if method == "translate" else 0):
+        yield stirred(copy.deepcopy(model))
+
+
+def _ignored(model: Any, batch: Batch, method: str, name: str) -> bool:
+    if method == "generate":
+        batch = repeated(batch, 1 + COUNT // max(1, len(batch)))
+    subject = model if name == "context" else given_batch(model, batch)
+    inputs = _inputs(subject, batch, method)
+    if name == "generator" and method == "predict" and is_certain(subject, batch):
+        return False  # all samples are the same
+    values = _values(subject, batch, method, name)
+    try:
+        one, other = (getattr(subject, method)(*inputs, **words) for words in values)
+    except DeepcanonError:
+        return False
+    return same(one, other)
+
+
+def _inputs(model: Any, batch: Batch, method: str) -> tuple[Any, ...]:
+    """The required arguments of a method."""
+    if method == "sample":
+        return (len(batch) if getattr(model, "context", None) is not None else COUNT,)
+    if method == "predict":
+        return repeated(batch, 4).inputs if len(batch) > 1 else batch.inputs
+    if method == "generate":
+        return _sequences(model, batch)[0][:, :2], 6
+    if method == "log_prob":
+        return (_sequences(model, batch)[0],)
+    if method == "decode":
+        code = model.encode(batch.x)
+        return (code if isinstance(code, Tensor) else code.mean,)
+    if method == "forecast":
+        return batch, 3
+    return (batch.x,)
+
+
+def _sequences(model: Any, batch: Any) -> tuple[Tensor, Tensor]:
+    """The examples that a likelihood is of, and their lengths, where they are sequences."""
+    if hasattr(model, "sequences_of"):
+        x, lengths = model.sequences_of(batch)
+        return x, lengths
+    return batch.x, getattr(batch, "lengths", torch.full((len(batch),), batch.x.shape[1]))
+
+
+def _values(model: Any, batch: Batch, method: str, name: str) -> Values:
+    """Two values of an argument, other arguments chosen so that it can matter."""
+    seed = {"generator": seeded(0)} if "generator" in _optional(getattr(model, method)) else {}
+    again = {"generator": seeded(0)} if seed else {}
+    if name == "generator":
+        how = {"how": "sample"} if method == "predict" else {}
+        return {**how, "generator": seeded(0)}, {**how, "generator": seeded(1)}
+    if name == "context":
+        if not hasattr(model, "context_of"):
+            return seed, {"context": torch.zeros(len(batch), dtype=torch.long), **again}
+        context = model.context_of(batch)
+        rolled = context.roll(1, 0) if isinstance(context, Tensor) else tuple(part.roll(1, 0) for part in context)
+        return {"context": context, **seed}, {"context": rolled, **again}
+    if name == "lengths":
+        lengths = batch.inputs[1] if method == "translate" else _sequences(model, batch)[1]
+        return {"lengths": lengths}, {"lengths": (lengths - 1).clamp_min(1)}
+    others: dict[str, tuple[Any, Any]] = {
+        "samples": (1, 3),
+        "how": ("mode", "mean" if method == "predict" and is_certain(model, batch) else "sample"),
+        "temperature": (1.0, 1e-4),
+        "top_k": (None, 1),
+        "top_p": (None, 1e-4),
+        "beams": (1, 4),
+        "steps": (1, 3),
+        "t": (1, 2),
+        "to": ("x", "y"),
+    }
+    if name == "stop":
+        drawn = model.generate(*_inputs(model, batch, "generate"), generator=seeded(0))
+        return seed, {**again, "stop": int(drawn[0, 2])}
+    if name not in others:
+        raise UsageError(f"the law of arguments knows no two values of {name!r}, an argument of {method}: add them")
+    one, other = others[name]
+    return {**seed, name: one}, {**again, name: other}

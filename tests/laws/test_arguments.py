@@ -1,0 +1,94 @@
+"""The law of arguments is shown models that ignore one, and names it."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from deepcanon.core import Context, How, UsageError
+from deepcanon.core.toy import Toy
+from deepcanon.laws.arguments import optional_arguments_matter
+from deepcanon.laws.outcome import Outcome
+from deepcanon.models.diffusion.guided_ddpm import GuidedDDPM
+from deepcanon.models.feedforward.mlp import MLP
+from deepcanon.models.variational.vae import VAE
+
+
+class IgnoresItsContext(Toy):
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
+        return super().sample(n, generator=generator)
+
+
+class IgnoresItsClasses(GuidedDDPM):
+    """The context is accepted, checked and dropped."""
+
+    def _view(self, context: Context | None) -> Any:
+        return super()._view(None)
+
+
+class TakesOneSample(VAE):
+    def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
+        return super()._estimate(x, None, generator)
+
+
+class DrawsFromTheGlobalGenerator(VAE):
+    def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
+        torch.manual_seed(0)
+        return super()._estimate(x, samples, None)
+
+
+class AlwaysTheMode(MLP):
+    def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
+        return super().predict(*inputs)
+
+
+class HasAnOptionOfItsOwn(MLP):
+    def predict(
+        self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None, politely: bool = False
+    ) -> Tensor:
+        return super().predict(*inputs, how=how, generator=generator)
+
+
+def verdict(cls: Any) -> Outcome:
+    torch.manual_seed(0)
+    found = optional_arguments_matter(*cls.example())
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cls", "fault"),
+    [
+        (IgnoresItsContext, "sample ignores context"),
+        (IgnoresItsClasses, "log_prob ignores context"),
+        (TakesOneSample, "log_prob ignores samples"),
+        (DrawsFromTheGlobalGenerator, "log_prob ignores generator"),
+        (AlwaysTheMode, "predict ignores how"),
+    ],
+)
+def test_an_argument_that_is_ignored_is_named(cls: Any, fault: str) -> None:
+    found = verdict(cls)
+    assert not found.holds
+    assert fault in found.detail
+
+
+@pytest.mark.parametrize("cls", [Toy, GuidedDDPM, VAE, MLP])
+def test_arguments_that_matter_or_are_refused_keep_it(cls: Any) -> None:
+    assert verdict(cls).holds
+
+
+def test_an_argument_that_the_law_does_not_know_is_said_to_be_missing() -> None:
+    found = verdict(HasAnOptionOfItsOwn)
+    assert not found.holds
+    assert "no two values of 'politely'" in found.detail
+
+
+def test_a_model_that_is_not_conditional_refuses_a_context_in_one_sentence() -> None:
+    model, batch = Toy.example()
+    with pytest.raises(UsageError, match="is not a conditional model and takes no context; leave it out"):
+        model.sample(2, context=torch.zeros(2))
+    with pytest.raises(UsageError, match="is exact and draws nothing; leave out samples"):
+        model.log_prob(batch.x, samples=3)
+    with pytest.raises(UsageError, match="is exact and draws nothing; leave out generator"):
+        model.log_prob(batch.x, generator=Generator())
