@@ -60,7 +60,7 @@ def test_the_catalogue_finds_the_models() -> None:
         "rbm",
         "nade",
         "made",
-    ],  # fmt: skip
+    ],
 )
 def test_densities_refuse_zeros_and_ones_and_probabilities_all_else(name: str) -> None:
     model: Any

@@ -16,12 +16,14 @@ from deepcanon.data.sets.movielens import MOVIELENS
 def test_a_missing_file_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEEPCANON_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(DataError, match=r"get ml-100k.zip from https://grouplens.org.*put u1.base and u1.test into"):
+    with pytest.raises(
+        DataError, match=r"get ml-100k\.zip from https://grouplens\.org.*put u1\.base and u1\.test into"
+    ):
         load_data("movielens-100k")
     (tmp_path / "movielens-100k").mkdir()
     for name in ("u1.base", "u1.test"):
         (tmp_path / "movielens-100k" / name).write_text("1\t1\t5\t0\n")
-    with pytest.raises(DataError, match="u1.base is damaged"):
+    with pytest.raises(DataError, match=r"u1\.base is damaged"):
         load_data("movielens-100k")
 
 
