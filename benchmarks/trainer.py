@@ -1,9 +1,11 @@
 """The trainer compared with the loops people use: MLP 784-512-512-10, batches of 128, Adam, one thread.
 
     python benchmarks/trainer.py [--rounds 60] [--json results.json]
+    python benchmarks/trainer.py --end-to-end [--rounds 5] [--epochs 1]
 
 Blocks of 20 steps are interleaved, each candidate in a process of its own; the table gives medians over pairs of
-blocks and an A/A control.
+blocks and an A/A control. With ``--end-to-end`` a block is a whole training from the call of ``fit`` to its result,
+evaluation included, compared with a bare loop over the same epochs that evaluates nothing.
 Peers run with their own defaults and need ``pip install -c constraints.txt -e '.[bench]'``; those not installed are
 left out.
 """
@@ -92,6 +94,50 @@ def ours(x: Tensor, y: Tensor) -> Callable[[Lap], None]:
             trainer.fit()
 
     return train
+
+
+def whole_fits(x: Tensor, y: Tensor, epochs: int) -> Callable[[Lap], None]:
+    """One whole ``fit`` after the other; a block of the relay is one of them."""
+
+    def train(lap: Lap) -> None:
+        data = dc.from_tensors(x, y)
+        for _ in range(FOREVER):
+            torch.manual_seed(0)
+            model = dc.find("mlp")(features=FEATURES, classes=CLASSES, hidden=(512, 512))
+            dc.fit(model, data, lr=LR, batch_size=BATCH, epochs=epochs, quiet=True)
+            for _ in range(STEPS):
+                lap()
+
+    return train
+
+
+def whole_loops(x: Tensor, y: Tensor, epochs: int) -> Callable[[Lap], None]:
+    """The bare loop over as many epochs, one after the other."""
+
+    def train(lap: Lap) -> None:
+        for _ in range(FOREVER):
+            net = network()
+            optimizer = torch.optim.Adam(net.parameters(), lr=LR, fused=True)
+            for _ in range(epochs):
+                for index in torch.randperm(N).split(BATCH):
+                    optimizer.zero_grad()
+                    loss = nn.functional.cross_entropy(net(x.index_select(0, index)), y.index_select(0, index))
+                    loss.backward()
+                    optimizer.step()
+            for _ in range(STEPS):
+                lap()
+
+    return train
+
+
+def end_to_end(rounds: int, epochs: int) -> None:
+    """Print how fast whole trainings are compared with bare loops."""
+    x, y = data()
+    fits, loops = Candidate("fit", whole_fits(x, y, epochs)), Candidate("bare loop", whole_loops(x, y, epochs))
+    again = Candidate("bare loop again", whole_loops(x, y, epochs))
+    race([fits, loops, again], rounds, warm_up=1)
+    print(f"fit end to end, {epochs} epoch(s): {ratio(loops, fits):.2f}x of a bare loop's speed ({rounds} rounds)")
+    print(f"A/A control (bare loop against itself): {ratio(loops, again):.3f}x")
 
 
 def data_loader(x: Tensor, y: Tensor) -> Callable[[Lap], None]:
@@ -194,9 +240,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=60, help="interleaved blocks of each candidate")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
+    parser.add_argument("--end-to-end", action="store_true", help="race whole trainings, evaluation included")
+    parser.add_argument("--epochs", type=int, default=1, help="the epochs of a whole training")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
+    if arguments.end_to_end:
+        end_to_end(min(arguments.rounds, 5), arguments.epochs)
+        return
     logging.disable(logging.INFO)
     x, y = data()
     makers = {"deepcanon": ours, "bare loop": bare, "bare loop again": bare, "DataLoader loop": data_loader}

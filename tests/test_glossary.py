@@ -26,6 +26,7 @@ OWN = [
     "Microscope",
     "Leaf and engine",
     "Likelihood kind",
+    "Context",
     "Candidate and baseline",
     "Run",
     "Blueprint",

@@ -43,7 +43,7 @@ def test_a_sample_depends_on_the_example_alone() -> None:
 
 
 def test_each_member_learns_as_it_would_alone_from_its_sample() -> None:
-    """Full batches, so that the sample as a data set of its own gives the same steps."""
+    """Full batches, so that the sample as a data set of its own gives the same steps; its size weighs its loss."""
     torch.manual_seed(0)
     method = Bagging(MLP(features=3, targets=1, hidden=(8,)), members=3)
     alone = [copy.deepcopy(member) for member in method.members]
@@ -56,7 +56,7 @@ def test_each_member_learns_as_it_would_alone_from_its_sample() -> None:
         optimizer = torch.optim.SGD(twin.parameters(), lr=0.05)
         for _ in range(15):
             optimizer.zero_grad()
-            twin.loss(sample)["mse"].backward()
+            (twin.loss(sample)["mse"] * len(sample) / 50).backward()
             optimizer.step()
         for left, right in zip(member.parameters(), twin.parameters(), strict=True):
             torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5)

@@ -11,7 +11,9 @@ from torch import Generator, Tensor, nn
 
 from deepcanon.core import Absorb, Batch, How, Labeled, Model, Terms, Turn
 from deepcanon.core.toy import Toy
+from deepcanon.data import from_tensors, load_data
 from deepcanon.data.dataset import Dataset, Kind
+from deepcanon.models.adversarial.cyclegan import CycleGAN
 from deepcanon.models.adversarial.gan import GAN
 from deepcanon.models.autoencoders.autoencoder import Autoencoder
 from deepcanon.models.convolutional.cnn import CNN
@@ -79,6 +81,9 @@ CASES = [
         {"curves", "confusion", "mistakes", "filters", "responses"},
     ),
     (Remembers, dataset("points", (2,)), {"curves", "gallery"}),
+    (lambda: CycleGAN(2, hidden=(8,)), load_data("two-domains"), {"curves", "mapping"}),
+    (lambda: CycleGAN(64, hidden=(8,)), load_data("digits:domains=3/8"), {"curves", "mapping"}),
+    (lambda: CycleGAN(3, hidden=(8,)), from_tensors(torch.rand(9, 3), unpaired=torch.rand(7, 3)), {"curves"}),
     (Remembers, dataset("table", (3,)), {"curves"}),
 ]  # fmt: skip
 

@@ -17,6 +17,8 @@ from deepcanon.core.density import Density as Density
 from deepcanon.core.density import RealDensity as RealDensity
 from deepcanon.core.density import Sampler as Sampler
 from deepcanon.core.density import log_likelihood as log_likelihood
+from deepcanon.core.domains import ImagePairs as ImagePairs
+from deepcanon.core.domains import TwoDomains as TwoDomains
 from deepcanon.core.drawing import draw as draw
 from deepcanon.core.drawing import drawing_from as drawing_from
 from deepcanon.core.errors import CheckpointError as CheckpointError
@@ -27,7 +29,14 @@ from deepcanon.core.errors import DownloadError as DownloadError
 from deepcanon.core.errors import UsageError as UsageError
 from deepcanon.core.finding import Finding as Finding
 from deepcanon.core.graph import Graph as Graph
+from deepcanon.core.graph import Laplacian as Laplacian
 from deepcanon.core.graph import Operator as Operator
+from deepcanon.core.graph_spectrum import Spectrum as Spectrum
+from deepcanon.core.incomplete import HeldOut as HeldOut
+from deepcanon.core.incomplete import Incomplete as Incomplete
+from deepcanon.core.many_graphs import Graphs as Graphs
+from deepcanon.core.many_graphs import LabeledGraphs as LabeledGraphs
+from deepcanon.core.many_graphs import LabeledPairs as LabeledPairs
 from deepcanon.core.model import LikelihoodKind as LikelihoodKind
 from deepcanon.core.model import Model as Model
 from deepcanon.core.model import Support as Support
@@ -38,6 +47,9 @@ from deepcanon.core.recipe import Recipe as Recipe
 from deepcanon.core.roles import METHODS as METHODS
 from deepcanon.core.roles import How as How
 from deepcanon.core.roles import methods_of as methods_of
+from deepcanon.core.sentence_pairs import SentencePairs as SentencePairs
+from deepcanon.core.series import Series as Series
+from deepcanon.core.series import Videos as Videos
 from deepcanon.core.settings import Settings as Settings
 from deepcanon.core.sparse import Sparse as Sparse
 from deepcanon.core.spec import RESERVED as RESERVED

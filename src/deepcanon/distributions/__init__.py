@@ -4,6 +4,13 @@ from deepcanon.distributions.base_rates import log_odds
 from deepcanon.distributions.heads import Head, HeteroscedasticGaussian, NamedHead, head_layer
 from deepcanon.distributions.inverse_gaussian import InverseGaussian
 from deepcanon.distributions.likelihoods import BernoulliLikelihood, GaussianLikelihood, likelihood_layer
+from deepcanon.distributions.scaled import (
+    ScaledGaussian,
+    ScaledHead,
+    ScaledNegativeBinomial,
+    ScaledStudentT,
+    scaled_head,
+)
 from deepcanon.distributions.spherical import Spherical
 
 __all__ = [
@@ -13,8 +20,13 @@ __all__ = [
     "HeteroscedasticGaussian",
     "InverseGaussian",
     "NamedHead",
+    "ScaledGaussian",
+    "ScaledHead",
+    "ScaledNegativeBinomial",
+    "ScaledStudentT",
     "Spherical",
     "head_layer",
     "likelihood_layer",
     "log_odds",
+    "scaled_head",
 ]

@@ -146,11 +146,14 @@ def check_discrete(module: nn.Module, batch: Batch) -> list[Outcome]:
 
 
 def states(module: Any, batch: Batch) -> Tensor | None:
-    """All inputs, in the shape and type of the examples; None where there are too many."""
-    binary = getattr(module, "support", None) == "binary"
-    values = torch.tensor([0, 1]) if binary else batch.x.unique().cpu()
+    """All inputs, in the shape and type of the examples; None where there are too many.
+
+    An entry that is missing, NaN, is not a value.
+    """
+    support = getattr(module, "support", None)
+    values = torch.tensor([0, 1]) if support == "binary" else batch.x[~batch.x.isnan()].unique().cpu()
     size = batch.x[0].numel()
-    if len(values) < 2 or size * math.log2(len(values)) > math.log2(MOST):
+    if support == "real" or len(values) < 2 or size * math.log2(len(values)) > math.log2(MOST):
         return None
     every = torch.cartesian_prod(*[values] * size).reshape(-1, *batch.x.shape[1:])
     return every.to(batch.x.dtype)

@@ -51,10 +51,11 @@ def methods_have_their_shapes(model: Any, batch: Batch) -> Measured | None:
             if hasattr(model, method):
                 expect(method, tuple(getattr(model, method)(batch.x).flatten(1).shape), (rows, size))
         if hasattr(model, "encode"):
-            code = _mean(model.encode(batch.x))
-            expect("encode", (len(code),), (rows,))
+            code = model.encode(batch.x)
+            for part in code if isinstance(code, tuple) else (_mean(code),):
+                expect("encode", (len(part),), (rows,))
             if hasattr(model, "decode"):
-                expect("decode", tuple(_mean(model.decode(code)).flatten(1).shape), (rows, size))
+                expect("decode", tuple(_mean(model.decode(_mean(code))).flatten(1).shape), (rows, size))
     if hasattr(model, "log_prob") and getattr(model, "likelihood_kind", None) not in get_args(LikelihoodKind):
         faults.append(f"log_prob needs a likelihood_kind, one of {', '.join(get_args(LikelihoodKind))}")
     if model.support not in get_args(Support):

@@ -16,11 +16,15 @@ from torch.distributions import Distribution
 from deepcanon.core import (
     Batch,
     GraphBatch,
+    HeldOut,
     How,
     Labeled,
+    LabeledGraphs,
     Model,
+    SentencePairs,
     SequencePairs,
     Sequences,
+    Series,
     draw,
     drawing_from,
     eval_mode,
@@ -31,12 +35,14 @@ from deepcanon.core.roles import (
     Attends,
     Decodes,
     Encodes,
+    Forecasts,
     Generates,
     HasEnergy,
     HasFilters,
     HasLogProb,
     HasNeighbors,
     HasUpdates,
+    Maps,
     Predicts,
     Reconstructs,
     Samples,
@@ -44,10 +50,14 @@ from deepcanon.core.roles import (
 )
 from deepcanon.pictures.attention import alignment_picture, attention_heads
 from deepcanon.pictures.bars import update_norms
+from deepcanon.pictures.completions import completion, held_out_plot
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
+from deepcanon.pictures.forecasts import forecast_fans
+from deepcanon.pictures.graph_grid import graph_captions, graph_grid
 from deepcanon.pictures.graphs import class_graph
 from deepcanon.pictures.images import Limits, image_grids, rows
+from deepcanon.pictures.mappings import mapping
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.points import decision_map, function_plot, latent_map, scatter, truth_plot
 from deepcanon.pictures.style import save
@@ -62,6 +72,7 @@ COLUMNS = 10
 CLOUDS = 4
 GRID = 64
 ATTENDED = 28
+FORECASTS, PATHS = 6, 200
 ALIGNED = 6
 
 
@@ -131,11 +142,12 @@ class _Scene:
 
     @property
     def images(self) -> bool:
-        return self.data.kind == "images" and len(self.data.shape) in (2, 3)
+        return self.data.kind in ("images", "domains") and len(self.data.shape) in (2, 3)
 
     @property
     def planar(self) -> bool:
-        return self.batch.x.is_floating_point() and self.batch.x.shape[1:].numel() == 2
+        points = self.batch.x.is_floating_point() and self.batch.x.shape[1:].numel() == 2
+        return points and len(self.batch.inputs) == 1
 
     def given(self, count: int) -> Any:
         """The model; a conditional one conditioned on the context of so many examples."""
@@ -173,6 +185,10 @@ def _unit(scene: _Scene) -> str:
         return "energy per example"
     if isinstance(scene.model, Generates):
         return "nats per token"
+    if scene.model.surrogate and not isinstance(scene.model, Predicts | HasLogProb):
+        return "loss per example"
+    if isinstance(scene.model, Forecasts):
+        return "nats per step"
     regression = isinstance(scene.batch, Labeled) and scene.batch.y.is_floating_point()
     other_loss = isinstance(scene.model, Predicts) and (regression or scene.model.surrogate)
     errors = isinstance(scene.model, Reconstructs) and not isinstance(scene.model, HasLogProb)
@@ -181,7 +197,7 @@ def _unit(scene: _Scene) -> str:
 
 def _classified(scene: _Scene) -> dict[str, Figure]:
     model, batch = scene.model, scene.batch
-    if not isinstance(model, Predicts) or not isinstance(batch, Labeled) or batch.y.is_floating_point():
+    if not isinstance(model, Predicts) or not isinstance(batch, Labeled | SentencePairs) or batch.y.is_floating_point():
         return {}
     probabilities = _in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
     predicted = _in_chunks(lambda part: model.predict(*part.inputs, how="mode"), batch)
@@ -217,6 +233,16 @@ def _graphed(scene: _Scene) -> dict[str, Figure]:
     return {"graph": graph, "confusion": confusion(matrix, scene.data.labels, words)}
 
 
+def _graph_rows(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.batch
+    if not isinstance(batch, LabeledGraphs) or not isinstance(model, Predicts) or batch.y.is_floating_point():
+        return {}
+    probabilities = _in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
+    shown, captions = graph_captions(probabilities, batch.y.cpu(), scene.data.labels)
+    title = f"{model.name()} on {scene.data.name}: {scene.split} graphs of every class, and wrong predictions"
+    return {"graphs": graph_grid(batch.select(shown.to(batch.device)), captions, title)}
+
+
 def _mistakes(scene: _Scene, probabilities: Tensor, predicted: Tensor, true: Tensor) -> Figure:
     """The wrong predictions with the least probability of the true class, worst first."""
     of_true = probabilities.gather(1, true.unsqueeze(1)).squeeze(1)
@@ -250,6 +276,18 @@ def _regressed(scene: _Scene) -> dict[str, Figure]:
         title = f"{model.name()} on {scene.data.name}, with {scene.split} data"
         drawn["function"] = function_plot(lambda x: model.predict(x, how=how), batch.x, batch.y, title)
     return drawn
+
+
+def _completed(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.batch
+    if not isinstance(model, Predicts) or not isinstance(batch, HeldOut) or not bool(batch.asked.any()):
+        return {}
+    full = _in_chunks(lambda part: model.predict(part.x, how="mean"), batch)
+    asked, title = batch.asked.cpu(), f"{model.name()} on {scene.data.name}"
+    return {
+        "completed": completion(batch.x, full, title),
+        "predictions": held_out_plot(full[asked], batch.y.cpu()[asked], f"{title}, {scene.split}"),
+    }
 
 
 def _sampled(scene: _Scene) -> dict[str, Figure]:
@@ -313,6 +351,14 @@ def _most(values: Tensor) -> Limits:
     return float(ordered[left_out]), float(ordered[-1 - left_out])
 
 
+def _mapped(scene: _Scene) -> dict[str, Figure]:
+    if not isinstance(scene.model, Maps) or not (scene.images or scene.planar):
+        return {}
+    some: Any = scene.some(MAPPED if scene.planar else COLUMNS)
+    title, shape = f"{scene.model.name()} on {scene.data.name}", None if scene.planar else scene.data.shape
+    return {"mapping": mapping(some.x, some.y, scene.model.map, title, shape)}
+
+
 def _filtered(scene: _Scene) -> dict[str, Figure]:
     model = scene.model
     if not isinstance(model, HasFilters) or not scene.images:
@@ -345,12 +391,28 @@ def _written(scene: _Scene) -> dict[str, Figure]:
     }
 
 
+def _forecasted(scene: _Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.some(FORECASTS)
+    if not isinstance(model, Forecasts) or not isinstance(batch, Series):
+        return {}
+    steps = int((batch.lengths - batch.origins).min())
+    if steps == 0:
+        return {}
+    paths = model.forecast(batch.past, steps, samples=PATHS, generator=scene.generator())
+    title = f"{model.name()} on {scene.data.name}: forecasts of {steps} steps on {scene.split}"
+    return {"forecasts": forecast_fans(paths.cpu(), batch.to("cpu"), title)}
+
+
 def _attended(scene: _Scene) -> dict[str, Figure]:
     model = scene.model
     if not isinstance(model, Attends) or not model.vocabulary:
         return {}
-    x = scene.batch.x[:1, :ATTENDED]
-    maps = model.attention_maps(x)[:, 0]  # (layers, heads, T, T)
+    first: Any = scene.batch.select(torch.zeros(1, dtype=torch.long, device=scene.batch.device))
+    if isinstance(first, SentencePairs):  # without the padding
+        x, *others = (first.x[:, : first.lengths], None, first.segments[:, : first.lengths])
+    else:
+        x, *others = (first.x[:, :ATTENDED],)
+    maps = model.attention_maps(x, *others)[:, 0]  # (layers, heads, T, T)
     names = [model.vocabulary[code] for code in x[0].tolist()]
     title = f"{model.name()} on {scene.data.name}: attention of each head in a sequence of {scene.split}"
     return {"attention": attention_heads(maps, names, title)}
@@ -389,7 +451,7 @@ def _encoded(scene: _Scene) -> dict[str, Figure]:
 
 
 PICTURES = (
-    _classified, _graphed, _regressed, _sampled, _reconstructed, _gallery, _filtered, _encoded, _neighbored, _updated,
-    _attended, _aligned,
-    _written,
+    _classified, _graphed, _graph_rows, _regressed, _completed, _sampled, _reconstructed, _gallery, _mapped, _filtered, _encoded,
+    _neighbored,
+    _updated, _attended, _forecasted, _aligned, _written,
 )  # fmt: skip

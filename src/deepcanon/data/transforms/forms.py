@@ -15,7 +15,7 @@ from deepcanon.data.dataset import Dataset
 from deepcanon.data.images.image_files import ImageFiles
 from deepcanon.data.split import fixed_random
 from deepcanon.data.text import streams, tokens, words
-from deepcanon.data.transforms import few_labels
+from deepcanon.data.transforms import as_domains, few_labels
 
 THRESHOLD = 0.5
 NOISE_BITS = 15
@@ -58,6 +58,8 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
     check_form(data.name, data.kind, form)
     if form.startswith(few_labels.MARK):
         return few_labels.few_labels(data, form)
+    if form.startswith(as_domains.MARK):
+        return as_domains.as_domains(data, form)
     if form.startswith(words.MARK):
         return words.in_words(data, form)
     if form == streams.MARK:
@@ -74,8 +76,11 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
     before = data.preprocessing.get("form")
     preprocessing = {**data.preprocessing, "form": f"{before}:{form}" if before else form}
     name = f"{data.name}:{form}"
-    fresh = partial(dequantized_anew, levels=levels) if form == "dequantized" else None
-    return replace(data, name=name, train=train, valid=valid, test=test, preprocessing=preprocessing, fresh=fresh)
+    changed = replace(data, name=name, train=train, valid=valid, test=test, preprocessing=preprocessing)
+    if form != "dequantized":
+        return changed
+    fresh = partial(dequantized_anew, levels=levels)
+    return replace(changed, sizes={**data.sizes, "levels": levels}, fresh=fresh)
 
 
 def dequantized_anew(batch: Any, generator: Generator, levels: int) -> Any:
@@ -96,6 +101,9 @@ def check_form(name: str, kind: str, form: str) -> None:
     """Refuse a suffix that is not a form, and data that do not have the form."""
     if form.startswith(few_labels.MARK):
         few_labels.read_form(name, form)
+        return
+    if form.startswith(as_domains.MARK):
+        as_domains.read_form(name, form)
         return
     if form.startswith(words.MARK):
         words.read_form(name, form)

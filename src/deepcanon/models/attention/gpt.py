@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Self, cast
+from typing import Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from deepcanon.core import Recipe, Sequences, UsageError
-from deepcanon.core.checks import at_least
+from deepcanon.core.checks import at_least, one_of
 from deepcanon.models._language_model import LanguageModel
-from deepcanon.models.attention._transformer import Block, CachedBlock, init_weights
+from deepcanon.models.attention._transformer import (
+    Block,
+    BlockCache,
+    DecodingState,
+    init_weights,
+    run_blocks,
+    weights_of_blocks,
+)
+from deepcanon.nn.gelu import gelu_tanh
 
-
-@dataclass
-class DecodingState:
-    """The state of decoding: the tokens of the present window, (B, t), and the blocks with their key-value caches."""
-
-    tokens: Tensor
-    blocks: list[CachedBlock]
+Gelu = Literal["gelu_tanh", "gelu"]
 
 
 class GPT(LanguageModel[Sequences]):
@@ -59,6 +59,8 @@ class GPT(LanguageModel[Sequences]):
         heads: The number of attention heads of each block.
         embedding: The width of the token embedding, a multiple of ``heads``.
         dropout: The dropout probability of embeddings, attention weights and what a block adds.
+        activation: The activation of the blocks: GELU by its tanh formula, "gelu_tanh", as GPT-2 has it, or exactly,
+            "gelu", as nanoGPT has it.
     """
 
     recipe = Recipe(
@@ -71,16 +73,25 @@ class GPT(LanguageModel[Sequences]):
     )
 
     def __init__(
-        self, vocab: int, length: int, layers: int = 4, heads: int = 4, embedding: int = 128, dropout: float = 0.0
+        self,
+        vocab: int,
+        length: int,
+        layers: int = 4,
+        heads: int = 4,
+        embedding: int = 128,
+        dropout: float = 0.0,
+        activation: Gelu = "gelu_tanh",
     ) -> None:
         super().__init__(vocab)
         at_least(1, length=length, layers=layers, heads=heads, embedding=embedding)
         if not 0 <= dropout < 1:
             raise UsageError(f"dropout is the probability to drop a value, from 0 to below 1 (got {dropout})")
-        self.length, self.dropout = length, dropout
+        one_of(get_args(Gelu), activation=activation)
+        self.length, self.dropout, self.activation = length, dropout, activation
         self.token_embedding = nn.Embedding(vocab, embedding)  # E
         self.position_embedding = nn.Embedding(length, embedding)  # P
-        self.blocks = nn.ModuleList(Block(embedding, heads, dropout) for _ in range(layers))
+        gelu = gelu_tanh if activation == "gelu_tanh" else functional.gelu
+        self.blocks = nn.ModuleList(Block(embedding, heads, dropout, gelu) for _ in range(layers))
         self.norm = nn.LayerNorm(embedding)
         init_weights(self, layers)
 
@@ -108,32 +119,23 @@ class GPT(LanguageModel[Sequences]):
         Of more tokens than a window holds, only the logits of the last ones are given.
         """
         if state is None:
-            state = DecodingState(tokens[:, :0], [CachedBlock(block, self.length) for block in self._in_order()])
+            state = DecodingState(tokens[:, :0], [BlockCache.empty(self.length) for _ in self.blocks])
         new = tokens.shape[1]
         window = torch.cat([state.tokens, tokens], 1)
         over = window.shape[1] - self.length
         if over > 0:  # positions count from the start of a window, so the cache of a window that moves is stale
             window = tokens = window[:, -(-over // self._stride) * self._stride :]
-            for block in state.blocks:
-                block.cache.crop(0)
+            for cache in state.caches:
+                cache.own.crop(0)
         state.tokens = window
         h = self._embedded(tokens, window.shape[1] - tokens.shape[1])
-        for block in state.blocks:
-            h = block(h)
+        for block, cache in zip(self.blocks, state.caches, strict=True):
+            h = block(h, causal=True, cache=cache)
         return self._output_logits(h)[:, -new:], state
 
-    @torch.no_grad()
     def attention_maps(self, x: Tensor) -> Tensor:
         """The attention weights among the first ``length`` tokens, (layers, B, heads, T, T)."""
-        h = self._embedded(x[:, : self.length], 0)
-        maps = []
-        for block in self._in_order():
-            maps.append(block.attention.weights(block.attention_norm(h), causal=True))
-            h = block(h, causal=True)
-        return torch.stack(maps)
-
-    def _in_order(self) -> Iterator[Block]:
-        return cast(Iterator[Block], iter(self.blocks))
+        return weights_of_blocks(self.blocks, self._embedded(x[:, : self.length], 0), causal=True)
 
     @property
     def _stride(self) -> int:
@@ -142,10 +144,7 @@ class GPT(LanguageModel[Sequences]):
 
     def _logits(self, x: Tensor) -> Tensor:
         """The logits of the next token after each token of a window, (B, t, vocab)."""
-        h = self._embedded(x, 0)
-        for block in self.blocks:
-            h = block(h, causal=True)  # eq. (1)
-        return self._output_logits(h)
+        return self._output_logits(run_blocks(self.blocks, self._embedded(x, 0), causal=True))  # eq. (1)
 
     def _output_logits(self, h: Tensor) -> Tensor:
         return functional.linear(self.norm(h), self.token_embedding.weight)  # eq. (2)
