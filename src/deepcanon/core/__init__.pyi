@@ -12,6 +12,7 @@ from deepcanon.core.conditional import ClassConditional as ClassConditional
 from deepcanon.core.conditional import Conditional as Conditional
 from deepcanon.core.conditional import Context as Context
 from deepcanon.core.conditional import bound as bound
+from deepcanon.core.conditional import conditioned as conditioned
 from deepcanon.core.conditional import given_batch as given_batch
 from deepcanon.core.density import Density as Density
 from deepcanon.core.density import RealDensity as RealDensity

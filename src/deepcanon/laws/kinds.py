@@ -51,7 +51,7 @@ def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:
         ("classifier", has("predict") and classes),
         ("latent", has("encode", "decode", "log_prob")),
         ("autoencoder", has("encode", "decode") and not has("log_prob")),
-        ("discrete", has("log_prob") and support in ("binary", "categorical") and not has("generate")),
+        ("discrete", has("log_prob") and support in ("binary", "categorical", "gray levels") and not has("generate")),
         ("energy", has("energy")),
         ("continuous", density),
         ("sampler", density and has("sample")),

@@ -10,8 +10,10 @@ from deepcanon.models.attention.vit import ViT as ViT
 from deepcanon.models.autoencoders.autoencoder import Autoencoder as Autoencoder
 from deepcanon.models.autoencoders.convolutional_autoencoder import ConvolutionalAutoencoder as ConvolutionalAutoencoder
 from deepcanon.models.autoencoders.stacked_autoencoder import StackedAutoencoder as StackedAutoencoder
+from deepcanon.models.autoregressive.conditional_pixelcnn import ConditionalPixelCNN as ConditionalPixelCNN
 from deepcanon.models.autoregressive.made import MADE as MADE
 from deepcanon.models.autoregressive.nade import NADE as NADE
+from deepcanon.models.autoregressive.pixelcnn import PixelCNN as PixelCNN
 from deepcanon.models.convolutional.cnn import CNN as CNN
 from deepcanon.models.convolutional.densenet import DenseNet as DenseNet
 from deepcanon.models.convolutional.resnet import ResNet as ResNet
@@ -45,5 +47,8 @@ from deepcanon.models.recurrent.lstm import LSTM as LSTM
 from deepcanon.models.recurrent.lstm_predictor import LSTMPredictor as LSTMPredictor
 from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention as Seq2SeqAttention
 from deepcanon.models.scores.score_matching import ScoreMatching as ScoreMatching
+from deepcanon.models.variational.conditional_vae import ConditionalVAE as ConditionalVAE
+from deepcanon.models.variational.flow_vae import FlowVAE as FlowVAE
+from deepcanon.models.variational.full_covariance_vae import FullCovarianceVAE as FullCovarianceVAE
 from deepcanon.models.variational.vae import VAE as VAE
 from deepcanon.models.words.word2vec import Word2Vec as Word2Vec

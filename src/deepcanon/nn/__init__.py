@@ -19,7 +19,9 @@ from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coeff
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import MaskedLinear, autoregressive_mask
+from deepcanon.nn.masked_convolution import AboveConv, GatedLayer, GatedPixelNet, LeftConv
 from deepcanon.nn.ode import integrate, integrate_adjoint
+from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
 from deepcanon.nn.rescale import Rescale, mean_and_std
@@ -42,6 +44,7 @@ from deepcanon.nn.unpool import bed_of_nails
 from deepcanon.nn.vector_field import TimeGated, VectorField
 
 __all__ = [
+    "AboveConv",
     "ActNorm",
     "AffineCoupling",
     "Arctan",
@@ -55,6 +58,8 @@ __all__ = [
     "DenselyConnected",
     "DepthwiseSeparable",
     "Flatten",
+    "GatedLayer",
+    "GatedPixelNet",
     "GraphAttention",
     "GraphConv",
     "GraphIsomorphism",
@@ -63,10 +68,13 @@ __all__ = [
     "KVCache",
     "LSTMLayers",
     "LSTMVariant",
+    "LeftConv",
     "MaskedLinear",
     "MultiHeadAttention",
     "PlainDropout",
+    "Planar",
     "Pointwise",
+    "Radial",
     "RelativeBias",
     "Rescale",
     "Residual",
