@@ -20,6 +20,7 @@ from deepcanon.train import Observer, Trainer
 
 STEPS, SAVE_EVERY = 160, 7
 DIGITS = dc.load_data("digits")
+DOMAINS = dc.load_data("two-domains")
 
 
 def make(name: str) -> tuple[Model[Any], Any]:
@@ -29,9 +30,14 @@ def make(name: str) -> tuple[Model[Any], Any]:
         "mlp": {"features": 64, "classes": 10, "hidden": (32,), "dropout": 0.3},
         "vae": {"features": 64, "latent": 4, "hidden": (32,)},
         "gan": {"features": 64, "hidden": (32,)},
+        "cyclegan": {"features": 2, "hidden": (16,), "history": 100},
         "deepar": {"features": 1, "statics": 3, "units": 4, "layers": 2, "dropout": 0.3, "head": "negative_binomial"},
     }
-    return dc.find(name)(**arguments[name]), series() if name == "deepar" else DIGITS
+    return dc.find(name)(**arguments[name]), data_of(name)
+
+
+def data_of(name: str) -> Any:
+    return DOMAINS if name == "cyclegan" else series() if name == "deepar" else DIGITS
 
 
 def series() -> Any:

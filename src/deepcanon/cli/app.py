@@ -28,6 +28,7 @@ from deepcanon.cli.sample import sample
 from deepcanon.cli.show import show
 from deepcanon.cli.study import study
 from deepcanon.cli.train import train
+from deepcanon.cli.translate import translate
 from deepcanon.cli.unwrap import unwrap
 from deepcanon.core.errors import DeepcanonError, UsageError
 
@@ -110,6 +111,7 @@ app.command("predict", rich_help_panel=USE)(predict)
 app.command("sample", rich_help_panel=USE)(sample)
 app.command("generate", rich_help_panel=USE)(generate)
 app.command("forecast", rich_help_panel=USE)(forecast)
+app.command("translate", rich_help_panel=USE)(translate)
 app.command("nearest", rich_help_panel=USE)(nearest)
 app.command("export", rich_help_panel=USE)(export)
 app.command("unwrap", rich_help_panel=USE)(unwrap)

@@ -51,6 +51,10 @@ class AnyBatch:
         """The order of the examples in one epoch of mini-batches of ``size``."""
         return torch.randperm(len(self), generator=generator)
 
+    def rows(self, index: Tensor) -> Tensor:
+        """The rows of ``x`` that hold the examples at these positions."""
+        return index
+
     def select(self, index: Tensor) -> Self:
         """The examples at these positions."""
         return self._map(lambda tensor: tensor.index_select(0, index))
@@ -221,7 +225,7 @@ class GraphBatch(AnyBatch):
     Sparse features are given as a sparse tensor of torch; a model gets them as :class:`Sparse`.
     """
 
-    noun = "graphs"
+    noun = "a graph with classes of nodes"
     y: Tensor
     mask: Tensor
     graph: Graph

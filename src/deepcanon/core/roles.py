@@ -12,8 +12,11 @@ from deepcanon.core.series import Series
 
 How = Literal["mode", "mean", "sample"]
 
+Domain = Literal["x", "y"]
+
 METHODS = (
-    "predict", "sample", "log_prob", "energy", "score", "encode", "decode", "reconstruct", "generate", "forecast",
+    "predict", "sample", "log_prob", "energy", "score", "encode", "decode", "reconstruct", "generate", "map",
+    "forecast", "translate",
 )  # fmt: skip
 
 
@@ -81,9 +84,9 @@ class HasScore(Protocol):
 
 @runtime_checkable
 class Encodes(Protocol):
-    """A model with an encoder: the posterior of the latent variables of ``x``, or their code."""
+    """A model with an encoder: the posterior of the latent variables of ``x``, their code, or several codes."""
 
-    def encode(self, x: Tensor) -> Distribution | Tensor: ...
+    def encode(self, x: Tensor) -> Distribution | Tensor | tuple[Tensor, ...]: ...
 
 
 @runtime_checkable
@@ -109,12 +112,20 @@ class Generates(Protocol):
         prompt: Tensor,
         steps: int,
         *,
+        context: Context | None = None,
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
         stop: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor: ...
+
+
+@runtime_checkable
+class Maps(Protocol):
+    """A model of two domains, x and y: examples of the one mapped ``to`` the other, in their shape."""
+
+    def map(self, x: Tensor, to: Domain = "y") -> Tensor: ...
 
 
 @runtime_checkable
@@ -132,6 +143,24 @@ class Forecasts(Protocol):
         samples: int = 100,
         context: Context | None = None,
         generator: Generator | None = None,
+    ) -> Tensor: ...
+
+
+@runtime_checkable
+class Translates(Protocol):
+    """A model that writes the most probable target of each source by beam search: tokens (B, T), and lengths (B,)."""
+
+    def translate(
+        self, x: Tensor, *, lengths: Tensor | None = None, beams: int = 1, steps: int | None = None
+    ) -> tuple[Tensor, Tensor]: ...
+
+
+@runtime_checkable
+class Aligns(Translates, Protocol):
+    """A model that translates by attention: that of each target token but the first to the source, (B, T - 1, S)."""
+
+    def alignment(
+        self, x: Tensor, y: Tensor, *, lengths: Tensor | None = None, y_lengths: Tensor | None = None
     ) -> Tensor: ...
 
 

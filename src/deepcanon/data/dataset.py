@@ -14,7 +14,10 @@ from deepcanon.core import AnyBatch, Graph, UsageError
 from deepcanon.core.turn import B
 from deepcanon.data.images.image_files import ImageFiles
 
-Kind = Literal["images", "points", "table", "text", "graph", "sequences", "series", "videos"]
+Kind = Literal[
+    "images", "points", "table", "text", "graph", "graphs", "sequences", "domains", "series", "videos", "pairs",
+    "captions", "sentences", "ratings",
+]  # fmt: skip
 
 GIVES: Mapping[Kind, str] = {
     "images": "images",
@@ -22,9 +25,15 @@ GIVES: Mapping[Kind, str] = {
     "table": "rows of a table",
     "text": "text",
     "graph": "a graph",
+    "graphs": "many graphs",
     "sequences": "labeled sequences",
+    "domains": "two domains",
     "series": "time series",
     "videos": "videos",
+    "pairs": "pairs of sequences",
+    "captions": "captioned images",
+    "sentences": "pairs of sentences",
+    "ratings": "ratings",
 }
 """What data of a kind give, in words."""
 
@@ -48,7 +57,9 @@ class Dataset(Generic[B]):
     labels: tuple[str, ...] = ()
     """The names of the classes."""
     vocabulary: tuple[str, ...] = ()
-    """The tokens of a text (characters, bytes, words or subwords) by their ids."""
+    """The tokens of a text (characters, bytes, words or subwords) by their ids; of pairs, those of the source."""
+    target_vocabulary: tuple[str, ...] = ()
+    """The tokens of the targets of pairs, or of captions, by their ids."""
     source: str = ""
     folder: str | None = None
     target: str | None = None
@@ -116,5 +127,6 @@ def _tensors(batch: AnyBatch) -> Iterator[Tensor]:
             yield value
         elif isinstance(value, Graph):
             yield value.edge_index
-            if value.weight is not None:
-                yield value.weight
+            if value.parts:
+                yield torch.tensor(value.parts)
+            yield from (each for each in (value.weight, value.edge_features) if each is not None)
