@@ -35,7 +35,11 @@ def test_the_catalogue_finds_the_models() -> None:
     assert laws.kinds_of(catalogue.find("realnvp")) == ["contract", "continuous", "sampler", "flow"]
     assert laws.kinds_of(catalogue.find("score_matching")) == ["contract", "score"]
     assert laws.kinds_of(catalogue.find("ddpm")) == ["contract", "diffusion"]
+    assert laws.kinds_of(catalogue.find("gan")) == ["contract", "game"]
     assert laws.kinds_of(catalogue.find("gcn")) == ["contract", "graph"]
+    assert laws.kinds_of(catalogue.find("deepar")) == ["contract", "forecaster"]
+    assert laws.kinds_of(catalogue.find("link_predictor")) == ["contract"]
+    assert laws.kinds_of(catalogue.find("graph_classifier")) == ["contract", "classifier", "graphs"]
     assert laws.kinds_of(catalogue.find("fixmatch")) == ["contract", "classifier", "method"]
 
 

@@ -19,6 +19,7 @@ from deepcanon.core import DeepcanonError as DeepcanonError
 from deepcanon.core import Finding as Finding
 from deepcanon.core import Graph as Graph
 from deepcanon.core import GraphBatch as GraphBatch
+from deepcanon.core import ImagePairs as ImagePairs
 from deepcanon.core import Labeled as Labeled
 from deepcanon.core import LabeledSequences as LabeledSequences
 from deepcanon.core import Model as Model
@@ -26,8 +27,10 @@ from deepcanon.core import Recipe as Recipe
 from deepcanon.core import SemiBatch as SemiBatch
 from deepcanon.core import SequencePairs as SequencePairs
 from deepcanon.core import Sequences as Sequences
+from deepcanon.core import TwoDomains as TwoDomains
 from deepcanon.core import UsageError as UsageError
 from deepcanon.data import Dataset as Dataset
+from deepcanon.data import from_graphs as from_graphs
 from deepcanon.data import from_tensors as from_tensors
 from deepcanon.data import load_data as load_data
 from deepcanon.laws import check as check

@@ -8,21 +8,16 @@ from torch import Generator, Tensor
 from torch.distributions import Distribution
 
 from deepcanon.core.conditional import Context
+from deepcanon.core.series import Series
 
 How = Literal["mode", "mean", "sample"]
 
+Domain = Literal["x", "y"]
+
 METHODS = (
-    "predict",
-    "sample",
-    "log_prob",
-    "energy",
-    "score",
-    "encode",
-    "decode",
-    "reconstruct",
-    "generate",
-    "translate",
-)
+    "predict", "sample", "log_prob", "energy", "score", "encode", "decode", "reconstruct", "generate", "map",
+    "forecast", "translate",
+)  # fmt: skip
 
 
 def methods_of(model: object) -> tuple[str, ...]:
@@ -122,6 +117,31 @@ class Generates(Protocol):
         top_k: int | None = None,
         top_p: float | None = None,
         stop: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor: ...
+
+
+@runtime_checkable
+class Maps(Protocol):
+    """A model of two domains, x and y: examples of the one mapped ``to`` the other, in their shape."""
+
+    def map(self, x: Tensor, to: Domain = "y") -> Tensor: ...
+
+
+@runtime_checkable
+class Forecasts(Protocol):
+    """A model of time series: sample paths of the ``steps`` that follow the ``past``, (samples, B, steps, features).
+
+    ``context`` are the covariates of these steps where the model has some.
+    """
+
+    def forecast(
+        self,
+        past: Series | Tensor,
+        steps: int,
+        *,
+        samples: int = 100,
+        context: Context | None = None,
         generator: Generator | None = None,
     ) -> Tensor: ...
 

@@ -12,8 +12,9 @@ from deepcanon.core.model import Model
 from deepcanon.core.settings import listed_settings
 
 SIZES = (
-    "features", "channels", "height", "width", "classes", "targets", "vocab", "length", "nodes", "ratings",
-    "target_vocab", "padding_token", "begin_token", "end_token", "mask_token", "separator_token", "class_token",
+    "features", "channels", "height", "width", "levels", "classes", "targets", "vocab", "length", "nodes",
+    "edge_features", "covariates", "statics", "ratings", "target_vocab", "padding_token", "begin_token", "end_token",
+    "mask_token", "separator_token", "class_token",
 )  # fmt: skip
 """Constructor arguments that come from the data: sizes, and the ids of special tokens."""
 

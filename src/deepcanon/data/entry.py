@@ -23,7 +23,7 @@ class Entry:
     shape: tuple[int, ...]
     sizes: Mapping[str, int]
     counts: tuple[int, ...]
-    """The numbers of training, validation and test examples (nodes of a graph); empty if the Python version decides."""
+    """The numbers of training, validation and test examples (nodes, pairs); empty if the Python version decides."""
     source: str
     load: Callable[[Entry], Dataset[Any]]
     labels: tuple[str, ...] = ()

@@ -123,6 +123,7 @@ def _values(model: Any, batch: Batch, method: str, name: str) -> Values:
         "beams": (1, 4),
         "steps": (1, 3),
         "t": (1, 2),
+        "to": ("x", "y"),
     }
     if name == "stop":
         drawn = model.generate(*_inputs(model, batch, "generate"), generator=seeded(0))

@@ -13,7 +13,7 @@ from torch.distributions import Distribution
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from deepcanon.core import Batch, Labeled, LikelihoodKind, Support
+from deepcanon.core import Batch, Labeled, LikelihoodKind, Support, conditioned
 from deepcanon.laws.outcome import Measured, law, violations
 from deepcanon.laws.play import train_briefly
 from deepcanon.laws.probe import distance, draws, is_certain, log_prob_of, maps, precise, same, seeded, tensors_of
@@ -28,7 +28,7 @@ ANY_DEVICE = frozenset({"aten::copy_", "aten::index", "aten::index_put_", "aten:
 @law
 def methods_have_their_shapes(model: Any, batch: Batch) -> Measured | None:
     """Each method gives what its signature says: rows for rows, one number per example, whole numbers for classes."""
-    model.eval()
+    model = conditioned(model.eval(), batch)
     rows, size = len(batch.x), batch.x.shape[1:].numel()
     asked: list[str] = []
     faults: list[str] = []
@@ -42,7 +42,7 @@ def methods_have_their_shapes(model: Any, batch: Batch) -> Measured | None:
         if hasattr(model, "predict") and isinstance(batch, Labeled):
             _expect_predictions(model.predict, batch, expect, faults)
         if hasattr(model, "sample"):
-            expect("sample", tuple(model.sample(5).flatten(1).shape), (5, size))
+            expect("sample", tuple(conditioned(model, batch, 5).sample(5).flatten(1).shape), (5, size))
         if hasattr(model, "log_prob"):
             expect("log_prob", tuple(log_prob_of(model, batch).shape), (rows,))
         if hasattr(model, "energy"):

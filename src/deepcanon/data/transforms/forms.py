@@ -15,7 +15,7 @@ from deepcanon.data.dataset import Dataset
 from deepcanon.data.images.image_files import ImageFiles
 from deepcanon.data.split import fixed_random
 from deepcanon.data.text import streams, tokens, words
-from deepcanon.data.transforms import few_labels
+from deepcanon.data.transforms import as_domains, few_labels
 
 THRESHOLD = 0.5
 NOISE_BITS = 15
@@ -50,7 +50,20 @@ def gray_levels(x: Tensor, levels: int) -> Tensor:
     return (x * (levels - 1)).round()
 
 
-FORMS: Mapping[str, Callable[[Tensor, int, int], Tensor]] = {"binary": binary, "dequantized": dequantized}
+def in_levels(x: Tensor, levels: int, seed: int) -> Tensor:
+    """Gray levels as whole numbers, 0 to ``levels - 1``.
+
+    >>> in_levels(torch.tensor([0.0, 0.5, 1.0]), levels=17, seed=0)
+    tensor([ 0.,  8., 16.])
+    """
+    return gray_levels(x, levels)
+
+
+FORMS: Mapping[str, Callable[[Tensor, int, int], Tensor]] = {
+    "binary": binary,
+    "dequantized": dequantized,
+    "levels": in_levels,
+}
 
 
 def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
@@ -58,6 +71,8 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
     check_form(data.name, data.kind, form)
     if form.startswith(few_labels.MARK):
         return few_labels.few_labels(data, form)
+    if form.startswith(as_domains.MARK):
+        return as_domains.as_domains(data, form)
     if form.startswith(words.MARK):
         return words.in_words(data, form)
     if form == streams.MARK:
@@ -75,7 +90,10 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
     preprocessing = {**data.preprocessing, "form": f"{before}:{form}" if before else form}
     name = f"{data.name}:{form}"
     fresh = partial(dequantized_anew, levels=levels) if form == "dequantized" else None
-    return replace(data, name=name, train=train, valid=valid, test=test, preprocessing=preprocessing, fresh=fresh)
+    sizes = {**data.sizes, "levels": 2 if form == "binary" else levels}
+    return replace(
+        data, name=name, train=train, valid=valid, test=test, sizes=sizes, preprocessing=preprocessing, fresh=fresh
+    )
 
 
 def dequantized_anew(batch: Any, generator: Generator, levels: int) -> Any:
@@ -96,6 +114,9 @@ def check_form(name: str, kind: str, form: str) -> None:
     """Refuse a suffix that is not a form, and data that do not have the form."""
     if form.startswith(few_labels.MARK):
         few_labels.read_form(name, form)
+        return
+    if form.startswith(as_domains.MARK):
+        as_domains.read_form(name, form)
         return
     if form.startswith(words.MARK):
         words.read_form(name, form)

@@ -104,7 +104,7 @@ class Seq2SeqAttention(Translator):
 
     def read(self, tokens: Tensor, state: Decoding | None) -> tuple[Tensor, Decoding]:
         """The logits of the next token after each of the target tokens (B, t), and the state after the last."""
-        outputs, _, state = self._decoded(tokens, self._encoded(len(tokens)) if state is None else state)
+        outputs, _, state = self._decoded(tokens, self._encoded(tokens.shape[0]) if state is None else state)
         return outputs, state
 
     @torch.no_grad()
@@ -131,7 +131,8 @@ class Seq2SeqAttention(Translator):
         hidden, features, alignments = state.hidden, [], []
         for embedded in self.dropout(self.target_embedding(tokens)).unbind(1):
             energies = self.align((self.query(hidden).unsqueeze(1) + state.keys).tanh()).squeeze(2)  # (B, S)
-            weights = energies.masked_fill(state.padding, -torch.inf).softmax(1)
+            e = (energies - energies.amax(1, keepdim=True).detach()).exp().masked_fill(state.padding, 0)
+            weights = e / e.sum(1, keepdim=True)  # the softmax without the padding
             seen = torch.bmm(weights.unsqueeze(1), state.annotations).squeeze(1)  # eq. (2)
             hidden = self.cell(torch.cat([embedded, seen], 1), hidden)
             features.append(torch.cat([hidden, seen, embedded], 1))
