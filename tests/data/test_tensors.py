@@ -12,6 +12,7 @@ from deepcanon.core import (
     Graph,
     Graphs,
     ImagePairs,
+    Incomplete,
     Labeled,
     LabeledGraphs,
     LabeledPairs,
@@ -156,3 +157,25 @@ def test_what_is_not_a_list_of_graphs_is_refused(arguments: Any, problem: str) -
         from_graphs([PATH], pairs=[torch.zeros(2, 1).long()])
     with pytest.raises(DataError, match="graphs are given to from_graphs"):
         from_tensors([PATH])  # type: ignore[arg-type]
+
+
+def test_rows_with_missing_entries_never_show_what_is_not_there() -> None:
+    x = torch.tensor([[1.0, float("nan")], [float("inf"), 4.0], [9.0, 2.0]])
+    observed = torch.tensor([[True, False], [False, True], [False, True]])
+    data = from_tensors(x, observed=observed)
+    assert isinstance(data.train, Incomplete)
+    assert (data.kind, dict(data.sizes)) == ("ratings", {"features": 2, "ratings": 4})
+    assert data.train.x.nan_to_num(0).tolist() == [[1, 0], [0, 4], [0, 2]]
+    assert torch.equal(data.train.observed, observed)
+    table = from_tensors(np.array([[0.5, np.nan]]), observed=[[True, False]])
+    assert (table.kind, dict(table.sizes)) == ("table", {"features": 2})
+
+
+def test_rows_with_missing_entries_are_checked() -> None:
+    x = torch.tensor([[1.0, float("nan")]])
+    with pytest.raises(DataError, match="what is observed of x has NaN"):
+        from_tensors(x, observed=torch.ones(1, 2, dtype=torch.bool))
+    with pytest.raises(DataError, match=r"x and observed must have the shape .* got \(1, 2\) and torch\.int64"):
+        from_tensors(x, observed=torch.ones(1, 2, dtype=torch.long))
+    with pytest.raises(UsageError, match="have no labels y"):
+        from_tensors(x, [1], observed=~x.isnan())

@@ -17,6 +17,7 @@ from deepcanon.data.images.image_files import ImageFiles
 Kind = Literal[
     "images", "points", "table", "text", "graph", "graphs", "sequences", "domains", "series", "videos", "pairs",
     "captions", "sentences", "ratings",
+    "ratings",
 ]  # fmt: skip
 
 GIVES: Mapping[Kind, str] = {

@@ -10,13 +10,13 @@ from matplotlib.figure import Figure
 from deepcanon.core import SentencePairs, SequencePairs, Sequences, Series
 from deepcanon.core.roles import Aligns, Attends, Forecasts, Generates, HasNeighbors
 from deepcanon.pictures.attention import alignment_picture, attention_heads
-from deepcanon.pictures.forecasts import forecast_fans
+from deepcanon.pictures.forecasts import forecast_picture
 from deepcanon.pictures.scene import Scene
 from deepcanon.pictures.texts import HELD_OUT, text_picture
 from deepcanon.pictures.word_vectors import word_pictures
 
 ATTENDED = 28
-FORECASTS, PATHS = 6, 200
+FORECASTS = 6
 ALIGNED = 6
 
 
@@ -45,14 +45,10 @@ def written(scene: Scene) -> dict[str, Figure]:
 def forecasted(scene: Scene) -> dict[str, Figure]:
     """Fans of forecasts."""
     model, batch = scene.model, scene.some(FORECASTS)
-    if not isinstance(model, Forecasts) or not isinstance(batch, Series):
+    if not isinstance(model, Forecasts) or not isinstance(batch, Series) or not batch.weight:
         return {}
-    steps = int((batch.lengths - batch.origins).min())
-    if steps == 0:
-        return {}
-    paths = model.forecast(batch.past, steps, samples=PATHS, generator=scene.generator())
-    title = f"{model.name()} on {scene.data.name}: forecasts of {steps} steps on {scene.split}"
-    return {"forecasts": forecast_fans(paths.cpu(), batch.to("cpu"), title)}
+    title = f"{model.name()} on {scene.data.name}: forecasts on {scene.split}"
+    return {"forecasts": forecast_picture(model, batch, title, scene.generator())}
 
 
 def attended(scene: Scene) -> dict[str, Figure]:

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.distributions import Distribution, Independent, Normal
 
-from deepcanon.core import Batch, Recipe, Support, Terms
+from deepcanon.core import Batch, Recipe, Support, Terms, UsageError
 from deepcanon.core.checks import at_least, flat, of_reals
 from deepcanon.models.energy._rbm import Harmonium
 from deepcanon.nn import Standardize
@@ -72,6 +72,8 @@ class GaussianRBM(Harmonium[Batch]):
         chains: int = 100,
     ) -> None:
         at_least(1, features=features)
+        if not variance > 0:
+            raise UsageError(f"variance must be above 0 (got {variance:g})")
         super().__init__(features, units, gibbs_steps, persistent, chains)
         self.features = features
         nn.init.normal_(self.weight, std=0.1)  # in units of standardized data
