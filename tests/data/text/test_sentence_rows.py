@@ -57,5 +57,8 @@ def test_tensors_that_are_no_pairs_are_refused(change: dict[str, torch.Tensor | 
     x, y = parts.pop("x"), parts.pop("y")
     with pytest.raises(DataError, match=message):
         from_tensors(x, y, **parts)
-    with pytest.raises(UsageError, match="give one of them"):
+
+
+def test_sentences_and_sequences_are_told_apart() -> None:
+    with pytest.raises(UsageError, match="pairs of sentences have no y_lengths"):
         from_tensors(X, torch.tensor([0, 1]), segments=SEGMENTS, y_lengths=LENGTHS)

@@ -180,14 +180,13 @@ def test_initial_weights_are_those_of_bert_base_at_its_width() -> None:
 
 
 @pytest.mark.slow
-def test_it_learns_which_sentences_belong_together() -> None:
+def test_it_learns_to_fill_in_masked_words() -> None:
     torch.manual_seed(0)
     data = load_data("stories")
     model = BERT(**data.sizes)
-    fit(model, data, quiet=True, steps=450)
+    fit(model, data, quiet=True, steps=300)
     found = evaluate(model, data.split("valid").select(torch.arange(300)))
-    assert found["next_accuracy"] > 0.9
-    assert found["masked_accuracy"] > 0.7
+    assert found["masked_accuracy"] > 0.6
 
 
 @pytest.mark.slow
@@ -206,7 +205,7 @@ def test_a_run_on_stories_is_killed_resumed_evaluated_and_predicts(tmp_path: Pat
     begin("whole", *train)
     process = begin("killed", *train, wait=False)
     saved = tmp_path / "killed" / "checkpoints"
-    while process.poll() is None and not list(saved.glob("step-*")):
+    while process.poll() is None and not (saved / "step-000000010").exists():
         time.sleep(0.005)
     process.kill()
     process.communicate()
