@@ -59,7 +59,8 @@ def test_every_kind_is_built_in_one_line(data: Any, named: dict[str, Any], kind:
     found = dc.data.of(data, **named)
     assert found.kind == kind
     assert type(found.train) is batch
-    assert len(found.train.select(torch.tensor([1]))) == 1
+    train: Any = found.train
+    assert len(train.select(torch.tensor([1]))) == 1
 
 
 def test_names_files_and_data_sets_are_taken_as_they_are(tmp_path: Path) -> None:
