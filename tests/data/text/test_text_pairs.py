@@ -49,5 +49,5 @@ def test_other_tensors_are_refused() -> None:
         dc.from_tensors(-x, y, y_lengths=ends)
     with pytest.raises(UsageError, match="images have no lengths"):
         dc.from_tensors(torch.zeros(2, 1, 5, 4), y, lengths=ends, y_lengths=ends)
-    with pytest.raises(UsageError, match="give y_lengths, too"):
-        dc.from_tensors(x, y, lengths=ends)
+    with pytest.raises(UsageError, match="pairs of sequences have no covariates"):
+        dc.from_tensors(x, y, y_lengths=ends, covariates=x)

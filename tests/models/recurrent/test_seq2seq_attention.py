@@ -162,7 +162,7 @@ def test_dates_are_translated_and_aligned_as_they_are_written() -> None:
     data = dc.load_data("dates")
     torch.manual_seed(0)
     ours = Seq2SeqAttention(**data.sizes, embedding=16, units=32, attention=32)
-    result = dc.fit(ours, data, steps=180, batch_size=64, lr=1e-2, quiet=True)
+    result = dc.fit(ours, data, steps=240, batch_size=64, lr=1e-2, quiet=True)
     assert result.test["accuracy"] > 0.99
     some = data.split("test").select(torch.arange(100))
     y, y_lengths = ours.translate(some.x, lengths=some.lengths, beams=2)
