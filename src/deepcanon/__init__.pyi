@@ -14,6 +14,7 @@ from deepcanon.comparison.compare import compare as compare
 from deepcanon.core import AnyBatch as AnyBatch
 from deepcanon.core import Batch as Batch
 from deepcanon.core import Blueprint as Blueprint
+from deepcanon.core import Captioned as Captioned
 from deepcanon.core import DeepcanonError as DeepcanonError
 from deepcanon.core import Finding as Finding
 from deepcanon.core import Graph as Graph
@@ -24,10 +25,14 @@ from deepcanon.core import LabeledSequences as LabeledSequences
 from deepcanon.core import Model as Model
 from deepcanon.core import Recipe as Recipe
 from deepcanon.core import SemiBatch as SemiBatch
+from deepcanon.core import SequencePairs as SequencePairs
 from deepcanon.core import Sequences as Sequences
+from deepcanon.core import Series as Series
 from deepcanon.core import TwoDomains as TwoDomains
 from deepcanon.core import UsageError as UsageError
+from deepcanon.core import Videos as Videos
 from deepcanon.data import Dataset as Dataset
+from deepcanon.data import from_graphs as from_graphs
 from deepcanon.data import from_tensors as from_tensors
 from deepcanon.data import load_data as load_data
 from deepcanon.laws import check as check

@@ -74,3 +74,32 @@ def test_a_table_of_wide_samples_is_not_a_picture(call: Call, tmp_path: Path) ->
     answer = call("sample", tmp_path / "run", "--out", tmp_path / "x.png")
     assert answer.code == 2
     assert "samples of 3 values are not a picture; write them to a .csv file" in answer.stderr
+
+
+def test_a_model_that_needs_a_class_takes_it_or_those_of_held_out_examples(call: Call, tmp_path: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "samples.csv"
+    small = ("--hidden", "8", "--latent", "2", "--prior", "learned", "--steps", "3")
+    assert call("train", "conditional_vae", "--data", "moons", *small, "--out", run).code == 0
+    assert call("sample", run, "--given", "lower", "-n", "3", "--seed", "7", "--out", out).code == 0
+    values = torch.tensor([[float(value) for value in row.values()] for row in read(out)])
+    assert torch.equal(values, loaded(run).given(1).sample(3, generator=torch.Generator().manual_seed(7)))
+    assert call("sample", run, "-n", "3", "--seed", "7", "--out", out, "--overwrite").code == 0
+    held_out = dc.Run(run).data.split("test").y[:3]
+    values = torch.tensor([[float(value) for value in row.values()] for row in read(out)])
+    assert torch.equal(values, loaded(run).sample(3, context=held_out, generator=torch.Generator().manual_seed(7)))
+    assert call("evaluate", run).code == 0
+    answer = call("export", run, "--to", tmp_path / "x.onnx")
+    sentence = "conditional_vae is not a single map; export one of its parts by --part: encoder, decoder"
+    assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
+
+
+def test_images_in_gray_levels_are_drawn_from_black_to_white(call: Call, tmp_path: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "samples.png"
+    small = ("--maps", "2", "--layers", "1", "--reach", "1", "--steps", "2")
+    assert call("train", "pixelcnn", "--data", "digits:levels", *small, "--out", run).code == 0
+    assert call("sample", run, "-n", "4", "--out", out).code == 0
+    levels = dc.Run(run).sample(4)
+    assert set(levels.unique().tolist()) <= set(range(17))
+    assert float(levels.max()) > 8
+    inside = imread(out)[..., :3]
+    assert len({round(float(value), 2) for value in inside.flatten()}) > 10, "more than black and white"

@@ -51,3 +51,12 @@ def test_data_without_a_test_split_cannot_be_compared_on(monkeypatch: pytest.Mon
     monkeypatch.setattr(support, "load_data", lambda name, target: from_tensors(torch.zeros(5, 2)))
     with pytest.raises(UsageError, match="has no 'test' split"):
         Forms("x")
+
+
+def test_models_of_gray_levels_get_images_as_whole_numbers() -> None:
+    forms = Forms("digits:binary")
+    assert forms.suiting("gray levels") == "levels"
+    assert (forms["levels"].name, forms["levels"].sizes["levels"]) == ("digits:levels", 17)
+    assert Forms("digits").with_all_sizes.sizes["levels"] == 17
+    assert Forms("moons").suiting("gray levels") == "plain"
+    assert "levels" not in Forms("moons").with_all_sizes.sizes

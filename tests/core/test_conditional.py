@@ -15,6 +15,7 @@ from deepcanon.core import (
     Density,
     Labeled,
     UsageError,
+    conditioned,
     given_batch,
 )
 from deepcanon.core.toy import Toy
@@ -123,3 +124,13 @@ def test_a_context_of_another_kind_is_refused() -> None:
 def test_what_is_not_conditional_stands_to_a_batch_as_it_is() -> None:
     model = Toy(2)
     assert given_batch(model, Batch(torch.zeros(3, 2))) is model
+
+
+def test_a_model_that_means_nothing_without_a_context_gets_that_of_a_batch_and_others_stay_as_they_are() -> None:
+    model, batch = ShiftedBy.example()
+    here = conditioned(model, batch)
+    assert torch.equal(here.log_prob(batch.x), given_batch(model, batch).log_prob(batch.x))
+    many = conditioned(model, batch, 8)
+    assert torch.equal(many.context[0][6:], batch.y[:2])
+    toy, _ = Toy.example()
+    assert conditioned(toy, batch) is toy

@@ -11,7 +11,9 @@ from deepcanon.core import Batch, Context, Terms, UsageError
 from deepcanon.laws import discrete as laws
 from deepcanon.laws import report
 from deepcanon.laws.outcome import Law
+from deepcanon.models.autoregressive.conditional_pixelcnn import ConditionalPixelCNN
 from deepcanon.models.autoregressive.nade import NADE
+from deepcanon.models.autoregressive.pixelcnn import PixelCNN
 from deepcanon.models.energy.rbm import RBM
 from deepcanon.models.variational.vae import VAE
 
@@ -59,7 +61,12 @@ class LargeRBM(RBM):
         return cls(20, 3), Batch(torch.rand(8, 20, generator=Generator().manual_seed(0)).round())
 
 
-@pytest.mark.parametrize(("model", "count"), [(NADE, 7), (RBM, 6), (Dice, 5), (BinaryVAE, 3), (LargeRBM, 1)])
+@pytest.mark.parametrize(
+    ("model", "count"),
+    [
+        (NADE, 7), (RBM, 6), (Dice, 5), (BinaryVAE, 3), (LargeRBM, 1), (PixelCNN, 7), (ConditionalPixelCNN, 7),
+    ],
+)  # fmt: skip
 def test_healthy_models_keep_the_laws(model: Any, count: int) -> None:
     torch.manual_seed(0)
     found = laws.check_discrete(*model.example())
@@ -92,6 +99,47 @@ class ForgetsTheHiddenUnits(RBM):
 
     def exact_log_partition(self, over: Any = None) -> Tensor | None:
         return nn.functional.softplus(self.visible_bias).sum() + nn.functional.softplus(self.hidden_bias).sum()
+
+
+class SeesItsPixel(PixelCNN):
+    """The first layer has seen the pixel that it predicts."""
+
+    def logits(self, x: Tensor) -> Tensor:
+        return super().logits(x) * (1 + 0.5 * x).unsqueeze(1)
+
+
+class SumsOverClasses(ConditionalPixelCNN):
+    """Every class has the probabilities of all classes together."""
+
+    def _log_prob(self, x: Tensor) -> Tensor:
+        classes = [self._view(torch.tensor([label]))._of(x) for label in range(self.classes)]
+        return torch.stack(classes).logsumexp(0)
+
+    def _of(self, x: Tensor) -> Tensor:
+        return super()._log_prob(x)
+
+
+@pytest.mark.parametrize("mutant", [SeesItsPixel, SumsOverClasses])
+def test_probabilities_of_images_that_do_not_sum_to_one_are_caught(mutant: Any) -> None:
+    assert fails(laws.probabilities_sum_to_one, mutant)
+
+
+class DrawsMirrored(ConditionalPixelCNN):
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
+        return super()._sample(n, generator).flip(3)
+
+
+def test_samples_of_images_that_are_turned_are_caught() -> None:
+    assert fails(laws.samples_follow_the_probabilities, DrawsMirrored)
+
+
+class TakesHalves(PixelCNN):
+    def check_values(self, x: Tensor) -> None:
+        return
+
+
+def test_a_model_of_gray_levels_that_takes_values_between_them_is_caught() -> None:
+    assert fails(laws.other_values_are_refused, TakesHalves)
 
 
 @pytest.mark.parametrize("mutant", [SeesItself, MeanOverValues, ForgetsTheHiddenUnits, ProbabilitiesAsLogits])

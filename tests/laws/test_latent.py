@@ -1,5 +1,6 @@
 """Each law of latent-variable models is shown a model that breaks it; healthy ones keep them all."""
 
+import copy
 import math
 from typing import Any
 
@@ -9,9 +10,13 @@ from torch import Generator, Tensor, nn
 from torch.distributions import Distribution, Independent, MultivariateNormal, Normal, kl_divergence
 
 from deepcanon.core import Batch, Context, Terms, UsageError, draw
+from deepcanon.distributions.pushforward import Pushforward
 from deepcanon.laws import latent as laws
 from deepcanon.laws import report
 from deepcanon.laws.outcome import Law, Outcome
+from deepcanon.models.variational.conditional_vae import ConditionalVAE
+from deepcanon.models.variational.flow_vae import FlowVAE
+from deepcanon.models.variational.full_covariance_vae import FullCovarianceVAE
 from deepcanon.models.variational.vae import VAE
 
 
@@ -41,7 +46,26 @@ class Deep(VAE):
         return cls(features=4, latent=5, hidden=(8,)), super().example()[1]
 
 
-@pytest.mark.parametrize(("model", "count"), [(VAE, 8), (Binary, 8), (Deep, 7)])
+class PlainConditional(ConditionalVAE):
+    """Its prior is the same for all classes."""
+
+    @classmethod
+    def example(cls) -> Any:
+        return cls(features=4, classes=3, latent=2, hidden=(8,)), super().example()[1]
+
+
+@pytest.mark.parametrize(
+    ("model", "count"),
+    [
+        (VAE, 9),
+        (Binary, 9),
+        (Deep, 7),
+        (FlowVAE, 9),
+        (FullCovarianceVAE, 9),
+        (ConditionalVAE, 9),
+        (PlainConditional, 9),
+    ],
+)
 def test_healthy_models_keep_the_laws(model: Any, count: int) -> None:
     torch.manual_seed(0)
     found = laws.check_latent(*model.example())
@@ -108,6 +132,7 @@ def test_a_plain_module_keeps_the_laws_that_apply() -> None:
     assert all(outcome.holds for outcome in found), report(found)
     assert [outcome.law for outcome in found] == [
         "encoding is a distribution",
+        "posterior integrates to one",
         "importance bound agrees",
         "bound tightens with samples",
         "bounds stay below the evidence",
@@ -276,6 +301,72 @@ class SamplesFromAWidePrior(Deep):
 def test_samples_that_are_not_the_model_are_caught() -> None:
     for mutant in (SamplesMeans, SamplesTheCenter, SamplesFromAWidePrior):
         assert fails(laws.samples_have_the_moments_of_the_model, mutant), mutant
+
+
+class ForgetsTheDeterminant(FlowVAE):
+    """The density of the posterior is that of its base."""
+
+    def encode(self, x: Tensor) -> Distribution:
+        class Wrong(Pushforward):
+            def _pushed(self, start: Tensor) -> tuple[Tensor, Tensor]:
+                z, log_det = super()._pushed(start)
+                return z, torch.zeros_like(log_det)
+
+        q: Any = super().encode(x)
+        return Wrong(q.base, _Strong(self.flow), q.context)
+
+
+class _Strong:
+    """A flow with much larger numbers, so that its determinant matters."""
+
+    def __init__(self, flow: Any) -> None:
+        torch.manual_seed(0)
+        self.flow = copy.deepcopy(flow)
+        for parameter in self.flow.parameters():
+            parameter.data = torch.randn_like(parameter)
+
+    def __call__(self, x: Tensor, context: Tensor | None = None) -> Any:
+        return self.flow(x, context)
+
+    def inverse(self, z: Tensor, context: Tensor | None = None) -> Any:
+        return self.flow.inverse(z, context)
+
+
+def test_a_posterior_whose_density_is_wrong_is_caught() -> None:
+    assert fails(laws.posterior_integrates_to_one, ForgetsTheDeterminant)
+
+
+class SamplesAnotherClass(ConditionalVAE):
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
+        other = self._view((self._labels(n) + 1) % self.classes)
+        return ConditionalVAE._sample(_at_home(other), n, generator)
+
+    @classmethod
+    def example(cls) -> Any:
+        model, batch = super().example()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter))
+        return model, batch
+
+
+def _at_home(model: Any) -> Any:
+    model.__class__ = ConditionalVAE
+    return model
+
+
+class PriorOfAnotherClass(SamplesAnotherClass):
+    """The loss takes the divergence from the prior of another class."""
+
+    def bound(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        reconstruction, _ = super().bound(x)
+        other = self._view((self._labels(len(x)) + 1) % self.classes)
+        return reconstruction, kl_divergence(self.encode(x), other.prior())
+
+
+def test_another_class_is_caught() -> None:
+    assert fails(laws.samples_have_the_moments_of_the_model, SamplesAnotherClass)
+    assert fails(laws.kl_agrees_with_draws, PriorOfAnotherClass)
 
 
 def test_the_kind_needs_its_methods() -> None:

@@ -37,7 +37,7 @@ def killable() -> Iterator[ModuleType]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mlp", "gan", "vae", "cyclegan"])
+@pytest.mark.parametrize("name", ["mlp", "gan", "vae", "cyclegan", "deepar"])
 def test_killed_at_random_moments_it_ends_with_the_same_bits(name: str, tmp_path: Path, killable: ModuleType) -> None:
     """Ten kills each: in the middle of an epoch, and inside a checkpoint write before and after its rename."""
     processes = multiprocessing.get_context("forkserver")

@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 from deepcanon.comparison.charts import Point, cloud, lines
 from deepcanon.comparison.job import Entry
 from deepcanon.comparison.tables import Row, Section
-from deepcanon.core import Blueprint, Model
+from deepcanon.core import Blueprint, Model, conditioned
 from deepcanon.core.roles import Samples
 from deepcanon.data import Dataset
 from deepcanon.pictures import confusion, image_grid
@@ -44,7 +44,8 @@ def sample_exhibits(
     for row in drawing:
         entry = _first(row)
         model = load(out / entry["run"], find=candidates[row.label].find)
-        found.append((row.label, show(_samples(model, count, entry["seed"]))))
+        drawing_model = conditioned(model, data.split("test"), count)
+        found.append((row.label, show(_samples(drawing_model, count, entry["seed"]))))
     return found
 
 
@@ -88,7 +89,8 @@ def inlined(figure: Figure, words: str) -> str:
 
 
 def _sheet(data: Dataset[Any]) -> Callable[[Tensor], str]:
-    return lambda x: inlined(image_grid(x, data.shape, 8), "a grid of images")
+    white = data.sizes.get("levels", 2) - 1.0  # of gray levels the last, else values go from 0 to 1
+    return lambda x: inlined(image_grid(x, data.shape, 8, limits=(0.0, white)), "a grid of images")
 
 
 def _plane(held_out: Tensor) -> Callable[[Tensor], str]:

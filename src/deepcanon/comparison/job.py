@@ -204,11 +204,12 @@ def _plan(candidates: Sequence[Blueprint], forms: Forms, seeds: int) -> tuple[li
     """All trainings, and why some candidates cannot be trained; each model gets the form of the data that it models."""
     jobs: list[Job] = []
     unsuitable: dict[str, str] = {}
+    data = forms.with_all_sizes
     for candidate in candidates:
         try:
-            check_suits(candidate, forms.given)
+            check_suits(candidate, data)
             with kept():
-                form = forms.suiting(candidate.build(forms.given.sizes, forms.given.name).support)
+                form = forms.suiting(candidate.build(data.sizes, data.name).support)
         except DeepcanonError as error:
             unsuitable[candidate.label] = str(error)
         else:

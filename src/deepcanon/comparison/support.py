@@ -1,7 +1,8 @@
-"""The form of a data set that a model models: binary, dequantized, or as it is."""
+"""The form of a data set that a model models: binary, in gray levels, dequantized, or as it is."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 from deepcanon.core import Support
@@ -10,8 +11,8 @@ from deepcanon.data.images import image_folder
 from deepcanon.data.transforms.few_labels import MARK
 from deepcanon.data.transforms.forms import in_form
 
-Form = Literal["binary", "dequantized", "plain"]
-FORMS: tuple[Form, ...] = ("binary", "dequantized", "plain")
+Form = Literal["binary", "levels", "dequantized", "plain"]
+FORMS: tuple[Form, ...] = ("binary", "levels", "dequantized", "plain")
 
 
 class Forms:
@@ -35,6 +36,12 @@ class Forms:
         self._made: dict[Form, Dataset[Any]] = {}
         self._base = base
 
+    @property
+    def with_all_sizes(self) -> Dataset[Any]:
+        """The data as given, with the sizes of all their forms: what suits one of the forms suits these."""
+        levels = {"levels": self._base.preprocessing["levels"]} if self._base.kind == "images" else {}
+        return replace(self.given, sizes={**levels, **self.given.sizes})
+
     def suiting(self, support: Support) -> Form:
         """The form for a model of these values; only images have other forms than their own.
 
@@ -42,7 +49,10 @@ class Forms:
         """
         if support == "binary":
             return "binary"
-        return "dequantized" if support == "real" and self._base.kind == "images" else "plain"
+        if self._base.kind != "images":
+            return "plain"
+        forms: dict[Support, Form] = {"gray levels": "levels", "real": "dequantized"}
+        return forms.get(support, "plain")
 
     def __getitem__(self, form: Form) -> Dataset[Any]:
         if form not in self._made:

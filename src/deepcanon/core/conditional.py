@@ -111,8 +111,20 @@ def given_batch(model: Any, batch: Any) -> Any:
     return model if context_of is None or given is None else given(context_of(batch))
 
 
+def conditioned(model: Any, batch: Any, n: int | None = None) -> Any:
+    """The model conditioned on the context of a batch if it means nothing without one, else the model as it is.
+
+    With ``n`` it is the model of so many examples, whose contexts are those of the batch, gone through again and again.
+    """
+    if not isinstance(model, Conditional) or model.context_optional:
+        return model
+    if n is not None:
+        batch = batch.select(torch.arange(n, device=batch.device) % len(batch))
+    return given_batch(model, batch)
+
+
 def _rows(context: Tensor, n: int) -> Tensor:
-    rows = len(context)
+    rows = context.shape[0]  # len would freeze the number of rows into an exported graph
     if rows == n or n == 0:
         return context[:n]
     if rows == 0 or n % rows:

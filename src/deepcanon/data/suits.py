@@ -58,8 +58,9 @@ def learns_from(batch_type: type[AnyBatch]) -> str:
 def default_data(model: Blueprint) -> Dataset[Any]:
     """The first data set that needs no download and suits the model; the digits come first.
 
-    A model of zeros and ones gets images in their binary form, a density dequantized ones, a semi-supervised model data
-    with few labels, one of word vectors a text word by word.
+    A model of zeros and ones gets images in their binary form, one of gray levels as whole numbers, a density
+    of real numbers dequantized ones, a
+    semi-supervised model data with few labels, one of word vectors a text word by word.
     """
     names = [row["name"] for row in describe_data() if row["folder"] is None]
     semi = issubclass(model.cls.batch_type(), SemiBatch)
@@ -67,6 +68,8 @@ def default_data(model: Blueprint) -> Dataset[Any]:
         data = load_data(name)
         if semi and "classes" in data.sizes and type(data.train) is Labeled:
             data = load_data(f"{name}:labels={FEW * data.sizes['classes']}")
+        if data.kind == "images" and "levels" in _needed_sizes(model.cls):
+            data = load_data(f"{name}:levels")
         if suits(model, data):
             if data.kind == "text" and hasattr(model.cls, "nearest"):
                 return load_data(f"{name}:words")
@@ -87,8 +90,12 @@ def _mismatch(cls: type[Model[Any]], data: Dataset[Any]) -> str | None:
         return f"{cls.name()} learns classes; {labels} numbers"
     if "targets" in missing and "classes" in data.sizes:
         return f"{cls.name()} learns numbers; {data.name} gives classes"
+    if missing == {"levels"} and data.kind == "images":
+        return f"{cls.name()} learns gray levels as whole numbers: say {data.name}:levels, or {data.name}:binary"
     if missing:
         return f"{cls.name()} needs {' and '.join(sorted(missing))}, which {data.name} does not have"
+    if "edge_features" in data.sizes and "edge_features" not in arguments_of(cls) and cls.batch_type() is not AnyBatch:
+        return f"{cls.name()} takes no features of edges, which {data.name} has"
     for name, allowed in _fixed_sizes(cls).items():
         if data.sizes[name] not in allowed:
             return (

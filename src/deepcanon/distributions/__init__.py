@@ -1,20 +1,38 @@
 """Distributions that torch lacks, and the layers that turn outputs of a network into distributions."""
 
 from deepcanon.distributions.base_rates import log_odds
+from deepcanon.distributions.chained import Chained
+from deepcanon.distributions.divergence import divergence
 from deepcanon.distributions.heads import Head, HeteroscedasticGaussian, NamedHead, head_layer
 from deepcanon.distributions.inverse_gaussian import InverseGaussian
 from deepcanon.distributions.likelihoods import BernoulliLikelihood, GaussianLikelihood, likelihood_layer
+from deepcanon.distributions.pushforward import Pushforward
+from deepcanon.distributions.scaled import (
+    ScaledGaussian,
+    ScaledHead,
+    ScaledNegativeBinomial,
+    ScaledStudentT,
+    scaled_head,
+)
 from deepcanon.distributions.spherical import Spherical
 
 __all__ = [
     "BernoulliLikelihood",
+    "Chained",
     "GaussianLikelihood",
     "Head",
     "HeteroscedasticGaussian",
     "InverseGaussian",
     "NamedHead",
+    "Pushforward",
+    "ScaledGaussian",
+    "ScaledHead",
+    "ScaledNegativeBinomial",
+    "ScaledStudentT",
     "Spherical",
+    "divergence",
     "head_layer",
     "likelihood_layer",
     "log_odds",
+    "scaled_head",
 ]

@@ -1,8 +1,9 @@
 """The laws of discrete distributions: modules whose ``log_prob`` gives logarithms of probabilities.
 
 With few enough inputs all of them are enumerated: their probabilities must sum to 1 and be those by which ``sample``
-draws. The values of an input are 0 and 1 where the module's ``support`` is binary, else those that occur in the
-examples.
+draws. The values of an input are 0 and 1 where the module's ``support`` is binary, of gray levels all ``levels`` of
+them, else those that occur in the examples. A conditional module is conditioned on what the examples give; all inputs
+together, on what the first one gives.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch
 from scipy import stats
 from torch import Tensor, nn
 
-from deepcanon.core import Batch, Model, UsageError
+from deepcanon.core import Batch, Model, UsageError, conditioned
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, repeated, seeded, total
 from deepcanon.laws.slope import slopes
@@ -37,7 +38,7 @@ def probabilities_sum_to_one(module: Any, batch: Batch) -> Measured | None:
     if x is None or kind not in ("exact", "lower bound"):
         return None
     with torch.no_grad():
-        mass = float(module.log_prob(x).double().logsumexp(0).exp())
+        mass = float(conditioned(module, first(batch, 1)).log_prob(x).double().logsumexp(0).exp())
     over = mass - 1 if kind == "lower bound" else abs(mass - 1)
     return over, 1e-6, f"the probabilities of all {len(x)} inputs sum to {mass:.9g}"
 
@@ -49,7 +50,7 @@ def log_probabilities_are_not_positive(module: Any, batch: Batch) -> Measured | 
         return None
     module, batch = doubled(stirred(module), batch)
     with torch.no_grad():
-        found = module.log_prob(batch.x)
+        found = conditioned(module, batch).log_prob(batch.x)
     if tuple(found.shape) != (len(batch.x),):
         return 1, 0, f"log_prob gives {tuple(found.shape)} for {len(batch.x)} examples"
     highest = math.inf if bool(found.isnan().any()) else float(found.max())
@@ -65,6 +66,7 @@ def samples_follow_the_probabilities(module: Any, batch: Batch) -> Measured | No
     x = states(module, batch)
     if x is None:
         return None
+    module = conditioned(module, first(batch, 1))
     with torch.no_grad():
         expected = DRAWS * module.log_prob(x).double().exp()
         drawn = module.sample(DRAWS, generator=seeded(0))
@@ -78,11 +80,15 @@ def duplicates_change_nothing(module: Any, batch: Batch) -> Measured | None:
         return None
     module, batch = doubled(stirred(module), batch)
     order = torch.randperm(len(batch), generator=seeded(0))
+    few = [batch.select(torch.tensor([i])) for i in range(min(4, len(batch)))]
+
+    def asked(part: Batch) -> Tensor:
+        found: Tensor = conditioned(module, part).log_prob(part.x)
+        return found
+
     with torch.no_grad():
-        together = module.log_prob(batch.x)
-        twice = module.log_prob(repeated(batch, 2).x)
-        shuffled = module.log_prob(batch.select(order).x)
-        alone = torch.cat([module.log_prob(batch.x[i : i + 1]) for i in range(min(4, len(batch)))])
+        together, twice, shuffled = (asked(part) for part in (batch, repeated(batch, 2), batch.select(order)))
+        alone = torch.cat([asked(part) for part in few])
     gaps = {
         "twice": distance(twice, torch.cat([together, together])),
         "in another order": distance(shuffled, together[order]),
@@ -99,7 +105,7 @@ def loss_is_the_negative_log_likelihood(module: Any, batch: Batch) -> Measured |
         return None
     module, batch = doubled(stirred(module), batch)
     with torch.no_grad():
-        terms, wanted = module.loss(batch), -float(module.log_prob(batch.x).mean())
+        terms, wanted = module.loss(batch), -float(conditioned(module, batch).log_prob(batch.x).mean())
     candidates = [float(total(terms)), *(float(value) for value in terms.values())]
     nearest = min(candidates, key=lambda value: abs(value - wanted))
     return abs(nearest - wanted), 1e-6 * (1 + abs(wanted)), f"the loss is {nearest:.6g}, -log p is {wanted:.6g}"
@@ -111,17 +117,17 @@ def gradient_is_the_slope(module: Any, batch: Batch) -> Measured | None:
     if _likelihood_kind(module) != "exact":
         return None
     module, few = doubled(stirred(module), first(batch, 8))
-    return slopes(module, lambda: module.log_prob(few.x).mean())
+    return slopes(module, lambda: conditioned(module, few).log_prob(few.x).mean())
 
 
 @law
 def other_values_are_refused(module: Any, batch: Batch) -> Measured | None:
-    """A model of zeros and ones gives no probability to values between them."""
-    if not isinstance(module, Model) or module.support != "binary":
+    """A model of zeros and ones, or of other whole numbers, gives no probability to values between them."""
+    if not isinstance(module, Model) or module.support not in ("binary", "categorical", "gray levels"):
         return None
     try:
         with torch.no_grad():
-            module.eval().log_prob(torch.full_like(batch.x, 0.5))  # type: ignore[operator]
+            conditioned(module.eval(), batch).log_prob(torch.full_like(batch.x, 0.5, dtype=torch.get_default_dtype()))
     except UsageError as refusal:
         return 0, 0, f"refused: {refusal}"
     return 1, 0, "an example of halves got a probability"
@@ -146,11 +152,15 @@ def check_discrete(module: nn.Module, batch: Batch) -> list[Outcome]:
 
 
 def states(module: Any, batch: Batch) -> Tensor | None:
-    """All inputs, in the shape and type of the examples; None where there are too many."""
-    binary = getattr(module, "support", None) == "binary"
-    values = torch.tensor([0, 1]) if binary else batch.x.unique().cpu()
+    """All inputs, in the shape and type of the examples; None where there are too many.
+
+    An entry that is missing, NaN, is not a value.
+    """
+    support = getattr(module, "support", "")
+    known = {"binary": 2, "gray levels": getattr(module, "levels", 0)}.get(support)
+    values = torch.arange(known) if known else batch.x[~batch.x.isnan()].unique().cpu()
     size = batch.x[0].numel()
-    if len(values) < 2 or size * math.log2(len(values)) > math.log2(MOST):
+    if support == "real" or len(values) < 2 or size * math.log2(len(values)) > math.log2(MOST):
         return None
     every = torch.cartesian_prod(*[values] * size).reshape(-1, *batch.x.shape[1:])
     return every.to(batch.x.dtype)

@@ -13,7 +13,8 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.distributions import Distribution, Independent, TransformedDistribution
 
-from deepcanon.core import Batch, Labeled
+from deepcanon.core import Batch, Labeled, conditioned
+from deepcanon.core.conditional import given_batch
 from deepcanon.core.turn import B
 
 TIGHT = 1e-9
@@ -110,14 +111,14 @@ def total(terms: Mapping[str, Tensor]) -> Tensor:
 
 
 def maps(module: Any) -> dict[str, Callable[[Batch], Any]]:
-    """The deterministic maps of a module, by name: one row of output for every example."""
+    """The deterministic maps of a module, by name: one row of output for every example, in its context."""
     found: dict[str, Callable[[Batch], Any]] = {}
     if module.forward.__name__ != "_forward_unimplemented":
-        found["forward"] = lambda batch: module(*batch.inputs)
+        found["forward"] = lambda batch: conditioned(module, batch)(*batch.inputs)
     if hasattr(module, "predict"):
-        found["predict mean"] = lambda batch: module.predict(*batch.inputs, how="mean")
+        found["predict mean"] = lambda batch: conditioned(module, batch).predict(*batch.inputs, how="mean")
     if hasattr(module, "log_prob") and getattr(module, "likelihood_kind", "") in ("exact", "unnormalized"):
-        found["log_prob"] = lambda batch: module.log_prob(batch.x)
+        found["log_prob"] = lambda batch: log_prob_of(conditioned(module, batch), batch)
     methods = [method for method in ("energy", "score", "encode", "reconstruct") if hasattr(module, method)]
     return found | {method: partial(_ask, module, method) for method in methods}
 
@@ -126,12 +127,24 @@ def draws(module: Any, batch: Batch) -> dict[str, Callable[[Generator | None], A
     """The random samples of a module, by name, as functions of the generator."""
     found: dict[str, Callable[[Generator | None], Any]] = {}
     if hasattr(module, "sample"):
-        found["sample"] = lambda generator: module.sample(64, generator=generator)
+        found["sample"] = lambda generator: conditioned(module, batch, 64).sample(64, generator=generator)
     if hasattr(module, "predict"):
         many = repeated(batch, 16).inputs
         found["predict sample"] = lambda generator: module.predict(*many, how="sample", generator=generator)
     if hasattr(module, "log_prob") and getattr(module, "likelihood_kind", "") in ("lower bound", "estimate"):
-        found["log_prob"] = lambda generator: module.log_prob(batch.x, samples=3, generator=generator)
+        here = conditioned(module, batch)
+        found["log_prob"] = lambda generator: here.log_prob(batch.x, samples=3, generator=generator)
+    return found
+
+
+def log_prob_of(module: Any, batch: Any) -> Tensor:
+    """The ``log_prob`` of the examples of a batch, given their context; of sequences, with their lengths."""
+    model = given_batch(module, batch)
+    if hasattr(module, "sequences_of"):
+        x, lengths = module.sequences_of(batch)
+        found: Tensor = model.log_prob(x, lengths=lengths)
+    else:
+        found = model.log_prob(batch.x)
     return found
 
 
@@ -144,4 +157,4 @@ def is_certain(model: Any, batch: Batch) -> bool:
 
 
 def _ask(module: Any, method: str, batch: Batch) -> Any:
-    return getattr(module, method)(batch.x)
+    return getattr(conditioned(module, batch), method)(batch.x)

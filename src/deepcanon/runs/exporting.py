@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from deepcanon.core import AnyBatch, Model, UsageError, describe, methods_of
+from deepcanon.core import AnyBatch, Conditional, Model, UsageError, conditioned, describe, methods_of
 from deepcanon.interop.onnx import export_onnx
 from deepcanon.interop.parts import inputs_of, part_of
 from deepcanon.interop.weights import export_weights
@@ -36,12 +36,15 @@ def _inputs(
         inputs: tuple[Any, ...] = (torch.rand(2, *info["shape"], generator=torch.Generator().manual_seed(0)),)
     else:
         inputs = rows().select(torch.arange(2)).inputs
+    needs_context = isinstance(model, Conditional) and not model.context_optional
     if part is None:
-        if model.forward.__name__ == "_forward_unimplemented":
+        if needs_context or model.forward.__name__ == "_forward_unimplemented":
             parts = ", ".join(name for name, _ in model.named_children())
             advice = f"export one of its parts by --part: {parts}" if parts else "export its weights to .safetensors"
             raise UsageError(f"{model.name()} is not a single map; {advice}")
         return inputs
+    if needs_context:
+        model = conditioned(model, rows(), 2)
     calls = [lambda: model(*inputs)]
     if "sample" in methods_of(model):
         calls.append(lambda: model.sample(2))  # type: ignore[operator]

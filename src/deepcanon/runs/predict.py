@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from deepcanon.core import AnyBatch, TwoDomains
+from deepcanon.core import AnyBatch, Incomplete, TwoDomains
 from deepcanon.core.files import write_whole
 from deepcanon.core.roles import Domain, Maps
 from deepcanon.data import Batches, in_original_units
@@ -21,11 +21,16 @@ ROWS_AT_ONCE = 1024
 def predictions(model: Any, rows: AnyBatch, data: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The columns of a table of predictions: the class and every class's probability, or the quantity itself.
 
+    Of rows with missing entries these are the rows, with the expectation of each that is missing.
+
     ``data`` is what ``run.json`` says of the data the model was trained on.
     """
     parts = list(Batches(rows, ROWS_AT_ONCE))
     mode = torch.cat([model.predict(*part.inputs, how="mode") for part in parts])
     mean = torch.cat([model.predict(*part.inputs, how="mean") for part in parts])
+    if isinstance(rows, Incomplete):
+        names = data["preprocessing"].get("columns") or [f"item_{item + 1}" for item in range(mean.shape[1])]
+        return {name: mean[:, item].tolist() for item, name in enumerate(names)}
     if not mode.is_floating_point():
         labels = data["labels"] or [str(label) for label in range(mean.shape[-1])]
         shares = {f"probability_{label}": mean[:, place].tolist() for place, label in enumerate(labels)}

@@ -91,9 +91,21 @@ def test_forms_keep_the_type() -> None:
     assert binary(x, 17, 0).dtype == dequantized(x, 17, 0).dtype == torch.float64
 
 
+def test_gray_levels_are_whole_numbers_whose_number_is_a_size() -> None:
+    plain, form = load_data("digits"), load_data("digits:levels")
+    for split in ("train", "valid", "test"):
+        assert torch.equal(form.split(split).x / 16, plain.split(split).x)
+        assert torch.equal(form.split(split).y, plain.split(split).y)
+    assert set(form.train.x.unique().tolist()) == set(range(17))
+    assert form.sizes == {**plain.sizes, "levels": 17}
+    assert dict(form.preprocessing) == {"levels": 17, "form": "levels"}
+    assert load_data("digits:binary").sizes["levels"] == 2
+    assert "levels" not in load_data("digits:dequantized").sizes
+
+
 @pytest.mark.parametrize("name", ["moons:binary", "text:dequantized", "karate:binary", "rows.csv:binary"])
 def test_only_images_have_forms(name: str) -> None:
-    with pytest.raises(UsageError, match=r"but the forms binary, dequantized are for images"):
+    with pytest.raises(UsageError, match=r"but the forms binary, dequantized, levels are for images"):
         load_data(name)
 
 

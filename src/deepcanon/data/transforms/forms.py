@@ -50,7 +50,20 @@ def gray_levels(x: Tensor, levels: int) -> Tensor:
     return (x * (levels - 1)).round()
 
 
-FORMS: Mapping[str, Callable[[Tensor, int, int], Tensor]] = {"binary": binary, "dequantized": dequantized}
+def in_levels(x: Tensor, levels: int, seed: int) -> Tensor:
+    """Gray levels as whole numbers, 0 to ``levels - 1``.
+
+    >>> in_levels(torch.tensor([0.0, 0.5, 1.0]), levels=17, seed=0)
+    tensor([ 0.,  8., 16.])
+    """
+    return gray_levels(x, levels)
+
+
+FORMS: Mapping[str, Callable[[Tensor, int, int], Tensor]] = {
+    "binary": binary,
+    "dequantized": dequantized,
+    "levels": in_levels,
+}
 
 
 def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
@@ -76,11 +89,11 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
     before = data.preprocessing.get("form")
     preprocessing = {**data.preprocessing, "form": f"{before}:{form}" if before else form}
     name = f"{data.name}:{form}"
-    changed = replace(data, name=name, train=train, valid=valid, test=test, preprocessing=preprocessing)
-    if form != "dequantized":
-        return changed
-    fresh = partial(dequantized_anew, levels=levels)
-    return replace(changed, sizes={**data.sizes, "levels": levels}, fresh=fresh)
+    fresh = partial(dequantized_anew, levels=levels) if form == "dequantized" else None
+    sizes = {**data.sizes, "levels": 2 if form == "binary" else levels}
+    return replace(
+        data, name=name, train=train, valid=valid, test=test, sizes=sizes, preprocessing=preprocessing, fresh=fresh
+    )
 
 
 def dequantized_anew(batch: Any, generator: Generator, levels: int) -> Any:

@@ -5,24 +5,29 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable
+from typing import Self
 
 import torch
 from torch import Generator, Tensor
-from torch.distributions import Distribution, Independent, Normal, kl_divergence
+from torch.distributions import Distribution, Independent, Normal
 
-from deepcanon.core import Batch, DataError, Density, LikelihoodKind, draw, drawing_from
+from deepcanon.core import Conditional, DataError, Density, LikelihoodKind, draw, drawing_from
 from deepcanon.core.checks import is_binary, only_real
+from deepcanon.core.turn import B
+from deepcanon.distributions.divergence import divergence
 
 CHUNK = 2**22
 """How many numbers an importance-weighted bound decodes at once, so that many samples fit into memory."""
 
 
-class Variational(Density[Batch]):
+class Variational(Density[B]):
     r"""A latent-variable model :math:`p(z) p(x \mid z)` with an amortized posterior :math:`q(z \mid x)`.
 
     A leaf gives ``encode``, the approximate posterior q, ``decode``, which is p(x | z), the size ``latent`` of z, and a
-    loss from the terms of ``bound``; the prior of z is the standard normal distribution. (1) is the evidence lower
-    bound (ELBO), (2) the importance-weighted bound (IWAE); both are estimated with samples by reparameterization.
+    loss from the terms of ``bound``; the prior of z is the standard normal distribution, unless the leaf gives another.
+    (1) is the evidence lower bound (ELBO), (2) the importance-weighted bound (IWAE); both are estimated with samples by
+    reparameterization. The KL divergence is in closed form where there is one, else it is estimated at the same sample.
+    Several layers of latents are one z, whose posterior and prior are :class:`~deepcanon.distributions.Chained`.
 
     .. math:: \log p(x) \ge E_{q(z \mid x)} \log p(x \mid z) - KL(q(z \mid x) \,\|\, p(z)) \qquad (1)
 
@@ -48,11 +53,11 @@ class Variational(Density[Batch]):
         """The likelihood p(x | z) of the examples, flat, for latents z of any leading shape."""
 
     def prior(self) -> Distribution:
-        """The prior p(z)."""
+        """The prior p(z); where it depends on a context, one for each row of it."""
         zeros = next(self.parameters()).new_zeros(self.latent)
         return Independent(Normal(zeros, torch.ones_like(zeros), validate_args=False), 1, validate_args=False)
 
-    def prepare(self, data: Iterable[Batch]) -> None:
+    def prepare(self, data: Iterable[B]) -> None:
         """Refuse data on which the likelihood would grow without end."""
         for batch in data:
             if self.support == "real":
@@ -69,7 +74,7 @@ class Variational(Density[Batch]):
         """The two terms of the negative ELBO (1), with one latent sample per example: each (B,), in nats."""
         posterior = self.encode(x)
         z = posterior.rsample()  # by reparameterization
-        return -self.decode(z).log_prob(x.flatten(1)), kl_divergence(posterior, self.prior())  # eq. (1)
+        return -self.decode(z).log_prob(x.flatten(1)), divergence(posterior, self.prior(), z)  # eq. (1)
 
     def check_values(self, x: Tensor) -> None:
         if not self._has_log_prob(x):
@@ -81,11 +86,12 @@ class Variational(Density[Batch]):
 
     def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
         """The ELBO (1) with one latent sample, or the tighter bound (2) with ``samples`` of them."""
+        model = self._of(len(x))
         with drawing_from(generator):
             if samples is None:
-                reconstruction, kl = self.bound(x)
+                reconstruction, kl = model.bound(x)
                 return -reconstruction - kl
-            return self._importance_bound(x, samples)
+            return model._importance_bound(x, samples)
 
     def _has_log_prob(self, x: Tensor) -> bool:
         return self.support != "binary" or is_binary(x)
@@ -102,8 +108,15 @@ class Variational(Density[Batch]):
 
     def _sample(self, n: int, generator: Generator | None) -> Tensor:
         """z from the prior, then x from the likelihood."""
-        return draw(self.decode(draw(self.prior(), generator, (n,))), generator)
+        model = self._of(n)
+        prior = model.prior()
+        z = draw(prior, generator, () if prior.batch_shape else (n,))
+        return draw(model.decode(z), generator)
 
     def reconstruct(self, x: Tensor) -> Tensor:
         """The mean of p(x | z) at the posterior mean of z, in the shape of ``x``."""
         return self.decode(self.encode(x).mean).mean.reshape(x.shape)
+
+    def _of(self, n: int) -> Self:
+        """The model of n examples: a conditional one with a row of its context for each of them."""
+        return self._view(self._context(n)) if isinstance(self, Conditional) else self

@@ -5,35 +5,16 @@ from __future__ import annotations
 from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributions import Distribution, Independent, Normal
 
-from deepcanon.core import Batch, Recipe, Support, Terms
-from deepcanon.core.checks import at_least, flat
-from deepcanon.core.precision import full
-from deepcanon.distributions.likelihoods import Likelihood, LikelihoodName, likelihood_layer
-from deepcanon.models.variational._variational import Variational
+from deepcanon.core import Batch, Recipe, Terms
+from deepcanon.distributions.likelihoods import LikelihoodName
+from deepcanon.models.variational._networks import VariationalAutoencoder
 from deepcanon.nn.activations import Activation
-from deepcanon.nn.dense import dense
 
 
-class Decoder(nn.Module):
-    """The decoder: the map from a latent z to the mean of p(x | z)."""
-
-    def __init__(self, net: nn.Module, likelihood: Likelihood) -> None:
-        super().__init__()
-        self.net = net
-        self.likelihood = likelihood
-
-    def forward(self, z: Tensor) -> Tensor:
-        mean: Tensor = self.likelihood(self.net(z))
-        return mean
-
-    def distribution(self, z: Tensor) -> Distribution:
-        return self.likelihood.distribution(self.net(z))
-
-
-class VAE(Variational):
+class VAE(VariationalAutoencoder[Batch]):
     r"""A latent-variable model with an encoder and a decoder, trained on the evidence lower bound (ELBO).
 
     Also known as: auto-encoding variational Bayes (AEVB), deep latent Gaussian model (DLGM).
@@ -77,22 +58,12 @@ class VAE(Variational):
         likelihood: LikelihoodName = "gaussian",
         activation: Activation = "relu",
     ) -> None:
-        super().__init__()
-        at_least(1, features=features, latent=latent)
-        self.features = features
-        self.latent = latent
-        self.encoder = dense(features, 2 * latent, hidden, activation=activation)
-        net = dense(latent, features, hidden[::-1], activation=activation)
-        self.decoder = Decoder(net, likelihood_layer(likelihood))
+        super().__init__(features, latent, hidden, likelihood, activation, posterior=2 * latent)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
         x = torch.randn(32, 4, generator=torch.Generator().manual_seed(0))
         return cls(features=4, latent=2, hidden=(8,)), Batch(x)
-
-    @property
-    def support(self) -> Support:
-        return self.decoder.likelihood.support
 
     def loss(self, batch: Batch) -> Terms:
         reconstruction, kl = self.bound(batch.x)  # eqs. (3) and (4)
@@ -103,16 +74,6 @@ class VAE(Variational):
         mean, log_scale = self._code(x)
         return Independent(Normal(mean, log_scale.exp(), validate_args=False), 1, validate_args=False)  # eq. (2)
 
-    def decode(self, z: Tensor) -> Distribution:
-        """The likelihood p(x | z)."""
-        return self.decoder.distribution(z)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The reconstruction from the posterior mean of z, flat: (B, features)."""
-        mean, _ = self._code(x)
-        reconstruction: Tensor = self.decoder(mean)
-        return reconstruction
-
     def _code(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        mean, log_scale = full(self.encoder(flat(x, self.features))).chunk(2, dim=-1)  # (B, latent) each
+        mean, log_scale = self._encoded(x).chunk(2, dim=-1)  # (B, latent) each
         return mean, log_scale

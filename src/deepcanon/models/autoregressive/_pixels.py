@@ -1,0 +1,86 @@
+"""Autoregressive models of images in gray levels: exact likelihood by the chain rule, sampling pixel by pixel."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import cross_entropy
+
+from deepcanon.core import DataError, Density, Support, Terms
+from deepcanon.core.checks import at_least
+from deepcanon.core.precision import full
+from deepcanon.core.turn import B
+
+
+class AutoregressiveImages(Density[B]):
+    r"""A model of images whose values are gray levels, whole numbers from 0 to ``levels - 1``.
+
+    The values come row by row, in a row from left to right, and at a pixel channel after channel. A leaf gives the
+    ``logits`` of all values; those of a value must depend on the values before it only.
+
+    .. math:: \log p(x) = \sum_{d=1}^D \log p(x_d \mid x_{<d}), \qquad
+              p(x_d = k \mid x_{<d}) = \operatorname{softmax}(\text{logits}_d)_k \qquad (1)
+    """
+
+    def __init__(self, channels: int, height: int, width: int, levels: int) -> None:
+        super().__init__()
+        at_least(1, channels=channels, height=height, width=width)
+        at_least(2, levels=levels)
+        self.shape = (channels, height, width)
+        self.levels = levels
+
+    @abstractmethod
+    def logits(self, x: Tensor) -> Tensor:
+        """The logits of each gray level of each value given the values before it, (B, levels, C, H, W)."""
+
+    @property
+    def support(self) -> Support:
+        return "gray levels"
+
+    def check_values(self, x: Tensor) -> None:
+        super().check_values(x)
+        if x.numel() and not x.is_meta and x.max() >= self.levels:
+            raise DataError(
+                f"{self.name()} was built for the gray levels 0 to {self.levels - 1}, but the data go up to "
+                f"{x.max():.3g}; give it as many levels as the data have"
+            )
+
+    def images(self, x: Tensor) -> Tensor:
+        """The examples as images, (B, C, H, W), whatever their shape."""
+        if x.ndim < 2 or x[0].numel() != math.prod(self.shape):
+            channels, height, width = self.shape
+            raise DataError(
+                f"the model takes images of {channels}x{height}x{width} values, got the shape {tuple(x.shape)}"
+            )
+        return x.reshape(-1, *self.shape)
+
+    def scaled(self, x: Tensor) -> Tensor:
+        """Gray levels as numbers from -1 to 1, as a network takes them."""
+        return 2 * x / (self.levels - 1) - 1
+
+    def _log_prob(self, x: Tensor) -> Tensor:
+        x = self.images(x)
+        return -cross_entropy(full(self.logits(x)), x.long(), reduction="none").flatten(1).sum(-1)  # eq. (1)
+
+    def _metrics_of(self, terms: Terms, batch: B) -> Terms:
+        nll = terms["nll"]
+        return {"nll": nll, "bits_per_dimension": nll / (math.prod(self.shape) * math.log(2))}
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The probability of each gray level of each value given the values before it, (B, levels, C, H, W)."""
+        return self.logits(self.images(x)).softmax(1)
+
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
+        like = next(self.parameters())
+        channels, height, width = self.shape
+        x = torch.zeros(n, *self.shape, device=like.device, dtype=like.dtype)
+        for row in range(height):
+            seen = x[:, :, : row + 1]  # what is below does not matter, and need not be computed
+            for column in range(width):
+                for channel in range(channels):
+                    shares = full(self.logits(seen)[:, :, channel, row, column]).softmax(-1)
+                    seen[:, channel, row, column] = torch.multinomial(shares, 1, generator=generator).squeeze(1).to(x)
+        return x

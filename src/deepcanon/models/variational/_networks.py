@@ -1,0 +1,85 @@
+"""Variational autoencoders: a network for the posterior and one for the likelihood."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.distributions import Distribution, Independent, Normal
+
+from deepcanon.core import Support
+from deepcanon.core.checks import at_least, flat
+from deepcanon.core.precision import full
+from deepcanon.core.turn import B
+from deepcanon.distributions.likelihoods import Likelihood, LikelihoodName, likelihood_layer
+from deepcanon.models.variational._variational import Variational
+from deepcanon.nn.activations import Activation
+from deepcanon.nn.dense import dense
+
+
+class Decoder(nn.Module):
+    """The decoder: the map from a latent z to the mean of p(x | z)."""
+
+    def __init__(self, net: nn.Module, likelihood: Likelihood) -> None:
+        super().__init__()
+        self.net = net
+        self.likelihood = likelihood
+
+    def forward(self, z: Tensor) -> Tensor:
+        mean: Tensor = self.likelihood(self.net(z))
+        return mean
+
+    def distribution(self, z: Tensor) -> Distribution:
+        return self.likelihood.distribution(self.net(z))
+
+
+class VariationalAutoencoder(Variational[B]):
+    """A latent-variable model whose encoder and decoder are fully connected networks.
+
+    The encoder has as many outputs as the posterior of a leaf needs numbers (``posterior``). With a context of so many
+    numbers (``context``), both networks take it beside their own input.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        latent: int,
+        hidden: tuple[int, ...],
+        likelihood: LikelihoodName,
+        activation: Activation,
+        *,
+        posterior: int,
+        context: int = 0,
+    ) -> None:
+        super().__init__()
+        at_least(1, features=features, latent=latent)
+        self.features = features
+        self.latent = latent
+        self.encoder = dense(features + context, posterior, hidden, activation=activation)
+        net = dense(latent + context, features, hidden[::-1], activation=activation)
+        self.decoder = Decoder(net, likelihood_layer(likelihood))
+
+    @property
+    def support(self) -> Support:
+        return self.decoder.likelihood.support
+
+    def decode(self, z: Tensor) -> Distribution:
+        """The likelihood p(x | z)."""
+        return self.decoder.distribution(self._beside(z))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The reconstruction from the posterior mean of z, flat: (B, features)."""
+        reconstruction: Tensor = self.decoder(self._beside(self.encode(x).mean))
+        return reconstruction
+
+    def _encoded(self, x: Tensor) -> Tensor:
+        """The numbers of the posterior, (B, posterior)."""
+        return full(self.encoder(self._beside(flat(x, self.features))))
+
+    def _beside(self, rows: Tensor) -> Tensor:
+        """The input of a network for these rows, (..., B, numbers): a conditional model puts its context beside it."""
+        return rows
+
+
+def diagonal_gaussian(numbers: Tensor) -> Distribution:
+    """The Gaussian whose means are the first half of these numbers, and log-scales the second, (..., 2 D)."""
+    mean, log_scale = numbers.chunk(2, dim=-1)
+    return Independent(Normal(mean, log_scale.exp(), validate_args=False), 1, validate_args=False)
