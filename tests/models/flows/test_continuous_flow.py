@@ -117,6 +117,9 @@ def test_hutchinson_is_unbiased_with_the_variance_of_its_closed_form() -> None:
 def test_the_kind_of_the_likelihood_is_that_of_the_trace_and_an_estimate_has_its_error() -> None:
     exact, (drawn, a, _) = flow(4), linear(4, trace="hutchinson", tolerance=1e-6)
     assert (exact.likelihood_kind, drawn.likelihood_kind) == ("exact", "estimate")
+    kinds = [ContinuousFlow(features).likelihood_kind for features in (8, 9)]
+    assert kinds == ["exact", "estimate"]
+    assert ContinuousFlow(9, trace="exact").likelihood_kind == "exact"
     batch = Batch(points(6400, 4))
     with torch.no_grad():
         assert set(exact.metrics(Batch(batch.x[:5]))) == {"nll"}
@@ -166,7 +169,7 @@ def test_the_recipe_fits_moons() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"), [({"trace": "guess"}, "exact, hutchinson"), ({"tolerance": 0.0}, "at most 0.01")]
+    ("arguments", "words"), [({"trace": "guess"}, "auto, exact, hutchinson"), ({"tolerance": 0.0}, "at most 0.01")]
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):

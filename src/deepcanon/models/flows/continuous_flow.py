@@ -14,7 +14,10 @@ from deepcanon.models.flows._flow import StandardizedFlow
 from deepcanon.nn.ode import Field, integrate
 from deepcanon.nn.vector_field import VectorField
 
-Trace = Literal["exact", "hutchinson"]
+Trace = Literal["auto", "exact", "hutchinson"]
+
+FEW = 8
+"""Up to how many features the trace is exact by default; beyond, it costs much more than the field itself."""
 
 LOOSER = 100
 """How many times as large errors are in training: the noise of its gradients is larger still."""
@@ -45,20 +48,22 @@ class ContinuousFlow(StandardizedFlow):
     Arguments:
         features: The dimension :math:`D` of the data.
         hidden: The widths of the hidden layers of the vector field.
-        trace: How the trace in (2) is found: "exact", or "hutchinson" for its estimate (3).
+        trace: How the trace in (2) is found: "exact", "hutchinson" for its estimate (3), or "auto", which is exact for
+            up to 8 features.
         tolerance: The error, relative and absolute, that a step of the solver may have; in training, 100 times as much.
     """
 
     recipe = Recipe(lr=2e-2, schedule="cosine:warmup=10", batch_size=256, epochs=20)
 
     def __init__(
-        self, features: int, hidden: tuple[int, ...] = (32, 32, 32), trace: Trace = "exact", tolerance: float = 1e-5
+        self, features: int, hidden: tuple[int, ...] = (32, 32, 32), trace: Trace = "auto", tolerance: float = 1e-5
     ) -> None:
         super().__init__(features)
         one_of(get_args(Trace), trace=trace)
         if not 0 < tolerance <= 0.01:
             raise UsageError(f"tolerance is a small error, above 0 and at most 0.01 (got {tolerance})")
-        self.likelihood_kind = "exact" if trace == "exact" else "estimate"
+        exact = features <= FEW if trace == "auto" else trace == "exact"
+        self.likelihood_kind = "exact" if exact else "estimate"
         self.tolerance = tolerance
         self.field = VectorField(features, hidden)
 
