@@ -12,7 +12,7 @@ from torch.nn.functional import one_hot
 from deepcanon.core import ClassConditional, Labeled, Recipe, Terms, draw
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.distributions.likelihoods import LikelihoodName
-from deepcanon.models.variational._networks import VariationalAutoencoder, diagonal_gaussian
+from deepcanon.models.variational._encoder_decoder import VariationalAutoencoder, diagonal_gaussian
 from deepcanon.nn.activations import Activation
 
 PriorName = Literal["standard", "learned"]
