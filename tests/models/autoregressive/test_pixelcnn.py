@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.core import Batch, Blueprint, DataError, Model, UsageError
-from deepcanon.data import load_data
+from deepcanon.data import from_tensors, load_data
 from deepcanon.data.suits import default_data, mismatch
 from deepcanon.models.autoregressive.made import MADE
 from deepcanon.models.autoregressive.nade import NADE
@@ -93,6 +93,9 @@ def test_by_default_it_gets_digits_in_gray_levels() -> None:
     assert set(data.train.x.unique().tolist()) == set(range(17))
     assert mismatch(PixelCNN, load_data("digits:binary")) is None
     assert "say digits:levels" in (mismatch(PixelCNN, load_data("digits")) or "")
+    images = from_tensors(torch.zeros(4, 1, 2, 2))
+    assert mismatch(Blueprint(PixelCNN, {"levels": 4}), images) is None
+    assert mismatch(PixelCNN, images) == "pixelcnn needs levels, which tensors does not have"
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -45,7 +45,8 @@ def with_exact_encoder(model: FullCovarianceVAE) -> FullCovarianceVAE:
     row, column = torch.tril_indices(model.latent, model.latent, offset=-1)
     with torch.no_grad():
         layer.weight.zero_()[: model.latent] = gain
-        layer.bias.copy_(torch.cat([-gain @ bias, factor.diagonal().log(), factor[row, column]]))
+        scale = factor.diagonal()
+        layer.bias.copy_(torch.cat([-gain @ bias, scale.log(), factor[row, column] / scale[row]]))
     return model
 
 
@@ -63,12 +64,12 @@ def test_with_the_exact_posterior_every_draw_of_the_bound_is_the_log_likelihood(
         torch.testing.assert_close(model.log_prob(x, samples=1), wanted, rtol=1e-9, atol=1e-9)
         torch.testing.assert_close(model.log_prob(x, samples=7), wanted, rtol=1e-9, atol=1e-9)
         found = model.encode(x)
-        many = -torch.stack([torch.stack(list(model.loss(Batch(x)).values())).sum() for _ in range(4000)])
+        many = -torch.stack([torch.stack(list(model.loss(Batch(x)).values())).sum() for _ in range(400)])
     assert isinstance(found, MultivariateNormal)
     torch.testing.assert_close(found.mean, posterior(model, x).mean)
     torch.testing.assert_close(found.covariance_matrix, posterior(model, x).covariance_matrix)
     assert terms.keys() == {"reconstruction", "kl"}
-    assert abs(float(many.mean() - wanted.mean())) < 5 * float(many.std()) / math.sqrt(4000)
+    assert abs(float(many.mean() - wanted.mean())) < 5 * float(many.std()) / math.sqrt(400)
 
 
 def test_no_diagonal_posterior_reaches_it_where_the_latents_are_correlated() -> None:
@@ -92,7 +93,6 @@ def test_the_kl_is_that_of_torch_and_the_factor_is_lower_triangular() -> None:
     torch.testing.assert_close(model.bound(x)[1], kl_divergence(found, standard))
     assert torch.equal(found.scale_tril.triu(1), torch.zeros(32, 2, 2, dtype=x.dtype))
     assert (found.scale_tril.diagonal(dim1=-2, dim2=-1) > 0).all()
-    assert (found.scale_tril[:, 1, 0] != 0).all()
 
 
 def test_one_latent_has_nothing_below_the_diagonal_and_is_a_vae() -> None:
