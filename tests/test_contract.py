@@ -31,17 +31,36 @@ def test_the_catalogue_finds_the_models() -> None:
     assert laws.kinds_of(catalogue.find("gpt")) == ["contract", "sequence", "attention"]
     assert laws.kinds_of(catalogue.find("lstm_predictor")) == ["contract", "classifier", "sequence"]
     assert laws.kinds_of(catalogue.find("rbm")) == ["contract", "discrete", "energy"]
+    assert laws.kinds_of(catalogue.find("gaussian_rbm")) == ["contract", "energy", "continuous", "sampler"]
+    assert laws.kinds_of(catalogue.find("ratings_rbm")) == ["contract", "discrete", "energy"]
     assert laws.kinds_of(catalogue.find("gaussian_mixture")) == ["contract", "continuous", "sampler"]
     assert laws.kinds_of(catalogue.find("realnvp")) == ["contract", "continuous", "sampler", "flow"]
     assert laws.kinds_of(catalogue.find("score_matching")) == ["contract", "score"]
     assert laws.kinds_of(catalogue.find("ddpm")) == ["contract", "diffusion"]
+    assert laws.kinds_of(catalogue.find("gan")) == ["contract", "game"]
     assert laws.kinds_of(catalogue.find("gcn")) == ["contract", "graph"]
+    assert laws.kinds_of(catalogue.find("deepar")) == ["contract", "forecaster"]
+    assert laws.kinds_of(catalogue.find("link_predictor")) == ["contract"]
+    assert laws.kinds_of(catalogue.find("graph_classifier")) == ["contract", "classifier", "graphs"]
     assert laws.kinds_of(catalogue.find("fixmatch")) == ["contract", "classifier", "method"]
 
 
 @pytest.mark.parametrize(
     "name",
-    ["gaussian", "gaussian_mixture", "ppca", "vae", "realnvp", "nice", "ddpm", "guided_ddpm", "rbm", "nade", "made"],
+    [
+        "gaussian",
+        "gaussian_mixture",
+        "gaussian_rbm",
+        "ppca",
+        "vae",
+        "realnvp",
+        "nice",
+        "ddpm",
+        "guided_ddpm",
+        "rbm",
+        "nade",
+        "made",
+    ],
 )
 def test_densities_refuse_zeros_and_ones_and_probabilities_all_else(name: str) -> None:
     model: Any

@@ -52,7 +52,7 @@ IMPLEMENTED = {
     "gradient accumulation": ("train/steps.py",),
     "mixed precision": ("train/steps.py", "core/precision.py"),
     "message passing": ("nn/graph_conv.py", "nn/graph_attention.py", "models/graphs/gcn.py"),
-    "teacher forcing": ("decoding/next_token.py", "models/recurrent/_recurrent.py", "models/attention/gpt.py"),
+    "teacher forcing": ("decoding/next_token.py", "models/_language_model.py", "models/attention/gpt.py"),
     "normalizing flow": ("models/flows/_flow.py", "models/flows/nice.py", "models/flows/realnvp.py"),
     "softmax": ("models/linear/softmax_regression.py", "nn/activations.py", "nn/attention.py"),
     "early stopping": ("train/observers.py",),

@@ -43,7 +43,8 @@ def test_evaluate_says_how_far_a_drawn_bound_may_be_off() -> None:
     found = [dc.evaluate(model, batch, seed=seed, size=512) for seed in range(40)]
     scatter = torch.tensor([each["nll"] for each in found]).std()
     assert found[0]["nll"] == found[0]["loss"]  # one bound, from the same draws
-    assert found[0]["nll_error"] == pytest.approx(3 / 64, rel=0.15)
+    errors = torch.tensor([each["nll_error"] for each in found])
+    assert float(errors.mean()) == pytest.approx(3 / 64, rel=0.1)
     assert float(scatter) == pytest.approx(3 / 64, rel=0.35)
 
 

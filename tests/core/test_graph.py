@@ -142,7 +142,7 @@ def test_wrong_graphs_are_refused() -> None:
         PATH.operator("gnc")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="parts have 4 nodes together, the graph has 3"):
         Graph(PATH.edge_index, 3, parts=(2, 2))
-    with pytest.raises(UsageError, match="constants; detach"):
+    with pytest.raises(UsageError, match="constants; give learned ones"):
         Graph(PATH.edge_index, 3, torch.ones(4, requires_grad=True))
     with pytest.raises(UsageError, match="at least one graph"):
         Graph.union([])
@@ -162,3 +162,31 @@ def test_a_batch_gives_sparse_features_and_checks_its_rows() -> None:
     assert GraphBatch(x=torch.eye(3), y=y, mask=mask, graph=PATH).inputs[0].layout == torch.strided
     with pytest.raises(DataError, match="3 nodes needs as many rows of x, got 2"):
         GraphBatch(x=torch.eye(2), y=y, mask=mask, graph=PATH)
+
+
+@pytest.mark.parametrize("name", get_args(Operator))
+def test_operators_of_learned_weights_are_those_of_a_weighted_graph_and_pass_gradients(name: Operator) -> None:
+    weighted = of_networkx(random_graph())  # with isolated nodes
+    assert weighted.weight is not None
+    plain = Graph(weighted.edge_index, weighted.nodes)
+    weight = weighted.weight.clone().requires_grad_()
+    x = torch.randn(12, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    learned = plain.operator(name, weight=weight)
+    torch.testing.assert_close(learned.to_dense(), dense(weighted, name))
+    assert plain.operator(name, weight=2 * weight).pattern is learned.pattern
+    assert torch.autograd.gradcheck(lambda some: plain.operator(name, weight=some) @ x, (weight,))
+    (gradient,) = torch.autograd.grad((learned @ x).square().sum(), weight)
+    assert gradient.isfinite().all()
+    with pytest.raises(DataError, match=r"edges need as many weights, got \(3,\)"):
+        plain.operator(name, weight=weight[:3])
+
+
+def test_features_of_edges_are_kept_in_a_union_and_checked() -> None:
+    one, two = (Graph(PATH.edge_index, 3, edge_features=torch.full((4, 2), float(value))) for value in (1, 2))
+    both = Graph.union([one, two])
+    assert both.edge_features is not None
+    assert both.edge_features[:, 0].tolist() == [1, 1, 1, 1, 2, 2, 2, 2]
+    with pytest.raises(DataError, match="all graphs of a union need edge features"):
+        Graph.union([one, PATH])
+    with pytest.raises(DataError, match=r"4 edges need edge features of the shape \(edges, features\), got \(3, 2\)"):
+        Graph(PATH.edge_index, 3, edge_features=torch.zeros(3, 2))

@@ -115,3 +115,17 @@ def test_wrong_shapes_are_named() -> None:
         Sparse.of(matrix(6, 4)) @ torch.zeros(5, 2)
     with pytest.raises(DataError, match=r"rows and columns, got the shape \(3,\)"):
         Sparse.of(torch.zeros(3))
+
+
+def test_blocks_of_a_block_diagonal_matrix() -> None:
+    parts = [matrix(3, 3), matrix(1, 1, 1.0), matrix(4, 4), torch.zeros(2, 2, dtype=torch.float64)]
+    sizes, starts = torch.tensor([3, 1, 4, 2]), torch.tensor([0, 3, 4, 8])
+    for blocks in (parts, [part + part.T for part in parts]):
+        whole = Sparse.of(torch.block_diag(*blocks))
+        for chosen in ([2, 0], [3], [1, 1, 3, 2]):
+            index = torch.tensor(chosen)
+            found = whole.blocks(starts[index], sizes[index])
+            wanted = Sparse.of(torch.block_diag(*(blocks[i] for i in chosen)))
+            assert torch.equal(found.to_dense(), wanted.to_dense())
+            assert torch.equal(found.T.to_dense(), wanted.to_dense().T)
+            assert found.pattern.starts.dtype == found.pattern.columns.dtype == torch.int32

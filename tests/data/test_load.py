@@ -9,15 +9,19 @@ from typing import Any
 import pytest
 import torch
 
-from deepcanon.core import DataError, GraphBatch, UsageError
+from deepcanon.core import DataError, GraphBatch, LabeledPairs, UsageError
 from deepcanon.data import describe_data, load_data, load_rows
 from deepcanon.data.load import entries
 
 EMBEDDED = (
-    "adding", "bars-and-stripes", "diabetes", "digits", "eight-gaussians", "karate", "moons", "poisson-counts", "rings",
-    "spots", "text", "waves",
+    "adding", "bars-and-stripes", "dates", "diabetes", "digits", "eight-gaussians", "karate", "moons", "planted-graphs",
+    "planted-links", "poisson-counts", "ratings", "rings", "series", "spots", "text", "two-domains", "waves",
 )  # fmt: skip
-REMOTE = ("binarized-mnist", "cifar10", "cifar10-small", "cifar100", "shakespeare", "fashion-mnist", "mnist", "cora")
+REMOTE = (
+    "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "mutag", "proteins", "shakespeare", "movielens-100k",
+    "fashion-mnist",
+    "mnist", "cora",
+)  # fmt: skip
 PARTS = ("train", "valid", "test")
 
 
@@ -46,11 +50,15 @@ def test_what_is_described_is_what_is_loaded(name: str) -> None:
     data = load_data(name)
     parts: list[Any] = [data.split(part) for part in PARTS]
     counts = [int(part.mask.sum()) if isinstance(part, GraphBatch) else len(part) for part in parts]
+    if isinstance(data.train, LabeledPairs):
+        counts = [part.weight for part in parts]
     assert counts == [row[part] for part in PARTS]
     assert (data.name, data.kind, dict(data.sizes), list(data.shape)) == (name, row["kind"], row["sizes"], row["shape"])
     assert all(tuple(part.x.shape[1:]) == data.shape for part in parts)
     if "features" in data.sizes:
-        one = data.train.x[0, 0] if data.kind == "sequences" else data.train.x[0]  # a place, or a whole example
+        one = (
+            data.train.x[0, 0] if data.kind in ("sequences", "series") else data.train.x[0]
+        )  # a place, or a whole example
         assert data.sizes["features"] == one.numel()
     if "classes" in data.sizes:
         assert data.sizes["classes"] == len(data.labels) == int(data.train.y.max()) + 1
@@ -76,7 +84,7 @@ def test_loading_leaves_the_global_generators_alone() -> None:
 def test_unknown_names_are_answered_with_advice(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there are no data 'digist'; did you mean digits\?"):
         load_data("digist")
-    with pytest.raises(UsageError, match="there are no data 'zzz'; there are adding, bars-and-stripes, diabetes"):
+    with pytest.raises(UsageError, match="there are no data 'zzz'; there are adding, bars-and-stripes, dates"):
         load_data("zzz:binary")
     with pytest.raises(DataError, match=r"there is no file or folder .*nowhere"):
         load_data(str(tmp_path / "nowhere"))

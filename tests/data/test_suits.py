@@ -68,7 +68,7 @@ NUMBERS = from_tensors(torch.zeros(6, 2), torch.rand(6), name="houses")
 @pytest.mark.parametrize(
     ("cls", "data", "sentence"),
     [
-        (Graphs, "digits", "Graphs learns from graphs; digits gives images"),
+        (Graphs, "digits", "Graphs learns from a graph with classes of nodes; digits gives images"),
         (Texts, "karate", "Texts learns from sequences; karate gives a graph"),
         (MLP, "text", "mlp learns from labeled examples; text gives text without labels"),
         (MLP, "eight-gaussians", "mlp learns from labeled examples; eight-gaussians gives points without labels"),
@@ -88,7 +88,7 @@ def test_numbers_do_not_suit_a_classifier() -> None:
 
 
 def test_a_part_that_does_not_suit_is_found() -> None:
-    with pytest.raises(UsageError, match="Graphs learns from graphs; digits gives images"):
+    with pytest.raises(UsageError, match="Graphs learns from a graph with classes of nodes; digits gives images"):
         check_suits(Blueprint(Wraps, {"model": Blueprint(Wraps, {"model": Blueprint(Graphs)})}), load_data("digits"))
     check_suits(Blueprint(Wraps, {"model": Blueprint(MLP)}), load_data("digits"))
 

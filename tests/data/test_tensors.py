@@ -6,8 +6,20 @@ import numpy as np
 import pytest
 import torch
 
-from deepcanon.core import Batch, DataError, Labeled
-from deepcanon.data import from_tensors
+from deepcanon.core import (
+    Batch,
+    DataError,
+    Graph,
+    Graphs,
+    ImagePairs,
+    Incomplete,
+    Labeled,
+    LabeledGraphs,
+    LabeledPairs,
+    TwoDomains,
+    UsageError,
+)
+from deepcanon.data import from_graphs, from_tensors
 
 
 def test_rows_without_labels() -> None:
@@ -73,3 +85,97 @@ def test_arrays_are_copied_and_gradients_left_behind() -> None:
 def test_what_is_no_data_is_refused(x: Any, y: Any, problem: str) -> None:
     with pytest.raises(DataError, match=problem):
         from_tensors(x, y)
+
+
+def test_another_domain_is_paired_only_as_images() -> None:
+    unpaired = from_tensors(np.zeros((6, 3)), unpaired=np.ones((4, 3)))
+    assert type(unpaired.train) is TwoDomains
+    assert (unpaired.kind, dict(unpaired.sizes), len(unpaired.train)) == ("domains", {"features": 3}, 6)
+    assert unpaired.train.y.dtype == torch.float32
+    pairs = from_tensors(torch.zeros(5, 1, 2, 2), torch.ones(5, 3, 2, 2))
+    assert type(pairs.train) is ImagePairs
+    assert (pairs.kind, pairs.sizes["features"]) == ("domains", 4)
+    targets = from_tensors(np.zeros((4, 3)), np.ones((4, 3)))
+    assert type(targets.train) is Labeled
+    with pytest.raises(UsageError, match="give one of them"):
+        from_tensors(np.zeros((4, 3)), np.ones(4), unpaired=np.ones((4, 3)))
+    with pytest.raises(DataError, match=r"the other domain must have the shape .* got \(4,\)"):
+        from_tensors(np.zeros((4, 3)), unpaired=np.ones(4))
+    with pytest.raises(DataError, match="every example needs one image: got 5 examples and 4 images"):
+        from_tensors(torch.zeros(5, 1, 2, 2), torch.ones(4, 1, 2, 2))
+
+
+PATH = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), nodes=3)
+PAIR = Graph(torch.tensor([[0, 1], [1, 0]]), nodes=2)
+
+
+def test_graphs_with_features_and_labels() -> None:
+    rows = [np.zeros((3, 4)), np.ones((2, 4))]
+    data = from_graphs([PATH, PAIR], rows, [1, 0], name="mine")
+    assert (data.name, data.kind, data.shape) == ("mine", "graphs", (4,))
+    assert dict(data.sizes) == {"features": 4, "classes": 2}
+    assert isinstance(data.train, LabeledGraphs)
+    assert data.train.x.dtype == torch.float32
+    assert data.train.x[:, 0].tolist() == [0, 0, 0, 1, 1]
+    assert data.train.graph.parts == (3, 2)
+    targets = from_graphs([PATH, PAIR], torch.zeros(5, 1, dtype=torch.float64), [0.5, 1.5])
+    assert targets.sizes["targets"] == 1
+    assert targets.train.y.dtype == torch.float64
+
+
+def test_graphs_without_features_or_labels_and_unions_as_one_graph() -> None:
+    data = from_graphs([PATH, Graph.union([PAIR, PAIR])])
+    assert type(data.train) is Graphs
+    assert data.train.graph.parts == (3, 4)
+    assert data.train.x.tolist() == [[1.0]] * 7
+    assert "classes" not in data.sizes
+
+
+def test_pairs_of_nodes_with_labels() -> None:
+    pairs = [torch.tensor([[0, 2], [1, 0]]), torch.tensor([[1], [0]])]
+    data = from_graphs([PATH, PAIR], y=[0, 1, 1], pairs=pairs)
+    assert isinstance(data.train, LabeledPairs)
+    assert data.train.pairs.tolist() == [[0, 2, 4], [1, 0, 3]]
+    assert data.train.weight == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (([],), "must be a list of Graph, got an empty one"),
+        (([PATH, "path"],), "must be a list of Graph, got one with a str"),
+        (([PATH], torch.zeros(2, 1)), r"3 nodes need features of the shape \(3, features\), got \(2, 1\)"),
+        (([PATH], torch.zeros(3)), r"got \(3,\)"),
+        (([PATH], torch.full((3, 1), torch.nan)), "features has NaN"),
+        (([PATH], torch.zeros(3, 1), [0, 1]), "got 1 graphs and 2 labels"),
+    ],
+)
+def test_what_is_not_a_list_of_graphs_is_refused(arguments: Any, problem: str) -> None:
+    with pytest.raises(DataError, match=problem):
+        from_graphs(*arguments)
+    with pytest.raises(DataError, match="give their labels"):
+        from_graphs([PATH], pairs=[torch.zeros(2, 1).long()])
+    with pytest.raises(DataError, match="graphs are given to from_graphs"):
+        from_tensors([PATH])  # type: ignore[arg-type]
+
+
+def test_rows_with_missing_entries_never_show_what_is_not_there() -> None:
+    x = torch.tensor([[1.0, float("nan")], [float("inf"), 4.0], [9.0, 2.0]])
+    observed = torch.tensor([[True, False], [False, True], [False, True]])
+    data = from_tensors(x, observed=observed)
+    assert isinstance(data.train, Incomplete)
+    assert (data.kind, dict(data.sizes)) == ("ratings", {"features": 2, "ratings": 4})
+    assert data.train.x.nan_to_num(0).tolist() == [[1, 0], [0, 4], [0, 2]]
+    assert torch.equal(data.train.observed, observed)
+    table = from_tensors(np.array([[0.5, np.nan]]), observed=[[True, False]])
+    assert (table.kind, dict(table.sizes)) == ("table", {"features": 2})
+
+
+def test_rows_with_missing_entries_are_checked() -> None:
+    x = torch.tensor([[1.0, float("nan")]])
+    with pytest.raises(DataError, match="what is observed of x has NaN"):
+        from_tensors(x, observed=torch.ones(1, 2, dtype=torch.bool))
+    with pytest.raises(DataError, match=r"x and observed must have the shape .* got \(1, 2\) and torch\.int64"):
+        from_tensors(x, observed=torch.ones(1, 2, dtype=torch.long))
+    with pytest.raises(UsageError, match="have no labels y"):
+        from_tensors(x, [1], observed=~x.isnan())

@@ -72,3 +72,5 @@ def test_weights_of_another_size_are_refused() -> None:
         load_gpt2(GPT(vocab=24, length=16, layers=3, heads=4, embedding=32), weights)
     with pytest.raises(UsageError, match=r"it has no blocks\.3"):
         load_gpt2(GPT(vocab=23, length=16, layers=4, heads=4, embedding=32), weights)
+    with pytest.raises(UsageError, match="make the model with activation='gelu_tanh'"):
+        load_gpt2(GPT(vocab=23, length=16, layers=3, heads=4, embedding=32, activation="gelu"), weights)

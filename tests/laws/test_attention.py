@@ -10,8 +10,9 @@ from deepcanon.core import Batch, UsageError
 from deepcanon.laws import attention as laws
 from deepcanon.laws import report
 from deepcanon.laws.outcome import Law
-from deepcanon.models.attention.gpt import GPT, DecodingState
-from deepcanon.nn.attention import MultiHeadAttention, causal_mask
+from deepcanon.models.attention._transformer import DecodingState
+from deepcanon.models.attention.gpt import GPT
+from deepcanon.nn.attention import MultiHeadAttention, attention, causal_mask
 
 BATCH = Batch(torch.randn(4, 6, 8, generator=torch.Generator().manual_seed(0)))
 
@@ -30,7 +31,7 @@ def test_our_layer_keeps_all_laws(bias: bool) -> None:
     torch.manual_seed(0)
     found = laws.check_attention(MultiHeadAttention(8, heads=2, bias=bias), BATCH)
     assert all(outcome.holds for outcome in found), report(found)
-    assert len(found) == 6
+    assert len(found) == 7
 
 
 def test_a_gpt_keeps_those_of_models() -> None:
@@ -127,6 +128,31 @@ class TopLeft(MultiHeadAttention):
         return super().forward(query, key, value, mask)
 
 
+class FutureSpreads(MultiHeadAttention):
+    """torch's own causal kernel, in which a weight of zero times NaN is NaN."""
+
+    def forward(  # type: ignore[override]
+        self, query: Tensor, key: Any, value: Any, mask: Any = None, *, causal: bool = False
+    ) -> Tensor:
+        if not causal or query.shape != key.shape:
+            return super().forward(query, key, value, mask, causal=causal)
+        q, k, v = self._heads(query, key, value)
+        heads = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        output: Tensor = self.output(heads.transpose(1, 2).flatten(2))
+        return output
+
+
+class FutureHasGradient(MultiHeadAttention):
+    """The values are cleaned only after the projections, whose gradients become zero times NaN."""
+
+    def forward(  # type: ignore[override]
+        self, query: Tensor, key: Any, value: Any, mask: Any = None, *, causal: bool = False
+    ) -> Tensor:
+        q, k, v = self._heads(query, key, value)
+        output: Tensor = self.output(attention(q, k, v, mask, causal=causal).transpose(1, 2).flatten(2))
+        return output
+
+
 @pytest.mark.parametrize(
     ("mutant", "caught"),
     [
@@ -140,6 +166,8 @@ class TopLeft(MultiHeadAttention):
         (KnowsPlaces(), laws.order_of_keys_does_not_matter),
         (ValuesUncleaned(), laws.masked_positions_change_nothing),
         (TopLeft(8, heads=2), laws.the_last_query_attends_to_all_keys),
+        (FutureSpreads(8, heads=2), laws.the_future_changes_nothing),
+        (FutureHasGradient(8, heads=2), laws.the_future_changes_nothing),
     ],
     ids=lambda thing: type(thing).__name__ if isinstance(thing, nn.Module) else name(thing),
 )
@@ -162,8 +190,7 @@ class KeepsPositions(GPT):
         if state is not None and state.tokens.shape[1] + tokens.shape[1] > self.length:
             kept = self.length - tokens.shape[1]
             state.tokens = state.tokens[:, -kept:]
-            for block in state.blocks:
-                cache = block.cache
+            for cache in (each.own for each in state.caches):
                 assert cache.keys is not None
                 assert cache.values is not None
                 cache.keys, cache.values = cache.keys.roll(-1, 2), cache.values.roll(-1, 2)

@@ -8,11 +8,13 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import softplus
 
-from deepcanon.core import Batch, Terms, UsageError
+from deepcanon.core import Batch, Incomplete, Terms, UsageError
 from deepcanon.laws import energy as laws
 from deepcanon.laws import report
 from deepcanon.laws.outcome import Law
+from deepcanon.models.energy.gaussian_rbm import GaussianRBM
 from deepcanon.models.energy.hopfield import Hopfield
+from deepcanon.models.energy.ratings_rbm import RatingsRBM
 from deepcanon.models.energy.rbm import RBM
 
 
@@ -74,7 +76,17 @@ class Alone(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("model", "count"), [(RBM, 7), (Contrastive, 7), (Large, 4), (Hopfield, 1), (Bowl, 2), (Alone, 4)]
+    ("model", "count"),
+    [
+        (RBM, 8),
+        (Contrastive, 8),
+        (Large, 5),
+        (GaussianRBM, 7),
+        (RatingsRBM, 9),
+        (Hopfield, 1),
+        (Bowl, 2),
+        (Alone, 4),
+    ],
 )
 def test_healthy_models_keep_the_laws(model: Any, count: int) -> None:
     torch.manual_seed(0)
@@ -140,6 +152,60 @@ class WithoutItsConstant(Alone):
 def test_a_constant_that_does_not_normalize_is_caught() -> None:
     assert fails(laws.the_constant_normalizes, WithoutItsConstant)
     assert fails(laws.the_constant_normalizes, ForgetsTheBiases)
+
+
+class NormalizedOverAll(RatingsRBM):
+    """Z of a machine in which nothing is missing."""
+
+    def _log_prob(self, x: Tensor) -> Tensor:
+        constant = self.exact_log_partition()
+        assert constant is not None
+        return -self.energy(x) - constant
+
+
+class TakesMissingForTheLowest(RatingsRBM):
+    """A missing rating counts as one star."""
+
+    def _states(self, x: Tensor) -> Tensor:
+        return super()._states(x.nan_to_num(1.0))
+
+
+@pytest.mark.parametrize("mutant", [NormalizedOverAll, TakesMissingForTheLowest])
+def test_missing_entries_that_count_are_caught(mutant: Any) -> None:
+    assert fails(laws.what_is_there_sums_to_one, mutant)
+    model, batch = mutant.example()
+    assert laws.what_is_there_sums_to_one(model, Batch(batch.x)) is None
+    assert isinstance(batch, Incomplete)
+
+
+class CountsTwice(GaussianRBM):
+    """E = v^2 / sigma^2 without the half, in the joint energy only."""
+
+    def joint_energy(self, x: Tensor, h: Tensor) -> Tensor:
+        return super().joint_energy(x, h) + self._base_measure(self._states(x))
+
+
+class WithoutHiddenBiases(RBM):
+    def joint_energy(self, x: Tensor, h: Tensor) -> Tensor:
+        return super().joint_energy(x, h) + h @ self.hidden_bias
+
+
+class InItsOwnUnits(GaussianRBM):
+    """A change of units that the energy counts and the joint energy does not."""
+
+    def joint_energy(self, x: Tensor, h: Tensor) -> Tensor:
+        return super().joint_energy(x, h) - self._log_volume()
+
+    @classmethod
+    def example(cls) -> Any:
+        model, batch = super().example()
+        model.prepare([batch])
+        return model, batch
+
+
+@pytest.mark.parametrize("mutant", [CountsTwice, WithoutHiddenBiases, InItsOwnUnits])
+def test_an_energy_that_is_not_the_sum_over_hidden_states_is_caught(mutant: Any) -> None:
+    assert fails(laws.hidden_units_sum_out, mutant)
 
 
 class UpsideDown(Bowl):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import Batch, Context, UsageError, drawing_from
+from deepcanon.core import Batch, Context, LikelihoodKind, UsageError, drawing_from
 from deepcanon.laws import continuous, report, sampler
 from deepcanon.laws import flow as laws
 from deepcanon.laws.outcome import Law
@@ -241,7 +241,28 @@ class Free(RealNVP):
 class CalledApproximate(RealNVP):
     """The exact density of a flow is given out as an estimate."""
 
-    likelihood_kind = "estimate"
+    likelihood_kind: LikelihoodKind = "estimate"
+
+    def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
+        return self._log_prob(x)
+
+
+class CalledABound(CalledApproximate):
+    likelihood_kind = "lower bound"
+
+
+class Drawn(CalledApproximate):
+    """An unbiased estimate: noise on the exact density."""
+
+    def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
+        return self._log_prob(x) + torch.randn(len(x), generator=generator, dtype=x.dtype)
+
+
+class DrawnWithBias(Drawn):
+    """An estimate with a bias, as of a trace whose random directions have not the covariance I."""
+
+    def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
+        return super()._estimate(x, samples, generator) + 0.3
 
 
 class SamplesWideNoise(RealNVP):
@@ -251,7 +272,9 @@ class SamplesWideNoise(RealNVP):
 
 def test_a_wrong_sign_in_the_density_and_wrong_noise_are_caught() -> None:
     assert fails(laws.log_prob_is_the_change_of_variables, Free)
-    assert fails(laws.log_prob_is_the_change_of_variables, CalledApproximate)
+    for mutant in (CalledApproximate, CalledABound, DrawnWithBias):
+        assert fails(laws.log_prob_is_the_change_of_variables, mutant), mutant
+    assert not fails(laws.log_prob_is_the_change_of_variables, Drawn)
     assert fails(continuous.density_integrates_to_one, Free)
     assert fails(laws.samples_come_from_noise, SamplesWideNoise)
     assert fails(sampler.samples_follow_the_density, SamplesWideNoise)

@@ -7,11 +7,12 @@ import torch
 from torch import Generator, Tensor, nn
 
 from deepcanon.core import AnyBatch, Batch, LabeledSequences, Sequences, Terms, UsageError
+from deepcanon.core.padding import without_padding
 from deepcanon.decoding.next_token import next_token_nats
 from deepcanon.laws import check, report
 from deepcanon.laws import sequence as laws
 from deepcanon.laws.outcome import Law
-from deepcanon.models.recurrent._recurrent import State, without_padding
+from deepcanon.models.recurrent._recurrent import State
 from deepcanon.models.recurrent.lstm import LSTM
 from deepcanon.models.recurrent.lstm_predictor import LSTMPredictor
 
@@ -60,6 +61,8 @@ def convolution() -> Any:
     """No deepcanon model and no recurrent net: a causal convolution, which takes no lengths."""
 
     class Causal(nn.Module):
+        causal = True
+
         def __init__(self) -> None:
             super().__init__()
             self.net = nn.Conv1d(3, 2, 3)
@@ -73,7 +76,7 @@ def convolution() -> Any:
 
 @pytest.mark.parametrize(
     ("model", "count"),
-    [(LSTM, 10), (Coupled, 10), (LSTMPredictor, 4), (Labels, 6), (Levels, 6), (last_first, 5), (gru, 5),
+    [(LSTM, 11), (Coupled, 11), (LSTMPredictor, 4), (Labels, 6), (Levels, 6), (last_first, 5), (gru, 5),
      (convolution, 3)],
 )  # fmt: skip
 def test_healthy_models_keep_the_laws(model: Any, count: int) -> None:
@@ -90,8 +93,15 @@ def fails(law: Law, make: Any) -> bool:
     return not found.holds
 
 
-def both_ways() -> Any:
-    return nn.LSTM(3, 4, bidirectional=True), Batch(values())
+class BothWays(LSTMPredictor):
+    """Reads in both directions and is declared causal."""
+
+    causal = True
+
+    @classmethod
+    def example(cls) -> Any:
+        model = cls(features=3, classes=2, every_position=True, units=4, bidirectional=True)
+        return model, Labels.example()[1]
 
 
 class LooksAhead(LSTM):
@@ -110,8 +120,9 @@ class MultipliesByZero(Labels):
 
 
 def test_what_depends_on_the_future_is_caught() -> None:
-    for mutant in (both_ways, LooksAhead, MultipliesByZero):
+    for mutant in (BothWays, LooksAhead, MultipliesByZero):
         assert fails(laws.outputs_are_causal, mutant), mutant
+    assert laws.outputs_are_causal(nn.LSTM(3, 4, bidirectional=True), Batch(values())) is None  # nor is it declared so
 
 
 class LateByOne(LSTM):
@@ -232,8 +243,8 @@ class CountsTheFirst(LSTM):
 
 
 class ForgetsTheLengths(LSTM):
-    def log_prob(self, x: Tensor, **context: Any) -> Tensor:
-        return super().log_prob(x)
+    def log_prob(self, x: Tensor, *, lengths: Tensor | None = None, **options: Any) -> Tensor:
+        return super().log_prob(x if lengths is None else without_padding(x, lengths))
 
 
 def test_a_loss_that_is_not_in_nats_per_token_is_caught() -> None:
@@ -242,20 +253,40 @@ def test_a_loss_that_is_not_in_nats_per_token_is_caught() -> None:
 
 
 class NotNormalized(LSTM):
-    def log_prob(self, x: Tensor, **context: Any) -> Tensor:
-        return super().log_prob(x, **context) + 0.01
+    def log_prob(self, x: Tensor, **options: Any) -> Tensor:
+        return super().log_prob(x, **options) + 0.01
 
 
 class SkipsTheLast(LSTM):
     """The last token is never judged."""
 
-    def log_prob(self, x: Tensor, **context: Any) -> Tensor:
+    def log_prob(self, x: Tensor, **options: Any) -> Tensor:
         return super().log_prob(x[:, :-1])
 
 
 def test_probabilities_that_do_not_sum_to_one_are_caught() -> None:
     for mutant in (NotNormalized, SkipsTheLast):
         assert fails(laws.continuations_sum_to_one, mutant), mutant
+
+
+class JudgesThePadding(LSTM):
+    """What comes after the end counts."""
+
+    def log_prob(self, x: Tensor, *, lengths: Tensor | None = None, **options: Any) -> Tensor:
+        return super().log_prob(x if lengths is None else without_padding(x, lengths), **options)
+
+
+class PerToken(LSTM):
+    """Long sequences are not less probable than short ones."""
+
+    def log_prob(self, x: Tensor, *, lengths: Tensor | None = None, **options: Any) -> Tensor:
+        steps = x.shape[1] - 1 if lengths is None else lengths - 1
+        return super().log_prob(x, lengths=lengths, **options) / steps
+
+
+def test_whole_sequences_that_do_not_sum_to_one_are_caught() -> None:
+    for mutant in (JudgesThePadding, PerToken, NotNormalized):
+        assert fails(laws.whole_sequences_sum_to_one, mutant), mutant
 
 
 class LosesItsState(LSTM):

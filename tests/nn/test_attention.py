@@ -130,8 +130,88 @@ def test_decoding_with_a_cache_is_the_full_forward_pass() -> None:
     torch.testing.assert_close(layer(x[:, 4:], causal=True, cache=cache), whole[:, 4:], rtol=1e-12, atol=1e-14)
     cache.crop(6)
     rows = torch.tensor([2, 2, 0, 1])
-    cache.reorder(rows)
+    cache = cache.select(rows)
     torch.testing.assert_close(layer(x[rows, 6:], causal=True, cache=cache), whole[rows, 6:], rtol=1e-12, atol=1e-14)
     assert cache.size == 7
     with pytest.raises(UsageError, match="a cache of 7 positions can be cropped to 0 to 7"):
         cache.crop(8)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("part", [0, 1, 2], ids=["query", "key", "value"])
+@pytest.mark.parametrize("how", ["causal", "mask", "both"])
+def test_what_is_not_finite_reaches_no_query_that_it_is_masked_for(part: int, number: float, how: str) -> None:
+    mask = None if how == "causal" else causal_mask(6, 6).expand(2, 1, 6, 6)
+    outputs, gradients = [], []
+    for value in (0.5, number):
+        tensors = [some(2, 2, 6, 3, seed=seed) for seed in range(3)]
+        tensors[part][:, :, 4] = value
+        tensors = [tensor.requires_grad_() for tensor in tensors]
+        q, k, v = tensors
+        whole = attention(q, k, v, mask, causal=how != "mask")
+        outputs.append(whole[:, :, :4].detach())
+        whole[:, :, :4].square().sum().backward()
+        gradients.append([tensor.grad for tensor in tensors])
+        if value == number:
+            assert whole[:, :, 4].isnan().all()
+            assert whole[:, :, 5].isnan().all() == (part > 0)
+    assert torch.equal(*outputs)
+    for healthy, found in zip(*gradients, strict=True):
+        assert healthy is not None
+        assert found is not None
+        assert torch.equal(healthy, found)
+        assert not found[:, :, 4:].any()
+
+
+def test_a_layer_keeps_its_gradients_from_the_future() -> None:
+    layer, x = MultiHeadAttention(8, heads=2).double(), some(3, 6, 8)
+    gradients = []
+    for future in (0.0, math.nan, math.inf):
+        given = x.clone()
+        given[:, 4:] = future
+        given.requires_grad_()
+        layer.zero_grad()
+        layer(given, causal=True)[:, :4].square().sum().backward()
+        gradients.append([given.grad, *(parameter.grad for parameter in layer.parameters())])
+    for healthy, *others in zip(*gradients, strict=True):
+        assert healthy is not None
+        assert healthy.any()
+        assert all(other is not None and torch.equal(other, healthy) for other in others)
+    spoiled = layer(torch.where(torch.arange(6)[:, None] == 4, math.nan, x), causal=True)
+    assert spoiled.isnan().all(-1)[0].tolist() == [False] * 4 + [True] * 2
+
+
+def test_keys_of_other_sources_are_kept_out_alike() -> None:
+    layer = MultiHeadAttention(8, heads=2, kdim=5, vdim=4).double()
+    query, key, value = some(2, 3, 8), some(2, 6, 5, seed=1), some(2, 6, 4, seed=2)
+    mask = torch.ones(2, 1, 3, 6, dtype=torch.bool)
+    mask[:, :, 1, 2] = False
+    healthy = layer(query, key, value, mask)
+    value[:, 2] = math.nan
+    found = layer(query, key, value, mask)
+    assert torch.equal(found[:, 1], healthy[:, 1])
+    assert found[:, [0, 2]].isnan().all()
+
+
+def test_heads_may_be_of_any_width() -> None:
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(6, heads=4, head_dim=5).double()
+    x = some(2, 3, 6)
+    q, k, v = (part.unflatten(-1, (4, 5)).transpose(1, 2) for part in layer.projection(x).chunk(3, -1))
+    heads = torch.stack([torch.stack([by_hand(q[b, h], k[b, h], v[b, h], MASKS["all"][:3, :3]) for h in range(4)])
+                         for b in range(2)])  # fmt: skip
+    torch.testing.assert_close(layer(x), layer.output(heads.transpose(1, 2).flatten(2)))
+
+
+def test_cross_attention_projects_its_keys_once() -> None:
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(8, heads=2).double()
+    x, memory = some(3, 4, 8), some(3, 6, 8, seed=1)
+    cache = KVCache(capacity=6)
+    parts = [layer(part, memory, cache=cache) for part in x.split(1, dim=1)]
+    torch.testing.assert_close(torch.cat(parts, 1), layer(x, memory), rtol=1e-12, atol=1e-14)
+    assert cache.size == 6
+    rows = torch.tensor([1, 1, 2])
+    torch.testing.assert_close(layer(x[rows, :1], memory[rows], cache=cache.select(rows)), layer(x, memory)[rows, :1])
+    with pytest.raises(UsageError, match="the cache is empty"):
+        KVCache(capacity=2).all()

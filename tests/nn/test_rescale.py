@@ -24,3 +24,11 @@ def test_a_map_and_its_inverse_cancel_and_a_new_one_does_nothing() -> None:
     back.set(1 / scale, -shift / scale)
     torch.testing.assert_close(back(there(x)), x, rtol=1e-6, atol=1e-6)
     assert {"scale", "shift"} <= there.state_dict().keys()
+
+
+def test_the_inverse_takes_back() -> None:
+    layer = Rescale(3)
+    layer.set(torch.tensor(4.0), torch.tensor([1.0, -2.0, 0.5]))
+    x = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(layer.inverse(layer(x)), x)
+    assert not torch.allclose(layer(x), x)

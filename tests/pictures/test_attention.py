@@ -8,8 +8,9 @@ from torch import Tensor
 from deepcanon.core import Batch
 from deepcanon.core.toy import Toy
 from deepcanon.data import Dataset
+from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention
 from deepcanon.pictures import draw_run
-from deepcanon.pictures.attention import attention_heads
+from deepcanon.pictures.attention import alignment_picture, alignments, attention_heads
 from deepcanon.pictures.style import save
 
 
@@ -43,3 +44,29 @@ def test_a_run_of_a_model_that_attends_has_the_picture(tmp_path: Path) -> None:
     assert not any("attention" in path.name for path in draw_run(model, data, [], tmp_path, seed=0))
     model.vocabulary = ("a",)
     assert tmp_path / "attention.png" in draw_run(model, data, [], tmp_path, seed=0)
+
+
+def test_each_pair_has_its_alignment(tmp_path: Path) -> None:
+    maps = [torch.rand(2, 3).softmax(1), torch.rand(3, 4).softmax(1), torch.eye(2)]
+    figure = alignments(maps, [("a b", "xy"), ("a bc", "xyz"), ("ab", "xy")], "Alignment")
+    axes = [each for each in figure.axes if each.images]
+    for each, wanted in zip(axes, maps, strict=True):
+        assert torch.allclose(torch.as_tensor(each.images[0].get_array()), wanted)
+    assert [label.get_text() for label in axes[0].get_xticklabels()] == ["a", "·", "b"]
+    assert [label.get_text() for label in axes[1].get_yticklabels()] == ["x", "y", "z"]
+    assert save(figure, tmp_path / "alignment.png").stat().st_size > 0
+
+
+def test_the_alignment_of_a_run_is_that_of_its_translations() -> None:
+    model, pairs = Seq2SeqAttention.example()
+    some = pairs.select(torch.arange(2))
+    figure = alignment_picture(model, some, "abcd", ("<begin>", "<end>", "x", "y"))
+    y, ends = model.translate(some.x, lengths=some.lengths)
+    axes = [each for each in figure.axes if each.images]
+    wanted = model.alignment(some.x, y, lengths=some.lengths, y_lengths=ends)
+    for row, each in enumerate(axes):
+        shown = torch.as_tensor(each.images[0].get_array())
+        assert torch.allclose(shown, wanted[row, : ends[row] - 1, : some.lengths[row]])
+        assert [label.get_text() for label in each.get_xticklabels()] == [
+            "abcd"[code] for code in some.x[row, : some.lengths[row]]
+        ]

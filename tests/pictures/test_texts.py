@@ -9,6 +9,7 @@ from matplotlib.collections import PatchCollection
 from matplotlib.colors import to_rgba
 from torch import Generator, Tensor
 
+from deepcanon.core import Context
 from deepcanon.pictures import texts
 from deepcanon.pictures.style import LINE
 from deepcanon.pictures.texts import SURPRISE, WIDTH, Passage, text_picture, text_probabilities
@@ -42,8 +43,9 @@ class Coin:
         return torch.tensor([0.0, math.log(3)]).expand(*x.shape, 2)
 
     def generate(
-        self, prompt: Tensor, steps: int, *, temperature: float = 1.0, top_k: int | None = None,
-        top_p: float | None = None, stop: int | None = None, generator: Generator | None = None,
+        self, prompt: Tensor, steps: int, *, context: Context | None = None, temperature: float = 1.0,
+        top_k: int | None = None, top_p: float | None = None, stop: int | None = None,
+        generator: Generator | None = None,
     ) -> Tensor:  # fmt: skip
         return torch.cat([prompt, torch.ones(len(prompt), steps, dtype=torch.long)], 1)
 

@@ -19,7 +19,8 @@ from deepcanon.runs.folder import RunFolder
 from deepcanon.train import Observer, Trainer
 
 STEPS, SAVE_EVERY = 160, 7
-DATA = dc.load_data("digits")
+DIGITS = dc.load_data("digits")
+DOMAINS = dc.load_data("two-domains")
 
 
 def make(name: str) -> tuple[Model[Any], Any]:
@@ -29,8 +30,20 @@ def make(name: str) -> tuple[Model[Any], Any]:
         "mlp": {"features": 64, "classes": 10, "hidden": (32,), "dropout": 0.3},
         "vae": {"features": 64, "latent": 4, "hidden": (32,)},
         "gan": {"features": 64, "hidden": (32,)},
+        "cyclegan": {"features": 2, "hidden": (16,), "history": 100},
+        "deepar": {"features": 1, "statics": 3, "units": 4, "layers": 2, "dropout": 0.3, "head": "negative_binomial"},
     }
-    return dc.find(name)(**arguments[name]), DATA
+    return dc.find(name)(**arguments[name]), data_of(name)
+
+
+def data_of(name: str) -> Any:
+    return DOMAINS if name == "cyclegan" else series() if name == "deepar" else DIGITS
+
+
+def series() -> Any:
+    """Series of counts of unequal length."""
+    x = torch.poisson(torch.full((192, 9, 1), 4.0), generator=torch.Generator().manual_seed(0))
+    return dc.from_tensors(x, lengths=5 + torch.arange(192) % 5, statics=torch.arange(192).unsqueeze(1) % 3)
 
 
 class Reporter(Observer):
@@ -54,7 +67,7 @@ def train(name: str, folder: Path, pipe: Connection, report_at: int, pause_in: s
     if checkpoint.saved(folder / "checkpoints"):
         from deepcanon.runs.resume import resume
 
-        resume(folder, DATA, find=dc.find, quiet=True, observers=[observer])
+        resume(folder, make(name)[1], find=dc.find, quiet=True, observers=[observer])
     else:
         model, data = make(name)
         dc.fit(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -31,12 +32,12 @@ def killable() -> Iterator[ModuleType]:
     folder = str(Path(__file__).parent)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
-        patch.setenv("PYTHONPATH", folder)
+        patch.setenv("PYTHONPATH", folder, prepend=os.pathsep)
         yield importlib.import_module("killable")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mlp", "gan", "vae"])
+@pytest.mark.parametrize("name", ["mlp", "gan", "vae", "cyclegan", "deepar"])
 def test_killed_at_random_moments_it_ends_with_the_same_bits(name: str, tmp_path: Path, killable: ModuleType) -> None:
     """Ten kills each: in the middle of an epoch, and inside a checkpoint write before and after its rename."""
     processes = multiprocessing.get_context("forkserver")

@@ -59,8 +59,16 @@ def make(name: str) -> Model[Any]:
         "mlp_dropout": {"features": 64, "classes": 10, "hidden": (32,), "dropout": 0.2},
         "vae": {"features": 64, "latent": 4, "hidden": (32,)},
         "gan": {"features": 64, "hidden": (32,)},
+        "deepar": {"features": 1, "covariates": 2, "units": 5, "layers": 1},
     }
     return dc.find(name.partition("_")[0])(**arguments[name])
+
+
+def series() -> Any:
+    """Series of unequal length, of which two processes predict different numbers of steps."""
+    x = torch.randn(90, 12, 3, generator=torch.Generator().manual_seed(0))
+    lengths = 3 + torch.arange(90) ** 2 % 10
+    return dc.from_tensors(x[..., :1], lengths=lengths, covariates=x[..., 1:])
 
 
 def first_gradient(whole: Labeled, world: World) -> dict[str, Tensor]:
@@ -108,10 +116,11 @@ def main(folder: Path) -> None:
     data = dc.load_data("digits")
     world = World()
     tensors = first_gradient(data.train, world) | first_step_of_every_model(world)
-    for name in ("mlp", "mlp_dropout", "vae", "gan", "by_hand"):
+    for name in ("mlp", "mlp_dropout", "vae", "gan", "by_hand", "deepar"):
         model = make(name)
         out = folder / f"run-{name}-{world.size}" if name == "mlp" else None
-        dc.fit(model, data, out=out, steps=50, batch_size=33, checkpoint_every=20, quiet=True)
+        learned = series() if name == "deepar" else data
+        dc.fit(model, learned, out=out, steps=50, batch_size=33, checkpoint_every=20, quiet=True)
         tensors |= {f"{name}/{key}": value for key, value in model.state_dict().items()}
     searching = make("mlp")
     dc.fit(searching, data, steps=3, optimizer="lbfgs:line_search_fn=strong_wolfe,max_iter=5", quiet=True)

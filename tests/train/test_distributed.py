@@ -40,7 +40,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, d
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mlp", "mlp_dropout", "vae", "gan", "by_hand", "gradient", "lbfgs"])
+@pytest.mark.parametrize("name", ["mlp", "mlp_dropout", "vae", "gan", "by_hand", "deepar", "gradient", "lbfgs"])
 def test_replicas_stay_identical_to_the_bit(
     outcome: tuple[Path, dict[str, dict[str, torch.Tensor]]], name: str
 ) -> None:
@@ -61,7 +61,7 @@ def test_the_averaged_gradient_is_the_one_process_gradient(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mlp", "by_hand"])
+@pytest.mark.parametrize("name", ["mlp", "by_hand", "deepar"])
 def test_fifty_steps_agree_with_one_process(
     outcome: tuple[Path, dict[str, dict[str, torch.Tensor]]], name: str
 ) -> None:

@@ -45,3 +45,16 @@ def test_what_is_no_bound_is_measured_once_and_bounds_of_many_examples_are_too()
     model.seen = []
     dc.evaluate(model, Batch(x), draws=40)
     assert model.seen == [40]
+
+
+class Rooted(Toy):
+    """Reports the root of a mean of squares."""
+
+    def _metrics_of(self, terms: Terms, batch: Batch) -> Terms:
+        return {"rmse": batch.x.square().mean().sqrt()}
+
+
+def test_the_root_of_a_mean_is_that_over_all_batches() -> None:
+    model, _ = Rooted.example()
+    x = torch.tensor([[1.0, 1.0], [1.0, 1.0], [9.0, 9.0]])
+    assert abs(dc.evaluate(model, Batch(x), size=2)["rmse"] - float(x.square().mean().sqrt())) < 1e-6

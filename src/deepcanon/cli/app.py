@@ -15,6 +15,7 @@ from deepcanon.cli.data import data
 from deepcanon.cli.demo import demo
 from deepcanon.cli.evaluate import evaluate
 from deepcanon.cli.export import export
+from deepcanon.cli.forecast import forecast
 from deepcanon.cli.generate import generate
 from deepcanon.cli.insight import insight
 from deepcanon.cli.list import list_models
@@ -27,6 +28,7 @@ from deepcanon.cli.sample import sample
 from deepcanon.cli.show import show
 from deepcanon.cli.study import study
 from deepcanon.cli.train import train
+from deepcanon.cli.translate import translate
 from deepcanon.cli.unwrap import unwrap
 from deepcanon.core.errors import DeepcanonError, UsageError
 
@@ -108,6 +110,8 @@ app.command("evaluate", rich_help_panel=TRAIN)(evaluate)
 app.command("predict", rich_help_panel=USE)(predict)
 app.command("sample", rich_help_panel=USE)(sample)
 app.command("generate", rich_help_panel=USE)(generate)
+app.command("forecast", rich_help_panel=USE)(forecast)
+app.command("translate", rich_help_panel=USE)(translate)
 app.command("nearest", rich_help_panel=USE)(nearest)
 app.command("export", rich_help_panel=USE)(export)
 app.command("unwrap", rich_help_panel=USE)(unwrap)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,6 +17,9 @@ def predict(
     data: Annotated[
         str | None, typer.Option(help="The rows to predict; by default, the run's own test data.", metavar="D")
     ] = None,
+    to: Annotated[
+        Literal["x", "y"] | None, typer.Option(help="The domain to map to, of a model of two domains; y by default.")
+    ] = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -24,7 +27,7 @@ def predict(
     from deepcanon.runs.run import Run
 
     opened = Run(run)
-    columns = opened.predict(data, out=out, overwrite=overwrite)
+    columns = opened.predict(data, to=to, out=out, overwrite=overwrite)
     model, count = opened.model.name(), len(next(iter(columns.values())))  # of a graph, its nodes
     printer = Output(json)
     printer.say(f"{count} predictions of {model} are in {out}; its columns: {', '.join(columns)}")

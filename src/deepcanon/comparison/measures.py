@@ -123,7 +123,7 @@ def _likelihood(model: Model[Any], data: Dataset[Any], form: Form, nll: float | 
         raise DataError(f"its log-likelihood of the test data is {nats}")
     latent = model.likelihood_kind == "lower bound" and isinstance(model, Encodes) and isinstance(model, Decodes)
     samples = IMPORTANCE_SAMPLES if latent else None
-    scaling = log_det_of_scaling(data.preprocessing)
+    scaling = log_det_of_scaling(data.preprocessing) if data.kind == "table" else 0.0
     tighter = _mean_log_prob(model, held_out, seed, samples) + scaling if latent else None
     nats += scaling
     best = nats if tighter is None else tighter

@@ -51,6 +51,10 @@ class AnyBatch:
         """The order of the examples in one epoch of mini-batches of ``size``."""
         return torch.randperm(len(self), generator=generator)
 
+    def rows(self, index: Tensor) -> Tensor:
+        """The rows of ``x`` that hold the examples at these positions."""
+        return index
+
     def select(self, index: Tensor) -> Self:
         """The examples at these positions."""
         return self._map(lambda tensor: tensor.index_select(0, index))
@@ -58,6 +62,12 @@ class AnyBatch:
     def part(self, index: Tensor) -> Self:
         """The examples at these positions as data to select from; those that lie in files stay there."""
         return self.select(index)
+
+    def hold_out(self, share: float, generator: Generator) -> tuple[Self, Self]:
+        """The examples without a share of them that is drawn at random, and that share, both in their order."""
+        order = torch.randperm(len(self), generator=generator).to(self.device)
+        held = max(1, round(share * len(self)))
+        return self.part(order[held:].sort().values), self.part(order[:held].sort().values)
 
     @property
     def device(self) -> torch.device:
@@ -67,7 +77,9 @@ class AnyBatch:
         return self._map(lambda tensor: tensor.to(device))
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
-        return type(self)(**{name: change(getattr(self, name)) for name in _names(type(self))})
+        parts = ((name, getattr(self, name)) for name in _names(type(self)))
+        changed: dict[str, Any] = {name: None if part is None else change(part) for name, part in parts}
+        return type(self)(**changed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +225,7 @@ class GraphBatch(AnyBatch):
     Sparse features are given as a sparse tensor of torch; a model gets them as :class:`Sparse`.
     """
 
-    noun = "graphs"
+    noun = "a graph with classes of nodes"
     y: Tensor
     mask: Tensor
     graph: Graph

@@ -124,7 +124,7 @@ def conditioned(model: Any, batch: Any, n: int | None = None) -> Any:
 
 
 def _rows(context: Tensor, n: int) -> Tensor:
-    rows = len(context)
+    rows = context.shape[0]  # len would freeze the number of rows into an exported graph
     if rows == n or n == 0:
         return context[:n]
     if rows == 0 or n % rows:

@@ -16,7 +16,7 @@ from deepcanon.core.errors import DataError, UsageError
 from deepcanon.core.model import LikelihoodKind, Model, Support
 from deepcanon.core.turn import B, Terms
 
-REDRAWN = 32
+REDRAWN = 128
 """One example of so many is drawn a second time, to tell how far the draws scatter."""
 
 

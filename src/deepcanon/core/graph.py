@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from deepcanon.core.errors import DataError, UsageError
-from deepcanon.core.sparse import Sparse
+from deepcanon.core.graph_spectrum import Spectrum, smallest_eigenpairs
+from deepcanon.core.sparse import Pattern, Sparse, ranges, sorted_pattern
 
 Operator = Literal[
     "adjacency", "gcn", "symmetric", "random_walk", "laplacian", "symmetric_laplacian", "random_walk_laplacian"
 ]
+Laplacian = Literal["laplacian", "symmetric_laplacian"]
+"""The operators with a real spectrum and orthogonal eigenvectors, where the graph is undirected."""
 Entries = tuple[Tensor, Tensor, Tensor]
 """The rows, columns and values of a matrix's entries."""
 
@@ -23,9 +27,10 @@ Entries = tuple[Tensor, Tensor, Tensor]
 class Graph:
     r"""A graph by its edges ``edge_index`` (2, E), from source to target; an undirected edge is listed both ways.
 
-    The number of ``nodes`` is given, never inferred, so that isolated nodes are not lost. For a union of graphs,
-    ``parts`` are their numbers of nodes. With :math:`A_{vu}` the weight of the edges from u to v and :math:`D` the
-    diagonal matrix of the degrees, the operators of a graph are
+    The number of ``nodes`` is given, never inferred, so that isolated nodes are not lost. An edge may have a
+    ``weight``, which the operators use, and ``edge_features``, (E, features), which are for layers that take them. For
+    a union of graphs, ``parts`` are their numbers of nodes. With :math:`A_{vu}` the weight of the edges from u to v and
+    :math:`D` the diagonal matrix of the degrees, the operators of a graph are
 
     ===================== ============================================= =============================================
     adjacency             :math:`A`                                     the sum over the neighbors
@@ -52,7 +57,11 @@ class Graph:
     nodes: int
     weight: Tensor | None = None
     parts: tuple[int, ...] = ()
+    edge_features: Tensor | None = None
     _operators: dict[tuple[str, torch.dtype], Sparse] = field(default_factory=dict, init=False, repr=False)
+    _patterns: dict[str, tuple[Pattern, Tensor]] = field(default_factory=dict, init=False, repr=False)
+    _spectra: dict[tuple[str, int], Spectrum] = field(default_factory=dict, init=False, repr=False)
+    _origin: tuple[Graph, Tensor] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.edge_index.ndim != 2 or self.edge_index.shape[0] != 2:
@@ -60,7 +69,14 @@ class Graph:
         if self.weight is not None and self.weight.shape != self.edge_index.shape[1:]:
             raise DataError(f"{self.edge_index.shape[1]} edges need as many weights, got {tuple(self.weight.shape)}")
         if self.weight is not None and self.weight.requires_grad:
-            raise UsageError("the weights of a graph are constants; detach them, or multiply by Sparse.with_values")
+            raise UsageError("the weights of a graph are constants; give learned ones to operator(name, weight=...)")
+        if self.edge_features is not None and (
+            self.edge_features.ndim != 2 or len(self.edge_features) != self.edge_index.shape[1]
+        ):
+            raise DataError(
+                f"{self.edge_index.shape[1]} edges need edge features of the shape (edges, features), "
+                f"got {tuple(self.edge_features.shape)}"
+            )
         if self.parts and sum(self.parts) != self.nodes:
             raise DataError(f"the parts have {sum(self.parts)} nodes together, the graph has {self.nodes}")
         if self.edge_index.is_meta or not self.edge_index.numel():
@@ -94,7 +110,61 @@ class Graph:
         weighted = any(graph.weight is not None for graph in graphs)
         weight = torch.cat([graph.weights() for graph in graphs]) if weighted else None
         parts = tuple(size for graph in graphs for size in graph.parts or (graph.nodes,))
-        return cls(torch.cat(edges, 1), ends[-1], weight, parts)
+        features = [graph.edge_features for graph in graphs if graph.edge_features is not None]
+        if features and (len(features) < len(graphs) or len({each.shape[1] for each in features}) > 1):
+            raise DataError("all graphs of a union need edge features, and as many, or none of them")
+        return cls(torch.cat(edges, 1), ends[-1], weight, parts, torch.cat(features) if features else None)
+
+    def select(self, index: Tensor) -> Graph:
+        """The union of the parts at these positions, in this order; a part may be chosen several times.
+
+        >>> pair, one = Graph(torch.tensor([[0, 1], [1, 0]]), nodes=2), Graph(torch.empty(2, 0).long(), nodes=1)
+        >>> Graph.union([pair, one]).select(torch.tensor([1, 0, 0])).edge_index
+        tensor([[1, 2, 3, 4],
+                [2, 1, 4, 3]])
+        """
+        if index.is_meta:
+            return self._any(len(index))
+        places = self._places
+        sizes, counts = places.sizes[index], places.edge_counts[index]
+        chosen = ranges(places.edge_starts[index], counts)
+        moved = (sizes.cumsum(0) - sizes - places.starts[index]).repeat_interleave(counts, output_size=len(chosen))
+        weight, features = (
+            None if values is None else values.index_select(0, chosen) for values in (self.weight, self.edge_features)
+        )
+        parts = tuple(sizes.tolist())
+        union = Graph(self.edge_index.index_select(1, chosen) + moved, sum(parts), weight, parts, features)
+        object.__setattr__(union, "_origin", (self, index))
+        return union
+
+    def rows(self, index: Tensor) -> Tensor:
+        """The numbers of the nodes of the parts at these positions, part by part."""
+        if index.is_meta:
+            return index.new_empty(self._any(len(index)).nodes)
+        return ranges(self._places.starts[index], self._places.sizes[index])
+
+    def _any(self, count: int) -> Graph:
+        """So many parts without values, for an index on the meta device, which does not say which parts."""
+        sizes = self.parts or (self.nodes,)
+        parts = tuple(sizes[i % len(sizes)] for i in range(count))
+        edges = self.edge_index.shape[1] // len(sizes) * count
+        weight, features = (
+            None if values is None else values.new_empty(edges, *values.shape[1:])
+            for values in (self.weight, self.edge_features)
+        )
+        return Graph(self.edge_index.new_empty(2, edges), sum(parts), weight, parts, features)
+
+    @cached_property
+    def _places(self) -> _Places:
+        """Where the nodes and the edges of each part begin and how many there are; edges are listed part by part."""
+        sizes = torch.tensor(self.parts or (self.nodes,), device=self.edge_index.device)
+        source, target = self.membership()[self.edge_index]
+        if not torch.equal(source, target):
+            raise DataError("an edge joins two parts of the union; the edges of a part join its own nodes only")
+        if bool((source.diff() < 0).any()):
+            raise DataError("the edges of a union must be listed part by part, as Graph.union lists them")
+        counts = source.bincount(minlength=len(sizes))
+        return _Places(sizes.cumsum(0) - sizes, sizes, counts.cumsum(0) - counts, counts)
 
     def membership(self) -> Tensor:
         """The index of the graph that each node of a union belongs to, (nodes,)."""
@@ -107,67 +177,120 @@ class Graph:
 
     def degrees(self) -> Tensor:
         """The sum of the weights of the edges that arrive at each node, (nodes,)."""
-        weights = self.weights()
-        return weights.new_zeros(self.nodes).index_add(0, self.edge_index[1], weights)
+        return _degrees(self, self.weights())
 
-    def operator(self, name: Operator, dtype: torch.dtype = torch.float32) -> Sparse:
-        """The operator of this name as a sparse matrix (nodes, nodes); it is made once and kept."""
+    def operator(self, name: Operator, dtype: torch.dtype = torch.float32, *, weight: Tensor | None = None) -> Sparse:
+        """The operator of this name as a sparse matrix (nodes, nodes); it is made once and kept.
+
+        With a ``weight`` of each edge, (E,), it is made of these weights in place of the graph's own, in their
+        precision, and gradients flow to them; only the sorting of the edges is kept.
+        """
         if name not in _OPERATORS:
             raise UsageError(f"a graph has no operator {name!r}; it has {', '.join(get_args(Operator))}")
+        if weight is not None:
+            if weight.shape != self.edge_index.shape[1:]:
+                raise DataError(f"{self.edge_index.shape[1]} edges need as many weights, got {tuple(weight.shape)}")
+            return self._made(name, weight)
         if (name, dtype) not in self._operators:
-            if dtype == torch.float64:
-                matrix = Sparse.from_entries(*_OPERATORS[name](self), (self.nodes, self.nodes))
+            if self._origin is not None:  # the blocks of the operator that is there already need no sorting
+                whole, index = self._origin
+                matrix = whole.operator(name, dtype).blocks(whole._places.starts[index], whole._places.sizes[index])
+            elif dtype == torch.float64:
+                matrix = self._made(name, self.weights().double())
             else:
                 matrix = self.operator(name, torch.float64).to(dtype)
             self._operators[name, dtype] = matrix
         return self._operators[name, dtype]
 
+    def _made(self, name: str, weights: Tensor) -> Sparse:
+        rows, columns, values = _OPERATORS[name](self, weights)
+        if name not in self._patterns:
+            self._patterns[name] = sorted_pattern(rows, columns, (self.nodes, self.nodes))
+        pattern, order = self._patterns[name]
+        return Sparse(pattern, values[order])
+
+    def spectrum(self, k: int | None = None, operator: Laplacian = "laplacian") -> Spectrum:
+        """The ``k`` smallest eigenvalues of a Laplacian with their eigenvectors, in float64; all of them by default.
+
+        They are found once and kept. The signs of eigenvectors are fixed by a rule, and those of an eigenvalue that
+        occurs several times are some orthonormal basis of their space.
+
+        >>> Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), nodes=3).spectrum().values.round(decimals=6).abs()
+        tensor([0., 1., 3.], dtype=torch.float64)
+        """
+        k = self.nodes if k is None else k
+        if operator not in get_args(Laplacian):
+            raise UsageError(f"a spectrum is that of {' or '.join(get_args(Laplacian))}, got {operator!r}")
+        if not 1 <= k <= self.nodes:
+            raise UsageError(f"a graph of {self.nodes} nodes has 1 to {self.nodes} eigenvalues, got k={k}")
+        if (operator, k) not in self._spectra:
+            self._spectra[operator, k] = smallest_eigenpairs(self.operator(operator, torch.float64), k)
+        return self._spectra[operator, k]
+
     def to(self, device: torch.device | str) -> Graph:
         if torch.device(device) == self.edge_index.device:
             return self  # with its operators
-        weight = None if self.weight is None else self.weight.to(device)
-        return Graph(self.edge_index.to(device), self.nodes, weight, self.parts)
+        weight, features = (
+            None if values is None else values.to(device) for values in (self.weight, self.edge_features)
+        )
+        return Graph(self.edge_index.to(device), self.nodes, weight, self.parts, features)
 
 
-def _adjacency(graph: Graph) -> Entries:
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Of each part of a union the first node, the number of nodes, the first edge and the number of edges."""
+
+    starts: Tensor
+    sizes: Tensor
+    edge_starts: Tensor
+    edge_counts: Tensor
+
+
+def _degrees(graph: Graph, weights: Tensor) -> Tensor:
+    return weights.new_zeros(graph.nodes).index_add(0, graph.edge_index[1], weights)
+
+
+def _adjacency(graph: Graph, weights: Tensor) -> Entries:
     source, target = graph.edge_index
-    return target, source, graph.weights().double()
+    return target, source, weights
 
 
-def _with_loops(graph: Graph) -> Entries:
+def _with_loops(graph: Graph, weights: Tensor) -> Entries:
     """The adjacency matrix with a self-loop at each node; a self-loop that is there already keeps its weight."""
-    rows, columns, values = _adjacency(graph)
+    rows, columns, values = _adjacency(graph, weights)
     looped = values.new_zeros(graph.nodes).index_add(0, rows, (rows == columns).to(values.dtype))
     return _joined((rows, columns, values), _diagonal((looped == 0).to(values.dtype)))
 
 
 def _symmetric(entries: Entries, nodes: int) -> Entries:
     rows, columns, values = entries
-    scale = _inverse(values.new_zeros(nodes).index_add(0, rows, values)).sqrt()
+    inverse, there = _inverse(values.new_zeros(nodes).index_add(0, rows, values))
+    scale = inverse.sqrt() * there
     return rows, columns, values * (scale[rows] * scale[columns])  # in this order it is symmetric to the last bit
 
 
-def _random_walk(graph: Graph) -> Entries:
-    rows, columns, values = _adjacency(graph)
-    return rows, columns, values * _inverse(graph.degrees().double())[rows]
+def _random_walk(graph: Graph, weights: Tensor) -> Entries:
+    rows, columns, values = _adjacency(graph, weights)
+    inverse, there = _inverse(_degrees(graph, weights))
+    return rows, columns, values * (inverse * there)[rows]
 
 
-def _laplacian(graph: Graph) -> Entries:
-    return _minus(_diagonal(graph.degrees().double()), _adjacency(graph))
+def _laplacian(graph: Graph, weights: Tensor) -> Entries:
+    return _minus(_diagonal(_degrees(graph, weights)), _adjacency(graph, weights))
 
 
-def _symmetric_laplacian(graph: Graph) -> Entries:
-    return _minus(_connected(graph), _symmetric(_adjacency(graph), graph.nodes))
+def _symmetric_laplacian(graph: Graph, weights: Tensor) -> Entries:
+    return _minus(_connected(graph, weights), _symmetric(_adjacency(graph, weights), graph.nodes))
 
 
-def _random_walk_laplacian(graph: Graph) -> Entries:
-    return _minus(_connected(graph), _random_walk(graph))
+def _random_walk_laplacian(graph: Graph, weights: Tensor) -> Entries:
+    return _minus(_connected(graph, weights), _random_walk(graph, weights))
 
 
-_OPERATORS: dict[str, Callable[[Graph], Entries]] = {
+_OPERATORS: dict[str, Callable[[Graph, Tensor], Entries]] = {
     "adjacency": _adjacency,
-    "gcn": lambda graph: _symmetric(_with_loops(graph), graph.nodes),
-    "symmetric": lambda graph: _symmetric(_adjacency(graph), graph.nodes),
+    "gcn": lambda graph, weights: _symmetric(_with_loops(graph, weights), graph.nodes),
+    "symmetric": lambda graph, weights: _symmetric(_adjacency(graph, weights), graph.nodes),
     "random_walk": _random_walk,
     "laplacian": _laplacian,
     "symmetric_laplacian": _symmetric_laplacian,
@@ -175,13 +298,15 @@ _OPERATORS: dict[str, Callable[[Graph], Entries]] = {
 }
 
 
-def _inverse(degrees: Tensor) -> Tensor:
-    return torch.where(degrees > 0, degrees.reciprocal(), 0.0)
+def _inverse(degrees: Tensor) -> tuple[Tensor, Tensor]:
+    """The inverse degrees, and where they are positive; elsewhere the inverse is 1, so that its gradient is finite."""
+    there = degrees > 0
+    return torch.where(there, degrees, 1.0).reciprocal(), there
 
 
-def _connected(graph: Graph) -> Entries:
+def _connected(graph: Graph, weights: Tensor) -> Entries:
     """The identity, but 0 where no edge arrives."""
-    return _diagonal((graph.degrees() > 0).double())
+    return _diagonal((_degrees(graph, weights) > 0).to(weights.dtype))
 
 
 def _diagonal(values: Tensor) -> Entries:

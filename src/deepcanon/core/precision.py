@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -13,3 +16,14 @@ def full(x: Tensor) -> Tensor:
     (torch.float32, torch.float64)
     """
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
+def in_full_precision(x: Tensor) -> AbstractContextManager[Any]:
+    """A context without mixed precision on the device of ``x``, for maps whose inverse must be exact.
+
+    >>> with torch.autocast("cpu", dtype=torch.bfloat16), in_full_precision(torch.ones(1)):
+    ...     print((torch.ones(1, 1) @ torch.ones(1, 1)).dtype)
+    torch.float32
+    """
+    kind = x.device.type
+    return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()

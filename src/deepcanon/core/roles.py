@@ -8,10 +8,16 @@ from torch import Generator, Tensor
 from torch.distributions import Distribution
 
 from deepcanon.core.conditional import Context
+from deepcanon.core.series import Series
 
 How = Literal["mode", "mean", "sample"]
 
-METHODS = ("predict", "sample", "log_prob", "energy", "score", "encode", "decode", "reconstruct", "generate")
+Domain = Literal["x", "y"]
+
+METHODS = (
+    "predict", "sample", "log_prob", "energy", "score", "encode", "decode", "reconstruct", "generate", "map",
+    "forecast", "translate",
+)  # fmt: skip
 
 
 def methods_of(model: object) -> tuple[str, ...]:
@@ -78,9 +84,9 @@ class HasScore(Protocol):
 
 @runtime_checkable
 class Encodes(Protocol):
-    """A model with an encoder: the posterior of the latent variables of ``x``, or their code."""
+    """A model with an encoder: the posterior of the latent variables of ``x``, their code, or several codes."""
 
-    def encode(self, x: Tensor) -> Distribution | Tensor: ...
+    def encode(self, x: Tensor) -> Distribution | Tensor | tuple[Tensor, ...]: ...
 
 
 @runtime_checkable
@@ -106,11 +112,55 @@ class Generates(Protocol):
         prompt: Tensor,
         steps: int,
         *,
+        context: Context | None = None,
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
         stop: int | None = None,
         generator: Generator | None = None,
+    ) -> Tensor: ...
+
+
+@runtime_checkable
+class Maps(Protocol):
+    """A model of two domains, x and y: examples of the one mapped ``to`` the other, in their shape."""
+
+    def map(self, x: Tensor, to: Domain = "y") -> Tensor: ...
+
+
+@runtime_checkable
+class Forecasts(Protocol):
+    """A model of time series: sample paths of the ``steps`` that follow the ``past``, (samples, B, steps, features).
+
+    ``context`` are the covariates of these steps where the model has some.
+    """
+
+    def forecast(
+        self,
+        past: Series | Tensor,
+        steps: int,
+        *,
+        samples: int = 100,
+        context: Context | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor: ...
+
+
+@runtime_checkable
+class Translates(Protocol):
+    """A model that writes the most probable target of each source by beam search: tokens (B, T), and lengths (B,)."""
+
+    def translate(
+        self, x: Tensor, *, lengths: Tensor | None = None, beams: int = 1, steps: int | None = None
+    ) -> tuple[Tensor, Tensor]: ...
+
+
+@runtime_checkable
+class Aligns(Translates, Protocol):
+    """A model that translates by attention: that of each target token but the first to the source, (B, T - 1, S)."""
+
+    def alignment(
+        self, x: Tensor, y: Tensor, *, lengths: Tensor | None = None, y_lengths: Tensor | None = None
     ) -> Tensor: ...
 
 

@@ -30,7 +30,7 @@ class Pattern:
     @cached_property
     def turned(self) -> tuple[Pattern, Tensor]:
         """The pattern of the transpose, which is this very object if they are the same, and its entries' order here."""
-        pattern, order = _sorted(self.columns, self.rows, (self.shape[1], self.shape[0]))
+        pattern, order = sorted_pattern(self.columns, self.rows, (self.shape[1], self.shape[0]))
         return (self if _alike(pattern, self) else pattern), order
 
     def to(self, device: torch.device | str) -> Pattern:
@@ -55,7 +55,7 @@ class Sparse:
     @classmethod
     def from_entries(cls, rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Sparse:
         """The matrix with these values in these rows and columns, given in any order."""
-        pattern, order = _sorted(rows, columns, shape)
+        pattern, order = sorted_pattern(rows, columns, shape)
         return cls(pattern, values[order])
 
     @classmethod
@@ -86,6 +86,27 @@ class Sparse:
         values = self.values[order]
         symmetric = pattern is self.pattern and not values.is_meta and torch.equal(values, self.values)
         return self if symmetric else Sparse(pattern, values)
+
+    def blocks(self, starts: Tensor, sizes: Tensor) -> Sparse:
+        """Of a block-diagonal matrix, the one with only the blocks that begin at these rows, in this order.
+
+        >>> matrix = Sparse.of(torch.diag(torch.tensor([1.0, 2.0, 3.0])))
+        >>> matrix.blocks(torch.tensor([2, 0]), torch.tensor([1, 1])).to_dense()
+        tensor([[3., 0.],
+                [0., 1.]])
+        """
+        first = self.pattern.starts
+        begin, rows = first[starts], ranges(starts, sizes)
+        counts = first[starts + sizes] - begin
+        entries = ranges(begin, counts)
+        moved = (sizes.cumsum(0) - sizes - starts).to(first.dtype).repeat_interleave(counts, output_size=len(entries))
+        columns = self.pattern.columns.index_select(0, entries) + moved
+        ends = (first[rows + 1] - first[rows]).cumsum(0, dtype=first.dtype)
+        pattern = Pattern(torch.cat([ends.new_zeros(1), ends]), columns, (len(rows), len(rows)))
+        chosen = Sparse(pattern, self.values.index_select(0, entries))
+        if self.T is self:
+            chosen.__dict__["T"] = chosen  # known without sorting
+        return chosen
 
     def with_values(self, values: Tensor) -> Sparse:
         """The matrix with other values and the same pattern."""
@@ -140,7 +161,18 @@ class _Product(torch.autograd.Function):
         return of_values, of_dense, None
 
 
-def _sorted(rows: Tensor, columns: Tensor, shape: tuple[int, int]) -> tuple[Pattern, Tensor]:
+def ranges(starts: Tensor, counts: Tensor) -> Tensor:
+    """The numbers from each start on, so many as its count says, one range after the other.
+
+    >>> ranges(torch.tensor([5, 0]), torch.tensor([2, 3]))
+    tensor([5, 6, 0, 1, 2])
+    """
+    total = int(counts.sum())
+    shift = (starts - counts.cumsum(0) + counts).repeat_interleave(counts, output_size=total)
+    return torch.arange(total, device=starts.device) + shift
+
+
+def sorted_pattern(rows: Tensor, columns: Tensor, shape: tuple[int, int]) -> tuple[Pattern, Tensor]:
     """The pattern of these entries, by rows and then by columns, and the order that sorts them so."""
     order = torch.argsort(rows.long() * shape[1] + columns, stable=True)
     counts = torch.zeros(shape[0] + 1, dtype=torch.long, device=rows.device)

@@ -12,9 +12,11 @@ from deepcanon.core.model import Model
 from deepcanon.core.settings import listed_settings
 
 SIZES = (
-    "features", "channels", "height", "width", "levels", "classes", "targets", "vocab", "length", "nodes", "ratings",
+    "features", "channels", "height", "width", "levels", "classes", "targets", "vocab", "length", "nodes",
+    "edge_features", "covariates", "statics", "ratings", "target_vocab", "padding_token", "begin_token", "end_token",
+    "mask_token", "separator_token", "class_token",
 )  # fmt: skip
-"""Constructor arguments that come from the data."""
+"""Constructor arguments that come from the data: sizes, and the ids of special tokens."""
 
 RESERVED = frozenset({*listed_settings(), "data", "json", "out", "overwrite", "target", "threads"})
 """Names of training settings and of the command line, which no constructor may use."""

@@ -1,9 +1,10 @@
 """Data sets in memory: sizes, splits, checksummed downloads, and preprocessing that is saved with a run."""
 
+from deepcanon.data.anything import of
 from deepcanon.data.dataset import Batches, Dataset, Kind
 from deepcanon.data.load import absolute_name, describe_data, load_data, load_rows
 from deepcanon.data.tables.table import in_original_units
-from deepcanon.data.tensors import from_tensors
+from deepcanon.data.tensors import from_graphs, from_tensors
 
 __all__ = [
     "Batches",
@@ -11,8 +12,10 @@ __all__ = [
     "Kind",
     "absolute_name",
     "describe_data",
+    "from_graphs",
     "from_tensors",
     "in_original_units",
     "load_data",
     "load_rows",
+    "of",
 ]  # fmt: skip

@@ -14,7 +14,10 @@ from deepcanon.core import AnyBatch, Graph, UsageError
 from deepcanon.core.turn import B
 from deepcanon.data.images.image_files import ImageFiles
 
-Kind = Literal["images", "points", "table", "text", "graph", "sequences"]
+Kind = Literal[
+    "images", "points", "table", "text", "graph", "graphs", "sequences", "domains", "series", "videos", "pairs",
+    "captions", "sentences", "ratings",
+]  # fmt: skip
 
 GIVES: Mapping[Kind, str] = {
     "images": "images",
@@ -22,7 +25,15 @@ GIVES: Mapping[Kind, str] = {
     "table": "rows of a table",
     "text": "text",
     "graph": "a graph",
+    "graphs": "many graphs",
     "sequences": "labeled sequences",
+    "domains": "two domains",
+    "series": "time series",
+    "videos": "videos",
+    "pairs": "pairs of sequences",
+    "captions": "captioned images",
+    "sentences": "pairs of sentences",
+    "ratings": "ratings",
 }
 """What data of a kind give, in words."""
 
@@ -46,7 +57,9 @@ class Dataset(Generic[B]):
     labels: tuple[str, ...] = ()
     """The names of the classes."""
     vocabulary: tuple[str, ...] = ()
-    """The tokens of a text (characters, bytes, words or subwords) by their ids."""
+    """The tokens of a text (characters, bytes, words or subwords) by their ids; of pairs, those of the source."""
+    target_vocabulary: tuple[str, ...] = ()
+    """The tokens of the targets of pairs, or of captions, by their ids."""
     source: str = ""
     folder: str | None = None
     target: str | None = None
@@ -67,13 +80,14 @@ class Dataset(Generic[B]):
         return replace(self, train=self.train.to(device), valid=valid, test=test)
 
     def with_validation_split(self, seed: int, share: float = 0.1) -> Self:
-        """The same data with a validation split, taken at random by ``seed`` from the training split if missing."""
+        """The same data with a validation split, held out from the training split by ``seed`` if missing.
+
+        It is taken at random; of time series it is their last steps.
+        """
         if self.valid is not None or len(self.train) < 2:
             return self
-        order = torch.randperm(len(self.train), generator=torch.Generator().manual_seed(seed)).to(self.train.device)
-        held = max(1, round(share * len(self.train)))
-        valid, train = order[:held].sort().values, order[held:].sort().values
-        return replace(self, train=self.train.part(train), valid=self.train.part(valid))
+        train, valid = self.train.hold_out(share, torch.Generator().manual_seed(seed))
+        return replace(self, train=train, valid=valid)
 
     def fingerprint(self) -> str:
         """The SHA-256 of the training data, by which a run recognizes them."""
@@ -113,5 +127,6 @@ def _tensors(batch: AnyBatch) -> Iterator[Tensor]:
             yield value
         elif isinstance(value, Graph):
             yield value.edge_index
-            if value.weight is not None:
-                yield value.weight
+            if value.parts:
+                yield torch.tensor(value.parts)
+            yield from (each for each in (value.weight, value.edge_features) if each is not None)

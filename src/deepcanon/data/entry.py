@@ -23,11 +23,12 @@ class Entry:
     shape: tuple[int, ...]
     sizes: Mapping[str, int]
     counts: tuple[int, ...]
-    """The numbers of training, validation and test examples (nodes of a graph); empty if the Python version decides."""
+    """The numbers of training, validation and test examples (nodes, pairs); empty if the Python version decides."""
     source: str
     load: Callable[[Entry], Dataset[Any]]
     labels: tuple[str, ...] = ()
     vocabulary: tuple[str, ...] = ()
+    target_vocabulary: tuple[str, ...] = ()
     preprocessing: Mapping[str, Any] = field(default_factory=dict)
     remote: Remote = field(default_factory=Remote)
 
@@ -43,6 +44,7 @@ class Entry:
             shape=self.shape,
             labels=self.labels,
             vocabulary=self.vocabulary,
+            target_vocabulary=self.target_vocabulary,
             source=self.source,
             folder=self.remote.folder,
             preprocessing=self.preprocessing,

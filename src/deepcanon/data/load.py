@@ -16,7 +16,7 @@ from deepcanon.data.dataset import Dataset, Kind
 from deepcanon.data.entry import Entry
 from deepcanon.data.images import image_folder
 from deepcanon.data.images.image_files import LEVELS
-from deepcanon.data.tables import table
+from deepcanon.data.tables import rated, table
 from deepcanon.data.text import streams, tokens, words
 from deepcanon.data.transforms.forms import FORMS, batch_in_form, check_form, in_form
 
@@ -31,7 +31,8 @@ def load_data(
 
     ``target`` names the column of a CSV file that is to be predicted. ``preprocessing`` is what an earlier load has
     fitted (``Dataset.preprocessing``); a file or folder is then treated by it. ``file.csv:raw`` leaves the target in
-    its own units, and ``folder:size=64`` cuts images of all sizes to 64x64. Image sets also come as ``name:binary``,
+    its own units, ``file.csv:ratings`` holds the ratings of a user in each row, and ``folder:size=64`` cuts images of
+    all sizes to 64x64. Image sets also come as ``name:binary``,
     ``name:dequantized`` and, in gray levels, ``name:levels``, texts as ``name:words`` and, in their order,
     ``name:stream``, and whatever has classes as ``name:labels=40``, with all other labels hidden.
 
@@ -44,9 +45,12 @@ def load_data(
     """
     base, forms = _parted(str(name))
     size, forms = _sized(base, forms)
-    raw, forms = _raw(base, forms)
+    raw, forms = _of_a_file(base, forms, table.RAW)
+    ratings, forms = _of_a_file(base, forms, rated.MARK)
     for form in forms:  # before a download begins
         check_form(base, _kind(base), form)
+    if ratings:
+        return _rated(base, target, preprocessing, raw, forms)
     data = _plain(base, target, preprocessing, size, raw)
     for form in forms:
         data = in_form(data, form)
@@ -65,11 +69,14 @@ def load_rows(name: str, preprocessing: Mapping[str, Any], *, labeled: bool = Tr
         return known
     kind, path = _kind(base), Path(base).expanduser()
     size, forms = _sized(base, forms)
-    _, forms = _raw(base, forms)  # new rows are treated as those of the training were
+    _, forms = _of_a_file(base, forms, table.RAW)  # new rows are treated as those of the training were
+    ratings, forms = _of_a_file(base, forms, rated.MARK)
     if size not in (None, preprocessing.get("size")):
         raise UsageError(f"new images are cut as those of the training were; leave out ':{image_folder.MARK}{size}'")
     for form in forms:
         check_form(base, kind, form)
+    if ratings:
+        return rated.apply(path, preprocessing)
     batch = (table.apply if kind == "table" else image_folder.apply)(path, preprocessing, labeled)
     for form in (form for form in forms if form in FORMS):  # of new rows no label is hidden
         batch = batch_in_form(batch, form, LEVELS, seed=2)
@@ -151,13 +158,24 @@ def _sized(base: str, forms: tuple[str, ...]) -> tuple[int | None, tuple[str, ..
     return image_folder.read_form(base, asked[0]), forms[1:]
 
 
-def _raw(base: str, forms: tuple[str, ...]) -> tuple[bool, tuple[str, ...]]:
-    """Whether the target of a CSV file is to be left as it is, and the other forms."""
-    if table.RAW not in forms:
+def _of_a_file(base: str, forms: tuple[str, ...], mark: str) -> tuple[bool, tuple[str, ...]]:
+    """Whether a CSV file is to be read in a way of its own, and the other forms."""
+    if mark not in forms:
         return False, forms
     if base in entries() or _kind(base) != "table":
-        raise UsageError(f"{base} is not a CSV file, whose target may be left as it is; leave out ':{table.RAW}'")
-    return True, tuple(form for form in forms if form != table.RAW)
+        what = "whose target may be left as it is" if mark == table.RAW else "which may hold ratings"
+        raise UsageError(f"{base} is not a CSV file, {what}; leave out ':{mark}'")
+    return True, tuple(form for form in forms if form != mark)
+
+
+def _rated(
+    name: str, target: str | None, preprocessing: Mapping[str, Any] | None, raw: bool, forms: tuple[str, ...]
+) -> Dataset[Any]:
+    """The ratings of a CSV file, which have no target and no other form."""
+    if target is not None or raw or forms:
+        extra = f"the target {target!r}" if target is not None else f"':{table.RAW if raw else forms[0]}'"
+        raise UsageError(f"{name}:{rated.MARK} are ratings of items by users; leave out {extra}")
+    return rated.load(Path(name).expanduser(), preprocessing)
 
 
 def _unknown(name: str, path: Path) -> UsageError:

@@ -59,7 +59,8 @@ def default_data(model: Blueprint) -> Dataset[Any]:
     """The first data set that needs no download and suits the model; the digits come first.
 
     A model of zeros and ones gets images in their binary form, one of gray levels as whole numbers, a density
-    dequantized ones, a semi-supervised model data with few labels, one of word vectors a text word by word.
+    of real numbers dequantized ones, a
+    semi-supervised model data with few labels, one of word vectors a text word by word.
     """
     names = [row["name"] for row in describe_data() if row["folder"] is None]
     semi = issubclass(model.cls.batch_type(), SemiBatch)
@@ -95,6 +96,8 @@ def _mismatch(model: Blueprint, data: Dataset[Any]) -> str | None:
         return f"{cls.name()} learns gray levels as whole numbers: say {data.name}:levels, or {data.name}:binary"
     if missing:
         return f"{cls.name()} needs {' and '.join(sorted(missing))}, which {data.name} does not have"
+    if "edge_features" in data.sizes and "edge_features" not in arguments_of(cls) and cls.batch_type() is not AnyBatch:
+        return f"{cls.name()} takes no features of edges, which {data.name} has"
     for name, allowed in _fixed_sizes(cls).items():
         if data.sizes[name] not in allowed:
             return (

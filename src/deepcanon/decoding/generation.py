@@ -36,7 +36,8 @@ def generate(
     >>> generate(after, None, torch.tensor([[0, 1]]), 5, temperature=0, stop=4)
     tensor([[0, 1, 2, 3, 4, 4, 4]])
     """
-    _check(prompt, steps, temperature, top_k, top_p)
+    check_prompt(prompt, steps)
+    _check(temperature, top_k, top_p)
     rows, given = prompt.shape
     tokens = torch.empty(rows, given + steps, dtype=torch.long, device=prompt.device)
     tokens[:, :given] = prompt
@@ -99,13 +100,17 @@ def filtered(logits: Tensor, temperature: float = 1.0, top_k: int | None = None,
     return logits
 
 
-def _check(prompt: Tensor, steps: int, temperature: float, top_k: int | None, top_p: float | None) -> None:
+def check_prompt(prompt: Tensor, steps: int) -> None:
+    """Refuse a prompt that is not rows of tokens, and a negative number of steps."""
     if prompt.ndim != 2 or prompt.shape[1] == 0 or prompt.dtype != torch.long:
         raise UsageError(
             f"a prompt is a batch of rows of at least one token, whole numbers (B, T); "
             f"got {prompt.dtype} of the shape {tuple(prompt.shape)}"
         )
     at_least(0, steps=steps)
+
+
+def _check(temperature: float, top_k: int | None, top_p: float | None) -> None:
     if not 0 <= temperature < float("inf"):
         raise UsageError(f"temperature must be 0 (always the likeliest token) or more (got {temperature})")
     if top_k is not None:

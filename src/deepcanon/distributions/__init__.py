@@ -7,6 +7,13 @@ from deepcanon.distributions.heads import Head, HeteroscedasticGaussian, NamedHe
 from deepcanon.distributions.inverse_gaussian import InverseGaussian
 from deepcanon.distributions.likelihoods import BernoulliLikelihood, GaussianLikelihood, likelihood_layer
 from deepcanon.distributions.pushforward import Pushforward
+from deepcanon.distributions.scaled import (
+    ScaledGaussian,
+    ScaledHead,
+    ScaledNegativeBinomial,
+    ScaledStudentT,
+    scaled_head,
+)
 from deepcanon.distributions.spherical import Spherical
 
 __all__ = [
@@ -18,9 +25,14 @@ __all__ = [
     "InverseGaussian",
     "NamedHead",
     "Pushforward",
+    "ScaledGaussian",
+    "ScaledHead",
+    "ScaledNegativeBinomial",
+    "ScaledStudentT",
     "Spherical",
     "divergence",
     "head_layer",
     "likelihood_layer",
     "log_odds",
+    "scaled_head",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from deepcanon.core import UsageError
 from deepcanon.interop.weights import give_weights
 from deepcanon.models.attention.gpt import GPT
 
@@ -32,6 +33,8 @@ def load_gpt2(model: GPT, weights: Mapping[str, Tensor]) -> None:
     ...
     deepcanon.core.errors.UsageError: the file is not a GPT-2 of this size: it has no token_embedding.weight and 15 more
     """
+    if model.activation != "gelu_tanh":
+        raise UsageError("GPT-2 has the GELU by its tanh formula: make the model with activation='gelu_tanh'")
     found = {}
     for name, tensor in weights.items():
         ours = our_name(name)

@@ -24,7 +24,10 @@ from deepcanon.laws.diffusion import check_diffusion
 from deepcanon.laws.discrete import check_discrete
 from deepcanon.laws.energy import check_energy
 from deepcanon.laws.flow import check_flow
+from deepcanon.laws.forecaster import check_forecaster
+from deepcanon.laws.game import check_game
 from deepcanon.laws.graph import check_graph, invented_graph
+from deepcanon.laws.graphs import check_graphs
 from deepcanon.laws.kinds import kinds_of
 from deepcanon.laws.latent import check_latent
 from deepcanon.laws.method import check_method
@@ -33,6 +36,7 @@ from deepcanon.laws.sampler import check_sampler
 from deepcanon.laws.score import check_score
 from deepcanon.laws.sequence import check_sequence
 from deepcanon.laws.target import invented_batch, load_target, target_of
+from deepcanon.laws.translation import check_translation
 
 KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "contract": check_contract,
@@ -46,9 +50,13 @@ KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "flow": check_flow,
     "score": check_score,
     "diffusion": check_diffusion,
+    "game": check_game,
     "attention": check_attention,
     "sequence": check_sequence,
+    "forecaster": check_forecaster,
+    "translation": check_translation,
     "graph": check_graph,
+    "graphs": check_graphs,
     "method": check_method,
 }
 

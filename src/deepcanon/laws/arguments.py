@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from deepcanon.core import Batch, DeepcanonError, UsageError, given_batch, methods_of
+from deepcanon.laws.discrete import stirred
 from deepcanon.laws.outcome import Measured, law, violations
 from deepcanon.laws.play import train_briefly
 from deepcanon.laws.probe import is_certain, repeated, same, seeded
@@ -19,6 +21,8 @@ Values = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 COUNT = 64
 """How many samples, or rows to generate from, are asked for: enough that two random ones differ."""
+
+CHANGES = 12
 
 
 @law
@@ -32,7 +36,7 @@ def optional_arguments_matter(model: Any, batch: Batch) -> Measured | None:
         for name in _optional(getattr(model, method)):
             asked.append(f"{method} {name}")
             with torch.no_grad():
-                ignored = _ignored(model, batch, method, name)
+                ignored = all(_ignored(each, batch, method, name) for each in _variants(model, method))
             if ignored:
                 faults.append(f"{method} ignores {name}")
     return violations(faults, f"arguments {', '.join(asked)}") if asked else None
@@ -43,7 +47,16 @@ def _optional(method: Callable[..., Any]) -> list[str]:
     return [each.name for each in parameters if each.default is not inspect.Parameter.empty]
 
 
+def _variants(model: Any, method: str) -> Iterator[Any]:
+    """The model, and for a search, which often finds the same tokens, the model with changed weights, too."""
+    yield model
+    for _ in range(CHANGES if method == "translate" else 0):
+        yield stirred(copy.deepcopy(model))
+
+
 def _ignored(model: Any, batch: Batch, method: str, name: str) -> bool:
+    if method == "generate":
+        batch = repeated(batch, 1 + COUNT // max(1, len(batch)))
     subject = model if name == "context" else given_batch(model, batch)
     inputs = _inputs(subject, batch, method)
     if name == "generator" and method == "predict" and is_certain(subject, batch):
@@ -63,14 +76,23 @@ def _inputs(model: Any, batch: Batch, method: str) -> tuple[Any, ...]:
     if method == "predict":
         return repeated(batch, 4).inputs if len(batch) > 1 else batch.inputs
     if method == "generate":
-        prompt = repeated(batch, 1 + COUNT // max(1, len(batch))).x[:COUNT, :2]
-        return prompt, 6
+        return _sequences(model, batch)[0][:, :2], 6
+    if method == "log_prob":
+        return (_sequences(model, batch)[0],)
     if method == "decode":
         code = model.encode(batch.x)
         return (code if isinstance(code, Tensor) else code.mean,)
     if method == "forecast":
         return batch, 3
     return (batch.x,)
+
+
+def _sequences(model: Any, batch: Any) -> tuple[Tensor, Tensor]:
+    """The examples that a likelihood is of, and their lengths, where they are sequences."""
+    if hasattr(model, "sequences_of"):
+        x, lengths = model.sequences_of(batch)
+        return x, lengths
+    return batch.x, getattr(batch, "lengths", torch.full((len(batch),), batch.x.shape[1]))
 
 
 def _values(model: Any, batch: Batch, method: str, name: str) -> Values:
@@ -87,8 +109,11 @@ def _values(model: Any, batch: Batch, method: str, name: str) -> Values:
         rolled = context.roll(1, 0) if isinstance(context, Tensor) else tuple(part.roll(1, 0) for part in context)
         return {"context": context, **seed}, {"context": rolled, **again}
     if name == "lengths":
-        lengths = getattr(batch, "lengths", torch.full((len(batch),), batch.x.shape[1]))
+        lengths = batch.inputs[1] if method == "translate" else _sequences(model, batch)[1]
         return {"lengths": lengths}, {"lengths": (lengths - 1).clamp_min(1)}
+    if name == "segments":
+        segments = batch.inputs[2]
+        return {"segments": segments}, {"segments": torch.zeros_like(segments)}
     others: dict[str, tuple[Any, Any]] = {
         "samples": (1, 3),
         "how": ("mode", "mean" if method == "predict" and is_certain(model, batch) else "sample"),
@@ -96,7 +121,9 @@ def _values(model: Any, batch: Batch, method: str, name: str) -> Values:
         "top_k": (None, 1),
         "top_p": (None, 1e-4),
         "beams": (1, 4),
+        "steps": (1, 3),
         "t": (1, 2),
+        "to": ("x", "y"),
     }
     if name == "stop":
         drawn = model.generate(*_inputs(model, batch, "generate"), generator=seeded(0))

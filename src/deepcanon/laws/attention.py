@@ -130,6 +130,22 @@ def the_last_query_attends_to_all_keys(module: Any, batch: AnyBatch) -> Measured
 
 
 @law
+def the_future_changes_nothing(module: Any, batch: AnyBatch) -> Measured | None:
+    """Under a causal mask NaN at a position changes no bit of the outputs before it, nor of a gradient of these."""
+    if not _is_layer(module) or "causal" not in inspect.signature(module.forward).parameters:
+        return None
+    module, x = _prepared(module, batch)
+    later = x.shape[1] // 2
+    poisoned = x.clone()
+    poisoned[:, later] = torch.nan
+    poisoned[:, -1] = torch.inf
+    healthy, found = (_causal_bits(module, x, like, later) for like in (torch.zeros_like(x), poisoned))
+    other = [name for name, bits in healthy.items() if not torch.equal(bits, found[name])]
+    detail = f"of {len(healthy)} outputs and gradients {len(other)} change with a future of NaN and infinities"
+    return len(other), 0, f"{detail}: {', '.join(other)}" if other else detail
+
+
+@law
 def cached_decoding_is_the_full_forward_pass(module: Any, batch: AnyBatch) -> Measured | None:
     """With a key-value cache, tokens get the logits that they get in one forward pass of the whole text."""
     if not hasattr(module, "read"):
@@ -156,6 +172,7 @@ LAWS = (
     order_of_keys_does_not_matter,
     weights_are_probabilities,
     the_last_query_attends_to_all_keys,
+    the_future_changes_nothing,
     cached_decoding_is_the_full_forward_pass,
 )
 
@@ -178,6 +195,18 @@ def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor)
         else:
             found = module(query, key, value, mask)
     return found
+
+
+def _causal_bits(module: Any, x: Tensor, future: Tensor, later: int) -> dict[str, Tensor]:
+    """The outputs before position ``later`` and all gradients of their squares, where x ends with another future."""
+    whole = torch.cat([x[:, :later], future[:, later:]], 1).requires_grad_()
+    module.zero_grad()
+    with torch.enable_grad():
+        output = module(whole, whole, whole, causal=True)[:, :later]
+        output.square().sum().backward()
+    gradients = {f"gradient of {name}": p.grad for name, p in module.named_parameters() if p.grad is not None}
+    inputs = torch.zeros_like(whole) if whole.grad is None else whole.grad
+    return {"output": output.detach(), "gradient of the inputs": inputs, **gradients}
 
 
 def _weights(module: Any, x: Tensor, mask: Tensor) -> Any:

@@ -282,5 +282,6 @@ def _one_per_class(batch: Labeled) -> Labeled:
 def _broken(batch: Labeled, keep: int) -> Labeled:
     """The batch with every other example made of NaN, or of zeros where examples are whole numbers."""
     x = torch.full_like(batch.x, math.nan) if batch.x.is_floating_point() else torch.zeros_like(batch.x)
-    x[keep] = batch.x[keep]
+    kept = batch.rows(torch.tensor([keep], device=batch.device))
+    x[kept] = batch.x[kept]
     return replace(batch, x=x)

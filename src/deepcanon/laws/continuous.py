@@ -102,8 +102,8 @@ def units_only_shift_the_density(module: Any, batch: Batch) -> Measured | None:
 
 @law
 def loss_is_the_negative_log_likelihood(module: Any, batch: Batch) -> Measured | None:
-    """The loss, or one of its terms, is the negative log-likelihood, the mean of minus ``log_prob``."""
-    if not (exact(module) and hasattr(module, "loss")):
+    """The loss, unless it is a surrogate, or one of its terms is the mean negative log-likelihood."""
+    if not (exact(module) and hasattr(module, "loss")) or getattr(module, "surrogate", False):
         return None
     module, batch = settled(module, batch)
     with torch.no_grad():

@@ -152,11 +152,15 @@ def check_discrete(module: nn.Module, batch: Batch) -> list[Outcome]:
 
 
 def states(module: Any, batch: Batch) -> Tensor | None:
-    """All inputs, in the shape and type of the examples; None where there are too many."""
-    known = {"binary": 2, "gray levels": getattr(module, "levels", 0)}.get(getattr(module, "support", ""))
-    values = torch.arange(known) if known else batch.x.unique().cpu()
+    """All inputs, in the shape and type of the examples; None where there are too many.
+
+    An entry that is missing, NaN, is not a value.
+    """
+    support = getattr(module, "support", "")
+    known = {"binary": 2, "gray levels": getattr(module, "levels", 0)}.get(support)
+    values = torch.arange(known) if known else batch.x[~batch.x.isnan()].unique().cpu()
     size = batch.x[0].numel()
-    if len(values) < 2 or size * math.log2(len(values)) > math.log2(MOST):
+    if support == "real" or len(values) < 2 or size * math.log2(len(values)) > math.log2(MOST):
         return None
     every = torch.cartesian_prod(*[values] * size).reshape(-1, *batch.x.shape[1:])
     return every.to(batch.x.dtype)

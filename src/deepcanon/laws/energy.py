@@ -9,14 +9,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Batch, Descend, Model, UsageError, log_likelihood
+from deepcanon.core import Batch, Descend, Incomplete, Model, UsageError, log_likelihood
 from deepcanon.laws.continuous import exact
 from deepcanon.laws.discrete import DRAWS, chi_square, states, stirred
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
-from deepcanon.laws.probe import TIGHT, distance, doubled, repeated, seeded, total
+from deepcanon.laws.probe import TIGHT, distance, doubled, first, repeated, seeded, total
 
 ROUNDS = 100
 ROWS = 256
+PATTERNS = 8
+"""How many sets of missing entries are tried."""
+MOST_UNITS = 10
+"""Of so many binary hidden units all states are written out."""
 
 
 @law
@@ -35,12 +39,13 @@ def each_example_has_one_finite_energy(module: Any, batch: Batch) -> Measured:
 
 @law
 def low_energy_is_high_probability(module: Any, batch: Batch) -> Measured | None:
-    """Energy and log-probability sum to the same constant for all examples."""
+    """Energy and log-probability sum to the same constant for all examples; if entries are missing, for whole ones."""
     if not hasattr(module, "log_prob"):
         return None
     module, batch = doubled(stirred(module), batch)
+    x = _whole(batch.x)
     with torch.no_grad():
-        constant = module.energy(batch.x) + log_likelihood(module, batch.x, samples=10, generator=seeded(0))
+        constant = module.energy(x) + log_likelihood(module, x, samples=10, generator=seeded(0))
     spread = float(constant.max() - constant.min()) / (1 + float(constant.abs().max()))
     return spread, TIGHT, f"energy + log_prob lies from {float(constant.min()):.9g} to {float(constant.max()):.9g}"
 
@@ -56,7 +61,7 @@ def the_constant_normalizes(module: Any, batch: Batch) -> Measured | None:
         return None
     with torch.no_grad():
         wanted = float((-module.energy(x)).logsumexp(0))
-        claimed = -float((module.energy(batch.x) + module.log_prob(batch.x))[0])
+        claimed = -float((module.energy(x[:1]) + module.log_prob(x[:1]))[0])
     return (
         abs(wanted - claimed),
         1e-6 * (1 + abs(wanted)),
@@ -65,10 +70,44 @@ def the_constant_normalizes(module: Any, batch: Batch) -> Measured | None:
 
 
 @law
+def what_is_there_sums_to_one(module: Any, batch: Batch) -> Measured | None:
+    """Whatever entries are missing, the probabilities of all values of the others sum to 1."""
+    if not isinstance(batch, Incomplete) or not hasattr(module, "log_prob") or not exact(module):
+        return None
+    module, batch = doubled(stirred(module), batch)
+    x = states(module, batch)
+    if x is None:
+        return None
+    worst, patterns = 0.0, batch.observed.unique(dim=0)[:PATTERNS]
+    for pattern in patterns:
+        there = x.masked_fill(~pattern, torch.nan).nan_to_num(0.0).unique(dim=0)
+        with torch.no_grad():
+            mass = float(module.log_prob(there.masked_fill(~pattern, torch.nan)).logsumexp(0).exp())
+        worst = max(worst, abs(mass - 1)) if mass == mass else math.nan
+    return worst, 1e-6, f"{len(patterns)} sets of entries that are there; the worst sum is {worst:.3g} off"
+
+
+@law
+def hidden_units_sum_out(module: Any, batch: Batch) -> Measured | None:
+    """The energy of an example is -log of the sum of exp(-E(x, h)) over all states h of its binary hidden units."""
+    units = getattr(module, "units", 0)
+    if not hasattr(module, "joint_energy") or not 0 < units <= MOST_UNITS:
+        return None
+    module, batch = doubled(stirred(module), first(batch, 8))
+    every = torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=torch.float64)] * units).reshape(-1, units)
+    with torch.no_grad():
+        table = torch.stack([module.joint_energy(batch.x, h.expand(len(batch), -1)) for h in every])
+        gap = distance(module.energy(batch.x), -(-table).logsumexp(0))
+    return gap, TIGHT, f"sums over {len(every)} hidden states; the largest difference is {gap:.3g}"
+
+
+@law
 def real_energies_rise_far_out(module: Any, batch: Batch) -> Measured | None:
     """Far from the data the energy of real numbers rises without end in all directions, else Z diverges."""
     if not batch.x.is_floating_point() or bool((batch.x == batch.x.sign()).all()):
         return None  # zeros and ones, or signs: a sum over finitely many
+    if getattr(module, "support", "any") == "categorical":
+        return None
     module, batch = doubled(module, batch)
     direction = torch.randn(batch.x.shape, generator=seeded(0), dtype=batch.x.dtype)
     direction = direction / direction.flatten(1).norm(dim=1).view(-1, *[1] * (direction.ndim - 1))
@@ -153,6 +192,8 @@ LAWS = (
     each_example_has_one_finite_energy,
     low_energy_is_high_probability,
     the_constant_normalizes,
+    what_is_there_sums_to_one,
+    hidden_units_sum_out,
     real_energies_rise_far_out,
     samples_follow_the_energies,
     gradient_by_hand_is_that_of_the_loss,
@@ -166,6 +207,11 @@ def check_energy(module: nn.Module, batch: Batch) -> list[Outcome]:
     if not callable(getattr(module, "energy", None)):
         raise UsageError("an energy model has energy, which is missing")
     return outcomes(LAWS, module, batch)
+
+
+def _whole(x: Tensor) -> Tensor:
+    """The examples of which no entry is missing."""
+    return x[~x.isnan().flatten(1).any(1)] if x.is_floating_point() else x
 
 
 def _gradients(module: Model[Any], number: int, batch: Batch, by_hand: bool = False) -> list[Tensor]:

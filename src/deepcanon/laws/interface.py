@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 from deepcanon.core import Batch, Labeled, LikelihoodKind, Support, conditioned
 from deepcanon.laws.outcome import Measured, law, violations
 from deepcanon.laws.play import train_briefly
-from deepcanon.laws.probe import distance, draws, is_certain, maps, precise, same, seeded, tensors_of
+from deepcanon.laws.probe import distance, draws, is_certain, log_prob_of, maps, precise, same, seeded, tensors_of
 
 NO_META_KERNEL = frozenset({"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal"})
 """Operations that depend on the values of tensors, which tensors on the meta device do not have."""
@@ -43,17 +43,19 @@ def methods_have_their_shapes(model: Any, batch: Batch) -> Measured | None:
             _expect_predictions(model.predict, batch, expect, faults)
         if hasattr(model, "sample"):
             expect("sample", tuple(conditioned(model, batch, 5).sample(5).flatten(1).shape), (5, size))
-        for method in ("log_prob", "energy"):
-            if hasattr(model, method):
-                expect(method, tuple(getattr(model, method)(batch.x).shape), (rows,))
+        if hasattr(model, "log_prob"):
+            expect("log_prob", tuple(log_prob_of(model, batch).shape), (rows,))
+        if hasattr(model, "energy"):
+            expect("energy", tuple(model.energy(batch.x).shape), (rows,))
         for method in ("score", "reconstruct"):
             if hasattr(model, method):
                 expect(method, tuple(getattr(model, method)(batch.x).flatten(1).shape), (rows, size))
         if hasattr(model, "encode"):
-            code = _mean(model.encode(batch.x))
-            expect("encode", (len(code),), (rows,))
+            code = model.encode(batch.x)
+            for part in code if isinstance(code, tuple) else (_mean(code),):
+                expect("encode", (len(part),), (rows,))
             if hasattr(model, "decode"):
-                expect("decode", tuple(_mean(model.decode(code)).flatten(1).shape), (rows, size))
+                expect("decode", tuple(_mean(model.decode(_mean(code))).flatten(1).shape), (rows, size))
     if hasattr(model, "log_prob") and getattr(model, "likelihood_kind", None) not in get_args(LikelihoodKind):
         faults.append(f"log_prob needs a likelihood_kind, one of {', '.join(get_args(LikelihoodKind))}")
     if model.support not in get_args(Support):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deepcanon.core import GraphBatch, Labeled, LabeledSequences, Model, UsageError
+from deepcanon.core import GraphBatch, Graphs, Labeled, LabeledPairs, LabeledSequences, Model, Series, UsageError
 from deepcanon.core.checks import is_binary
 from deepcanon.laws.target import invented_batch, target_of
 
@@ -45,7 +45,8 @@ def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:
     support = getattr(module, "support", ("binary" if bits else "real") if plain else "any")
     kind = getattr(module, "likelihood_kind", "exact" if plain else "")
     density = has("log_prob") and support == "real" and kind == "exact"
-    classes = isinstance(batch, Labeled) and not batch.y.is_floating_point()
+    pairs = isinstance(batch, LabeledPairs)  # of which an example, a graph, has many
+    classes = isinstance(batch, Labeled) and not batch.y.is_floating_point() and not pairs
     return [
         ("classifier", has("predict") and classes),
         ("latent", has("encode", "decode", "log_prob")),
@@ -57,8 +58,12 @@ def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:
         ("flow", has("to_latent")),
         ("score", has("score") and not has("log_prob")),
         ("diffusion", has("posterior", "reverse")),
+        ("game", has("discriminator_loss")),
         ("sequence", isinstance(batch, LabeledSequences) or has("generate")),
+        ("translation", has("translate")),
         ("attention", has("attention_maps", "read")),
+        ("forecaster", has("log_prob", "forecast") and isinstance(batch, Series)),
         ("graph", isinstance(batch, GraphBatch)),
+        ("graphs", isinstance(batch, Graphs) and not pairs),
         ("method", isinstance(module, Model) and has("unwrapped")),
     ]

@@ -14,6 +14,7 @@ from torch import Generator, Tensor, nn
 from torch.distributions import Distribution, Independent, TransformedDistribution
 
 from deepcanon.core import Batch, Labeled, conditioned
+from deepcanon.core.conditional import given_batch
 from deepcanon.core.turn import B
 
 TIGHT = 1e-9
@@ -117,7 +118,7 @@ def maps(module: Any) -> dict[str, Callable[[Batch], Any]]:
     if hasattr(module, "predict"):
         found["predict mean"] = lambda batch: conditioned(module, batch).predict(*batch.inputs, how="mean")
     if hasattr(module, "log_prob") and getattr(module, "likelihood_kind", "") in ("exact", "unnormalized"):
-        found["log_prob"] = lambda batch: conditioned(module, batch).log_prob(batch.x)
+        found["log_prob"] = lambda batch: log_prob_of(conditioned(module, batch), batch)
     methods = [method for method in ("energy", "score", "encode", "reconstruct") if hasattr(module, method)]
     return found | {method: partial(_ask, module, method) for method in methods}
 
@@ -133,6 +134,17 @@ def draws(module: Any, batch: Batch) -> dict[str, Callable[[Generator | None], A
     if hasattr(module, "log_prob") and getattr(module, "likelihood_kind", "") in ("lower bound", "estimate"):
         here = conditioned(module, batch)
         found["log_prob"] = lambda generator: here.log_prob(batch.x, samples=3, generator=generator)
+    return found
+
+
+def log_prob_of(module: Any, batch: Any) -> Tensor:
+    """The ``log_prob`` of the examples of a batch, given their context; of sequences, with their lengths."""
+    model = given_batch(module, batch)
+    if hasattr(module, "sequences_of"):
+        x, lengths = module.sequences_of(batch)
+        found: Tensor = model.log_prob(x, lengths=lengths)
+    else:
+        found = model.log_prob(batch.x)
     return found
 
 

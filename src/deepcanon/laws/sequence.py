@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from deepcanon.core import AnyBatch, LabeledSequences, Sequences, UsageError
+from deepcanon.core import AnyBatch, Captioned, LabeledSequences, Model, SequencePairs, Sequences, UsageError
+from deepcanon.laws.conditioned import Given
 from deepcanon.laws.discrete import MOST, chi_square, stirred
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, seeded, tensors_of, total
@@ -23,13 +24,17 @@ from deepcanon.laws.probe import TIGHT, distance, doubled, first, seeded, tensor
 ROWS = 8
 PADDING = 3
 DRAWS = 4000
+NO_TOKEN = -1
 
 
 @law
 def outputs_are_causal(module: Any, batch: AnyBatch) -> Measured | None:
-    """The output at a position does not change by a bit with what comes after it, be it NaN."""
+    """The output at a position of a module that is declared ``causal`` does not change with what comes after it.
+
+    Not by a bit, and be it NaN. Recurrent layers of torch are declared so unless they are bidirectional.
+    """
     model, batch = _prepared(module, batch)
-    if not _is_per_position(model, batch):
+    if not _is_causal(module) or not _is_per_position(model, batch):
         return None
     before, faults = _detached(model, batch), 0
     length = batch.x.shape[1]
@@ -62,12 +67,16 @@ def each_position_is_read(module: Any, batch: AnyBatch) -> Measured | None:
 
 @law
 def padding_values_change_nothing(module: Any, batch: AnyBatch) -> Measured | None:
-    """The values of the padding, be they NaN, change no bit of outputs and gradients."""
+    """The values of the padding, be they NaN or, of a model, no token, change no bit of outputs and gradients."""
     if not _takes_lengths(module, batch):
         return None
     model, batch = _prepared(module, batch)
     batch = _ragged(batch)
-    broken: Any = replace(batch, x=torch.where(_spread(~_inside(batch), batch.x), _poison(batch.x), batch.x))
+    poison = (
+        torch.full_like(batch.x, NO_TOKEN) if isinstance(model, Model) and not batch.x.is_floating_point() else None
+    )
+    poison = _poison(batch.x) if poison is None else poison
+    broken: Any = replace(batch, x=torch.where(_spread(~_inside(batch), batch.x), poison, batch.x))
     if isinstance(batch, LabeledSequences) and batch.at_every_position and batch.y.is_floating_point():
         broken = replace(broken, y=torch.where(_spread(~_inside(batch), batch.y), math.nan, batch.y))
     changed = []
@@ -139,7 +148,7 @@ def loss_is_nll_per_token(module: Any, batch: AnyBatch) -> Measured | None:
     model, batch = _prepared(module, batch)
     batch = _ragged(batch)
     with torch.no_grad():
-        nats = -float(model.log_prob(batch.x, context=_lengths(batch)).sum())
+        nats = -float(model.log_prob(batch.x, lengths=_lengths(batch)).sum())
         loss = float(total(model.loss(batch)))
     return (
         abs(loss - nats / batch.weight),
@@ -157,9 +166,9 @@ def continuations_sum_to_one(module: Any, batch: AnyBatch) -> Measured | None:
     worst, seen = 0.0, 0
     with torch.no_grad():
         vocab = _detached(model, batch).shape[-1]
-        steps = _affordable(vocab, batch.x.shape[1] - 1)
+        steps = affordable(vocab, batch.x.shape[1] - 1)
         for begin in range(min(vocab, 4)):
-            rows = _continuations(vocab, steps, begin)
+            rows = continuations(vocab, steps, begin)
             mass = float(model.log_prob(rows).double().logsumexp(0).exp())
             worst, seen = max(worst, abs(mass - 1)), len(rows)
     return (
@@ -170,6 +179,24 @@ def continuations_sum_to_one(module: Any, batch: AnyBatch) -> Measured | None:
 
 
 @law
+def whole_sequences_sum_to_one(module: Any, batch: AnyBatch) -> Measured | None:
+    """The probabilities of all sequences that end within some tokens, and of all that do not yet, sum to 1.
+
+    A sequence is complete at its first end token: the model's ``end_token``, or else its last token serves as one.
+    """
+    if not _gives_tokens(module, batch):
+        return None
+    model, batch = _prepared(stirred(module), batch)
+    with torch.no_grad():
+        vocab = _detached(model, batch).shape[-1]
+        steps = affordable(vocab, batch.x.shape[1] - 1)
+        end = getattr(model, "end_token", vocab - 1)
+        rows, lengths = until(continuations(vocab, steps, begin=0), end)
+        mass = float(model.log_prob(rows, lengths=lengths).double().logsumexp(0).exp())
+    return abs(mass - 1), 1e-6, f"the probabilities of {len(rows)} sequences of up to {steps} tokens sum to {mass:.9g}"
+
+
+@law
 def generated_tokens_follow_the_distribution(module: Any, batch: AnyBatch) -> Measured | None:
     """Samples of ``generate`` are as frequent as ``log_prob`` says (chi-square test)."""
     if not (hasattr(module, "generate") and _gives_tokens(module, batch)):
@@ -177,8 +204,8 @@ def generated_tokens_follow_the_distribution(module: Any, batch: AnyBatch) -> Me
     model, batch = _prepared(stirred(module), batch)
     with torch.no_grad():
         vocab = _detached(model, batch).shape[-1]
-        steps = min(_affordable(vocab, batch.x.shape[1] - 1), 3)
-        rows = _continuations(vocab, steps, begin=0)
+        steps = min(affordable(vocab, batch.x.shape[1] - 1), 3)
+        rows = continuations(vocab, steps, begin=0)
         drawn = model.generate(torch.zeros(DRAWS, 1, dtype=torch.long), steps, generator=seeded(0))
         return chi_square(drawn, rows, DRAWS * model.log_prob(rows).double().exp())
 
@@ -211,13 +238,19 @@ LAWS = (
     parts_of_a_batch_add_up,
     loss_is_nll_per_token,
     continuations_sum_to_one,
+    whole_sequences_sum_to_one,
     generated_tokens_follow_the_distribution,
     greedy_decoding_takes_the_likeliest_token,
 )
 
 
 def check_sequence(module: nn.Module, batch: AnyBatch) -> list[Outcome]:
-    """The outcomes of the laws of sequence models in any module that reads sequences."""
+    """The outcomes of the laws of sequence models in any module that reads sequences.
+
+    One that writes sequences given something else, as a translator does, is held to them given the first example's.
+    """
+    if isinstance(batch, SequencePairs | Captioned):
+        module, batch = Given(module, batch), Sequences(batch.y, batch.y_lengths)
     tokens = batch.x.ndim == 2 and not batch.x.is_floating_point()
     if not tokens and not (batch.x.ndim == 3 and batch.x.is_floating_point()):
         raise UsageError(
@@ -250,6 +283,11 @@ def _output(model: Any, batch: AnyBatch) -> Tensor:
 def _is_per_position(model: Any, batch: AnyBatch) -> bool:
     output, shorter = _detached(model, batch), _detached(model, _cut(batch, batch.x.shape[1] - 1))
     return output.ndim >= 2 and output.shape[1] == batch.x.shape[1] and shorter.shape[1] == output.shape[1] - 1
+
+
+def _is_causal(module: Any) -> bool:
+    declared: bool = not module.bidirectional if isinstance(module, nn.RNNBase) else getattr(module, "causal", False)
+    return declared
 
 
 def _takes_lengths(module: Any, batch: AnyBatch) -> bool:
@@ -332,12 +370,20 @@ def _gradients(model: Any, batch: Any) -> dict[str, Tensor]:
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
-def _affordable(vocab: int, most: int) -> int:
+def affordable(vocab: int, most: int) -> int:
     """Over how many tokens all continuations can be written out."""
     return max(1, min(most, int(math.log(MOST) / math.log(vocab))))
 
 
-def _continuations(vocab: int, steps: int, begin: int) -> Tensor:
+def continuations(vocab: int, steps: int, begin: int) -> Tensor:
     """Every row of ``steps`` tokens after a first one."""
     every = torch.cartesian_prod(*[torch.arange(vocab)] * steps).reshape(-1, steps)
     return torch.cat([torch.full((len(every), 1), begin), every], 1)
+
+
+def until(rows: Tensor, end: int) -> tuple[Tensor, Tensor]:
+    """The different rows up to their first end token after the beginning, padded by -1, and their lengths."""
+    ended = (rows[:, 1:] == end).long().cumsum(1)
+    after = nn.functional.pad(ended[:, :-1], (2, 0)) > 0
+    kept = rows.masked_fill(after, NO_TOKEN).unique(dim=0)
+    return kept, (kept != NO_TOKEN).sum(1)

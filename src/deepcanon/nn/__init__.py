@@ -4,44 +4,67 @@ from deepcanon.nn.activations import Arctan, BinaryThreshold, Softmax, Stochasti
 from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention, attention_weights, causal_mask
 from deepcanon.nn.averaged import Averaged
 from deepcanon.nn.batch_norm import BatchNorm
+from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_time
 from deepcanon.nn.codes import from_bits, to_bits
 from deepcanon.nn.connections import DenselyConnected, HighwayGate, Residual, Skip
 from deepcanon.nn.convolution import Causal, DepthwiseSeparable, Same, convolve, output_size, pad_same
 from deepcanon.nn.dense import dense
 from deepcanon.nn.dropout import PlainDropout
+from deepcanon.nn.fixed_point import fixed_point
 from deepcanon.nn.gelu import gelu_tanh
-from deepcanon.nn.graph_attention import GraphAttention, largest_in_rows, neighbor_max, row_softmax
+from deepcanon.nn.graph_attention import GraphAttention, neighbor_max, row_softmax
 from deepcanon.nn.graph_conv import GraphConv, dropped
+from deepcanon.nn.graph_isomorphism import GraphIsomorphism
+from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import MaskedLinear, autoregressive_mask
 from deepcanon.nn.masked_convolution import AboveConv, GatedLayer, GatedPixelNet, LeftConv
+from deepcanon.nn.ode import integrate, integrate_adjoint
 from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
 from deepcanon.nn.rescale import Rescale, mean_and_std
+from deepcanon.nn.segment import pool, segment_max, segment_mean, segment_sum
 from deepcanon.nn.standardize import Standardize
 from deepcanon.nn.time_mlp import ClassTimeMLP, TimeBlock, TimeMLP, time_features
-from deepcanon.nn.transforms import Chain, Reverse, Transform
+from deepcanon.nn.transforms import (
+    ActNorm,
+    AffineCoupling,
+    Chain,
+    Flatten,
+    InvertibleConv1x1,
+    Reverse,
+    Split,
+    Squeeze,
+    Transform,
+)
 from deepcanon.nn.transposed import Transposed, TransposedConv, output_padding, transposed
 from deepcanon.nn.unpool import bed_of_nails
+from deepcanon.nn.vector_field import TimeGated, VectorField
 
 __all__ = [
     "AboveConv",
+    "ActNorm",
+    "AffineCoupling",
     "Arctan",
     "Averaged",
     "BatchNorm",
+    "Bidirectional",
     "BinaryThreshold",
     "Causal",
     "Chain",
     "ClassTimeMLP",
     "DenselyConnected",
     "DepthwiseSeparable",
+    "Flatten",
     "GatedLayer",
     "GatedPixelNet",
     "GraphAttention",
     "GraphConv",
+    "GraphIsomorphism",
     "HighwayGate",
+    "InvertibleConv1x1",
     "KVCache",
     "LSTMLayers",
     "LSTMVariant",
@@ -59,29 +82,40 @@ __all__ = [
     "Same",
     "Skip",
     "Softmax",
+    "SpectralConv",
+    "Split",
+    "Squeeze",
     "Standardize",
     "StochasticBinary",
     "Swish",
     "TimeBlock",
+    "TimeGated",
     "TimeMLP",
     "Transform",
     "Transposed",
     "TransposedConv",
+    "VectorField",
     "activation_layer",
     "attention",
     "attention_weights",
     "autoregressive_mask",
     "bed_of_nails",
     "causal_mask",
+    "chebyshev",
+    "chebyshev_coefficients",
+    "chebyshev_sum",
     "convolve",
     "dense",
     "dropped",
     "fans",
+    "fixed_point",
     "frequencies",
     "from_bits",
     "gelu_tanh",
     "initialize",
-    "largest_in_rows",
+    "integrate",
+    "integrate_adjoint",
+    "last_output",
     "lstm",
     "mean_and_std",
     "neighbor_max",
@@ -89,7 +123,12 @@ __all__ = [
     "output_size",
     "own_weights",
     "pad_same",
+    "pool",
+    "reversed_in_time",
     "row_softmax",
+    "segment_max",
+    "segment_mean",
+    "segment_sum",
     "shift",
     "sinusoidal",
     "sinusoidal_2d",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
+from deepcanon.core.padding import shows_values
 
 
 def attention(
@@ -28,10 +31,11 @@ def attention(
               s_{ij} = \frac{q_i \cdot k_j}{\sqrt d} + b_{ij} \qquad (1)
 
     ``mask`` is boolean, of a shape that broadcasts to (..., T, S), and True where a query may attend to a key. A query
-    with all keys masked gets zeros, and a key and value that are masked for all queries change nothing, even if they
-    are NaN. ``causal`` lets a query attend to the keys up to its own position, where the last query stands at the last
-    key, so that one query after a long cache attends to all of it. ``bias`` is added to the scores, ``scale`` replaces
-    one over the root of d, and ``dropout`` is the probability to drop a weight.
+    with all keys masked gets zeros, and a key and value change nothing for a query that they are masked for, even if
+    they are NaN or infinite; a query that may attend to such a key gets NaN, and sends no gradient. ``causal`` lets a
+    query attend to the keys up to its own position, where the last query stands at the last key, so that one query
+    after a long cache attends to all of it. ``bias`` is added to the scores, ``scale`` replaces one over the root of d,
+    and ``dropout`` is the probability to drop a weight.
 
     References:
         | Attention Is All You Need (Vaswani et al., 2017), https://arxiv.org/abs/1706.03762
@@ -40,14 +44,29 @@ def attention(
     >>> attention(x, x, x, causal=True).round()[0, 0]
     tensor([10.,  0.,  0.])
     """
+    output = _attend(query, key, value, mask, causal, bias, scale, dropout)
+    if _may_spoil(query, mask, causal) and _not_finite(output):
+        query, key, value, spoiled = _cleaned(query, key, value, mask, causal)
+        output = _attend(query, key, value, mask, causal, bias, scale, dropout).masked_fill(spoiled, torch.nan)
+    return output
+
+
+def _attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    bias: Tensor | None,
+    scale: float | None,
+    dropout: float,
+) -> Tensor:
+    """Equation (1) by torch's kernel, in which a value that is NaN spoils the queries that it is masked for, too."""
     queries, keys = query.shape[-2], key.shape[-2]
     if mask is None and bias is None and (not causal or queries in (1, keys)):
         # torch aligns the first query with the first key, which is the same only for a square mask or for none.
         own = causal and queries > 1
         return scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=own, scale=scale)
-    if mask is not None:
-        hidden = ~mask.any(-2).unsqueeze(-1)  # (..., S, 1)
-        key, value = key.masked_fill(hidden, 0), value.masked_fill(hidden, 0)  # for 0 times NaN is NaN
     allowed, empty = _allowed(query, key, mask, causal)
     if bias is not None and allowed is not None:
         bias = bias.masked_fill(~allowed, -torch.inf)
@@ -55,6 +74,36 @@ def attention(
         query, key, value, attn_mask=allowed if bias is None else bias, dropout_p=dropout, scale=scale
     )
     return output if empty is None else output.masked_fill(empty, 0)
+
+
+def _may_spoil(query: Tensor, mask: Tensor | None, causal: bool) -> bool:
+    """Whether a query may be masked from a key; the last one of a causal mask, often the only one, is from none."""
+    return mask is not None or (causal and query.shape[-2] > 1)
+
+
+def _not_finite(output: Tensor) -> bool:
+    """Whether an output has to be computed again without what is NaN or infinite in it, which is rare.
+
+    On a GPU nothing is gained by a look, which would have to wait for the output.
+    """
+    if not shows_values(output):
+        return False
+    return output.device.type != "cpu" or not bool(output.detach().sum().isfinite())
+
+
+def _cleaned(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Queries, keys and values with zeros for those that are not finite, and which queries see one, (..., T, 1)."""
+    wrong_query = ~query.isfinite().all(-1, keepdim=True)  # (..., T, 1)
+    wrong = ~(key.isfinite().all(-1, keepdim=True) & value.isfinite().all(-1, keepdim=True))  # (..., S, 1)
+    allowed = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device)
+    if causal:
+        allowed = causal_mask(query.shape[-2], key.shape[-2], query.device)
+    if mask is not None:
+        allowed = allowed & mask
+    spoiled = (allowed & (wrong.mT | wrong_query)).any(-1, keepdim=True)
+    return query.masked_fill(wrong_query, 0), key.masked_fill(wrong, 0), value.masked_fill(wrong, 0), spoiled
 
 
 def attention_weights(
@@ -132,12 +181,21 @@ class KVCache:
         self.keys[:, :, self.size : end] = key
         self.values[:, :, self.size : end] = value
         self.size = end
-        return self.keys[:, :, :end], self.values[:, :, :end]
+        return self.all()
 
-    def reorder(self, rows: Tensor) -> None:
-        """Make row i what row ``rows[i]`` was, as beam search does when it keeps some of its hypotheses."""
+    def all(self) -> tuple[Tensor, Tensor]:
+        """All keys and values, (B, heads, size, d)."""
+        if self.keys is None or self.values is None:
+            raise UsageError("the cache is empty: append keys and values first")
+        return self.keys[:, :, : self.size], self.values[:, :, : self.size]
+
+    def select(self, rows: Tensor) -> Self:
+        """A cache of these rows, as beam search needs when it keeps some of its hypotheses."""
+        chosen = type(self)(self.capacity)
         if self.keys is not None and self.values is not None:
-            self.keys, self.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
+            chosen.keys, chosen.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
+            chosen.size = self.size
+        return chosen
 
     def crop(self, size: int) -> None:
         """Forget all but the first ``size`` positions."""
@@ -166,12 +224,13 @@ class MultiHeadAttention(nn.Module):
         | Attention Is All You Need (Vaswani et al., 2017), https://arxiv.org/abs/1706.03762
 
     Arguments:
-        width: The width of the queries and of the output, which is split among the heads.
+        width: The width of the queries and of the output.
         heads: The number of heads.
         kdim: The width of the keys; that of the queries unless given.
         vdim: The width of the values; that of the queries unless given.
         bias: Whether the projections have a bias.
         dropout: The probability to drop an attention weight in training.
+        head_dim: The width of a head; unless given, the heads share ``width``.
 
     >>> layer = MultiHeadAttention(8, heads=2)
     >>> layer(torch.randn(3, 5, 8), causal=True).shape
@@ -186,20 +245,24 @@ class MultiHeadAttention(nn.Module):
         vdim: int | None = None,
         bias: bool = True,
         dropout: float = 0.0,
+        head_dim: int | None = None,
     ) -> None:
         super().__init__()
         at_least(1, width=width, heads=heads)
-        if width % heads:
+        if head_dim is None and width % heads:
             raise UsageError(f"the heads share the width: {width} must be a multiple of heads (got {heads})")
         self.width, self.heads, self.dropout = width, heads, dropout
+        self.head_dim = width // heads if head_dim is None else head_dim
+        at_least(1, head_dim=self.head_dim)
+        inner = heads * self.head_dim
         self.fused = (kdim or width) == (vdim or width) == width
         if self.fused:
-            self.projection = nn.Linear(width, 3 * width, bias)
+            self.projection = nn.Linear(width, 3 * inner, bias)
         else:
-            self.query = nn.Linear(width, width, bias)
-            self.key = nn.Linear(kdim or width, width, bias)
-            self.value = nn.Linear(vdim or width, width, bias)
-        self.output = nn.Linear(width, width, bias)
+            self.query = nn.Linear(width, inner, bias)
+            self.key = nn.Linear(kdim or width, inner, bias)
+            self.value = nn.Linear(vdim or width, inner, bias)
+        self.output = nn.Linear(inner, width, bias)
 
     def forward(
         self,
@@ -215,15 +278,53 @@ class MultiHeadAttention(nn.Module):
         """The output, (B, T, width), of queries (B, T, width) for keys (B, S, kdim) and values (B, S, vdim).
 
         Without keys it is self-attention, and without values the keys are the values, too. ``mask`` is True where a
-        query may attend and broadcasts to (B, heads, T, S); ``cache`` holds the keys and values of earlier tokens.
+        query may attend and broadcasts to (B, heads, T, S). ``cache`` holds the keys and values of earlier tokens, and
+        is extended; of keys that are given, as in cross-attention, it is filled once and read from then on. What is not
+        finite at a position passes to no query that may not attend to it, nor to any gradient.
         """
-        q, k, v = self._heads(query, key, value)
         if cache is not None:
-            k, v = cache.append(k, v)
-        dropout = self.dropout if self.training else 0.0
-        heads = attention(q, k, v, mask, causal=causal, bias=bias, dropout=dropout)  # (B, heads, T, d)
+            q, k, v = self._cached(query, key, value, cache)
+            return self._joined(attention(q, k, v, mask, causal=causal, bias=bias, dropout=self._rate))
+        output = self._output(query, key, value, mask, causal, bias)
+        if _may_spoil(query, mask, causal) and _not_finite(output):
+            keys = query if key is None else key
+            values = keys if value is None else value
+            q, k, v, spoiled = _cleaned(query.unsqueeze(1), keys.unsqueeze(1), values.unsqueeze(1), mask, causal)
+            if key is None and value is None:
+                output = self._output(q.squeeze(1), None, None, mask, causal, bias)
+            else:
+                output = self._output(q.squeeze(1), k.squeeze(1), v.squeeze(1), mask, causal, bias)
+            output = output.masked_fill(spoiled.any(1), torch.nan)
+        return output
+
+    def _output(
+        self,
+        query: Tensor,
+        key: Tensor | None,
+        value: Tensor | None,
+        mask: Tensor | None,
+        causal: bool,
+        bias: Tensor | None,
+    ) -> Tensor:
+        q, k, v = self._heads(query, key, value)
+        return self._joined(_attend(q, k, v, mask, causal, bias, None, self._rate))
+
+    def _joined(self, heads: Tensor) -> Tensor:
         output: Tensor = self.output(heads.transpose(1, 2).flatten(2))  # eq. (2)
         return output
+
+    @property
+    def _rate(self) -> float:
+        return self.dropout if self.training else 0.0
+
+    def _cached(
+        self, query: Tensor, key: Tensor | None, value: Tensor | None, cache: KVCache
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of all heads, where those of earlier calls are in the cache."""
+        if key is not None and cache.size:
+            return self._of_heads(0, query), *cache.all()
+        q, k, v = self._heads(query, key, value)
+        return q, *cache.append(k, v)
 
     def weights(
         self,
@@ -241,8 +342,9 @@ class MultiHeadAttention(nn.Module):
     def _heads(self, query: Tensor, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of all heads, (B, heads, T or S, d)."""
         if self.fused and key is None and value is None:
-            q, k, v = self.projection(query).chunk(3, -1)
-            return self._split(q), self._split(k), self._split(v)
+            rows, length, _ = query.shape
+            q, k, v = self.projection(query).view(rows, length, 3 * self.heads, self.head_dim).chunk(3, 2)
+            return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         key = query if key is None else key
         return self._of_heads(0, query), self._of_heads(1, key), self._of_heads(2, key if value is None else value)
 
@@ -256,5 +358,5 @@ class MultiHeadAttention(nn.Module):
         return self._split(projected)
 
     def _split(self, projected: Tensor) -> Tensor:
-        rows, length, width = projected.shape
-        return projected.view(rows, length, self.heads, width // self.heads).transpose(1, 2)
+        rows, length, _ = projected.shape
+        return projected.view(rows, length, self.heads, self.head_dim).transpose(1, 2)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import DataError, Graph
 from deepcanon.core.checks import at_least
+from deepcanon.nn.segment import segment_max
 
 
 class GraphAttention(nn.Module):
@@ -59,15 +60,9 @@ def row_softmax(scores: Tensor, rows: Tensor, count: int) -> Tensor:
     >>> row_softmax(torch.zeros(3, 1), torch.tensor([0, 0, 1]), 2).flatten()
     tensor([0.5000, 0.5000, 1.0000])
     """
-    largest = largest_in_rows(scores.detach(), rows, count)
+    largest = segment_max(scores.detach(), rows, count)
     weights = (scores - largest[rows]).exp()
     return weights / weights.new_zeros(count, scores.shape[1]).index_add(0, rows, weights)[rows]
-
-
-def largest_in_rows(values: Tensor, rows: Tensor, count: int) -> Tensor:
-    """The largest of the ``values`` (entries, width) of each row, and 0 for a row without any, (count, width)."""
-    index = rows.unsqueeze(1).expand_as(values)
-    return values.new_zeros(count, values.shape[1]).scatter_reduce(0, index, values, "amax", include_self=False)
 
 
 def neighbor_max(x: Tensor, graph: Graph | Tensor) -> Tensor:
@@ -79,4 +74,4 @@ def neighbor_max(x: Tensor, graph: Graph | Tensor) -> Tensor:
             [0.]])
     """
     source, target = Graph.of(graph, len(x)).edge_index
-    return largest_in_rows(x[source], target, len(x))
+    return segment_max(x[source], target, len(x))

@@ -28,6 +28,9 @@ class Rescale(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.scale * x + self.shift
 
+    def inverse(self, y: Tensor) -> Tensor:
+        return (y - self.shift) / self.scale
+
 
 @torch.no_grad()
 def mean_and_std(data: Iterable[Batch]) -> tuple[Tensor, Tensor]:

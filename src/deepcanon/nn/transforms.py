@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deepcanon.core import UsageError
+from deepcanon.core.checks import at_least
+from deepcanon.core.precision import full, in_full_precision
 
 Mapped = tuple[Tensor, Tensor]
 """The image z of each example and log |det dz/dx|, (B,)."""
+
+LIMIT = 2.0
+"""The largest log-scale of an affine coupling, so that no scale diverges and the inverse stays exact."""
 
 
 class Transform(nn.Module, ABC):
@@ -93,6 +100,196 @@ class Reverse(Transform):
 
     def inverse(self, z: Tensor) -> Tensor:
         return z.flip(1)
+
+
+class ActNorm(Transform):
+    r"""One scale and one shift for each feature or channel, :math:`z_c = e^{s_c} (x_c + b_c)`.
+
+    ``fit`` chooses them such that z has mean 0 and variance 1 in every channel, once: from then on they are
+    parameters like all others. A channel that is constant keeps its scale.
+
+    References:
+        | Glow: Generative Flow with Invertible 1x1 Convolutions (Kingma and Dhariwal, 2018),
+          https://arxiv.org/abs/1807.03039
+    """
+
+    fitted: Tensor
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(channels))
+        self.log_scale = nn.Parameter(torch.zeros(channels))
+        self.register_buffer("fitted", torch.tensor(False))
+
+    def forward(self, x: Tensor) -> Mapped:
+        z = (x + _of_channels(self.bias, x)) * _of_channels(self.log_scale.exp(), x)
+        return z, _everywhere(self.log_scale.sum(), x)
+
+    def inverse(self, z: Tensor) -> Tensor:
+        return z * _of_channels((-self.log_scale).exp(), z) - _of_channels(self.bias, z)
+
+    @torch.no_grad()
+    def fit(self, x: Tensor, context: Tensor | None = None) -> Tensor:
+        if not self.fitted:
+            values = x.transpose(0, 1).flatten(1).double()  # (channels, B ...)
+            mean, std = values.mean(1), values.std(1, correction=0)
+            self.bias.copy_(-mean)
+            self.log_scale.copy_(-torch.where(std > 1e-6 * (1e-6 + mean.abs()), std, 1.0).log())
+            self.fitted.fill_(True)
+        return super().fit(x, context)
+
+
+class InvertibleConv1x1(Transform):
+    r"""An invertible 1x1 convolution, :math:`z = W x` at every position: a learned mixing of the channels.
+
+    The weight is held as :math:`W = P L (U + \mathrm{diag}(\sigma e^{s}))`, with a fixed permutation P and fixed signs
+    :math:`\sigma`, L lower triangular with a diagonal of ones and U strictly upper triangular. So it is always
+    invertible, and :math:`\log |\det dz/dx| = H W \sum_c s_c` costs no determinant. It begins as a random rotation.
+
+    References:
+        | Glow: Generative Flow with Invertible 1x1 Convolutions (Kingma and Dhariwal, 2018),
+          https://arxiv.org/abs/1807.03039
+    """
+
+    order: Tensor
+    sign: Tensor
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        rotation = torch.linalg.qr(torch.randn(channels, channels))[0]
+        permutation, lower, upper = torch.linalg.lu(rotation)
+        self.lower = nn.Parameter(lower.tril(-1))
+        self.upper = nn.Parameter(upper.triu(1))
+        self.log_scale = nn.Parameter(upper.diagonal().abs().log())
+        self.register_buffer("order", permutation.argmax(1))
+        self.register_buffer("sign", upper.diagonal().sign())
+
+    def weight(self) -> Tensor:
+        """The matrix W, (channels, channels)."""
+        lower, upper = self._factors()
+        return (lower @ upper).index_select(0, self.order)
+
+    def forward(self, x: Tensor) -> Mapped:
+        with in_full_precision(x):
+            weight = self.weight()
+            z = F.linear(x, weight) if x.ndim == 2 else F.conv2d(x, weight[:, :, None, None])
+        return z, _everywhere(self.log_scale.sum(), x)
+
+    def inverse(self, z: Tensor) -> Tensor:
+        lower, upper = self._factors()
+        x = z.flatten(2) if z.ndim > 2 else z.unsqueeze(2)
+        x = x.index_select(1, self.order.argsort())
+        x = torch.linalg.solve_triangular(lower, x, upper=False, unitriangular=True)
+        solved: Tensor = torch.linalg.solve_triangular(upper, x, upper=True)
+        return solved.reshape(z.shape)
+
+    def _factors(self) -> tuple[Tensor, Tensor]:
+        eye = torch.eye(len(self.sign), dtype=self.sign.dtype, device=self.sign.device)
+        return self.lower.tril(-1) + eye, self.upper.triu(1) + torch.diag(self.sign * self.log_scale.exp())
+
+
+class AffineCoupling(Transform):
+    r"""An affine coupling: the first half of the features, or channels, scales and shifts the second half.
+
+    .. math:: z_a = x_a, \qquad z_b = x_b \odot e^{s(x_a)} + t(x_a)
+
+    The network gives s and t, twice as many channels as there are in :math:`x_b`; s is limited by a tanh. Of an odd
+    number of channels the first half has one more. A conditional network gets the context as its second argument.
+
+    References:
+        | Density estimation using Real NVP (Dinh et al., 2017), https://arxiv.org/abs/1605.08803
+    """
+
+    def __init__(self, net: nn.Module, *, conditional: bool = False) -> None:
+        super().__init__()
+        self.net = net
+        self.conditional = conditional
+
+    def forward(self, x: Tensor, context: Tensor | None = None) -> Mapped:
+        a, b = x.chunk(2, 1)
+        s, t = self._scale_and_shift(a, context)
+        return torch.cat([a, b * s.exp() + t], 1), s.flatten(1).sum(1)
+
+    def inverse(self, z: Tensor, context: Tensor | None = None) -> Tensor:
+        a, b = z.chunk(2, 1)
+        s, t = self._scale_and_shift(a, context)
+        return torch.cat([a, (b - t) * (-s).exp()], 1)
+
+    def _scale_and_shift(self, a: Tensor, context: Tensor | None) -> Mapped:
+        s, t = full(self.net(a, *_given(self, context))).chunk(2, 1)
+        return LIMIT * (s / LIMIT).tanh(), t
+
+
+class Squeeze(Transform):
+    """Every 2x2 pixels become one position with four times the channels; an order of values, which keeps volumes."""
+
+    def forward(self, x: Tensor) -> Mapped:
+        return F.pixel_unshuffle(x, 2), x.new_zeros(len(x))
+
+    def inverse(self, z: Tensor) -> Tensor:
+        return F.pixel_shuffle(z, 2)
+
+
+class Flatten(Transform):
+    """Examples of this shape as vectors."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.shape = shape
+
+    def forward(self, x: Tensor) -> Mapped:
+        return x.flatten(1), x.new_zeros(len(x))
+
+    def inverse(self, z: Tensor) -> Tensor:
+        return z.reshape(-1, *self.shape)
+
+
+class Split(Transform):
+    """A multi-scale split: half of the channels are done, and the ``rest`` of the flow goes on with the others.
+
+    The images are vectors: the ones of ``rest``, then the second half of the channels as they are. An affine coupling
+    right before a split gives that half a Gaussian prior whose mean and variance depend on the first half.
+
+    References:
+        | Density estimation using Real NVP (Dinh et al., 2017), https://arxiv.org/abs/1605.08803
+
+    Arguments:
+        shape: The shape of an example, the channels first; there are at least two.
+        rest: The transform of the first half of the channels, to vectors.
+    """
+
+    def __init__(self, shape: tuple[int, ...], rest: Transform) -> None:
+        super().__init__()
+        at_least(2, channels=shape[0])
+        self.rest = rest
+        self.conditional = rest.conditional
+        self.done = (shape[0] // 2, *shape[1:])
+        self.going_on = (shape[0] - self.done[0]) * math.prod(shape[1:])
+
+    def forward(self, x: Tensor, context: Tensor | None = None) -> Mapped:
+        a, b = x.chunk(2, 1)
+        z, log_det = self.rest(a, *_given(self, context))
+        return torch.cat([z, b.flatten(1)], 1), log_det
+
+    def inverse(self, z: Tensor, context: Tensor | None = None) -> Tensor:
+        rest: Any = self.rest
+        a, b = rest.inverse(z[:, : self.going_on], *_given(self, context)), z[:, self.going_on :]
+        return torch.cat([a, b.reshape(-1, *self.done)], 1)
+
+    @torch.no_grad()
+    def fit(self, x: Tensor, context: Tensor | None = None) -> Tensor:
+        a, b = x.chunk(2, 1)
+        return torch.cat([self.rest.fit(a, *_given(self, context)), b.flatten(1)], 1)
+
+
+def _of_channels(values: Tensor, x: Tensor) -> Tensor:
+    """One value for each channel, in a shape that broadcasts over x."""
+    return values.reshape(-1, *[1] * (x.ndim - 2))
+
+
+def _everywhere(log_det: Tensor, x: Tensor) -> Tensor:
+    """The log-determinant of a map of the channels that is the same at every position, (B,)."""
+    return (log_det * math.prod(x.shape[2:])).expand(len(x))
 
 
 def _given(transform: Any, context: Tensor | None) -> tuple[Tensor, ...]:

@@ -1,4 +1,4 @@
-"""Attention maps: the attention weights of every head."""
+"""Attention maps: the attention weights of every head, and the alignment of a target with its source."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from deepcanon.core import SequencePairs
+from deepcanon.core.roles import Aligns
 from deepcanon.pictures.style import INK, MUTED, SHADES, dress, new_figure
 
 MOST_LAYERS, MOST_HEADS = 6, 6
@@ -61,4 +63,44 @@ def attention_heads(maps: Tensor, tokens: Sequence[str], title: str = "") -> Fig
         )
         bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=7, length=0, labelcolor=MUTED)
+    return figure
+
+
+def alignment_picture(
+    model: Aligns, pairs: SequencePairs, source: Sequence[str], target: Sequence[str], title: str = ""
+) -> Figure:
+    """Translations of the sources of these pairs, each aligned with its source; the vocabularies name the tokens."""
+    y, y_lengths = model.translate(pairs.x, lengths=pairs.lengths)
+    weights = model.alignment(pairs.x, y, lengths=pairs.lengths, y_lengths=y_lengths)
+    maps, names = [], []
+    for row, (size, end) in enumerate(zip(pairs.lengths.tolist(), y_lengths.tolist(), strict=True)):
+        maps.append(weights[row, : end - 1, :size])
+        read, written = pairs.x[row, :size].tolist(), y[row, 1:end].tolist()
+        names.append(([source[code] for code in read], [target[code] for code in written]))
+    return alignments(maps, names, title)
+
+
+def alignments(maps: Sequence[Tensor], pairs: Sequence[tuple[Sequence[str], Sequence[str]]], title: str = "") -> Figure:
+    """Alignments of targets with their sources, from weights (T, S): each row is a target token, from top to bottom.
+
+    ``pairs`` are the tokens of each source, S, and target, T.
+    """
+    columns = min(2, len(maps))
+    lines = -(-len(maps) // columns)
+    wide, tall = (max(weights.shape[side] for weights in maps) for side in (1, 0))
+    figure = new_figure(columns * (0.19 * wide + 0.6) + 0.4, lines * (0.19 * tall + 0.8) + 0.5, title)
+    grid = figure.subplots(lines, columns, squeeze=False).flatten()
+    for axes in grid[len(maps) :]:
+        axes.axis("off")
+    for axes, weights, (source, target) in zip(grid, maps, pairs, strict=False):
+        axes.imshow(weights.detach().cpu().float().numpy(), cmap=SHADES, vmin=0, vmax=1)
+        dress(axes, grid=False)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+        for place, names in ((axes.set_xticks, source), (axes.set_yticks, target)):
+            place(range(len(names)), [VISIBLE.get(token, token) for token in names])
+        axes.tick_params(length=0, labelsize=7, pad=1, labelcolor=MUTED)
+        axes.tick_params(axis="x", labelrotation=90 if max(map(len, source)) > 2 else 0)
+    figure.supxlabel("source", fontsize=8, color=MUTED)
+    figure.supylabel("target, from top to bottom", fontsize=8, color=MUTED)
     return figure

@@ -156,9 +156,13 @@ def _names(records: Iterable[Record], group: str) -> list[str]:
 
 
 def _title(name: str) -> str:
-    """The name of a metric as a heading; the shortest ones are abbreviations."""
+    """The name of a metric as a heading; the shortest ones, and those without vowels, are abbreviations.
+
+    >>> _title("mse"), _title("crps"), _title("accuracy")
+    ('MSE', 'CRPS', 'Accuracy')
+    """
     words = name.replace("_", " ")
-    return words.upper() if len(words) <= 3 else words[:1].upper() + words[1:]
+    return words.upper() if len(words) <= 3 or not set(words) & set("aeiou") else words[:1].upper() + words[1:]
 
 
 def _term_colors(terms: Mapping[str, Series]) -> list[str]:

@@ -76,15 +76,18 @@ def layout(graph: Graph) -> Tensor:
     drawn: Any = networkx.Graph()
     drawn.add_nodes_from(range(graph.nodes))
     drawn.add_edges_from(graph.edge_index.T.tolist())
-    if networkx.is_connected(drawn):
-        found = networkx.kamada_kawai_layout(drawn)
-    else:
-        found = networkx.spring_layout(drawn, seed=0, k=2 / math.sqrt(graph.nodes), iterations=200)
-    points = torch.tensor([list(map(float, found[node])) for node in range(graph.nodes)], dtype=torch.float64)
-    points = points - points.mean(0)
-    _, axes = torch.linalg.eigh(points.T @ points)
-    lying_down: Tensor = points @ axes.flip(1)  # a page is wider than high
-    return lying_down
+    points = torch.zeros(graph.nodes, 2, dtype=torch.float64)
+    right = 0.0
+    for nodes in sorted(networkx.connected_components(drawn), key=len, reverse=True):
+        part = sorted(nodes)
+        found = networkx.kamada_kawai_layout(drawn.subgraph(part), scale=math.sqrt(len(part)))
+        here = torch.tensor([list(map(float, found[node])) for node in part], dtype=torch.float64)
+        _, axes = torch.linalg.eigh((here - here.mean(0)).T @ (here - here.mean(0)))
+        here = (here - here.mean(0)) @ axes.flip(1)  # lying down: a page is wider than high
+        left, width = here[:, 0].min(), here[:, 0].max() - here[:, 0].min()
+        points[part] = here + torch.tensor([right - float(left), 0.0], dtype=torch.float64)
+        right += float(width) + 1  # components stand next to each other, the largest first
+    return points - points.mean(0)
 
 
 def between_corners(probabilities: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ def scatter(points: Mapping[str, Tensor], title: str = "") -> Figure:
     """Named clouds of 2-D points side by side on the same axes; the first one is gray and below the others."""
     clouds = {name: _plane(x) for name, x in points.items()}
     first, *_ = clouds.values()
-    low, high = _window(first)
+    low, high = window(first)
     figure = new_figure(3.8 * len(clouds), 3.6 * _slimness(low, high) + 1.1, title)
     for column, ((name, x), color) in enumerate(zip(clouds.items(), colors(len(clouds)), strict=True), start=1):
         axes = figure.add_subplot(1, len(clouds), column)
@@ -31,7 +31,7 @@ def scatter(points: Mapping[str, Tensor], title: str = "") -> Figure:
         outside = float(((x < low) | (x > high)).any(1).double().mean())
         note = f" ({outside:.0%} outside)" if outside >= 0.005 else ""
         dress(axes, f"{name}: {len(x)} examples{note}", "feature 1", "feature 2")
-        _frame(axes, low, high)
+        frame(axes, low, high)
     return figure
 
 
@@ -43,13 +43,13 @@ def decision_map(
     ``predict`` gives the probabilities of the classes, (B, classes).
     """
     points, classes = _plane(x), y.detach().cpu()
-    low, high = _window(points)
+    low, high = window(points)
     figure = new_figure(5.8, 5.2 * _slimness(low, high) + 0.8)
     axes = figure.add_subplot()
     _draw_regions(axes, predict, x, low, high)
     _classes(axes, points, classes, labels, size=14)
     dress(axes, title, "feature 1", "feature 2", grid=False)
-    _frame(axes, low, high)
+    frame(axes, low, high)
     legend(axes)
     return figure
 
@@ -64,7 +64,7 @@ def decision_maps(
 ) -> Figure:
     """Decision regions of several classifiers side by side, with the few labeled points large among the unlabeled."""
     points, known, classes = _plane(unlabeled), _plane(x), y.detach().cpu()
-    low, high = _window(points)
+    low, high = window(points)
     across = min(2, len(predictors))
     down = -(-len(predictors) // across)
     figure = new_figure(4.6 * across, (4.2 * _slimness(low, high) + 0.7) * down + 0.4, title)
@@ -77,7 +77,7 @@ def decision_maps(
             spots = known[classes == c]
             axes.scatter(spots[:, 0], spots[:, 1], s=90, color=color, edgecolors="white", linewidths=1.6, label=label)
         dress(axes, name, grid=False)
-        _frame(axes, low, high)
+        frame(axes, low, high)
         if panel == 1:
             legend(axes)
     return figure
@@ -201,7 +201,8 @@ def _plane(x: Tensor) -> Tensor:
     return points
 
 
-def _window(points: Tensor) -> tuple[Tensor, Tensor]:
+def window(points: Tensor) -> tuple[Tensor, Tensor]:
+    """The corners of the part of the plane that shows all points, with a margin."""
     low, high = points.min(0).values, points.max(0).values
     margin = 0.12 * (high - low).clamp_min(1e-6)
     return low - margin, high + margin
@@ -213,7 +214,8 @@ def _slimness(low: Tensor, high: Tensor) -> float:
     return float(min(1.4, max(0.35, height / width)))
 
 
-def _frame(axes: Axes, low: Tensor, high: Tensor) -> None:
+def frame(axes: Axes, low: Tensor, high: Tensor) -> None:
+    """Show the window from ``low`` to ``high``, with equal axes where that fits a page."""
     axes.set_xlim(float(low[0]), float(high[0]))
     axes.set_ylim(float(low[1]), float(high[1]))
     width, height = (high - low).tolist()

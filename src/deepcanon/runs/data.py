@@ -33,6 +33,8 @@ def new_rows(run: RunFolder, model: Model[Any], data: str | None, labeled: bool 
     name = data or _own_name(run)
     info = run.info["data"]
     holds = _kind_of_path(name)
+    if holds == "table" and info["kind"] == "ratings":  # a file is read as that of the training was
+        name, holds = f"{name}:{info['kind']}", None
     if holds is not None and holds != info["kind"]:
         raise UsageError(f"the model has learned from {GIVES[info['kind']]}; {name} gives {GIVES[holds]}")
     rows = load_rows(

@@ -176,6 +176,7 @@ def describe_run(model: Model[Any], data: Dataset[Any], settings: Mapping[str, A
             "shape": list(data.shape),
             "labels": list(data.labels),
             "vocabulary": list(data.vocabulary),
+            "target_vocabulary": list(data.target_vocabulary),
             "preprocessing": dict(data.preprocessing),
             "fingerprint": data.fingerprint(),
         },

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from deepcanon.core import AnyBatch
+from deepcanon.core import AnyBatch, Incomplete, TwoDomains
 from deepcanon.core.files import write_whole
+from deepcanon.core.roles import Domain, Maps
 from deepcanon.data import Batches, in_original_units
 
 ROWS_AT_ONCE = 1024
@@ -20,11 +21,16 @@ ROWS_AT_ONCE = 1024
 def predictions(model: Any, rows: AnyBatch, data: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The columns of a table of predictions: the class and every class's probability, or the quantity itself.
 
+    Of rows with missing entries these are the rows, with the expectation of each that is missing.
+
     ``data`` is what ``run.json`` says of the data the model was trained on.
     """
     parts = list(Batches(rows, ROWS_AT_ONCE))
     mode = torch.cat([model.predict(*part.inputs, how="mode") for part in parts])
     mean = torch.cat([model.predict(*part.inputs, how="mean") for part in parts])
+    if isinstance(rows, Incomplete):
+        names = data["preprocessing"].get("columns") or [f"item_{item + 1}" for item in range(mean.shape[1])]
+        return {name: mean[:, item].tolist() for item, name in enumerate(names)}
     if not mode.is_floating_point():
         labels = data["labels"] or [str(label) for label in range(mean.shape[-1])]
         shares = {f"probability_{label}": mean[:, place].tolist() for place, label in enumerate(labels)}
@@ -33,6 +39,14 @@ def predictions(model: Any, rows: AnyBatch, data: Mapping[str, Any]) -> dict[str
     if values.shape[1] == 1:
         return {"prediction": values[:, 0].tolist()}
     return {f"prediction_{target + 1}": values[:, target].tolist() for target in range(values.shape[1])}
+
+
+@torch.no_grad()
+def mapped(model: Maps, rows: AnyBatch, to: Domain) -> dict[str, list[Any]]:
+    """The columns of a table of examples mapped to a domain, flat; of data of both domains those of the other one."""
+    x = rows.y if to == "x" and isinstance(rows, TwoDomains) else rows.x
+    images = torch.cat([model.map(part, to=to) for part in x.split(ROWS_AT_ONCE)]).flatten(1)
+    return {f"{to}{i + 1}": images[:, i].tolist() for i in range(images.shape[1])}
 
 
 def write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:

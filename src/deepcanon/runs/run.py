@@ -21,21 +21,24 @@ from deepcanon.core import (
     Conditional,
     Model,
     Recipe,
+    Series,
     UsageError,
     given_batch,
     methods_of,
 )
 from deepcanon.core.checks import at_least
 from deepcanon.core.files import free, writable
-from deepcanon.core.roles import HasNeighbors
+from deepcanon.core.roles import Domain, HasNeighbors, Maps, Translates
 from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset, load_data
 from deepcanon.data.suits import check_suits, default_data
+from deepcanon.data.text.special import padded
 from deepcanon.runs import text
 from deepcanon.runs.data import is_own, new_rows, own_data
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
-from deepcanon.runs.predict import predictions, write_csv
+from deepcanon.runs.forecasting import draw_forecasts, quantile_columns, sample_paths
+from deepcanon.runs.predict import mapped, predictions, write_csv
 from deepcanon.runs.resume import finder, load, resume
 from deepcanon.train import Observer, evaluate, fit, randomness
 from deepcanon.train.evaluation import some_of_train
@@ -161,21 +164,25 @@ class Run:
         self,
         data: str | Path | AnyBatch | Tensor | None = None,
         *,
+        to: Domain | None = None,
         out: str | Path | None = None,
         overwrite: bool = False,
     ) -> dict[str, list[Any]]:
         """The predictions for all rows of a file or folder as named columns, in the units of the user's table.
 
         Without ``data`` they are those for the test split of the run's own; a tensor holds examples as the model takes
-        them. ``out`` is a CSV file to write.
+        them. ``out`` is a CSV file to write. A model of two domains maps the examples ``to`` the domain y, or x.
         """
-        model = self._model_that_can("predict")
+        maps = isinstance(self.model, Maps)
+        model: Any = self.model if maps else self._model_that_can("predict")
+        if to is not None and not maps:
+            raise UsageError(f"{model.name()} does not map examples to another domain; leave out --to")
         path = None if out is None else writable(Path(out), overwrite, ".csv")
         if isinstance(data, Tensor | AnyBatch):
             rows = Batch(data) if isinstance(data, Tensor) else data
         else:
             rows = new_rows(self.folder, model, None if data is None else str(data), labeled=False)
-        columns = predictions(model, rows, self.info["data"])
+        columns = mapped(model, rows, to or "y") if maps else predictions(model, rows, self.info["data"])
         if path is not None:
             write_csv(path, columns)
         return columns
@@ -223,6 +230,8 @@ class Run:
     ) -> str:
         """The prompt and so many further tokens of text, or fewer where the token ``stop`` comes first."""
         model, info = self._model_that_can("generate"), self.info["data"]
+        if isinstance(model, Translates):
+            raise UsageError(f"{self.model.name()} writes what a source says, not what follows a prompt: use translate")
         before, end = text.encode(prompt, info), text.encode_one(stop, info)
         tokens = model.generate(
             before, steps, temperature=temperature, top_k=top_k, top_p=top_p, stop=end,
@@ -232,6 +241,45 @@ class Run:
         if end in added:
             tokens = tokens[:, : before.shape[1] + added.index(end)]
         return text.decode(tokens, info)
+
+    def forecast(
+        self,
+        steps: int | None = None,
+        *,
+        samples: int = 100,
+        data: str | Path | Series | None = None,
+        seed: int = 0,
+        out: str | Path | None = None,
+        overwrite: bool = False,
+    ) -> dict[str, list[Any]]:
+        """Quantiles of the steps after the forecast origins of series, as named columns, with the truth where known.
+
+        Without ``data`` the series are the test split of the run's own. ``out`` is a CSV file or a picture to write.
+        """
+        model = self._model_that_can("forecast")
+        path = None if out is None else writable(Path(out), overwrite, ".png", ".csv")
+        rows: Any = (
+            data if isinstance(data, Series) else new_rows(self.folder, model, None if data is None else str(data))
+        )
+        paths = sample_paths(model, rows, steps, samples, seed)
+        columns = quantile_columns(paths, rows)
+        if path is not None and path.suffix.lower() == ".csv":
+            write_csv(path, columns)
+        elif path is not None:
+            draw_forecasts(paths, rows, path, f"forecasts of {model.name()}")
+        return columns
+
+    def translate(self, *texts: str, beams: int = 1) -> list[str]:
+        """The translation of each text: the most probable one that a beam search finds."""
+        model, (source, target) = self._model_that_can("translate"), text.tokenizers(self.info["data"])
+        rows = [source.encode(given) for given in texts]
+        for given, codes in zip(texts, rows, strict=True):
+            if not codes:
+                raise UsageError(f"a text to translate needs at least one token that the model can read; got {given!r}")
+        x, lengths = padded(rows)
+        tokens, found = model.translate(x, lengths=lengths, beams=beams)
+        pairs = zip(tokens.tolist(), found.tolist(), strict=True)
+        return [target.decode(row[:length]) for row, length in pairs]
 
     def nearest(self, word: str, n: int = 10) -> list[tuple[str, float]]:
         """The words whose vectors are nearest to that of a word, with their cosines."""

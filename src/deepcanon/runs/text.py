@@ -19,6 +19,14 @@ def tokenizer(info: Mapping[str, Any]) -> Tokenizer:
     return tokenizer_of(info["vocabulary"], info["preprocessing"])
 
 
+def tokenizers(info: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers of the sources and of the targets of a run's pairs."""
+    if not info["vocabulary"] or not info.get("target_vocabulary"):
+        raise UsageError("the data of this run are not pairs of texts, so there is no text to translate")
+    target = {"tokenizer": info["preprocessing"].get("target_tokenizer")}
+    return tokenizer(info), tokenizer_of(info["target_vocabulary"], target)
+
+
 def encode(text: str, info: Mapping[str, Any]) -> Tensor:
     """The numbers of the text's tokens, as a batch of one.
 

@@ -17,6 +17,8 @@ MOST_EVALUATED = 2048
 
 DRAWS = 4096
 """How many draws make the mean of a bound that is drawn at random."""
+ROOT = "rmse"
+"""The metric that is the root of a mean: over several batches it is the mean of squares that is taken."""
 
 
 def evaluate(
@@ -51,9 +53,11 @@ def evaluate(
             terms, metrics = model.loss_and_metrics(batch)
             total = {"loss": torch.stack(list(terms.values())).sum()} if terms else {}
             for name, value in {**terms, **total, **metrics}.items():
-                part = value.item() * weight
+                number = value.item()
+                part = number**2 * weight if name == ROOT else number * weight
                 sums[name] = sums.get(name, 0.0) + (part**2 if _is_error(name) else part)
-    return {name: (math.sqrt(value) if _is_error(name) else value) / (weights or 1.0) for name, value in sums.items()}
+    means = {name: (math.sqrt(value) if _is_error(name) else value) / (weights or 1.0) for name, value in sums.items()}
+    return {name: math.sqrt(value) if name == ROOT else value for name, value in means.items()}
 
 
 def some_of_train(train: AnyBatch, settings: Settings) -> AnyBatch:

@@ -12,7 +12,7 @@ from torch.nn.functional import binary_cross_entropy, logsigmoid
 from deepcanon.core import Batch, UsageError
 from deepcanon.data import load_data
 from deepcanon.losses.energy_distance import energy_distance
-from deepcanon.models.adversarial.gan import GAN, Game
+from deepcanon.models.adversarial.gan import GAN, GameName
 from deepcanon.train import fit
 
 
@@ -52,6 +52,13 @@ def test_the_best_discriminator_is_p_over_p_plus_q(p: Normal, q: Normal, hidden:
     found = model.discriminate(x[:, None].double()).sigmoid()
     assert (found - exact).abs().max() < 0.03
     assert (exact - 0.5).abs().max() > 0.3
+    terms = model.discriminator_loss(Batch(p.sample(torch.Size([50_000, 1])).double()))
+    grid = torch.linspace(-15, 15, 20_001, dtype=torch.float64)
+    one, two = p.log_prob(grid).exp(), q.log_prob(grid).exp()
+    mean = (one + two) / 2
+    twice_js = torch.trapezoid(torch.xlogy(one, one / mean) + torch.xlogy(two, two / mean), grid).item()
+    assert twice_js > 0.05
+    assert -sum(term.item() for term in terms.values()) == pytest.approx(twice_js - math.log(4), abs=0.01)
 
 
 def test_where_data_and_samples_are_the_same_the_game_is_worth_minus_log_4() -> None:
@@ -79,7 +86,7 @@ def test_the_discriminator_loss_is_the_cross_entropy_of_telling_data_from_sample
     ("game", "value"),
     [("minimax", lambda odds: logsigmoid(-odds).mean()), ("non_saturating", lambda odds: -logsigmoid(odds).mean())],
 )
-def test_the_generator_minimizes_what_its_game_says(game: Game, value: Callable[[Tensor], Tensor]) -> None:
+def test_the_generator_minimizes_what_its_game_says(game: GameName, value: Callable[[Tensor], Tensor]) -> None:
     torch.manual_seed(0)
     model = GAN(features=2, latent=2, hidden=(8,), game=game).double()
     torch.manual_seed(1)
@@ -90,7 +97,7 @@ def test_the_generator_minimizes_what_its_game_says(game: Game, value: Callable[
 
 def test_only_the_minimax_generator_stops_learning_from_a_sure_discriminator() -> None:
     norms = {}
-    games: tuple[Game, ...] = ("minimax", "non_saturating")
+    games: tuple[GameName, ...] = ("minimax", "non_saturating")
     for game in games:
         torch.manual_seed(0)
         model = GAN(features=2, latent=2, hidden=(8,), game=game).double()

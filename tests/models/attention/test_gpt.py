@@ -117,7 +117,7 @@ def test_log_prob_is_the_sum_over_the_tokens_after_the_first() -> None:
     for row, size in enumerate(lengths.tolist()):
         shares = [model(x[row : row + 1, :t])[0, -1].softmax(-1)[x[row, t]] for t in range(1, size)]
         wanted = torch.stack(shares).log().sum()
-        torch.testing.assert_close(model.log_prob(x, context=lengths)[row], wanted)
+        torch.testing.assert_close(model.log_prob(x, lengths=lengths)[row], wanted)
         torch.testing.assert_close(model.log_prob(x[row : row + 1, :size])[0], wanted)
 
 
@@ -147,6 +147,31 @@ def test_dropout_acts_in_training_only_and_nothing_else_differs() -> None:
     plain = GPT(vocab=11, length=8, layers=1, heads=2, embedding=16)
     plain.load_state_dict(model.state_dict())
     assert torch.equal(model(x), plain(x))
+
+
+@torch.no_grad()
+def test_the_exact_gelu_is_that_of_torch() -> None:
+    torch.manual_seed(0)
+    model = GPT(vocab=11, length=8, layers=1, heads=2, embedding=16, activation="gelu")
+    block: Any = model.blocks[0]
+    h = torch.randn(2, 3, 16)
+    wanted = block.down_projection(torch.nn.functional.gelu(block.up_projection(h)))
+    assert torch.equal(block.mlp(h), wanted)
+    with pytest.raises(UsageError, match="activation must be one of"):
+        GPT(vocab=5, length=4, activation="relu")  # type: ignore[arg-type]
+
+
+def test_beams_read_on_from_the_rows_that_are_kept() -> None:
+    """A beam search as wide as there are texts finds the most probable one of all, by enumeration."""
+    model = small(length=3)
+    prompt = tokens(2, 2)
+    found, lengths = model.beam_search(prompt, 2, beams=11**2).best()
+    texts = torch.cartesian_prod(torch.arange(11), torch.arange(11))
+    for row in range(2):
+        whole = torch.cat([prompt[row].expand(121, 2), texts], 1)
+        best = whole[model.log_probs(whole)[:, 1:].sum(1).argmax()]
+        assert torch.equal(found[row], best)
+    assert lengths.tolist() == [4, 4]
 
 
 def test_it_learns_a_text_that_repeats() -> None:

@@ -12,6 +12,7 @@ from deepcanon.core import DataError, Sequences, Stream, UsageError
 from deepcanon.data import Dataset
 from deepcanon.data.text.streams import in_order
 from deepcanon.data.text.windows import windows
+from deepcanon.models.recurrent._recurrent import State
 from deepcanon.models.recurrent.lstm import LSTM
 from deepcanon.runs import checkpoint
 from deepcanon.runs.folder import RunFolder
@@ -33,7 +34,7 @@ def test_logits_are_those_of_torchs_lstm() -> None:
     nats = -wanted[:, :-1].log_softmax(-1).gather(2, x[:, 1:, None]).squeeze(2)
     lengths = torch.tensor([9, 2, 5, 1, 9, 4])
     counted = torch.arange(8) < lengths[:, None] - 1
-    torch.testing.assert_close(ours.log_prob(x, context=lengths), -(nats * counted).sum(1), rtol=0, atol=1e-12)
+    torch.testing.assert_close(ours.log_prob(x, lengths=lengths), -(nats * counted).sum(1), rtol=0, atol=1e-12)
     loss = ours.loss(Sequences(x, lengths))["nll"]
     torch.testing.assert_close(loss, nats[counted].mean(), rtol=0, atol=1e-12)
 
@@ -72,7 +73,7 @@ def test_no_gradient_passes_from_window_to_window() -> None:
     whole = text(9)
     first, second = (whole.select(torch.tensor([i])) for i in range(2))
     model.loss(first)
-    state = tuple(part.clone() for part in model.carried)
+    state = State(part.clone() for part in model.carried)
     loss = model.loss(second)["nll"]
     found = torch.autograd.grad(loss, list(model.parameters()))
     logits, _ = model.read(second.x[:, :-1], state)
@@ -207,7 +208,7 @@ def test_mistakes_raise_an_error_of_one_sentence() -> None:
     with pytest.raises(UsageError, match="memory must be at least 2"):
         LSTM(vocab=5, memory=1)
     model = LSTM(vocab=5)
-    with pytest.raises(DataError, match="from 0 to 4; got some from 0 to 6"):
+    with pytest.raises(DataError, match="from 0 to 4; got 6 at position 6 of row 0"):
         model.prepare([Sequences(tokens(3, 9), torch.full((3,), 9))])
     with pytest.raises(DataError, match="padded to 9 positions have lengths from 1 to 9; got from 0 to 9"):
         model.prepare([Sequences(tokens(3, 9, 5), torch.tensor([9, 0, 3]))])

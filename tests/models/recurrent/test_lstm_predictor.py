@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy import stats
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import deepcanon as dc
 from deepcanon.core import DataError, Labeled, LabeledSequences, UsageError
@@ -106,3 +106,25 @@ def test_mistakes_raise_an_error_of_one_sentence() -> None:
         model(x[..., :2])
     with pytest.raises(UsageError, match="mlp learns from labeled examples; adding gives labeled sequences"):
         dc.fit(MLP(2, targets=1), load_data("adding"), quiet=True, steps=1)
+
+
+@pytest.mark.parametrize("every_position", [False, True])
+def test_both_directions_are_torchs_on_packed_sequences(every_position: bool) -> None:
+    torch.manual_seed(0)
+    model = LSTMPredictor(features=3, classes=4, units=5, layers=2, bidirectional=True, every_position=every_position)
+    model = model.double().eval()
+    assert not model.causal
+    theirs = nn.LSTM(3, 5, 2, bidirectional=True, batch_first=True).double()
+    ours: Any = model.recurrent
+    for depth in range(2):
+        for suffix, layers in (("", ours.forward_layers), ("_reverse", ours.backward_layers)):
+            for name, weight in layers[depth].named_parameters():
+                theirs.get_parameter(f"{name.removesuffix('_l0')}_l{depth}{suffix}").data.copy_(weight)
+    x, lengths = torch.randn(4, 6, 3, dtype=torch.float64), torch.tensor([6, 1, 4, 3])
+    packed, (h, _) = theirs(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
+    outputs, _ = pad_packed_sequence(packed, batch_first=True)
+    inside = torch.arange(6) < lengths.unsqueeze(1)
+    x = x.masked_fill(~inside.unsqueeze(2), torch.nan)
+    hidden = outputs[inside] if every_position else torch.cat([h[-2], h[-1]], 1)
+    found = model(x, lengths)[inside] if every_position else model(x, lengths)
+    torch.testing.assert_close(found, model.head(hidden), rtol=0, atol=1e-12)

@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, logsigmoid
 
 import deepcanon as dc
-from deepcanon.core import Sequences, UsageError
+from deepcanon.core import DataError, Sequences, UsageError
 from deepcanon.data import Dataset
+from deepcanon.models.words._contexts import blocks
 from deepcanon.models.words.word2vec import Scheme, Word2Vec
 
 SCHEMES: tuple[Scheme, ...] = ("skip_gram", "cbow")
@@ -213,8 +214,86 @@ def test_drawn_noise_has_the_expectation_of_all_noise(scheme: str) -> None:
 
 
 def test_untrained_vectors_cost_one_bit_for_each_comparison() -> None:
-    model, batch = Word2Vec.example()
+    _, batch = Word2Vec.example()
+    model = Word2Vec(vocab=12, window=1, subsample=0.0)
     assert float(total(model, batch).detach()) == pytest.approx((1 + model.negatives) * math.log(2))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_losses_of_parts_add_up_to_that_of_the_whole_text(scheme: str) -> None:
+    batch = ragged()
+    model = trained_on(batch, scheme=scheme, window=1, subsample=0.0, draws=None)
+    parts = [batch.select(index) for index in (torch.tensor([0, 2]), torch.tensor([1, 5, 3]), torch.tensor([4]))]
+    assert sum(map(model.weight_of, parts)) == pytest.approx(model.weight_of(batch), rel=1e-12)
+    with torch.no_grad():
+        together = sum(model.weight_of(part) * total(model, part) for part in parts) / model.weight_of(batch)
+        torch.testing.assert_close(together, total(model, batch), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_an_evaluation_is_the_same_in_batches_of_any_size(scheme: str) -> None:
+    batch = ragged()
+    model = trained_on(batch, scheme=scheme, window=1, subsample=0.0, draws=None)
+    wanted = dc.evaluate(model, batch, size=6)
+    for size in (1, 2, 5):
+        assert dc.evaluate(model, batch, size=size) == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_accumulated_gradients_are_those_of_the_whole_batch(scheme: str) -> None:
+    batch, found = ragged(), []
+    data: Dataset[Any] = Dataset(name="words", kind="text", train=batch, sizes={"vocab": 40})
+    for accumulate in (1, 3):
+        model = trained_on(batch, scheme=scheme, window=1, subsample=0.0, draws=None)
+        dc.fit(model, data, steps=2, batch_size=6, accumulate=accumulate, optimizer="sgd", lr=0.5, quiet=True)
+        found.append(model.vectors.detach())
+    torch.testing.assert_close(*found, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("subsample", [0.0, 0.05])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_weight_is_the_expected_number_of_examples(scheme: str, subsample: float) -> None:
+    x = torch.randint(0, 40, (3, 60), generator=torch.Generator().manual_seed(0))
+    batch = Sequences(x, torch.tensor([60, 45, 60]))
+    model = trained_on(batch, scheme=scheme, subsample=subsample)
+    torch.manual_seed(0)
+    counts = []
+    for _ in range(600):
+        near = blocks(batch, model.window, model.keep, torch.float64).near
+        counts.append(near.sum() if scheme == "skip_gram" else (near.sum(2) > 0).sum())
+    drawn = torch.stack(counts).double()
+    assert abs(float(drawn.mean()) - model.weight_of(batch)) <= 4 * float(drawn.std()) / len(counts) ** 0.5
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_random_windows_leave_the_loss_of_parts_unbiased(scheme: str) -> None:
+    batch = ragged()
+    model = trained_on(batch, scheme=scheme, subsample=0.0, draws=None)
+    parts = [batch.select(index) for index in (torch.tensor([0, 2]), torch.tensor([1, 3, 4, 5]))]
+    shares = [model.weight_of(part) / model.weight_of(batch) for part in parts]
+    draws = 80
+    with torch.no_grad():
+        whole = torch.stack([total(model, batch, seed) for seed in range(draws)])
+        each = [[total(model, part, 100 + 2 * seed + i) for seed in range(draws)] for i, part in enumerate(parts)]
+        split = sum((share * torch.stack(one) for share, one in zip(shares, each, strict=True)), torch.zeros(()))
+    error = float((whole.var() + split.var()).sqrt()) / draws**0.5
+    assert abs(float(whole.mean() - split.mean())) < 4 * error
+
+
+def test_padding_is_anything_and_words_are_in_the_vocabulary() -> None:
+    batch = ragged()
+    model = trained_on(batch)
+    inside = torch.arange(30) < batch.lengths.unsqueeze(1)
+    dirty = Sequences(batch.x.masked_fill(~inside, -1), batch.lengths)
+    with torch.no_grad():
+        assert torch.equal(total(model, dirty), total(model, batch))
+        assert torch.equal(model(dirty.x, dirty.lengths), model(batch.x, batch.lengths))
+    for strange in (-1, 40):
+        x = batch.x.clone()
+        x[3, 2] = strange
+        for method in (lambda wrong: model.prepare([wrong]), model.loss, model.gradient, model.weight_of):
+            with pytest.raises(DataError, match=f"got {strange} at position 2 of row 3"):
+                method(Sequences(x, batch.lengths))
 
 
 def test_frequent_words_are_kept_by_the_formula() -> None:

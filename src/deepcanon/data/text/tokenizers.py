@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from deepcanon.core import UsageError
 from deepcanon.data.text.bpe import BPE
+from deepcanon.data.text.special import SpecialTokens, WithSpecialTokens
 from deepcanon.data.text.words import Words
 
 
@@ -77,6 +78,8 @@ def tokenizer_of(tokens: Sequence[str], preprocessing: Mapping[str, Any]) -> Tok
     saved = preprocessing.get("tokenizer")
     if saved is None:
         return Characters(tokens)
+    if saved["kind"] == "special":
+        return WithSpecialTokens(tokenizer_of((), saved), SpecialTokens.first(*saved["special"]))
     if saved["kind"] == "bpe":
         return BPE(saved["tokens"], [(left, right) for left, right in saved["merges"]])
     if saved["kind"] == "bytes":

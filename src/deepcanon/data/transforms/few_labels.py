@@ -38,7 +38,7 @@ def few_labels(data: Dataset[Any], form: str) -> Dataset[SemiBatch]:
     count, seed = read_form(data.name, form)
     data = data.with_validation_split(seed=0)
     train = data.train
-    if not isinstance(train, Labeled) or isinstance(train, SemiBatch) or train.y.is_floating_point():
+    if not train.is_a(Labeled) or isinstance(train, SemiBatch) or train.y.is_floating_point():
         raise DataError(f"labels are hidden of examples that have classes, which {data.name} does not give")
     classes = data.sizes["classes"]
     if not classes <= count <= len(train) // 2:

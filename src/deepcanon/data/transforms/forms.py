@@ -15,7 +15,7 @@ from deepcanon.data.dataset import Dataset
 from deepcanon.data.images.image_files import ImageFiles
 from deepcanon.data.split import fixed_random
 from deepcanon.data.text import streams, tokens, words
-from deepcanon.data.transforms import few_labels
+from deepcanon.data.transforms import as_domains, few_labels
 
 THRESHOLD = 0.5
 NOISE_BITS = 15
@@ -71,6 +71,8 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
     check_form(data.name, data.kind, form)
     if form.startswith(few_labels.MARK):
         return few_labels.few_labels(data, form)
+    if form.startswith(as_domains.MARK):
+        return as_domains.as_domains(data, form)
     if form.startswith(words.MARK):
         return words.in_words(data, form)
     if form == streams.MARK:
@@ -88,8 +90,7 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
     preprocessing = {**data.preprocessing, "form": f"{before}:{form}" if before else form}
     name = f"{data.name}:{form}"
     fresh = partial(dequantized_anew, levels=levels) if form == "dequantized" else None
-    counted = {"binary": 2, "levels": levels}  # how many values a pixel can have, where these are whole numbers
-    sizes = {**data.sizes, "levels": counted[form]} if form in counted else data.sizes
+    sizes = {**data.sizes, "levels": 2 if form == "binary" else levels}
     return replace(
         data, name=name, train=train, valid=valid, test=test, sizes=sizes, preprocessing=preprocessing, fresh=fresh
     )
@@ -113,6 +114,9 @@ def check_form(name: str, kind: str, form: str) -> None:
     """Refuse a suffix that is not a form, and data that do not have the form."""
     if form.startswith(few_labels.MARK):
         few_labels.read_form(name, form)
+        return
+    if form.startswith(as_domains.MARK):
+        as_domains.read_form(name, form)
         return
     if form.startswith(words.MARK):
         words.read_form(name, form)

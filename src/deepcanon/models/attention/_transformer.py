@@ -1,35 +1,55 @@
-"""The transformer block, its cached form for decoding, and its weight initialization."""
+"""The transformer block, which also reads on from a key-value cache, the state of decoding, and initial weights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Self, get_args
 
+import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, gelu, layer_norm, linear
+from torch.nn.functional import dropout
 
-from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention
+from deepcanon.core import UsageError
+from deepcanon.core.checks import at_least, one_of
+from deepcanon.nn.attention import KVCache, MultiHeadAttention
 from deepcanon.nn.gelu import gelu_tanh
 
 INITIAL_STD = 0.02
 """The standard deviation of the initial weights."""
 
+Norm = Literal["layer", "rms"]
+
 
 class Block(nn.Module):
-    r"""A pre-norm transformer block: self-attention, then a position-wise MLP, each with a skip connection.
+    r"""A transformer block: self-attention, cross-attention if there is a memory, and a position-wise MLP.
 
-    .. math:: x \leftarrow x + \mathrm{attention}(\mathrm{norm}(x)), \qquad
-              x \leftarrow x + W_2\, \mathrm{gelu}(W_1 \mathrm{norm}(x)) \qquad (1)
+    Each has a skip connection and a normalization, before it (pre-norm) or after it (post-norm):
+
+    .. math:: x \leftarrow x + f(\mathrm{norm}(x)) \qquad \text{or} \qquad
+              x \leftarrow \mathrm{norm}(x + f(x)) \qquad (1)
+
+    .. math:: \mathrm{mlp}(x) = W_2\, \phi(W_1 x + b_1) + b_2 \qquad (2)
 
     References:
-        | Language Models are Unsupervised Multitask Learners (Radford et al., 2019),
+        | Attention Is All You Need (Vaswani et al., 2017), https://arxiv.org/abs/1706.03762
+        | Language Models are Unsupervised Multitask Learners (Radford et al., 2019; pre-norm),
           https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
+        | Root Mean Square Layer Normalization (Zhang and Sennrich, 2019), https://arxiv.org/abs/1910.07467
 
     Arguments:
         width: The width of the embedding of a token.
         heads: The number of attention heads.
         drop: The dropout probability of attention weights and of what the skip connections add to, in training.
         activation: The activation of the MLP, by default GELU by its tanh formula.
-        epsilon: The small number under the root of the layer normalizations.
+        epsilon: The small number under the root of the normalizations.
+        norm: The normalization: "layer" or "rms".
+        post_norm: Whether it stands after the skip connection.
+        inner: The width inside the MLP; unless given, four times ``width``.
+        head_dim: The width of a head; unless given, the heads share ``width``.
+        memory: The width of the tokens of a memory that cross-attention attends to; without it there is none.
+        attention: The self-attention, called as :class:`~deepcanon.nn.attention.MultiHeadAttention` is, which it is
+            unless given.
     """
 
     def __init__(
@@ -39,55 +59,127 @@ class Block(nn.Module):
         drop: float = 0.0,
         activation: Callable[[Tensor], Tensor] = gelu_tanh,
         epsilon: float = 1e-5,
+        *,
+        norm: Norm = "layer",
+        post_norm: bool = False,
+        inner: int | None = None,
+        head_dim: int | None = None,
+        memory: int | None = None,
+        attention: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        self.drop, self.activation = drop, activation
-        self.attention_norm = nn.LayerNorm(width, epsilon)
-        self.attention = MultiHeadAttention(width, heads, dropout=drop)
-        self.mlp_norm = nn.LayerNorm(width, epsilon)
-        self.up_projection = nn.Linear(width, 4 * width)  # W_1
-        self.down_projection = nn.Linear(4 * width, width)  # W_2
+        inner = 4 * width if inner is None else inner
+        at_least(1, width=width, heads=heads, inner=inner)
+        one_of(get_args(Norm), norm=norm)
+        kind: Any = nn.LayerNorm if norm == "layer" else nn.RMSNorm
+        self.drop, self.activation, self.post_norm = drop, activation, post_norm
+        self.attention_norm = kind(width, epsilon)
+        self.attention: Any = attention or MultiHeadAttention(width, heads, dropout=drop, head_dim=head_dim)
+        self.has_memory = memory is not None
+        if memory is not None:
+            self.memory_norm = kind(width, epsilon)
+            self.cross_attention = MultiHeadAttention(width, heads, memory, memory, dropout=drop, head_dim=head_dim)
+        self.mlp_norm = kind(width, epsilon)
+        self.up_projection = nn.Linear(width, inner)  # W_1, b_1
+        self.down_projection = nn.Linear(inner, width)  # W_2, b_2
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
-        """The tokens (B, T, width) after the block."""
-        attended = self.attention(self.attention_norm(x), mask=mask, causal=causal)
-        x = x + self._dropped(attended)
-        return x + self._dropped(self.down_projection(self.activation(self.up_projection(self.mlp_norm(x)))))  # eq. (1)
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        *,
+        causal: bool = False,
+        bias: Tensor | None = None,
+        memory: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        cache: BlockCache | None = None,
+    ) -> Tensor:
+        """The tokens (B, T, width) after the block; with a cache they are further tokens after those in it.
 
-    def _dropped(self, x: Tensor) -> Tensor:
-        return dropout(x, self.drop) if self.drop and self.training else x
+        ``mask``, ``causal`` and ``bias`` are those of attention. ``memory`` (B, S, its width) is what cross-attention
+        attends to where ``memory_mask`` is True, which is (B, 1, 1, S) for padding.
+        """
+        if self.has_memory is (memory is None):
+            raise UsageError("a block with cross-attention needs a memory, and one without it takes none")
+        own, other = (None, None) if cache is None else (cache.own, cache.memory)
+        x = self._around(
+            x, self.attention_norm, lambda h: self.attention(h, mask=mask, causal=causal, bias=bias, cache=own)
+        )
+        if memory is not None:
+            x = self._around(
+                x, self.memory_norm, lambda h: self.cross_attention(h, memory, mask=memory_mask, cache=other)
+            )
+        return self._around(x, self.mlp_norm, self.mlp)
+
+    def mlp(self, x: Tensor) -> Tensor:
+        output: Tensor = self.down_projection(self.activation(self.up_projection(x)))  # eq. (2)
+        return output
+
+    def attention_weights(self, x: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
+        """The weights of self-attention among tokens (B, T, width) that enter the block, (B, heads, T, T)."""
+        h = x if self.post_norm else self.attention_norm(x)
+        weights: Tensor = self.attention.weights(h, mask=mask, causal=causal)
+        return weights
+
+    def _around(self, x: Tensor, norm: nn.Module, layer: Callable[[Tensor], Tensor]) -> Tensor:
+        """A layer with its skip connection and its normalization."""
+        added = layer(x if self.post_norm else norm(x))
+        if self.drop and self.training:
+            added = dropout(added, self.drop)
+        x = x + added
+        return norm(x) if self.post_norm else x  # eq. (1)
 
 
-class CachedBlock:
-    """A causal block of GPT-2 in eval mode with a key-value cache, for decoding one token at a time.
+class BlockCache:
+    """The key-value caches of one block: of its self-attention, and of its cross-attention to a memory."""
 
-    The matrices of one token are so small that a block's modules take longer to be called than to compute; here their
-    weights are plain tensors that are looked up once.
-    """
+    def __init__(self, own: KVCache, memory: KVCache) -> None:
+        self.own, self.memory = own, memory
 
-    def __init__(self, block: Block, capacity: int) -> None:
-        layers = (block.attention_norm, block.attention.projection, block.attention.output,
-                  block.mlp_norm, block.up_projection, block.down_projection)  # fmt: skip
-        self.weights = [(layer.weight, layer.bias) for layer in layers]
-        self.heads = block.attention.heads
-        self.cache = KVCache(capacity)
+    @classmethod
+    def empty(cls, capacity: int) -> Self:
+        """Caches without a token, with room for ``capacity`` of them."""
+        return cls(KVCache(capacity), KVCache(1))
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """The further tokens (B, t, width) after the block."""
-        first_norm, projection, output, second_norm, up, down = self.weights
-        rows, new, width = x.shape
-        parts = linear(layer_norm(x, (width,), *first_norm), *projection)
-        q, k, v = parts.view(rows, new, 3 * self.heads, width // self.heads).transpose(1, 2).chunk(3, 1)
-        attended = attention(q, *self.cache.append(k, v), causal=True)  # (B, heads, t, d)
-        x = x + linear(attended.transpose(1, 2).reshape(rows, new, width), *output)
-        return x + linear(gelu(linear(layer_norm(x, (width,), *second_norm), *up), approximate="tanh"), *down)
+    def select(self, rows: Tensor) -> Self:
+        return type(self)(self.own.select(rows), self.memory.select(rows))
 
 
-def init_weights(module: nn.Module, blocks: int) -> None:
-    """Initialize the weights as GPT-2: Gaussian, and smaller where a layer feeds a skip connection."""
+@dataclass
+class DecodingState:
+    """The state of decoding: the tokens of the present window, (B, t), and the caches of all blocks."""
+
+    tokens: Tensor
+    caches: list[BlockCache]
+
+    def select(self, rows: Tensor) -> Self:
+        """The state of these rows, as beam search needs when it keeps some of its hypotheses."""
+        return type(self)(self.tokens.index_select(0, rows), [cache.select(rows) for cache in self.caches])
+
+
+def init_weights(module: nn.Module, blocks: int | None = None, std: float = INITIAL_STD) -> None:
+    """Initialize the weights as BERT, Gaussian; with a number of blocks as GPT-2, smaller before skip connections."""
     for name, part in module.named_modules():
         if isinstance(part, nn.Linear | nn.Embedding):
-            residual = name.endswith(("attention.output", "down_projection"))
-            nn.init.normal_(part.weight, std=INITIAL_STD / (2 * blocks) ** 0.5 if residual else INITIAL_STD)
+            smaller = blocks is not None and name.endswith(("attention.output", "down_projection"))
+            nn.init.normal_(part.weight, std=std / (2 * (blocks or 0)) ** 0.5 if smaller else std)
         if isinstance(part, nn.Linear) and part.bias is not None:
             nn.init.zeros_(part.bias)
+
+
+def run_blocks(blocks: nn.ModuleList, x: Tensor, **options: Any) -> Tensor:
+    """The tokens after all blocks in turn."""
+    for block in blocks:
+        x = block(x, **options)
+    return x
+
+
+@torch.no_grad()
+def weights_of_blocks(blocks: nn.ModuleList, x: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
+    """The attention weights in all blocks, (layers, B, heads, T, T), where x enters the first of them."""
+    maps = []
+    for block in blocks:
+        assert isinstance(block, Block)
+        maps.append(block.attention_weights(x, mask, causal=causal))
+        x = block(x, mask, causal=causal)
+    return torch.stack(maps)

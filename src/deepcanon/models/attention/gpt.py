@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Self, cast
+from typing import Literal, Self, get_args
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from torch.nn import functional
 
-from deepcanon.core import LikelihoodKind, Model, Recipe, Sequences, Support, Terms, UsageError
-from deepcanon.core.checks import at_least
-from deepcanon.decoding.generation import generate
-from deepcanon.decoding.next_token import next_token_nats, next_token_nll
-from deepcanon.models.attention._transformer import Block, CachedBlock, init_weights
+from deepcanon.core import Recipe, Sequences, UsageError
+from deepcanon.core.checks import at_least, one_of
+from deepcanon.models._language_model import LanguageModel
+from deepcanon.models.attention._transformer import (
+    Block,
+    BlockCache,
+    DecodingState,
+    init_weights,
+    run_blocks,
+    weights_of_blocks,
+)
+from deepcanon.nn.gelu import gelu_tanh
+
+Gelu = Literal["gelu_tanh", "gelu"]
 
 
-@dataclass
-class DecodingState:
-    """The state of decoding: the tokens of the present window, (B, t), and the blocks with their key-value caches."""
-
-    tokens: Tensor
-    blocks: list[CachedBlock]
-
-
-class GPT(Model[Sequences]):
+class GPT(LanguageModel[Sequences]):
     r"""A causal transformer language model: each token attends to those before it and predicts the next one.
 
     Also known as: decoder-only transformer, autoregressive transformer, causal language model, GPT-2.
@@ -33,8 +32,6 @@ class GPT(Model[Sequences]):
     .. math:: h = \mathrm{block}_L(\cdots \mathrm{block}_1(E_x + P)) \qquad (1)
 
     .. math:: p(x_{t+1} \mid x_{\le t}) = \mathrm{softmax}(E\, \mathrm{norm}(h_t)) \qquad (2)
-
-    .. math:: \mathcal L = -\frac1{n - 1} \sum_{t=2}^n \log p(x_t \mid x_{<t}) \qquad (3)
 
     The token embedding E is tied to the output layer, P is the position embedding. Training is teacher forcing: all
     positions of a text predict their next token at once, in nats per token; e to the power of this loss is the
@@ -62,6 +59,8 @@ class GPT(Model[Sequences]):
         heads: The number of attention heads of each block.
         embedding: The width of the token embedding, a multiple of ``heads``.
         dropout: The dropout probability of embeddings, attention weights and what a block adds.
+        activation: The activation of the blocks: GELU by its tanh formula, "gelu_tanh", as GPT-2 has it, or exactly,
+            "gelu", as nanoGPT has it.
     """
 
     recipe = Recipe(
@@ -72,25 +71,29 @@ class GPT(Model[Sequences]):
         epochs=8,
         clip="norm:1.0",
     )
-    likelihood_kind: LikelihoodKind = "exact"
 
     def __init__(
-        self, vocab: int, length: int, layers: int = 4, heads: int = 4, embedding: int = 128, dropout: float = 0.0
+        self,
+        vocab: int,
+        length: int,
+        layers: int = 4,
+        heads: int = 4,
+        embedding: int = 128,
+        dropout: float = 0.0,
+        activation: Gelu = "gelu_tanh",
     ) -> None:
-        super().__init__()
-        at_least(1, vocab=vocab, length=length, layers=layers, heads=heads, embedding=embedding)
+        super().__init__(vocab)
+        at_least(1, length=length, layers=layers, heads=heads, embedding=embedding)
         if not 0 <= dropout < 1:
             raise UsageError(f"dropout is the probability to drop a value, from 0 to below 1 (got {dropout})")
-        self.length, self.dropout = length, dropout
+        one_of(get_args(Gelu), activation=activation)
+        self.length, self.dropout, self.activation = length, dropout, activation
         self.token_embedding = nn.Embedding(vocab, embedding)  # E
         self.position_embedding = nn.Embedding(length, embedding)  # P
-        self.blocks = nn.ModuleList(Block(embedding, heads, dropout) for _ in range(layers))
+        gelu = gelu_tanh if activation == "gelu_tanh" else functional.gelu
+        self.blocks = nn.ModuleList(Block(embedding, heads, dropout, gelu) for _ in range(layers))
         self.norm = nn.LayerNorm(embedding)
         init_weights(self, layers)
-
-    @property
-    def support(self) -> Support:
-        return "categorical"
 
     @classmethod
     def example(cls) -> tuple[Self, Sequences]:
@@ -99,53 +102,16 @@ class GPT(Model[Sequences]):
         lengths = torch.where(start.squeeze(1) < 12, 9, 5)
         return cls(vocab=7, length=8, layers=2, heads=2, embedding=8), Sequences(x, lengths)
 
-    def loss(self, batch: Sequences) -> Terms:
-        logits = self(batch.x[:, :-1])  # teacher forcing: the true tokens are the inputs
-        return {"nll": next_token_nll(logits, batch.x, batch.lengths)}  # eq. (3)
+    def outputs(self, tokens: Tensor) -> Tensor:
+        """The logits of the next token after each token, (B, T, vocab), for rows of any length.
 
-    def metrics(self, batch: Sequences) -> Terms:
-        """Nothing more: the loss is the exact ``nll`` already."""
-        return {}
-
-    def log_prob(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        samples: int | None = None,
-        generator: Generator | None = None,
-    ) -> Tensor:
-        """The exact log-probability of each text given its first token, (B,); ``context`` are the lengths."""
-        lengths = torch.full_like(x[:, 0], x.shape[1]) if context is None else context
-        return -next_token_nats(self(x[:, :-1]), x, lengths).sum(1)
-
-    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The logits of the next token after each token, (B, T, vocab), for x of any T.
-
-        No token attends to the padding after the first ``lengths`` tokens of its row, so nothing is masked.
+        No token attends to those after it, so that the padding of a row changes nothing.
         """
-        parts = [self._logits(x[:, : self.length])]
-        for end in range(self.length, x.shape[1], self._stride):
-            window = x[:, end + self._stride - self.length : end + self._stride]
+        parts = [self._logits(tokens[:, : self.length])]
+        for end in range(self.length, tokens.shape[1], self._stride):
+            window = tokens[:, end + self._stride - self.length : end + self._stride]
             parts.append(self._logits(window)[:, self.length - self._stride :])
         return torch.cat(parts, 1) if len(parts) > 1 else parts[0]
-
-    def generate(
-        self,
-        prompt: Tensor,
-        steps: int,
-        *,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        stop: int | None = None,
-        generator: Generator | None = None,
-    ) -> Tensor:
-        """The prompt (B, T) and ``steps`` sampled tokens after it, (B, T + steps)."""
-        return generate(
-            self.read, None, prompt, steps,
-            temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
-        )  # fmt: skip
 
     def read(self, tokens: Tensor, state: DecodingState | None) -> tuple[Tensor, DecodingState]:
         """The logits after each of the new tokens, (B, t, vocab), and the new state, by cached decoding from ``state``.
@@ -153,32 +119,23 @@ class GPT(Model[Sequences]):
         Of more tokens than a window holds, only the logits of the last ones are given.
         """
         if state is None:
-            state = DecodingState(tokens[:, :0], [CachedBlock(block, self.length) for block in self._in_order()])
+            state = DecodingState(tokens[:, :0], [BlockCache.empty(self.length) for _ in self.blocks])
         new = tokens.shape[1]
         window = torch.cat([state.tokens, tokens], 1)
         over = window.shape[1] - self.length
         if over > 0:  # positions count from the start of a window, so the cache of a window that moves is stale
             window = tokens = window[:, -(-over // self._stride) * self._stride :]
-            for block in state.blocks:
-                block.cache.crop(0)
+            for cache in state.caches:
+                cache.own.crop(0)
         state.tokens = window
         h = self._embedded(tokens, window.shape[1] - tokens.shape[1])
-        for block in state.blocks:
-            h = block(h)
+        for block, cache in zip(self.blocks, state.caches, strict=True):
+            h = block(h, causal=True, cache=cache)
         return self._output_logits(h)[:, -new:], state
 
-    @torch.no_grad()
     def attention_maps(self, x: Tensor) -> Tensor:
         """The attention weights among the first ``length`` tokens, (layers, B, heads, T, T)."""
-        h = self._embedded(x[:, : self.length], 0)
-        maps = []
-        for block in self._in_order():
-            maps.append(block.attention.weights(block.attention_norm(h), causal=True))
-            h = block(h, causal=True)
-        return torch.stack(maps)
-
-    def _in_order(self) -> Iterator[Block]:
-        return cast(Iterator[Block], iter(self.blocks))
+        return weights_of_blocks(self.blocks, self._embedded(x[:, : self.length], 0), causal=True)
 
     @property
     def _stride(self) -> int:
@@ -187,10 +144,7 @@ class GPT(Model[Sequences]):
 
     def _logits(self, x: Tensor) -> Tensor:
         """The logits of the next token after each token of a window, (B, t, vocab)."""
-        h = self._embedded(x, 0)
-        for block in self.blocks:
-            h = block(h, causal=True)  # eq. (1)
-        return self._output_logits(h)
+        return self._output_logits(run_blocks(self.blocks, self._embedded(x, 0), causal=True))  # eq. (1)
 
     def _output_logits(self, h: Tensor) -> Tensor:
         return functional.linear(self.norm(h), self.token_embedding.weight)  # eq. (2)

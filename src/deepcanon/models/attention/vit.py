@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import gcd, isqrt
-from typing import Self, cast
+from typing import Self
 
 import torch
 from torch import Generator, Tensor, nn
@@ -12,7 +11,7 @@ from torch.nn import functional
 
 from deepcanon.core import Labeled, Recipe, UsageError
 from deepcanon.core.checks import at_least
-from deepcanon.models.attention._transformer import Block
+from deepcanon.models.attention._transformer import Block, run_blocks, weights_of_blocks
 from deepcanon.models.convolutional._convolutional import ImagePredictor
 from deepcanon.nn.positions import sinusoidal_2d
 
@@ -116,20 +115,13 @@ class ViT(ImagePredictor):
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits, (B, classes), the means of the targets, (B, targets), or the parameters of the head."""
-        h = self._embedded(x)
-        for block in self.blocks:
-            h = block(h)
+        h = run_blocks(self.blocks, self._embedded(x))
         outputs: Tensor = self.head(self.norm(h[:, 0]))  # eq. (2)
         return outputs
 
-    @torch.no_grad()
     def attention_maps(self, x: Tensor) -> Tensor:
         """The attention weights among class token and patches, (layers, B, heads, 1 + N, 1 + N)."""
-        h, maps = self._embedded(x), []
-        for block in cast(Iterator[Block], iter(self.blocks)):
-            maps.append(block.attention.weights(block.attention_norm(h)))
-            h = block(h)
-        return torch.stack(maps)
+        return weights_of_blocks(self.blocks, self._embedded(x))
 
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]:
         """Images, and what the class token attends to in the first block, in the last and by attention rollout."""
@@ -140,7 +132,9 @@ class ViT(ImagePredictor):
     def _embedded(self, x: Tensor) -> Tensor:
         """The class token and the patches with their positions, (B, 1 + N, embedding)."""
         patches = self.patch_embedding(self._images(x)).flatten(2).mT  # (B, N, embedding)
-        h = torch.cat([self.class_token.expand(len(patches), -1, -1), patches], 1) + self.position_embedding  # eq. (1)
+        h = (
+            torch.cat([self.class_token.expand(patches.shape[0], -1, -1), patches], 1) + self.position_embedding
+        )  # eq. (1)
         return functional.dropout(h, self.dropout) if self.dropout and self.training else h
 
     def _as_images(self, weights: Tensor, like: Tensor) -> Tensor:

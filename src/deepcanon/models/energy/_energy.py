@@ -11,8 +11,9 @@ import torch
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, Density, LikelihoodKind, Terms, UsageError, draw
+from deepcanon.core import Density, LikelihoodKind, Terms, UsageError, draw
 from deepcanon.core.checks import at_least
+from deepcanon.core.turn import B
 
 
 class Estimate(NamedTuple):
@@ -22,7 +23,7 @@ class Estimate(NamedTuple):
     error: Tensor
 
 
-class Energy(Density[Batch]):
+class Energy(Density[B]):
     r"""An energy-based model, :math:`p(x) = e^{-E(x)} / Z`, with the partition function :math:`Z = \sum_x e^{-E(x)}`.
 
     A leaf gives the energy and, as ``negatives``, the samples of the negative phase, from the model or close to it. The
@@ -42,6 +43,9 @@ class Energy(Density[Batch]):
     Since :math:`E \log w \le \log Z`, the estimate of the log partition function (log Z) errs to the low side and
     ``log_prob`` to the high side: it makes the model look too good. Chains that run from samples of p back to q err to
     the other side, and the two bracket the truth (bidirectional Monte Carlo).
+
+    Markov chains run on states, which are examples, flat, unless ``_states`` says otherwise: standardized values, or
+    examples together with hidden units; ``_examples`` gives the examples back.
 
     References:
         | Training Products of Experts by Minimizing Contrastive Divergence (Hinton, 2002),
@@ -70,7 +74,7 @@ class Energy(Density[Batch]):
 
     @abstractmethod
     def base(self) -> Distribution:
-        """The distribution q at which annealing starts."""
+        """The distribution q of states at which annealing starts."""
 
     @abstractmethod
     def log_tempered(self, x: Tensor, beta: float) -> Tensor:
@@ -84,6 +88,14 @@ class Energy(Density[Batch]):
     def exact_log_partition(self) -> Tensor | None:
         """The log partition function (log Z) as a sum that is written out, 0-d; None where that would take too long."""
 
+    def _states(self, x: Tensor) -> Tensor:
+        """The states of Markov chains at these examples."""
+        return x.flatten(1)
+
+    def _examples(self, states: Tensor) -> Tensor:
+        """The examples that the states of Markov chains stand for."""
+        return states
+
     @property
     @abstractmethod
     def enumerable(self) -> bool:
@@ -94,7 +106,7 @@ class Energy(Density[Batch]):
         """``exact`` where log Z is written out; else ``estimate``, on average too high."""
         return "exact" if self.enumerable else "estimate"
 
-    def loss(self, batch: Batch) -> Terms:
+    def loss(self, batch: B) -> Terms:
         return {"contrastive_divergence": self.energy(batch.x).mean() - self.energy(self.negatives(batch.x)).mean()}
 
     def _log_prob(self, x: Tensor) -> Tensor:
@@ -109,11 +121,11 @@ class Energy(Density[Batch]):
         return -self.energy(x) - self.log_partition(chains=samples, generator=generator).value
 
     @torch.no_grad()
-    def error_of_draws(self, batch: Batch, samples: int | None = None) -> Tensor:
+    def error_of_draws(self, batch: B, samples: int | None = None) -> Tensor:
         """The standard error of the estimate of log Z, which all examples share."""
         return self.log_partition(chains=samples).error
 
-    def _metrics_of(self, terms: Terms, batch: Batch) -> Terms:
+    def _metrics_of(self, terms: Terms, batch: B) -> Terms:
         return {"nll": -self.log_prob(batch.x).mean()} if self.enumerable else {}
 
     @torch.no_grad()
@@ -147,7 +159,7 @@ class Energy(Density[Batch]):
         If these are exact samples of the model, the estimate is on average too high.
         """
         base = self.base()
-        x = x.flatten(1)
+        x = self._states(x)
         constant = (self.log_tempered(x[:1], 0) - base.log_prob(x[:1])).squeeze(0)  # log of f_0 / q, the same anywhere
         weights = log_mean_exp(self._anneal(x, self._betas(temperatures)[::-1], generator))
         return Estimate(constant - weights.value, weights.error)
@@ -157,7 +169,7 @@ class Energy(Density[Batch]):
         x = draw(self.base(), generator, (n,))
         for step in range(self.MCMC_STEPS):
             x = self.transition(x, min(1.0, 2 * (step + 1) / self.MCMC_STEPS), generator)
-        return x
+        return self._examples(x)
 
     def _betas(self, temperatures: int | None) -> list[float]:
         count = self.TEMPERATURES if temperatures is None else temperatures

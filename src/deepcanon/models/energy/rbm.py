@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
-from typing import Literal, Self
+from collections.abc import Iterable
+from typing import Self
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 from torch.distributions import Bernoulli, Distribution, Independent
 from torch.nn.functional import logsigmoid, softplus
 
-from deepcanon.core import Batch, Descend, Recipe, Support, Terms, Turn
+from deepcanon.core import Batch, Recipe, Support, Terms
 from deepcanon.core.checks import at_least, flat, only_binary
-from deepcanon.core.precision import full
 from deepcanon.distributions.base_rates import log_odds
-from deepcanon.models.energy._energy import Energy
-
-CHUNK = 2**13
-"""How many states are written out at once."""
+from deepcanon.models.energy._rbm import Harmonium, bernoulli
 
 
-class RBM(Energy):
+class RBM(Harmonium[Batch]):
     r"""A Boltzmann machine of binary visible units v and hidden units h, without couplings within either layer.
 
     Also known as: harmonium, binary RBM, Bernoulli-Bernoulli RBM.
@@ -39,8 +34,6 @@ class RBM(Energy):
 
     Learning follows the gradient of the contrastive divergence, the mean free energy of the data (positive phase) less
     that of the chains' visible states (negative phase).
-
-    .. math:: \operatorname{mean}_{v \sim \text{data}} F(v) - \operatorname{mean}_{v \sim \text{chains}} F(v) \qquad (4)
 
     The chains are ``gibbs_steps`` Gibbs steps away from the data (contrastive divergence, CD-k) or go on from where the
     last step of learning has left them (persistent contrastive divergence, PCD). CD-k favors what is near the data; its
@@ -80,29 +73,15 @@ class RBM(Energy):
 
     recipe = Recipe(optimizer="sgd", lr=0.3, schedule="linear", batch_size=100, epochs=100)
 
-    MOST = 2**26
-    """The longest sum that is written out, counted in single terms of (3)."""
     PROBES = 64
     """How many features the pseudo-likelihood takes; of more, this many are drawn at random for each batch."""
-
-    origin: Tensor
-    chains: Tensor
 
     def __init__(
         self, features: int, units: int = 100, gibbs_steps: int = 1, persistent: bool = True, chains: int = 100
     ) -> None:
-        super().__init__()
-        at_least(1, features=features, units=units, gibbs_steps=gibbs_steps, chains=chains)
+        at_least(1, features=features)
+        super().__init__(features, units, gibbs_steps, persistent, chains)
         self.features = features
-        self.units = units
-        self.gibbs_steps = gibbs_steps
-        self.persistent = persistent
-        self.weight = nn.Parameter(0.01 * torch.randn(features, units))  # W
-        self.visible_bias = nn.Parameter(torch.zeros(features))  # b
-        self.hidden_bias = nn.Parameter(torch.zeros(units))  # c
-        self.register_buffer("origin", torch.zeros(features))  # the log-odds at which annealing starts
-        if persistent:  # the probabilities by which the chains draw their next hidden states
-            self.register_buffer("chains", torch.full((chains, units), 0.5))
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
@@ -119,56 +98,25 @@ class RBM(Energy):
         self.origin.copy_(log_odds(data, self.features, self.name()))
         self.visible_bias.copy_(self.origin)
 
-    def turns(self) -> Sequence[Turn[Batch]]:
-        return [Descend(self.loss, self.parameters(), gradient=self.gradient)]
+    def _states(self, x: Tensor) -> Tensor:
+        return flat(x, self.features)
 
-    @torch.no_grad()
-    def gradient(self, batch: Batch) -> Callable[[], Terms]:
-        """The gradient of the loss by hand: how often two units are on in the chains, less how often in the data."""
-        x = flat(batch.x, self.features)
-        negatives = self._run_chains(x)
-        both = torch.cat([x, negatives])
-        up = self._up(both).clamp_min_(-80)  # below, log(1 + e^a) is 0 in any case, and sigma(a) must not be
-        on = up.sigmoid()
-        self._keep_chains(on[len(x) :])
-        share = _signed_shares(len(x), len(negatives), x.dtype, x.device)
-        self.weight.grad = full((share.unsqueeze(1) * both).T @ on)
-        self.visible_bias.grad = bias = full(share @ both)
-        self.hidden_bias.grad = full(share @ on)
+    def _draw_visible(self, natural: Tensor, before: Tensor | None, generator: Generator | None) -> Tensor:
+        return bernoulli(natural.sigmoid(), generator)  # eq. (2)
 
-        def terms() -> Terms:
-            soft = full(up - on.log()).sum(-1)  # log(1 + e^a) = a - log sigma(a), and sigma(a) is at hand
-            return {"contrastive_divergence": self.visible_bias.detach() @ bias + share @ soft}  # eq. (4)
-
-        return terms
-
-    def _metrics_of(self, terms: Terms, batch: Batch) -> Terms:
-        return super()._metrics_of(terms, batch) or {"pseudo_nll": self.pseudo_nll(batch.x).mean()}
-
-    def energy(self, x: Tensor) -> Tensor:
-        """The free energy F of each example, (B,)."""
-        only_binary(x, self.name())
-        x = flat(x, self.features)
-        return self._free_energy(x, self._up(x))
-
-    @torch.no_grad()
-    def negatives(self, x: Tensor) -> Tensor:
-        """Samples of the negative phase: visible states at the end of the chains, (chains or B, features)."""
-        negatives = self._run_chains(flat(x, self.features))
-        self._keep_chains(self.encode(negatives))
-        return negatives
+    def _log_sums(self, natural: Tensor) -> Tensor:
+        return softplus(natural)
 
     def encode(self, x: Tensor) -> Tensor:
         """The probability of each hidden unit to be on, (B, units)."""
-        return self._up(flat(x, self.features)).sigmoid()  # eq. (1)
+        return self._up(self._states(x)).sigmoid()  # eq. (1)
 
     def reconstruct(self, x: Tensor) -> Tensor:
         """The probability of each visible unit to be on where the hidden units have their means, in the shape of x."""
         return self._down(self.encode(x)).sigmoid().reshape(x.shape)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The same as ``encode``."""
-        return self.encode(x)
+    def _metrics_of(self, terms: Terms, batch: Batch) -> Terms:
+        return super()._metrics_of(terms, batch) or {"pseudo_nll": self.pseudo_nll(batch.x).mean()}
 
     def pseudo_nll(self, x: Tensor) -> Tensor:
         """The negative log-pseudo-likelihood, -sum_i log p(v_i | others), (B,); of many features by an estimate."""
@@ -180,82 +128,10 @@ class RBM(Energy):
         for i in range(self.features) if few is None else few:
             flip = 1 - 2 * x[:, i]  # (B,)
             there = softplus(up + torch.outer(flip, self.weight[i])).sum(-1)
-            rise = here - there - flip * self.visible_bias[i]  # F(flipped) - F(x)
+            rise = here - there - flip * self.visible_bias[i]  # F(flipped) - F(x), eq. (3)
             total = total - logsigmoid(rise)
         return total if few is None else total * (self.features / self.PROBES)
-
-    @property
-    def enumerable(self) -> bool:
-        smaller, larger = sorted((self.features, self.units))
-        return smaller < 40 and 2**smaller * larger <= self.MOST
-
-    def exact_log_partition(self, over: Literal["visible", "hidden"] | None = None) -> Tensor | None:
-        """log Z as a sum over all states of one layer, by default the smaller one; None if it has too many."""
-        if over is None:
-            if not self.enumerable:
-                return None
-            over = "visible" if self.features <= self.units else "hidden"
-        if over == "visible":
-            parts = [-self._free_energy(v, self._up(v)) for v in _states(self.features, self.weight)]
-        else:
-            parts = [h @ self.hidden_bias + softplus(self._down(h)).sum(-1) for h in _states(self.units, self.weight)]
-        return torch.stack([part.logsumexp(0) for part in parts]).logsumexp(0)
 
     def base(self) -> Distribution:
         """Independent visible units with the base rates of the data."""
         return Independent(Bernoulli(logits=self.origin, validate_args=False), 1, validate_args=False)
-
-    def log_tempered(self, x: Tensor, beta: float) -> Tensor:
-        """The negative free energy of a machine with weights and hidden biases times beta, and mixed visible biases."""
-        bias = torch.lerp(self.origin, self.visible_bias, beta)
-        return x @ bias + softplus(beta * self._up(x)).sum(-1)
-
-    def transition(self, x: Tensor, beta: float, generator: Generator | None = None) -> Tensor:
-        """One Gibbs step (block Gibbs sampling): all hidden units given the visible ones, then the visible ones."""
-        h = _bernoulli((beta * self._up(x)).sigmoid(), generator)
-        bias = torch.lerp(self.origin, self.visible_bias, beta)
-        return _bernoulli((bias + beta * full(h @ self.weight.T)).sigmoid(), generator)
-
-    def _run_chains(self, x: Tensor) -> Tensor:
-        """The visible states of the chains after ``gibbs_steps`` from where they are, or from the data."""
-        on = self.chains if self.persistent else self._up(x).sigmoid()  # eq. (1)
-        visible = _bernoulli(self._down(_bernoulli(on)).sigmoid())  # eq. (2)
-        for _ in range(self.gibbs_steps - 1):
-            visible = self.transition(visible, 1)
-        return visible
-
-    def _keep_chains(self, on: Tensor) -> None:
-        """Let persistent chains go on from hidden units with these probabilities, if this is training."""
-        if self.persistent and self.training:
-            self.chains.copy_(on)
-
-    def _up(self, x: Tensor) -> Tensor:
-        """The logits of the hidden units, (B, units)."""
-        return full(torch.addmm(self.hidden_bias, x, self.weight))
-
-    def _down(self, h: Tensor) -> Tensor:
-        """The logits of the visible units, (B, features)."""
-        return full(torch.addmm(self.visible_bias, h, self.weight.T))
-
-    def _free_energy(self, x: Tensor, up: Tensor) -> Tensor:
-        return -(x @ self.visible_bias) - softplus(up).sum(-1)  # eq. (3)
-
-
-def _bernoulli(probability: Tensor, generator: Generator | None = None) -> Tensor:
-    """Bernoulli samples; comparing uniform numbers in place is several times faster than ``torch.bernoulli``."""
-    uniform = torch.rand(probability.shape, generator=generator, device=probability.device, dtype=probability.dtype)
-    return torch.lt(uniform, probability, out=uniform)
-
-
-@lru_cache(maxsize=8)
-def _signed_shares(data: int, chains: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The weights that take a mean over so many chains less one over the data before them; used at every step."""
-    return torch.tensor([-1 / data] * data + [1 / chains] * chains, dtype=dtype, device=device)
-
-
-def _states(units: int, like: Tensor) -> Iterable[Tensor]:
-    """All states of so many binary units, as rows, in chunks."""
-    bits = torch.arange(units, device=like.device)
-    for start in range(0, 2**units, CHUNK):
-        numbers = torch.arange(start, min(start + CHUNK, 2**units), device=like.device)
-        yield (numbers.unsqueeze(1) >> bits & 1).to(like.dtype)

@@ -21,9 +21,8 @@ class Flow(RealDensity[Batch]):
 
     .. math:: \log p(x) = \log N(z; 0, I) + \log \left| \det \frac{dz}{dx} \right|, \qquad z = f^{-1}(x) \qquad (1)
 
-    A leaf gives ``to_latent``, which is :math:`f^{-1}` with its log-determinant, and ``to_data``, which is f. On the
-    side of the data both go through ``standard``, which standardizes the features by the training data, so that their
-    units do not matter.
+    A leaf gives ``to_latent``, which is :math:`f^{-1}` with its log-determinant, and ``to_data``, which is f. Examples
+    have any shape, latents are vectors of as many numbers.
 
     References:
         | Normalizing Flows for Probabilistic Modeling and Inference (Papamakarios et al., 2021),
@@ -33,7 +32,6 @@ class Flow(RealDensity[Batch]):
     def __init__(self, features: int) -> None:
         super().__init__()
         self.features = features
-        self.standard = Standardize(features)
 
     @abstractmethod
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -43,15 +41,13 @@ class Flow(RealDensity[Batch]):
     def to_data(self, z: Tensor) -> Tensor:
         """The examples of latents z, (B, features): the inverse of ``to_latent``."""
 
-    def prepare(self, data: Iterable[Batch]) -> None:
-        """Take the mean and the standard deviation of every feature."""
-        self.standard.fit(self.checked(data))
-
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return self.to_latent(x)
 
     def _log_prob(self, x: Tensor) -> Tensor:
-        z, log_det = self.to_latent(x)
+        return self._change_of_variables(*self.to_latent(x))
+
+    def _change_of_variables(self, z: Tensor, log_det: Tensor) -> Tensor:
         square = full(z).square().sum(-1)
         return log_det - 0.5 * square - 0.5 * self.features * math.log(2 * math.pi)  # eq. (1)
 
@@ -60,6 +56,39 @@ class Flow(RealDensity[Batch]):
         return self.to_latent(x)[0]
 
     def _sample(self, n: int, generator: Generator | None) -> Tensor:
-        like = self.standard.mean
-        z = torch.randn(n, self.features, generator=generator, device=like.device, dtype=like.dtype)
-        return self.to_data(z)
+        return self.to_data(self._noise(n, generator))
+
+    def _noise(self, n: int, generator: Generator | None) -> Tensor:
+        like = next(self.parameters())
+        return torch.randn(n, self.features, generator=generator, device=like.device, dtype=like.dtype)
+
+
+class StandardizedFlow(Flow):
+    """A flow of vectors that goes through ``standard`` on the side of the data.
+
+    It standardizes the features by the training data, so that their units do not matter.
+    """
+
+    def __init__(self, features: int) -> None:
+        super().__init__(features)
+        self.standard = Standardize(features)
+
+    def prepare(self, data: Iterable[Batch]) -> None:
+        """Take the mean and the standard deviation of every feature."""
+        self.standard.fit(self.checked(data))
+
+
+def spread(data: Iterable[Batch], count: int) -> Tensor:
+    """Examples spread evenly over the data: all of them, or so many to twice as many.
+
+    >>> spread([Batch(torch.arange(5.0)), Batch(torch.arange(5.0, 9.0))], 2).tolist()
+    [0.0, 4.0, 8.0]
+    """
+    kept: list[Tensor] = []
+    seen, stride = 0, 1
+    for batch in data:
+        kept.append(batch.x[-seen % stride :: stride])
+        seen += len(batch.x)
+        while sum(map(len, kept)) > 2 * count:
+            kept, stride = [torch.cat(kept)[::2]], 2 * stride
+    return torch.cat(kept)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Self
 
 import torch
+from torch import nn
 
 from deepcanon.core import LabeledSequences, Recipe
 from deepcanon.core.checks import at_least
 from deepcanon.models.recurrent._recurrent import RecurrentPredictor
+from deepcanon.nn.bidirectional import Bidirectional
 from deepcanon.nn.lstm import lstm
 
 
@@ -38,6 +40,7 @@ class LSTMPredictor(RecurrentPredictor):
         units: The number of cells of a layer.
         layers: The number of layers.
         dropout: The dropout probability between layers, never from step to step.
+        bidirectional: Whether each layer also reads the sequence backward.
         coupled: Whether input and forget gate are coupled.
         peepholes: Whether the gates have peephole connections to the cell state.
         memory: The longest time span, in steps, that the initial gates remember (chrono initialization); without it,
@@ -59,16 +62,26 @@ class LSTMPredictor(RecurrentPredictor):
         units: int = 64,
         layers: int = 1,
         dropout: float = 0.0,
+        bidirectional: bool = False,
         coupled: bool = False,
         peepholes: bool = False,
         memory: int | None = 100,
         head: str | None = None,
     ) -> None:
-        super().__init__(features, vocab, classes, targets, every_position, embedding, units, layers, dropout, head)
+        directions = 2 if bidirectional else 1
+        super().__init__(
+            features, vocab, classes, targets, every_position, embedding, units, layers, dropout, head, directions
+        )
         if memory is not None:
             at_least(2, memory=memory)
-        self.recurrent = lstm(  # eq. (1)
-            self.width, units, layers, dropout=dropout, coupled=coupled, peepholes=peepholes, memory=memory
+
+        def stack(inputs: int, depth: int) -> nn.Module:
+            return lstm(inputs, units, depth, dropout=dropout, coupled=coupled, peepholes=peepholes, memory=memory)
+
+        self.recurrent = (  # eq. (1)
+            Bidirectional(lambda inputs: stack(inputs, 1), self.width, units, layers, dropout)
+            if bidirectional
+            else stack(self.width, layers)
         )
 
     @classmethod

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from deepcanon.core import Sequences
+from deepcanon.core.padding import valid_positions
 
 BLOCK = 16
 """The number of words of a block."""
@@ -28,6 +29,37 @@ class Blocks:
         return self.near.sum(2, keepdim=True)
 
 
+def expected_words(batch: Sequences, keep: Tensor) -> Tensor:
+    """The expected number of words of each row that subsampling leaves, (B,)."""
+    kept = keep.index_select(0, batch.x.flatten()).view(batch.x.shape)
+    return kept.masked_fill(~valid_positions(batch.x, batch.lengths), 0).sum(1)
+
+
+def expected_pairs(words: Tensor, window: int) -> Tensor:
+    r"""The expected number of pairs of a word and one in its window in rows of so many words, (B,).
+
+    .. math:: \sum_{d=1}^{w} \frac{w - d + 1}{w}\, 2\, (n - d)_+ \qquad (1)
+
+    Two words that are d apart are near each other in the share of the windows that reach so far. In the number of words
+    this is linear from ``window`` words on, so that the expectation over what subsampling leaves is (1) of its mean.
+
+    >>> expected_pairs(torch.tensor([1.0, 2.0, 10.0]), window=1)
+    tensor([ 0.,  2., 18.])
+    """
+    apart = torch.arange(1, window + 1, device=words.device)
+    reach = (window + 1 - apart) / window
+    return (2 * reach * (words.unsqueeze(1) - apart).clamp_min(0)).sum(1)  # eq. (1)
+
+
+def expected_centers(words: Tensor) -> Tensor:
+    """The expected number of words with a word next to them, (B,): all but one that is alone in its row.
+
+    >>> expected_centers(torch.tensor([0.5, 1.0, 2.0, 10.0]))
+    tensor([ 0.,  0.,  2., 10.])
+    """
+    return torch.minimum(words, 2 * (words - 1).clamp_min(0))
+
+
 @torch.no_grad()
 def blocks(batch: Sequences, window: int, keep: Tensor, dtype: torch.dtype) -> Blocks:
     """The batch as blocks, with subsampling of frequent words and random windows.
@@ -37,7 +69,7 @@ def blocks(batch: Sequences, window: int, keep: Tensor, dtype: torch.dtype) -> B
     """
     device = batch.x.device
     rows, length = batch.x.shape
-    there = torch.arange(length, device=device) < batch.lengths.unsqueeze(1)
+    there = valid_positions(batch.x, batch.lengths)
     kept = keep.index_select(0, batch.x.flatten()).view(rows, length)  # the probabilities
     positions = (there & (torch.rand(rows, length, device=device) < kept)).flatten().nonzero().squeeze(1)
     words = batch.x.flatten().index_select(0, positions)

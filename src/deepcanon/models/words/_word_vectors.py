@@ -11,6 +11,7 @@ from torch.nn.functional import embedding, normalize
 from deepcanon.core import Model, Sequences, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.hints import did_you_mean
+from deepcanon.core.padding import check_lengths, known_tokens, valid_positions
 
 
 class WordVectors(Model[Sequences]):
@@ -37,8 +38,9 @@ class WordVectors(Model[Sequences]):
         """Count the words of the training data."""
         counts = torch.zeros_like(self.counts)
         for batch in data:
-            written = torch.arange(batch.x.shape[1], device=batch.x.device) < batch.lengths.unsqueeze(1)
-            counts += torch.bincount(batch.x[written], minlength=self.vocab)
+            check_lengths(batch.x, batch.lengths)
+            known = known_tokens(batch.x, batch.lengths, self.vocab)
+            counts += torch.bincount(known[valid_positions(known, batch.lengths)], minlength=self.vocab)
         self.counts.copy_(counts)
 
     def encode(self, x: Tensor) -> Tensor:
@@ -47,8 +49,8 @@ class WordVectors(Model[Sequences]):
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """The embeddings of the words of a text, (B, T, latent); zero in its padding."""
-        inside = torch.arange(x.shape[1], device=x.device) < lengths.unsqueeze(1)
-        return self.encode(x) * inside.unsqueeze(2)
+        known = known_tokens(x, lengths, self.vocab)
+        return self.encode(known) * valid_positions(x, lengths).unsqueeze(2)
 
     def nearest(self, word: str | int, n: int = 10) -> list[tuple[str, float]]:
         """The ``n`` nearest neighbors of ``word`` by cosine similarity, with the cosines."""

@@ -13,7 +13,8 @@ from torch.nn.functional import logsigmoid
 
 from deepcanon.core import Descend, Recipe, Sequences, Terms, Turn, UsageError
 from deepcanon.core.checks import at_least, one_of
-from deepcanon.models.words._contexts import Blocks, blocks
+from deepcanon.core.padding import known_tokens
+from deepcanon.models.words._contexts import Blocks, blocks, expected_centers, expected_pairs, expected_words
 from deepcanon.models.words._word_vectors import WordVectors
 
 Scheme = Literal["skip_gram", "cbow"]
@@ -35,7 +36,7 @@ class Scores:
     noise: Tensor  # (N, K, latent): v
     positive: Tensor  # (N, S, A): s of the positive words, in noise-contrastive estimation less log k q
     negative: Tensor  # (N, S, K): s of the noise words, in the sampled softmax plus the log of their weight
-    weight: Tensor  # (N, S, A): 1 where a word is a positive one, divided by the number of examples
+    weight: Tensor  # (N, S, A): 1 where a word is a positive one, divided by the expected number of examples
     share: Tensor  # (K,): the weights of the noise words, which sum up to 1
 
 
@@ -51,9 +52,10 @@ class Word2Vec(WordVectors):
     h is the mean (or the sum) of the vectors :math:`u` of the context of o, and o is the word in the middle. The
     context has 1 to ``window`` words to each side, drawn anew each time. The vectors u are the result, v are dropped.
 
-    The loss (1) is that of negative sampling, in nats per example. Its optimum, reached where the vectors are long
-    enough, is not a probability but a shifted pointwise mutual information; with the noise a = 1 it is
-    :math:`s(w, o) = \log p(w, o) - \log p(w)\, p(o) - \log k`.
+    The loss (1) is that of negative sampling, in nats per example: the sum over the examples by their expected number,
+    which the rows of the text alone decide, so that the losses of batches add up to that of the whole text. Its
+    optimum, reached where the vectors are long enough, is not a probability but a shifted pointwise mutual information;
+    with the noise a = 1 it is :math:`s(w, o) = \log p(w, o) - \log p(w)\, p(o) - \log k`.
 
     Two other objectives share its samples and do give probabilities, :math:`s(w, o) = \log p(o \mid w)` (up to a
     constant for each w in the last): noise-contrastive estimation has :math:`s(n) - \log k q(n)` in place of s(n) in
@@ -151,6 +153,10 @@ class Word2Vec(WordVectors):
         super().prepare(data)
         self._follow_counts()
 
+    def weight_of(self, batch: Sequences) -> float:
+        """The expected number of examples in the batch, by which the loss divides."""
+        return float(self._examples(self._known(batch)))
+
     def loss(self, batch: Sequences) -> Terms:
         scores = self._scores(batch)
         count = scores.weight.sum(2, keepdim=True)  # (N, S, 1)
@@ -204,7 +210,16 @@ class Word2Vec(WordVectors):
 
         return logistic, (positive - 1).mul_(scores.weight), (1 - negative).mul_(each)
 
+    def _known(self, batch: Sequences) -> Sequences:
+        return Sequences(known_tokens(batch.x, batch.lengths, self.vocab), batch.lengths)
+
+    @torch.no_grad()
+    def _examples(self, batch: Sequences) -> Tensor:
+        words = expected_words(batch, self.keep)
+        return (expected_pairs(words, self.window) if self.scheme == "skip_gram" else expected_centers(words)).sum()
+
     def _scores(self, batch: Sequences) -> Scores:
+        batch = self._known(batch)
         text = blocks(batch, self.window, self.keep, self.vectors.dtype)
         neighbors = text.neighbors
         noise_words, share = self._noise_for(text)
@@ -227,7 +242,7 @@ class Word2Vec(WordVectors):
             offset = self.log_q[output_words] + math.log(self.negatives)
             positive = positive - offset.unsqueeze(1 if self.scheme == "skip_gram" else 2)
             negative = negative - (self.log_q[noise_words] + math.log(self.negatives)).unsqueeze(1)
-        weight = weight / weight.sum().clamp_min(1)
+        weight = weight / self._examples(batch).clamp_min(1)
         return Scores(text, hidden, mixing, outputs, noise_words, noise, positive, negative, weight, share)
 
     def _noise_for(self, text: Blocks) -> tuple[Tensor, Tensor]:

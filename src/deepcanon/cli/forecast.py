@@ -1,0 +1,46 @@
+"""The command ``forecast``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deepcanon.cli._parse import Folder, Json, Overwrite, Seed
+from deepcanon.cli._print import Output
+
+SHOWN = 24
+
+
+def forecast(
+    run: Folder,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="How many steps; by default, as many as the series have to compare with.")
+    ] = None,
+    samples: Annotated[int, typer.Option(min=2, help="How many sample paths the quantiles are of.")] = 100,
+    data: Annotated[
+        str | None, typer.Option(help="The series to forecast; by default, the run's own test data.", metavar="D")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A table of quantiles or a picture.", metavar="FILE.csv|FILE.png")
+    ] = None,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Forecast time series from their forecast origins on: quantiles of sample paths, as a table or a picture."""
+    from deepcanon.runs.run import Run
+
+    opened = Run(run)
+    columns = opened.forecast(steps, samples=samples, data=data, seed=seed, out=out, overwrite=overwrite)
+    model, count = opened.model.name(), columns["series"][-1] + 1
+    printer = Output(json)
+    if out is None:
+        rows = list(zip(*columns.values(), strict=True))[:SHOWN]
+        printer.table(list(columns), rows, numbers=list(columns))
+        left = len(columns["step"]) - len(rows)
+        printer.say(f"{left} further rows; --out FILE.csv writes all of them" if left else "")
+    else:
+        printer.say(f"forecasts of {count} series by {model} are in {out}")
+    printer.result({"run": run, "model": model, "series": count, "steps": max(columns["step"]), "out": out})

@@ -1,0 +1,97 @@
+"""Output heads whose distribution has the scale of the data, so that one network can predict series of any size."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.distributions import Distribution, Independent, NegativeBinomial, Normal, StudentT
+
+from deepcanon.core.checks import one_of
+from deepcanon.core.precision import full
+
+
+@runtime_checkable
+class ScaledHead(Protocol):
+    r"""A head with a scale :math:`\nu` besides the ``numbers`` outputs per target; ``counts`` says of what values."""
+
+    numbers: int
+    counts: bool
+
+    def distribution(self, outputs: Tensor, scale: Tensor) -> Distribution: ...
+
+
+class ScaledGaussian(nn.Module):
+    r"""A Gaussian head in units of the scale.
+
+    .. math:: y \sim N(\nu \mu, (\nu \sigma)^2), \qquad \sigma = \sigma_0 + \log(1 + e^s)
+    """
+
+    SMALLEST = 1e-3
+    numbers, counts = 2, False
+
+    def distribution(self, outputs: Tensor, scale: Tensor) -> Distribution:
+        mean, raw = full(outputs).chunk(2, dim=-1)
+        return _rows(Normal(scale * mean, scale * (self.SMALLEST + F.softplus(raw)), validate_args=False))
+
+
+class ScaledStudentT(nn.Module):
+    r"""A Student-t head in units of the scale, for values with outliers; there are more than 2 degrees of freedom.
+
+    .. math:: y = \nu (\mu + \sigma t_d), \qquad d = 2 + \log(1 + e^o), \qquad \sigma = \sigma_0 + \log(1 + e^s)
+    """
+
+    SMALLEST = 1e-3
+    numbers, counts = 3, False
+
+    def distribution(self, outputs: Tensor, scale: Tensor) -> Distribution:
+        mean, raw, freedom = full(outputs).chunk(3, dim=-1)
+        spread = scale * (self.SMALLEST + F.softplus(raw))
+        return _rows(StudentT(2 + F.softplus(freedom), scale * mean, spread, validate_args=False))
+
+
+class ScaledNegativeBinomial(nn.Module):
+    r"""A negative binomial head for counts, with the mean m in units of the scale and the shape falling with its root.
+
+    .. math:: m = \nu \log(1 + e^o), \qquad a = \log(1 + e^s) / \sqrt\nu, \qquad
+              E y = m, \qquad \mathrm{Var}\, y = m + a m^2
+
+    It is computed in double precision: of large counts the logarithms of factorials cancel.
+
+    References:
+        | DeepAR: Probabilistic forecasting with autoregressive recurrent networks (Salinas et al., 2020),
+          https://arxiv.org/abs/1704.04110
+    """
+
+    SMALLEST = 1e-6
+    numbers, counts = 2, True
+
+    def distribution(self, outputs: Tensor, scale: Tensor) -> Distribution:
+        mean, shape = (self.SMALLEST + F.softplus(part) for part in outputs.double().chunk(2, dim=-1))
+        root = scale.double().sqrt()
+        total = root / shape  # 1 / a
+        logits = mean.log() + shape.log() + root.log()  # log m a
+        return _rows(NegativeBinomial(total, logits=logits, validate_args=False))
+
+
+def scaled_head(name: str) -> ScaledGaussian | ScaledStudentT | ScaledNegativeBinomial:
+    """A new head with a scale by its name: gaussian, student_t or negative_binomial.
+
+    >>> import torch
+    >>> scaled_head("gaussian").distribution(torch.tensor([[2.0, 0.0]]), torch.tensor([[10.0]])).mean
+    tensor([[20.]])
+    """
+    one_of(SCALED, head=name)
+    return SCALED[name]()
+
+
+SCALED: dict[str, type[ScaledGaussian | ScaledStudentT | ScaledNegativeBinomial]] = {
+    "gaussian": ScaledGaussian,
+    "student_t": ScaledStudentT,
+    "negative_binomial": ScaledNegativeBinomial,
+}
+
+
+def _rows(each: Distribution) -> Distribution:
+    return Independent(each, 1, validate_args=False)

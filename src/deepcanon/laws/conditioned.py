@@ -1,0 +1,31 @@
+"""A conditional model of sequences as a model of sequences: what it is conditioned on is fixed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from deepcanon.core import AnyBatch
+from deepcanon.laws.probe import first
+
+
+class Given(nn.Module):
+    """The distribution of target sequences given the context of the first example of a batch."""
+
+    def __init__(self, model: Any, batch: AnyBatch) -> None:
+        super().__init__()
+        self.model, self.context = model, model.context_of(first(batch, 1))
+        self.causal, self.end_token = model.causal, model.end_token
+
+    def forward(self, y: Tensor, lengths: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.model.given(self.context).target_logits(y, lengths)
+        return logits
+
+    def log_prob(self, y: Tensor, *, lengths: Tensor | None = None) -> Tensor:
+        found: Tensor = self.model.log_prob(y, lengths=lengths, context=self.context)
+        return found
+
+    def generate(self, prompt: Tensor, steps: int, **options: Any) -> Tensor:
+        made: Tensor = self.model.generate(prompt, steps, context=self.context, **options)
+        return made

@@ -1,0 +1,236 @@
+"""The laws of forecasters: modules with ``log_prob(series)`` and ``forecast(past, steps)``, on a batch of ``Series``.
+
+``log_prob`` is the exact log-likelihood of what comes after the forecast origins. A module whose forecasts are whole
+numbers is taken for one of counts, over which probabilities are summed; over real numbers densities are integrated.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import torch
+from scipy import stats
+from torch import Tensor, nn
+
+from deepcanon.core import Series, UsageError
+from deepcanon.laws.discrete import RARE, stirred
+from deepcanon.laws.outcome import Measured, Outcome, law, outcomes, violations
+from deepcanon.laws.probe import TIGHT, distance, doubled, first, same, seeded, total
+
+ROWS, PADDING, PATHS, AHEAD = 8, 3, 800, 3
+NODES = 160
+"""The number of values at which a density is evaluated to integrate it."""
+
+
+@law
+def padding_is_never_read(module: Any, batch: Series) -> Measured:
+    """What stands beyond the end of a series, be it NaN, changes no bit of likelihoods, gradients and forecasts."""
+    model, batch = _prepared(module, batch)
+    outside = (torch.arange(batch.x.shape[1]) >= batch.lengths.unsqueeze(1)).unsqueeze(2)
+    covariates = None if batch.covariates is None else batch.covariates[:, : batch.x.shape[1]]
+    broken = replace(
+        batch,
+        x=batch.x.masked_fill(outside, math.nan),
+        covariates=None if covariates is None else covariates.masked_fill(outside, math.nan),
+    )
+    changed = []
+    with torch.no_grad():
+        if not torch.equal(model.log_prob(broken), model.log_prob(batch)):
+            changed.append("log_prob")
+        past = replace(batch.past, x=batch.x.masked_fill(_after(batch, batch.origins), math.nan))
+        if not same(_paths(model, past), _paths(model, batch.past)):
+            changed.append("forecast")
+    wanted, found = (_gradients(model, part) for part in (batch, broken))
+    changed += [f"the gradient of {name}" for name in wanted if not torch.equal(found[name], wanted[name])]
+    return len(changed), 0, f"changed by what the padding holds: {', '.join(changed[:3]) or 'nothing'}"
+
+
+@law
+def more_padding_changes_nothing(module: Any, batch: Series) -> Measured:
+    """Series padded to a greater length have the same likelihoods."""
+    model, batch = _prepared(module, batch)
+
+    def longer(part: Tensor) -> Tensor:
+        return torch.cat([part, part[:, :1].expand(-1, PADDING, *part.shape[2:])], 1)
+
+    known = None if batch.covariates is None else longer(batch.covariates)
+    padded = replace(batch, x=longer(batch.x), covariates=known, times=None)
+    with torch.no_grad():
+        gap = distance(model.log_prob(padded), model.log_prob(batch))
+    return gap, TIGHT, f"{PADDING} more steps of padding move likelihoods by {gap:.2g}"
+
+
+@law
+def series_do_not_mix(module: Any, batch: Series) -> Measured:
+    """A series has the likelihood that it has alone and without its padding."""
+    model, batch = _prepared(module, batch)
+    worst, where = 0.0, ""
+    with torch.no_grad():
+        together = model.log_prob(batch)
+        for row in range(len(batch)):
+            gap = distance(model.log_prob(_alone(batch, row, int(batch.lengths[row]))), together[row : row + 1])
+            if not gap <= worst:
+                worst, where = gap, f"; the worst is row {row}"
+    return worst, TIGHT, f"{len(batch)} series, each also alone{where}"
+
+
+@law
+def loss_is_nll_per_step(module: Any, batch: Series) -> Measured | None:
+    """The loss is the negative log-likelihood of all series by the number of steps that are predicted."""
+    if not hasattr(module, "loss"):
+        return None
+    model, batch = _prepared(module, batch)
+    with torch.no_grad():
+        nats, loss = -float(model.log_prob(batch).sum()), float(total(model.loss(batch)))
+    gap = abs(loss - nats / batch.weight)
+    return gap, TIGHT * (1 + abs(loss)), f"the loss is {loss:.6g}; {nats:.6g} nats for {batch.weight} steps"
+
+
+@law
+def parts_of_a_batch_add_up(module: Any, batch: Series) -> Measured | None:
+    """Loss and gradients of series of unequal length are the means of its parts', each with its ``weight``."""
+    if not hasattr(module, "loss") or len(batch) < 2:
+        return None
+    model, batch = _prepared(module, batch)
+    parts = [batch.select(index) for index in torch.arange(len(batch)).tensor_split(3) if len(index)]
+    shares = [part.weight / batch.weight for part in parts]
+    wanted, each = _gradients(model, batch), [_gradients(model, part) for part in parts]
+    added = {name: sum((s * g[name] for s, g in zip(shares, each, strict=True)), torch.zeros(())) for name in wanted}
+    with torch.no_grad():
+        loss = sum(s * float(total(model.loss(part))) for s, part in zip(shares, parts, strict=True))
+        gap = abs(loss - float(total(model.loss(batch))))
+    gap = max(gap, *(distance(added[name], wanted[name]) for name in wanted))
+    return gap, TIGHT * (1 + abs(loss)), f"{len(parts)} parts are off by {gap:.2g} from the whole"
+
+
+@law
+def forecasts_have_their_shape_and_generator(module: Any, batch: Series) -> Measured:
+    """Paths are (samples, B, steps, features), depend on the given generator alone, and differ from each other."""
+    model, batch = _prepared(module, batch)
+    faults = []
+    before = torch.get_rng_state()
+    once, again, other = (_paths(model, batch.past, seed) for seed in (7, 7, 8))
+    if not torch.equal(before, torch.get_rng_state()):
+        faults.append("the global generator is moved")
+    wanted = (AHEAD, len(batch), _ahead(batch.past), batch.x.shape[2])
+    if tuple(once.shape) != wanted:
+        faults.append(f"the paths are {tuple(once.shape)} where {wanted} is expected")
+    if not same(once, again):
+        faults.append("the same generator gives other paths")
+    if same(once, other) or bool((once == once[:1]).all()):
+        faults.append("the paths are all the same")
+    return violations(faults, f"{AHEAD} paths of {len(batch)} series")
+
+
+@law
+def probability_of_a_step_is_one(module: Any, batch: Series) -> Measured | None:
+    """The likelihood of one step sums or integrates to 1 over all its values."""
+    if batch.x.shape[2] != 1:
+        return None
+    model, batch = _prepared(stirred(module), batch)
+    past = _alone(batch, 0, int(batch.origins[0])).past
+    values, weights = _grid(model, past)
+    with torch.no_grad():
+        mass = float((model.log_prob(_continued(past, values.view(-1, 1))).exp() * weights).sum())
+    return abs(mass - 1), 1e-4, f"over {len(values)} values it is {mass:.9g}"
+
+
+@law
+def forecasts_follow_the_likelihood(module: Any, batch: Series) -> Measured | None:
+    """Each step of a path is distributed as ``log_prob`` says given those before it (Kolmogorov-Smirnov test)."""
+    if batch.x.shape[2] != 1:
+        return None
+    model, batch = _prepared(stirred(module), batch)
+    past = _alone(batch, 0, int(batch.origins[0])).past
+    steps = min(AHEAD, _ahead(past))
+    paths = model.forecast(past, steps, samples=PATHS, generator=seeded(0))[:, 0, :, 0]  # (paths, steps)
+    values, weights = _grid(model, past)
+    worst, where = 0.0, ""
+    for step in sorted({1, steps}):
+        given = paths[:, : step - 1].repeat_interleave(len(values), 0)
+        rows = torch.cat([given, values.repeat(PATHS).unsqueeze(1)], 1)
+        with torch.no_grad():
+            log_p = model.log_prob(_continued(past, rows)).view(PATHS, -1)
+        mass = (log_p - log_p.max(1, keepdim=True).values).exp() * weights
+        below = mass.cumsum(1) / mass.sum(1, keepdim=True)
+        place = torch.searchsorted(values, paths[:, step - 1].contiguous()).clamp_max(len(values) - 1).unsqueeze(1)
+        low = below.gather(1, (place - 1).clamp_min(0)).masked_fill(place == 0, 0)
+        chance = torch.rand(PATHS, 1, dtype=low.dtype, generator=seeded(step))  # of equal values any may come first
+        ranks = (low + chance * (below.gather(1, place) - low)).squeeze(1)
+        gap = float(stats.kstest(ranks.numpy(), "uniform").statistic)
+        if gap > worst:
+            worst, where = gap, f"; the worst is step {step}"
+    return worst, float(stats.kstwo.isf(RARE, PATHS)), f"{PATHS} paths, distance of distributions{where}"
+
+
+LAWS = (
+    padding_is_never_read,
+    more_padding_changes_nothing,
+    series_do_not_mix,
+    loss_is_nll_per_step,
+    parts_of_a_batch_add_up,
+    forecasts_have_their_shape_and_generator,
+    probability_of_a_step_is_one,
+    forecasts_follow_the_likelihood,
+)
+
+
+def check_forecaster(module: nn.Module, batch: Any) -> list[Outcome]:
+    """The outcomes of the laws of forecasters."""
+    if not isinstance(batch, Series):
+        raise UsageError(f"forecasters are held to their laws on a batch of Series, got {type(batch).__name__}")
+    return outcomes(LAWS, module, batch)
+
+
+def _prepared(module: nn.Module, batch: Series) -> tuple[Any, Series]:
+    return doubled(module, first(batch, ROWS))
+
+
+def _alone(batch: Series, row: int, length: int) -> Series:
+    """One series, cut to this length; its covariates stay, as they are known of the future too."""
+    one = batch.select(torch.tensor([row]))
+    times = None if one.times is None else one.times[:, :length]
+    ends = one.lengths.clamp_max(length)
+    return replace(one, x=one.x[:, :length], times=times, lengths=ends, origins=one.origins.clamp_max(length))
+
+
+def _continued(past: Series, rows: Tensor) -> Series:
+    """The one series of the past continued by each of the rows of values."""
+    many, steps = past.select(torch.zeros(len(rows), dtype=torch.long)), rows.shape[1]
+    return replace(many, x=torch.cat([many.x, rows.unsqueeze(2)], 1), lengths=many.lengths + steps, times=None)
+
+
+def _after(batch: Series, ends: Tensor) -> Tensor:
+    return (torch.arange(batch.x.shape[1]) >= ends.unsqueeze(1)).unsqueeze(2)
+
+
+def _ahead(past: Series) -> int:
+    """How many steps can be forecast: as many as there are covariates for."""
+    return AHEAD if past.covariates is None else min(AHEAD, past.covariates.shape[1] - int(past.lengths.max()))
+
+
+def _paths(model: Any, past: Series, seed: int = 0) -> Tensor:
+    paths: Tensor = model.forecast(past, _ahead(past), samples=AHEAD, generator=seeded(seed))
+    return paths
+
+
+def _grid(model: Any, past: Series) -> tuple[Tensor, Tensor]:
+    """Rising values over which likelihoods of a step are summed, and the weight of each."""
+    drawn = model.forecast(past, 1, samples=PATHS, generator=seeded(1)).flatten()
+    if torch.equal(drawn, drawn.round()):
+        values = torch.arange(100 + 4 * float(drawn.max()), dtype=torch.float64)
+        return values, torch.ones_like(values)
+    middle = drawn.median()
+    width = (drawn.quantile(0.75) - drawn.quantile(0.25)).clamp_min(1e-6)
+    angle = (torch.arange(NODES, dtype=torch.float64) + 0.5) * math.pi / NODES - math.pi / 2
+    return middle + width * angle.tan(), width * math.pi / NODES / angle.cos().square()
+
+
+def _gradients(model: Any, batch: Series) -> dict[str, Tensor]:
+    """The gradient of the likelihood by every parameter that has one."""
+    model.zero_grad()
+    with torch.enable_grad():
+        (total(model.loss(batch)) if hasattr(model, "loss") else -model.log_prob(batch).sum() / batch.weight).backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}

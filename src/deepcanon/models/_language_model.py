@@ -1,0 +1,170 @@
+"""The engine of language models: loss, log-likelihood, generation and beam search of any network that reads tokens."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any, Self
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import cross_entropy
+
+from deepcanon.core import LikelihoodKind, Model, Support, Terms, UsageError
+from deepcanon.core.checks import at_least
+from deepcanon.core.conditional import Context, bound, given_batch
+from deepcanon.core.padding import check_lengths, full_lengths, known_tokens, valid_positions
+from deepcanon.core.precision import full
+from deepcanon.core.turn import B
+from deepcanon.decoding.beam import Beams, beam_search
+from deepcanon.decoding.generation import generate
+
+
+class LanguageModel(Model[B]):
+    r"""A distribution over sequences of tokens, one token at a time, each given all tokens before it.
+
+    .. math:: \log p(x_2 \dots x_n \mid x_1) = \sum_{t=2}^{n} \log p(x_t \mid x_{<t}) \qquad (1)
+
+    A leaf writes its network as ``read(tokens, state)``. The first token of a sequence is given: of a window of text it
+    is the last one of the window before, of a whole sequence the begin token. Training is teacher forcing: the inputs
+    are the true tokens. The loss is the negative log-likelihood in nats per token: minus the sum of (1) over all
+    sequences by the number of tokens that it predicts, so that long sequences count for more than short ones.
+
+    By default the network ends in logits of the next token. A leaf with another output layer (a tree of decisions, an
+    adaptive softmax) lets ``read`` give the inputs of that layer, and says by ``nats`` what a token costs there and by
+    ``logits`` what its log-probabilities are, up to a constant.
+
+    Arguments:
+        vocab: The number of different tokens that are predicted.
+    """
+
+    likelihood_kind: LikelihoodKind = "exact"
+    causal: bool = True
+    """Whether the output at a position depends on no later position."""
+
+    def __init__(self, vocab: int) -> None:
+        super().__init__()
+        at_least(1, vocab=vocab)
+        self.vocab = vocab
+
+    @abstractmethod
+    def read(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """The outputs after each of the tokens (B, t), (B, t, vocab), and the state after the last of them.
+
+        ``state`` is what was read before, None at the beginning; a state can be reordered by ``select(rows)``.
+        """
+
+    @property
+    def support(self) -> Support:
+        return "categorical"
+
+    def outputs(self, tokens: Tensor) -> Tensor:
+        """The outputs after each token of whole rows, all at once: by default, by reading them from the beginning."""
+        return self.read(tokens, None)[0]
+
+    def nats(self, outputs: Tensor, tokens: Tensor) -> Tensor:
+        """The negative log-likelihood of each next token, (B, t), under the outputs before it."""
+        logits = full(outputs)
+        return cross_entropy(logits.flatten(0, 1), tokens.flatten(), reduction="none").view(tokens.shape)
+
+    def logits(self, outputs: Tensor) -> Tensor:
+        """The log-probabilities of all next tokens up to a constant, (B, t, vocab), from the outputs."""
+        return outputs
+
+    def sequences_of(self, batch: B) -> tuple[Tensor, Tensor]:
+        """The sequences that are modeled, (B, T), and their lengths, (B,)."""
+        return batch.x, batch.lengths  # type: ignore[attr-defined]
+
+    def prepare(self, data: Iterable[B]) -> None:
+        """Refuse tokens that are not in the vocabulary."""
+        for batch in data:
+            x, lengths = self.sequences_of(batch)
+            check_lengths(x, lengths)
+            known_tokens(x, lengths, self.vocab)
+
+    def loss(self, batch: B) -> Terms:
+        return self.loss_and_metrics(batch)[0]
+
+    def metrics(self, batch: B) -> Terms:
+        return self.loss_and_metrics(batch)[1]
+
+    def loss_and_metrics(self, batch: B) -> tuple[Terms, Terms]:
+        x, lengths = self.sequences_of(batch)
+        known = known_tokens(x, lengths, self.vocab)
+        outputs = self._outputs_of(batch, known[:, :-1])
+        terms = {"nll": self._nats(outputs, known, lengths).sum() / (lengths - 1).sum().clamp_min(1)}
+        return terms, self._metrics_of(outputs, known, lengths)
+
+    def _metrics_of(self, outputs: Tensor, known: Tensor, lengths: Tensor) -> Terms:
+        """Nothing more than the loss, which is the exact ``nll`` already."""
+        return {}
+
+    def log_prob(
+        self,
+        x: Tensor,
+        *,
+        lengths: Tensor | None = None,
+        context: Context | None = None,
+        samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """The exact log-probability (1) of each sequence given its first token, (B,)."""
+        for name, value in (("samples", samples), ("generator", generator)):
+            if value is not None:
+                raise UsageError(f"the log_prob of {self.name()} is exact and draws nothing; leave out {name}")
+        return self.log_probs(x, lengths=lengths, context=context).sum(1)  # eq. (1)
+
+    def log_probs(self, x: Tensor, *, lengths: Tensor | None = None, context: Context | None = None) -> Tensor:
+        """The log-probability of each token but the first of a row, (B, T - 1); zero in the padding."""
+        model: Self = bound(self, context, len(x))
+        if lengths is not None:
+            check_lengths(x, lengths)
+        known = known_tokens(x, lengths, self.vocab)
+        if x.shape[1] < 2:
+            return torch.zeros(len(x), 0, device=x.device)
+        return -self._nats(model.outputs(known[:, :-1]), known, full_lengths(x) if lengths is None else lengths)
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """The logits of the next token after each token, (B, T, vocab)."""
+        return self.logits(self.outputs(known_tokens(x, lengths, self.vocab)))
+
+    def generate(
+        self,
+        prompt: Tensor,
+        steps: int,
+        *,
+        context: Context | None = None,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        stop: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """The prompt, (B, T), and ``steps`` sampled tokens after it, (B, T + steps)."""
+        return generate(
+            bound(self, context, len(prompt)).step, None, known_tokens(prompt, None, self.vocab), steps,
+            temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
+        )  # fmt: skip
+
+    def beam_search(
+        self, prompt: Tensor, steps: int, *, context: Context | None = None, beams: int = 4, stop: int | None = None
+    ) -> Beams:
+        """The most probable continuations of the prompt, (B, T), by up to ``steps`` tokens that a beam search finds."""
+        return beam_search(
+            bound(self, context, len(prompt)).step, known_tokens(prompt, None, self.vocab), steps, beams, stop=stop
+        )
+
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """The logits after each of the tokens and the state after them: one step of generation."""
+        outputs, state = self.read(tokens, state)
+        return self.logits(outputs), state
+
+    def _outputs_of(self, batch: B, tokens: Tensor) -> Tensor:
+        """The outputs after each token of a batch, given its context; an engine may carry a state to them."""
+        outputs: Tensor = given_batch(self, batch).outputs(tokens)
+        return outputs
+
+    def _nats(self, outputs: Tensor, known: Tensor, lengths: Tensor) -> Tensor:
+        """The negative log-likelihood of each token but the first, (B, T - 1); zero in the padding."""
+        nats = self.nats(outputs, known[:, 1:])
+        return nats.masked_fill(~valid_positions(known, lengths)[:, 1:], 0)

@@ -1,0 +1,143 @@
+"""Glow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Self
+
+import torch
+from torch import Generator, Tensor, nn
+
+from deepcanon.core import Batch, DataError, Recipe, Terms, UsageError
+from deepcanon.core.checks import at_least
+from deepcanon.models.flows._flow import Flow, spread
+from deepcanon.nn.transforms import (
+    ActNorm,
+    AffineCoupling,
+    Chain,
+    Flatten,
+    InvertibleConv1x1,
+    Split,
+    Squeeze,
+    Transform,
+)
+
+FITTED = 512
+"""The number of training images that ActNorm is initialized by; up to twice as many, as it comes."""
+TEMPERATURES = (0.5, 0.75, 1.0)
+"""The standard deviations of the noise in the gallery."""
+
+
+class Glow(Flow):
+    r"""A multi-scale normalizing flow of images with invertible 1x1 convolutions.
+
+    Also known as: generative flow.
+
+    One step of the flow is ActNorm, an invertible 1x1 convolution and an affine coupling, at every position i:
+
+    .. math:: u_i = e^{a} \odot (x_i + b), \qquad v_i = W u_i, \qquad
+        z = \bigl(v_a,\; v_b \odot e^{s(v_a)} + t(v_a)\bigr) \qquad (1)
+
+    .. math:: \log \left| \det \frac{dz}{dx} \right| = H W \sum_c a_c + H W \log |\det W| + \sum s(v_a) \qquad (2)
+
+    At each scale the image is squeezed once, every 2x2 pixels into four times the channels; ``depth`` steps follow, and
+    half of the channels is split off, with a Gaussian prior whose mean and variance a network computes from the other
+    half, which goes on to the next scale. The log-determinants add up. Of images of L gray levels with uniform noise,
+    scaled to (0, 1), the negative log-likelihood is also given in bits per dimension, :math:`D = C H W`:
+
+    .. math:: -\frac{\log p(x)}{D \log 2} + \log_2 L \qquad (3)
+
+    References:
+        | Glow: Generative Flow with Invertible 1x1 Convolutions (Kingma and Dhariwal, 2018),
+          https://arxiv.org/abs/1807.03039
+        | A note on the evaluation of generative models (Theis et al., 2016; bits per dimension),
+          https://arxiv.org/abs/1511.01844
+
+    Arguments:
+        channels: The channels of an image: 1 if it is gray, 3 if it has colors.
+        height: The height of an image in pixels.
+        width: The width of an image in pixels.
+        levels: The gray levels L of the images before they were dequantized; if known, metrics have bits per dimension.
+        scales: The number of scales; height and width must be divisible by 2 so many times.
+        depth: The number of steps at each scale.
+        hidden: The channels of the two hidden layers in the networks.
+    """
+
+    recipe = Recipe(lr=2e-3, schedule="cosine:warmup=50", batch_size=64, epochs=30, clip="norm:50")
+
+    def __init__(
+        self,
+        channels: int,
+        height: int,
+        width: int,
+        levels: int | None = None,
+        scales: int = 2,
+        depth: int = 6,
+        hidden: int = 64,
+    ) -> None:
+        super().__init__(channels * height * width)
+        at_least(1, channels=channels, height=height, width=width, scales=scales, depth=depth, hidden=hidden)
+        if height % 2**scales or width % 2**scales:
+            raise UsageError(
+                f"glow halves height and width {scales} times: both must be divisible by {2**scales} "
+                f"(got {height}x{width}); take fewer scales"
+            )
+        self.shape = (channels, height, width)
+        self.levels = levels
+        self.flow = _scale(self.shape, scales, depth, hidden)
+
+    @classmethod
+    def example(cls) -> tuple[Self, Batch]:
+        x = torch.rand(16, 1, 4, 4, generator=torch.Generator().manual_seed(0)).cumsum(-1)
+        return cls(channels=1, height=4, width=4, levels=4, depth=2, hidden=4), Batch(x)
+
+    def prepare(self, data: Iterable[Batch]) -> None:
+        """Initialize every ActNorm by some of the training images."""
+        self.flow.fit(self._images(spread(self.checked(data), FITTED)))
+
+    def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        z, log_det = self.flow(self._images(x))  # eqs. (1) and (2)
+        return z, log_det
+
+    def to_data(self, z: Tensor) -> Tensor:
+        return self.flow.inverse(z)
+
+    @torch.no_grad()
+    def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]:
+        """Samples of the same noise at several temperatures, the factors of its standard deviation."""
+        z = self._noise(len(x), generator)
+        return {f"temperature {factor:g}": self.to_data(factor * z) for factor in TEMPERATURES}
+
+    def _metrics_of(self, terms: Terms, batch: Batch) -> Terms:
+        metrics = super()._metrics_of(terms, batch)
+        if self.levels is None or "nll" not in metrics:
+            return metrics
+        bits = metrics["nll"] / (self.features * math.log(2)) + math.log2(self.levels)  # eq. (3)
+        return {**metrics, "bits_per_dim": bits}
+
+    def _images(self, x: Tensor) -> Tensor:
+        if x.shape[1:] != self.shape:
+            raise DataError(f"the model takes images of the shape {self.shape}, got {tuple(x.shape[1:])}")
+        return x
+
+
+def _scale(shape: tuple[int, int, int], scales: int, depth: int, hidden: int) -> Chain:
+    """The flow of images of this shape from one scale on, to vectors."""
+    shape = (4 * shape[0], shape[1] // 2, shape[2] // 2)
+    channels = shape[0]
+    steps: list[Transform] = [Squeeze()]
+    for _ in range(depth):
+        steps += [ActNorm(channels), InvertibleConv1x1(channels), AffineCoupling(_network(channels, hidden))]
+    if scales == 1:
+        return Chain([*steps, ActNorm(channels), Flatten(shape)])
+    rest = _scale((channels // 2, *shape[1:]), scales - 1, depth, hidden)
+    return Chain([*steps, AffineCoupling(_network(channels, hidden)), Split(shape, rest)])
+
+
+def _network(channels: int, hidden: int) -> nn.Sequential:
+    """The network of a coupling; its last layer is zero at first, and the coupling the identity."""
+    last = nn.Conv2d(hidden, channels, 3, padding=1)
+    nn.init.zeros_(last.weight)
+    first = nn.Conv2d(channels // 2, hidden, 3, padding=1)
+    return nn.Sequential(first, nn.ReLU(inplace=True), nn.Conv2d(hidden, hidden, 1), nn.ReLU(inplace=True), last)

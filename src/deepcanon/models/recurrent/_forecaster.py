@@ -1,0 +1,284 @@
+"""The engine of forecasters: the likelihood of each step of a time series given those before it, and sample paths."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.distributions import Distribution
+
+from deepcanon.core import (
+    Context,
+    DataError,
+    LikelihoodKind,
+    Model,
+    Series,
+    Support,
+    Terms,
+    UsageError,
+    bound,
+    drawing_from,
+    eval_mode,
+)
+from deepcanon.core.checks import at_least
+from deepcanon.core.series import check_lengths, steps_from
+from deepcanon.distributions.scaled import scaled_head
+from deepcanon.losses.crps import crps, quantile_loss
+
+State = tuple[Tensor, ...]
+"""What the network remembers of the steps it has read: tensors with the series along their second axis."""
+
+PATHS = 49
+"""The number of sample paths that the metrics are measured on; the truth is as likely in each of the 50 gaps."""
+
+LEVELS = tuple(level / 10 for level in range(1, 10))
+"""The levels of the quantiles whose loss is measured; the interval from the first to the last covers 80 %."""
+
+
+class Forecaster(Model[Series]):
+    r"""An autoregressive model of time series: the distribution of each step depends on all steps before it.
+
+    A leaf ``reads`` steps; here are what it reads, the likelihood, and forecasts. Each series has a scale, by which its
+    values are divided on their way in and its distributions multiplied on their way out, and which is computed from
+    the given steps alone:
+
+    .. math:: \nu = 1 + \frac{1}{t_0} \sum_{t=1}^{t_0} |z_t|, \qquad
+              \log p(z_{t_0 + 1} \dots z_T \mid z_1 \dots z_{t_0}) =
+              \sum_{t > t_0} \log p(z_t \mid z_{<t}, \nu) \qquad (1)
+
+    So (1) is an exact density in the units of the data. The loss is minus its mean over all predicted steps.
+    """
+
+    likelihood_kind: LikelihoodKind = "exact"
+
+    def __init__(self, features: int, covariates: int, statics: int, embedding: int, head: str) -> None:
+        super().__init__()
+        at_least(1, features=features, embedding=embedding)
+        at_least(0, covariates=covariates, statics=statics)
+        self.features, self.covariates, self.statics = features, covariates, statics
+        self.likelihood = scaled_head(head)
+        self.embedding = nn.Embedding(statics, embedding) if statics else None
+        self.width = 2 * features + covariates + (embedding if statics else 0)
+        """The number of values that are read at each step."""
+
+    @abstractmethod
+    def read(self, values: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        """The parameters of each step's distribution, (B, t, ...), from values (B, t, width), and the state after."""
+
+    @abstractmethod
+    def state_after(self, values: Tensor, lengths: Tensor) -> State:
+        """The state after the first ``lengths[i]`` steps of each row of the values."""
+
+    @property
+    def support(self) -> Support:
+        return "any"
+
+    @torch.no_grad()
+    def prepare(self, data: Iterable[Series]) -> None:
+        """Refuse series that the model is not built for, and values that its likelihood does not have."""
+        for batch in data:
+            self._check(batch)
+            inside = _mask(batch.x, batch.lengths).unsqueeze(2)
+            if batch.covariates is not None and not bool(
+                batch.covariates[:, : batch.x.shape[1]].masked_fill(~inside, 0).isfinite().all()
+            ):
+                raise DataError("the covariates have NaN or infinite values; fill in what is missing first")
+            values = batch.x.masked_fill(~inside, 0)
+            if not bool(values.isfinite().all()):
+                raise DataError("the series have NaN or infinite values; fill in what is missing first")
+            if self.likelihood.counts and not bool(((values >= 0) & (values == values.round())).all()):
+                raise DataError(
+                    f"the negative binomial likelihood is one of counts 0, 1, 2 ...; the series have other values "
+                    f"(from {float(values.min()):.3g} to {float(values.max()):.3g}): take head=gaussian or student_t"
+                )
+
+    def loss(self, batch: Series) -> Terms:
+        return {"nll": -self.step_log_probs(batch).sum() / batch.weight}
+
+    def step_log_probs(self, series: Series) -> Tensor:
+        """The log-likelihood of each step after the forecast origin given all before it, (B, T); elsewhere 0."""
+        self._check(series)
+        predicted = _mask(series.x, series.lengths) & ~_mask(series.x, series.origins)
+        known = series.x.masked_fill(~predicted.unsqueeze(2), 0)
+        if self.likelihood.counts:  # whose factorials are too large for single precision
+            known = known.double()
+        log_p = self.distribution(series).log_prob(known)  # (B, T)
+        return log_p.to(series.x.dtype).masked_fill(~predicted, 0)
+
+    def log_prob(
+        self,
+        x: Series | Tensor,
+        *,
+        context: Context | None = None,
+        samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """The exact log-likelihood (1) of each series after its forecast origin, (B,).
+
+        A tensor, (B, T, features), holds series without covariates and ids; all its steps but the first are predicted.
+        """
+        bound(self, context, len(x))
+        for name, value in (("samples", samples), ("generator", generator)):
+            if value is not None:
+                raise UsageError(f"the log_prob of {self.name()} is exact and draws nothing; leave out {name}")
+        return self.step_log_probs(x if isinstance(x, Series) else _whole(x, origin=1)).sum(1)
+
+    def distribution(self, series: Series) -> Distribution:
+        """The distribution of each step given those before it, in the units of the data: a batch of (B, T)."""
+        return self.likelihood.distribution(self(*series.inputs), scale_of(series).unsqueeze(1))
+
+    def forward(
+        self,
+        x: Tensor,
+        lengths: Tensor,
+        origins: Tensor,
+        covariates: Tensor | None = None,
+        statics: Tensor | None = None,
+    ) -> Tensor:
+        """The parameters of the distribution of each step in units of the scale, (B, T, parameters)."""
+        return self.read(self._values(Series(x, lengths, origins, covariates, statics)))[0]
+
+    def metrics(self, batch: Series) -> Terms:
+        """Of forecasts from the origin on: CRPS, quantile loss, and how often the 80 % interval covers the truth."""
+        steps = int((batch.lengths - batch.origins).max())
+        if steps == 0:
+            return {}
+        counted = _mask(batch.x, batch.lengths).unsqueeze(2)
+        truth = steps_from(batch.x.masked_fill(~counted, 0), batch.origins, steps)
+        future = None
+        if batch.covariates is not None:
+            known = batch.covariates[:, : batch.x.shape[1]].masked_fill(~counted, 0)
+            future = steps_from(known, batch.origins, steps)
+        paths = self._paths(batch.past, steps, PATHS, future)
+        inside = (torch.arange(steps, device=truth.device) < (batch.lengths - batch.origins).unsqueeze(1)).unsqueeze(2)
+
+        def mean(values: Tensor) -> Tensor:
+            return values.mean(-1, keepdim=True)[inside].mean()
+
+        paths = paths.sort(0).values
+        quantiles = [paths[round(level * (PATHS + 1)) - 1] for level in LEVELS]
+        losses = [quantile_loss(quantile, truth, level) for quantile, level in zip(quantiles, LEVELS, strict=True)]
+        return {
+            "crps": mean(crps(paths, truth)),
+            "quantile_loss": mean(torch.stack(losses).mean(0)),
+            "coverage": mean(((quantiles[0] <= truth) & (truth <= quantiles[-1])).to(truth.dtype)),
+        }
+
+    def forecast(
+        self,
+        past: Series | Tensor,
+        steps: int,
+        *,
+        samples: int = 100,
+        context: Context | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """Sample paths of the ``steps`` after each series' end, (samples, B, steps, features), all of it given.
+
+        ``context`` are the covariates of these steps, (B, steps, covariates) or one row for all; without it they are
+        those that the past itself has beyond its end.
+        """
+        at_least(1, steps=steps, samples=samples)
+        series = past if isinstance(past, Series) else _whole(past, origin=past.shape[1])
+        self._check(series)
+        future = self._future(series, steps, context)
+        with drawing_from(generator):
+            return self._paths(series, steps, samples, future)
+
+    @torch.no_grad()
+    def _paths(self, past: Series, steps: int, samples: int, future: Tensor | None) -> Tensor:
+        """Ancestral sampling: each step is drawn given those before it, and read on the way to the next."""
+        rows = torch.arange(len(past), device=past.device).repeat(samples)
+        past = Series(past.x, past.lengths, past.lengths, past.covariates, past.statics)
+        scale = scale_of(past)
+        drawn = past.x.new_empty(len(rows), steps, self.features)
+        with eval_mode(self):
+            state = tuple(part[:, rows] for part in self.state_after(self._values(past), past.lengths))
+            last = (steps_from(past.x, past.lengths - 1, 1).squeeze(1) / scale)[rows]
+            fixed = self._fixed(scale, past.statics)[rows]
+            scale = scale[rows]
+            for step in range(steps):
+                known = [] if future is None else [future[:, step][rows]]
+                values = torch.cat([last, *known, fixed], 1).unsqueeze(1)
+                outputs, state = self.read(values, state)
+                drawn[:, step] = self.likelihood.distribution(outputs.squeeze(1), scale).sample()
+                last = drawn[:, step] / scale
+        return drawn.view(samples, len(past), steps, self.features)
+
+    def _values(self, series: Series) -> Tensor:
+        """What is read at each step: the value before it, zero at first, its covariates, the scale, the embedding."""
+        scale, inside = scale_of(series), _mask(series.x, series.lengths).unsqueeze(2)
+        before = (series.x.masked_fill(~inside, 0) / scale.unsqueeze(1))[:, :-1]
+        parts = [torch.cat([torch.zeros_like(series.x[:, :1]), before], 1)]
+        if series.covariates is not None:
+            parts.append(series.covariates[:, : series.x.shape[1]].masked_fill(~inside, 0))
+        fixed = self._fixed(scale, series.statics)
+        return torch.cat([*parts, fixed.unsqueeze(1).expand(-1, series.x.shape[1], -1)], 2)
+
+    def _fixed(self, scale: Tensor, statics: Tensor | None) -> Tensor:
+        """What is the same at every step: the logarithm of the scale, and the sum of the embeddings of the ids."""
+        if self.embedding is None or statics is None:
+            return scale.log()
+        return torch.cat([scale.log(), self.embedding(statics).sum(1)], 1)
+
+    def _future(self, series: Series, steps: int, context: Context | None) -> Tensor | None:
+        """The covariates of the steps to come, (B, steps, covariates)."""
+        if not self.covariates:
+            if context is not None:
+                raise UsageError(f"this {self.name()} has no covariates: leave out context")
+            return None
+        wanted = f"({len(series)}, {steps}, {self.covariates})"
+        if context is not None:
+            rows = isinstance(context, Tensor) and context.ndim == 3 and len(context) in (1, len(series))
+            if not isinstance(context, Tensor) or not rows or tuple(context.shape[1:]) != (steps, self.covariates):
+                got = tuple(context.shape) if isinstance(context, Tensor) else f"{len(context)} tensors"
+                raise DataError(f"context are the covariates of the steps to come, {wanted}; got {got}")
+            future = context.expand(len(series), -1, -1).to(series.x)
+        else:
+            if series.covariates is None or int(series.lengths.max()) + steps > series.covariates.shape[1]:
+                raise DataError(
+                    f"the model needs the covariates of the {steps} steps to come: give them as context, {wanted}, or "
+                    "series with covariates that reach beyond their end"
+                )
+            future = steps_from(series.covariates, series.lengths, steps)
+        if not bool(future.isfinite().all()):
+            raise DataError("the covariates of the steps to come have NaN or infinite values")
+        return future
+
+    def _check(self, series: Series) -> None:
+        """Refuse series of another size, or without what the model was built for."""
+        there = 0 if series.covariates is None else series.covariates.shape[2]
+        for name, wanted, got in (
+            ("features", self.features, series.x.shape[2]),
+            ("covariates", self.covariates, there),
+        ):
+            if wanted != got:
+                raise DataError(f"the model is built for series of {wanted} {name}, got {got}")
+        if (series.statics is None) != (self.statics == 0):
+            wants = f"needs ids from 0 to {self.statics - 1}" if self.statics else "is built without ids"
+            raise DataError(f"the model {wants}, and the series come {'with' if self.statics == 0 else 'without'} them")
+        check_lengths(series)
+        if series.statics is None or series.x.is_meta:
+            return
+        least, most = int(series.statics.min()), int(series.statics.max())
+        if least < 0 or most >= self.statics:
+            raise DataError(f"the model knows the ids 0 to {self.statics - 1}, got some from {least} to {most}")
+
+
+def scale_of(series: Series) -> Tensor:
+    """The scale of each series, 1 plus the mean absolute value of its given steps, (B, features)."""
+    given = series.x.masked_fill(~_mask(series.x, series.origins).unsqueeze(2), 0)
+    return 1 + given.abs().sum(1) / series.origins.unsqueeze(1)
+
+
+def _mask(x: Tensor, ends: Tensor) -> Tensor:
+    """True at the steps of each row before its end, (B, T)."""
+    return torch.arange(x.shape[1], device=x.device) < ends.unsqueeze(1)
+
+
+def _whole(x: Tensor, origin: int) -> Series:
+    """A tensor of series without padding."""
+    full = torch.full((len(x),), x.shape[1], device=x.device)
+    return Series(x, full, torch.full_like(full, origin))

@@ -1,0 +1,36 @@
+"""The padding may hold anything; every other position must hold a token of the vocabulary."""
+
+import pytest
+import torch
+
+from deepcanon.core import DataError
+from deepcanon.core.padding import check_lengths, known_tokens, without_padding
+
+
+@pytest.mark.parametrize("padding", [-1, -100, 8, 10**12])
+def test_padding_may_hold_anything(padding: int) -> None:
+    x = torch.tensor([[1, 7, padding], [2, padding, padding]])
+    assert known_tokens(x, torch.tensor([2, 1]), 8).tolist() == [[1, 7, 0], [2, 0, 0]]
+
+
+@pytest.mark.parametrize("strange", [-1, 8])
+def test_a_token_outside_the_vocabulary_is_named(strange: int) -> None:
+    x = torch.tensor([[1, 7, 0], [2, strange, 3]])
+    with pytest.raises(DataError, match=f"from 0 to 7; got {strange} at position 1 of row 1"):
+        known_tokens(x, None, 8)
+
+
+def test_other_things_than_rows_of_tokens_are_refused() -> None:
+    with pytest.raises(DataError, match=r"\(B, T\); got torch.float32 of \(2, 3\)"):
+        known_tokens(torch.zeros(2, 3), None, 8)
+    with pytest.raises(DataError, match="as many lengths"):
+        check_lengths(torch.zeros(2, 3), torch.tensor([[1, 2]]))
+    with pytest.raises(DataError, match="lengths from 1 to 3; got from 0 to 4"):
+        check_lengths(torch.zeros(2, 3), torch.tensor([0, 4]))
+
+
+def test_nan_in_the_padding_reaches_no_gradient() -> None:
+    x = torch.tensor([[[1.0], [torch.nan]]], requires_grad=True)
+    without_padding(x, torch.tensor([1])).sum().backward()
+    assert x.grad is not None
+    assert x.grad.flatten().tolist() == [1, 0]

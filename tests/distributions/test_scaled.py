@@ -1,0 +1,77 @@
+"""Heads with a scale have the densities of scipy, in the units of the data."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from deepcanon.core import UsageError, draw
+from deepcanon.distributions import ScaledHead, scaled_head
+
+SCALE = torch.tensor([[3.0], [500.0]], dtype=torch.float64)
+
+
+def softplus(x: Any) -> Any:
+    return np.log1p(np.exp(x))
+
+
+def outputs(numbers: int) -> torch.Tensor:
+    return torch.randn(2, numbers, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+
+
+def test_gaussian() -> None:
+    mean, raw = outputs(2).T.unsqueeze(2).numpy()
+    y = torch.tensor([[1.0], [-800.0]], dtype=torch.float64)
+    expected = stats.norm.logpdf(y.numpy(), SCALE.numpy() * mean, SCALE.numpy() * (1e-3 + softplus(raw))).squeeze(1)
+    found = scaled_head("gaussian").distribution(outputs(2), SCALE).log_prob(y)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_student_t() -> None:
+    mean, raw, freedom = outputs(3).T.unsqueeze(2).numpy()
+    y = torch.tensor([[1.0], [-800.0]], dtype=torch.float64)
+    spread = SCALE.numpy() * (1e-3 + softplus(raw))
+    expected = stats.t.logpdf(y.numpy(), 2 + softplus(freedom), SCALE.numpy() * mean, spread).squeeze(1)
+    found = scaled_head("student_t").distribution(outputs(3), SCALE).log_prob(y)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_negative_binomial_has_the_mean_and_the_variance_of_the_paper() -> None:
+    mean, shape = (1e-6 + softplus(part) for part in outputs(2).T.unsqueeze(2).numpy())
+    mean, shape = mean * SCALE.numpy(), shape / np.sqrt(SCALE.numpy())
+    y = torch.tensor([[4.0], [700.0]], dtype=torch.float64)
+    expected = stats.nbinom.logpmf(y.numpy(), 1 / shape, 1 / (1 + shape * mean)).squeeze(1)
+    found = scaled_head("negative_binomial").distribution(outputs(2), SCALE)
+    np.testing.assert_allclose(found.log_prob(y), expected, rtol=1e-10)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-12)
+    np.testing.assert_allclose(found.variance, mean + shape * mean**2, rtol=1e-12)
+
+
+def test_large_counts_keep_their_precision_in_single_precision() -> None:
+    head, scale = scaled_head("negative_binomial"), torch.tensor([[20000.0]])
+    single = torch.tensor([[0.2, -8.0]])
+    y = torch.tensor([[16000.0]], dtype=torch.float64)
+    found = head.distribution(single, scale).log_prob(y)
+    exact = head.distribution(single.double(), scale.double()).log_prob(y)
+    assert float(abs(found - exact)) < 1e-9
+
+
+@pytest.mark.parametrize("name", ["gaussian", "student_t", "negative_binomial"])
+def test_twice_the_scale_gives_twice_the_mean_of_samples(name: str) -> None:
+    head = scaled_head(name)
+    assert isinstance(head, ScaledHead)
+    rows = torch.full((20000, head.numbers), 0.5)
+    means = [
+        float(draw(head.distribution(rows, torch.full((20000, 1), scale)), torch.Generator().manual_seed(0)).mean())
+        for scale in (50.0, 100.0)
+    ]
+    assert means[1] / means[0] == pytest.approx(2, rel=0.06)
+    whole = draw(head.distribution(rows, torch.full((20000, 1), 50.0)), torch.Generator().manual_seed(0))
+    assert torch.equal(whole, whole.round()) == head.counts
+
+
+def test_a_head_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UsageError, match="gaussian, student_t, negative_binomial"):
+        scaled_head("poisson")

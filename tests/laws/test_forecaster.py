@@ -1,0 +1,130 @@
+"""Each law of forecasters is shown a model that breaks it; a healthy one keeps them all."""
+
+from dataclasses import replace
+from typing import Any, Self
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from deepcanon.core import Batch, Series, Terms, UsageError
+from deepcanon.laws import check, report
+from deepcanon.laws import forecaster as laws
+from deepcanon.laws.outcome import Law
+from deepcanon.models.recurrent._forecaster import State, _mask
+from deepcanon.models.recurrent.deepar import DeepAR
+
+
+class Healthy(DeepAR):
+    @classmethod
+    def example(cls) -> tuple[Self, Series]:
+        _, batch = DeepAR.example()
+        torch.manual_seed(0)
+        known = torch.randn(12, 14, 2)
+        return cls(features=1, covariates=2, statics=3, units=5, layers=1), replace(
+            batch, covariates=known, statics=torch.arange(12).view(-1, 1) % 3
+        )
+
+
+class ReadsPadding(Healthy):
+    """The padding counts as given steps in the scale."""
+
+    def step_log_probs(self, series: Series) -> Tensor:
+        return super().step_log_probs(series) + 1e-6 * series.x.sum((1, 2)).unsqueeze(1)
+
+
+class CountsPadding(Healthy):
+    """Zeros of the padding are predicted, too."""
+
+    def step_log_probs(self, series: Series) -> Tensor:
+        zeros = series.x.masked_fill(~_mask(series.x, series.lengths).unsqueeze(2), 0)
+        known = None if series.covariates is None else series.covariates.nan_to_num()
+        return super().step_log_probs(
+            replace(series, x=zeros, lengths=torch.full_like(series.lengths, series.x.shape[1]), covariates=known)
+        )
+
+
+class Mixes(Healthy):
+    """The scale is that of the whole batch."""
+
+    def read(self, values: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        return super().read(values - values.mean(0), state)
+
+
+class PerSeries(Healthy):
+    """The loss is a mean over series."""
+
+    def loss(self, batch: Series) -> Terms:
+        return {"nll": -self.log_prob(batch).mean()}
+
+
+class PerSeriesThroughout(PerSeries):
+    """The loss is the mean over series of means over steps."""
+
+    def loss(self, batch: Series) -> Terms:
+        return {"nll": -(self.log_prob(batch) / (batch.lengths - batch.origins)).mean()}
+
+
+class OneNoise(Healthy):
+    """All paths are the same."""
+
+    def _paths(self, past: Series, steps: int, samples: int, future: Tensor | None) -> Tensor:
+        return super()._paths(past, steps, 1, future).expand(samples, -1, -1, -1)
+
+
+class Global(Healthy):
+    """The generator is not used."""
+
+    def forecast(self, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
+        return super().forecast(*args, **kwargs)
+
+
+class Unscaled(Healthy):
+    """The likelihood is that of the scaled values: the logarithm of the scale is missing."""
+
+    def step_log_probs(self, series: Series) -> Tensor:
+        found = super().step_log_probs(series)
+        scale = 1 + series.x[:, :1, 0].abs()
+        return found + torch.where(found != 0, scale.log(), 0)
+
+
+class ForgetsItsDraws(Healthy):
+    """What was drawn is not read: every step is drawn as if the last known value had been repeated."""
+
+    def _paths(self, past: Series, steps: int, samples: int, future: Tensor | None) -> Tensor:
+        firsts = [
+            super(ForgetsItsDraws, self)._paths(past, 1, samples, None if future is None else future[:, step:])
+            for step in range(steps)
+        ]
+        return torch.cat(firsts, 2)
+
+
+def test_a_healthy_forecaster_keeps_all_laws() -> None:
+    found = check(Healthy, "forecaster")
+    assert len(found) == len(laws.LAWS)
+    assert all(outcome.holds for outcome in found), report(found)
+
+
+@pytest.mark.parametrize(
+    ("law", "broken"),
+    [
+        (laws.padding_is_never_read, ReadsPadding),
+        (laws.more_padding_changes_nothing, CountsPadding),
+        (laws.series_do_not_mix, Mixes),
+        (laws.loss_is_nll_per_step, PerSeries),
+        (laws.parts_of_a_batch_add_up, PerSeriesThroughout),
+        (laws.forecasts_have_their_shape_and_generator, OneNoise),
+        (laws.forecasts_have_their_shape_and_generator, Global),
+        (laws.probability_of_a_step_is_one, Unscaled),
+        (laws.forecasts_follow_the_likelihood, ForgetsItsDraws),
+    ],
+)
+def test_a_law_catches_the_fault_it_is_meant_for(law: Law, broken: type[Healthy]) -> None:
+    outcome = law(*broken.example())
+    assert outcome is not None
+    assert not outcome.holds, outcome
+
+
+def test_other_examples_than_series_are_refused() -> None:
+    with pytest.raises(UsageError, match="batch of Series, got Batch"):
+        laws.check_forecaster(Healthy.example()[0], Batch(torch.zeros(2, 2)))

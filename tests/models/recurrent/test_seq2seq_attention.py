@@ -1,0 +1,235 @@
+"""Seq2seq with attention is the paper's by hand, a distribution over targets, and aligns dates as they are written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from itertools import product
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+import deepcanon as dc
+from deepcanon.core import DataError, SequencePairs, UsageError
+from deepcanon.data.sets.dates import SOURCE, TARGET
+from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention
+from deepcanon.runs.folder import RunFolder
+
+BEGIN, END = 0, 1
+
+
+def model(vocab: int = 5, target_vocab: int = 3, seed: int = 0) -> Seq2SeqAttention:
+    torch.manual_seed(seed)
+    made = Seq2SeqAttention(vocab, target_vocab, BEGIN, END, embedding=3, units=4, attention=5).double().eval()
+    for parameter in made.parameters():
+        parameter.data.mul_(2)
+    return made
+
+
+def sources() -> tuple[Tensor, Tensor]:
+    x = torch.randint(5, (3, 6), generator=torch.Generator().manual_seed(1))
+    return x, torch.tensor([6, 1, 4])
+
+
+def test_log_prob_is_the_papers_step_by_step() -> None:
+    ours, (x, lengths) = model(target_vocab=6), sources()
+    y = torch.tensor([[0, 3, 4, 1, 0], [0, 2, 1, 0, 0], [0, 5, 5, 2, 1]])
+    y_lengths = torch.tensor([4, 3, 5])
+    gru = nn.GRU(3, 4, bidirectional=True, batch_first=True).double()
+    ahead, back = ours.encoder.forward_layers[0], ours.encoder.backward_layers[0]
+    for name, weight in ahead.named_parameters():
+        gru.get_parameter(name).data.copy_(weight)
+    for name, weight in back.named_parameters():
+        gru.get_parameter(f"{name}_reverse").data.copy_(weight)
+    packed, final = gru(pack_padded_sequence(ours.source_embedding(x), lengths, batch_first=True, enforce_sorted=False))
+    h, _ = pad_packed_sequence(packed, batch_first=True)
+    weights, wanted = ours.alignment(x, y, lengths=lengths, y_lengths=y_lengths), []
+    for row in range(3):
+        s, log_p = (ours.bridge.weight @ final[1, row] + ours.bridge.bias).tanh(), torch.zeros(())
+        for t in range(1, int(y_lengths[row])):
+            before = ours.target_embedding.weight[y[row, t - 1]]
+            seen = h[row, : lengths[row]]
+            e = torch.stack(
+                [
+                    ours.align.weight[0] @ (ours.query.weight @ s + ours.key.weight @ one + ours.key.bias).tanh()
+                    for one in seen
+                ]
+            )
+            alpha = e.exp() / e.exp().sum()
+            torch.testing.assert_close(weights[row, t - 1, : lengths[row]], alpha, rtol=0, atol=1e-12)
+            assert not bool(weights[row, t - 1, lengths[row] :].any())
+            c = alpha @ seen
+            s = ours.cell(torch.cat([before, c]), s)
+            logits = ours.head.weight @ torch.cat([s, c, before]) + ours.head.bias
+            log_p = log_p + logits[y[row, t]] - logits.logsumexp(0)
+        wanted.append(log_p)
+    found = ours.log_prob(y, lengths=y_lengths, context=(x, lengths))
+    torch.testing.assert_close(found, torch.stack(wanted), rtol=0, atol=1e-12)
+    batch = SequencePairs(x, lengths, y, y_lengths)
+    torch.testing.assert_close(ours.loss(batch)["nll"], -torch.stack(wanted).sum() / 9, rtol=0, atol=1e-12)
+
+
+STEPS = 4
+
+
+def targets(end: int = END) -> list[list[int]]:
+    """All targets of up to ``STEPS`` tokens after the begin token, complete or not."""
+    rows = set()
+    for row in product(range(3), repeat=STEPS):
+        rows.add((BEGIN, *row[: row.index(end) + 1 if end in row else STEPS]))
+    return [list(row) for row in sorted(rows)]
+
+
+def log_probs(ours: Seq2SeqAttention, x: Tensor, lengths: Tensor) -> Tensor:
+    rows = targets()
+    y = torch.tensor([row + [-1] * (STEPS + 1 - len(row)) for row in rows])
+    with torch.no_grad():
+        return ours.log_prob(y, lengths=torch.tensor([len(row) for row in rows]), context=(x, lengths))
+
+
+def test_all_targets_sum_to_one() -> None:
+    x, lengths = sources()
+    for row in range(3):
+        log_p = log_probs(model(), x[row : row + 1], lengths[row : row + 1])
+        assert float(log_p.exp().sum()) == pytest.approx(1, abs=1e-12)
+
+
+def test_a_wide_beam_finds_the_enumerated_argmax_and_greedy_the_greedy_one() -> None:
+    x, lengths = sources()
+    differ = False
+    for seed in range(6):
+        ours = model(seed=seed)
+        tokens, ends = ours.translate(x, lengths=lengths, beams=100, steps=STEPS)
+        greedy, greedy_ends = ours.translate(x, lengths=lengths, beams=1, steps=STEPS)
+        for row in range(3):
+            every = log_probs(ours, x[row : row + 1], lengths[row : row + 1])
+            assert tokens[row, : ends[row]].tolist() == targets()[int(every.argmax())]
+            prefix = [BEGIN]
+            while (len(prefix) <= STEPS and prefix[-1] != END) or len(prefix) == 1:
+                logits = ours(x[row : row + 1], lengths[row : row + 1], torch.tensor([prefix]))
+                prefix.append(int(logits[0, -1].argmax()))
+            assert greedy[row, : greedy_ends[row]].tolist() == prefix
+            differ |= prefix != tokens[row, : ends[row]].tolist()
+    assert differ, "the search never mattered"
+
+
+def test_a_context_is_bound_or_given_and_one_row_serves_all() -> None:
+    ours, (x, lengths) = model(), sources()
+    y = torch.tensor([[0, 2, 1], [0, 0, 1], [0, 1, 1]])
+    one = (x[:1], lengths[:1])
+    wanted = ours.log_prob(y, context=(x[:1].repeat(3, 1), lengths[:1].repeat(3)))
+    assert torch.equal(ours.given(one).log_prob(y), wanted)
+    assert torch.equal(ours.log_prob(y, context=one), wanted)
+    made = ours.generate(y[:, :1], 3, context=(x, lengths), temperature=0, stop=END)
+    tokens, _ = ours.translate(x, lengths=lengths, steps=3)
+    assert torch.equal(made[:, : tokens.shape[1]], tokens)
+    with pytest.raises(UsageError, match="is conditional: give a source"):
+        ours.log_prob(y)
+    with pytest.raises(DataError, match="from 0 to 4; got 5 at position 0 of row 0"):
+        ours.given((x + 5, lengths))
+    with pytest.raises(UsageError, match="tokens, and their lengths; got 3 tensors"):
+        ours.given((x, lengths, lengths))
+
+
+def test_data_that_are_no_pairs_are_refused() -> None:
+    ours, (x, lengths) = model(), sources()
+    y = torch.tensor([[0, 2, 1], [0, 0, 1], [0, 1, 1]])
+    ends = torch.tensor([3, 3, 3])
+    ours.prepare([SequencePairs(x, lengths, y, ends)])
+    with pytest.raises(DataError, match="every target begins with the token 0; row 2 does with 2"):
+        ours.prepare([SequencePairs(x, lengths, torch.tensor([[0, 2, 1], [0, 0, 1], [2, 1, 1]]), ends)])
+    with pytest.raises(DataError, match="every target ends with the token 1; row 0 does with 2"):
+        ours.prepare([SequencePairs(x, lengths, y, torch.tensor([2, 3, 3]))])
+    with pytest.raises(DataError, match="from 0 to 2; got 7 at position 1 of row 0"):
+        ours.prepare([SequencePairs(x, lengths, torch.tensor([[0, 7, 1]] * 3), ends)])
+    with pytest.raises(UsageError, match="end_token is a token of the target, from 0 to 2"):
+        Seq2SeqAttention(5, 3, 0, 3)
+    with pytest.raises(UsageError, match="seq2seq_attention learns from pairs of sequences; text gives text"):
+        dc.Run.train("seq2seq_attention", "text")
+    with pytest.raises(UsageError, match="lstm learns from sequences; dates gives pairs of sequences"):
+        dc.Run.train("lstm", "dates")
+
+
+@pytest.mark.slow
+def test_dates_are_translated_and_aligned_as_they_are_written() -> None:
+    data = dc.load_data("dates")
+    torch.manual_seed(0)
+    ours = Seq2SeqAttention(**data.sizes, embedding=16, units=32, attention=32)
+    result = dc.fit(ours, data, steps=180, batch_size=64, lr=1e-2, quiet=True)
+    assert result.test["accuracy"] > 0.99
+    some = data.split("test").select(torch.arange(100))
+    y, y_lengths = ours.translate(some.x, lengths=some.lengths, beams=2)
+    right = [
+        row[:end] == wanted for row, end, wanted in zip(y.tolist(), y_lengths.tolist(), some.y.tolist(), strict=True)
+    ]
+    assert sum(right) >= 95
+    weights = ours.alignment(some.x, some.y, lengths=some.lengths, y_lengths=some.y_lengths)
+    hits = 0
+    for row, (x, length, target) in enumerate(
+        zip(some.x.tolist(), some.lengths.tolist(), some.y.tolist(), strict=True)
+    ):
+        first = SOURCE.decode(x[:length]).index(TARGET.decode(target)[:4])  # the year in the source
+        hits += sum(first <= int(position) < first + 4 for position in weights[row, :4].argmax(1))
+    assert hits >= 390
+
+
+TRAIN = ["train", "seq2seq_attention", "--data", "dates", "--units", "8", "--steps", "24", "--batch-size", "33",
+         "--checkpoint-every", "7"]  # fmt: skip
+
+
+def command(*words: str, processes: int = 1) -> list[str]:
+    if processes == 1:
+        return [sys.executable, "-m", "deepcanon", *words]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = int(listener.getsockname()[1])
+    launcher = ["-m", "torch.distributed.run", f"--nproc-per-node={processes}", f"--master-port={port}"]
+    return [sys.executable, *launcher, "-m", "deepcanon", *words]
+
+
+def run(words: list[str]) -> str:
+    done = subprocess.run(
+        words, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_killed_run_ends_with_the_bits_of_an_unbroken_one_and_translates(tmp_path: Path) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    run(command(*TRAIN, "--out", str(whole)))
+    child = subprocess.Popen(
+        command(*TRAIN, "--out", str(broken)), env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    end = time.monotonic() + 120
+    while not (broken / "checkpoints" / "step-000000014").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    assert RunFolder.open(broken).info["status"] == "running"
+    run(command("resume", str(broken)))
+    wanted, found = (RunFolder.open(folder).read_weights() for folder in (whole, broken))
+    assert [key for key, value in wanted.items() if not torch.equal(value, found[key])] == []
+    scores = RunFolder.open(whole).info["results"]["test"]
+    assert dc.Run(broken).evaluate()["test"] == pytest.approx(scores)
+    assert (whole / "pictures" / "alignment.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one(tmp_path: Path) -> None:
+    alone, two = tmp_path / "alone", tmp_path / "two"
+    run(command(*TRAIN[:-2], "--optimizer", "sgd", "--out", str(alone)))
+    run(command(*TRAIN[:-2], "--optimizer", "sgd", "--out", str(two), processes=2))
+    assert RunFolder.open(two).info["environment"]["processes"] == 2
+    wanted, found = (RunFolder.open(folder).read_weights() for folder in (alone, two))
+    for key, value in wanted.items():
+        torch.testing.assert_close(found[key], value, rtol=0, atol=1e-5)

@@ -1,0 +1,59 @@
+"""Fans of forecasts stand where the steps are, at the quantiles of the paths, with the truth where it is known."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+
+from deepcanon.core import Series
+from deepcanon.pictures.forecasts import FANS, forecast_fans, forecast_picture
+
+
+def drawn(axes: Axes) -> dict[str, tuple[Any, Any]]:
+    return {str(line.get_label()): line.get_data() for line in axes.lines}
+
+
+def some(times: bool = False) -> Series:
+    x = torch.arange(16.0).view(2, 8, 1)
+    ids = torch.tensor([[4], [7]])
+    hours = 100 + 2 * torch.arange(8).expand(2, -1)
+    return Series(x, torch.tensor([8, 6]), torch.tensor([5, 5]), statics=ids, times=hours if times else None)
+
+
+def test_past_truth_and_quantiles_are_at_their_steps() -> None:
+    paths = torch.rand(200, 2, 3, 1, generator=torch.Generator().manual_seed(0))
+    first, second = forecast_fans(paths, some(), "title").axes
+    lines = drawn(first)
+    assert np.asarray(lines["past"]).tolist() == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
+    assert np.asarray(lines["truth"]).tolist() == [[5, 6, 7], [5, 6, 7]]
+    np.testing.assert_allclose(lines["median"][1], paths[:, 0, :, 0].quantile(0.5, 0), rtol=1e-6)
+    for fan, (low, high, _) in zip(first.collections, FANS, strict=True):
+        box = fan.get_paths()[0].get_extents()
+        least, most = (paths[:, 0, :, 0].quantile(level, 0) for level in (low, high))
+        np.testing.assert_allclose(
+            [box.x0, box.x1, box.y0, box.y1], [5, 7, float(least.min()), float(most.max())], rtol=1e-6
+        )
+    assert np.asarray(drawn(second)["truth"]).tolist() == [[5], [13]]  # beyond the length is padding
+    assert first.get_title(loc="left") == "series 4"
+
+
+def test_beyond_the_known_times_the_clock_goes_on() -> None:
+    paths = torch.rand(10, 2, 6, 1, generator=torch.Generator().manual_seed(0))
+    first, second = forecast_fans(paths, some(times=True)).axes
+    assert np.asarray(drawn(first)["median"][0]).tolist() == [110, 112, 114, 116, 118, 120]
+    assert np.asarray(drawn(second)["median"][0]).tolist() == [110, 112, 114, 116, 118, 120]
+    assert np.asarray(drawn(second)["truth"][0]).tolist() == [110]
+
+
+class Last:
+    """The last value is repeated."""
+
+    def forecast(self, past: Any, steps: int, *, samples: int = 100, context: Any = None, generator: Any = None) -> Any:
+        last = past.x[torch.arange(len(past)), past.lengths - 1]
+        return last.view(1, -1, 1, 1).expand(samples, -1, steps, -1)
+
+
+def test_a_models_forecasts_begin_at_the_origins_of_the_series_that_are_known_longest() -> None:
+    (axes,) = forecast_picture(Last(), some(), "title").axes
+    assert np.asarray(drawn(axes)["median"]).tolist() == [[5, 6, 7], [4, 4, 4]]

@@ -1,0 +1,129 @@
+"""Runs on ratings by the command line: killed and resumed, evaluated, completed, and in two processes."""
+
+from __future__ import annotations
+
+import csv
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import deepcanon as dc
+from deepcanon.cli.app import app
+from deepcanon.runs import checkpoint
+from deepcanon.runs.folder import RunFolder
+
+TRAIN = ("train", "ratings_rbm", "--units", "8", "--seed", "3", "--threads", "1")
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "deepcanon", *map(str, words)]
+
+
+def done(*words: object) -> str:
+    answer = CliRunner().invoke(app, list(map(str, words)))
+    assert answer.exit_code == 0, answer.stderr
+    return answer.stdout
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_it_ends_with_the_same_bits_and_completes_the_ratings(tmp_path: Path) -> None:
+    words = (*TRAIN, "--epochs", 3, "--checkpoint-every", 5)
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
+    done(*words, "--out", unbroken)
+    with subprocess.Popen(
+        command(*words, "--out", broken), env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as child:
+        until = time.monotonic() + 120
+        while len(checkpoint.saved(broken / "checkpoints")) < 2 and time.monotonic() < until:
+            time.sleep(0.005)
+        child.kill()
+        child.wait()
+    assert child.returncode == -9
+    assert RunFolder.open(broken).info["status"] == "running"
+    done("resume", broken)
+    ours, wanted = (RunFolder.open(folder).read_weights() for folder in (broken, unbroken))
+    assert ours.keys() == wanted.keys()
+    assert all(torch.equal(value, wanted[name]) for name, value in ours.items())
+
+    run = dc.Run(broken)
+    model: Any = run.model
+    assert run.info["data"]["name"] == "ratings"
+    assert run.evaluate()["test"] == pytest.approx(run.scores["test"])
+    assert {"completed.png", "predictions.png"} <= {path.name for path in (broken / "pictures").iterdir()}
+    assert "1000 predictions of ratings_rbm" in done("predict", broken, "--out", tmp_path / "out.csv")
+    rows = table(tmp_path / "out.csv")
+    found = torch.tensor([[float(value) for value in row.values()] for row in rows])
+    test = run.data.split("test")
+    torch.testing.assert_close(found, model.predict(test.x, how="mean").detach())
+    assert torch.equal(found[test.observed], test.x[test.observed])  # what was given stays
+    assert ((found >= 1) & (found <= 5)).all()
+
+
+@pytest.mark.slow
+def test_ratings_of_a_file_are_learned_and_those_of_new_users_completed(tmp_path: Path) -> None:
+    random = torch.Generator().manual_seed(0)
+    x = torch.randint(1, 5, (60, 3), generator=random)
+    there = torch.rand(60, 3, generator=random) < 0.7
+    lines = [
+        ",".join(str(int(value)) if seen else "" for value, seen in zip(row, mask, strict=True))
+        for row, mask in zip(x, there, strict=True)
+    ]
+    (tmp_path / "movies.csv").write_text("Alien,Brazil,Dune\n" + "\n".join(lines) + "\n")
+    done(*TRAIN, "--data", f"{tmp_path / 'movies.csv'}:ratings", "--epochs", 2, "--out", tmp_path / "run")
+    (tmp_path / "new.csv").write_text("Dune,Alien,Brazil\n4,,\n,,1\n")  # in another order
+    for name in ("new.csv", "new.csv:ratings"):
+        done("predict", tmp_path / "run", "--data", tmp_path / name, "--out", tmp_path / "out.csv", "--overwrite")
+        first, second = table(tmp_path / "out.csv")
+        assert list(first) == ["Alien", "Brazil", "Dune"]
+        assert (first["Dune"], second["Brazil"]) == ("4", "1")
+        assert 1 < float(first["Alien"]) < 4
+    scores = dc.Run(tmp_path / "run").evaluate(tmp_path / "new.csv")["test"]
+    assert 0 < scores["rmse"] < 4
+    (tmp_path / "new.csv").write_text("Dune,Alien,Brazil\n5,,\n")
+    answer = CliRunner().invoke(app, ["predict", str(tmp_path / "run"), "--data", str(tmp_path / "new.csv"),
+                                      "--out", str(tmp_path / "o.csv")])  # fmt: skip
+    assert answer.exit_code == 2
+    assert "whole numbers from 1 to 4" in answer.stderr
+
+
+@pytest.mark.slow
+def test_two_processes_learn_as_one(tmp_path: Path) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    words = (*TRAIN, "--epochs", 12, "--batch-size", 99)
+    done(*words, "--out", tmp_path / "alone")
+    launcher = ["torch.distributed.run", "--nproc-per-node=2", f"--master-port={port}", "-m"]
+    together = command(*words, "--out", tmp_path / "together")
+    answer = subprocess.run(
+        [*together[:2], *launcher, *together[2:]],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr[-3000:]
+    run, alone = dc.Run(tmp_path / "together"), dc.Run(tmp_path / "alone")
+    assert run.info["environment"]["processes"] == 2
+    assert run.scores["test"]["rmse"] == pytest.approx(alone.scores["test"]["rmse"], abs=0.02)  # their chains differ
+
+
+def test_a_model_of_whole_rows_refuses_ratings() -> None:
+    answer = CliRunner().invoke(app, ["train", "mlp", "--data", "ratings"])
+    assert answer.exit_code == 2
+    assert "mlp learns from labeled examples; ratings gives ratings" in answer.stderr
