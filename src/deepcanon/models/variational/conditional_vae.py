@@ -34,7 +34,7 @@ class ConditionalVAE(ClassConditional, VariationalAutoencoder[Labeled]):
     .. math:: p(z \mid y) = N(0, I), \quad \text{or} \quad
               p(z \mid y) = N(\mu_y, \operatorname{diag} \sigma_y^2) \text{ if it is learned} \qquad (3)
 
-    All methods are those of a VAE, conditioned on a class by ``given`` or ``context``. Since the decoder is told the
+    All methods are those of a VAE, conditioned on a class by ``given`` or ``context``. Since the decoder is conditioned on the
     class, z holds what is left: of digits the slant, the width, the hand of the writer.
 
     References:
@@ -102,7 +102,7 @@ class ConditionalVAE(ClassConditional, VariationalAutoencoder[Labeled]):
             shown[f"class {label}"] = model.decode(prior.mean + prior.stddev * noise).mean.reshape(x.shape)
         return shown
 
-    def _beside(self, rows: Tensor) -> Tensor:
+    def _with_context(self, rows: Tensor) -> Tensor:
         labels = self._labels(rows.shape[-2])
         chosen = one_hot(labels, self.classes).to(rows.dtype)
         return torch.cat([rows, chosen.expand(*rows.shape[:-1], -1)], -1)
