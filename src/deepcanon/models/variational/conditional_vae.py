@@ -34,8 +34,8 @@ class ConditionalVAE(ClassConditional, VariationalAutoencoder[Labeled]):
     .. math:: p(z \mid y) = N(0, I), \quad \text{or} \quad
               p(z \mid y) = N(\mu_y, \operatorname{diag} \sigma_y^2) \text{ if it is learned} \qquad (3)
 
-    All methods are those of a VAE, conditioned on a class by ``given`` or ``context``. Since the decoder is conditioned on the
-    class, z holds what is left: of digits the slant, the width, the hand of the writer.
+    All methods are those of a VAE, conditioned on a class by ``given`` or ``context``. Since the decoder has the class,
+    z holds what is left: of digits the slant, the width, the hand of the writer.
 
     References:
         | Learning Structured Output Representation using Deep Conditional Generative Models (Sohn et al., 2015),
