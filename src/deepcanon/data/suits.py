@@ -46,8 +46,8 @@ def mismatch(model: Asked, data: Dataset[Any]) -> str | None:
         return f"{data.name} has no training examples"
     if isinstance(model, Model):
         return _other_batch(model.name(), model.batch_type(), data)
-    classes = [model] if isinstance(model, type) else [part.cls for part in model.everything()]
-    return next((reason for cls in classes if (reason := _mismatch(cls, data)) is not None), None)
+    parts = [Blueprint(model)] if isinstance(model, type) else model.everything()
+    return next((reason for part in parts if (reason := _mismatch(part, data)) is not None), None)
 
 
 def learns_from(batch_type: type[AnyBatch]) -> str:
@@ -81,16 +81,18 @@ def default_data(model: Blueprint) -> Dataset[Any]:
     )
 
 
-def _mismatch(cls: type[Model[Any]], data: Dataset[Any]) -> str | None:
+def _mismatch(model: Blueprint, data: Dataset[Any]) -> str | None:
+    cls = model.cls
     if (reason := _other_batch(cls.name(), cls.batch_type(), data)) is not None:
         return reason
-    missing = _needed_sizes(cls) - data.sizes.keys()
+    known = {"levels"} & model.arguments.keys()  # of images in memory, the caller knows how many gray levels they have
+    missing = _needed_sizes(cls) - data.sizes.keys() - known
     if "classes" in missing and "targets" in data.sizes:
         labels = f"the column {data.target!r} of {data.name} gives" if data.target else f"{data.name} gives"
         return f"{cls.name()} learns classes; {labels} numbers"
     if "targets" in missing and "classes" in data.sizes:
         return f"{cls.name()} learns numbers; {data.name} gives classes"
-    if missing == {"levels"} and data.kind == "images":
+    if missing == {"levels"} and data.kind == "images" and data.source != FROM_TENSORS:
         return f"{cls.name()} learns gray levels as whole numbers: say {data.name}:levels, or {data.name}:binary"
     if missing:
         return f"{cls.name()} needs {' and '.join(sorted(missing))}, which {data.name} does not have"

@@ -13,7 +13,7 @@ from deepcanon.models.autoregressive.pixelcnn import PixelCNN
 
 def model_of(classes: int = 3) -> ConditionalPixelCNN:
     torch.manual_seed(0)
-    model = ConditionalPixelCNN(1, 2, 2, levels=3, classes=classes, maps=4, layers=2, reach=1).double()
+    model = ConditionalPixelCNN(1, 2, 2, levels=3, classes=classes, maps=12, layers=2, reach=1).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.5 * torch.randn_like(parameter))
@@ -33,7 +33,7 @@ def test_for_each_class_the_probabilities_of_all_images_sum_to_one() -> None:
 
 def test_where_no_class_has_a_bias_it_is_a_pixelcnn() -> None:
     model = model_of()
-    plain = PixelCNN(1, 2, 2, levels=3, maps=4, layers=2, reach=1).double()
+    plain = PixelCNN(1, 2, 2, levels=3, maps=12, layers=2, reach=1).double()
     state = model.state_dict()
     state.pop("net.biases.weight").zero_()
     plain.load_state_dict(state)

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.core import Batch, Blueprint, DataError, Model, UsageError
-from deepcanon.data import load_data
+from deepcanon.data import from_tensors, load_data
 from deepcanon.data.suits import default_data, mismatch
 from deepcanon.models.autoregressive.made import MADE
 from deepcanon.models.autoregressive.nade import NADE
@@ -17,10 +17,10 @@ from deepcanon.models.autoregressive.pixelcnn import PixelCNN
 from deepcanon.train import evaluate, fit
 
 
-def model_of(channels: int, height: int, width: int, levels: int, layers: int = 3) -> PixelCNN:
+def model_of(channels: int, height: int, width: int, levels: int) -> PixelCNN:
     """A model of random weights, large enough that no two images are equally probable."""
     torch.manual_seed(0)
-    model = PixelCNN(channels, height, width, levels, maps=4 * channels, layers=layers, reach=1).double()
+    model = PixelCNN(channels, height, width, levels, maps=4 * channels, layers=3, reach=1).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.5 * torch.randn_like(parameter))
@@ -45,7 +45,8 @@ def test_the_probabilities_of_all_images_sum_to_one(channels: int, height: int, 
 
 @pytest.mark.parametrize(("channels", "height", "width"), [(1, 4, 4), (3, 3, 3)])
 def test_each_value_depends_on_all_values_before_it_and_on_no_other(channels: int, height: int, width: int) -> None:
-    model = model_of(channels, height, width, 4, layers=5)
+    torch.manual_seed(0)
+    model = PixelCNN(channels, height, width, 4, maps=12 * channels, layers=5, reach=1).double()
     x = torch.randint(0, 4, (1, channels, height, width)).double().requires_grad_()
     logits = model.logits(x).square().sum(1)[0].permute(1, 2, 0).flatten()  # in the order of the values
     rows = [torch.autograd.grad(value, x, retain_graph=True)[0][0].permute(1, 2, 0).flatten() for value in logits]
@@ -92,6 +93,9 @@ def test_by_default_it_gets_digits_in_gray_levels() -> None:
     assert set(data.train.x.unique().tolist()) == set(range(17))
     assert mismatch(PixelCNN, load_data("digits:binary")) is None
     assert "say digits:levels" in (mismatch(PixelCNN, load_data("digits")) or "")
+    images = from_tensors(torch.zeros(4, 1, 2, 2))
+    assert mismatch(Blueprint(PixelCNN, {"levels": 4}), images) is None
+    assert mismatch(PixelCNN, images) == "pixelcnn needs levels, which tensors does not have"
 
 
 def test_what_cannot_be_is_refused() -> None:

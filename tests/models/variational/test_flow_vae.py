@@ -89,10 +89,10 @@ def test_the_bound_improves_over_a_diagonal_gaussian_where_the_posterior_is_bent
         bounds = [trained_bound(model, x, 400) for model in (flow, plain)]
         gains.append(bounds[0] - bounds[1])
         gaps.append(exact - bounds[0])
-    assert min(gains) > 0.1, gains
+    assert min(gains) > 0.2, gains
     assert min(gaps) > -0.02, gaps
     mean, spread = sum(gains) / 3, float(torch.tensor(gains).std())
-    assert mean > 5 * spread / math.sqrt(3), gains
+    assert mean > 2 * spread / math.sqrt(3), gains
 
 
 def test_reconstructions_do_not_depend_on_the_global_generator() -> None:

@@ -12,7 +12,7 @@ from torch.nn.functional import one_hot
 from deepcanon.core import ClassConditional, Labeled, Recipe, Terms, draw
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.distributions.likelihoods import LikelihoodName
-from deepcanon.models.variational._networks import VariationalAutoencoder, diagonal_gaussian
+from deepcanon.models.variational._encoder_decoder import VariationalAutoencoder, diagonal_gaussian
 from deepcanon.nn.activations import Activation
 
 PriorName = Literal["standard", "learned"]
@@ -34,8 +34,8 @@ class ConditionalVAE(ClassConditional, VariationalAutoencoder[Labeled]):
     .. math:: p(z \mid y) = N(0, I), \quad \text{or} \quad
               p(z \mid y) = N(\mu_y, \operatorname{diag} \sigma_y^2) \text{ if it is learned} \qquad (3)
 
-    All methods are those of a VAE, conditioned on a class by ``given`` or ``context``. Since the decoder is told the
-    class, z holds what is left: of digits the slant, the width, the hand of the writer.
+    All methods are those of a VAE, conditioned on a class by ``given`` or ``context``. Since the decoder has the class,
+    z holds what is left: of digits the slant, the width, the hand of the writer.
 
     References:
         | Learning Structured Output Representation using Deep Conditional Generative Models (Sohn et al., 2015),
@@ -102,7 +102,7 @@ class ConditionalVAE(ClassConditional, VariationalAutoencoder[Labeled]):
             shown[f"class {label}"] = model.decode(prior.mean + prior.stddev * noise).mean.reshape(x.shape)
         return shown
 
-    def _beside(self, rows: Tensor) -> Tensor:
+    def _with_context(self, rows: Tensor) -> Tensor:
         labels = self._labels(rows.shape[-2])
         chosen = one_hot(labels, self.classes).to(rows.dtype)
         return torch.cat([rows, chosen.expand(*rows.shape[:-1], -1)], -1)

@@ -12,7 +12,7 @@ from deepcanon.core import Batch, Recipe, Terms
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.distributions.likelihoods import LikelihoodName
 from deepcanon.distributions.pushforward import Pushforward
-from deepcanon.models.variational._networks import VariationalAutoencoder, diagonal_gaussian
+from deepcanon.models.variational._encoder_decoder import VariationalAutoencoder, diagonal_gaussian
 from deepcanon.nn.activations import Activation
 from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.transforms import Chain

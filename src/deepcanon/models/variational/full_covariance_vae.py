@@ -10,7 +10,7 @@ from torch.distributions import Distribution, MultivariateNormal
 
 from deepcanon.core import Batch, Recipe, Terms
 from deepcanon.distributions.likelihoods import LikelihoodName
-from deepcanon.models.variational._networks import VariationalAutoencoder
+from deepcanon.models.variational._encoder_decoder import VariationalAutoencoder
 from deepcanon.nn.activations import Activation
 
 
@@ -21,12 +21,15 @@ class FullCovarianceVAE(VariationalAutoencoder[Batch]):
 
     .. math:: -\log p(x) \le E_{q(z \mid x)}[-\log p(x \mid z)] + KL(q(z \mid x) \,\|\, N(0, I)) \qquad (1)
 
-    .. math:: q(z \mid x) = N(\mu(x), L(x) L(x)^\top), \qquad L \text{ lower triangular with } L_{jj} > 0 \qquad (2)
+    .. math:: q(z \mid x) = N(\mu(x), L(x) L(x)^\top), \qquad
+              L = \operatorname{diag}(\sigma) (I + N), \quad N \text{ strictly lower triangular} \qquad (2)
 
     .. math:: z = \mu(x) + L(x) \, \varepsilon, \quad \varepsilon \sim N(0, I) \qquad (3)
 
     .. math:: KL(q(z \mid x) \,\|\, N(0, I)) = \tfrac12 \Bigl( \lVert \mu \rVert^2 + \lVert L \rVert_F^2 - D
               - \sum_j \log L_{jj}^2 \Bigr) \qquad (4)
+
+    The encoder gives :math:`\mu`, :math:`\log \sigma` and N, whose entries count in units of :math:`\sigma`.
 
     A diagonal posterior cannot say that two latents are correlated given x, though they are as soon as both explain the
     same part of it. Without hidden layers the Gaussian model is linear, its exact posterior is of the form (2), and the
@@ -59,6 +62,10 @@ class FullCovarianceVAE(VariationalAutoencoder[Batch]):
         below = latent * (latent - 1) // 2  # the entries of L below its diagonal
         super().__init__(features, latent, hidden, likelihood, activation, posterior=2 * latent + below)
         self.below = below
+        (*_, last) = self.encoder.children()
+        with torch.no_grad():  # at first the posterior is diagonal; random correlations would have to be unlearned
+            for parameter in last.parameters():
+                parameter[2 * latent :] = 0
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
@@ -71,8 +78,9 @@ class FullCovarianceVAE(VariationalAutoencoder[Batch]):
 
     def encode(self, x: Tensor) -> Distribution:
         """The approximate posterior q(z | x) of each example."""
-        mean, log_diagonal, below = self._encoded(x).split([self.latent, self.latent, self.below], dim=-1)
+        mean, log_scale, below = self._encoded(x).split([self.latent, self.latent, self.below], dim=-1)
         row, column = torch.tril_indices(self.latent, self.latent, offset=-1, device=x.device)
-        factor = log_diagonal.exp().diag_embed()
-        factor[:, row, column] = below  # (B, latent, latent)
+        unit = torch.eye(self.latent, device=x.device, dtype=mean.dtype).repeat(len(x), 1, 1)
+        unit[:, row, column] = below
+        factor = log_scale.exp().unsqueeze(-1) * unit  # L, (B, latent, latent)
         return MultivariateNormal(mean, scale_tril=factor, validate_args=False)  # eq. (2)

@@ -10,7 +10,7 @@ from torch.distributions import Distribution, Independent, Normal
 
 from deepcanon.core import Batch, Recipe, Terms
 from deepcanon.distributions.likelihoods import LikelihoodName
-from deepcanon.models.variational._networks import VariationalAutoencoder
+from deepcanon.models.variational._encoder_decoder import VariationalAutoencoder
 from deepcanon.nn.activations import Activation
 
 

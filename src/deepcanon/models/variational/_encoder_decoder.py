@@ -35,7 +35,7 @@ class VariationalAutoencoder(Variational[B]):
     """A latent-variable model whose encoder and decoder are fully connected networks.
 
     The encoder has as many outputs as the posterior of a leaf needs numbers (``posterior``). With a context of so many
-    numbers (``context``), both networks take it beside their own input.
+    numbers (``context``), both networks take it next to their own input.
     """
 
     def __init__(
@@ -63,19 +63,19 @@ class VariationalAutoencoder(Variational[B]):
 
     def decode(self, z: Tensor) -> Distribution:
         """The likelihood p(x | z)."""
-        return self.decoder.distribution(self._beside(z))
+        return self.decoder.distribution(self._with_context(z))
 
     def forward(self, x: Tensor) -> Tensor:
         """The reconstruction from the posterior mean of z, flat: (B, features)."""
-        reconstruction: Tensor = self.decoder(self._beside(self.encode(x).mean))
+        reconstruction: Tensor = self.decoder(self._with_context(self.encode(x).mean))
         return reconstruction
 
     def _encoded(self, x: Tensor) -> Tensor:
         """The numbers of the posterior, (B, posterior)."""
-        return full(self.encoder(self._beside(flat(x, self.features))))
+        return full(self.encoder(self._with_context(flat(x, self.features))))
 
-    def _beside(self, rows: Tensor) -> Tensor:
-        """The input of a network for these rows, (..., B, numbers): a conditional model puts its context beside it."""
+    def _with_context(self, rows: Tensor) -> Tensor:
+        """The input of a network for these rows, (..., B, numbers): a conditional model adds its context."""
         return rows
 
 
