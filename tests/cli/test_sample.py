@@ -103,3 +103,12 @@ def test_images_in_gray_levels_are_drawn_from_black_to_white(call: Call, tmp_pat
     assert float(levels.max()) > 8
     inside = imread(out)[..., :3]
     assert len({round(float(value), 2) for value in inside.flatten()}) > 10, "more than black and white"
+
+
+def test_samples_of_dequantized_images_are_as_bright_as_the_data(tmp_path: Path, call: Call) -> None:
+    run, out = tmp_path / "run", tmp_path / "samples.png"
+    assert call("train", "ppca", "--data", "digits:dequantized", "--out", run).code == 0
+    assert call("sample", run, "-n", "9", "--out", out).code == 0
+    pixels = imread(out)[..., :3].mean(-1)
+    assert (pixels[pixels < 0.8].size / pixels.size) > 0.2
+    assert ((pixels > 0.3) & (pixels < 0.7)).mean() > 0.05, "gray pixels, not black ones"

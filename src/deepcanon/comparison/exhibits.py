@@ -19,6 +19,7 @@ from deepcanon.comparison.tables import Row, Section
 from deepcanon.core import Blueprint, Model, conditioned
 from deepcanon.core.roles import Samples
 from deepcanon.data import Dataset
+from deepcanon.data.transforms.forms import white
 from deepcanon.pictures import confusion, image_grid
 from deepcanon.runs.folder import RunFolder
 from deepcanon.runs.resume import load
@@ -89,8 +90,8 @@ def inlined(figure: Figure, words: str) -> str:
 
 
 def _sheet(data: Dataset[Any]) -> Callable[[Tensor], str]:
-    white = data.sizes.get("levels", 2) - 1.0  # of gray levels the last, else values go from 0 to 1
-    return lambda x: inlined(image_grid(x, data.shape, 8, limits=(0.0, white)), "a grid of images")
+    limits = (0.0, white(data.preprocessing))
+    return lambda x: inlined(image_grid(x, data.shape, 8, limits=limits), "a grid of images")
 
 
 def _plane(held_out: Tensor) -> Callable[[Tensor], str]:

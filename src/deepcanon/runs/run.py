@@ -33,6 +33,7 @@ from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset, load_data
 from deepcanon.data.suits import check_suits, default_data
 from deepcanon.data.text.special import padded
+from deepcanon.data.transforms.forms import white
 from deepcanon.runs import text
 from deepcanon.runs.data import is_own, new_rows, own_data
 from deepcanon.runs.exporting import export
@@ -371,9 +372,8 @@ class Run:
 
         info = self.info["data"]
         if info["kind"] == "images":
-            white = info["sizes"].get("levels", 2) - 1.0  # of gray levels the last, else values go from 0 to 1
-            columns = math.ceil(math.sqrt(len(drawn)))
-            save(image_grid(drawn, info["shape"], columns, limits=(0.0, white), title=title), path)
+            columns, limits = math.ceil(math.sqrt(len(drawn))), (0.0, white(info["preprocessing"]))
+            save(image_grid(drawn, info["shape"], columns, limits=limits, title=title), path)
         elif drawn.shape[1] == 2:
             save(scatter({"samples": drawn}, title), path)
         else:

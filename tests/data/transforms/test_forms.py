@@ -11,7 +11,7 @@ from torch import Tensor
 
 from deepcanon.core import Batch, UsageError
 from deepcanon.data import Dataset, load_data
-from deepcanon.data.transforms.forms import binary, dequantized, in_form
+from deepcanon.data.transforms.forms import binary, dequantized, in_form, white
 
 PARTS = ("train", "valid", "test")
 
@@ -100,7 +100,8 @@ def test_gray_levels_are_whole_numbers_whose_number_is_a_size() -> None:
     assert form.sizes == {**plain.sizes, "levels": 17}
     assert dict(form.preprocessing) == {"levels": 17, "form": "levels"}
     assert load_data("digits:binary").sizes["levels"] == 2
-    assert "levels" not in load_data("digits:dequantized").sizes
+    assert load_data("digits:dequantized").sizes["levels"] == 17
+    assert [white(load_data(f"digits{form}").preprocessing) for form in ("", ":binary", ":levels")] == [1.0, 1.0, 16.0]
 
 
 @pytest.mark.parametrize("name", ["moons:binary", "text:dequantized", "karate:binary", "rows.csv:binary"])

@@ -96,6 +96,16 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
     )
 
 
+def white(preprocessing: Mapping[str, Any]) -> float:
+    """The value of a white pixel: the last of the gray levels where these are whole numbers, else 1.
+
+    >>> white({"levels": 17, "form": "levels"}), white({"levels": 17, "form": "dequantized"})
+    (16.0, 1.0)
+    """
+    whole = "levels" in preprocessing.get("form", "").split(":")
+    return preprocessing["levels"] - 1.0 if whole else 1.0
+
+
 def dequantized_anew(batch: Any, generator: Generator, levels: int) -> Any:
     """A batch of dequantized images with new noise, so that the density is learned of all of a gray level's values."""
     x: Tensor = batch.x
