@@ -64,7 +64,7 @@ def test_log_prob_is_the_sum_of_the_log_probabilities_of_the_values() -> None:
         torch.testing.assert_close(model.log_prob(x), wanted)
         torch.testing.assert_close(model.log_prob(x.flatten(1)), wanted)
         metrics = model.metrics(Batch(x))
-    torch.testing.assert_close(metrics["bits_per_dimension"], -wanted.mean() / (18 * math.log(2)))
+    torch.testing.assert_close(metrics["bits_per_dim"], -wanted.mean() / (18 * math.log(2)))
 
 
 def test_rows_below_do_not_change_the_logits_so_sampling_may_leave_them_out() -> None:

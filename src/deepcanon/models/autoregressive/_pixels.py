@@ -67,7 +67,7 @@ class AutoregressiveImages(Density[B]):
 
     def _metrics_of(self, terms: Terms, batch: B) -> Terms:
         nll = terms["nll"]
-        return {"nll": nll, "bits_per_dimension": nll / (math.prod(self.shape) * math.log(2))}
+        return {"nll": nll, "bits_per_dim": nll / (math.prod(self.shape) * math.log(2))}
 
     def forward(self, x: Tensor) -> Tensor:
         """The probability of each gray level of each value given the values before it, (B, levels, C, H, W)."""
