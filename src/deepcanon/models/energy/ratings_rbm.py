@@ -134,7 +134,8 @@ class RatingsRBM(Harmonium[Incomplete]):
         """Ratings as one-hot vectors, (B, items times K); one that is missing is all zeros."""
         x = flat(x, self.features)
         codes = one_hot((x.nan_to_num(1.0) - 1).long(), self.ratings) * ~x.isnan().unsqueeze(-1)
-        return codes.flatten(1).to(x.dtype)
+        states: Tensor = codes.flatten(1).to(x.dtype)
+        return states
 
     def _examples(self, states: Tensor) -> Tensor:
         codes = self._by_item(states)
