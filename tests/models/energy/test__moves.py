@@ -31,7 +31,7 @@ MIXTURE = MixtureSameFamily(
 
 def energy_of(target: Distribution) -> Callable[[Tensor], Tensor]:
     def energy(x: Tensor) -> Tensor:
-        found: Tensor = -target.log_prob(x)  # type: ignore[no-untyped-call]
+        found: Tensor = -target.log_prob(x)
         return found
 
     return energy

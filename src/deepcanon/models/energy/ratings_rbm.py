@@ -142,7 +142,7 @@ class RatingsRBM(Harmonium[Incomplete]):
         return torch.where(codes.any(-1), codes.argmax(-1) + 1.0, torch.nan).to(states.dtype)
 
     def _by_item(self, values: Tensor) -> Tensor:
-        return values.unflatten(-1, (self.features, self.ratings))
+        return values.reshape(*values.shape[:-1], self.features, self.ratings)
 
     def _draw_visible(self, natural: Tensor, before: Tensor | None, generator: Generator | None) -> Tensor:
         logits = self._by_item(natural)
