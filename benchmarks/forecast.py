@@ -104,6 +104,10 @@ def scores(paths: Tensor) -> dict[str, float]:
     }
 
 
+def shown(row: dict[str, float]) -> str:
+    return "".join(f"  {score} {value:.4f}" for score, value in row.items())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
@@ -125,13 +129,14 @@ def main() -> None:
             begun = time.perf_counter()
             measured = scores(candidate(seed, options.steps))
             found[name].append({**measured, "seconds": time.perf_counter() - begun})
+            print(f"seed {seed}: {name:24}" + shown(found[name][-1]), flush=True)
     print(f"{options.seeds} seeds, {options.steps} steps of {BATCH}; medians")
     medians = {
         name: {score: statistics.median(each[score] for each in rows) for score in rows[0]}
         for name, rows in found.items()
     }
     for name, row in medians.items():
-        print(f"  {name:24}" + "".join(f"  {score} {value:.4f}" for score, value in row.items()))
+        print(f"  {name:24}" + shown(row))
     if options.json:
         facts = {"machine": platform.machine(), "torch": torch.__version__, "medians": medians, "all": found}
         options.json.write_text(json.dumps(facts, indent=1))

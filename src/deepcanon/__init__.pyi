@@ -27,8 +27,10 @@ from deepcanon.core import Recipe as Recipe
 from deepcanon.core import SemiBatch as SemiBatch
 from deepcanon.core import SequencePairs as SequencePairs
 from deepcanon.core import Sequences as Sequences
+from deepcanon.core import Series as Series
 from deepcanon.core import TwoDomains as TwoDomains
 from deepcanon.core import UsageError as UsageError
+from deepcanon.core import Videos as Videos
 from deepcanon.data import Dataset as Dataset
 from deepcanon.data import from_graphs as from_graphs
 from deepcanon.data import from_tensors as from_tensors

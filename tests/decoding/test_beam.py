@@ -8,33 +8,38 @@ from torch import Tensor
 
 from deepcanon.core import UsageError
 from deepcanon.decoding.beam import beam_search
+from deepcanon.models.attention.gpt import GPT
 from deepcanon.models.recurrent.lstm import LSTM
 
 VOCAB, STEPS, STOP = 3, 4, 2
 
 
-def model() -> LSTM:
+def model(kind: str = "lstm") -> LSTM | GPT:
     torch.manual_seed(3)
-    made = LSTM(vocab=VOCAB, embedding=4, units=8).double().eval()
+    made: LSTM | GPT = LSTM(vocab=VOCAB, embedding=4, units=8)
+    if kind == "gpt":  # its window of 3 tokens moves on during the search
+        made = GPT(vocab=VOCAB, length=3, layers=2, heads=2, embedding=8)
+    made = made.double().eval()
     for parameter in made.parameters():
         parameter.data.mul_(3)
     return made
 
 
-def sequences(first: int) -> dict[tuple[int, ...], float]:
+def sequences(first: int, kind: str) -> dict[tuple[int, ...], float]:
     """All sequences of up to ``STEPS`` tokens after the first that stop at ``STOP`` or at the end."""
-    found = {}
+    found, judge = {}, model(kind)
     for row in product(range(VOCAB), repeat=STEPS):
         cut = (first, *row[: row.index(STOP) + 1 if STOP in row else STEPS])
-        found[cut] = float(model().log_prob(torch.tensor([cut])).detach())
+        found[cut] = float(judge.log_prob(torch.tensor([cut])).detach())
     return found
 
 
-def test_a_wide_beam_finds_all_sequences_in_the_order_of_their_probability() -> None:
+@pytest.mark.parametrize("kind", ["lstm", "gpt"])
+def test_a_wide_beam_finds_all_sequences_in_the_order_of_their_probability(kind: str) -> None:
     prompt = torch.tensor([[0], [1]])
-    beams = model().beam_search(prompt, STEPS, beams=40, stop=STOP)
+    beams = model(kind).beam_search(prompt, STEPS, beams=40, stop=STOP)
     for row in range(2):
-        wanted = sequences(row)
+        wanted = sequences(row, kind)
         ranked = sorted(wanted, key=lambda cut: -wanted[cut])
         found = [
             tuple(tokens[:length])
@@ -49,10 +54,11 @@ def test_a_wide_beam_finds_all_sequences_in_the_order_of_their_probability() -> 
     assert torch.equal(beams.best()[0], beams.tokens[:, 0])
 
 
-def test_one_beam_is_greedy_decoding() -> None:
+@pytest.mark.parametrize("kind", ["lstm", "gpt"])
+def test_one_beam_is_greedy_decoding(kind: str) -> None:
     prompt = torch.tensor([[0, 1], [1, 1], [2, 0]])
-    greedy = model().generate(prompt, 12, temperature=0, stop=STOP)
-    tokens, lengths = model().beam_search(prompt, 12, beams=1, stop=STOP).best()
+    greedy = model(kind).generate(prompt, 12, temperature=0, stop=STOP)
+    tokens, lengths = model(kind).beam_search(prompt, 12, beams=1, stop=STOP).best()
     assert torch.equal(tokens, greedy[:, : tokens.shape[1]])
     for row, length in zip(greedy[:, 2:].tolist(), (lengths - 2).tolist(), strict=True):
         assert length == (row.index(STOP) + 1 if STOP in row else 12)

@@ -7,7 +7,7 @@ import torch
 from matplotlib.axes import Axes
 
 from deepcanon.core import Series
-from deepcanon.pictures.forecasts import FANS, forecast_fans
+from deepcanon.pictures.forecasts import FANS, forecast_fans, forecast_picture
 
 
 def drawn(axes: Axes) -> dict[str, tuple[Any, Any]]:
@@ -44,3 +44,16 @@ def test_beyond_the_known_times_the_clock_goes_on() -> None:
     assert np.asarray(drawn(first)["median"][0]).tolist() == [110, 112, 114, 116, 118, 120]
     assert np.asarray(drawn(second)["median"][0]).tolist() == [110, 112, 114, 116, 118, 120]
     assert np.asarray(drawn(second)["truth"][0]).tolist() == [110]
+
+
+class Last:
+    """The last value is repeated."""
+
+    def forecast(self, past: Any, steps: int, *, samples: int = 100, context: Any = None, generator: Any = None) -> Any:
+        last = past.x[torch.arange(len(past)), past.lengths - 1]
+        return last.view(1, -1, 1, 1).expand(samples, -1, steps, -1)
+
+
+def test_a_models_forecasts_begin_at_the_origins_of_the_series_that_are_known_longest() -> None:
+    (axes,) = forecast_picture(Last(), some(), "title").axes
+    assert np.asarray(drawn(axes)["median"]).tolist() == [[5, 6, 7], [4, 4, 4]]

@@ -23,6 +23,7 @@ from deepcanon.models.linear.svm import SVM
 from deepcanon.models.variational.vae import VAE
 from deepcanon.pictures import draw_run
 from deepcanon.pictures import run_pictures as run_module
+from deepcanon.pictures.scene import Scene
 
 HISTORY = [
     {"kind": "step", "step": i, "epoch": 1, "terms": {"nll": 1.0 / i}, "loss": 1.0 / i, "lr": 0.1, "grad_norm": 1.0}
@@ -100,7 +101,7 @@ def test_the_methods_decide_which_pictures_there_are(
 
 def test_of_a_head_without_a_mean_the_mode_is_drawn() -> None:
     model = MLP(4, targets=1, head="cauchy")
-    scene = run_module._Scene.of(model, dataset("table", (4,), "real"), 0)
+    scene = Scene.of(model, dataset("table", (4,), "real"), 0)
     (figure,) = run_module._regressed(scene).values()
     (points,) = figure.axes[0].collections
     said = model.predict(scene.batch.x, how="mode")
@@ -119,7 +120,7 @@ def test_of_a_head_without_a_mean_the_mode_is_drawn() -> None:
     ],
 )
 def test_only_what_is_a_log_probability_is_in_nats(model: Model[Any], labels: str, unit: str) -> None:
-    assert run_module._unit(run_module._Scene.of(model, dataset("table", (4,), labels), 0)) == unit
+    assert run_module._unit(Scene.of(model, dataset("table", (4,), labels), 0)) == unit
 
 
 def test_pictures_are_files(tmp_path: Path) -> None:

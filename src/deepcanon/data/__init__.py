@@ -1,5 +1,6 @@
 """Data sets in memory: sizes, splits, checksummed downloads, and preprocessing that is saved with a run."""
 
+from deepcanon.data.anything import of
 from deepcanon.data.dataset import Batches, Dataset, Kind
 from deepcanon.data.load import absolute_name, describe_data, load_data, load_rows
 from deepcanon.data.tables.table import in_original_units
@@ -16,4 +17,5 @@ __all__ = [
     "in_original_units",
     "load_data",
     "load_rows",
+    "of",
 ]  # fmt: skip

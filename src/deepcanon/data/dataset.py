@@ -15,21 +15,9 @@ from deepcanon.core.turn import B
 from deepcanon.data.images.image_files import ImageFiles
 
 Kind = Literal[
-    "images",
-    "points",
-    "table",
-    "text",
-    "graph",
-    "graphs",
-    "sequences",
-    "domains",
-    "series",
-    "videos",
-    "pairs",
-    "captions",
-    "sentences",
-    "ratings",
-]
+    "images", "points", "table", "text", "graph", "graphs", "sequences", "domains", "series", "videos", "pairs",
+    "captions", "sentences", "ratings",
+]  # fmt: skip
 
 GIVES: Mapping[Kind, str] = {
     "images": "images",

@@ -6,6 +6,7 @@ from deepcanon.distributions.divergence import divergence
 from deepcanon.distributions.heads import Head, HeteroscedasticGaussian, NamedHead, head_layer
 from deepcanon.distributions.inverse_gaussian import InverseGaussian
 from deepcanon.distributions.likelihoods import BernoulliLikelihood, GaussianLikelihood, likelihood_layer
+from deepcanon.distributions.pushforward import Pushforward
 from deepcanon.distributions.scaled import (
     ScaledGaussian,
     ScaledHead,
@@ -13,7 +14,6 @@ from deepcanon.distributions.scaled import (
     ScaledStudentT,
     scaled_head,
 )
-from deepcanon.distributions.pushforward import Pushforward
 from deepcanon.distributions.spherical import Spherical
 
 __all__ = [
@@ -24,11 +24,11 @@ __all__ = [
     "HeteroscedasticGaussian",
     "InverseGaussian",
     "NamedHead",
+    "Pushforward",
     "ScaledGaussian",
     "ScaledHead",
     "ScaledNegativeBinomial",
     "ScaledStudentT",
-    "Pushforward",
     "Spherical",
     "divergence",
     "head_layer",

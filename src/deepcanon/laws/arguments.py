@@ -111,6 +111,9 @@ def _values(model: Any, batch: Batch, method: str, name: str) -> Values:
     if name == "lengths":
         lengths = batch.inputs[1] if method == "translate" else _sequences(model, batch)[1]
         return {"lengths": lengths}, {"lengths": (lengths - 1).clamp_min(1)}
+    if name == "segments":
+        segments = batch.inputs[2]
+        return {"segments": segments}, {"segments": torch.zeros_like(segments)}
     others: dict[str, tuple[Any, Any]] = {
         "samples": (1, 3),
         "how": ("mode", "mean" if method == "predict" and is_certain(model, batch) else "sample"),

@@ -19,8 +19,8 @@ from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coeff
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import MaskedLinear, autoregressive_mask
-from deepcanon.nn.ode import integrate, integrate_adjoint
 from deepcanon.nn.masked_convolution import AboveConv, GatedLayer, GatedPixelNet, LeftConv
+from deepcanon.nn.ode import integrate, integrate_adjoint
 from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
@@ -39,15 +39,14 @@ from deepcanon.nn.transforms import (
     Squeeze,
     Transform,
 )
-from deepcanon.nn.transforms import Chain, Reverse, Transform
 from deepcanon.nn.transposed import Transposed, TransposedConv, output_padding, transposed
 from deepcanon.nn.unpool import bed_of_nails
 from deepcanon.nn.vector_field import TimeGated, VectorField
 
 __all__ = [
+    "AboveConv",
     "ActNorm",
     "AffineCoupling",
-    "AboveConv",
     "Arctan",
     "Averaged",
     "BatchNorm",

@@ -8,14 +8,26 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from torch import Tensor
+from torch import Generator, Tensor
 
 from deepcanon.core import Series
+from deepcanon.core.roles import Forecasts
 from deepcanon.core.series import steps_from
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
 
 FANS = ((0.05, 0.95, "#d5e7f3"), (0.1, 0.9, "#aed1e8"), (0.25, 0.75, "#7ab3d8"))
 """The intervals that are shaded, from the widest on, with their shades of the palette's blue."""
+
+
+PATHS = 200
+
+
+def forecast_picture(model: Forecasts, series: Series, title: str, generator: Generator | None = None) -> Figure:
+    """The fans of a model's forecasts from the origins of the series on, as far as the longest of them is known."""
+    steps = int((series.lengths - series.origins).max())
+    shown = series.select((series.lengths - series.origins == steps).nonzero().squeeze(1))
+    paths = model.forecast(shown.past, steps, samples=PATHS, generator=generator)
+    return forecast_fans(paths.cpu(), shown.to("cpu"), f"{title}, {steps} steps")
 
 
 def forecast_fans(paths: Tensor, series: Series, title: str = "", feature: int = 0) -> Figure:

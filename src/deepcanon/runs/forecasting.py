@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +15,8 @@ from deepcanon.data import Batches
 
 LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 ROWS_AT_ONCE = 64
+MOST_FANS = 12
+"""The number of series in a picture of forecasts."""
 
 
 def sample_paths(model: Any, series: Series, steps: int | None, samples: int, seed: int) -> Tensor:
@@ -51,3 +54,13 @@ def quantile_columns(paths: Tensor, series: Series, levels: Sequence[float] = LE
         columns[f"q{level:g}"] = paths.quantile(level, 0).flatten().tolist()
     pairs = zip(truth.flatten().tolist(), known.flatten().tolist(), strict=True)
     return {**columns, "truth": [value if there else None for value, there in pairs]}
+
+
+def draw_forecasts(paths: Tensor, series: Series, path: Path, title: str) -> None:
+    """Write a picture of the forecasts of some series, spread evenly over all of them."""
+    from deepcanon.pictures.forecasts import forecast_fans  # matplotlib is slow to import
+    from deepcanon.pictures.style import save
+
+    count = min(MOST_FANS, len(series))
+    spread = torch.arange(count) * len(series) // count
+    save(forecast_fans(paths[:, spread], series.select(spread), title), path)

@@ -37,7 +37,7 @@ from deepcanon.runs import text
 from deepcanon.runs.data import is_own, new_rows, own_data
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
-from deepcanon.runs.forecasting import quantile_columns, sample_paths
+from deepcanon.runs.forecasting import draw_forecasts, quantile_columns, sample_paths
 from deepcanon.runs.predict import mapped, predictions, write_csv
 from deepcanon.runs.resume import finder, load, resume
 from deepcanon.train import Observer, evaluate, fit, randomness
@@ -46,9 +46,6 @@ from deepcanon.train.settings import resolve_settings, settings_of
 
 MOST_IN_A_PICTURE = 4096
 """Samples beyond these are too small to be recognized, and a picture of them may fill the memory."""
-
-MOST_FANS = 12
-"""The number of series in a picture of forecasts, spread evenly over the data."""
 
 Scores = dict[str, dict[str, float]]
 """Metrics by name for each split of the data."""
@@ -269,11 +266,7 @@ class Run:
         if path is not None and path.suffix.lower() == ".csv":
             write_csv(path, columns)
         elif path is not None:
-            from deepcanon.pictures.forecasts import forecast_fans
-            from deepcanon.pictures.style import save
-
-            spread = torch.arange(min(MOST_FANS, len(rows))) * len(rows) // min(MOST_FANS, len(rows))
-            save(forecast_fans(paths[:, spread], rows.select(spread), f"forecasts of {model.name()}"), path)
+            draw_forecasts(paths, rows, path, f"forecasts of {model.name()}")
         return columns
 
     def translate(self, *texts: str, beams: int = 1) -> list[str]:

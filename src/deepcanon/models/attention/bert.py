@@ -170,19 +170,12 @@ class BERT(Model[SentencePairs]):
         states = self.encode(x, lengths, segments)
         return self._token_logits(states.tokens), self.next_head(states.pooled)  # eq. (2)
 
-    def predict(
-        self,
-        x: Tensor,
-        lengths: Tensor | None = None,
-        segments: Tensor | None = None,
-        *,
-        how: How = "mode",
-        generator: Generator | None = None,
-    ) -> Tensor:
+    @torch.no_grad()
+    def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
         """Whether the second sentence follows the first, 0, or comes from elsewhere, 1: the label or probabilities."""
         if how not in ("mode", "mean", "sample"):
             raise UsageError(f"how must be one of mode, mean, sample (got {how!r})")
-        logits: Tensor = self.next_head(self.encode(x, lengths, segments).pooled)
+        logits: Tensor = self.next_head(self.encode(*inputs).pooled)
         if how == "sample":
             return draw(torch.distributions.Categorical(logits=logits), generator)
         return logits.argmax(-1) if how == "mode" else logits.softmax(-1)

@@ -61,7 +61,7 @@ class FixedPointNetwork(NodeClassifier):
         self.input = nn.Parameter(torch.empty(units, features))
         self.bias = nn.Parameter(torch.zeros(units))
         self.head = nn.Linear(units, classes)
-        nn.init.orthogonal_(self.message)
+        nn.init.xavier_uniform_(self.message)
         nn.init.xavier_uniform_(self.input)
 
     @classmethod

@@ -119,7 +119,7 @@ class Forecaster(Model[Series]):
 
         A tensor, (B, T, features), holds series without covariates and ids; all its steps but the first are predicted.
         """
-        bound(self, context)
+        bound(self, context, len(x))
         for name, value in (("samples", samples), ("generator", generator)):
             if value is not None:
                 raise UsageError(f"the log_prob of {self.name()} is exact and draws nothing; leave out {name}")

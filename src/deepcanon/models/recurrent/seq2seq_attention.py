@@ -15,9 +15,6 @@ from deepcanon.models._translator import Translator
 from deepcanon.models.recurrent._recurrent import fitting_precision
 from deepcanon.nn.bidirectional import Bidirectional
 
-LOW = -1e4
-"""The energy of padding, whose exponential is 0 next to that of any other; minus infinity has no finite differences."""
-
 
 @dataclass(frozen=True)
 class Decoding:
@@ -134,7 +131,8 @@ class Seq2SeqAttention(Translator):
         hidden, features, alignments = state.hidden, [], []
         for embedded in self.dropout(self.target_embedding(tokens)).unbind(1):
             energies = self.align((self.query(hidden).unsqueeze(1) + state.keys).tanh()).squeeze(2)  # (B, S)
-            weights = energies.masked_fill(state.padding, LOW).softmax(1)
+            e = (energies - energies.amax(1, keepdim=True).detach()).exp().masked_fill(state.padding, 0)
+            weights = e / e.sum(1, keepdim=True)  # the softmax without the padding
             seen = torch.bmm(weights.unsqueeze(1), state.annotations).squeeze(1)  # eq. (2)
             hidden = self.cell(torch.cat([embedded, seen], 1), hidden)
             features.append(torch.cat([hidden, seen, embedded], 1))

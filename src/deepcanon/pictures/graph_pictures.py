@@ -1,0 +1,42 @@
+"""Pictures of a run on graphs."""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.figure import Figure
+
+from deepcanon.core import GraphBatch, LabeledGraphs
+from deepcanon.core.roles import Predicts
+from deepcanon.pictures.graph_grid import graph_captions, graph_grid
+from deepcanon.pictures.graphs import class_graph
+from deepcanon.pictures.matrices import confusion
+from deepcanon.pictures.scene import Scene, in_chunks
+
+
+def graphed(scene: Scene) -> dict[str, Figure]:
+    """One graph with the predicted classes of its nodes, and their confusion matrix."""
+    model, batch = scene.model, scene.batch
+    if not isinstance(batch, GraphBatch) or not isinstance(model, Predicts):
+        return {}
+    probabilities = model.predict(*batch.inputs, how="mean").cpu()
+    true, predicted = (classes[batch.mask].cpu() for classes in (batch.y, probabilities.argmax(1).to(batch.y.device)))
+    classes = probabilities.shape[1]
+    matrix = torch.bincount(true * classes + predicted, minlength=classes**2).reshape(classes, classes)
+    right = float((predicted == true).double().mean())
+    words = f"Confusion on {scene.split}: accuracy {right:.2%} of {len(true)} nodes"
+    graph = class_graph(
+        batch.graph, batch.y, probabilities, training=scene.data.train.mask, counted=batch.mask,
+        labels=scene.data.labels, split=scene.split, title=f"{model.name()} on {scene.data.name}",
+    )  # fmt: skip
+    return {"graph": graph, "confusion": confusion(matrix, scene.data.labels, words)}
+
+
+def graph_rows(scene: Scene) -> dict[str, Figure]:
+    """Graphs of every class with their predictions."""
+    model, batch = scene.model, scene.batch
+    if not isinstance(batch, LabeledGraphs) or not isinstance(model, Predicts) or batch.y.is_floating_point():
+        return {}
+    probabilities = in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
+    shown, captions = graph_captions(probabilities, batch.y.cpu(), scene.data.labels)
+    title = f"{model.name()} on {scene.data.name}: {scene.split} graphs of every class, and wrong predictions"
+    return {"graphs": graph_grid(batch.select(shown.to(batch.device)), captions, title)}

@@ -1,0 +1,103 @@
+"""The scene of a run's pictures: a model with the data it is shown on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Generator, Tensor
+
+from deepcanon.core import Batch, Model, given_batch
+from deepcanon.pictures.images import Limits
+
+CHUNK = 1024
+FROM_FILES = 1000
+"""The number of examples that are read for the pictures where the data do not lie in memory."""
+
+
+class Data(Protocol):
+    """The part of a data set that the pictures need."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def train(self) -> Any: ...
+    @property
+    def valid(self) -> Any: ...
+    @property
+    def test(self) -> Any: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+    @property
+    def vocabulary(self) -> tuple[str, ...]: ...
+    @property
+    def target_vocabulary(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A model with the data it is shown on."""
+
+    model: Model[Any]
+    data: Data
+    batch: Batch
+    split: str
+    limits: Limits
+    seed: int
+
+    @classmethod
+    def of(cls, model: Model[Any], data: Data, seed: int) -> Scene:
+        split = next((split for split in ("test", "valid") if getattr(data, split)), "train")
+        batch: Batch = getattr(data, split)
+        if not batch.in_memory:
+            batch = spread(batch, FROM_FILES)
+        device = next((t.device for t in (*model.parameters(), *model.buffers())), batch.x.device)
+        batch = batch.to(device)
+        real = batch.x.is_floating_point() and batch.x.layout == torch.strided and batch.x.numel() > 0
+        limits = (float(batch.x.min()), float(batch.x.max())) if real else (0.0, 1.0)
+        return cls(model, data, batch, split, limits, seed)
+
+    @property
+    def images(self) -> bool:
+        return self.data.kind in ("images", "domains") and len(self.data.shape) in (2, 3)
+
+    @property
+    def planar(self) -> bool:
+        points = self.batch.x.is_floating_point() and self.batch.x.shape[1:].numel() == 2
+        return points and len(self.batch.inputs) == 1
+
+    def given(self, count: int) -> Any:
+        """The model; a conditional one conditioned on the context of so many examples."""
+        return given_batch(self.model, self.some(count))
+
+    def drawn(self, count: int) -> Tensor:
+        """So many samples; of a conditional model with the contexts of as many examples, gone through again."""
+        context = self.some(count)
+        index = torch.arange(count, device=context.device) % max(1, len(context))
+        samples: Tensor = given_batch(self.model, context.select(index)).sample(count, generator=self.generator())
+        return samples
+
+    def generator(self) -> Generator:
+        return Generator(self.batch.x.device).manual_seed(self.seed)
+
+    def some(self, count: int) -> Batch:
+        return spread(self.batch, count)
+
+
+def spread(batch: Batch, count: int) -> Batch:
+    """Examples spread evenly over the split, so that data sorted by class show all classes."""
+    count = min(count, len(batch))
+    return batch.select(torch.arange(count, device=batch.device) * len(batch) // count)
+
+
+def in_chunks(output: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
+    """The outputs for all examples, computed in chunks that fit in memory."""
+    order = torch.arange(len(batch), device=batch.x.device)
+    parts = [order[start : start + CHUNK] for start in range(0, len(batch), CHUNK)]
+    return torch.cat([output(batch.select(part)).cpu() for part in parts])

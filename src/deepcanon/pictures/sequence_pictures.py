@@ -1,0 +1,76 @@
+"""Pictures of a run on texts, sequences and series."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+
+from deepcanon.core import SentencePairs, SequencePairs, Sequences, Series
+from deepcanon.core.roles import Aligns, Attends, Forecasts, Generates, HasNeighbors
+from deepcanon.pictures.attention import alignment_picture, attention_heads
+from deepcanon.pictures.forecasts import forecast_picture
+from deepcanon.pictures.scene import Scene
+from deepcanon.pictures.texts import HELD_OUT, text_picture
+from deepcanon.pictures.word_vectors import word_pictures
+
+ATTENDED = 28
+FORECASTS = 6
+ALIGNED = 6
+
+
+def neighbored(scene: Scene) -> dict[str, Figure]:
+    """The nearest words of some words, and a map of word vectors."""
+    model = scene.model
+    if not isinstance(model, HasNeighbors):
+        return {}
+    return word_pictures(model, model.vocabulary, f"{model.name()} on {scene.data.name}", scene.seed)
+
+
+def written(scene: Scene) -> dict[str, Figure]:
+    """Generated text, and how likely the model finds a held-out one."""
+    model = scene.model
+    if not isinstance(model, Generates) or not isinstance(scene.batch, Sequences) or not scene.data.vocabulary:
+        return {}
+    some: Any = scene.some(HELD_OUT)
+    title = f"{model.name()} on {scene.data.name}"
+    return {
+        "text": text_picture(
+            model, model, some.x, some.lengths, scene.data.vocabulary, title, scene.split, scene.generator()
+        )
+    }
+
+
+def forecasted(scene: Scene) -> dict[str, Figure]:
+    """Fans of forecasts."""
+    model, batch = scene.model, scene.some(FORECASTS)
+    if not isinstance(model, Forecasts) or not isinstance(batch, Series) or not batch.weight:
+        return {}
+    title = f"{model.name()} on {scene.data.name}: forecasts on {scene.split}"
+    return {"forecasts": forecast_picture(model, batch, title, scene.generator())}
+
+
+def attended(scene: Scene) -> dict[str, Figure]:
+    """The attention of each head in one sequence."""
+    model = scene.model
+    if not isinstance(model, Attends) or not model.vocabulary:
+        return {}
+    first: Any = scene.batch.select(torch.zeros(1, dtype=torch.long, device=scene.batch.device))
+    if isinstance(first, SentencePairs):  # without the padding
+        x, *others = (first.x[:, : first.lengths], None, first.segments[:, : first.lengths])
+    else:
+        x, *others = (first.x[:, :ATTENDED],)
+    maps = model.attention_maps(x, *others)[:, 0]  # (layers, heads, T, T)
+    names = [model.vocabulary[code] for code in x[0].tolist()]
+    title = f"{model.name()} on {scene.data.name}: attention of each head in a sequence of {scene.split}"
+    return {"attention": attention_heads(maps, names, title)}
+
+
+def aligned(scene: Scene) -> dict[str, Figure]:
+    """Translations, aligned with their sources."""
+    model, data, some = scene.model, scene.data, scene.some(ALIGNED)
+    if not isinstance(model, Aligns) or not isinstance(some, SequencePairs) or not data.target_vocabulary:
+        return {}
+    title = f"{model.name()} on {data.name}: translations of {scene.split}, aligned with their sources"
+    return {"alignment": alignment_picture(model, some, data.vocabulary, data.target_vocabulary, title)}
