@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from deepcanon.pictures.completions import completion, held_out_plot
@@ -11,7 +13,8 @@ def test_both_panels_show_the_rows_and_only_one_has_gaps() -> None:
     full = torch.rand(8, 40) * 4 + 1
     x = full.masked_fill(torch.rand(8, 40) < 0.5, torch.nan)
     figure = completion(x, full, "title")
-    given, completed = (axes.images[0].get_array() for axes in figure.axes[:2])
+    shown: list[Any] = [axes.images[0].get_array() for axes in figure.axes[:2]]
+    given, completed = shown
     assert given.shape == completed.shape == (8, 40)
     assert int(given.mask.sum()) == int(x.isnan().sum())
     assert not completed.mask.any()

@@ -40,6 +40,7 @@ def table(path: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("drawn")
 def test_killed_and_resumed_it_ends_with_the_same_bits_and_completes_the_ratings(tmp_path: Path) -> None:
     words = (*TRAIN, "--epochs", 3, "--checkpoint-every", 5)
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"

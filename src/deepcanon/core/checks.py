@@ -43,7 +43,7 @@ def flat(x: Tensor, features: int) -> Tensor:
     """The examples as rows of ``features`` numbers, whatever their natural shape."""
     if x.ndim < 2 or prod(x.shape[1:]) != features:
         raise DataError(f"the model takes examples of {features} features in rows, got the shape {tuple(x.shape)}")
-    return x.flatten(1)  # (B, features)
+    return x if x.ndim == 2 else x.flatten(1)  # (B, features)
 
 
 def only_classes(y: Tensor, classes: int) -> None:

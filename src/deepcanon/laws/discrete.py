@@ -15,7 +15,7 @@ import torch
 from scipy import stats
 from torch import Tensor, nn
 
-from deepcanon.core import Batch, Model, UsageError, conditioned
+from deepcanon.core import AnyBatch, Batch, Model, UsageError, conditioned
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, repeated, seeded, total
 from deepcanon.laws.slope import slopes
@@ -151,7 +151,7 @@ def check_discrete(module: nn.Module, batch: Batch) -> list[Outcome]:
     return outcomes(LAWS, module, batch)
 
 
-def states(module: Any, batch: Batch) -> Tensor | None:
+def states(module: Any, batch: AnyBatch) -> Tensor | None:
     """All inputs, in the shape and type of the examples; None where there are too many.
 
     An entry that is missing, NaN, is not a value.

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Batch, Descend, Incomplete, Model, UsageError, log_likelihood
+from deepcanon.core import AnyBatch, Batch, Descend, Incomplete, Model, UsageError, log_likelihood
 from deepcanon.laws.continuous import exact
 from deepcanon.laws.discrete import DRAWS, chi_square, states, stirred
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
@@ -70,7 +70,7 @@ def the_constant_normalizes(module: Any, batch: Batch) -> Measured | None:
 
 
 @law
-def what_is_there_sums_to_one(module: Any, batch: Batch) -> Measured | None:
+def what_is_there_sums_to_one(module: Any, batch: AnyBatch) -> Measured | None:
     """Whatever entries are missing, the probabilities of all values of the others sum to 1."""
     if not isinstance(batch, Incomplete) or not hasattr(module, "log_prob") or not exact(module):
         return None
@@ -78,7 +78,7 @@ def what_is_there_sums_to_one(module: Any, batch: Batch) -> Measured | None:
     x = states(module, batch)
     if x is None:
         return None
-    worst, patterns = 0.0, batch.observed.unique(dim=0)[:PATTERNS]
+    worst, patterns = 0.0, (~batch.x.isnan()).unique(dim=0)[:PATTERNS]
     for pattern in patterns:
         there = x.masked_fill(~pattern, torch.nan).nan_to_num(0.0).unique(dim=0)
         with torch.no_grad():

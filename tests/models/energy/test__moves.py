@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import stats
 from torch import Generator, Tensor
-from torch.distributions import Categorical, MixtureSameFamily, MultivariateNormal
+from torch.distributions import Categorical, Distribution, MixtureSameFamily, MultivariateNormal
 
 from deepcanon.core import UsageError
 from deepcanon.models.energy._moves import hmc, langevin, mala
@@ -29,6 +29,14 @@ MIXTURE = MixtureSameFamily(
 )
 
 
+def energy_of(target: Distribution) -> Callable[[Tensor], Tensor]:
+    def energy(x: Tensor) -> Tensor:
+        found: Tensor = -target.log_prob(x)
+        return found
+
+    return energy
+
+
 def exact_draws(target: MultivariateNormal | MixtureSameFamily, n: int) -> Tensor:
     torch.manual_seed(0)
     return target.sample((n,))
@@ -40,13 +48,14 @@ def drift(target: MultivariateNormal | MixtureSameFamily, step: Step, moves: int
     Along several directions the draws before and after are compared (Kolmogorov-Smirnov), and so are their energies.
     """
     generator = Generator().manual_seed(1)
+    energy = energy_of(target)
     start, x = exact_draws(target, 4000), exact_draws(target, 8000)[4000:]
     for _ in range(moves):
-        x = step(lambda y: -target.log_prob(y), x, generator)
+        x = step(energy, x, generator)
     angles = torch.arange(4, dtype=torch.float64) * math.pi / 4
-    seen = [lambda y, a=a: y @ torch.stack([a.cos(), a.sin()]) for a in angles]
-    seen.append(lambda y: -target.log_prob(y))
-    return min(float(stats.ks_2samp(look(start).numpy(), look(x).numpy()).pvalue) for look in seen)
+    directions = torch.stack([angles.cos(), angles.sin()])
+    pairs = [*zip((start @ directions).T, (x @ directions).T, strict=True), (energy(start), energy(x))]
+    return min(float(stats.ks_2samp(before.numpy(), after.numpy()).pvalue) for before, after in pairs)
 
 
 def with_mala(energy: Callable[[Tensor], Tensor], x: Tensor, generator: Generator) -> Tensor:
@@ -82,7 +91,7 @@ def test_chains_from_elsewhere_find_the_moments_of_the_gaussian(step: Step) -> N
     generator = Generator().manual_seed(0)
     x = torch.full((4000, 2), 3.0, dtype=torch.float64)
     for _ in range(60):
-        x = step(lambda y: -GAUSSIAN.log_prob(y), x, generator)
+        x = step(energy_of(GAUSSIAN), x, generator)
     error = (GAUSSIAN.variance / len(x)).sqrt()
     assert ((x.mean(0) - GAUSSIAN.mean).abs() / error).max() < 5
     torch.testing.assert_close(x.T.cov(), GAUSSIAN.covariance_matrix, rtol=0.1, atol=0.05)

@@ -110,7 +110,8 @@ def mixture_with_gradient(model: GaussianRBM, x: Tensor) -> Tensor:
     log_weight = h @ model.hidden_bias + (mean.square() / (2 * variance)).sum(1)
     z = model.standardize(x).unsqueeze(1)
     log_normal = -0.5 * ((z - mean).square() / variance + variance.log() + math.log(2 * math.pi)).sum(-1)
-    return (log_weight.log_softmax(0) + log_normal).logsumexp(1).mean()
+    found: Tensor = (log_weight.log_softmax(0) + log_normal).logsumexp(1).mean()
+    return found
 
 
 @pytest.mark.parametrize("learned", [True, False])

@@ -92,7 +92,7 @@ class Harmonium(Energy[B]):
 
     def _share(self, data: Tensor, negatives: Tensor) -> Tensor:
         """The weights by which a sum over data and chains is the mean over the chains less that over the data."""
-        return _signed_shares(len(data), len(negatives), data.dtype, data.device)
+        return _signed_shares(data.shape[0], negatives.shape[0], data.dtype, data.device)
 
     def turns(self) -> Sequence[Turn[B]]:
         return [Descend(self.loss, self.parameters(), gradient=self.gradient)]
@@ -105,7 +105,7 @@ class Harmonium(Energy[B]):
         both = torch.cat([x, negatives])
         up = self._up(both).clamp_min_(-80)  # below, log(1 + e^a) is 0 in any case, and sigma(a) must not be
         on = up.sigmoid()
-        self._keep_chains(on[len(x) :])
+        self._keep_chains(on[x.shape[0] :])  # faster than len(x)
         share, statistics = self._share(x, negatives), self._statistics(both)
         self.weight.grad = full((share.unsqueeze(1) * statistics).T @ on)
         self.visible_bias.grad = bias = full(share @ statistics)

@@ -134,14 +134,15 @@ class RatingsRBM(Harmonium[Incomplete]):
         """Ratings as one-hot vectors, (B, items times K); one that is missing is all zeros."""
         x = flat(x, self.features)
         codes = one_hot((x.nan_to_num(1.0) - 1).long(), self.ratings) * ~x.isnan().unsqueeze(-1)
-        return codes.flatten(1).to(x.dtype)
+        states: Tensor = codes.flatten(1).to(x.dtype)
+        return states
 
     def _examples(self, states: Tensor) -> Tensor:
         codes = self._by_item(states)
         return torch.where(codes.any(-1), codes.argmax(-1) + 1.0, torch.nan).to(states.dtype)
 
     def _by_item(self, values: Tensor) -> Tensor:
-        return values.unflatten(-1, (self.features, self.ratings))
+        return values.reshape(*values.shape[:-1], self.features, self.ratings)
 
     def _draw_visible(self, natural: Tensor, before: Tensor | None, generator: Generator | None) -> Tensor:
         logits = self._by_item(natural)
