@@ -126,7 +126,7 @@ def test_the_gradient_by_hand_is_the_gradient_of_the_loss(learned: bool) -> None
     torch.manual_seed(1)
     torch.testing.assert_close(model.gradient(batch)()["contrastive_divergence"], loss.detach())
     for parameter, gradient in zip(model.parameters(), expected, strict=True):
-        torch.testing.assert_close(parameter.grad, gradient, rtol=0, atol=1e-11)
+        torch.testing.assert_close(parameter.grad, gradient, rtol=0, atol=1e-8)  # softplus is linear beyond 20
 
 
 def test_annealing_agrees_with_the_sum_over_hidden_states(monkeypatch: pytest.MonkeyPatch) -> None:

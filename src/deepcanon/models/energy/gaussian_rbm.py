@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 from torch.distributions import Distribution, Independent, Normal
 
 from deepcanon.core import Batch, Recipe, Support, Terms, UsageError
-from deepcanon.core.checks import at_least, flat, of_reals
+from deepcanon.core.checks import at_least, flat
 from deepcanon.models.energy._rbm import Harmonium
 from deepcanon.nn import Standardize
 
@@ -95,7 +95,8 @@ class GaussianRBM(Harmonium[Batch]):
 
     def prepare(self, data: Iterable[Batch]) -> None:
         """Take the mean and the standard deviation of each feature, by which data are standardized."""
-        self.standardize.fit(of_reals(data, self.name()))
+        super().prepare(data)
+        self.standardize.fit(data)
 
     def _states(self, x: Tensor) -> Tensor:
         z: Tensor = self.standardize(flat(x, self.features))
