@@ -110,17 +110,17 @@ def test_videos_come_from_tensors_with_the_sizes_of_their_frames() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (lambda: from_tensors(torch.zeros(3, 2), lengths=[1, 2, 2]), UsageError, "have lengths; x is"),
-        (lambda: from_tensors(torch.zeros(3, 2), statics=[[1]] * 3), UsageError, "have statics; x is"),
+        (lambda: from_tensors(torch.zeros(3, 2), lengths=[1, 2, 2]), DataError, "tokens"),
+        (lambda: from_tensors(torch.zeros(3, 2), statics=[[1]] * 3), UsageError, "have no statics"),
         (lambda: from_tensors(torch.zeros(2, 5, 1, 4, 6), lengths=5, origins=[1, 2]), UsageError, "have origins"),
-        (lambda: from_tensors(torch.zeros(3, 4, 1), [0, 1, 2], lengths=4), UsageError, "no labels"),
+        (lambda: from_tensors(torch.zeros(2, 5, 1, 4, 6), [0, 1], lengths=5), UsageError, "no labels"),
         (lambda: from_tensors(torch.full((3, 4, 1), torch.nan), lengths=4), DataError, "NaN"),
-        (lambda: from_tensors(torch.zeros(3, 4, 1), lengths=[4, 4, 5]), DataError, "got from 4 to 5"),
+        (lambda: from_tensors(torch.zeros(3, 4, 1), lengths=[4, 4, 5]), DataError, "from 1 to 4"),
         (lambda: from_tensors(torch.zeros(3, 4, 1), lengths=[4.0, 4.0, 4.0]), DataError, "whole numbers"),
         (lambda: from_tensors(torch.zeros(3, 4, 1), lengths=4, origins=[1, 5, 1]), DataError, "not after the last"),
         (lambda: from_tensors(torch.zeros(3, 4, 1), lengths=4, statics=[[0], [-1], [0]]), DataError, "count from 0"),
         (lambda: from_tensors(torch.zeros(3, 28, 28)), DataError, "lengths, 28 for all"),
-        (lambda: from_tensors(torch.zeros(3)), DataError, "N, steps, features"),
+        (lambda: from_tensors(torch.zeros(3), lengths=1), DataError, "N, T, features"),
     ],
 )
 def test_wrong_tensors_are_refused(call: Any, error: type[Exception], says: str) -> None:

@@ -180,7 +180,8 @@ def _in_time(x: Tensor, y: Any, dtype: torch.dtype, name: str, lengths: Any, ser
         )
     ends = _tensor(lengths, "lengths").expand(len(x)) if isinstance(lengths, int) else _tensor(lengths, "lengths")
     if ends.shape != x.shape[:1] or ends.is_floating_point() or int(ends.min()) < 1 or int(ends.max()) > x.shape[1]:
-        raise DataError(f"lengths must be whole numbers from 1 to {x.shape[1]}, ({len(x)},); got {tuple(ends.shape)}")
+        found = f"{ends.dtype} of the shape {tuple(ends.shape)}, from {ends.min():g} to {ends.max():g}"
+        raise DataError(f"lengths must be whole numbers from 1 to {x.shape[1]}, ({len(x)},); got {found}")
     if series and (x.ndim != 3 or y is not None):
         raise UsageError(f"only time series, (N, steps, features) without y, have {', '.join(series)}")
     inside = (torch.arange(x.shape[1]) < ends.unsqueeze(1)).view(*x.shape[:2], *[1] * (x.ndim - 2))
