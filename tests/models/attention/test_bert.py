@@ -1,5 +1,6 @@
 """BERT has the published sizes, predicts what it masks, and what it learns does not depend on how data are cut."""
 
+import os
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import torch
 from deepcanon.core import DataError, SentencePairs, UsageError
 from deepcanon.data import load_data
 from deepcanon.models.attention.bert import BERT
+from deepcanon.runs.run import Run
 from deepcanon.train import evaluate, fit
 
 SIZES = {"vocab": 11, "length": 12, "mask_token": 0, "class_token": 1, "separator_token": 2}
@@ -195,7 +197,8 @@ def test_a_run_on_stories_is_killed_resumed_evaluated_and_predicts(tmp_path: Pat
 
     def begin(out: str, *more: str, wait: bool = True) -> subprocess.Popen[bytes]:
         words = [sys.executable, "-m", "deepcanon", *more, *(("--out", str(tmp_path / out)) if out else ())]
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # other tests run at the same time
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=one_thread)
         if wait:
             _, errors = process.communicate()
             assert process.returncode == 0, errors.decode()
@@ -213,7 +216,7 @@ def test_a_run_on_stories_is_killed_resumed_evaluated_and_predicts(tmp_path: Pat
     whole, killed = (safetensors.torch.load_file(tmp_path / run / "model.safetensors") for run in ("whole", "killed"))
     assert all(torch.equal(value, killed[name]) for name, value in whole.items())
     begin("", "evaluate", str(tmp_path / "whole"))
-    begin("predictions.csv", "predict", str(tmp_path / "whole"), "--data", "stories")
+    Run(tmp_path / "whole").predict("stories", out=tmp_path / "predictions.csv")
     lines = (tmp_path / "predictions.csv").read_text().splitlines()
     assert lines[0] == "prediction,probability_next,probability_other"
     assert len(lines) == 1001
@@ -224,6 +227,6 @@ def test_a_run_on_stories_is_killed_resumed_evaluated_and_predicts(tmp_path: Pat
 def test_two_processes_train_as_one(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "deepcanon"]
     more = ["train", "bert", "--layers", "1", "--steps", "4", "--batch-size", "9", "--out", str(tmp_path / "two")]
-    done = subprocess.run([*words, *more], capture_output=True, check=False)
+    done = subprocess.run([*words, *more], capture_output=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr.decode()
     assert (tmp_path / "two" / "model.safetensors").exists()
