@@ -62,8 +62,8 @@ def from_tensors(
     - ``observed``, (N, features): which entries of rows are there; what x has elsewhere, NaN or anything, is never
       read. If all that is there are whole numbers from 1 on, they are ratings.
     - ``lengths``, (N,), or one number for all: sequences of tokens (N, T), whole numbers, or of real values (N, T,
-      features); what comes after is padding. With ``y`` they are labeled; without, real ones are time series, which may have
-      ``origins``, by default half of the length, ``covariates``, ``statics`` and ``times`` of
+      features); what comes after is padding. With ``y`` they are labeled; without, real ones are time series, which
+      may have ``origins``, by default half of the length, ``covariates``, ``statics`` and ``times`` of
       :class:`~deepcanon.core.Series`. Videos are (N, frames, channels, height, width).
     - ``y_lengths``, (N,): ``y`` are target sequences of tokens, (N, T), from the begin to the end token; of source
       sequences of tokens with ``lengths``, or of images, as their captions.
