@@ -214,3 +214,16 @@ def test_cross_attention_projects_its_keys_once() -> None:
     torch.testing.assert_close(layer(x[rows, :1], memory[rows], cache=cache.select(rows)), layer(x, memory)[rows, :1])
     with pytest.raises(UsageError, match="the cache is empty"):
         KVCache(capacity=2).all()
+
+
+def test_queries_for_nouns_verbs_subjects_and_for_nothing_attend_to_them() -> None:
+    """The dog ate the cake, with keys that say (noun or verb, subject or object, nothing)."""
+    keys = torch.tensor([[0.1, 0, 2], [5, 4, 3], [-4, 0, -3], [-0.2, 0, 1], [5, -3, -4]])
+    queries = torch.tensor([[5.0, 0, 0], [-5, 0, 0], [5, 4, 0], [0, 0, 0]])
+    scores = torch.tensor([[0.5, 25, -20, -1, 25], [-0.5, -25, 20, 1, -25], [0.5, 41, -20, -1, 13], [0] * 5])
+    torch.testing.assert_close(queries @ keys.T, scores)
+    weights = attention_weights(queries, keys, scale=1.0)
+    expected = torch.tensor([[0, 0.5, 0, 0, 0.5], [0, 0, 1, 0, 0], [0, 1, 0, 0, 0], [0.2] * 5])
+    torch.testing.assert_close(weights, expected, rtol=0, atol=1e-8)
+    values = torch.arange(10.0).view(5, 2)
+    torch.testing.assert_close(attention(queries, keys, values, scale=1.0), expected @ values)
