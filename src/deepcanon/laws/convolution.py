@@ -1,7 +1,8 @@
 r"""The laws of convolutions: layers that are called as ``layer(x)`` with x of (B, channels, ...) and have a kernel.
 
-What networks call a convolution is a cross-correlation, :math:`y_f(i) = b_f + \sum_{c, k} w_{fc}(k)\, x_c(s i + d k - p)`
-with stride s, dilation d and padding p: the kernel is not flipped. A transposed convolution is the adjoint of one.
+What networks call a convolution is a cross-correlation,
+:math:`y_f(i) = b_f + \sum_{c, k} w_{fc}(k)\, x_c(s i + d k - p)` with stride s, dilation d and padding
+p: the kernel is not flipped. A transposed convolution is the adjoint of one.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from deepcanon.laws.probe import TIGHT, distance, doubled, seeded
 SIZES = (9, 10, 12)
 """Sides of inputs for which the size of the output is compared."""
 NAME = "[Cc]onv(olution)?(Transpose)?([123]d)?|Causal|Same|Separable"
+SETTINGS = (("stride", 1), ("padding", 0), ("dilation", 1))
+"""The settings of a convolution, with what they are where a layer does not name them."""
 CONVOLVE = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
 
@@ -151,8 +154,9 @@ def transposed_is_the_adjoint(module: Any, batch: Batch) -> Measured | None:
     with torch.no_grad():
         output = module(batch.x) - (0 if bias is None else bias.reshape(-1, *[1] * (batch.x.ndim - 2)))
         y = torch.randn(output.shape, generator=seeded(3)).to(output)
-        settings = [_numbers(module, name, one) for name, one in (("stride", 1), ("padding", 0), ("dilation", 1))]
-        back = CONVOLVE[batch.x.ndim - 2](y, weight, None, *settings, getattr(module, "groups", 1))
+        stride, padding, dilation = (_numbers(module, name, one) for name, one in SETTINGS)
+        groups = int(getattr(module, "groups", 1))
+        back = CONVOLVE[batch.x.ndim - 2](y, weight, None, stride, padding, dilation, groups)
         if back.shape != batch.x.shape:
             return 1, 0, f"its adjoint gives {tuple(back.shape)} where the input is {tuple(batch.x.shape)}"
         left, right = float((output * y).sum()), float((batch.x * back).sum())

@@ -43,7 +43,11 @@ def weights_do_not_amplify(module: Any, batch: Batch) -> Measured | None:
         limit = 1 + SIGMAS * math.sqrt(_excess(weight) / weight.numel())
         if found / limit >= worst / bound:
             words = "fan-in" if fans(weight)[0] <= fans(weight)[1] else "fan-out"
-            worst, bound, where = found, limit, f"{name}: variance times {words} is {found * gain:.3g}, gain^2 {gain:.3g}"
+            worst, bound, where = (
+                found,
+                limit,
+                f"{name}: variance times {words} is {found * gain:.3g}, gain^2 {gain:.3g}",
+            )
     return (worst, bound, where) if bound > 1 else None
 
 
@@ -82,7 +86,8 @@ def variance_is_that_of_the_rule(module: Any, batch: Batch) -> Measured | None:
         return None
     worst, bound, where = 0.0, 1.0, "no weights"
     for name, weight, _ in _weights(module):
-        like = nn.Linear(*reversed(fans(weight)), device="meta").to_empty(device="cpu")
+        fan_in, fan_out = fans(weight)
+        like = nn.Linear(fan_in, fan_out)
         squares = []
         for _ in range(DRAWS):
             initialize(like, rule)
@@ -109,7 +114,7 @@ def check_initialization(module: nn.Module, batch: AnyBatch) -> list[Outcome]:
 
 
 def recognize_initialization(module: nn.Module, batch: AnyBatch | None) -> AnyBatch | None:
-    """Any plain module with linear layers or convolutions is held to the laws of initialization, which need no input."""
+    """Any plain module with linear layers or convolutions is held to these laws, which need no input."""
     return (batch or Batch(torch.zeros(1, 1))) if is_plain(module) and any(_weights(module)) else None
 
 

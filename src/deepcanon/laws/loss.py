@@ -85,7 +85,7 @@ FORMS = (
 
 @law
 def the_value_is_the_closed_form(module: Any, batch: Labeled) -> Measured | None:
-    """A loss has the value that its name says, in nats, as the mean over the examples or entries unless it says else."""
+    """A loss has the value that its name says, in nats, as the mean over the examples or entries."""
     form = _form(module)
     special = ("weight", "pos_weight", "alpha", "label_smoothing", "log_target", "reduce")
     if form is None or any(_is_set(getattr(module, name, None)) for name in special):
@@ -96,9 +96,17 @@ def the_value_is_the_closed_form(module: Any, batch: Labeled) -> Measured | None
         values = form.value(module, batch.x, batch.y)
     if found.ndim > 0:
         gap = float((found - values).abs().max()) if found.shape == values.shape else math.inf
-        return gap, BOUND, f"values of {tuple(found.shape)}, the closed form has {tuple(values.shape)}; off by {gap:.2g}"
+        return (
+            gap,
+            BOUND,
+            f"values of {tuple(found.shape)}, the closed form has {tuple(values.shape)}; off by {gap:.2g}",
+        )
     wanted = float(values.sum() if getattr(module, "reduction", "mean") == "sum" else values.mean())
-    return abs(float(found) - wanted), BOUND * (1 + abs(wanted)), f"the loss is {float(found):.6g}, its closed form {wanted:.6g}"
+    return (
+        abs(float(found) - wanted),
+        BOUND * (1 + abs(wanted)),
+        f"the loss is {float(found):.6g}, its closed form {wanted:.6g}",
+    )
 
 
 @law

@@ -183,7 +183,7 @@ GROUPS = (
 
 
 def check_normalization(module: nn.Module, batch: AnyBatch) -> list[Outcome]:
-    """The outcomes of the laws of normalization in any layer that keeps the shape, or in one with normalized weights."""
+    """The outcomes of the laws of normalization in a layer that keeps the shape, or in one with normalized weights."""
     if _gain_and_direction(module) is not None:
         return outcomes((weight_is_gain_times_direction,), module, batch)
     output = answer(module, batch.x, training=True)
@@ -281,7 +281,10 @@ def _affine(module: Any, x: Tensor) -> tuple[Tensor, Tensor] | None:
     if found is None or any(not isinstance(output, Tensor) for output in outputs):
         return None
     shift, slope = outputs[0], outputs[1] - outputs[0]
-    if float((outputs[2] - shift - 2 * slope).abs().max()) > BOUND or float((slope * noisy + shift - found).abs().max()) > BOUND:
+    if (
+        float((outputs[2] - shift - 2 * slope).abs().max()) > BOUND
+        or float((slope * noisy + shift - found).abs().max()) > BOUND
+    ):
         return None
     if float(slope.abs().min()) < 1e-9:
         return None

@@ -11,16 +11,20 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import AnyBatch, Model
+from deepcanon.core import AnyBatch, Model, UsageError
 from deepcanon.laws.probe import seeded
 
-Recognize = Callable[[nn.Module, AnyBatch | None], AnyBatch | None]
-"""A function of a module and the examples that came with it: examples for the laws of a kind, or None for others."""
+
+class Recognize(Protocol):
+    """A function of a module and the examples that came with it: examples for the laws of a kind, or None for others."""
+
+    def __call__(self, module: nn.Module, batch: AnyBatch | None) -> AnyBatch | None: ...
+
 
 WIDTHS = (
     "num_features",
@@ -43,18 +47,33 @@ ROWS, STEPS, SIDE = 6, 5, 7
 """Examples, positions of a sequence, and the side of an image."""
 
 
+class Stepper(nn.Module):
+    """A class of optimizers in the place of a module, so that laws can be asked of it."""
+
+    def __init__(self, make: Any) -> None:
+        super().__init__()
+        self.make = make
+
+    def accepts(self, option: str) -> bool:
+        return option in inspect.signature(self.make).parameters
+
+    def forward(self, x: Tensor) -> Tensor:
+        raise UsageError(f"{self.make.__name__} is an optimizer and gives no output")
+
+
 def is_plain(module: nn.Module) -> bool:
     """Whether a module has nothing to say but ``forward``: a deepcanon model is recognized by its methods."""
     return not isinstance(module, Model)
 
 
-def called(module: nn.Module, pattern: str) -> bool:
+def called(thing: nn.Module | type, pattern: str) -> bool:
     """Whether the class has this word in its name, or that of a parent has: ``Norm`` is in BatchNorm2d, not in Normal.
 
     >>> called(nn.BatchNorm2d(3), "Norm"), called(nn.Linear(3, 3), "Norm")
     (True, False)
     """
-    names = [cls.__name__ for cls in type(module).__mro__ if cls not in (nn.Module, object)]
+    found = thing if isinstance(thing, type) else type(thing)
+    names = [cls.__name__ for cls in found.__mro__ if cls not in (nn.Module, object)]
     return any(re.search(rf"(?:{pattern})(?![a-z])", name) for name in names)
 
 
@@ -89,7 +108,7 @@ def accepted(
     tried = list(inputs)
     for how in ("error", "ignore"):  # what a module warns of may be a shape that it only puts up with
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-            warnings.simplefilter(how)  # type: ignore[arg-type]
+            warnings.simplefilter(how)
             for x in tried:
                 output = answer(module, x, training=True)
                 if isinstance(output, Tensor) and suits(x, output):

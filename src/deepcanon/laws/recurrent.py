@@ -106,7 +106,7 @@ def the_numbers_are_those_of_torch(module: Any, batch: Batch) -> Measured | None
     inputs, units = own["weight_ih_l0"].shape[1], own["weight_hh_l0"].shape[1]
     layers = sum(name.startswith("weight_hh_l") for name in own)
     first = bool(getattr(module, "batch_first", False))
-    peer = kind(inputs, units, layers, bias="bias_ih_l0" in own, batch_first=first).double()  # type: ignore[arg-type]
+    peer = kind(inputs, units, layers, bias="bias_ih_l0" in own, batch_first=first).double()
     if {name: part.shape for name, part in peer.state_dict().items()} != {k: part.shape for k, part in own.items()}:
         return None
     peer.load_state_dict(own)

@@ -1,7 +1,7 @@
 r"""The laws of invertible transforms: layers of flows that give ``(z, log_det)`` for x and have an ``inverse``.
 
-``log_det`` is :math:`\log |\det dz/dx|` of each example, (B,). Of an affine coupling :math:`z = F(x') x'' + H(x')` it is
-:math:`\sum \log |F|`, and the inverse is :math:`(z'' - H(x')) / F(x')`; of a 1x1 convolution of images it is
+``log_det`` is :math:`\log |\det dz/dx|` of each example, (B,). Of an affine coupling :math:`z = F(x') x'' + H(x')` it
+is :math:`\sum \log |F|`, and the inverse is :math:`(z'' - H(x')) / F(x')`; of a 1x1 convolution of images it is
 :math:`h w \log |\det W|`.
 """
 
@@ -102,7 +102,7 @@ def recognize_transform(module: nn.Module, batch: AnyBatch | None) -> AnyBatch |
 def _is_pair(output: Any, x: Tensor) -> bool:
     if not isinstance(output, tuple) or len(output) != 2 or not all(isinstance(part, Tensor) for part in output):
         return False
-    return output[0].numel() == x.numel() and output[1].numel() == len(x)
+    return bool(output[0].numel() == x.numel() and output[1].numel() == len(x))
 
 
 def _inverted(module: Any, z: Tensor) -> Tensor:
