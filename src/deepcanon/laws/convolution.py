@@ -71,10 +71,9 @@ def a_shifted_input_shifts_the_output(module: Any, batch: Batch) -> Measured | N
 @law
 def the_size_is_that_of_the_formula(module: Any, batch: Batch) -> Measured | None:
     """The side of the output is floor((n + 2 p - d (k - 1) - 1) / s) + 1; of a transposed one that of its adjoint."""
-    if attribute(module, "kernel_size") is None or isinstance(getattr(module, "padding", 0), str):
+    if attribute(module, "kernel_size") is None or getattr(module, "padding", 0) == "valid":
         return None
-    if _is_causal(module):
-        return None  # padded on one side, to keep the length
+    same = _is_causal(module) or getattr(module, "padding", 0) == "same"  # padded to keep the size
     wrong, words = 0, []
     for size in SIZES:
         x = torch.zeros(1, batch.x.shape[1], *[size] * (batch.x.ndim - 2))
@@ -87,7 +86,8 @@ def the_size_is_that_of_the_formula(module: Any, batch: Batch) -> Measured | Non
         wanted = []
         for k, s, d, p, more in settings:
             forward = (size + 2 * p - d * (k - 1) - 1) // s + 1
-            wanted.append((size - 1) * s - 2 * p + d * (k - 1) + more + 1 if _transposed(module) else forward)
+            back = (size - 1) * s - 2 * p + d * (k - 1) + more + 1
+            wanted.append(size if same else back if _transposed(module) else forward)
         came = None if found is None else list(found.shape[2:])
         wrong += came != wanted
         words.append(f"{size} gives {came}" + ("" if came == wanted else f", not {wanted}"))
