@@ -119,6 +119,20 @@ def a_query_attends_to_what_its_mask_allows(module: Any, batch: AnyBatch) -> Mea
 
 
 @law
+def masked_keys_take_no_share(module: Any, batch: AnyBatch) -> Measured | None:
+    """Keys that are masked for all queries take no share of the softmax: the output is that without them."""
+    if not _is_layer(module):
+        return None
+    module, x = _prepared(module, batch)
+    length = x.shape[1]
+    mask = torch.ones(length, length, dtype=torch.bool)
+    mask[:, -2:] = False
+    fewer = x[:, :-2]
+    gap = distance(attend(module, x, x, x, mask), attend(module, x, fewer, fewer, mask[:, :-2]))
+    return gap, TIGHT, f"with 2 of {length} keys masked the output is off by {gap:.2g} from that without them"
+
+
+@law
 def a_fully_masked_query_gets_nothing(module: Any, batch: AnyBatch) -> Measured | None:
     """With all keys masked the output is what zeros give: the same numbers for any query, and no NaN."""
     if not _is_layer(module):
@@ -228,6 +242,7 @@ LAWS = (
     every_head_sees_all_features,
     masked_positions_change_nothing,
     a_query_attends_to_what_its_mask_allows,
+    masked_keys_take_no_share,
     a_fully_masked_query_gets_nothing,
     order_of_keys_does_not_matter,
     weights_are_probabilities,

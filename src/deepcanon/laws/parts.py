@@ -21,7 +21,7 @@ from deepcanon.laws.probe import seeded
 
 
 class Recognize(Protocol):
-    """A function of a module and the examples that came with it: examples for the laws of a kind, or None for others."""
+    """A function of a module and the examples that it came with: examples for the laws of a kind, or None."""
 
     def __call__(self, module: nn.Module, batch: AnyBatch | None) -> AnyBatch | None: ...
 

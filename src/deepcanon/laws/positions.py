@@ -18,7 +18,7 @@ from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.parts import accepted, answer, called, given_or, is_plain, widths
 from deepcanon.laws.probe import seeded
 
-LENGTH = 24
+LENGTH, WIDE = 24, 32
 SLOW = 0.02
 """Slower frequencies hardly move within the positions that are looked at."""
 BOUND = 1e-4
@@ -154,7 +154,7 @@ def recognize_positions(module: nn.Module, batch: AnyBatch | None) -> AnyBatch |
         return None
     if _is_bias(module):
         return batch or Batch(torch.zeros(1, LENGTH, 2))
-    tried = [torch.randn(2, LENGTH, width, generator=seeded(0)) for width in widths(module)]
+    tried = [torch.randn(2, LENGTH, width, generator=seeded(0)) for width in (*widths(module)[:-1], WIDE, 8)]
     x = accepted(module, given_or(batch, tried), lambda x, output: output.shape[-1] == x.shape[-1])
     return None if x is None else Batch(x)
 

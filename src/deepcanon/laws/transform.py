@@ -20,6 +20,8 @@ from deepcanon.laws.parts import answer, is_plain, widths
 from deepcanon.laws.probe import distance, doubled, first, seeded
 
 ROWS, SIDE = 4, 4
+MOST = 256
+"""The largest number of values of an example, of which the Jacobian has the square."""
 
 
 @law
@@ -92,11 +94,21 @@ def recognize_transform(module: nn.Module, batch: AnyBatch | None) -> AnyBatch |
         return None
     tried = []
     for width in (*widths(module), 4, 6):
-        tried += [torch.randn(ROWS, *shape, generator=seeded(0)) for shape in ((width,), (width, SIDE, SIDE))]
-    for x in [batch.x] if batch is not None else tried:
-        if x[0].numel() <= 256 and _is_pair(answer(module, x), x):
-            return Batch(x)
-    return None
+        tried += [torch.randn(ROWS, *shape, generator=seeded(0)) for shape in ((width, SIDE, SIDE), (width,))]
+    suits = [x for x in ([batch.x] if batch is not None else tried) if _is_pair(answer(module, x), x)]
+    small = [x for x in suits if x[0].numel() <= MOST] or suits
+    # a map of vectors may take images by chance, and then its inverse does not
+    both = [x for x in small if _comes_back(module, x)]
+    return Batch((both or small)[0]) if small else None
+
+
+def _comes_back(module: Any, x: Tensor) -> bool:
+    try:
+        with torch.no_grad():
+            _inverted(module, answer(module, x)[0])
+    except Exception:  # whatever a stranger's inverse raises
+        return False
+    return True
 
 
 def _is_pair(output: Any, x: Tensor) -> bool:
