@@ -31,7 +31,7 @@ NORMS: dict[str, Callable[[], nn.Module]] = {
     "BatchNorm2d with a cumulative mean": lambda: nn.BatchNorm2d(4, momentum=None),
     "BatchNorm1d without statistics": lambda: nn.BatchNorm1d(4, track_running_stats=False),
     "BatchNorm3d without gains": lambda: nn.BatchNorm3d(3, affine=False),
-    "LayerNorm": lambda: nn.LayerNorm((5, 8)),
+    "LayerNorm": lambda: nn.LayerNorm([5, 8]),
     "GroupNorm": lambda: nn.GroupNorm(2, 6),
     "InstanceNorm1d": lambda: nn.InstanceNorm1d(4),
     "InstanceNorm2d": lambda: nn.InstanceNorm2d(4, affine=True, track_running_stats=True),

@@ -22,12 +22,14 @@ from deepcanon.nn import Causal, RelativeBias
 
 class SoftmaxOverQueries(nn.Module):
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-2) @ value
+        output: Tensor = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-2) @ value
+        return output
 
 
 class SoftmaxOverKeys(nn.Module):
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value
+        output: Tensor = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value
+        return output
 
 
 class LayerNorm(nn.Module):
@@ -71,7 +73,7 @@ class WeightNorm(nn.Module):
         self.v, self.g = nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.ones(3, 1))
 
     def size(self) -> Tensor:
-        return self.v.norm(dim=1, keepdim=True)
+        return self.v.square().sum(1, keepdim=True).sqrt()
 
     def forward(self, x: Tensor) -> Tensor:
         return x @ (self.g * self.v / self.size()).T
@@ -356,6 +358,41 @@ def test_what_is_no_part_stays_what_it_was() -> None:
     assert laws.kinds_of(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))) == ["classifier", "initialization"]
     with pytest.raises(UsageError, match="do not say which laws"):
         laws.kinds_of(nn.Identity())
+
+
+class DropoutNet(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(nn.Linear(8, 8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 3))
+        self.p = 0.3
+
+
+class ConvNet(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 26 * 26, 3))
+
+
+class PositionNet(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8))
+
+
+class LossAttentionNormNet(PositionNet):
+    pass
+
+
+@pytest.mark.parametrize("net", [DropoutNet, ConvNet, PositionNet, LossAttentionNormNet])
+def test_a_network_that_is_called_after_a_part_is_not_one(net: type[nn.Module]) -> None:
+    assert laws.kinds_of(net()) == ["classifier", "initialization"]
+
+
+class ConvBlock(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(nn.Conv2d(1, 4, 3), nn.ReLU())
+
+
+def test_a_block_with_an_activation_is_not_a_convolution() -> None:
+    with pytest.raises(UsageError, match="do not say which laws"):
+        laws.kinds_of(ConvBlock())
 
 
 def test_examples_that_are_given_are_used() -> None:

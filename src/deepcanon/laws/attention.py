@@ -11,6 +11,7 @@ gets NaN.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 from typing import Any
@@ -328,7 +329,9 @@ def recognize_attention(module: nn.Module, batch: AnyBatch | None) -> AnyBatch |
         return None
     for x in given_or(batch, sequences(module)):
         if x.ndim == 3 and answer(module, x) is not None:
-            return Batch(x)
+            seen, query, key = _seen(copy.deepcopy(module), x)
+            if weights_of(seen, len(x), query.shape[1], key.shape[1]) is not None:
+                return Batch(x)
     return None
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, Batch, UsageError
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
-from deepcanon.laws.parts import SIDE, accepted, answer, attribute, called, given_or, is_plain
+from deepcanon.laws.parts import SIDE, accepted, answer, attribute, called, given_or, is_affine, is_plain
 from deepcanon.laws.probe import TIGHT, distance, doubled, seeded
 
 SIZES = (9, 10, 12)
@@ -210,7 +210,8 @@ def recognize_convolution(module: nn.Module, batch: AnyBatch | None) -> AnyBatch
     sizes = [channels, weight.shape[1], weight.shape[0]]
     tried = [_inputs(size, weight.ndim - 2) for size in dict.fromkeys(sizes)]
     x = accepted(module, given_or(batch, tried), lambda x, output: output.ndim == x.ndim)
-    return None if x is None else Batch(x)
+    typed = isinstance(module, nn.modules.conv._ConvNd)
+    return Batch(x) if x is not None and (typed or is_affine(module, x)) else None
 
 
 def _inputs(channels: int, axes: int) -> Tensor:

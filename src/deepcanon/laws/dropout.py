@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, Batch, UsageError
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
-from deepcanon.laws.parts import accepted, answer, attribute, called, given_or, is_plain, vectors
+from deepcanon.laws.parts import accepted, answer, attribute, called, given_or, is_affine, is_plain, vectors
 
 RATES = ("p", "rate", "drop_prob", "dropout", "drop_rate")
 """The attributes in which layers keep the probability to drop a value."""
@@ -92,15 +92,18 @@ def check_dropout(module: nn.Module, batch: AnyBatch) -> list[Outcome]:
 
 
 def recognize_dropout(module: nn.Module, batch: AnyBatch | None) -> AnyBatch | None:
-    """Examples for a layer that is called dropout, or that has such a probability and no part inside."""
+    """Examples for an affine layer that is called dropout, or that has such a probability and no part inside."""
     rate = attribute(module, *RATES, *KEEPS)
     evidence = called(module, "[Dd]rop(out|path|connect|block)?[0-9]?d?") or (
         isinstance(rate, float) and not list(module.children())
     )
     if not is_plain(module) or not evidence:
         return None
+    typed = isinstance(module, nn.modules.dropout._DropoutNd)
     _set_rate(module := copy.deepcopy(module), ODD)
-    x = accepted(module, given_or(batch, vectors(module)), lambda x, _: _is_random(module, x))
+    x = accepted(
+        module, given_or(batch, vectors(module)), lambda x, _: _is_random(module, x) and (typed or is_affine(module, x))
+    )
     return None if x is None else Batch(x)
 
 

@@ -1,7 +1,7 @@
 """Parts of networks: how layers, losses and optimizers are recognized, and the inputs that are invented for them.
 
-A part says what it is by its type, by its name in camel case, or by the names of the arguments of ``forward``; then its
-answers to invented inputs decide.
+A part says what it is by its type, by its name in camel case, or by the names of the arguments of ``forward``. Where it
+is a name, its answers to invented inputs must agree: a network that is named after one of its layers is not that layer.
 """
 
 from __future__ import annotations
@@ -114,6 +114,15 @@ def accepted(
                 if isinstance(output, Tensor) and suits(x, output):
                     return x
     return None
+
+
+def is_affine(module: nn.Module, x: Tensor) -> bool:
+    """Whether the output in eval mode is affine in the input, as that of no network with an activation is."""
+    other = torch.randn(x.shape, generator=seeded(1)).to(x)
+    zero, one, two, mixed = (answer(module, each) for each in (torch.zeros_like(x), x, other, 2 * x - other))
+    if not all(isinstance(each, Tensor) for each in (zero, one, two, mixed)):
+        return False
+    return torch.allclose(mixed, 2 * one - two, rtol=1e-3, atol=1e-4 * float(1 + mixed.abs().max()))
 
 
 def given_or(batch: AnyBatch | None, inputs: Iterable[Tensor]) -> Iterable[Tensor]:

@@ -150,7 +150,11 @@ def check_positions(module: nn.Module, batch: AnyBatch) -> list[Outcome]:
 
 def recognize_positions(module: nn.Module, batch: AnyBatch | None) -> AnyBatch | None:
     """Examples for a layer whose name says that it encodes positions."""
-    if not is_plain(module) or not called(module, NAME):
+    if (
+        not is_plain(module)
+        or not called(module, NAME)
+        or any(isinstance(part, nn.Linear) for part in module.modules())
+    ):
         return None
     if _is_bias(module):
         return batch or Batch(torch.zeros(1, LENGTH, 2))
