@@ -85,7 +85,7 @@ def kinds_of(target: Any) -> list[str]:
             invented_batch(module)
         except UsageError as error:
             raise UsageError(
-                f"the methods of {type(module).__name__} do not say which laws it must keep: name a kind"
+                f"the methods and answers of {type(module).__name__} do not say which laws it must keep: name a kind"
             ) from error
         found.append("classifier")
     if _is_built(module) and recognize_initialization(module, batch) is not None:

@@ -1,4 +1,4 @@
-"""What a layer of attention computes inside: its weights, and the scale of the products of queries and keys in them."""
+"""Weights and scores inside a layer of attention, and the scale of the products of queries and keys in them."""
 
 from __future__ import annotations
 

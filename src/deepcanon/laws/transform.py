@@ -97,7 +97,7 @@ def recognize_transform(module: nn.Module, batch: AnyBatch | None) -> AnyBatch |
         tried += [torch.randn(ROWS, *shape, generator=seeded(0)) for shape in ((width, SIDE, SIDE), (width,))]
     suits = [x for x in ([batch.x] if batch is not None else tried) if _is_pair(answer(module, x), x)]
     small = [x for x in suits if x[0].numel() <= MOST] or suits
-    # a map of vectors may take images by chance, and then its inverse does not
+    # a map of vectors may happen to take images, which its inverse then does not
     both = [x for x in small if _comes_back(module, x)]
     return Batch((both or small)[0]) if small else None
 
