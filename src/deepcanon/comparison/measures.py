@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from torch import Generator
+from typing_extensions import TypedDict
 
 from deepcanon.comparison.calibration import PredictionMeasures, measure_predictions
 from deepcanon.comparison.quality import Quality, Yardstick

@@ -13,13 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deepcanon.core import AnyBatch, DivergenceError, Model, Terms, UsageError
+from deepcanon.core import AnyBatch, CheckpointError, DeepcanonError, DivergenceError, Model, Terms, UsageError
 from deepcanon.core.settings import Settings
+from deepcanon.core.stored import held_to
 from deepcanon.data import Batches, Dataset
 from deepcanon.data.suits import check_suits
 from deepcanon.optim import schedule
 from deepcanon.runs import checkpoint
+from deepcanon.runs.contents import State
 from deepcanon.runs.folder import RunFolder, describe_run
+from deepcanon.runs.stored_tensors import check_tensors
 from deepcanon.train import randomness
 from deepcanon.train.distributed import World
 from deepcanon.train.evaluation import evaluate, some_of_train
@@ -176,11 +179,12 @@ class Trainer:
             return
         run = self.run
         self._lock(run, context)
-        found = checkpoint.latest(run.checkpoints)
+        run.refuse_links()
+        found = checkpoint.latest(run.checkpoints, self._restore)
         self.world.first_does(lambda: checkpoint.set_aside_damaged(run.checkpoints, found.path))
-        self._restore(found.state)
         self._step_at_start = self.step
         fallbacks = [f"{complaint}; going on from {found.path.name}" for complaint in found.complaints]
+        fallbacks += self.log.rewind(self)
         self._note(status="running")
         if fallbacks and self.world.first:  # said and kept also where nobody wants to see progress
             self._note(fallbacks=[*run.info.get("fallbacks", []), *fallbacks])
@@ -314,6 +318,7 @@ class Trainer:
     def _write_results(self, run: RunFolder, result: Result) -> None:
         from deepcanon.pictures import draw_run  # matplotlib is slow to import and only a run needs it
 
+        run.refuse_links()
         run.write_results(self.model.state_dict(), result.weights, result.steps, result.seconds,
                           {"train": result.train, "valid": result.valid, "test": result.test})  # fmt: skip
         draw_run(self.model, self.data, result.history, run.pictures, self.settings["seed"])
@@ -360,7 +365,32 @@ class Trainer:
         self.run = run
         self._resumed = True
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def _restore(self, path: Path, state: dict[str, Any]) -> None:
+        """Take over the state of a checkpoint; what is not that of this training is a CheckpointError."""
+        values = path / checkpoint.VALUES
+        held_to(State, state, values)
+        if f"step-{state['step']:09d}" != path.name or state["step"] > self.total:
+            raise CheckpointError(
+                f"{values} is of step {state['step']}, which is not that of {path.name} of {self.total}"
+            )
+        tensors = path / checkpoint.TENSORS
+        check_tensors(self.model.state_dict(), state["model"], tensors)
+        average, there = (
+            {f"average.{place}": weight for place, weight in enumerate(weights)}
+            for weights in (self.average.state(), state["average"])
+        )
+        check_tensors(average, there, tensors)
+        try:
+            self._take_over(state)
+            if self.watch is not None and self.watch.weights:
+                check_tensors(self.model.state_dict(), self.watch.weights, tensors)
+        except DeepcanonError as error:
+            raise CheckpointError(f"{values} is not of this training: {error}") from error
+        except Exception as error:  # whatever a crafted state makes torch or an observer say
+            reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            raise CheckpointError(f"{values} is not of this training: {reason}") from error
+
+    def _take_over(self, state: dict[str, Any]) -> None:
         self.step, self._seconds_before = state["step"], state["seconds"]
         self._stop_reason = state["stop_reason"]
         self.model.load_state_dict(state["model"])
@@ -370,8 +400,9 @@ class Trainer:
         for name, observer in self._named_observers().items():
             if state["observers"].get(name):
                 observer.restore(state["observers"][name])
-        self.log.rewind(self)
         for learner in self.learners:
             learner.progress = self.step / self.total
         if self.world.rank < len(state["random"]):
+            with randomness.kept():
+                randomness.restore(state["random"][self.world.rank])
             self._random = state["random"][self.world.rank]
