@@ -67,7 +67,7 @@ class Comparison(TypedDict):
 
 
 class Request(TypedDict):
-    """What was asked for."""
+    """The request: which models on which data, how often and for how long."""
 
     models: list[str]
     data: str
@@ -83,7 +83,7 @@ class ComparedData(TypedDict):
 
 
 class Before(TypedDict):
-    """What a comparison that is gone on with takes from its ``compare.json``."""
+    """The part of ``compare.json`` from which a comparison is gone on with."""
 
     request: Request
     data: ComparedData

@@ -88,7 +88,7 @@ class Preprocessing(TypedDict, total=False):
 
 
 class SavedData(TypedDict):
-    """What is kept of a data set with a model that has learned from it."""
+    """The description of a data set, kept with a model that has learned from it."""
 
     name: str
     kind: str

@@ -1,4 +1,4 @@
-"""What the files of a run hold: their schemas, to which all that is read from them is held."""
+"""Schemas of the files of a run, to which all that is read from them is held."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SavedModel(TypedDict):
 
 
 class Environment(TypedDict):
-    """What, besides the settings, decides the last bits of a result."""
+    """The versions and numbers that, besides the settings, decide the last bits of a result."""
 
     deepcanon: str
     torch: str
@@ -41,7 +41,7 @@ class Environment(TypedDict):
 
 
 class Results(TypedDict):
-    """What a finished run has reached."""
+    """The results of a finished run."""
 
     steps: NotNegative
     seconds: Seconds
@@ -51,7 +51,7 @@ class Results(TypedDict):
 
 
 class LogEnd(TypedDict):
-    """How many lines the log of a finished run has, and the running checksum of the last."""
+    """The end of the log of a finished run: the number of its lines, and the running checksum of the last."""
 
     lines: NotNegative
     running: NotNegative

@@ -28,7 +28,7 @@ _EXPLOSION = 1e4
 
 
 class LogState(TypedDict):
-    """What a checkpoint keeps of the log."""
+    """The state of the log in a checkpoint."""
 
     length: int
     first: float | None
@@ -36,7 +36,7 @@ class LogState(TypedDict):
 
 
 class WatchState(TypedDict):
-    """What a checkpoint keeps of early stopping."""
+    """The state of early stopping in a checkpoint."""
 
     name: str
     best: float | None

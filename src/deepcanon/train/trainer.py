@@ -7,22 +7,20 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from deepcanon.core import AnyBatch, CheckpointError, DeepcanonError, DivergenceError, Model, Terms, UsageError
+from deepcanon.core import AnyBatch, DivergenceError, Model, Terms, UsageError
 from deepcanon.core.settings import Settings
-from deepcanon.core.stored import held_to
 from deepcanon.data import Batches, Dataset
 from deepcanon.data.suits import check_suits
 from deepcanon.optim import schedule
 from deepcanon.runs import checkpoint
-from deepcanon.runs.contents import State
 from deepcanon.runs.folder import RunFolder, describe_run
-from deepcanon.runs.stored_tensors import check_tensors
 from deepcanon.train import randomness
 from deepcanon.train.distributed import World
 from deepcanon.train.evaluation import evaluate, some_of_train
@@ -31,6 +29,7 @@ from deepcanon.train.observers import Checkpoints, Log, Observer, Watch
 from deepcanon.train.plan import Plan
 from deepcanon.train.process import Signals, deterministic, frozen, keep_freed_memory, locked
 from deepcanon.train.progress import progress, say
+from deepcanon.train.restoring import restore
 from deepcanon.train.settings import torch_device
 from deepcanon.train.steps import players
 
@@ -180,7 +179,7 @@ class Trainer:
         run = self.run
         self._lock(run, context)
         run.refuse_links()
-        found = checkpoint.latest(run.checkpoints, self._restore)
+        found = checkpoint.latest(run.checkpoints, partial(restore, self))
         self.world.first_does(lambda: checkpoint.set_aside_damaged(run.checkpoints, found.path))
         self._step_at_start = self.step
         fallbacks = [f"{complaint}; going on from {found.path.name}" for complaint in found.complaints]
@@ -365,32 +364,8 @@ class Trainer:
         self.run = run
         self._resumed = True
 
-    def _restore(self, path: Path, state: dict[str, Any]) -> None:
-        """Take over the state of a checkpoint; what is not that of this training is a CheckpointError."""
-        values = path / checkpoint.VALUES
-        held_to(State, state, values)
-        if f"step-{state['step']:09d}" != path.name or state["step"] > self.total:
-            raise CheckpointError(
-                f"{values} is of step {state['step']}, which is not that of {path.name} of {self.total}"
-            )
-        tensors = path / checkpoint.TENSORS
-        check_tensors(self.model.state_dict(), state["model"], tensors)
-        average, there = (
-            {f"average.{place}": weight for place, weight in enumerate(weights)}
-            for weights in (self.average.state(), state["average"])
-        )
-        check_tensors(average, there, tensors)
-        try:
-            self._take_over(state)
-            if self.watch is not None and self.watch.weights:
-                check_tensors(self.model.state_dict(), self.watch.weights, tensors)
-        except DeepcanonError as error:
-            raise CheckpointError(f"{values} is not of this training: {error}") from error
-        except Exception as error:  # whatever a crafted state makes torch or an observer say
-            reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-            raise CheckpointError(f"{values} is not of this training: {reason}") from error
-
-    def _take_over(self, state: dict[str, Any]) -> None:
+    def take_over(self, state: dict[str, Any]) -> None:
+        """Go on from the state of a checkpoint; the log is not touched."""
         self.step, self._seconds_before = state["step"], state["seconds"]
         self._stop_reason = state["stop_reason"]
         self.model.load_state_dict(state["model"])
