@@ -1,4 +1,4 @@
-"""Restoring of a training from a checkpoint: its state is held to the schema and to the model before it is taken over."""
+"""Restoring of a training from a checkpoint, whose state is first held to its schema and to the model."""
 
 from __future__ import annotations
 
