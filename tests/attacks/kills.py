@@ -1,4 +1,4 @@
-"""Trainings killed with SIGKILL at random moments or inside a write: resumed, they end with the bits of an unbroken one."""
+"""Trainings killed with SIGKILL anywhere: resumed, they end with the bits of an unbroken one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLACES = ("rename", "replace", "fsync", "mkdir", "rmdir", "unlink", "open", "fst
 
 
 class Attack:
-    FAST, SLOW = 2, 34
+    FAST, SLOW = 1, 10
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -90,6 +90,10 @@ class RunFolder:
         return cls(folder, read_info(path, FORMAT))
 
     @property
+    def file(self) -> Path:
+        return self.dir / "run.json"
+
+    @property
     def checkpoints(self) -> Path:
         return self.dir / "checkpoints"
 
@@ -104,7 +108,7 @@ class RunFolder:
     def update(self, **changes: Any) -> None:
         """Change what ``run.json`` says."""
         self.info.update(changes)
-        write_whole(self.dir / "run.json", seal(self.info))
+        write_whole(self.file, seal(self.info))
 
     def log(self) -> list[dict[str, Any]]:
         """The records of the log; lines that are damaged are named on stderr and left out."""
@@ -122,7 +126,7 @@ class RunFolder:
         if end is not None and end["lines"] > lines:
             complaints.append(f"{path} is damaged: {end['lines']} lines belong there, it has {lines}")
         elif end is not None and not complaints and end["running"] != running_checksum(raw):
-            complaints.append(f"{path} is damaged: it is not the log that {self.dir / 'run.json'} was finished with")
+            complaints.append(f"{path} is damaged: it is not the log that {self.file} was finished with")
         return records, complaints
 
     def append(self, records: list[dict[str, Any]], *, sync: bool = False) -> int:

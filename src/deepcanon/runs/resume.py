@@ -47,7 +47,9 @@ def resume(
         return Result(
             _with_weights(built, folder), folder.dir, **results, weights=folder.info["weights"], history=folder.log()
         )
-    trainer = Trainer(built, _same_data(folder, data), settings_of(folder.info), quiet=quiet, observers=observers)
+    trainer = Trainer(
+        built, _same_data(folder, data), settings_of(folder.info, folder.file), quiet=quiet, observers=observers
+    )
     trainer.go_on(folder)
     return trainer.fit()
 
@@ -66,7 +68,7 @@ def _with_weights(model: Model[Any], folder: RunFolder) -> Model[Any]:
 
 def _built(folder: RunFolder, find: Find) -> Model[Any]:
     """The model that ``run.json`` describes, with whatever weights."""
-    path, info = folder.dir / "run.json", folder.info
+    path, info = folder.file, folder.info
     try:
         with randomness.kept():  # initial weights are drawn, then replaced
             model = Blueprint.from_json(info["model"], find).build()

@@ -6,6 +6,7 @@ import math
 import operator
 import os
 from dataclasses import asdict
+from pathlib import Path
 from types import NoneType
 from typing import Any, Unpack
 
@@ -45,7 +46,7 @@ def _defaults() -> dict[str, Any]:
     return {name: setting.default for name, (_, setting) in listed_settings().items() if setting.default is not RECIPE}
 
 
-def settings_of(info: dict[str, Any]) -> Settings:
+def settings_of(info: dict[str, Any], path: Path = Path("run.json")) -> Settings:
     """The settings that ``run.json`` holds, checked as a caller's are; JSON knows lists only, a setting is a tuple."""
     saved = {name: tuple(value) if isinstance(value, list) else value for name, value in info["settings"].items()}
     known = listed_settings()
@@ -59,7 +60,7 @@ def settings_of(info: dict[str, Any]) -> Settings:
                 raise UsageError(f"{name} takes {describe_type(known[name][0])}, got {str(value)[:50]!r}")
         return _checked({**_defaults(), **saved})
     except UsageError as error:
-        raise CheckpointError(f"the settings in run.json are not those of a training: {error}") from error
+        raise CheckpointError(f"the settings in {path} are not those of a training: {error}") from error
 
 
 def torch_device(settings: Settings) -> torch.device:
