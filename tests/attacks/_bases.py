@@ -79,7 +79,7 @@ class Bases:
             if BASES[name].begun:
                 ended = start("tests.attacks._bases:begin", list(BASES[name].words), cwd=made).wait()
             else:
-                ended = run_command([*BASES[name].words, "--out", "X"], made)
+                ended = run_command([*BASES[name].words, "--out", "X"], made, pictures=False)
             assert ended.code == (-signal.SIGKILL if BASES[name].begun else 0), ended.err
         shutil.copytree(made, place, dirs_exist_ok=True)
 
@@ -89,7 +89,7 @@ class Bases:
         if key not in self.known:
             whole = place / "whole"
             self.copy(name, whole)
-            ended = run_command(command, whole)
+            ended = run_command(command, whole, pictures=False)
             self.known[key] = said(ended)
             shutil.rmtree(whole)
         return self.known[key]
@@ -109,7 +109,7 @@ def begin(words: list[str]) -> None:
         return saved
 
     checkpoint.save = last
-    deepcanon([*words, "--out", "X", "--json"])
+    deepcanon([*words, "--out", "X", "--json"], pictures=False)
 
 
 def said(ended: Ended) -> Any:

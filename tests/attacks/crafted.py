@@ -18,8 +18,8 @@ MEMORY = 6 * 2**30
 """Bytes that a command may ask for: what is made up must not fill the machine."""
 ODD: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 3.5, -1e308, 1e308, 2**31, 10**30, -(10**30), "", "x", "\0", "../../x", "\ud800",
-   "é" * 9,     "x" * 100_000, [], [[]], {}, [None], {"": None}, {"model": "mlp", "arguments": {}}, {"$": "tensor"}, [1] * 50_000,
-    {"kind": "bytes"}, "nan", "adam:lr=nan", ["a", "a"], [0, 0], [-1], [10**12],
+    "é" * 9, "x" * 100_000, [], [[]], {}, [None], {"": None}, {"model": "mlp", "arguments": {}}, {"$": "tensor"},
+    [1] * 50_000, {"kind": "bytes"}, "nan", "adam:lr=nan", ["a", "a"], [0, 0], [-1], [10**12],
 )  # fmt: skip
 """Values in place of those that belong there."""
 

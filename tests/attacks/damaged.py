@@ -37,7 +37,7 @@ class Attack:
             shutil.copy(chance.choice([path for path in files if path != file]), file)
         else:
             file.write_bytes(DAMAGES[kind](file.read_bytes(), chance))
-        ended = run_command(command, folder)
+        ended = run_command(command, folder, pictures=False)
         what = f"{name}/{file.relative_to(folder / 'X')}, {kind}; deepcanon {' '.join(command)}"
         return Trial(what, fault(ended) or silence(ended, wanted, file.relative_to(folder)))
 

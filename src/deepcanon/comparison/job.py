@@ -29,6 +29,7 @@ from deepcanon.runs.contents import Format
 from deepcanon.runs.folder import RunFolder
 from deepcanon.runs.resume import load, resume
 from deepcanon.train import Observer, Trainer, fit
+from deepcanon.train.process import locked
 from deepcanon.train.randomness import kept
 
 FORMAT = 2
@@ -141,8 +142,22 @@ def run_jobs(
         "models": [candidate.label for candidate in candidates],
         "data": data, "target": target, "seeds": seeds, "budget": budget,
     }  # fmt: skip
-    before = _opened(out, request, forms.given.fingerprint())
-    comparison = _comparison(request, forms.given, unsuitable)
+    _opened(out, request, forms.given.fingerprint())  # what is refused is not touched, not even by a lock
+    with locked(out):
+        return _run_all(jobs, forms, out, _comparison(request, forms.given, unsuitable), budget, notify, quiet)
+
+
+def _run_all(
+    jobs: Sequence[Job],
+    forms: Forms,
+    out: Path,
+    comparison: Comparison,
+    budget: float | None,
+    notify: Callable[[str], None],
+    quiet: bool,
+) -> Comparison:
+    """Train and measure what is not done yet, and write the file after each."""
+    before = _opened(out, comparison["request"], forms.given.fingerprint())
     yardsticks = {form: _yardstick(forms[form]) for form in dict.fromkeys(job.form for job in jobs)}
     references = before["reference"] if before is not None else {}
     for form, yardstick in yardsticks.items():
@@ -275,7 +290,7 @@ def _opened(out: Path, request: Mapping[str, Any], fingerprint: str) -> Before |
         raise UsageError(f"{out} is a file; choose a folder")
     path = out / FILE
     if not path.is_file():
-        if any(out.iterdir()):
+        if any(path.name != ".lock" for path in out.iterdir()):
             raise UsageError(f"{out} holds something else (it has no {FILE}); choose a new folder")
         return None
     made_by: Any = read_sealed(path, Format)

@@ -32,7 +32,7 @@ def load_tensors(content: bytes, path: Path) -> dict[str, Tensor]:
 
 
 def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], path: Path) -> None:
-    """Refuse tensors that are not those of a model: missing ones, others, other shapes or types."""
+    """Refuse tensors that are not those of a model: missing ones, others, other shapes or types, and NaN."""
     for name in expected.keys() - found.keys():
         raise CheckpointError(f"{path} lacks {name}, which the model in run.json has")
     for name in found.keys() - expected.keys():
@@ -43,6 +43,10 @@ def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], p
             was = f"{tuple(given.shape)} {given.dtype}" if isinstance(given, Tensor) else type(given).__name__
             raise CheckpointError(
                 f"{path}: {name} is {was}, and {tuple(tensor.shape)} {tensor.dtype} in the model of run.json"
+            )
+        if given.isnan().any():
+            raise CheckpointError(
+                f"{path}: {name} holds NaN, with which nothing can be computed; train the model again"
             )
 
 
