@@ -25,7 +25,8 @@ TIMEOUT = 20.0
 """Seconds without a byte after which a mirror is given up."""
 CHUNK = 1 << 18
 BROKEN_ARCHIVE = (
-    OSError, EOFError, LookupError, TypeError, ValueError, RuntimeError, OverflowError, BadZipFile, zlib.error, struct.error,
+    OSError, EOFError, LookupError, TypeError, ValueError, RuntimeError, OverflowError, BadZipFile, zlib.error,
+    struct.error,
 )  # fmt: skip
 """The errors that reading a damaged zip file can end in: one flipped bit may ask for a password or another method."""
 
