@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,15 +25,13 @@ LONGEST = 300
 def read_file(path: Path, most: int = MOST_JSON) -> bytes:
     """The content of a file; a folder, a pipe or a device in its place is refused, as is one of too many bytes."""
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with open(handle, "rb") as file:
-            found = os.fstat(handle)
-            if not stat.S_ISREG(found.st_mode):
-                raise CheckpointError(f"{path} is not a file that can be read")
-            if found.st_size > most:
-                raise CheckpointError(
-                    f"{path} is damaged: it has {found.st_size:,} bytes, at most {most:,} belong there"
-                )
+        if not path.is_file():  # a link that leads nowhere, a folder, a pipe, to open which would wait
+            path.stat()
+            raise CheckpointError(f"{path} is not a file that can be read")
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > most:
+                raise CheckpointError(f"{path} is damaged: it has {size:,} bytes, at most {most:,} belong there")
             return file.read()
     except OSError as error:
         raise CheckpointError(f"{path} is missing or cannot be read: {error.strerror}") from error

@@ -6,7 +6,7 @@ Here are gradient accumulation, gradient clipping, mixed precision (autocast) an
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -163,6 +163,8 @@ class Descender(Player):
         self.optimizer.state.clear()
         for parameter, saved in zip(self.parameters, state["parameters"], strict=True):
             if saved:
+                if "fused" in self.optimizer.defaults:
+                    _check_fused(saved, parameter)
                 self.optimizer.state[parameter] = _moved(saved, parameter)
         for group, saved in zip(self.optimizer.param_groups, state["groups"], strict=True):
             for option in group.keys() & saved.keys():
@@ -215,6 +217,16 @@ def _moved(saved: dict[str, Any], parameter: nn.Parameter) -> dict[str, Any]:
     if parameter.device.type == "cpu":
         return saved
     return {k: v.to(parameter.device) if isinstance(v, Tensor) and v.ndim else v for k, v in saved.items()}
+
+
+def _check_fused(saved: Mapping[str, Any], parameter: nn.Parameter) -> None:
+    """Refuse a state of another shape or type than the parameter's: fused kernels would read beyond its end."""
+    for name, value in saved.items():
+        wanted = ((), torch.float32) if name == "step" else (tuple(parameter.shape), parameter.dtype)
+        if isinstance(value, Tensor) and (tuple(value.shape), value.dtype) != wanted:
+            raise UsageError(
+                f"{name} of the optimizer is {tuple(value.shape)} {value.dtype}, not {wanted[0]} {wanted[1]}"
+            )
 
 
 def _alike(one: Any, other: Any) -> bool:
