@@ -10,7 +10,7 @@ from tests.attacks._bases import BASES, Bases, said
 from tests.attacks._frame import Child, Trial, fault, start_command
 from tests.attacks.kills import differences
 
-TRAIN = ("train", "mlp", "--data", "moons", "--hidden", "8", "--steps", "150", "--checkpoint-every", "5", "--patience",
+TRAIN = ("train", "mlp", "--data", "moons", "--hidden", "8", "--steps", "60", "--checkpoint-every", "5", "--patience",
          "50", "--threads", "1", "--out", "X", "--json")  # fmt: skip
 COMPARE = (*BASES["compared"].words, "--out", "X", "--json")
 OTHERS = (
@@ -20,7 +20,7 @@ OTHERS = (
 
 
 class Attack:
-    FAST, SLOW = 1, 8
+    FAST, SLOW = 1, 4
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -25,7 +25,7 @@ ODD: tuple[Any, ...] = (
 
 
 class Attack:
-    FAST, SLOW = 5, 20
+    FAST, SLOW = 3, 15
 
     def __init__(self, folder: Path) -> None:
         self.bases = Bases(folder)

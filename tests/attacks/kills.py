@@ -20,7 +20,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "cyclegan": {"features": 2, "hidden": (16,), "history": 100},
     "deepar": {"features": 1, "statics": 3, "units": 4, "layers": 2, "dropout": 0.3, "head": "negative_binomial"},
     "lstm": {"vocab": 12, "units": 8, "layers": 2, "dropout": 0.2},
-    "word2vec": {"vocab": 12, "latent": 4, "window": 2},
+    "word2vec": {"vocab": 12, "latent": 4, "window": 2, "subsample": 1.0},
     "bagging": {"members": 3},
     "score_matching": {"features": 2, "hidden": (16,)},
 }
