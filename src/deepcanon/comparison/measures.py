@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from torch import Generator
+from typing_extensions import TypedDict
 
 from deepcanon.comparison.calibration import PredictionMeasures, measure_predictions
 from deepcanon.comparison.quality import Quality, Yardstick
@@ -73,12 +74,12 @@ class Measured(TypedDict):
 
 def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, yardstick: Yardstick | None) -> Measured:
     """Measure a trained model on the test split of its data."""
-    info, seed = run.info, settings_of(run.info)["seed"]
+    info, seed = run.info, settings_of(run.info, run.file)["seed"]
     test: dict[str, float | None] = info["results"]["test"]
     held_out: AnyBatch = data.split("test")
     with torch.no_grad():
         metrics = model.metrics(held_out.select(torch.arange(min(FEW, len(held_out)))))
-    planned = Plan(len(data.train), settings_of(run.info)).total
+    planned = Plan(len(data.train), settings_of(run.info, run.file)).total
     return {
         "parameters": info["parameters"],
         "buffers": sum(buffer.numel() for buffer in model.buffers()),
@@ -86,7 +87,7 @@ def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, y
         "planned": planned,
         "seconds": info["results"]["seconds"],
         "weights": info["weights"],
-        "watch": settings_of(run.info)["watch"],
+        "watch": settings_of(run.info, run.file)["watch"],
         "test": test,
         "metrics": list(metrics),
         "likelihood": _likelihood(model, data, form, test.get("nll"), seed),

@@ -111,7 +111,7 @@ class Run:
     @property
     def settings(self) -> Settings:
         """The settings of the training."""
-        return settings_of(self.info)
+        return settings_of(self.info, self.folder.file)
 
     @property
     def scores(self) -> Scores:
