@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deepcanon.core import Batch, DeepcanonError, UsageError, given_batch, methods_of
+from deepcanon.core import Batch, DeepcanonError, UsageError, given_batch, is_conditional, methods_of
 from deepcanon.laws.discrete import stirred
 from deepcanon.laws.outcome import Measured, law, violations
 from deepcanon.laws.play import train_briefly
@@ -36,7 +36,7 @@ def optional_arguments_matter(model: Any, batch: Batch) -> Measured | None:
         for name in _optional(getattr(model, method)):
             asked.append(f"{method} {name}")
             with torch.no_grad():
-                ignored = all(_ignored(each, batch, method, name) for each in _variants(model, method))
+                ignored = all(_ignored(each, batch, method, name) for each in _variants(model, method, name))
             if ignored:
                 faults.append(f"{method} ignores {name}")
     return violations(faults, f"arguments {', '.join(asked)}") if asked else None
@@ -47,10 +47,10 @@ def _optional(method: Callable[..., Any]) -> list[str]:
     return [each.name for each in parameters if each.default is not inspect.Parameter.empty]
 
 
-def _variants(model: Any, method: str) -> Iterator[Any]:
-    """The model, and for a search, which often finds the same tokens, the model with changed weights, too."""
+def _variants(model: Any, method: str, name: str) -> Iterator[Any]:
+    """The model, and with changed weights, too, where it often gives the same: in a search, and in draws of tokens."""
     yield model
-    for _ in range(CHANGES if method == "translate" else 0):
+    for _ in range(CHANGES if method == "translate" or name == "context" else 0):
         yield stirred(copy.deepcopy(model))
 
 
@@ -72,15 +72,15 @@ def _ignored(model: Any, batch: Batch, method: str, name: str) -> bool:
 def _inputs(model: Any, batch: Batch, method: str) -> tuple[Any, ...]:
     """The required arguments of a method."""
     if method == "sample":
-        return (len(batch) if getattr(model, "context", None) is not None else COUNT,)
+        return (len(batch) if is_conditional(model) else COUNT,)  # a row of the context for each
     if method == "predict":
         return repeated(batch, 4).inputs if len(batch) > 1 else batch.inputs
     if method == "generate":
         return _sequences(model, batch)[0][:, :2], 6
-    if method == "log_prob":
+    if method in ("log_prob", "step_log_probs"):
         return (_sequences(model, batch)[0],)
     if method == "decode":
-        code = model.encode(batch.x)
+        code = given_batch(model, batch).encode(batch.x)
         return (code if isinstance(code, Tensor) else code.mean,)
     if method == "forecast":
         return batch, 3
@@ -103,7 +103,7 @@ def _values(model: Any, batch: Batch, method: str, name: str) -> Values:
         how = {"how": "sample"} if method == "predict" else {}
         return {**how, "generator": seeded(0)}, {**how, "generator": seeded(1)}
     if name == "context":
-        if not hasattr(model, "context_of"):
+        if not is_conditional(model):
             return seed, {"context": torch.zeros(len(batch), dtype=torch.long), **again}
         context = model.context_of(batch)
         rolled = context.roll(1, 0) if isinstance(context, Tensor) else tuple(part.roll(1, 0) for part in context)

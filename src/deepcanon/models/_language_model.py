@@ -39,8 +39,7 @@ class LanguageModel(Model[B]):
     """
 
     likelihood_kind: LikelihoodKind = "exact"
-    causal: bool = True
-    """Whether the output at a position depends on no later position."""
+    causal = True
 
     def __init__(self, vocab: int) -> None:
         super().__init__()

@@ -134,7 +134,7 @@ class GatedPixelNet(nn.Module):
         for layer, bias in zip(self.layers, biases, strict=True):
             v, h = layer(v, h, bias)
         logits: Tensor = self.logits(self.hidden(h.relu()).relu())
-        return logits.reshape(len(x), self.outputs, -1, *x.shape[2:])
+        return logits.unflatten(1, (self.outputs, -1))
 
 
 def _gate(x: Tensor) -> Tensor:
