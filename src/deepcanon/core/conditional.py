@@ -145,6 +145,13 @@ def given_batch(model: Any, batch: Any) -> Any:
     return model.given(model.context_of(batch)) if is_conditional(model) and model.context is None else model
 
 
+def given_rows(model: Any, batch: Any, rows: Tensor) -> Any:
+    """The model as it stands to these examples of a batch, of which a bound view may have a row of context each."""
+    if not isinstance(model, Conditional) or model.context is None:
+        return given_batch(model, batch.select(rows))
+    return model._view(_mapped(lambda part: part[rows], model._context(len(batch))))
+
+
 def conditioned(model: Any, batch: Any, n: int | None = None) -> Any:
     """The model conditioned on the context of a batch if it means nothing without one, else the model as it is.
 
