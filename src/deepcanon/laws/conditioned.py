@@ -31,6 +31,10 @@ class Given(nn.Module):
         found: Tensor = self.model.log_prob(y, lengths=lengths, context=self.context)
         return found
 
+    def step_log_probs(self, y: Tensor, *, lengths: Tensor | None = None) -> Tensor:
+        found: Tensor = self.model.step_log_probs(y, lengths=lengths, context=self.context)
+        return found
+
     def generate(self, prompt: Tensor, steps: int, **options: Any) -> Tensor:
         made: Tensor = self.model.generate(prompt, steps, context=self.context, **options)
         return made
