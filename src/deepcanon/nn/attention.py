@@ -44,11 +44,13 @@ def attention(
     >>> attention(x, x, x, causal=True).round()[0, 0]
     tensor([10.,  0.,  0.])
     """
-    output = _attend(query, key, value, mask, causal, bias, scale, dropout)
-    if _may_spoil(query, mask, causal) and _not_finite(output):
-        query, key, value, spoiled = _cleaned(query, key, value, mask, causal)
-        output = _attend(query, key, value, mask, causal, bias, scale, dropout).masked_fill(spoiled, torch.nan)
-    return output
+    may_spoil = _may_spoil(query, mask, causal)
+    if not may_spoil or _can_look(query, key, value):
+        output = _attend(query, key, value, mask, causal, bias, scale, dropout)
+        if not may_spoil or _is_finite(output):
+            return output
+    query, key, value, spoiled = _cleaned(query, key, value, mask, causal)
+    return _attend(query, key, value, mask, causal, bias, scale, dropout).masked_fill(spoiled, torch.nan)
 
 
 def _attend(
@@ -81,14 +83,17 @@ def _may_spoil(query: Tensor, mask: Tensor | None, causal: bool) -> bool:
     return mask is not None or (causal and query.shape[-2] > 1)
 
 
-def _not_finite(output: Tensor) -> bool:
-    """Whether an output has to be computed again without what is NaN or infinite in it, which is rare.
+def _can_look(*inputs: Tensor) -> bool:
+    """Whether to look into an output for what is not finite, which is rare, and only then to clean its inputs.
 
-    On a GPU nothing is gained by a look, which would have to wait for the output.
+    In torch.func and in a graph that is compiled or exported there is nothing to look at, and on a GPU one would have
+    to wait for the output: there the inputs are always cleaned.
     """
-    if not shows_values(output):
-        return False
-    return output.device.type != "cpu" or not bool(output.detach().sum().isfinite())
+    return all(shows_values(each) and each.device.type == "cpu" for each in inputs)
+
+
+def _is_finite(output: Tensor) -> bool:
+    return shows_values(output) and bool(output.detach().sum().isfinite())
 
 
 def _cleaned(
@@ -285,17 +290,19 @@ class MultiHeadAttention(nn.Module):
         if cache is not None:
             q, k, v = self._cached(query, key, value, cache)
             return self._joined(attention(q, k, v, mask, causal=causal, bias=bias, dropout=self._rate))
-        output = self._output(query, key, value, mask, causal, bias)
-        if _may_spoil(query, mask, causal) and _not_finite(output):
-            keys = query if key is None else key
-            values = keys if value is None else value
-            q, k, v, spoiled = _cleaned(query.unsqueeze(1), keys.unsqueeze(1), values.unsqueeze(1), mask, causal)
-            if key is None and value is None:
-                output = self._output(q.squeeze(1), None, None, mask, causal, bias)
-            else:
-                output = self._output(q.squeeze(1), k.squeeze(1), v.squeeze(1), mask, causal, bias)
-            output = output.masked_fill(spoiled.any(1), torch.nan)
-        return output
+        may_spoil = _may_spoil(query, mask, causal)
+        if not may_spoil or _can_look(query, self.output.weight):
+            output = self._output(query, key, value, mask, causal, bias)
+            if not may_spoil or _is_finite(output):
+                return output
+        keys = query if key is None else key
+        values = keys if value is None else value
+        q, k, v, spoiled = _cleaned(query.unsqueeze(1), keys.unsqueeze(1), values.unsqueeze(1), mask, causal)
+        if key is None and value is None:
+            output = self._output(q.squeeze(1), None, None, mask, causal, bias)
+        else:
+            output = self._output(q.squeeze(1), k.squeeze(1), v.squeeze(1), mask, causal, bias)
+        return output.masked_fill(spoiled.any(1), torch.nan)
 
     def _output(
         self,
