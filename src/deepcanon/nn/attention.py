@@ -44,11 +44,8 @@ def attention(
     >>> attention(x, x, x, causal=True).round()[0, 0]
     tensor([10.,  0.,  0.])
     """
-    may_spoil = _may_spoil(query, mask, causal)
-    if not may_spoil or _can_look(query, key, value):
-        output = _attend(query, key, value, mask, causal, bias, scale, dropout)
-        if not may_spoil or _is_finite(output):
-            return output
+    if not _may_spoil(query, mask, causal) or not _not_finite(query, key, value):
+        return _attend(query, key, value, mask, causal, bias, scale, dropout)
     query, key, value, spoiled = _cleaned(query, key, value, mask, causal)
     return _attend(query, key, value, mask, causal, bias, scale, dropout).masked_fill(spoiled, torch.nan)
 
@@ -63,7 +60,7 @@ def _attend(
     scale: float | None,
     dropout: float,
 ) -> Tensor:
-    """Equation (1) by torch's kernel, in which a value that is NaN spoils the queries that it is masked for, too."""
+    """Equation (1) by torch's kernel, for which NaN spoils masked queries, too, and on some processors gives zeros."""
     queries, keys = query.shape[-2], key.shape[-2]
     if mask is None and bias is None and (not causal or queries in (1, keys)):
         # torch aligns the first query with the first key, which is the same only for a square mask or for none.
@@ -83,17 +80,15 @@ def _may_spoil(query: Tensor, mask: Tensor | None, causal: bool) -> bool:
     return mask is not None or (causal and query.shape[-2] > 1)
 
 
-def _can_look(*inputs: Tensor) -> bool:
-    """Whether to look into an output for what is not finite, which is rare, and only then to clean its inputs.
+def _not_finite(*tensors: Tensor) -> bool:
+    """Whether attention has to be computed without what is NaN or infinite in its inputs, which is rare.
 
-    In torch.func and in a graph that is compiled or exported there is nothing to look at, and on a GPU one would have
-    to wait for the output: there the inputs are always cleaned.
+    They may hold such values where there is nothing to look at, in torch.func and in a graph that is compiled or
+    exported; and on a GPU, where nothing is gained by a look, which would have to wait for the inputs.
     """
-    return all(shows_values(each) and each.device.type == "cpu" for each in inputs)
-
-
-def _is_finite(output: Tensor) -> bool:
-    return shows_values(output) and bool(output.detach().sum().isfinite())
+    if not all(shows_values(each) and each.device.type == "cpu" for each in tensors):
+        return True
+    return any(not bool(each.detach().sum().isfinite()) for each in tensors)
 
 
 def _cleaned(
@@ -290,18 +285,14 @@ class MultiHeadAttention(nn.Module):
         if cache is not None:
             q, k, v = self._cached(query, key, value, cache)
             return self._joined(attention(q, k, v, mask, causal=causal, bias=bias, dropout=self._rate))
-        may_spoil = _may_spoil(query, mask, causal)
-        if not may_spoil or _can_look(query, self.output.weight):
-            output = self._output(query, key, value, mask, causal, bias)
-            if not may_spoil or _is_finite(output):
-                return output
+        inputs = [each for each in (query, key, value) if each is not None]
+        if not _may_spoil(query, mask, causal) or not _not_finite(*inputs):
+            return self._output(query, key, value, mask, causal, bias)
         keys = query if key is None else key
         values = keys if value is None else value
         q, k, v, spoiled = _cleaned(query.unsqueeze(1), keys.unsqueeze(1), values.unsqueeze(1), mask, causal)
-        if key is None and value is None:
-            output = self._output(q.squeeze(1), None, None, mask, causal, bias)
-        else:
-            output = self._output(q.squeeze(1), k.squeeze(1), v.squeeze(1), mask, causal, bias)
+        own = (None, None) if key is None and value is None else (k.squeeze(1), v.squeeze(1))
+        output = self._output(q.squeeze(1), *own, mask, causal, bias)
         return output.masked_fill(spoiled.any(1), torch.nan)
 
     def _output(
