@@ -21,11 +21,14 @@ def measured(likelihood: Likelihood | None = None, **changes: Any) -> Measured:
     return {**whole, **changes}  # type: ignore[typeddict-item]
 
 
-def likelihood(nats: float, kind: str = "exact", tighter: float | None = None) -> Likelihood:
+def likelihood(
+    nats: float, kind: str = "exact", tighter: float | None = None, given: str | None = None
+) -> Likelihood:
     return {
         "nats": nats,
         "kind": kind,
-        "given": None,
+        "given": given,
+        "per": "example",
         "error": 0.0,
         "tighter": tighter,
         "samples": 64 if tighter else None,
