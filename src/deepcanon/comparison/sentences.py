@@ -135,13 +135,16 @@ def _highest(section: Section, ranked: Sequence[Row]) -> str:
 
 
 def _apart(ranked: Sequence[Row]) -> list[str]:
-    """A word on likelihoods that answer different questions, since one is given what the other is not."""
-    plain = [row.label for row in ranked if row.given is None]
+    """A word on log-likelihoods that answer different questions, since one is given what another is not."""
+    named: dict[str | None, list[str]] = {}
+    for row in ranked:
+        named.setdefault(row.given, []).append(row.label)
+    plain = named.pop(None, [])
     return [
-        f"{row.label} gives a log-likelihood given {row.given}, which {_listed(plain)} {'do' if plain[1:] else 'does'} "
-        "not know: it is not in one order with theirs, and stands apart."
-        for row in ranked
-        if row.given is not None and plain
+        f"The log-likelihood of {_listed(labels)} is given {given}, that of {_listed(plain)} is not: they answer "
+        "different questions, and each has an order of its own."
+        for given, labels in named.items()
+        if plain
     ]
 
 
