@@ -154,7 +154,9 @@ def test_a_model_without_a_method_has_no_such_number(tmp_path: Path) -> None:
 
 def test_sequences_and_time_series_have_a_likelihood_per_predicted_token_or_step(tmp_path: Path) -> None:
     pairs = load_data("dates")
-    few = replace(pairs, train=pairs.train.select(torch.arange(64)), valid=None, test=pairs.test.select(torch.arange(40)))
+    few = replace(
+        pairs, train=pairs.train.select(torch.arange(64)), valid=None, test=pairs.test.select(torch.arange(40))
+    )
     translator = find("seq2seq_attention")(**{**few.sizes, "units": 8, "embedding": 4})
     found = trained(translator, few, "plain", tmp_path / "pairs")["likelihood"]
     assert found is not None

@@ -21,9 +21,7 @@ def measured(likelihood: Likelihood | None = None, **changes: Any) -> Measured:
     return {**whole, **changes}  # type: ignore[typeddict-item]
 
 
-def likelihood(
-    nats: float, kind: str = "exact", tighter: float | None = None, given: str | None = None
-) -> Likelihood:
+def likelihood(nats: float, kind: str = "exact", tighter: float | None = None, given: str | None = None) -> Likelihood:
     return {
         "nats": nats,
         "kind": kind,
@@ -192,7 +190,9 @@ def test_likelihoods_given_something_are_marked_and_have_an_order_of_their_own()
     assert [row.label for row in table.rows] == ["plain", "worse", "better_of_classes", "of_classes"]
     assert [row.likelihood for row in table.rows] == ["exact", "exact", "exact, given classes", "exact, given classes"]
     first, second = conclusions(table)
-    assert first.startswith("plain gives the test data of d the highest log-likelihood: \N{MINUS SIGN}3.00 nats (exact)")
+    assert first.startswith(
+        "plain gives the test data of d the highest log-likelihood: \N{MINUS SIGN}3.00 nats (exact)"
+    )
     assert second.startswith("better_of_classes gives the test data of d the highest log-likelihood")
     assert remarks(table) == [
         "The log-likelihood of better_of_classes and of_classes is given classes, that of plain and worse is not: they "

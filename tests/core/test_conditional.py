@@ -153,21 +153,16 @@ def test_every_method_takes_its_context_with_the_call(name: str) -> None:
     code = view.encode(batch.x).mean if "encode" in asked else None
     for method in asked:
         x = code if method == "decode" else batch.x
-        one, other = (_numbers(call) for call in (lambda: getattr(view, method)(x), lambda: _in(model, method, x, batch.y)))
+        one, other = _numbers(view, method, x), _numbers(model, method, x, context=batch.y)
         assert torch.equal(one, other), method
-        changed = _numbers(lambda: _in(model, method, x, batch.y.roll(1)))
-        assert not torch.equal(one, changed), method
+        assert not torch.equal(one, _numbers(model, method, x, context=batch.y.roll(1))), method
         assert "context" in inspect.signature(getattr(model, method)).parameters
 
 
-def _in(model: Any, method: str, x: Tensor, context: Tensor) -> Any:
-    return getattr(model, method)(x, context=context)
-
-
-def _numbers(call: Any) -> Tensor:
+def _numbers(model: Any, method: str, x: Tensor, **options: Any) -> Tensor:
     torch.manual_seed(0)
     with torch.no_grad():
-        output = call()
+        output = getattr(model, method)(x, **options)
     return output if isinstance(output, Tensor) else output.mean  # type: ignore[no-any-return]
 
 
@@ -203,10 +198,8 @@ def test_what_is_no_context_is_refused_in_words(context: Any, shown: str) -> Non
 def test_whole_numbers_of_numpy_name_a_class_and_truth_values_do_not() -> None:
     model = OfClasses(2)
     assert torch.equal(model.given(np.int64(1)).log_prob(torch.ones(2, 2)), model.given(1).log_prob(torch.ones(2, 2)))
-    assert torch.equal(
-        model.log_prob(torch.ones(2, 2), context=np.int64(1)), model.given(1).log_prob(torch.ones(2, 2))
-    )
-    with pytest.raises(DataError, match="classes as whole numbers, .*; got truth values"):
+    assert torch.equal(model.log_prob(torch.ones(2, 2), context=np.int64(1)), model.given(1).log_prob(torch.ones(2, 2)))
+    with pytest.raises(DataError, match=r"classes as whole numbers, .*; got truth values"):
         model.given(torch.tensor([True]))
 
 

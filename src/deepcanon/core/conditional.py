@@ -19,10 +19,10 @@ from deepcanon.core.errors import DataError, UsageError
 from deepcanon.core.roles import METHODS
 
 Context = Tensor | tuple[Tensor, ...]
-"""What a model is conditioned on: labels, an image, covariates, tokens with their lengths, or a tuple of these."""
+"""What a model is conditioned on: labels, an image, tokens with their lengths, or a tuple of these."""
 
 IN_CONTEXT = tuple(method for method in METHODS if method != "translate")
-"""The methods that take ``context=`` where a model is conditional: all but ``translate``, whose input is the context."""
+"""The methods of a conditional model that take ``context=``: all but ``translate``, whose input is the context."""
 
 
 class Conditional(ABC):

@@ -25,7 +25,9 @@ class Ensemble(Method[Labeled]):
         if "predict" not in methods_of(model):
             raise UsageError(f"{self.name()} averages predictions; {model.name()} has no predict")
         if is_conditional(model):
-            raise UsageError(f"{self.name()} averages networks that read their inputs alone; {model.name()} is conditional")
+            raise UsageError(
+                f"{self.name()} averages networks that read their inputs alone; {model.name()} is conditional"
+            )
 
     @property
     @abstractmethod

@@ -13,7 +13,6 @@ from torch import Generator, Tensor, nn
 import deepcanon as dc
 from deepcanon import laws
 from deepcanon.core import DataError, Series, UsageError
-from deepcanon.core.series import steps_from
 from deepcanon.models.recurrent._forecaster import LEVELS, PATHS
 from deepcanon.models.recurrent.deepar import DeepAR
 
