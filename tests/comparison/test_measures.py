@@ -153,11 +153,9 @@ def test_a_model_without_a_method_has_no_such_number(tmp_path: Path) -> None:
 
 
 def test_sequences_and_time_series_have_a_likelihood_per_predicted_token_or_step(tmp_path: Path) -> None:
-    pairs = load_data("dates")
-    few = replace(
-        pairs, train=pairs.train.select(torch.arange(64)), valid=None, test=pairs.test.select(torch.arange(40))
-    )
-    translator = find("seq2seq_attention")(**{**few.sizes, "units": 8, "embedding": 4})
+    pairs, test = load_data("dates"), load_data("dates").split("test")
+    few = replace(pairs, train=pairs.train.select(torch.arange(64)), valid=None, test=test.select(torch.arange(40)))
+    translator: Any = find("seq2seq_attention")(**{**few.sizes, "units": 8, "embedding": 4})
     found = trained(translator, few, "plain", tmp_path / "pairs")["likelihood"]
     assert found is not None
     assert (found["kind"], found["per"], found["given"]) == ("exact", "token", "a source")
@@ -166,6 +164,7 @@ def test_sequences_and_time_series_have_a_likelihood_per_predicted_token_or_step
         nats = translator.log_prob(held_out.y, lengths=held_out.y_lengths, context=(held_out.x, held_out.lengths))
     assert found["nats"] == pytest.approx(float(nats.sum()) / held_out.weight, rel=1e-5)
 
+    model: Any
     model, batch = find("deepar").example()
     whole = from_tensors(batch.x, lengths=batch.lengths, origins=batch.origins)
     series = replace(whole, train=batch, valid=None, test=batch)

@@ -270,13 +270,14 @@ class BindsItself(LoRA[Labeled]):
 )
 def test_a_method_that_loses_the_context_is_named(method: type[Model[Any]], fault: str) -> None:
     inner, batch = find("guided_ddpm").example()
-    found = conditioned_as_the_wrapped_model(method(model=inner), batch)  # type: ignore[call-arg]
+    found = conditioned_as_the_wrapped_model(method(model=inner), batch)
     assert found is not None
     assert not found.holds
     assert fault in found.detail
 
 
 def test_a_method_around_a_plain_model_refuses_a_context() -> None:
+    method: LoRA[Any]
     method, batch = LoRA.example()
     assert given_batch(method, batch) is method
     with pytest.raises(UsageError, match="is not a conditional model and takes no context"):

@@ -186,7 +186,7 @@ def _in_context(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _as_context(context: Any, model: Any) -> Context:
     """A context as tensors; one class may be given as a whole number."""
-    if isinstance(context, Integral) and not isinstance(context, bool):
+    if isinstance(context, int | Integral) and context is not True and context is not False:
         return torch.tensor([int(context)])
     parts = context if isinstance(context, tuple) else (context,)
     if not parts or not all(isinstance(part, Tensor) for part in parts):

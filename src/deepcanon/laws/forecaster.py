@@ -7,6 +7,7 @@ numbers is taken for one of counts, over which probabilities are summed; over re
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -129,7 +130,7 @@ def covariates_are_part_of_the_series(module: Any, batch: Series) -> Measured:
     """
     model, batch = _prepared(stirred(module), batch)
     past, faults = batch.past, []
-    asked = {
+    asked: dict[str, Callable[..., Tensor]] = {
         "log_prob": lambda series, **options: model.log_prob(series, **options),
         "forecast": lambda series, **options: model.forecast(
             series.past, _ahead(past), samples=AHEAD, generator=seeded(0), **options

@@ -109,7 +109,7 @@ def conditioned_as_the_wrapped_model(method: Model[Any], batch: AnyBatch) -> Mea
     faults = [f"{name} is not the wrapped model's" for name in names if _of(method, name) != _of(plain, name)]
     one = first(batch, 1)
     ours, theirs = (given_batch(model.eval(), one) for model in (idle, plain))
-    if _of(ours, "context") is None or not same(ours.context, theirs.context):  # type: ignore[attr-defined]
+    if _of(ours, "context") is None or not same(ours.context, theirs.context):
         return violations([*faults, "the context of a batch is not bound as the wrapped model's"], "")
     here, there = (_outputs(model, batch) for model in (ours, theirs))
     faults += [f"{name} given a context is not the plain model's" for name in there if not _alike(name, here, there)]

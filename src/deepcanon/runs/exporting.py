@@ -36,7 +36,7 @@ def _inputs(
         inputs: tuple[Any, ...] = (torch.rand(2, *info["shape"], generator=torch.Generator().manual_seed(0)),)
     else:
         inputs = rows().select(torch.arange(2)).inputs
-    needs_context = is_conditional(model) and not model.context_optional  # type: ignore[attr-defined]
+    needs_context = is_conditional(model) and not model.context_optional
     if part is None:
         if needs_context or model.forward.__name__ == "_forward_unimplemented":
             parts = ", ".join(name for name, _ in model.named_children())
