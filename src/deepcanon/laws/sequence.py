@@ -17,14 +17,14 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from deepcanon.core import AnyBatch, Captioned, LabeledSequences, Model, SequencePairs, Sequences, UsageError
 from deepcanon.laws.conditioned import Given
-from deepcanon.laws.discrete import MOST, chi_square, stirred
+from deepcanon.laws.continuations import NO_TOKEN, affordable, continuations, until
+from deepcanon.laws.discrete import chi_square, stirred
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, seeded, tensors_of, total
 
 ROWS = 8
 PADDING = 3
 DRAWS = 4000
-NO_TOKEN = -1
 
 
 @law
@@ -388,22 +388,3 @@ def _gradients(model: Any, batch: Any) -> dict[str, Tensor]:
         )
     loss.backward()
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-
-
-def affordable(vocab: int, most: int) -> int:
-    """Over how many tokens all continuations can be written out."""
-    return max(1, min(most, int(math.log(MOST) / math.log(vocab))))
-
-
-def continuations(vocab: int, steps: int, begin: int) -> Tensor:
-    """Every row of ``steps`` tokens after a first one."""
-    every = torch.cartesian_prod(*[torch.arange(vocab)] * steps).reshape(-1, steps)
-    return torch.cat([torch.full((len(every), 1), begin), every], 1)
-
-
-def until(rows: Tensor, end: int) -> tuple[Tensor, Tensor]:
-    """The different rows up to their first end token after the beginning, padded by -1, and their lengths."""
-    ended = (rows[:, 1:] == end).long().cumsum(1)
-    after = nn.functional.pad(ended[:, :-1], (2, 0)) > 0
-    kept = rows.masked_fill(after, NO_TOKEN).unique(dim=0)
-    return kept, (kept != NO_TOKEN).sum(1)
