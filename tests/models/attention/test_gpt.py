@@ -169,7 +169,7 @@ def test_beams_read_on_from_the_rows_that_are_kept() -> None:
     texts = torch.cartesian_prod(torch.arange(11), torch.arange(11))
     for row in range(2):
         whole = torch.cat([prompt[row].expand(121, 2), texts], 1)
-        best = whole[model.log_probs(whole)[:, 1:].sum(1).argmax()]
+        best = whole[model.step_log_probs(whole)[:, 2:].sum(1).argmax()]
         assert torch.equal(found[row], best)
     assert lengths.tolist() == [4, 4]
 
