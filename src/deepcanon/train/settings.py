@@ -46,7 +46,8 @@ def _defaults() -> dict[str, Any]:
 
 def settings_of(info: dict[str, Any]) -> Settings:
     """The settings that ``run.json`` holds; JSON knows lists only, a setting is a tuple."""
-    settings: Any = {**_defaults(), **info["settings"], "freeze": tuple(info["settings"]["freeze"])}
+    before: Any = {"keep_weights": "last"}  # as all runs did before it was a setting
+    settings: Any = {**_defaults(), **before, **info["settings"], "freeze": tuple(info["settings"]["freeze"])}
     return settings  # type: ignore[no-any-return]
 
 
@@ -110,6 +111,7 @@ def _checked(settings: Any) -> Settings:
     if settings["ema"] is not None and not 0 <= settings["ema"] < 1:
         raise UsageError(f"ema is a decay in [0, 1), got {settings['ema']!r}")
     choose("precision", settings["precision"], ("fp32", "bf16"))
+    choose("keep_weights", settings["keep_weights"], ("best", "last"))
     schedule(settings["schedule"])
     batch_size_schedule(settings["batch_size_schedule"])
     default_lr(settings["optimizer"])
