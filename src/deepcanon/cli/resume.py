@@ -14,4 +14,4 @@ def resume(run: Folder, threads: Threads = None, json: Json = False) -> None:
     use_threads(threads)
     printer = Output(json)
     opened = Run(run).resume(notify=printer.say)
-    report(printer, opened, opened.scores)
+    report(printer, opened, opened.examined)

@@ -80,4 +80,4 @@ def train(
         given["freeze"] = tuple(given["freeze"])
     printer = Output(json)
     run = Run.train(asked, data, target=target, out=out, overwrite=overwrite, notify=printer.say, **given)
-    report(printer, run, run.scores)
+    report(printer, run, run.examined)

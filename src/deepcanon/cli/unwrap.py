@@ -24,4 +24,4 @@ def unwrap(
     plain = Run(run).unwrap(out, overwrite=overwrite)
     printer = Output(json)
     printer.say(f"The {plain.model.name()} inside {run} is in {out}.")
-    report(printer, plain, plain.scores)
+    report(printer, plain, plain.examined)

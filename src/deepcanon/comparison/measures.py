@@ -10,15 +10,18 @@ import torch
 from torch import Generator
 
 from deepcanon.comparison.calibration import PredictionMeasures, measure_predictions
+from deepcanon.comparison.differences import contributions, write_examples
 from deepcanon.comparison.quality import Quality, Yardstick
 from deepcanon.comparison.support import Form
-from deepcanon.core import AnyBatch, Batch, DataError, Density, Labeled, Model, given_batch, log_likelihood
+from deepcanon.core import AnyBatch, Batch, DataError, Density, Model, given_batch, log_likelihood
 from deepcanon.core.roles import Decodes, Encodes, HasLogProb, Samples
 from deepcanon.data import Batches, Dataset
-from deepcanon.data.tables.table import log_det_of_scaling
+from deepcanon.data.tables.table import log_det_of_scaling, target_unit
 from deepcanon.runs.folder import RunFolder
+from deepcanon.train.health import BaselineScores
 from deepcanon.train.plan import Plan
 from deepcanon.train.randomness import kept
+from deepcanon.train.scores import ClassScores, Predicted, gather
 from deepcanon.train.settings import settings_of
 
 IMPORTANCE_SAMPLES = 64
@@ -69,6 +72,25 @@ class Measured(TypedDict):
     likelihood: Likelihood | None
     drawn: Drawn | None
     predictions: PredictionMeasures | None
+    classes: list[ClassScores]
+    targets: TargetMeasures | None
+    baseline: BaselineMeasures | None
+
+
+class TargetMeasures(TypedDict):
+    """The errors of a regression, in the units of its target, and the coefficient of determination."""
+
+    target: str | None
+    rmse: float
+    mae: float
+    r2: float | None
+
+
+class BaselineMeasures(TypedDict):
+    """The baseline of the run by its name, and what it reaches on the test split; errors in units of the target."""
+
+    name: str
+    test: dict[str, float | None]
 
 
 def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, yardstick: Yardstick | None) -> Measured:
@@ -79,6 +101,11 @@ def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, y
     with torch.no_grad():
         metrics = model.metrics(held_out.select(torch.arange(min(FEW, len(held_out)))))
     planned = Plan(len(data.train), settings_of(run.info)).total
+    target, unit = (target_unit(data.preprocessing) if data.kind == "table" else None) or (None, 1.0)
+    with kept():
+        predicted = gather(model, held_out)
+    if predicted is not None:
+        write_examples(run.dir, contributions(predicted, unit))
     return {
         "parameters": info["parameters"],
         "buffers": sum(buffer.numel() for buffer in model.buffers()),
@@ -91,8 +118,26 @@ def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, y
         "metrics": list(metrics),
         "likelihood": _likelihood(model, data, form, test.get("nll"), seed),
         "drawn": _drawn(model, held_out, yardstick, seed),
-        "predictions": measure_predictions(model, held_out) if isinstance(held_out, Labeled) else None,
+        "predictions": None if predicted is None else measure_predictions(predicted),
+        "classes": info["results"]["by_class"].get("test", []),
+        "targets": None if predicted is None else _targets(predicted, target, unit),
+        "baseline": _baseline(info["results"]["baseline"], unit),
     }
+
+
+def _targets(predicted: Predicted, target: str | None, unit: float) -> TargetMeasures | None:
+    if predicted.is_classes:
+        return None
+    scores = predicted.scores()
+    mae = float((predicted.mean - predicted.true).abs().sum(1).mean())
+    return {"target": target, "rmse": scores["rmse"] * unit, "mae": mae * unit, "r2": scores.get("r2")}
+
+
+def _baseline(found: BaselineScores | None, unit: float) -> BaselineMeasures | None:
+    if found is None:
+        return None
+    errors = {name: value * unit for name, value in found["test"].items() if name in ("rmse", "mae")}
+    return {"name": found["name"], "test": {**found["test"], **errors}}
 
 
 def bits_per_dimension(nats: float, dimensions: int, levels: int = 1) -> float:

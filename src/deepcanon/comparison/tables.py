@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from deepcanon.comparison.differences import Difference, Measure, told_apart, turned
 from deepcanon.comparison.job import Comparison, Entry
-from deepcanon.comparison.measures import IMPORTANCE_SAMPLES, Measured
+from deepcanon.comparison.measures import IMPORTANCE_SAMPLES, BaselineMeasures, Measured
 from deepcanon.comparison.quality import Quality
 from deepcanon.comparison.support import FORMS, Form
 
 DASH = "\N{EN DASH}"
 """The sign for a measure that a model does not have."""
 
-Question = Literal["classes", "densities", "others"]
+Question = Literal["classes", "targets", "densities", "others"]
 
 
 @dataclass(frozen=True)
 class Column:
     """One measure: how it is taken from a run, how it is written, and whether high, low or one value is better.
 
-    Where none is better, as with log-likelihoods of several kinds, no value is marked as the best.
+    Where none is better, as with log-likelihoods of several kinds, no value is marked as the best. ``measure`` is the
+    one by which the models are compared on the same test examples, where there is one.
     """
 
     title: str
@@ -30,12 +32,19 @@ class Column:
     form: str | Callable[[float], str] = "{:.3f}"
     better: Literal["high", "low"] | float | None = None
     meaning: str = ""
+    measure: Measure | None = None
+    baseline: str = ""
+    """Its name among the scores of a baseline."""
 
     def write(self, value: float | None) -> str:
         if value is None:
             return DASH
         text = self.form.format(value) if isinstance(self.form, str) else self.form(value)
         return text.replace("-", "\N{MINUS SIGN}")
+
+    def of_baseline(self, scores: Mapping[str, float | None]) -> float | None:
+        """The same measure of a baseline."""
+        return scores.get(self.baseline) if self.baseline else None
 
     def distance(self, value: float) -> float:
         """The distance of a value from the best, up to a constant."""
@@ -72,6 +81,11 @@ class Row:
         found = next((each["likelihood"] for each in self.measured if each["likelihood"] is not None), None)
         return None if found is None else found.get("given")
 
+    @property
+    def baseline(self) -> BaselineMeasures | None:
+        """The baseline of the model: that of its first run, since all learn from the same split."""
+        return next((each["baseline"] for each in self.measured), None)
+
     def values(self, column: Column) -> list[float]:
         """The measure of every seed; empty if the model does not have it."""
         found = [column.take(each) for each in self.measured]
@@ -100,13 +114,74 @@ class Section:
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
     reference: Quality | None
+    differences: tuple[Difference, ...] = ()
+    labels: tuple[str, ...] = ()
 
-    def best(self, column: Column) -> float | None:
-        """The best mean of a column; none where nothing is better or there is nothing to compare."""
-        means = [value for row in self.rows if (value := row.mean(column)) is not None]
-        if column.better is None or len(means) < 2:
-            return None
-        return min(means, key=column.distance)
+    @property
+    def chooser(self) -> Column:
+        """The column that ranks models which predict; of classes the log loss, unless some have no probabilities."""
+        if self.question == "targets":
+            return RMSE
+        return LOG_LOSS if all(row.mean(LOG_LOSS) is not None for row in self.rows) else BALANCED
+
+    def marked(self, row: Row, column: Column) -> bool:
+        """Whether a row is marked as the best in a column: it is sound, and no other row is as good.
+
+        Where the models are compared on the same examples, a row is as good if the two cannot be told apart.
+        """
+        mean = row.mean(column)
+        others = [other for other in self.rows if other is not row and other.mean(column) is not None]
+        if mean is None or column.better is None or not others or self.failings(row):
+            return False
+        if column.measure is not None:
+            return not self.tied(row, column) and all(self._better(row, other, column) for other in others)
+        best = min((value for each in self.rows if (value := each.mean(column)) is not None), key=column.distance)
+        return column.write(mean) == column.write(best)
+
+    def tied(self, row: Row, column: Column) -> list[Row]:
+        """The rows that cannot be told apart from this one by a measure, since the interval holds 0."""
+        found = ((other, self.difference(row, other, column)) for other in self.rows if other is not row)
+        return [other for other, gap in found if gap is not None and not told_apart(gap)]
+
+    def difference(self, first: Row, second: Row, column: Column) -> Difference | None:
+        """The difference of two rows in a measure, if it is known."""
+        for found in self.differences:
+            if found["measure"] == column.measure and found["form"] == self.form:
+                if (found["first"], found["second"]) == (first.label, second.label):
+                    return found
+                if (found["first"], found["second"]) == (second.label, first.label):
+                    return turned(found)
+        return None
+
+    def failings(self, row: Row) -> list[str]:
+        """Why a row that predicts is no good, a sentence each: it misses a class, or does not beat its baseline."""
+        if self.question not in ("classes", "targets"):
+            return []
+        return [*self._missed(row), *self.no_better(row)]
+
+    def _missed(self, row: Row) -> list[str]:
+        seeds = [each["classes"] for each in row.measured if each["classes"]]
+        names = self.labels or tuple(map(str, range(len(seeds[0]) if seeds else 0)))
+        return [
+            f"{row.label} finds none of the {seeds[0][place]['examples']:,} test examples of the class {name!r}."
+            for place, name in enumerate(names)
+            if seeds and seeds[0][place]["examples"] and not any(classes[place]["found"] for classes in seeds)
+        ]
+
+    def no_better(self, row: Row) -> list[str]:
+        """A sentence on a row that does not beat the baseline which looks at no input."""
+        column, found = self.chooser, row.baseline
+        value, other = row.mean(column), None if found is None else column.of_baseline(found["test"])
+        if found is None or value is None or other is None or column.distance(value) < column.distance(other):
+            return []
+        return [
+            f"{row.label} does not beat {found['name']}: {column.title} {column.write(value)} against "
+            f"{column.write(other)}."
+        ]
+
+    def _better(self, row: Row, other: Row, column: Column) -> bool:
+        ours, theirs = row.mean(column), other.mean(column)
+        return ours is not None and theirs is not None and column.distance(ours) < column.distance(theirs)
 
 
 def _sharpest(measured: Measured) -> float | None:
@@ -147,6 +222,10 @@ def _speed(measured: Measured) -> float | None:
 
 def _calibration(measured: Measured) -> float | None:
     return None if measured["predictions"] is None else measured["predictions"]["calibration"]
+
+
+def _of_targets(name: Literal["rmse", "mae", "r2"]) -> Callable[[Measured], float | None]:
+    return lambda measured: None if measured["targets"] is None else measured["targets"][name]
 
 
 def _of_test(name: str) -> Callable[[Measured], float | None]:
@@ -208,12 +287,47 @@ SPEED = Column(
     "samples / s", _speed, _rounded, "high",
     "The number of samples drawn per second, in thousands (k) or millions (M) where there are many.",
 )  # fmt: skip
-ACCURACY = Column("accuracy", _of_test("accuracy"), "{:.4f}", "high", "The share of correct predictions.")
-LOG_LOSS = Column(
-    "log loss", _of_test("nll"), "{:.4f}", "low", "The mean negative log-likelihood of the true class, in nats."
+ACCURACY = Column(
+    "accuracy", _of_test("accuracy"), "{:.4f}", "high", "The share of correct predictions.", "accuracy", "accuracy"
 )
+LOG_LOSS = Column(
+    "log loss", _of_test("nll"), "{:.4f}", "low",
+    "The mean negative log-likelihood of the true class, in nats. It ranks the classifiers.", "log_loss", "nll",
+)  # fmt: skip
+BALANCED = Column(
+    "balanced accuracy", _of_test("balanced_accuracy"), "{:.4f}", "high",
+    "The mean over the classes of the recall, the share of the examples of a class that are found: each class counts "
+    "alike, however rare. It ranks the classifiers where some give no probabilities.",
+    "balanced_accuracy", "balanced_accuracy",
+)  # fmt: skip
+F1 = Column(
+    "F1", _of_test("f1"), "{:.4f}", None,
+    "The mean over the classes of the harmonic mean of precision and recall.", None, "f1",
+)  # fmt: skip
+ROC = Column(
+    "ROC AUC", _of_test("roc_auc"), "{:.4f}", None,
+    "The mean over the classes of the area under the ROC curve: the probability that an example of the class is given "
+    "a higher probability of it than one of another class. 0.5 is random guessing.", None, "roc_auc",
+)  # fmt: skip
+PR = Column(
+    "PR AUC", _of_test("pr_auc"), "{:.4f}", None,
+    "The mean over the classes of the average precision, the area under the precision-recall curve. Random guessing "
+    "reaches the share of the class.", None, "pr_auc",
+)  # fmt: skip
+RMSE = Column(
+    "RMSE", _of_targets("rmse"), "{:.4g}", "low",
+    "The root of the mean squared error, in the units of the target. It ranks the models.", "squared_error", "rmse",
+)  # fmt: skip
+MAE = Column(
+    "MAE", _of_targets("mae"), "{:.4g}", None, "The mean absolute error, in the units of the target.", None, "mae",
+)  # fmt: skip
+R2 = Column(
+    "R\N{SUPERSCRIPT TWO}", _of_targets("r2"), "{:.4f}", None,
+    "The coefficient of determination: the share of the variance of the test targets that is predicted; 0 or less if "
+    "their mean would do as well.", None, "r2",
+)  # fmt: skip
 CALIBRATION = Column(
-    "calibration error", _calibration, "{:.4f}", "low",
+    "calibration error", _calibration, "{:.4f}", None,
     "The expected calibration error: the mean difference of confidence and accuracy over 15 bins of confidence, 0 if "
     "predictions with a probability of 80 % are right in 80 % of cases.",
 )  # fmt: skip
@@ -230,7 +344,7 @@ def sections(comparison: Comparison) -> list[Section]:
         Row(label, tuple(entry for entry in comparison["runs"] if entry["label"] == label))
         for label in dict.fromkeys(entry["label"] for entry in comparison["runs"])
     ]
-    questions: tuple[Question, ...] = ("classes", "densities", "others")
+    questions: tuple[Question, ...] = ("classes", "targets", "densities", "others")
     found = []
     for question in questions:
         for form in FORMS:
@@ -257,6 +371,8 @@ def _questions(row: Row) -> set[Question]:
     for measured in row.measured:
         if measured["predictions"] is not None:
             found.add("classes")
+        if measured["targets"] is not None:
+            found.add("targets")
         if measured["likelihood"] is not None or measured["drawn"] is not None:
             found.add("densities")
         if not found:
@@ -266,21 +382,26 @@ def _questions(row: Row) -> set[Question]:
 
 def _section(question: Question, form: Form, members: Sequence[Row], comparison: Comparison) -> Section:
     columns = _columns(question, members)
-    return Section(
+    section = Section(
         question,
         form,
         members[0].entries[0]["data"],
-        tuple(sorted(members, key=lambda row: _rank(question, row, columns))),
+        tuple(members),
         columns,
         comparison["reference"].get(form),
+        tuple(comparison["differences"]),
+        tuple(comparison["data"]["labels"]),
     )
+    return replace(section, rows=tuple(sorted(members, key=lambda row: _rank(section, row))))
 
 
 def _columns(question: Question, members: Sequence[Row]) -> tuple[Column, ...]:
     measured = [each for row in members for each in row.measured]
     metrics = dict.fromkeys(name for each in measured for name in each["metrics"])
     if question == "classes":
-        return (ACCURACY, LOG_LOSS, CALIBRATION, SECONDS, PARAMETERS)
+        return (LOG_LOSS, ACCURACY, BALANCED, F1, ROC, PR, CALIBRATION, SECONDS, PARAMETERS)
+    if question == "targets":
+        return (RMSE, MAE, R2, SECONDS, PARAMETERS)
     if question == "others":
         return (*(_metric(name) for name in metrics or ["loss"]), SECONDS, PARAMETERS)
     known = (NATS, TIGHTER, ERROR, BITS, TWO_SAMPLE, PRECISION, COVERAGE, COPIES)
@@ -293,12 +414,13 @@ def _metric(name: str) -> Column:
     return Column(name.replace("_", " "), _of_test(name), "{:.4g}", None, "A metric of the model itself.")
 
 
-def _rank(question: Question, row: Row, columns: Sequence[Column]) -> tuple[float, ...]:
-    """The rank of a row: by accuracy and log loss; by log-likelihood, then by the two-sample test."""
+def _rank(section: Section, row: Row) -> tuple[float, ...]:
+    """The rank of a row: by log loss or balanced accuracy; by error; by log-likelihood, then the two-sample test."""
     first, second = {
-        "classes": (ACCURACY, LOG_LOSS),
+        "classes": (section.chooser, ACCURACY),
+        "targets": (section.chooser, MAE),
         "densities": (SHARPEST, TWO_SAMPLE),
-        "others": (columns[0], SECONDS),
-    }[question]
+        "others": (section.columns[0], SECONDS),
+    }[section.question]
     means = ((column, row.mean(column)) for column in (first, second))
     return tuple(math.inf if mean is None else column.distance(mean) for column, mean in means)

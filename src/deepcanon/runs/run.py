@@ -19,6 +19,7 @@ from deepcanon.core import (
     Blueprint,
     ClassConditional,
     Conditional,
+    DeepcanonError,
     Model,
     Recipe,
     Series,
@@ -41,8 +42,9 @@ from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import draw_forecasts, quantile_columns, sample_paths
 from deepcanon.runs.predict import mapped, predictions, write_csv
 from deepcanon.runs.resume import finder, load, resume
-from deepcanon.train import Observer, evaluate, fit, randomness
+from deepcanon.train import Observer, fit, randomness
 from deepcanon.train.evaluation import some_of_train
+from deepcanon.train.health import Examined, examine
 from deepcanon.train.settings import resolve_settings, settings_of
 
 MOST_IN_A_PICTURE = 4096
@@ -120,6 +122,12 @@ class Run:
             raise UsageError(f"{self.dir} has no results yet (it is {self.info['status']}): resume it first")
         return {split: self.info["results"][split] for split in ("train", "valid", "test")}
 
+    @property
+    def examined(self) -> Examined:
+        """All that the training has left of what was measured."""
+        results = self.info["results"] if self.scores else {}
+        return Examined(self.scores, results.get("baseline"), results.get("by_class", {}), results.get("says", []))
+
     @cached_property
     def model(self) -> Model[Any]:
         """The trained model, in evaluation mode."""
@@ -149,6 +157,10 @@ class Run:
 
     def evaluate(self, data: str | Path | Dataset[Any] | AnyBatch | None = None) -> Scores:
         """Measure the model again on its own data, or on others; own data that have changed count as new ones."""
+        return self.examine(data).scores
+
+    def examine(self, data: str | Path | Dataset[Any] | AnyBatch | None = None) -> Examined:
+        """What ``evaluate`` measures, next to the baseline of the run's own data, with the scores of each class."""
         if isinstance(data, Dataset):
             return self._measured(self.model, {"train": data.train, "valid": data.valid, "test": data.test})
         if isinstance(data, AnyBatch):
@@ -309,13 +321,14 @@ class Run:
         plain, data, folder = self.plain.eval(), self.data, Path(out)
         RunFolder.claim(folder, overwrite=overwrite)
         train = some_of_train(data.train, self.settings)
-        scores = self._measured(plain, {"train": train, "valid": data.valid, "test": data.test})
+        found = self._measured(plain, {"train": train, "valid": data.valid, "test": data.test})
         settings: Mapping[str, Any] = self.settings
         new = RunFolder(folder, describe_run(plain, data, settings, self.info["environment"]["processes"]))
         folder.mkdir(parents=True, exist_ok=True)
         new.begin()
         results, source = self.info["results"], f"unwrapped from {self.model.name()}"
-        new.write_results(plain.state_dict(), source, results["steps"], results["seconds"], scores)
+        content = {**found.scores, "baseline": found.baseline, "by_class": found.by_class, "says": found.says}
+        new.write_results(plain.state_dict(), source, results["steps"], results["seconds"], content)
         new.commit()
         return self._at(folder)
 
@@ -331,9 +344,12 @@ class Run:
 
             add_baselines(self, asked, notify)
 
-    def _measured(self, model: Model[Any], splits: Mapping[str, AnyBatch | None]) -> Scores:
-        seed = self.settings["seed"]
-        return {name: {} if rows is None else evaluate(model, rows, seed=seed) for name, rows in splits.items()}
+    def _measured(self, model: Model[Any], splits: Mapping[str, AnyBatch | None]) -> Examined:
+        try:
+            own = self.data
+        except DeepcanonError:  # the model can be measured all the same
+            return examine(model, splits, None, self.settings)
+        return examine(model, splits, own, self.settings)
 
     def _model_that_can(self, method: str) -> Any:
         """The run's model, if it has the method."""

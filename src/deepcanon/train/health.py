@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from deepcanon.core import AnyBatch, Model
 from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset
+from deepcanon.data.tables.table import target_unit
 from deepcanon.train.baseline import fit_baseline
+from deepcanon.train.evaluation import Assessment, assess
 from deepcanon.train.observers import HIGHER_IS_BETTER, Watch
 from deepcanon.train.scores import ClassScores
 
@@ -27,10 +30,39 @@ class BaselineScores(TypedDict):
     test: dict[str, float]
 
 
-def baseline_scores(
+@dataclass(frozen=True)
+class Examined:
+    """All that is measured of a model: ``scores`` on each split, its baseline, each class, and what that comes to."""
+
+    scores: dict[str, dict[str, float]]
+    baseline: BaselineScores | None
+    by_class: dict[str, list[ClassScores]]
+    says: list[str]
+
+
+def examine(
+    model: Model[Any], splits: Mapping[str, AnyBatch | None], data: Dataset[Any] | None, settings: Settings
+) -> Examined:
+    """Measure a model on these splits, next to its baseline of the training ``data``, if they are there."""
+    found = {
+        name: assess(model, rows, seed=settings["seed"]) if rows is not None else Assessment({}, [])
+        for name, rows in splits.items()
+    }
+    scores = {name: each.scores for name, each in found.items()}
+    by_class = {name: each.by_class for name, each in found.items() if each.by_class}
+    baseline = None if data is None else _baseline_scores(model, data, splits)
+    split = held_out(scores)
+    unit = None if data is None else target_unit(data.preprocessing)
+    says = [
+        *against_baseline(model.name(), scores, baseline, settings, unit),
+        *missed_classes(by_class.get(split, []), () if data is None else data.labels, split),
+    ]
+    return Examined(scores, baseline, by_class, says)
+
+
+def _baseline_scores(
     model: Model[Any], data: Dataset[Any], splits: Mapping[str, AnyBatch | None]
 ) -> BaselineScores | None:
-    """The baseline of a model, fitted on the training data, on these splits."""
     found = fit_baseline(model, data.train, data.sizes)
     if found is None:
         return None
@@ -57,9 +89,16 @@ def judged_by(scores: Scores, baseline: Scores, settings: Settings) -> str | Non
 
 
 def against_baseline(
-    model: str, scores: Mapping[str, Scores], baseline: BaselineScores | None, settings: Settings
+    model: str,
+    scores: Mapping[str, Scores],
+    baseline: BaselineScores | None,
+    settings: Settings,
+    unit: tuple[str, float] | None = None,
 ) -> list[str]:
-    """A sentence that compares a model with its baseline on held-out data, and says so where it is not better."""
+    """A sentence that compares a model with its baseline on held-out data, and says so where it is not better.
+
+    Errors of a standardized target are given in its own ``unit``.
+    """
     if baseline is None:
         return []
     split = held_out(scores)
@@ -70,6 +109,9 @@ def against_baseline(
         return []
     value, other = reached[measure], plain[measure]
     words = f"{split} {measure} {value:.4g} against {other:.4g}"
+    if measure == "rmse" and unit is not None:
+        name, size = unit
+        words = f"{split} rmse {value * size:.4g} against {other * size:.4g}, in the units of {name!r}"
     if beats(value, other, measure):
         return [f"{model} beats {baseline['name']}: {words}."]
     return [f"{model} does not beat {baseline['name']}: {words}; what it has learned is of no use on new data."]

@@ -130,13 +130,17 @@ class Watch(Observer):
     """Early stopping: keeps the best weights by a validation metric, stops after ``patience`` epochs without better.
 
     Where a model is trained in phases (layers are added, weights pruned), only the last one counts: what came before is
-    not yet the model. ``best`` and ``last`` are values of the metric times its ``sign``, +1 where more is better.
+    not yet the model. With class weights (``weighted``) the default is the balanced accuracy. ``best`` and ``last`` are
+    values of the metric times its ``sign``, +1 where more is better.
     """
 
-    def __init__(self, metric: str | None, patience: int | None = None, *, keep: bool = True) -> None:
+    def __init__(
+        self, metric: str | None, patience: int | None = None, *, keep: bool = True, weighted: bool = False
+    ) -> None:
         self.metric = metric
         self.patience = patience
         self.keep = keep
+        self.weighted = weighted
         self.name = ""
         self.sign = -1.0
         self.best: float | None = None
@@ -153,7 +157,7 @@ class Watch(Observer):
     @property
     def whole(self) -> bool:
         """Whether the metric is one of all predictions at once."""
-        return (self.metric or "").rpartition(":")[2] in (*OF_CLASSES, *OF_TARGETS)
+        return self.weighted or (self.metric or "").rpartition(":")[2] in (*OF_CLASSES, *OF_TARGETS)
 
     def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None:
         self.choose(trainer, valid)
@@ -172,7 +176,8 @@ class Watch(Observer):
     def choose(self, trainer: Trainer, valid: dict[str, float]) -> None:
         """Choose the metric, once, by what is measured; a metric that was asked for must be there."""
         direction, colon, name = (self.metric or "").rpartition(":")
-        name = self.name or name or _fit(trainer.model, valid, self.asked)
+        fit = "balanced_accuracy" if self.weighted else _fit(trainer.model, valid, self.asked)
+        name = self.name or name or fit
         if not name and not self.asked:
             return
         if name not in valid or (colon and direction not in ("max", "min")):

@@ -25,14 +25,7 @@ from deepcanon.train import randomness
 from deepcanon.train.class_weights import weight_classes
 from deepcanon.train.distributed import World
 from deepcanon.train.evaluation import assess, some_of_train, some_of_valid
-from deepcanon.train.health import (
-    BaselineScores,
-    against_baseline,
-    baseline_scores,
-    held_out,
-    missed_classes,
-    overfitting,
-)
+from deepcanon.train.health import BaselineScores, examine, overfitting
 from deepcanon.train.moving_average import Average
 from deepcanon.train.observers import Checkpoints, Log, Observer, Watch
 from deepcanon.train.plan import Plan, settled_at
@@ -84,7 +77,12 @@ class Trainer:
         observers: Sequence[Observer] = (),
     ) -> None:
         check_suits(model, data)
-        watch = Watch(settings["watch"], settings["patience"], keep=settings["keep_weights"] == "best")
+        watch = Watch(
+            settings["watch"],
+            settings["patience"],
+            keep=settings["keep_weights"] == "best",
+            weighted=settings["class_weight"] is not None,
+        )
         self.settings = settings
         self.device = torch_device(settings)
         self.world = World()
@@ -318,21 +316,11 @@ class Trainer:
             "valid": self.data.valid,
             "test": self.data.test,
         }
-        seed = self.settings["seed"]
-        found = {name: assess(self.model, rows, seed=seed) for name, rows in splits.items() if rows is not None}
-        scores = {name: found[name].scores if name in found else {} for name in splits}
-        by_class = {name: each.by_class for name, each in found.items() if each.by_class}
-        baseline = baseline_scores(self.model, self.data, splits)
-        split = held_out(scores)
-        says = [
-            *against_baseline(self.model.name(), scores, baseline, self.settings),
-            *missed_classes(by_class.get(split, []), self.data.labels, split),
-            *overfitting(self.watch, self.step),
-        ]
+        found = examine(self.model, splits, self.data, self.settings)
         folder = None if self.run is None else self.run.dir
         result = Result(
-            self.model, folder, self.step, seconds, weights, **scores, history=self.log.history,
-            baseline=baseline, by_class=by_class, says=says,
+            self.model, folder, self.step, seconds, weights, **found.scores, history=self.log.history,
+            baseline=found.baseline, by_class=found.by_class, says=[*found.says, *overfitting(self.watch, self.step)],
         )  # fmt: skip
         if self.run is not None:
             run = self.run
