@@ -64,10 +64,11 @@ def report(out: Output, run: Run, found: Examined, data: str | None = None) -> N
     if "baselines" in info:
         out.table(["on the same labels", "accuracy"], list(info["baselines"].items()), numbers=["accuracy"])
         facts["baselines"] = info["baselines"]
-    for sentence in found.says:
+    says = [*found.says, *info["results"].get("course", [])]
+    for sentence in says:
         out.say(sentence)
     out.say(f"The run is in {run.dir}, its pictures in {run.folder.pictures}.")
-    out.result({**facts, **scores, "baseline": found.baseline, "by_class": found.by_class, "says": found.says})
+    out.result({**facts, **scores, "baseline": found.baseline, "by_class": found.by_class, "says": says})
 
 
 def _table(out: Output, found: Examined) -> None:

@@ -32,9 +32,9 @@ FILE = "report.html"
 NOTE = """<p>All numbers are means over the seeds, measured on the test split, which no training uses; small numbers
 below are the single seeds. Of every training the weights with the best validation loss were kept (of a lower bound,
 with the best bound), or the last ones where the loss is not a measure of fit or has one optimum. A dash means that a
-model has no such number. The best value of a column is marked where the test examples tell it from all others: the interval
-of the paired difference leaves out 0. A model that misses a whole class, or does not beat the baseline that looks at no
-input, is never marked.
+model has no such number. The best value of a column is marked where the test examples tell it from all others: the
+interval of the paired difference leaves out 0. A model that misses a whole class, or does not beat the baseline
+that looks at no input, is never marked.
 Log-likelihoods of binary and of real values are never in one table, since a probability and a density cannot be
 compared. Precision and coverage follow Kynkäänniemi et al. (2019) and Naeem et al. (2020), the two-sample test
 Lopez-Paz and Oquab (2017), the calibration error Guo et al. (2017).</p>"""

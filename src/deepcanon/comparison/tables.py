@@ -134,7 +134,7 @@ class Section:
         if mean is None or column.better is None or not others or self.failings(row):
             return False
         if column.measure is not None:
-            return not self.tied(row, column) and all(self._better(row, other, column) for other in others)
+            return all(self._surely_better(row, other, column) for other in others)
         best = min((value for each in self.rows if (value := each.mean(column)) is not None), key=column.distance)
         return column.write(mean) == column.write(best)
 
@@ -179,9 +179,9 @@ class Section:
             f"{column.write(other)}."
         ]
 
-    def _better(self, row: Row, other: Row, column: Column) -> bool:
-        ours, theirs = row.mean(column), other.mean(column)
-        return ours is not None and theirs is not None and column.distance(ours) < column.distance(theirs)
+    def _surely_better(self, row: Row, other: Row, column: Column) -> bool:
+        gap = self.difference(row, other, column)
+        return gap is not None and (gap["low"] > 0 if column.better == "high" else gap["high"] < 0)
 
 
 def _sharpest(measured: Measured) -> float | None:

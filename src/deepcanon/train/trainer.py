@@ -55,6 +55,8 @@ class Result:
     """The scores of each class, on each split."""
     says: list[str] = field(default_factory=list)
     """What the numbers come to, a sentence each."""
+    course: list[str] = field(default_factory=list)
+    """What there is to say on the course of the training: that it was best long before its end."""
 
 
 class Stopped(SystemExit):
@@ -320,7 +322,8 @@ class Trainer:
         folder = None if self.run is None else self.run.dir
         result = Result(
             self.model, folder, self.step, seconds, weights, **found.scores, history=self.log.history,
-            baseline=found.baseline, by_class=found.by_class, says=[*found.says, *overfitting(self.watch, self.step)],
+            baseline=found.baseline, by_class=found.by_class, says=found.says,
+            course=overfitting(self.watch, self.step),
         )  # fmt: skip
         if self.run is not None:
             run = self.run
@@ -340,7 +343,7 @@ class Trainer:
     def _write_results(self, run: RunFolder, result: Result) -> None:
         from deepcanon.pictures import draw_run  # matplotlib is slow to import and only a run needs it
 
-        names = ("train", "valid", "test", "baseline", "by_class", "says")
+        names = ("train", "valid", "test", "baseline", "by_class", "says", "course")
         results = {name: getattr(result, name) for name in names}
         run.write_results(self.model.state_dict(), result.weights, result.steps, result.seconds, results)
         draw_run(self.model, self.data, result.history, run.pictures, self.settings["seed"])
