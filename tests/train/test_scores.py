@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from sklearn import metrics
@@ -72,7 +74,7 @@ def test_scores_of_targets_are_those_of_scikit_learn() -> None:
 def test_an_evaluation_scores_all_predictions_at_once_not_batch_by_batch() -> None:
     """All examples of the rare class are in the last batch: a mean over batches would be another number."""
     torch.manual_seed(0)
-    model = dc.find("mlp")(features=3, classes=2).eval()
+    model: Any = dc.find("mlp")(features=3, classes=2).eval()
     y = (torch.arange(100) >= 97).long()
     batch = Labeled(torch.randn(100, 3), y)
     whole, parts = evaluate(model, batch), evaluate(model, batch, size=10)
