@@ -14,8 +14,9 @@ import pytest
 import torch
 
 import deepcanon as dc
+from deepcanon.comparison.columns import NATS
 from deepcanon.comparison.job import Comparison, run_jobs
-from deepcanon.comparison.tables import NATS, sections
+from deepcanon.comparison.tables import sections
 from deepcanon.core import Batch, Blueprint, Terms, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.data.tables.table import log_det_of_scaling

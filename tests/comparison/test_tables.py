@@ -6,25 +6,13 @@ from typing import Any
 
 import pytest
 
+from deepcanon.comparison.columns import ACCURACY, BALANCED, COPIES, DASH, LOG_LOSS, NATS, RMSE, SPEED, TWO_SAMPLE
 from deepcanon.comparison.differences import Difference, Measure
 from deepcanon.comparison.job import Comparison, Entry
 from deepcanon.comparison.measures import Likelihood, Measured
 from deepcanon.comparison.sentences import conclusions, remarks, title
 from deepcanon.comparison.support import Form
-from deepcanon.comparison.tables import (
-    ACCURACY,
-    BALANCED,
-    COPIES,
-    DASH,
-    LOG_LOSS,
-    NATS,
-    RMSE,
-    SPEED,
-    TWO_SAMPLE,
-    Section,
-    failures,
-    sections,
-)
+from deepcanon.comparison.tables import Section, failures, sections
 
 
 def measured(likelihood: Likelihood | None = None, **changes: Any) -> Measured:

@@ -1,4 +1,4 @@
-"""Baselines that look at no input: scikit-learn's dummies, torch's distributions, and fitted on training data only."""
+"""Baselines that use no input: scikit-learn's dummies, torch's distributions, and fitted on training data only."""
 
 from __future__ import annotations
 

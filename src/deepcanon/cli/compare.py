@@ -103,7 +103,7 @@ def _baseline(section: Section) -> list[list[str]]:
 
 def _cells(section: Section, row: Row) -> list[str]:
     """The means over the seeds; of more than one seed, the range too."""
-    from deepcanon.comparison.tables import NATS
+    from deepcanon.comparison.columns import NATS
 
     cells = [row.label]
     for column in section.columns:

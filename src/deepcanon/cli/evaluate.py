@@ -25,13 +25,14 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Measure a trained model, on its own data or on others."""
+    from deepcanon.runs.examining import examine_run
     from deepcanon.runs.run import Run
 
     use_threads(threads)
     opened, out = Run(run), Output(json)
     if opened.changed(data):
         out.say(f"{opened.data.name} has changed since {run} was trained, so what it holds counts as new.")
-    report(out, opened, opened.examine(data), data)
+    report(out, opened, examine_run(opened, data), data)
 
 
 def report(out: Output, run: Run, found: Examined, data: str | None = None) -> None:

@@ -5,21 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from deepcanon.comparison.columns import ACCURACY, BITS, COPIES, ERROR, R2, SHARPEST, TWO_SAMPLE, Column
 from deepcanon.comparison.differences import LEVEL, Difference
 from deepcanon.comparison.job import Comparison
 from deepcanon.comparison.quality import FEWEST
-from deepcanon.comparison.tables import (
-    ACCURACY,
-    BITS,
-    COPIES,
-    ERROR,
-    R2,
-    SHARPEST,
-    TWO_SAMPLE,
-    Column,
-    Row,
-    Section,
-)
+from deepcanon.comparison.tables import Row, Section
 from deepcanon.core import Blueprint
 
 MEMORIZED = 0.25

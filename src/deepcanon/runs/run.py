@@ -19,7 +19,6 @@ from deepcanon.core import (
     Blueprint,
     ClassConditional,
     Conditional,
-    DeepcanonError,
     Model,
     Recipe,
     Series,
@@ -37,6 +36,7 @@ from deepcanon.data.text.special import padded
 from deepcanon.data.transforms.forms import white
 from deepcanon.runs import text
 from deepcanon.runs.data import is_own, new_rows, own_data
+from deepcanon.runs.examining import examine_run
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import draw_forecasts, quantile_columns, sample_paths
@@ -44,7 +44,7 @@ from deepcanon.runs.predict import mapped, predictions, write_csv
 from deepcanon.runs.resume import finder, load, resume
 from deepcanon.train import Observer, fit, randomness
 from deepcanon.train.evaluation import some_of_train
-from deepcanon.train.health import Examined, examine
+from deepcanon.train.health import examine
 from deepcanon.train.settings import resolve_settings, settings_of
 
 MOST_IN_A_PICTURE = 4096
@@ -122,12 +122,6 @@ class Run:
             raise UsageError(f"{self.dir} has no results yet (it is {self.info['status']}): resume it first")
         return {split: self.info["results"][split] for split in ("train", "valid", "test")}
 
-    @property
-    def examined(self) -> Examined:
-        """All that the training has left of what was measured."""
-        results = self.info["results"] if self.scores else {}
-        return Examined(self.scores, results.get("baseline"), results.get("by_class", {}), results.get("says", []))
-
     @cached_property
     def model(self) -> Model[Any]:
         """The trained model, in evaluation mode."""
@@ -157,21 +151,7 @@ class Run:
 
     def evaluate(self, data: str | Path | Dataset[Any] | AnyBatch | None = None) -> Scores:
         """Measure the model again on its own data, or on others; own data that have changed count as new ones."""
-        return self.examine(data).scores
-
-    def examine(self, data: str | Path | Dataset[Any] | AnyBatch | None = None) -> Examined:
-        """What ``evaluate`` measures, next to the baseline of the run's own data, with the scores of each class."""
-        if isinstance(data, Dataset):
-            return self._measured(self.model, {"train": data.train, "valid": data.valid, "test": data.test})
-        if isinstance(data, AnyBatch):
-            return self._measured(self.model, {"train": None, "test": data})
-        name = None if data is None else str(data)
-        if is_own(self.folder, name) and not self.changed(name):
-            train = some_of_train(self.data.train, self.settings)
-            splits = {"train": train, "valid": self.data.valid, "test": self.data.test}
-        else:
-            splits = {"train": None, "test": new_rows(self.folder, self.model, name)}
-        return self._measured(self.model, splits)
+        return examine_run(self, data).scores
 
     def predict(
         self,
@@ -321,7 +301,7 @@ class Run:
         plain, data, folder = self.plain.eval(), self.data, Path(out)
         RunFolder.claim(folder, overwrite=overwrite)
         train = some_of_train(data.train, self.settings)
-        found = self._measured(plain, {"train": train, "valid": data.valid, "test": data.test})
+        found = examine(plain, {"train": train, "valid": data.valid, "test": data.test}, data, self.settings)
         settings: Mapping[str, Any] = self.settings
         new = RunFolder(folder, describe_run(plain, data, settings, self.info["environment"]["processes"]))
         folder.mkdir(parents=True, exist_ok=True)
@@ -343,13 +323,6 @@ class Run:
             from deepcanon.runs.baselines import add_baselines  # it draws, and matplotlib is slow to import
 
             add_baselines(self, asked, notify)
-
-    def _measured(self, model: Model[Any], splits: Mapping[str, AnyBatch | None]) -> Examined:
-        try:
-            own = self.data
-        except DeepcanonError:  # the model can be measured all the same
-            return examine(model, splits, None, self.settings)
-        return examine(model, splits, own, self.settings)
 
     def _model_that_can(self, method: str) -> Any:
         """The run's model, if it has the method."""

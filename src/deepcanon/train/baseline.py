@@ -1,4 +1,4 @@
-"""Baselines that look at no input: the class prior, the mean, the unigram distribution, independent marginals.
+"""Baselines that use no input: the class prior, the mean, the unigram distribution, independent marginals.
 
 They are fitted on the training split. A model that does not beat its baseline has learned nothing that is of use.
 """
@@ -43,7 +43,8 @@ class ClassPrior(Baseline):
         self.shares = counts / counts.sum()
 
     def scores(self, split: AnyBatch) -> dict[str, float]:
-        """
+        """What the class prior reaches on a split.
+
         >>> from deepcanon.core import Labeled
         >>> prior = ClassPrior(torch.tensor([0, 0, 0, 1]), 2)
         >>> prior.scores(Labeled(torch.zeros(2, 1), torch.tensor([0, 1])))["accuracy"]

@@ -14,7 +14,7 @@ from deepcanon.data.dataset import Batches
 
 OF_CLASSES = ("balanced_accuracy", "f1", "roc_auc", "pr_auc")
 OF_TARGETS = ("rmse", "r2")
-"""The scores that are no means over batches: more is better of all but ``rmse``."""
+"""The scores of all predictions at once; more is better of all but ``rmse``."""
 
 
 class ClassScores(TypedDict):

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,38 +24,16 @@ from deepcanon.train import randomness
 from deepcanon.train.class_weights import weight_classes
 from deepcanon.train.distributed import World
 from deepcanon.train.evaluation import assess, some_of_train, some_of_valid
-from deepcanon.train.health import BaselineScores, examine, overfitting
+from deepcanon.train.health import examine, overfitting
 from deepcanon.train.moving_average import Average
 from deepcanon.train.observers import Checkpoints, Log, Observer, Watch
 from deepcanon.train.plan import Plan, settled_at
 from deepcanon.train.process import Signals, deterministic, frozen, keep_freed_memory, locked
 from deepcanon.train.progress import progress, say
-from deepcanon.train.scores import OF_CLASSES, OF_TARGETS, ClassScores
+from deepcanon.train.result import Result
+from deepcanon.train.scores import OF_CLASSES, OF_TARGETS
 from deepcanon.train.settings import torch_device
 from deepcanon.train.steps import players
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """The result of a training: the model, and its terms and metrics on each split of the data."""
-
-    model: Model[Any]
-    run: Path | None
-    steps: int
-    seconds: float
-    weights: str
-    train: dict[str, float]
-    valid: dict[str, float]
-    test: dict[str, float]
-    history: list[dict[str, Any]] = field(repr=False)
-    baseline: BaselineScores | None = None
-    """What a prediction that looks at no input reaches: the class prior, the mean, a marginal distribution."""
-    by_class: dict[str, list[ClassScores]] = field(default_factory=dict, repr=False)
-    """The scores of each class, on each split."""
-    says: list[str] = field(default_factory=list)
-    """What the numbers come to, a sentence each."""
-    course: list[str] = field(default_factory=list)
-    """What there is to say on the course of the training: that it was best long before its end."""
 
 
 class Stopped(SystemExit):
