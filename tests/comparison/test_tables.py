@@ -206,6 +206,17 @@ def test_models_that_do_not_beat_the_class_prior_are_told_and_not_marked() -> No
     assert not any(section.marked(row, column) for row in section.rows for column in section.columns)
 
 
+def test_densities_inside_the_noise_have_no_winner() -> None:
+    runs = (entry("a", measured(likelihood(-1.0))), entry("b", measured(likelihood(-1.2))))
+    tied = compared(*runs, gaps=(gap("a", "b", -0.1, 0.5, "log_likelihood"),))
+    assert conclusions(tied)[0] == (
+        "a and b cannot be told apart by the log-likelihood of the test data of d: \N{MINUS SIGN}1.00 and "
+        "\N{MINUS SIGN}1.20 nats (exact); difference \N{MINUS SIGN}0.20 (95% interval \N{MINUS SIGN}0.50 to 0.10)."
+    )
+    apart = compared(*runs, gaps=(gap("a", "b", 0.1, 0.3, "log_likelihood"),))
+    assert conclusions(apart)[0].startswith("a gives the test data of d the highest log-likelihood")
+
+
 def test_regression_has_a_heading_a_verdict_and_its_own_units() -> None:
     def model(label: str, rmse: float, r2: float) -> Entry:
         targets = {"target": "price", "rmse": rmse, "mae": rmse / 2, "r2": r2}

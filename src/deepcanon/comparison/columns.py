@@ -107,7 +107,7 @@ def _rounded(value: float) -> str:
     return f"{value / 1e3:,.0f}k" if value >= 1e4 else f"{value:,.0f}"
 
 
-SHARPEST = Column("log-likelihood", _sharpest, "{:.2f}", "high")
+SHARPEST = Column("log-likelihood", _sharpest, "{:.2f}", "high", measure="log_likelihood")
 NATS = Column(
     "nats", _of_likelihood("nats"), "{:.2f}", None,
     "Mean log-likelihood of a test example, in nats and in the units of the data as given: higher is better. Its kind "

@@ -20,7 +20,7 @@ FILE = "test-examples.safetensors"
 LEVEL = 0.95
 """The coverage of the intervals."""
 
-Measure = Literal["log_loss", "accuracy", "balanced_accuracy", "squared_error"]
+Measure = Literal["log_loss", "accuracy", "balanced_accuracy", "squared_error", "log_likelihood"]
 
 
 class Difference(TypedDict):

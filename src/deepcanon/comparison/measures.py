@@ -7,7 +7,7 @@ import time
 from typing import Any, TypedDict
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from deepcanon.comparison.calibration import PredictionMeasures, measure_predictions
 from deepcanon.comparison.differences import contributions, write_examples
@@ -104,8 +104,10 @@ def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, y
     target, unit = (target_unit(data.preprocessing) if data.kind == "table" else None) or (None, 1.0)
     with kept():
         predicted = gather(model, held_out)
-    if predicted is not None:
-        write_examples(run.dir, contributions(predicted, unit))
+    likelihood, each = _likelihood(model, data, form, test.get("nll"), seed)
+    examples = {**({} if predicted is None else contributions(predicted, unit)), **each}
+    if examples:
+        write_examples(run.dir, examples)
     return {
         "parameters": info["parameters"],
         "buffers": sum(buffer.numel() for buffer in model.buffers()),
@@ -116,7 +118,7 @@ def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, y
         "watch": settings_of(run.info)["watch"],
         "test": test,
         "metrics": list(metrics),
-        "likelihood": _likelihood(model, data, form, test.get("nll"), seed),
+        "likelihood": likelihood,
         "drawn": _drawn(model, held_out, yardstick, seed),
         "predictions": None if predicted is None else measure_predictions(predicted),
         "classes": info["results"]["by_class"].get("test", []),
@@ -159,21 +161,25 @@ def bits_per_dimension(nats: float, dimensions: int, levels: int = 1) -> float:
     return -nats / (dimensions * math.log(2)) + math.log2(levels)
 
 
-def _likelihood(model: Model[Any], data: Dataset[Any], form: Form, nll: float | None, seed: int) -> Likelihood | None:
+def _likelihood(
+    model: Model[Any], data: Dataset[Any], form: Form, nll: float | None, seed: int
+) -> tuple[Likelihood | None, dict[str, Tensor]]:
+    """The log-likelihood, and that of each example where it is exact, or a bound that is tightened by many draws."""
     held_out = data.split("test")
     if not isinstance(model, HasLogProb) or not isinstance(held_out, Batch):
-        return None
-    nats = -nll if nll is not None else _mean_log_prob(model, held_out, seed)
+        return None, {}
+    nats = -nll if nll is not None else float(_log_probs(model, held_out, seed).mean())
     if not math.isfinite(nats):
         raise DataError(f"its log-likelihood of the test data is {nats}")
     latent = model.likelihood_kind == "lower bound" and isinstance(model, Encodes) and isinstance(model, Decodes)
     samples = IMPORTANCE_SAMPLES if latent else None
     scaling = log_det_of_scaling(data.preprocessing) if data.kind == "table" else 0.0
-    tighter = _mean_log_prob(model, held_out, seed, samples) + scaling if latent else None
+    each = _log_probs(model, held_out, seed, samples) + scaling if latent or model.likelihood_kind == "exact" else None
+    tighter = float(each.mean()) if latent and each is not None else None
     nats += scaling
     best = nats if tighter is None else tighter
     normalized = model.likelihood_kind != "unnormalized"
-    return {
+    found: Likelihood = {
         "nats": nats,
         "kind": model.likelihood_kind,
         "given": getattr(model, "conditioned_on", None),
@@ -182,6 +188,7 @@ def _likelihood(model: Model[Any], data: Dataset[Any], form: Form, nll: float | 
         "samples": samples,
         "bits": _bits(best, data, form) if normalized else None,
     }
+    return found, {} if each is None else {"log_likelihood": each}
 
 
 def _bits(nats: float, data: Dataset[Any], form: Form) -> float | None:
@@ -191,14 +198,14 @@ def _bits(nats: float, data: Dataset[Any], form: Form) -> float | None:
     return bits_per_dimension(nats, math.prod(data.shape), levels)
 
 
-def _mean_log_prob(model: HasLogProb, held_out: Batch, seed: int, samples: int | None = None) -> float:
+def _log_probs(model: HasLogProb, held_out: Batch, seed: int, samples: int | None = None) -> Tensor:
     generator = Generator().manual_seed(seed)
     with torch.no_grad():
         parts = [
-            log_likelihood(given_batch(model, part), part.x, samples=samples, generator=generator).double().sum()
+            log_likelihood(given_batch(model, part), part.x, samples=samples, generator=generator).double()
             for part in Batches(held_out, CHUNK)
         ]
-    return float(torch.stack(parts).sum()) / len(held_out)
+    return torch.cat(parts).cpu()
 
 
 def _error(model: HasLogProb, held_out: Batch, seed: int, samples: int | None) -> float:

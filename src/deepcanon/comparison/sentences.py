@@ -105,12 +105,7 @@ def _verdict(section: Section) -> str:
     tied = section.tied(first, column)
     if tied:
         alike = [first, *tied]
-        gaps = [gap for row in tied if (gap := section.difference(row, first, column)) is not None]
-        if len(gaps) == 1:
-            apart = f"difference {_interval(gaps[0], column)}"
-        else:
-            listed = ", ".join(f"{gap['first']} {_interval(gap, column)}" for gap in gaps)
-            apart = f"differences from {first.label}: {listed}"
+        apart = _apart(section, first, tied, column)
         names = _listed([row.label for row in alike])
         return f"{names} cannot be told apart {where}: {_reached(section, alike)}; {apart}."
     gap = section.difference(others[0], first, column)
@@ -120,6 +115,15 @@ def _verdict(section: Section) -> str:
         f"{first.label} has the {most} {column.title} {where}: {_reached(section, [first])}. "
         f"Next is {others[0].label} with {_reached(section, others[:1])}{apart}."
     )
+
+
+def _apart(section: Section, first: Row, tied: Sequence[Row], column: Column) -> str:
+    """The differences of some rows from the first, with their intervals."""
+    gaps = [gap for row in tied if (gap := section.difference(row, first, column)) is not None]
+    if len(gaps) == 1:
+        return f"difference {_interval(gaps[0], column)}"
+    listed = ", ".join(f"{gap['first']} {_interval(gap, column)}" for gap in gaps)
+    return f"differences from {first.label}: {listed}"
 
 
 def _reached(section: Section, rows: Sequence[Row]) -> str:
@@ -161,11 +165,19 @@ def _likeliest(section: Section) -> list[str]:
     error = f" ± {ERROR.write(drawn)} by draws" if drawn is not None else ""
     given = f", given {first.given}" if first.given else ""
     which = "the highest log-likelihood" if len(ranked) > 1 else "this log-likelihood"
+    others = [row.label for row in ranked[1:] if row.kind == "lower bound"]
+    tied = [row for row in section.tied(first, SHARPEST) if row.kind == first.kind]
+    if tied:
+        alike = [first, *tied]
+        values = _listed([SHARPEST.write(row.mean(SHARPEST)) for row in alike])
+        return [
+            f"{_listed([row.label for row in alike])} cannot be told apart by the log-likelihood of the test data of "
+            f"{section.data}: {values} nats ({first.kind}); {_apart(section, first, tied, SHARPEST)}."
+        ]
     sentence = (
         f"{first.label} gives the test data of {section.data} {which}: "
         f"{SHARPEST.write(first.mean(SHARPEST))} nats{error} ({first.kind}{given}){bits}."
     )
-    others = [row.label for row in ranked[1:] if row.kind == "lower bound"]
     if first.kind == "estimate":
         sentence += " It is an estimate, which may be too high."
     elif others:

@@ -1,4 +1,4 @@
-"""What is measured of a run, next to its baseline: again, or as its training has left it."""
+"""Measures of a run next to its baseline: taken again, or those that its training has left."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def examine_run(run: Run, data: str | Path | Dataset[Any] | AnyBatch | None = No
 
 
 def as_trained(run: Run) -> Examined:
-    """What the training has left of its own measures."""
+    """The measures that the training has left."""
     scores, results = run.scores, run.info["results"]
     return Examined(scores, results.get("baseline"), results.get("by_class", {}), results.get("says", []))
 
