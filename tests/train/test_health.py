@@ -39,7 +39,7 @@ def trained(data: Dataset[Any], name: str = "mlp", seed: int = 0, **settings: An
     torch.manual_seed(seed)
     sizes = {name: size for name, size in data.sizes.items() if name != "length"}
     model = dc.find(name)(**sizes)
-    return dc.fit(model, data, quiet=True, **{"epochs": 20, "lr": 0.02, **settings})
+    return dc.fit(model, data, **{"quiet": True, "epochs": 20, "lr": 0.02, **settings})
 
 
 def test_the_best_weights_are_kept_by_default_and_the_last_on_request() -> None:
@@ -57,7 +57,7 @@ def test_the_best_weights_are_kept_by_default_and_the_last_on_request() -> None:
     assert torch.equal(next(alone.model.parameters()), next(last.model.parameters()))
 
 
-def test_overfitting_is_said_with_its_numbers() -> None:
+def test_overfitting_is_said_with_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     data = by_chance()
     best, last = trained(data), trained(data, keep_weights="last")
     curve = [record["valid"]["nll"] for record in best.history if record["kind"] == "epoch"]
@@ -72,6 +72,9 @@ def test_overfitting_is_said_with_its_numbers() -> None:
     easy = Labeled(x, (x[:, 0] > 0).long())
     healthy = trained(replace(dc.from_tensors(easy.x, easy.y), valid=easy, test=easy))
     assert healthy.course == []
+    assert capsys.readouterr().out == ""
+    loud = trained(data, quiet=False)
+    assert capsys.readouterr().out.splitlines()[20:] == [*loud.says, *loud.course]  # after a line for each epoch
     assert healthy.says[0].startswith("mlp beats the class prior: test nll ")
 
 
