@@ -136,7 +136,7 @@ def test_weights_from_before_the_last_phase_are_not_the_model() -> None:
 
 @pytest.mark.parametrize("name", ["logistic_regression", "softmax_regression", "gan", "fixmatch"])
 def test_where_the_end_is_the_model_the_last_weights_are_kept(name: str) -> None:
-    """The optimum of a convex loss, a loss that is no measure of fit, and labels too few to choose by others."""
+    """The optimum of a convex loss, a loss that does not measure fit, and labels too few to choose by others."""
     data = by_chance()
     if name == "gan":
         model: Model[Any] = dc.find("gan")(features=5, hidden=(8,))

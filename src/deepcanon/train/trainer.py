@@ -305,7 +305,7 @@ class Trainer:
         if self.run is not None:
             run = self.run
             self.world.first_does(lambda: self._write_results(run, result))
-        elif not self.quiet:  # of a run the one who asked for it is told
+        elif not self.quiet:  # of a run the caller prints them
             for sentence in [*result.says, *result.course]:
                 say(sentence)
         return result
