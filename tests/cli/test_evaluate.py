@@ -53,6 +53,17 @@ def test_scores_are_those_of_the_predictions(call: Call, trained: Path, frauds: 
     assert answer["by_class"]["test"][0]["recall"] == pytest.approx(recall_score(true, found))
 
 
+def test_without_the_training_data_the_missing_baseline_is_said(call: Call, frauds: Path, tmp_path: Path) -> None:
+    table, run = tmp_path / "table.csv", tmp_path / "run"
+    table.write_text(frauds.read_text())
+    words = ("--target", "kind", "--hidden", "4", "--epochs", "1", "--threads", "1")
+    assert call("train", "mlp", "--data", table, *words, "--out", run).code == 0
+    table.unlink()
+    shown = call("evaluate", run, "--data", frauds).stdout
+    assert "there is no baseline to compare it with" in shown
+    assert "examples of the class 'fraud'" in shown
+
+
 def test_class_weights_find_what_the_plain_loss_does_not(call: Call, frauds: Path, tmp_path: Path) -> None:
     words = ("--data", frauds, "--target", "kind", "--hidden", "8", "--epochs", "20", "--threads", "1", "--json")
     plain = call("train", "mlp", *words, "--out", tmp_path / "plain").json

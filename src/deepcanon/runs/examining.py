@@ -29,7 +29,11 @@ def examine_run(run: Run, data: str | Path | Dataset[Any] | AnyBatch | None = No
             splits = {"train": train, "valid": run.data.valid, "test": run.data.test}
         else:
             splits = {"train": None, "test": new_rows(run.folder, run.model, name)}
-    return examine(run.model, splits, _own_data(run), run.settings)
+    own = _own_data(run)
+    found = examine(run.model, splits, own, run.settings, run.info["data"]["labels"])
+    if own is None:
+        found.says.append("The data it was trained on cannot be read, so that there is no baseline to compare it with.")
+    return found
 
 
 def as_trained(run: Run) -> Examined:

@@ -41,9 +41,16 @@ class Examined:
 
 
 def examine(
-    model: Model[Any], splits: Mapping[str, AnyBatch | None], data: Dataset[Any] | None, settings: Settings
+    model: Model[Any],
+    splits: Mapping[str, AnyBatch | None],
+    data: Dataset[Any] | None,
+    settings: Settings,
+    labels: Sequence[str] = (),
 ) -> Examined:
-    """Measure a model on these splits, next to its baseline of the training ``data``, if they are there."""
+    """Measure a model on these splits, next to its baseline of the training ``data``, if they are there.
+
+    ``labels`` are the names of the classes where the data are not there.
+    """
     found = {
         name: assess(model, rows, seed=settings["seed"]) if rows is not None else Assessment({}, [])
         for name, rows in splits.items()
@@ -55,7 +62,7 @@ def examine(
     unit = None if data is None else target_unit(data.preprocessing)
     says = [
         *against_baseline(model.name(), scores, baseline, settings, unit),
-        *missed_classes(by_class.get(split, []), () if data is None else data.labels, split),
+        *missed_classes(by_class.get(split, []), labels if data is None else data.labels, split),
     ]
     return Examined(scores, baseline, by_class, says)
 
