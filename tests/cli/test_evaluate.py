@@ -56,7 +56,7 @@ def test_scores_are_those_of_the_predictions(call: Call, trained: Path, frauds: 
 def test_without_the_training_data_the_missing_baseline_is_said(call: Call, frauds: Path, tmp_path: Path) -> None:
     table, run = tmp_path / "table.csv", tmp_path / "run"
     table.write_text(frauds.read_text())
-    words = ("--target", "kind", "--hidden", "4", "--epochs", "1", "--threads", "1")
+    words = ("--target", "kind", "--hidden", "8", "--epochs", "4", "--threads", "1")
     assert call("train", "mlp", "--data", table, *words, "--out", run).code == 0
     table.unlink()
     shown = call("evaluate", run, "--data", frauds).stdout
