@@ -102,7 +102,9 @@ def test_a_quantity_is_predicted_in_its_own_units(call: Call, tmp_path: Path) ->
     words = ("--data", table, "--target", "price", "--hidden", "16", "--epochs", "150", "--out", run)
     std = np.std([float(row["price"]) for row in houses(90, seed=0)])
     for answer in (call("train", "mlp", *words), call("evaluate", run)):
-        (said,) = [line for line in answer.stdout.splitlines() if "mse and mae are in units of the target's" in line]
+        (said,) = [
+            line for line in answer.stdout.splitlines() if "errors in the table are in units of the target's" in line
+        ]
         assert float(said.split("'price', ")[1].split()[0]) == pytest.approx(std, rel=0.2)
     new = houses(20, seed=1)
     assert call("predict", run, "--data", write(tmp_path / "new.csv", without(new, "price")), "--out", out).code == 0

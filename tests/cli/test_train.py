@@ -18,7 +18,10 @@ from deepcanon.data import load_rows
 from deepcanon.runs.folder import RunFolder
 
 Call = Callable[..., Any]
-KEYS = {"run", "model", "data", "parameters", "steps", "seconds", "train", "valid", "test"}
+KEYS = {
+    "run", "model", "data", "parameters", "steps", "seconds", "weights", "train", "valid", "test", "baseline",
+    "by_class", "says",
+}  # fmt: skip
 
 
 class Scaled(Model[B]):

@@ -11,6 +11,7 @@ from sklearn.metrics import confusion_matrix
 import deepcanon as dc
 from deepcanon.comparison.calibration import calibration_error, confusion_counts, measure_predictions
 from deepcanon.core import Labeled
+from deepcanon.train.scores import gather
 
 
 def test_the_calibration_error_is_what_its_formula_says() -> None:
@@ -45,7 +46,9 @@ def test_confusion_is_what_scikit_learn_counts() -> None:
 
 def test_only_classifiers_have_a_calibration() -> None:
     model, batch = dc.find("mlp").example()
-    assert measure_predictions(model, batch) is not None
-    assert measure_predictions(dc.find("vae").example()[0], Labeled(torch.zeros(3, 4), torch.zeros(3).long())) is None
-    numbers = dc.find("mlp")(features=4, targets=1)
-    assert measure_predictions(numbers, Labeled(torch.zeros(3, 4), torch.zeros(3, 1))) is None
+    assert (predicted := gather(model, batch)) is not None
+    assert measure_predictions(predicted) is not None
+    assert gather(dc.find("vae").example()[0], Labeled(torch.zeros(3, 4), torch.zeros(3).long())) is None
+    numbers = gather(dc.find("mlp")(features=4, targets=1), Labeled(torch.zeros(3, 4), torch.zeros(3, 1)))
+    assert numbers is not None
+    assert measure_predictions(numbers) is None

@@ -13,8 +13,9 @@ import pytest
 import torch
 
 import deepcanon as dc
-from deepcanon.comparison.job import Comparison, run_jobs, watched
-from deepcanon.comparison.tables import NATS, sections
+from deepcanon.comparison.columns import NATS
+from deepcanon.comparison.job import Comparison, run_jobs
+from deepcanon.comparison.tables import sections
 from deepcanon.core import Batch, Blueprint, CheckpointError, DeepcanonError, Terms, UsageError
 from deepcanon.core.files import seal, unseal
 from deepcanon.core.toy import Toy
@@ -63,15 +64,6 @@ def written(folder: Path) -> dict[str, Any]:
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     return RunFolder.open(folder).read_weights()
-
-
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [("ddpm", "nll"), ("guided_ddpm", "nll"), ("vae", "loss"), ("realnvp", "loss"), ("mlp", "loss"), ("gan", None)],
-)
-def test_weights_are_chosen_by_what_models_are_ranked_by(name: str, wanted: str | None) -> None:
-    model, _ = dc.find(name).example()
-    assert watched(model, dc.load_data("moons")) == wanted
 
 
 def test_the_weights_of_diffusion_are_those_of_the_best_bound(table: str, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_a_table_shows_all_seeds_failures_and_commands(tmp_path: Path) -> None:
     comparison, page, text = made(tmp_path / "out", str(path), candidates, seeds=2)
     assert "mlp learns from labeled examples" in page.words
     assert "gaussian gives the test data" in page.words
-    assert f"deepcanon train gaussian --data {path} --watch loss --seed 1 --threads 1" in page.words
+    assert f"deepcanon train gaussian --data {path} --seed 1 --threads 1" in page.words
     assert f"deepcanon evaluate {tmp_path / 'out' / 'Toy-plain' / 'seed-0'}" in page.words
     (section,) = sections(comparison)
     for row in section.rows:

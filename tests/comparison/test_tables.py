@@ -6,17 +6,20 @@ from typing import Any
 
 import pytest
 
+from deepcanon.comparison.columns import ACCURACY, BALANCED, COPIES, DASH, LOG_LOSS, NATS, RMSE, SPEED, TWO_SAMPLE
+from deepcanon.comparison.differences import Difference, Measure
 from deepcanon.comparison.job import Comparison, Entry
 from deepcanon.comparison.measures import Likelihood, Measured
 from deepcanon.comparison.sentences import conclusions, remarks, title
 from deepcanon.comparison.support import Form
-from deepcanon.comparison.tables import ACCURACY, COPIES, DASH, LOG_LOSS, NATS, SPEED, TWO_SAMPLE, failures, sections
+from deepcanon.comparison.tables import Section, failures, sections
 
 
 def measured(likelihood: Likelihood | None = None, **changes: Any) -> Measured:
     whole: Measured = {
         "parameters": 3, "buffers": 0, "steps": 10, "planned": 10, "seconds": 1.0, "weights": "last", "watch": None,
         "test": {}, "metrics": [], "likelihood": likelihood, "drawn": None, "predictions": None,
+        "classes": [], "targets": None, "baseline": None,
     }  # fmt: skip
     return {**whole, **changes}  # type: ignore[typeddict-item]
 
@@ -49,7 +52,8 @@ def entry(label: str, value: Measured | None, form: Form = "plain", seed: int = 
 def comparison(*runs: Entry, **unsuitable: str) -> Comparison:
     return {
         "format": 1, "status": "finished", "deepcanon": "0", "torch": "0", "threads": 1, "created": "2020-01-01",
-        "request": {}, "data": {}, "unsuitable": unsuitable, "reference": {}, "runs": list(runs),
+        "request": {}, "data": {"labels": []}, "unsuitable": unsuitable, "reference": {}, "runs": list(runs),
+        "differences": [],
     }  # fmt: skip
 
 
@@ -117,8 +121,8 @@ def test_what_has_no_likelihood_stands_below_by_its_samples() -> None:
     assert NATS.write(section.rows[1].mean(NATS)) == DASH
     assert any("good has the samples that are hardest" in sentence for sentence in conclusions(section))
     assert any("good seems to have memorized" in sentence for sentence in conclusions(section))
-    assert section.best(TWO_SAMPLE) == 0.6
-    assert section.best(COPIES) is None  # neither more nor fewer is better
+    assert [section.marked(row, TWO_SAMPLE) for row in section.rows] == [False, True, False]
+    assert not any(section.marked(row, COPIES) for row in section.rows)  # neither more nor fewer is better
     assert SPEED.write(123_456.0) == "123k"
 
 
@@ -132,17 +136,105 @@ def test_samples_that_are_not_measured_are_reported_and_bounds_are_listed() -> N
     assert conclusions(section)[0].endswith("Of b, c and d only a lower bound is known.")
 
 
-def test_classifiers_stand_by_accuracy_then_by_log_loss() -> None:
-    def classifier(label: str, accuracy: float, loss: float) -> Entry:
-        given = {"calibration": 0.1, "confusion": [[1]]}
-        return entry(label, measured(predictions=given, test={"accuracy": accuracy, "nll": loss}))
+def of_class(examples: int, found: int) -> dict[str, Any]:
+    return {"examples": examples, "found": found, "predicted": found}
 
-    (section,) = sections(comparison(classifier("a", 0.9, 0.5), classifier("b", 0.95, 0.6), classifier("c", 0.9, 0.4)))
-    assert [row.label for row in section.rows] == ["b", "c", "a"]
-    assert section.best(ACCURACY) == 0.95
-    assert section.best(LOG_LOSS) == 0.4
-    assert "b has the highest accuracy" in conclusions(section)[0]
-    assert "95.00%" in conclusions(section)[0]
+
+def classifier(label: str, loss: float | None, right: tuple[int, int], prior: float = 0.6, seed: int = 0) -> Entry:
+    """A classifier of 80 examples of one class and 20 of another, of which it finds so many."""
+    classes = [of_class(80, right[0]), of_class(20, right[1])]
+    test = {"accuracy": sum(right) / 100, "nll": loss, "balanced_accuracy": (right[0] / 80 + right[1] / 20) / 2}
+    known = {name: value for name, value in test.items() if value is not None}
+    baseline = {"name": "the class prior", "test": {"nll": prior, "accuracy": 0.8, "balanced_accuracy": 0.5}}
+    given = {"calibration": 0.1, "confusion": [[1]]}
+    return entry(label, measured(predictions=given, test=known, classes=classes, baseline=baseline), seed=seed)
+
+
+def gap(first: str, second: str, low: float, high: float, measure: Measure = "log_loss") -> Difference:
+    return {
+        "first": first, "second": second, "form": "plain", "measure": measure, "difference": (low + high) / 2,
+        "low": low, "high": high, "examples": 100,
+    }  # fmt: skip
+
+
+def compared(*runs: Entry, gaps: tuple[Difference, ...] = ()) -> Section:
+    (section,) = sections({**comparison(*runs), "differences": list(gaps)})
+    return section
+
+
+def test_classifiers_stand_by_log_loss_and_by_balanced_accuracy_where_one_has_none() -> None:
+    a, b, c = classifier("a", 0.5, (75, 15)), classifier("b", 0.6, (79, 16)), classifier("c", 0.4, (70, 10))
+    assert [row.label for row in compared(a, b, c).rows] == ["c", "a", "b"]
+    hard = classifier("hard", None, (76, 18))
+    assert [row.label for row in compared(a, b, c, hard).rows] == ["hard", "b", "a", "c"]
+
+
+def test_a_winner_is_named_and_marked_only_outside_the_noise() -> None:
+    runs = (classifier("a", 0.5, (75, 15)), classifier("b", 0.4, (78, 16)))
+    apart = compared(*runs, gaps=(gap("a", "b", 0.05, 0.15),))
+    assert [(row.label, apart.marked(row, LOG_LOSS)) for row in apart.rows] == [("b", True), ("a", False)]
+    assert conclusions(apart) == [
+        "b has the lowest log loss on the test data of d: log loss 0.4000, 94 of 100 right. Next is a with log loss "
+        "0.5000, 90 of 100 right; the difference is 0.1000 (95% interval 0.0500 to 0.1500)."
+    ]
+    tied = compared(*runs, gaps=(gap("a", "b", -0.05, 0.25),))
+    assert not any(tied.marked(row, column) for row in tied.rows for column in (LOG_LOSS, ACCURACY, BALANCED))
+    assert conclusions(tied) == [
+        "b and a cannot be told apart on the test data of d: log loss 0.4000 and 0.5000, 94 of 100 and 90 of 100 "
+        "right; difference 0.1000 (95% interval \N{MINUS SIGN}0.0500 to 0.2500)."
+    ]
+
+
+def test_a_classifier_that_misses_a_class_is_never_marked_and_it_is_said() -> None:
+    """It has the best of every number, but finds none of the rare class."""
+    blind, poor = classifier("blind", 0.2, (80, 0)), classifier("poor", 0.3, (70, 5))
+    section = compared(blind, poor, gaps=(gap("blind", "poor", -0.2, -0.05),))
+    assert section.rows[0].label == "blind"
+    assert not any(section.marked(section.rows[0], column) for column in section.columns)
+    assert "blind finds none of the 20 test examples of the class '1'." in conclusions(section)
+    found = compared(classifier("blind", 0.2, (80, 1)), poor, gaps=(gap("blind", "poor", -0.2, -0.05),))
+    assert found.marked(found.rows[0], LOG_LOSS)
+
+
+def test_models_that_do_not_beat_the_class_prior_are_told_and_not_marked() -> None:
+    runs = (classifier("a", 0.7, (75, 15)), classifier("b", 0.8, (70, 15)))
+    section = compared(*runs, gaps=(gap("a", "b", -0.2, -0.05),))
+    assert conclusions(section) == [
+        "No model beats the class prior on the test data of d.",
+        "a does not beat the class prior: log loss 0.7000 against 0.6000.",
+        "b does not beat the class prior: log loss 0.8000 against 0.6000.",
+    ]
+    assert not any(section.marked(row, column) for row in section.rows for column in section.columns)
+
+
+def test_densities_inside_the_noise_have_no_winner() -> None:
+    runs = (entry("a", measured(likelihood(-1.0))), entry("b", measured(likelihood(-1.2))))
+    tied = compared(*runs, gaps=(gap("a", "b", -0.1, 0.5, "log_likelihood"),))
+    assert conclusions(tied)[0] == (
+        "a and b cannot be told apart by the log-likelihood of the test data of d: \N{MINUS SIGN}1.00 and "
+        "\N{MINUS SIGN}1.20 nats (exact); difference \N{MINUS SIGN}0.20 (95% interval \N{MINUS SIGN}0.50 to 0.10)."
+    )
+    apart = compared(*runs, gaps=(gap("a", "b", 0.1, 0.3, "log_likelihood"),))
+    assert conclusions(apart)[0].startswith("a gives the test data of d the highest log-likelihood")
+
+
+def test_regression_has_a_heading_a_verdict_and_its_own_units() -> None:
+    def model(label: str, rmse: float, r2: float) -> Entry:
+        targets = {"target": "price", "rmse": rmse, "mae": rmse / 2, "r2": r2}
+        baseline = {"name": "the mean of the training targets", "test": {"rmse": 80.0, "mae": 60.0, "r2": 0.0}}
+        return entry(label, measured(targets=targets, baseline=baseline, test={"rmse": 9.9}))
+
+    runs = (model("a", 50.0, 0.61), model("b", 60.0, 0.44))
+    section = compared(*runs, gaps=(gap("a", "b", -1500.0, -700.0, "squared_error"),))
+    assert title(section) == "Regression"
+    assert [section.marked(row, RMSE) for row in section.rows] == [True, False]
+    (verdict,) = conclusions(section)
+    assert verdict.startswith(
+        "a has the lowest RMSE on the test data of d: RMSE 50 in the units of 'price', R² 0.6100."
+    )
+    assert verdict.endswith("the difference is 1100 in mean squared error (95% interval 700 to 1500).")
+    worse = compared(model("a", 90.0, -0.3))
+    assert "a does not beat the mean of the training targets: RMSE 90 against 80." in conclusions(worse)
 
 
 def test_other_models_show_the_measures_they_bring() -> None:

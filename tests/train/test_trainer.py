@@ -156,8 +156,8 @@ def test_watching_accuracy_means_more_is_better() -> None:
     result = dc.fit(model, data, quiet=True, epochs=10, watch="accuracy")
     best = max(record["valid"]["accuracy"] for record in result.history if record["kind"] == "epoch")
     assert result.valid["accuracy"] == pytest.approx(best)
-    with pytest.raises(UsageError, match=r"cannot watch 'f1'.*accuracy"):
-        dc.fit(model, data, quiet=True, watch="f1")
+    with pytest.raises(UsageError, match=r"cannot watch 'f2'.*accuracy"):
+        dc.fit(model, data, quiet=True, watch="f2")
 
 
 def test_the_validation_split_is_drawn_by_seed_and_test_data_steer_nothing() -> None:

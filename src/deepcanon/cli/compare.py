@@ -87,14 +87,23 @@ def _show(printer: Output, section: Section) -> None:
 
     printer.say(f"\n{title(section)}, on {section.data}")
     columns = [column.title for column in section.columns]
-    printer.table(["model", *columns], [_cells(section, row) for row in section.rows], numbers=columns)
+    rows = [_cells(section, row) for row in section.rows]
+    printer.table(["model", *columns], [*rows, *_baseline(section)], numbers=columns)
     for remark in remarks(section):
         printer.say(remark)
 
 
+def _baseline(section: Section) -> list[list[str]]:
+    """The row of the baseline of models that predict."""
+    found = next((row.baseline for row in section.rows if row.baseline is not None), None)
+    if found is None or section.question not in ("classes", "targets"):
+        return []
+    return [[found["name"], *(column.write(column.of_baseline(found["test"])) for column in section.columns)]]
+
+
 def _cells(section: Section, row: Row) -> list[str]:
     """The means over the seeds; of more than one seed, the range too."""
-    from deepcanon.comparison.tables import NATS
+    from deepcanon.comparison.columns import NATS
 
     cells = [row.label]
     for column in section.columns:

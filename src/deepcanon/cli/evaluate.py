@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +12,10 @@ from deepcanon.cli._print import Output, show_number
 
 if TYPE_CHECKING:
     from deepcanon.runs.run import Run
+    from deepcanon.train.health import Examined
+
+MOST_CLASSES = 12
+"""Of more classes than these, only those with the lowest recall are printed."""
 
 
 def evaluate(
@@ -21,20 +25,21 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Measure a trained model, on its own data or on others."""
+    from deepcanon.runs.examining import examine_run
     from deepcanon.runs.run import Run
 
     use_threads(threads)
     opened, out = Run(run), Output(json)
     if opened.changed(data):
         out.say(f"{opened.data.name} has changed since {run} was trained, so what it holds counts as new.")
-    report(out, opened, opened.evaluate(data), data)
+    report(out, opened, examine_run(opened, data), data)
 
 
-def report(out: Output, run: Run, scores: Mapping[str, Mapping[str, float]], data: str | None = None) -> None:
-    """Print the metrics of a run on each split of the data."""
+def report(out: Output, run: Run, found: Examined, data: str | None = None) -> None:
+    """Print the metrics of a run on each split of the data, next to its baseline, and what they come to."""
     if not out.first:
         return
-    info = run.info
+    info, scores = run.info, found.scores
     facts = {
         "run": run.dir,
         "model": info["model"]["model"],
@@ -42,23 +47,52 @@ def report(out: Output, run: Run, scores: Mapping[str, Mapping[str, float]], dat
         "parameters": info["parameters"],
         "steps": info["results"]["steps"],
         "seconds": info["results"]["seconds"],
+        "weights": info["weights"],
     }
     out.say(
         f"{facts['model']} on {facts['data']}: {facts['parameters']:,} parameters, {facts['steps']:,} steps, "
-        f"{facts['seconds']:.1f} s"
+        f"{facts['seconds']:.1f} s; weights: {facts['weights']}"
     )
-    parts = [part for part, metrics in scores.items() if metrics]
-    names = dict.fromkeys(name for part in parts for name in scores[part])
-    out.table(["", *parts], [[name, *(scores[part].get(name) for part in parts)] for name in names], numbers=parts)
+    _table(out, found)
     target = info["data"]["preprocessing"].get("target")
-    standardized = target is not None and {"mse", "mae"} <= names.keys() and (target["mean"], target["std"]) != (0, 1)
+    standardized = target is not None and "rmse" in scores["test"] and (target["mean"], target["std"]) != (0, 1)
     if standardized:
         out.say(
-            f"mse and mae are in units of the target's standard deviation: of {target['name']!r}, "
+            f"The errors in the table are in units of the target's standard deviation: of {target['name']!r}, "
             f"{show_number(target['std'])} in its own units, which predict gives."
         )
+    _classes(out, found, info["data"]["labels"])
     if "baselines" in info:
         out.table(["on the same labels", "accuracy"], list(info["baselines"].items()), numbers=["accuracy"])
         facts["baselines"] = info["baselines"]
+    says = [*found.says, *info["results"].get("course", [])]
+    for sentence in says:
+        out.say(sentence)
     out.say(f"The run is in {run.dir}, its pictures in {run.folder.pictures}.")
-    out.result({**facts, **scores})
+    out.result({**facts, **scores, "baseline": found.baseline, "by_class": found.by_class, "says": says})
+
+
+def _table(out: Output, found: Examined) -> None:
+    """The metrics by split; what the baseline reaches on held-out data stands next to them."""
+    columns = {part: metrics for part, metrics in found.scores.items() if metrics}
+    names = dict.fromkeys(name for metrics in columns.values() for name in metrics)
+    if found.baseline is not None:
+        split = next((part for part in ("test", "valid", "train") if part in columns), "train")
+        columns[f"{found.baseline['name']}, {split}"] = found.baseline[split]  # type: ignore[literal-required]
+    rows = [[name, *(metrics.get(name) for metrics in columns.values())] for name in names]
+    out.table(["", *columns], rows, numbers=list(columns))
+
+
+def _classes(out: Output, found: Examined, labels: Sequence[str]) -> None:
+    """The scores of each class on held-out data; of many classes those of which the fewest examples are found."""
+    split = next((part for part in ("test", "valid", "train") if part in found.by_class), None)
+    if split is None:
+        return
+    names = labels or [str(place) for place in range(len(found.by_class[split]))]
+    classes = [pair for pair in zip(names, found.by_class[split], strict=False) if pair[1]["examples"]]
+    if len(classes) > MOST_CLASSES:
+        out.say(f"The {MOST_CLASSES} of {len(classes)} classes with the lowest recall:")
+        classes = sorted(classes, key=lambda pair: pair[1]["recall"] or 0.0)[:MOST_CLASSES]
+    columns = ["examples", "found", "recall", "precision", "f1", "roc_auc", "pr_auc"]
+    rows = [[name, *(each[column] for column in columns)] for name, each in classes]  # type: ignore[literal-required]
+    out.table([f"class, on {split}", *columns], rows, numbers=columns)

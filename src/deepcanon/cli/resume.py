@@ -9,9 +9,10 @@ from deepcanon.cli._print import Output
 def resume(run: Folder, threads: Threads = None, json: Json = False) -> None:
     """Resume an interrupted run from its last checkpoint; it ends as if it had not been interrupted."""
     from deepcanon.cli.evaluate import report
+    from deepcanon.runs.examining import as_trained
     from deepcanon.runs.run import Run
 
     use_threads(threads)
     printer = Output(json)
     opened = Run(run).resume(notify=printer.say)
-    report(printer, opened, opened.scores)
+    report(printer, opened, as_trained(opened))

@@ -71,6 +71,7 @@ def train(
     from deepcanon.blueprints import from_options
     from deepcanon.catalogue import find
     from deepcanon.cli.evaluate import report
+    from deepcanon.runs.examining import as_trained
     from deepcanon.runs.run import Run
 
     asked = from_options(find(name), read_options(context.args), others=own_options(context))
@@ -80,4 +81,4 @@ def train(
         given["freeze"] = tuple(given["freeze"])
     printer = Output(json)
     run = Run.train(asked, data, target=target, out=out, overwrite=overwrite, notify=printer.say, **given)
-    report(printer, run, run.scores)
+    report(printer, run, as_trained(run))

@@ -19,9 +19,10 @@ def unwrap(
 ) -> None:
     """Write the model that a method has trained as a run of its own; what LoRA has added is merged into its weights."""
     from deepcanon.cli.evaluate import report
+    from deepcanon.runs.examining import as_trained
     from deepcanon.runs.run import Run
 
     plain = Run(run).unwrap(out, overwrite=overwrite)
     printer = Output(json)
     printer.say(f"The {plain.model.name()} inside {run} is in {out}.")
-    report(printer, plain, plain.scores)
+    report(printer, plain, as_trained(plain))

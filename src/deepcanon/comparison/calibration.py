@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from typing_extensions import TypedDict
 
-from deepcanon.core import Labeled, Model
-from deepcanon.core.roles import Predicts
-from deepcanon.data import Batches
+from deepcanon.train.scores import Predicted
 
 BINS = 15
 
@@ -22,14 +18,12 @@ class PredictionMeasures(TypedDict):
     confusion: list[list[int]]
 
 
-def measure_predictions(model: Model[Any], held_out: Labeled, size: int = 1024) -> PredictionMeasures | None:
-    """The measures of a classifier beyond its own metrics; None for a model that is not a classifier."""
-    if not isinstance(model, Predicts) or held_out.y.is_floating_point():
+def measure_predictions(predicted: Predicted) -> PredictionMeasures | None:
+    """The measures of the predictions of a classifier beyond its scores; None of targets."""
+    if not predicted.is_classes:
         return None
-    with torch.no_grad():
-        probabilities = torch.cat([model.predict(*part.inputs, how="mean").cpu() for part in Batches(held_out, size)])
-    true = held_out.y.cpu()
-    return {"calibration": calibration_error(probabilities, true), "confusion": confusion_counts(probabilities, true)}
+    mean, true = predicted.mean, predicted.true
+    return {"calibration": calibration_error(mean, true), "confusion": confusion_counts(mean, true)}
 
 
 def calibration_error(probabilities: Tensor, true: Tensor, bins: int = BINS) -> float:

@@ -15,12 +15,13 @@ from typing import Any
 import torch
 from typing_extensions import TypedDict
 
+from deepcanon.comparison.differences import FILE as EXAMPLES
+from deepcanon.comparison.differences import Difference, differences
 from deepcanon.comparison.measures import Measured, measure
 from deepcanon.comparison.quality import Quality, Yardstick
 from deepcanon.comparison.support import Form, Forms
-from deepcanon.core import Blueprint, DeepcanonError, Model, Terms, UsageError, describe
+from deepcanon.core import Blueprint, DeepcanonError, Terms, UsageError, describe
 from deepcanon.core.files import as_json, read_sealed, refuse_links, seal, write_whole
-from deepcanon.core.roles import Encodes, HasLogProb
 from deepcanon.core.stored import fits, held_to
 from deepcanon.data import Dataset
 from deepcanon.data.suits import check_suits
@@ -65,6 +66,8 @@ class Comparison(TypedDict):
     reference: dict[str, Quality | None]
     """For each form, what training examples score in place of samples."""
     runs: list[Entry]
+    differences: list[Difference]
+    """Of every two models that predict, on the same test examples."""
 
 
 class Request(TypedDict):
@@ -167,7 +170,7 @@ def _run_all(
         )
         comparison["reference"][form] = known
     entries = [entry for entry in (before["runs"] if before is not None else []) if fits(Entry, entry)]
-    known_runs: dict[str, Entry] = {entry["run"]: entry for entry in entries if entry["measured"] is not None}
+    known_runs: dict[str, Entry] = {entry["run"]: entry for entry in entries if _whole(entry, out)}
     there = [job.place for job in jobs if (out / job.place / "run.json").is_file()]  # else it was thrown away
     done = {place: known_runs[place] for place in there if place in known_runs}
     for job in jobs:
@@ -185,9 +188,27 @@ def _run_all(
             progress.keep(entry)
         comparison["runs"].append(entry)
         _write(out, comparison, rest=list(done.values()))
+    comparison["differences"] = _differences(comparison["runs"], out)
     comparison["status"] = "finished"
     _write(out, comparison)
     return comparison
+
+
+def _whole(entry: Entry, out: Path) -> bool:
+    """Whether a run was measured as runs are measured now, and what its examples contribute is there."""
+    measured = entry["measured"]
+    if measured is None or Measured.__annotations__.keys() - measured.keys():
+        return False
+    predicts = measured["predictions"] is not None or measured["targets"] is not None
+    return not predicts or (out / entry["run"] / EXAMPLES).is_file()
+
+
+def _differences(entries: Sequence[Entry], out: Path) -> list[Difference]:
+    runs: dict[Form, dict[str, dict[int, Path]]] = {}
+    for entry in entries:
+        if (out / entry["run"] / EXAMPLES).is_file() and entry["measured"] is not None:
+            runs.setdefault(entry["form"], {}).setdefault(entry["label"], {})[entry["seed"]] = out / entry["run"]
+    return [each for form, labels in runs.items() for each in differences(form, labels)]
 
 
 def _check_same_model(job: Job, data: Dataset[Any], folder: Path) -> None:
@@ -231,21 +252,8 @@ def _trained(job: Job, data: Dataset[Any], folder: Path, budget: float | None, q
     with kept():
         torch.manual_seed(job.seed)
         model = job.candidate.build(data.sizes, data.name)
-    fit(model, data, out=folder, seed=job.seed, watch=watched(model, data), quiet=quiet, observers=observers)
+    fit(model, data, out=folder, seed=job.seed, quiet=quiet, observers=observers)
     return RunFolder.open(folder)
-
-
-def watched(model: Model[Any], data: Dataset[Any]) -> str | None:
-    """The validation metric that chooses the weights: else a recipe that trains too long would seem to fit badly.
-
-    Where the loss does not measure fit, nothing chooses and the last weights are kept. Of a lower bound that is not the
-    loss the bound chooses, as of diffusion: its loss weights all timesteps alike, and it is that of the weights as they
-    are, not of their moving average, by which the model predicts.
-    """
-    if model.surrogate or data.valid is None:
-        return None
-    bound = isinstance(model, HasLogProb) and model.likelihood_kind == "lower bound"
-    return "nll" if bound and not isinstance(model, Encodes) else "loss"
 
 
 def _plan(candidates: Sequence[Blueprint], forms: Forms, seeds: int) -> tuple[list[Job], dict[str, str]]:
@@ -325,6 +333,7 @@ def _comparison(request: dict[str, Any], data: Dataset[Any], unsuitable: dict[st
         "unsuitable": unsuitable,
         "reference": {},
         "runs": [],
+        "differences": [],
     }  # fmt: skip
 
 

@@ -7,19 +7,22 @@ import time
 from typing import Any
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 from typing_extensions import TypedDict
 
 from deepcanon.comparison.calibration import PredictionMeasures, measure_predictions
+from deepcanon.comparison.differences import contributions, write_examples
 from deepcanon.comparison.quality import Quality, Yardstick
 from deepcanon.comparison.support import Form
-from deepcanon.core import AnyBatch, Batch, DataError, Labeled, Model, given_batch, log_likelihood
+from deepcanon.core import AnyBatch, Batch, DataError, Model, given_batch, log_likelihood
 from deepcanon.core.roles import Decodes, Encodes, HasLogProb, Samples
 from deepcanon.data import Batches, Dataset
-from deepcanon.data.tables.table import log_det_of_scaling
+from deepcanon.data.tables.table import log_det_of_scaling, target_unit
 from deepcanon.runs.folder import RunFolder
+from deepcanon.train.health import BaselineScores
 from deepcanon.train.plan import Plan
 from deepcanon.train.randomness import kept
+from deepcanon.train.scores import ClassScores, Predicted, gather
 from deepcanon.train.settings import settings_of
 
 IMPORTANCE_SAMPLES = 64
@@ -72,6 +75,25 @@ class Measured(TypedDict):
     likelihood: Likelihood | None
     drawn: Drawn | None
     predictions: PredictionMeasures | None
+    classes: list[ClassScores]
+    targets: TargetMeasures | None
+    baseline: BaselineMeasures | None
+
+
+class TargetMeasures(TypedDict):
+    """The errors of a regression, in the units of its target, and the coefficient of determination."""
+
+    target: str | None
+    rmse: float
+    mae: float
+    r2: float | None
+
+
+class BaselineMeasures(TypedDict):
+    """The baseline of the run by its name, and what it reaches on the test split; errors in units of the target."""
+
+    name: str
+    test: dict[str, float | None]
 
 
 def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, yardstick: Yardstick | None) -> Measured:
@@ -82,6 +104,13 @@ def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, y
     with torch.no_grad():
         metrics = model.metrics(held_out.select(torch.arange(min(FEW, len(held_out)))))
     planned = Plan(len(data.train), settings_of(run.info, run.file)).total
+    target, unit = (target_unit(data.preprocessing) if data.kind == "table" else None) or (None, 1.0)
+    with kept():
+        predicted = gather(model, held_out)
+    likelihood, each = _likelihood(model, data, form, test.get("nll"), seed)
+    examples = {**({} if predicted is None else contributions(predicted, unit)), **each}
+    if examples:
+        write_examples(run.dir, examples)
     return {
         "parameters": info["parameters"],
         "buffers": sum(buffer.numel() for buffer in model.buffers()),
@@ -92,10 +121,28 @@ def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, y
         "watch": settings_of(run.info, run.file)["watch"],
         "test": test,
         "metrics": list(metrics),
-        "likelihood": _likelihood(model, data, form, test.get("nll"), seed),
+        "likelihood": likelihood,
         "drawn": _drawn(model, held_out, yardstick, seed),
-        "predictions": measure_predictions(model, held_out) if isinstance(held_out, Labeled) else None,
+        "predictions": None if predicted is None else measure_predictions(predicted),
+        "classes": info["results"]["by_class"].get("test", []),
+        "targets": None if predicted is None else _targets(predicted, target, unit),
+        "baseline": _baseline(info["results"]["baseline"], unit),
     }
+
+
+def _targets(predicted: Predicted, target: str | None, unit: float) -> TargetMeasures | None:
+    if predicted.is_classes:
+        return None
+    scores = predicted.scores()
+    mae = float((predicted.mean - predicted.true).abs().sum(1).mean())
+    return {"target": target, "rmse": scores["rmse"] * unit, "mae": mae * unit, "r2": scores.get("r2")}
+
+
+def _baseline(found: BaselineScores | None, unit: float) -> BaselineMeasures | None:
+    if found is None:
+        return None
+    errors = {name: value * unit for name, value in found["test"].items() if name in ("rmse", "mae")}
+    return {"name": found["name"], "test": {**found["test"], **errors}}
 
 
 def bits_per_dimension(nats: float, dimensions: int, levels: int = 1) -> float:
@@ -117,21 +164,26 @@ def bits_per_dimension(nats: float, dimensions: int, levels: int = 1) -> float:
     return -nats / (dimensions * math.log(2)) + math.log2(levels)
 
 
-def _likelihood(model: Model[Any], data: Dataset[Any], form: Form, nll: float | None, seed: int) -> Likelihood | None:
+def _likelihood(
+    model: Model[Any], data: Dataset[Any], form: Form, nll: float | None, seed: int
+) -> tuple[Likelihood | None, dict[str, Tensor]]:
+    """The log-likelihood, and that of each example where it is exact, or a bound that is tightened by many draws."""
     held_out: AnyBatch = data.split("test")
     if not isinstance(model, HasLogProb) or (nll is None and not isinstance(held_out, Batch)):
-        return None
-    nats = -nll if nll is not None else _mean_log_prob(model, held_out, seed)
+        return None, {}
+    nats = -nll if nll is not None else float(_log_probs(model, held_out, seed).mean())
     if not math.isfinite(nats):
         raise DataError(f"its log-likelihood of the test data is {nats}")
     latent = model.likelihood_kind == "lower bound" and isinstance(model, Encodes) and isinstance(model, Decodes)
     samples = IMPORTANCE_SAMPLES if latent else None
     scaling = log_det_of_scaling(data.preprocessing) if data.kind == "table" else 0.0
-    tighter = _mean_log_prob(model, held_out, seed, samples) + scaling if latent else None
+    paired = isinstance(held_out, Batch) and (latent or model.likelihood_kind == "exact")
+    each = _log_probs(model, held_out, seed, samples) + scaling if paired else None
+    tighter = float(each.mean()) if latent and each is not None else None
     nats += scaling
     best = nats if tighter is None else tighter
     normalized = model.likelihood_kind != "unnormalized"
-    return {
+    found: Likelihood = {
         "nats": nats,
         "kind": model.likelihood_kind,
         "given": getattr(model, "conditioned_on", None),
@@ -141,6 +193,7 @@ def _likelihood(model: Model[Any], data: Dataset[Any], form: Form, nll: float | 
         "samples": samples,
         "bits": _bits(best, data, form) if normalized else None,
     }
+    return found, {} if each is None else {"log_likelihood": each}
 
 
 def _bits(nats: float, data: Dataset[Any], form: Form) -> float | None:
@@ -150,14 +203,14 @@ def _bits(nats: float, data: Dataset[Any], form: Form) -> float | None:
     return bits_per_dimension(nats, math.prod(data.shape), levels)
 
 
-def _mean_log_prob(model: HasLogProb, held_out: AnyBatch, seed: int, samples: int | None = None) -> float:
+def _log_probs(model: HasLogProb, held_out: AnyBatch, seed: int, samples: int | None = None) -> Tensor:
     generator = Generator().manual_seed(seed)
     with torch.no_grad():
         parts = [
-            log_likelihood(given_batch(model, part), part.x, samples=samples, generator=generator).double().sum()
+            log_likelihood(given_batch(model, part), part.x, samples=samples, generator=generator).double()
             for part in Batches(held_out, CHUNK)
         ]
-    return float(torch.stack(parts).sum()) / len(held_out)
+    return torch.cat(parts).cpu()
 
 
 def _error(model: HasLogProb, held_out: AnyBatch, seed: int, samples: int | None) -> float:

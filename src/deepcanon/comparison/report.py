@@ -7,31 +7,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from deepcanon.comparison.charts import ladder
+from deepcanon.comparison.columns import COVERAGE, NATS, PARAMETERS, PRECISION, SHARPEST, TWO_SAMPLE, Column
 from deepcanon.comparison.exhibits import Exhibit, confusion_exhibits, curve_exhibits, sample_exhibits
 from deepcanon.comparison.job import Comparison
 from deepcanon.comparison.report_page import FOOT, HEAD
 from deepcanon.comparison.sentences import compare_command, conclusions, remarks, run_commands, title
 from deepcanon.comparison.support import Forms
-from deepcanon.comparison.tables import (
-    COVERAGE,
-    NATS,
-    PARAMETERS,
-    PRECISION,
-    SHARPEST,
-    TWO_SAMPLE,
-    Column,
-    Row,
-    Section,
-    failures,
-    sections,
-)
+from deepcanon.comparison.tables import Row, Section, failures, sections
 from deepcanon.core import Blueprint
 from deepcanon.core.files import write_whole
 
 FILE = "report.html"
 NOTE = """<p>All numbers are means over the seeds, measured on the test split, which no training uses; small numbers
-below are the single seeds. Of every training the weights with the best validation loss were kept (of diffusion, with
-the best bound), or the last ones where the loss is not a measure of fit. A dash means that a model has no such number.
+below are the single seeds. Of every training the weights with the best validation loss were kept (of a lower bound,
+with the best bound), or the last ones where the loss is not a measure of fit or has one optimum. A dash means that a
+model has no such number. The best value of a column is marked where the test examples tell it from all others: the
+interval of the paired difference leaves out 0. A model that misses a whole class, or does not beat the baseline
+that uses no input, is never marked.
 Log-likelihoods of binary and of real values are never in one table, since a probability and a density cannot be
 compared. Precision and coverage follow Kynkäänniemi et al. (2019) and Naeem et al. (2020), the two-sample test
 Lopez-Paz and Oquab (2017), the calibration error Guo et al. (2017).</p>"""
@@ -123,17 +115,14 @@ def _table(section: Section) -> str:
     )
     return (
         f'<div class="scroll"><table><thead><tr><th>model</th>{head}</tr></thead>'
-        f"<tbody>{body}{_reference(section)}</tbody></table></div>"
+        f"<tbody>{body}{_baseline(section)}{_reference(section)}</tbody></table></div>"
     )
 
 
 def _cell(section: Section, row: Row, column: Column) -> str:
     values = row.values(column)
     mean = row.mean(column)
-    best = section.best(column)
-    style = (
-        ' class="best"' if best is not None and mean is not None and column.write(mean) == column.write(best) else ""
-    )
+    style = ' class="best"' if section.marked(row, column) else ""
     text = column.write(mean)
     if column is NATS and mean is not None:
         text = f'<span class="kind">{_text(row.likelihood)}</span> {text}'
@@ -142,6 +131,15 @@ def _cell(section: Section, row: Row, column: Column) -> str:
     different = len({column.write(value) for value in values}) > 1
     every = f"<small>{' · '.join(column.write(value) for value in values)}</small>" if different else ""
     return f"<td{style}>{text}{every}</td>"
+
+
+def _baseline(section: Section) -> str:
+    """A row with the measures of the baseline that uses no input."""
+    found = next((row.baseline for row in section.rows if row.baseline is not None), None)
+    if found is None or section.question not in ("classes", "targets"):
+        return ""
+    cells = "".join(f"<td>{column.write(column.of_baseline(found['test']))}</td>" for column in section.columns)
+    return f'<tr class="reference"><th>{_text(found["name"])}<small>uses no input</small></th>{cells}</tr>'
 
 
 def _reference(section: Section) -> str:

@@ -5,20 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from deepcanon.comparison.columns import ACCURACY, BITS, COPIES, ERROR, R2, SHARPEST, TWO_SAMPLE, Column
+from deepcanon.comparison.differences import LEVEL, Difference
 from deepcanon.comparison.job import Comparison
 from deepcanon.comparison.quality import FEWEST
-from deepcanon.comparison.tables import (
-    ACCURACY,
-    BITS,
-    COPIES,
-    ERROR,
-    LOG_LOSS,
-    SHARPEST,
-    TWO_SAMPLE,
-    Column,
-    Row,
-    Section,
-)
+from deepcanon.comparison.tables import Row, Section
 from deepcanon.core import Blueprint
 
 MEMORIZED = 0.25
@@ -36,6 +27,8 @@ def title(section: Section) -> str:
     """The heading of a table."""
     if section.question == "classes":
         return "Classifiers"
+    if section.question == "targets":
+        return "Regression"
     terms = {row.per for row in section.rows}
     if section.question == "densities" and terms <= {"token", "step"}:
         return "Models of sequences" if terms == {"token"} else "Models of time series"
@@ -44,13 +37,8 @@ def title(section: Section) -> str:
 
 def conclusions(section: Section) -> list[str]:
     """The result of a table, in a sentence or two."""
-    if section.question == "classes":
-        first = section.rows[0]
-        return [
-            f"{first.label} has the highest accuracy on the test data of {section.data}: "
-            f"{first.mean(ACCURACY) or 0:.2%}, with a negative log-likelihood of "
-            f"{LOG_LOSS.write(first.mean(LOG_LOSS))} nats."
-        ]
+    if section.question in ("classes", "targets"):
+        return [_verdict(section), *(sentence for row in section.rows for sentence in section.failings(row))]
     if section.question == "others":
         return []
     return [*_likeliest(section), *_best_samples(section), *_memorized(section)]
@@ -109,6 +97,68 @@ def run_commands(comparison: Comparison, candidates: Sequence[Blueprint]) -> lis
     return found
 
 
+def _verdict(section: Section) -> str:
+    """Which of the models that predict is best, or that the test examples do not tell."""
+    first, *others = section.rows
+    column = section.chooser
+    where = f"on the test data of {section.data}"
+    if all(section.no_better(row) for row in section.rows) and first.baseline is not None:
+        return f"No model beats {first.baseline['name']} {where}."
+    if not others:
+        return f"{first.label} has {_reached(section, [first])} {where}."
+    tied = section.tied(first, column)
+    if tied:
+        alike = [first, *tied]
+        apart = _apart(section, first, tied, column)
+        names = _listed([row.label for row in alike])
+        return f"{names} cannot be told apart {where}: {_reached(section, alike)}; {apart}."
+    gap = section.difference(others[0], first, column)
+    apart = "" if gap is None else f"; the difference is {_interval(gap, column)}"
+    most = "lowest" if column.better == "low" else "highest"
+    return (
+        f"{first.label} has the {most} {column.title} {where}: {_reached(section, [first])}. "
+        f"Next is {others[0].label} with {_reached(section, others[:1])}{apart}."
+    )
+
+
+def _apart(section: Section, first: Row, tied: Sequence[Row], column: Column) -> str:
+    """The differences of some rows from the first, with their intervals."""
+    gaps = [gap for row in tied if (gap := section.difference(row, first, column)) is not None]
+    if len(gaps) == 1:
+        return f"difference {_interval(gaps[0], column)}"
+    listed = ", ".join(f"{gap['first']} {_interval(gap, column)}" for gap in gaps)
+    return f"differences from {first.label}: {listed}"
+
+
+def _reached(section: Section, rows: Sequence[Row]) -> str:
+    """The measures of some rows in words: the one that ranks them, then what is easier to imagine."""
+    column = section.chooser
+    ranked = f"{column.title} {_listed([column.write(row.mean(column)) for row in rows])}"
+    if section.question == "targets":
+        names = [each["targets"]["target"] for row in rows for each in row.measured if each["targets"] is not None]
+        unit = f" in the units of {names[0]!r}" if names and names[0] else ""
+        return f"{ranked}{unit}, {R2.title} {_listed([R2.write(row.mean(R2)) for row in rows])}"
+    return f"{ranked}, {_listed([_right(row) for row in rows])} right"
+
+
+def _right(row: Row) -> str:
+    """How many of the test examples are answered rightly; of several seeds the share."""
+    accuracy = row.mean(ACCURACY) or 0.0
+    counts = [sum(scores["examples"] for scores in each["classes"]) for each in row.measured]
+    return f"{accuracy * counts[0]:.0f} of {counts[0]:,}" if len(counts) == 1 else f"{accuracy:.2%}"
+
+
+def _interval(gap: Difference, column: Column) -> str:
+    """A difference with its interval; of squared errors that of their means, since roots have no paired one."""
+    words = " in mean squared error" if gap["measure"] == "squared_error" else ""
+    form = "{:.4g}" if words else column.form
+    center, low, high = (
+        (form.format(gap[name]) if isinstance(form, str) else form(gap[name])).replace("-", "\N{MINUS SIGN}")
+        for name in ("difference", "low", "high")
+    )
+    return f"{center}{words} ({LEVEL:.0%} interval {low} to {high})"
+
+
 def _likeliest(section: Section) -> list[str]:
     ranked = [row for row in section.rows if row.mean(SHARPEST) is not None]
     groups = [[row for row in ranked if row.given == given] for given in dict.fromkeys(row.given for row in ranked)]
@@ -122,11 +172,19 @@ def _highest(section: Section, ranked: Sequence[Row]) -> str:
     drawn = first.mean(ERROR)
     error = f" ± {ERROR.write(drawn)} by draws" if drawn is not None else ""
     which = "the highest log-likelihood" if len(ranked) > 1 else "this log-likelihood"
+    others = [row.label for row in ranked[1:] if row.kind == "lower bound"]
+    tied = [row for row in section.tied(first, SHARPEST) if row.likelihood == first.likelihood]
+    if tied:
+        alike = [first, *tied]
+        values = _listed([SHARPEST.write(row.mean(SHARPEST)) for row in alike])
+        return (
+            f"{_listed([row.label for row in alike])} cannot be told apart by the log-likelihood of the test data of "
+            f"{section.data}: {values} nats ({first.likelihood}); {_apart(section, first, tied, SHARPEST)}."
+        )
     sentence = (
         f"{first.label} gives the test data of {section.data} {which}: "
         f"{SHARPEST.write(first.mean(SHARPEST))} nats{error} ({first.likelihood}){bits}."
     )
-    others = [row.label for row in ranked[1:] if row.kind == "lower bound"]
     if first.kind == "estimate":
         sentence += " It is an estimate, which may be too high."
     elif others:

@@ -3,45 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from deepcanon.comparison.columns import (
+    ACCURACY,
+    BALANCED,
+    BITS,
+    CALIBRATION,
+    COPIES,
+    COVERAGE,
+    ERROR,
+    F1,
+    LOG_LOSS,
+    MAE,
+    NATS,
+    PARAMETERS,
+    PR,
+    PRECISION,
+    R2,
+    RMSE,
+    ROC,
+    SECONDS,
+    SHARPEST,
+    SPEED,
+    TIGHTER,
+    TWO_SAMPLE,
+    Column,
+    metric,
+)
+from deepcanon.comparison.differences import Difference, told_apart, turned
 from deepcanon.comparison.job import Comparison, Entry
-from deepcanon.comparison.measures import IMPORTANCE_SAMPLES, Likelihood, Measured
+from deepcanon.comparison.measures import BaselineMeasures, Likelihood, Measured
 from deepcanon.comparison.quality import Quality
 from deepcanon.comparison.support import FORMS, Form
 
-DASH = "\N{EN DASH}"
-"""The sign for a measure that a model does not have."""
-
-Question = Literal["classes", "densities", "others"]
-
-
-@dataclass(frozen=True)
-class Column:
-    """One measure: how it is taken from a run, how it is written, and whether high, low or one value is better.
-
-    Where none is better, as with log-likelihoods of several kinds, no value is marked as the best.
-    """
-
-    title: str
-    take: Callable[[Measured], float | None]
-    form: str | Callable[[float], str] = "{:.3f}"
-    better: Literal["high", "low"] | float | None = None
-    meaning: str = ""
-
-    def write(self, value: float | None) -> str:
-        if value is None:
-            return DASH
-        text = self.form.format(value) if isinstance(self.form, str) else self.form(value)
-        return text.replace("-", "\N{MINUS SIGN}")
-
-    def distance(self, value: float) -> float:
-        """The distance of a value from the best, up to a constant."""
-        if isinstance(self.better, float):
-            return abs(value - self.better)
-        return -value if self.better == "high" else value
+Question = Literal["classes", "targets", "densities", "others"]
 
 
 @dataclass(frozen=True)
@@ -87,6 +85,11 @@ class Row:
     def _likelihood(self) -> Likelihood | None:
         return next((each["likelihood"] for each in self.measured if each["likelihood"] is not None), None)
 
+    @property
+    def baseline(self) -> BaselineMeasures | None:
+        """The baseline of the model: that of its first run, since all learn from the same split."""
+        return next((each["baseline"] for each in self.measured), None)
+
     def values(self, column: Column) -> list[float]:
         """The measure of every seed; empty if the model does not have it."""
         found = [column.take(each) for each in self.measured]
@@ -115,129 +118,74 @@ class Section:
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
     reference: Quality | None
+    differences: tuple[Difference, ...] = ()
+    labels: tuple[str, ...] = ()
 
-    def best(self, column: Column) -> float | None:
-        """The best mean of a column; none where nothing is better or there is nothing to compare."""
-        means = [value for row in self.rows if (value := row.mean(column)) is not None]
-        if column.better is None or len(means) < 2:
-            return None
-        return min(means, key=column.distance)
+    @property
+    def chooser(self) -> Column:
+        """The column that ranks models which predict; of classes the log loss, unless some have no probabilities."""
+        if self.question == "targets":
+            return RMSE
+        return LOG_LOSS if all(row.mean(LOG_LOSS) is not None for row in self.rows) else BALANCED
 
+    def marked(self, row: Row, column: Column) -> bool:
+        """Whether a row is marked as the best in a column: it is sound, and no other row is as good.
 
-def _sharpest(measured: Measured) -> float | None:
-    """The log-likelihood that ranks models: the tighter bound where there is one, and none that is unnormalized.
+        Where the models are compared on the same examples, a row is as good if the two cannot be told apart.
+        """
+        mean = row.mean(column)
+        others = [other for other in self.rows if other is not row and other.mean(column) is not None]
+        if mean is None or column.better is None or not others or self.failings(row):
+            return False
+        if column.measure is not None:
+            return all(self._surely_better(row, other, column) for other in others)
+        best = min((value for each in self.rows if (value := each.mean(column)) is not None), key=column.distance)
+        return column.write(mean) == column.write(best)
 
-    The plain bound, with one draw for each example, may be larger at random; the larger of the two would be biased.
-    """
-    found = measured["likelihood"]
-    if found is None or found["kind"] == "unnormalized":
+    def tied(self, row: Row, column: Column) -> list[Row]:
+        """The rows that cannot be told apart from this one by a measure, since the interval holds 0."""
+        found = ((other, self.difference(row, other, column)) for other in self.rows if other is not row)
+        return [other for other, gap in found if gap is not None and not told_apart(gap)]
+
+    def difference(self, first: Row, second: Row, column: Column) -> Difference | None:
+        """The difference of two rows in a measure, if it is known."""
+        for found in self.differences:
+            if found["measure"] == column.measure and found["form"] == self.form:
+                if (found["first"], found["second"]) == (first.label, second.label):
+                    return found
+                if (found["first"], found["second"]) == (second.label, first.label):
+                    return turned(found)
         return None
-    return found["nats"] if found["tighter"] is None else found["tighter"]
 
+    def failings(self, row: Row) -> list[str]:
+        """The faults of a row that predicts, a sentence each: it misses a class, or does not beat its baseline."""
+        if self.question not in ("classes", "targets"):
+            return []
+        return [*self._missed(row), *self.no_better(row)]
 
-def _of_samples(name: Literal["two_sample", "precision", "coverage", "copies"]) -> Callable[[Measured], float | None]:
-    def take(measured: Measured) -> float | None:
-        drawn = measured["drawn"]
-        return None if drawn is None or drawn["quality"] is None else drawn["quality"][name]
+    def _missed(self, row: Row) -> list[str]:
+        seeds = [each["classes"] for each in row.measured if each["classes"]]
+        names = self.labels or tuple(map(str, range(len(seeds[0]) if seeds else 0)))
+        return [
+            f"{row.label} finds none of the {seeds[0][place]['examples']:,} test examples of the class {name!r}."
+            for place, name in enumerate(names)
+            if seeds and seeds[0][place]["examples"] and not any(classes[place]["found"] for classes in seeds)
+        ]
 
-    return take
+    def no_better(self, row: Row) -> list[str]:
+        """A sentence on a row that does not beat the baseline, which uses no input."""
+        column, found = self.chooser, row.baseline
+        value, other = row.mean(column), None if found is None else column.of_baseline(found["test"])
+        if found is None or value is None or other is None or column.distance(value) < column.distance(other):
+            return []
+        return [
+            f"{row.label} does not beat {found['name']}: {column.title} {column.write(value)} against "
+            f"{column.write(other)}."
+        ]
 
-
-def _of_likelihood(name: Literal["nats", "tighter", "bits"]) -> Callable[[Measured], float | None]:
-    def take(measured: Measured) -> float | None:
-        found = measured["likelihood"]
-        return None if found is None else found[name]
-
-    return take
-
-
-def _error_of_draws(measured: Measured) -> float | None:
-    found = measured["likelihood"]
-    return None if found is None else found.get("error") or None  # an exact one has none
-
-
-def _speed(measured: Measured) -> float | None:
-    return None if measured["drawn"] is None else measured["drawn"]["per_second"]
-
-
-def _calibration(measured: Measured) -> float | None:
-    return None if measured["predictions"] is None else measured["predictions"]["calibration"]
-
-
-def _of_test(name: str) -> Callable[[Measured], float | None]:
-    return lambda measured: measured["test"].get(name)
-
-
-def _rounded(value: float) -> str:
-    """A large count in few characters: such numbers differ from run to run beyond their second digit."""
-    if value >= 1e6:
-        return f"{value / 1e6:,.1f}M"
-    return f"{value / 1e3:,.0f}k" if value >= 1e4 else f"{value:,.0f}"
-
-
-SHARPEST = Column("log-likelihood", _sharpest, "{:.2f}", "high")
-NATS = Column(
-    "nats", _of_likelihood("nats"), "{:.2f}", None,
-    "Mean log-likelihood of a test example, in nats and in the units of the data as given: higher is better. Of "
-    "sequences it is that of a predicted token, of time series that of a predicted step. Given classes, or whatever a "
-    "model is conditioned on, it is another question, and stands apart. Its kind says what the number is. An exact "
-    "value is the log-likelihood itself. A lower bound lies below it. An estimate may be wrong; by annealed importance "
-    "sampling it is too high on average.",
-)  # fmt: skip
-ERROR = Column(
-    "± by draws", _error_of_draws, "{:.3f}", None,
-    "The Monte-Carlo error of a bound or an estimate, of the tighter one where there is one: its standard deviation if "
-    "it were drawn again for the same test examples. An exact value has none.",
-)  # fmt: skip
-TIGHTER = Column(
-    "tighter bound", _of_likelihood("tighter"), "{:.2f}", None,
-    f"The importance-weighted bound of a latent-variable model, with {IMPORTANCE_SAMPLES} samples for each example. It "
-    "is a lower bound too, on average closer to the log-likelihood; the plain one (ELBO) has a single draw for each "
-    "example, and on few examples it may be higher at random. The tighter one ranks the models and gives the bits.",
-)  # fmt: skip
-BITS = Column(
-    "bits / dim", _of_likelihood("bits"), "{:.3f}", None,
-    "The same in bits per dimension, minus nats / (D log 2), plus log₂ of the number of gray levels where these were "
-    "dequantized: lower is better. For a lower bound on the log-likelihood it is an upper bound.",
-)  # fmt: skip
-TWO_SAMPLE = Column(
-    "two-sample", _of_samples("two_sample"), "{:.3f}", 0.5,
-    "The accuracy of a random forest that classifies samples against test examples, by cross-validation: 0.5 if it "
-    "cannot distinguish them, 1 if it always can.",
-)  # fmt: skip
-PRECISION = Column(
-    "precision", _of_samples("precision"), "{:.3f}", "high",
-    "The share of samples that lie among test examples: inside the ball of one of them that reaches to its fifth "
-    "nearest neighbor.",
-)  # fmt: skip
-COVERAGE = Column(
-    "coverage", _of_samples("coverage"), "{:.3f}", "high",
-    "The share of test examples that have a sample in that ball: the diversity of the samples.",
-)  # fmt: skip
-COPIES = Column(
-    "near-copies", _of_samples("copies"), "{:.3f}", None,
-    "The share of samples that are nearer to a training example than 95 % of the test examples are. About 0.05 is "
-    "right; far more means that training data were memorized, and 0 with a low precision that samples lie far from the "
-    "data.",
-)  # fmt: skip
-SPEED = Column(
-    "samples / s", _speed, _rounded, "high",
-    "The number of samples drawn per second, in thousands (k) or millions (M) where there are many.",
-)  # fmt: skip
-ACCURACY = Column("accuracy", _of_test("accuracy"), "{:.4f}", "high", "The share of correct predictions.")
-LOG_LOSS = Column(
-    "log loss", _of_test("nll"), "{:.4f}", "low", "The mean negative log-likelihood of the true class, in nats."
-)
-CALIBRATION = Column(
-    "calibration error", _calibration, "{:.4f}", "low",
-    "The expected calibration error: the mean difference of confidence and accuracy over 15 bins of confidence, 0 if "
-    "predictions with a probability of 80 % are right in 80 % of cases.",
-)  # fmt: skip
-SECONDS = Column("training, s", lambda m: m["seconds"], "{:.1f}", "low", "The time of the training, without measuring.")
-PARAMETERS = Column(
-    "parameters", lambda m: float(m["parameters"]), "{:,.0f}", None,
-    "The number of parameters trained by gradients. A model that is fitted without gradients has none; it has buffers.",
-)  # fmt: skip
+    def _surely_better(self, row: Row, other: Row, column: Column) -> bool:
+        gap = self.difference(row, other, column)
+        return gap is not None and (gap["low"] > 0 if column.better == "high" else gap["high"] < 0)
 
 
 def sections(comparison: Comparison) -> list[Section]:
@@ -246,7 +194,7 @@ def sections(comparison: Comparison) -> list[Section]:
         Row(label, tuple(entry for entry in comparison["runs"] if entry["label"] == label))
         for label in dict.fromkeys(entry["label"] for entry in comparison["runs"])
     ]
-    questions: tuple[Question, ...] = ("classes", "densities", "others")
+    questions: tuple[Question, ...] = ("classes", "targets", "densities", "others")
     found = []
     for question in questions:
         for form in FORMS:
@@ -273,6 +221,8 @@ def _questions(row: Row) -> set[Question]:
     for measured in row.measured:
         if measured["predictions"] is not None:
             found.add("classes")
+        if measured["targets"] is not None:
+            found.add("targets")
         if measured["likelihood"] is not None or measured["drawn"] is not None:
             found.add("densities")
         if not found:
@@ -282,45 +232,47 @@ def _questions(row: Row) -> set[Question]:
 
 def _section(question: Question, form: Form, members: Sequence[Row], comparison: Comparison) -> Section:
     columns = _columns(question, members)
-    return Section(
+    section = Section(
         question,
         form,
         members[0].entries[0]["data"],
-        tuple(sorted(members, key=lambda row: _rank(question, row, columns))),
+        tuple(members),
         columns,
         comparison["reference"].get(form),
+        tuple(comparison["differences"]),
+        tuple(comparison["data"]["labels"]),
     )
+    return replace(section, rows=tuple(sorted(members, key=lambda row: _rank(section, row))))
 
 
 def _columns(question: Question, members: Sequence[Row]) -> tuple[Column, ...]:
     measured = [each for row in members for each in row.measured]
     metrics = dict.fromkeys(name for each in measured for name in each["metrics"])
     if question == "classes":
-        return (ACCURACY, LOG_LOSS, CALIBRATION, SECONDS, PARAMETERS)
+        return (LOG_LOSS, ACCURACY, BALANCED, F1, ROC, PR, CALIBRATION, SECONDS, PARAMETERS)
+    if question == "targets":
+        return (RMSE, MAE, R2, SECONDS, PARAMETERS)
     if question == "others":
-        return (*(_metric(name) for name in metrics or ["loss"]), SECONDS, PARAMETERS)
+        return (*(metric(name) for name in metrics or ["loss"]), SECONDS, PARAMETERS)
     known = (NATS, TIGHTER, ERROR, BITS, TWO_SAMPLE, PRECISION, COVERAGE, COPIES)
     used = [column for column in known if any(row.values(column) for row in members)]
     elsewhere = {"nll", "nll_error"} | ({"accuracy"} if any(each["predictions"] for each in measured) else set())
-    own = [_metric(name) for name in metrics if name not in elsewhere]
+    own = [metric(name) for name in metrics if name not in elsewhere]
     speed = [SPEED] if any(row.values(SPEED) for row in members) else []
     return (*used, *own, *speed, SECONDS, PARAMETERS)
 
 
-def _metric(name: str) -> Column:
-    return Column(name.replace("_", " "), _of_test(name), "{:.4g}", None, "A metric of the model itself.")
-
-
-def _rank(question: Question, row: Row, columns: Sequence[Column]) -> tuple[float, ...]:
-    """The rank of a row: by accuracy and log loss; by log-likelihood, then by the two-sample test.
+def _rank(section: Section, row: Row) -> tuple[float, ...]:
+    """The rank of a row: by log loss or balanced accuracy; by error; by log-likelihood, then the two-sample test.
 
     Log-likelihoods given something come after those given nothing, in an order of their own.
     """
     first, second = {
-        "classes": (ACCURACY, LOG_LOSS),
+        "classes": (section.chooser, ACCURACY),
+        "targets": (section.chooser, MAE),
         "densities": (SHARPEST, TWO_SAMPLE),
-        "others": (columns[0], SECONDS),
-    }[question]
+        "others": (section.columns[0], SECONDS),
+    }[section.question]
     means = ((column, row.mean(column)) for column in (first, second))
-    apart = float(question == "densities" and row.given is not None)
+    apart = float(section.question == "densities" and row.given is not None)
     return (apart, *(math.inf if mean is None else column.distance(mean) for column, mean in means))

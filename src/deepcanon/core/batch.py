@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 
 from deepcanon.core.errors import DataError
 from deepcanon.core.graph import Graph
+from deepcanon.core.padding import valid_positions
 from deepcanon.core.sparse import Sparse
 
 
@@ -30,6 +31,15 @@ class AnyBatch:
     def inputs(self) -> tuple[Any, ...]:
         """The arguments of the model's ``forward``: tensors, and for a graph the graph."""
         return (self.x,)
+
+    @property
+    def labels(self) -> Tensor | None:
+        """The labels or targets that count, one for each term of a loss; None where the examples have none."""
+        return None
+
+    def where_labeled(self, predictions: Tensor) -> Tensor:
+        """Of what a model predicts from ``inputs``, the rows that belong to ``labels``."""
+        return predictions
 
     @classmethod
     def held_out(cls) -> type[AnyBatch]:
@@ -111,6 +121,10 @@ class Labeled(Batch):
         if self.x.shape[0] != self.y.shape[0]:
             raise DataError(f"every example needs one label: got {len(self.x)} examples and {len(self.y)} labels")
 
+    @property
+    def labels(self) -> Tensor:
+        return self.y
+
 
 @dataclass(frozen=True, eq=False)
 class SemiBatch(Labeled):
@@ -174,6 +188,13 @@ class LabeledSequences(Labeled):
     def at_every_position(self) -> bool:
         """Whether there is a label at every position."""
         return self.y.ndim == (3 if self.y.is_floating_point() else 2)
+
+    @property
+    def labels(self) -> Tensor:
+        return self.where_labeled(self.y)
+
+    def where_labeled(self, predictions: Tensor) -> Tensor:
+        return predictions[valid_positions(self.x, self.lengths)] if self.at_every_position else predictions
 
     @property
     def weight(self) -> int:
@@ -256,6 +277,13 @@ class GraphBatch(AnyBatch):
     def counted(self) -> Tensor:
         """The numbers of the nodes in the mask."""
         return self.mask.nonzero().squeeze(1)
+
+    @property
+    def labels(self) -> Tensor:
+        return self.where_labeled(self.y)
+
+    def where_labeled(self, predictions: Tensor) -> Tensor:
+        return predictions.index_select(0, self.counted)
 
     def __len__(self) -> int:
         return 1

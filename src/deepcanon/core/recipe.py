@@ -9,6 +9,7 @@ class Recipe:
 
     ``optimizer`` and ``schedule`` are names with options, written as on the command line:
     ``"sgd:momentum=0.9,nesterov=true"``, ``"cosine:warmup=100"``. ``clip`` is ``"norm:1.0"`` or ``"value:0.5"``.
+    ``keep_weights`` is ``"last"`` where the end of the training is the model, as with the optimum of a convex loss.
 
     >>> Recipe(lr=0.1).optimizer
     'adam'
@@ -20,3 +21,4 @@ class Recipe:
     batch_size: int = 128
     epochs: int = 20
     clip: str | None = None
+    keep_weights: str = "best"

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, TypedDict, get_args, get_type_hints
 
 Precision = Literal["fp32", "bf16"]
+Kept = Literal["best", "last"]
 
 RECIPE = object()
 """The default of a setting that the model's recipe decides."""
@@ -39,8 +40,15 @@ class Settings(TypedDict, total=False):
     watch: Annotated[
         str | None, Setting("The validation metric that chooses the weights; max:NAME where more is better.", None)
     ]
+    keep_weights: Annotated[
+        Kept, Setting("The weights to keep: the best by the watched metric, where there are validation data, or last.")
+    ]
     patience: Annotated[
         int | None, Setting("Early stopping: the epochs without a better value after which training ends.", None)
+    ]
+    class_weight: Annotated[
+        str | None,
+        Setting("Class weights of a classifier's loss: balanced, or a number for each class, 1/20", None),
     ]
     seed: Annotated[int, Setting("The seed of everything that is random.", 0)]
     device: Annotated[str, Setting("cpu, cuda, cuda:1 ...; by default the fastest that is there.", "auto")]

@@ -28,6 +28,8 @@ class SemiSupervised(Method[SemiBatch]):
 
     def __init__(self, model: Model[Any], weight: float, augment: Callable[[Tensor], Tensor] | None) -> None:
         super().__init__(model)
+        # Validation labels are many where those to learn from are few; to choose by them would be to learn from them.
+        self.__dict__["recipe"] = replace(self.recipe, keep_weights="last")
         if "predict" not in methods_of(model):
             raise UsageError(f"{self.name()} wraps a classifier; {model.name()} has no predict")
         if weight < 0:

@@ -13,8 +13,33 @@ from deepcanon.core.checks import at_least
 from deepcanon.core.precision import full
 from deepcanon.distributions.heads import Head, head_layer
 
+IGNORED = -100
+"""In place of a class: torch's sign for a position that does not count."""
 
-class Predictor(Model[Labeled]):
+
+class ClassWeighted:
+    """A classifier that can learn with class weights: its loss is the cross-entropy."""
+
+    training: bool
+    class_weight: Tensor | None = None
+    """The weight of each class in the loss, (classes,), set by the trainer."""
+
+    def class_terms(self, log_p: Tensor, y: Tensor) -> Terms:
+        r"""The cross-entropy of the log-probabilities as the term of a loss.
+
+        .. math:: -\frac1N \sum_i w_{y_i} \log p(y_i \mid x_i)
+
+        With weights it is divided by the number of examples, not by the sum of their weights as in torch, so that
+        batches of unequal classes add up to the mean over all. Without, and in evaluation, all weights are 1. Classes
+        that are ``IGNORED`` do not count.
+        """
+        if self.class_weight is None or not self.training:
+            return {"nll": nn.functional.nll_loss(log_p, y)}
+        weight = self.class_weight.to(log_p)
+        return {"weighted_nll": nn.functional.nll_loss(log_p, y, weight, reduction="sum") / (y != IGNORED).sum()}
+
+
+class Predictor(ClassWeighted, Model[Labeled]):
     r"""A supervised model: ``forward`` gives the parameters of a distribution of the labels or targets.
 
     With ``classes`` they are logits, (B, classes), and the loss is the cross-entropy. Without, they are the means of
@@ -52,7 +77,7 @@ class Predictor(Model[Labeled]):
     def _loss_of(self, outputs: Tensor, batch: Labeled) -> Terms:
         """The loss of these outputs."""
         if self.classes is not None:
-            return {"nll": nn.functional.cross_entropy(outputs, batch.y)}
+            return self.class_terms(outputs.log_softmax(-1), batch.y)
         if self.output_head is not None:
             distribution = self._distribution(outputs)
             if batch.y.shape != distribution.batch_shape + distribution.event_shape:
@@ -71,7 +96,7 @@ class Predictor(Model[Labeled]):
             error = outputs - batch.y
             return {"mse": error.square().sum(-1).mean(), "mae": error.abs().sum(-1).mean()}
         right = outputs.argmax(-1) == batch.y
-        return {"accuracy": right.to(outputs.dtype).mean(), "nll": terms["nll"]}
+        return {"accuracy": right.to(outputs.dtype).mean(), "nll": plain_nll(outputs, terms, batch.y)}
 
     @torch.no_grad()
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
@@ -135,6 +160,11 @@ class Predictor(Model[Labeled]):
     def _outputs(self, *inputs: Tensor) -> Tensor:
         outputs: Tensor = self(*inputs)
         return full(outputs)
+
+
+def plain_nll(logits: Tensor, terms: Terms, y: Tensor) -> Tensor:
+    """The negative log-likelihood, which is a term of the loss unless that has class weights."""
+    return terms["nll"] if "nll" in terms else nn.functional.cross_entropy(logits, y)
 
 
 def _center(distribution: Distribution, how: How) -> Tensor:

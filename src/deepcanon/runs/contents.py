@@ -48,6 +48,10 @@ class Results(TypedDict):
     train: Scores
     valid: Scores
     test: Scores
+    baseline: NotRequired[dict[str, Any] | None]
+    by_class: NotRequired[dict[str, list[dict[str, Any]]]]
+    says: NotRequired[list[str]]
+    course: NotRequired[list[str]]
 
 
 class LogEnd(TypedDict):

@@ -178,7 +178,7 @@ class RunFolder:
         weights: str,
         steps: int,
         seconds: float,
-        scores: Mapping[str, Mapping[str, float]],
+        scores: Mapping[str, Any],
     ) -> None:
         """Write the final weights and what they reach; ``weights`` says which ones they are."""
         content = safetensors.torch.save({name: tensor.cpu().clone() for name, tensor in state.items()})

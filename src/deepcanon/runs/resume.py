@@ -14,8 +14,9 @@ from deepcanon.runs.data import own_data
 from deepcanon.runs.folder import RunFolder
 from deepcanon.train import randomness
 from deepcanon.train.observers import Observer
+from deepcanon.train.result import Result
 from deepcanon.train.settings import settings_of
-from deepcanon.train.trainer import Result, Trainer
+from deepcanon.train.trainer import Trainer
 
 EXACT, AT_LEAST = ("features", "channels", "height", "width", "targets"), ("classes", "vocab", "target_vocab")
 """Sizes of a model that must be those of the data, and those that may be larger."""

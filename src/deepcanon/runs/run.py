@@ -35,13 +35,15 @@ from deepcanon.data.text.special import padded
 from deepcanon.data.transforms.forms import white
 from deepcanon.runs import text
 from deepcanon.runs.data import is_own, new_rows, own_data
+from deepcanon.runs.examining import examine_run
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import draw_forecasts, quantile_columns, sample_paths
 from deepcanon.runs.predict import mapped, predictions, write_csv
 from deepcanon.runs.resume import finder, load, resume
-from deepcanon.train import Observer, evaluate, fit, randomness
+from deepcanon.train import Observer, fit, randomness
 from deepcanon.train.evaluation import some_of_train
+from deepcanon.train.health import examine
 from deepcanon.train.settings import resolve_settings, settings_of
 
 MOST_IN_A_PICTURE = 4096
@@ -148,17 +150,7 @@ class Run:
 
     def evaluate(self, data: str | Path | Dataset[Any] | AnyBatch | None = None) -> Scores:
         """Measure the model again on its own data, or on others; own data that have changed count as new ones."""
-        if isinstance(data, Dataset):
-            return self._measured(self.model, {"train": data.train, "valid": data.valid, "test": data.test})
-        if isinstance(data, AnyBatch):
-            return self._measured(self.model, {"train": None, "test": data})
-        name = None if data is None else str(data)
-        if is_own(self.folder, name) and not self.changed(name):
-            train = some_of_train(self.data.train, self.settings)
-            splits = {"train": train, "valid": self.data.valid, "test": self.data.test}
-        else:
-            splits = {"train": None, "test": new_rows(self.folder, self.model, name)}
-        return self._measured(self.model, splits)
+        return examine_run(self, data).scores
 
     def predict(
         self,
@@ -311,13 +303,14 @@ class Run:
         plain, data, folder = self.plain.eval(), self.data, Path(out)
         RunFolder.claim(folder, overwrite=overwrite)
         train = some_of_train(data.train, self.settings)
-        scores = self._measured(plain, {"train": train, "valid": data.valid, "test": data.test})
+        found = examine(plain, {"train": train, "valid": data.valid, "test": data.test}, data, self.settings)
         settings: Mapping[str, Any] = self.settings
         new = RunFolder(folder, describe_run(plain, data, settings, self.info["environment"]["processes"]))
         folder.mkdir(parents=True, exist_ok=True)
         new.begin()
         results, source = self.info["results"], f"unwrapped from {self.model.name()}"
-        new.write_results(plain.state_dict(), source, results["steps"], results["seconds"], scores)
+        content = {**found.scores, "baseline": found.baseline, "by_class": found.by_class, "says": found.says}
+        new.write_results(plain.state_dict(), source, results["steps"], results["seconds"], content)
         new.commit()
         return self._at(folder)
 
@@ -332,10 +325,6 @@ class Run:
             from deepcanon.runs.baselines import add_baselines  # it draws, and matplotlib is slow to import
 
             add_baselines(self, asked, notify)
-
-    def _measured(self, model: Model[Any], splits: Mapping[str, AnyBatch | None]) -> Scores:
-        seed = self.settings["seed"]
-        return {name: {} if rows is None else evaluate(model, rows, seed=seed) for name, rows in splits.items()}
 
     def _model_that_can(self, method: str) -> Any:
         """The run's model, if it has the method."""

@@ -77,7 +77,7 @@ def lottery(
             return mlp(features=loaded.train.x[0].numel(), classes=loaded.sizes["classes"], hidden=(hidden,))
 
     def trained(model: Model[Any], order: int) -> dict[str, float]:
-        result = fit(model, loaded, quiet=True, steps=steps, lr=lr, seed=order)
+        result = fit(model, loaded, quiet=True, steps=steps, lr=lr, seed=order, keep_weights="last")
         return {name: result.test[name] for name in ("accuracy", "nll")}
 
     rows: list[dict[str, Any]] = []

@@ -4,7 +4,8 @@ from deepcanon.core.settings import Settings
 from deepcanon.train.evaluation import evaluate
 from deepcanon.train.fitting import fit
 from deepcanon.train.observers import Observer
+from deepcanon.train.result import Result
 from deepcanon.train.settings import resolve_settings
-from deepcanon.train.trainer import Result, Stopped, Trainer
+from deepcanon.train.trainer import Stopped, Trainer
 
 __all__ = ["Observer", "Result", "Settings", "Stopped", "Trainer", "evaluate", "fit", "resolve_settings"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from deepcanon.core import AnyBatch, Model, UsageError, eval_mode
 from deepcanon.core.settings import Settings
 from deepcanon.data.dataset import Batches
 from deepcanon.train.randomness import kept, seed_from, seed_torch
+from deepcanon.train.scores import ClassScores, gather
 
 MOST_EVALUATED = 2048
 """Of more training examples than these, a sample of so many is evaluated at the end."""
@@ -21,10 +23,21 @@ ROOT = "rmse"
 """The metric that is the root of a mean: over several batches it is the mean of squares that is taken."""
 
 
+@dataclass(frozen=True)
+class Assessment:
+    """The measures of a model on one split: ``scores`` by name and, of a classifier, those of each class."""
+
+    scores: dict[str, float]
+    by_class: list[ClassScores]
+
+
 def evaluate(
     model: Model[Any], split: AnyBatch, *, seed: int = 0, size: int = 1024, draws: int = DRAWS
 ) -> dict[str, float]:
-    """The loss with its terms and the model's metrics, means over the split, in evaluation mode.
+    """The loss with its terms and the model's metrics, and the scores of its predictions, in evaluation mode.
+
+    Terms and metrics are means over the split. The scores of predictions are those of all of them at once: of classes
+    ``balanced_accuracy``, ``f1``, ``roc_auc`` and ``pr_auc``, of targets ``rmse`` and ``r2``.
 
     What is random in them is drawn anew from ``seed``; the caller's random states stay as they are. A lower bound on
     the likelihood is drawn for each example, by few draws: where examples are few, noise would lift it above the
@@ -36,6 +49,19 @@ def evaluate(
     >>> sorted(evaluate(model, batch))
     ['loss', 'nll']
     """
+    return assess(model, split, seed=seed, size=size, draws=draws).scores
+
+
+def assess(
+    model: Model[Any],
+    split: AnyBatch,
+    *,
+    seed: int = 0,
+    size: int = 1024,
+    draws: int = DRAWS,
+    predictions: bool = True,
+) -> Assessment:
+    """What :func:`evaluate` measures, and the scores of each class; without ``predictions`` the means alone."""
     given: Any = split
     if not isinstance(given, AnyBatch):
         raise UsageError(
@@ -43,6 +69,7 @@ def evaluate(
         )
     sums: dict[str, float] = {}
     weights: dict[str, float] = {}
+    whole = split
     if getattr(model, "likelihood_kind", "exact") == "lower bound" and 0 < len(split) < draws:
         split = split.part(torch.arange(len(split)).repeat(draws // len(split)))
     with kept(), eval_mode(model):
@@ -61,17 +88,31 @@ def evaluate(
                 part = number**2 * share if name == ROOT else number * share
                 sums[name] = sums.get(name, 0.0) + (part**2 if _is_error(name) else part)
                 weights[name] = weights.get(name, 0.0) + share
+        predicted = gather(model, whole, size) if predictions else None
     means = {name: (math.sqrt(value) if _is_error(name) else value) / weights[name] for name, value in sums.items()}
-    return {name: math.sqrt(value) if name == ROOT else value for name, value in means.items()}
+    scores = {name: math.sqrt(value) if name == ROOT else value for name, value in means.items()}
+    if predicted is None:
+        return Assessment(scores, [])
+    return Assessment({**scores, **predicted.scores()}, predicted.by_class())
 
 
 def some_of_train(train: AnyBatch, settings: Settings) -> AnyBatch:
     """The training examples that a result is measured on: a sample of bounded size, unless all are asked for."""
-    if settings["evaluate_all"] or len(train) <= MOST_EVALUATED:
-        return train
-    generator = torch.Generator().manual_seed(seed_from(settings["seed"], "evaluated"))
-    chosen = torch.randperm(len(train), generator=generator)[:MOST_EVALUATED]
-    return train.part(chosen.sort().values.to(train.device))
+    return train if settings["evaluate_all"] else _at_most(train, MOST_EVALUATED, settings["seed"])
+
+
+def some_of_valid(valid: AnyBatch, train: AnyBatch, settings: Settings) -> AnyBatch:
+    """The validation examples that each epoch ends with: no more than it trains on, unless these are few."""
+    return _at_most(valid, max(MOST_EVALUATED, len(train)), settings["seed"])
+
+
+def _at_most(split: AnyBatch, most: int, seed: int) -> AnyBatch:
+    """The split, or a sample of so many of its examples, always the same for a seed."""
+    if len(split) <= most:
+        return split
+    generator = torch.Generator().manual_seed(seed_from(seed, "evaluated"))
+    chosen = torch.randperm(len(split), generator=generator)[:most]
+    return split.part(chosen.sort().values.to(split.device))
 
 
 def _is_error(name: str) -> bool:

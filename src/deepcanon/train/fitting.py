@@ -10,8 +10,9 @@ from deepcanon.core import Model, UsageError
 from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset
 from deepcanon.train.observers import Observer
+from deepcanon.train.result import Result
 from deepcanon.train.settings import resolve_settings
-from deepcanon.train.trainer import Result, Trainer
+from deepcanon.train.trainer import Trainer
 
 
 def fit(

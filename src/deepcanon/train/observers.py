@@ -14,15 +14,16 @@ import torch
 from torch import Tensor
 from typing_extensions import TypedDict
 
-from deepcanon.core import DivergenceError, Terms, UsageError
+from deepcanon.core import DivergenceError, Model, Terms, UsageError
 from deepcanon.core.files import as_json
 from deepcanon.core.stored import held_to
 from deepcanon.runs import checkpoint
+from deepcanon.train.scores import OF_CLASSES, OF_TARGETS
 
 if TYPE_CHECKING:
     from deepcanon.train.trainer import Trainer
 
-HIGHER_IS_BETTER = frozenset({"accuracy", "log_prob"})
+HIGHER_IS_BETTER = frozenset({"accuracy", "log_prob", "r2", *OF_CLASSES})
 _SECONDS_BETWEEN_CHECKPOINTS = 60.0
 _EXPLOSION = 1e4
 
@@ -39,7 +40,9 @@ class WatchState(TypedDict):
     """The state of early stopping in a checkpoint."""
 
     name: str
+    sign: float
     best: float | None
+    last: float | None
     step: int
     weights: dict[str, Any]
     waited: int
@@ -150,46 +153,73 @@ class Log(Observer):
 
 
 class Watch(Observer):
-    """Early stopping: keeps the best weights by a validation metric, stops after ``patience`` epochs without better."""
+    """Early stopping: keeps the best weights by a validation metric, stops after ``patience`` epochs without better.
 
-    def __init__(self, metric: str | None, patience: int | None) -> None:
+    Where a model is trained in phases (layers are added, weights pruned), only the last one counts: what came before is
+    not yet the model. With class weights (``weighted``) the default is the balanced accuracy. ``best`` and ``last`` are
+    values of the metric times its ``sign``, +1 where more is better.
+    """
+
+    def __init__(
+        self, metric: str | None, patience: int | None = None, *, keep: bool = True, weighted: bool = False
+    ) -> None:
         self.metric = metric
         self.patience = patience
-        self.name = metric or ""
+        self.keep = keep
+        self.weighted = weighted
+        self.name = ""
+        self.sign = -1.0
         self.best: float | None = None
+        self.last: float | None = None
         self.best_step = 0
         self.weights: dict[str, Tensor] = {}
         self.waited = 0
 
+    @property
+    def asked(self) -> bool:
+        """Whether the caller wants it, so that a metric must be there."""
+        return self.metric is not None or self.patience is not None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the metric is one of all predictions at once."""
+        return self.weighted or (self.metric or "").rpartition(":")[2] in (*OF_CLASSES, *OF_TARGETS)
+
     def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None:
-        self.name, sign = self.chosen(trainer, valid)
-        value = sign * valid[self.name]
+        self.choose(trainer, valid)
+        if not self.name or trainer.step <= trainer.settled:
+            return
+        self.last = value = self.sign * valid[self.name]
         if self.best is None or value > self.best or math.isnan(self.best):
             self.best, self.best_step, self.waited = value, trainer.step, 0
-            self.weights = checkpoint.freeze_state(trainer.model.state_dict())
+            if self.keep:
+                self.weights = checkpoint.freeze_state(trainer.model.state_dict())
             return
         self.waited += 1
         if self.patience is not None and self.waited >= self.patience:
             trainer.stop(f"no better validation {self.name} for {self.waited} epochs")
 
-    def chosen(self, trainer: Trainer, valid: dict[str, float]) -> tuple[str, float]:
-        """The metric and its sign: more is better is +1."""
+    def choose(self, trainer: Trainer, valid: dict[str, float]) -> None:
+        """Choose the metric, once, by what is measured; a metric that was asked for must be there."""
         direction, colon, name = (self.metric or "").rpartition(":")
-        if not name:  # the loss where it measures fit, else the first of the model's metrics, which stand after it
-            names = [*valid, ""]
-            name = names[names.index("loss") + trainer.model.surrogate] if "loss" in valid else ""
+        fit = "balanced_accuracy" if self.weighted else _fit(trainer.model, valid, self.asked)
+        name = self.name or name or fit
+        if not name and not self.asked:
+            return
         if name not in valid or (colon and direction not in ("max", "min")):
             raise UsageError(
                 f"cannot watch {self.metric or 'a metric'!r} of {trainer.model.name()}: "
                 f"validation gives {', '.join(valid) or 'nothing'}; max: or min: before the name says which is better"
             )
         higher = direction == "max" if colon else name in HIGHER_IS_BETTER
-        return name, 1.0 if higher else -1.0
+        self.name, self.sign = name, 1.0 if higher else -1.0
 
     def state(self) -> dict[str, Any]:
         return {
             "name": self.name,
+            "sign": self.sign,
             "best": self.best,
+            "last": self.last,
             "step": self.best_step,
             "weights": self.weights,
             "waited": self.waited,
@@ -197,7 +227,8 @@ class Watch(Observer):
 
     def restore(self, state: dict[str, Any]) -> None:
         held_to(WatchState, state, Path(checkpoint.VALUES), "observers.Watch")
-        self.name, self.best, self.best_step = state["name"], state["best"], state["step"]
+        self.name, self.sign, self.best_step = state["name"], state["sign"], state["step"]
+        self.best, self.last = state["best"], state["last"]
         self.weights, self.waited = state["weights"], state["waited"]
 
 
@@ -217,6 +248,20 @@ class Checkpoints:
             return False
         self._last = time.monotonic()
         return True
+
+
+def _fit(model: Model[Any], valid: dict[str, float], asked: bool) -> str:
+    """The metric that measures how well a model fits: its loss; of a lower bound that is not the loss, the bound.
+
+    Where the loss is a surrogate it is the first of the model's metrics, which stand after the loss, if asked for.
+    """
+    names = [*valid, ""]
+    if "loss" not in valid:
+        return ""
+    if model.surrogate:
+        return names[names.index("loss") + 1] if asked else ""
+    bound = getattr(model, "likelihood_kind", None) == "lower bound"
+    return "nll" if "nll" in valid and (bound or valid["nll"] == valid["loss"]) else "loss"
 
 
 def _moment(trainer: Trainer) -> dict[str, Any]:

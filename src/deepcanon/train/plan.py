@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Any
 
+from deepcanon.core import Turn
 from deepcanon.core.settings import Settings
 from deepcanon.optim import batch_size_schedule
 
@@ -42,3 +45,14 @@ class Plan:
     def epoch_after(self, step: int) -> int:
         """The epoch of the step that follows so many, counted from 0."""
         return bisect_right(self.starts, step) - 1
+
+
+def settled_at(turns: Sequence[Turn[Any]], total: int) -> int:
+    """The steps of a training before its last phase, in which no turn begins any more: 0 where there is only one.
+
+    >>> from deepcanon.core import Absorb
+    >>> settled_at([Absorb(print), Absorb(print, share=(0.5, 1.0))], 100)
+    50
+    """
+    starts = [start for turn in turns for start, end in [turn.share] if start < end]
+    return int(max(starts, default=0.0) * total)

@@ -49,6 +49,7 @@ def _defaults() -> dict[str, Any]:
 def settings_of(info: dict[str, Any], path: Path = Path("run.json")) -> Settings:
     """The settings that ``run.json`` holds, checked as a caller's are; JSON knows lists only, a setting is a tuple."""
     saved = {name: tuple(value) if isinstance(value, list) else value for name, value in info["settings"].items()}
+    saved.setdefault("keep_weights", "last")  # as all runs did before it was a setting
     known = listed_settings()
     try:
         for name in known.keys() - _defaults().keys() - saved.keys():
@@ -123,6 +124,7 @@ def _checked(settings: Any) -> Settings:
     if settings["ema"] is not None and not 0 <= settings["ema"] < 1:
         raise UsageError(f"ema is a decay in [0, 1), got {settings['ema']!r}")
     choose("precision", settings["precision"], ("fp32", "bf16"))
+    choose("keep_weights", settings["keep_weights"], ("best", "last"))
     schedule(settings["schedule"])
     batch_size_schedule(settings["batch_size_schedule"])
     default_lr(settings["optimizer"])

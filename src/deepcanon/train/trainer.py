@@ -6,8 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,31 +21,20 @@ from deepcanon.optim import schedule
 from deepcanon.runs import checkpoint
 from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.train import randomness
+from deepcanon.train.class_weights import weight_classes
 from deepcanon.train.distributed import World
-from deepcanon.train.evaluation import evaluate, some_of_train
+from deepcanon.train.evaluation import assess, some_of_train, some_of_valid
+from deepcanon.train.health import examine, overfitting
 from deepcanon.train.moving_average import Average
 from deepcanon.train.observers import Checkpoints, Log, Observer, Watch
-from deepcanon.train.plan import Plan
+from deepcanon.train.plan import Plan, settled_at
 from deepcanon.train.process import Signals, deterministic, frozen, keep_freed_memory, locked
 from deepcanon.train.progress import progress, say
 from deepcanon.train.restoring import restore
+from deepcanon.train.result import Result
+from deepcanon.train.scores import OF_CLASSES, OF_TARGETS
 from deepcanon.train.settings import torch_device
 from deepcanon.train.steps import players
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """The result of a training: the model, and its terms and metrics on each split of the data."""
-
-    model: Model[Any]
-    run: Path | None
-    steps: int
-    seconds: float
-    weights: str
-    train: dict[str, float]
-    valid: dict[str, float]
-    test: dict[str, float]
-    history: list[dict[str, Any]] = field(repr=False)
 
 
 class Stopped(SystemExit):
@@ -69,20 +57,26 @@ class Trainer:
         observers: Sequence[Observer] = (),
     ) -> None:
         check_suits(model, data)
-        watching = settings["watch"] is not None or settings["patience"] is not None
+        watch = Watch(
+            settings["watch"],
+            settings["patience"],
+            keep=settings["keep_weights"] == "best",
+            weighted=settings["class_weight"] is not None,
+        )
         self.settings = settings
         self.device = torch_device(settings)
         self.world = World()
         self.quiet = quiet or not self.world.first
         self.run: RunFolder | None = None
         self.given = data
-        self.data = (data.with_validation_split(settings["seed"]) if watching else data).to(self.device)
-        if watching and self.data.valid is None:
+        self.data = (data.with_validation_split(settings["seed"]) if watch.asked else data).to(self.device)
+        if watch.asked and self.data.valid is None:
             raise UsageError(f"{data.name} is too small to hold out validation data; leave out patience and watch")
         self.model = model.to(self.device)
         self.learners = [module for module in model.modules() if isinstance(module, Model)]  # a method wraps others
         for learner in self.learners:
             learner.vocabulary = data.vocabulary
+        weight_classes(self.learners, settings["class_weight"], self.data.train, model.name())
         self.world.spread(model.state_dict().values())
         with frozen(model, settings["freeze"]):
             self.players = players(model, settings, self.world)
@@ -91,7 +85,8 @@ class Trainer:
         self.total, self.epochs = self.plan.total, self.plan.epochs
         self.factor = schedule(settings["schedule"])
         self.log = Log()
-        self.watch = Watch(settings["watch"], settings["patience"]) if watching else None
+        self.watch = None if self.data.valid is None else watch
+        self.settled = settled_at([player.turn for player in self.players], self.total)
         self.checkpoints = Checkpoints(settings["checkpoint_every"])
         self.observers: list[Observer] = [
             self.log,
@@ -162,9 +157,11 @@ class Trainer:
         self.model.prepare(Batches(self.data.train, self.settings["batch_size"]))
         self.world.spread(self.model.state_dict().values())
         self.average.take_over()
-        if self.watch is not None:  # a metric that is not there is better missed now than after an epoch
+        if self.watch is not None and self.watch.asked:  # a metric is better missed now than after an epoch
             some = next(iter(Batches(self.data.split("valid"), 2)))
-            self.watch.chosen(self, self._glance(some))
+            measured = self._glance(some, whole=True)
+            scores = next((each for each in (OF_CLASSES, OF_TARGETS) if each[0] in measured), ())
+            self.watch.choose(self, {**measured, **dict.fromkeys(scores, 0.0)})
         if self.run is not None:
             run = self.run
             self._lock(run, context)
@@ -267,13 +264,18 @@ class Trainer:
 
     def _end_epoch(self) -> None:
         with self.average.in_place():
-            valid = {} if self.data.valid is None else self._glance(self.data.valid)
+            valid = {} if self.watch is None else self._glance(self._watched, self.watch.whole)
             for observer in self.observers:
                 observer.epoch(self, valid)
 
-    def _glance(self, split: Any) -> dict[str, float]:
+    @cached_property
+    def _watched(self) -> AnyBatch:
+        """The validation examples that are measured on the way."""
+        return some_of_valid(self.data.split("valid"), self.data.train, self.settings)
+
+    def _glance(self, split: AnyBatch, whole: bool) -> dict[str, float]:
         """What is measured on the way: once through the examples, since it is asked for often."""
-        return evaluate(self.model, split, seed=self.settings["seed"], draws=1)
+        return assess(self.model, split, seed=self.settings["seed"], draws=1, predictions=whole).scores
 
     def _stop_by_signal(self) -> None:
         number = self.signals.caught or 15  # another process may have caught it
@@ -295,18 +297,24 @@ class Trainer:
             "valid": self.data.valid,
             "test": self.data.test,
         }
-        seed = self.settings["seed"]
-        scores = {name: {} if rows is None else evaluate(self.model, rows, seed=seed) for name, rows in splits.items()}
+        found = examine(self.model, splits, self.data, self.settings)
         folder = None if self.run is None else self.run.dir
-        result = Result(self.model, folder, self.step, seconds, weights, **scores, history=self.log.history)
+        result = Result(
+            self.model, folder, self.step, seconds, weights, **found.scores, history=self.log.history,
+            baseline=found.baseline, by_class=found.by_class, says=found.says,
+            course=overfitting(self.watch, self.step),
+        )  # fmt: skip
         if self.run is not None:
             run = self.run
             self.world.first_does(lambda: self._write_results(run, result))
+        elif not self.quiet:  # of a run the caller prints them
+            for sentence in [*result.says, *result.course]:
+                say(sentence)
         return result
 
     def _choose_weights(self) -> str:
         """Leave in the model the weights that the settings ask for, and say which they are."""
-        if self.watch is not None and self.watch.weights:
+        if self.watch is not None and self.watch.weights:  # none where the last ones are to be kept
             self.model.load_state_dict(self.watch.weights)
             return f"best by validation {self.watch.name}, of step {self.watch.best_step}"
         if self.average.active:
@@ -318,8 +326,9 @@ class Trainer:
         from deepcanon.pictures import draw_run  # matplotlib is slow to import and only a run needs it
 
         run.refuse_links()
-        run.write_results(self.model.state_dict(), result.weights, result.steps, result.seconds,
-                          {"train": result.train, "valid": result.valid, "test": result.test})  # fmt: skip
+        names = ("train", "valid", "test", "baseline", "by_class", "says", "course")
+        results = {name: getattr(result, name) for name in names}
+        run.write_results(self.model.state_dict(), result.weights, result.steps, result.seconds, results)
         draw_run(self.model, self.data, result.history, run.pictures, self.settings["seed"])
 
     def _named_observers(self) -> dict[str, Observer]:

@@ -231,6 +231,16 @@ def in_original_units(values: Tensor, preprocessing: Mapping[str, Any]) -> Tenso
     return values * target.std + target.mean if isinstance(target, Number) else values
 
 
+def target_unit(preprocessing: Mapping[str, Any]) -> tuple[str, float] | None:
+    """The name of a target that is a number, and its unit in the model's: its standard deviation where standardized.
+
+    >>> target_unit({"columns": []}) is None
+    True
+    """
+    target = Table.from_json(preprocessing).target if "columns" in preprocessing else None
+    return (target.name, target.std) if isinstance(target, Number) else None
+
+
 def _kinds(file: CsvFile, target: str | None, raw: bool) -> dict[str, type[Column]]:
     """The kind of each column: numbers or categories (classes, for the target)."""
     kinds: dict[str, type[Column]] = {} if target is None else {target: _target_kind(file, target, raw)}

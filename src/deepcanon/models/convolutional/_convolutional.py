@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Literal, get_args
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deepcanon.core import DataError, Labeled, Terms, UsageError
@@ -67,10 +66,12 @@ class ImagePredictor(Predictor):
         if self.classes is None:
             return super()._loss_of(outputs, batch)
         log_p = outputs.log_softmax(-1)
-        nll = F.nll_loss(log_p, batch.y)
+        terms = self.class_terms(log_p, batch.y)
         if not self.training or self.smoothing == 0:
-            return {"nll": nll}
-        return {"nll": nll, "smoothing": self.smoothing * (-log_p.mean() - nll)}  # eq. (1)
+            return terms
+        (nll,) = terms.values()
+        weighted = log_p if self.class_weight is None else log_p * self.class_weight.to(log_p)[batch.y].unsqueeze(1)
+        return {**terms, "smoothing": self.smoothing * (-weighted.mean() - nll)}  # eq. (1)
 
     def filters(self) -> Tensor:
         """The filters of the first convolution, (count, channels, height, width)."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 from torch.distributions import Categorical
 
 from deepcanon.core import Graph, GraphBatch, How, Model, Sparse, Terms, UsageError, draw
 from deepcanon.core.precision import full
+from deepcanon.models._predictor import ClassWeighted, plain_nll
 
 
-class NodeClassifier(Model[GraphBatch]):
+class NodeClassifier(ClassWeighted, Model[GraphBatch]):
     """A node classifier: its ``forward`` gives logits for every node of a graph, (nodes, classes).
 
     All nodes and edges are inputs, but only the nodes in the batch's mask count in the loss (transductive learning).
@@ -37,11 +38,11 @@ class NodeClassifier(Model[GraphBatch]):
         logits, y = self._labeled(batch)
         terms = self._loss_of(logits, y)
         right = (logits.argmax(-1) == y).to(logits.dtype)
-        return terms, {"accuracy": right.mean(), "nll": terms["nll"]}
+        return terms, {"accuracy": right.mean(), "nll": plain_nll(logits, terms, y)}
 
     def _loss_of(self, logits: Tensor, y: Tensor) -> Terms:
         """The loss of the logits of the nodes that count."""
-        return {"nll": nn.functional.cross_entropy(logits, y)}
+        return self.class_terms(logits.log_softmax(-1), y)
 
     @torch.no_grad()
     def predict(

@@ -117,7 +117,7 @@ class GLM(Model[Labeled]):
         family: The distribution of the targets.
     """
 
-    recipe = Recipe(lr=0.1, schedule="cosine", batch_size=BATCH, epochs=1000)
+    recipe = Recipe(lr=0.1, schedule="cosine", batch_size=BATCH, epochs=1000, keep_weights="last")
 
     def __init__(self, features: int, targets: int, family: Family = "gaussian") -> None:
         super().__init__()

@@ -31,7 +31,7 @@ class SoftmaxRegression(Predictor):
         classes: The number of classes.
     """
 
-    recipe = Recipe(lr=2e-2, schedule="linear", epochs=50)
+    recipe = Recipe(lr=2e-2, schedule="linear", epochs=50, keep_weights="last")
 
     def __init__(self, features: int, classes: int) -> None:
         super().__init__()

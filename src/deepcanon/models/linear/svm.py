@@ -45,7 +45,7 @@ class SVM(Model[Labeled]):
         decay: The weight :math:`\lambda` of the penalty.
     """
 
-    recipe = Recipe(lr=0.1, schedule="cosine", batch_size=BATCH, epochs=1000)
+    recipe = Recipe(lr=0.1, schedule="cosine", batch_size=BATCH, epochs=1000, keep_weights="last")
     surrogate = True
 
     def __init__(self, features: int, classes: int, decay: float = 1e-3) -> None:

@@ -8,13 +8,12 @@ from typing import Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from deepcanon.core import AnyBatch, DataError, Labeled, LabeledSequences, Sequences, Stream, Terms, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.padding import check_lengths, known_tokens, valid_positions, without_padding
 from deepcanon.models._language_model import LanguageModel
-from deepcanon.models._predictor import Predictor
+from deepcanon.models._predictor import IGNORED, Predictor
 from deepcanon.nn.bidirectional import Bidirectional, last_output
 
 
@@ -29,7 +28,6 @@ class State(tuple[Tensor, ...]):
 Recurrence = Callable[[Tensor, tuple[Tensor, ...] | None], tuple[Tensor, tuple[Tensor, ...]]]
 """Recurrent layers: from values (T, B, width) and a state to outputs (T, B, units) and the state after them."""
 
-IGNORED = -100
 NOWHERE = -1
 
 
@@ -208,8 +206,7 @@ class RecurrentPredictor(Predictor):
         if self.classes is None:
             error = (outputs - batch.y).masked_fill(~inside.unsqueeze(2), 0)
             return {"mse": error.square().sum() / counted}
-        y = batch.y.masked_fill(~inside, IGNORED).flatten()
-        return {"nll": cross_entropy(outputs.flatten(0, 1), y, ignore_index=IGNORED, reduction="sum") / counted}
+        return self.class_terms(outputs.log_softmax(-1).flatten(0, 1), batch.y.masked_fill(~inside, IGNORED).flatten())
 
     def _metrics_of(self, outputs: Tensor, terms: Terms, batch: Labeled) -> Terms:
         """The accuracy over all positions; of whole sequences, the metrics of every model that predicts."""

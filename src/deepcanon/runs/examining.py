@@ -1,0 +1,50 @@
+"""Measures of a run next to its baseline: taken again, or those that its training has left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deepcanon.core import AnyBatch, DeepcanonError
+from deepcanon.data import Dataset
+from deepcanon.runs.data import is_own, new_rows
+from deepcanon.train.evaluation import some_of_train
+from deepcanon.train.health import Examined, examine
+
+if TYPE_CHECKING:
+    from deepcanon.runs.run import Run
+
+
+def examine_run(run: Run, data: str | Path | Dataset[Any] | AnyBatch | None = None) -> Examined:
+    """Measure a run's model on its own data, or on others, next to the baseline of its own."""
+    splits: dict[str, AnyBatch | None]
+    if isinstance(data, Dataset):
+        splits = {"train": data.train, "valid": data.valid, "test": data.test}
+    elif isinstance(data, AnyBatch):
+        splits = {"train": None, "test": data}
+    else:
+        name = None if data is None else str(data)
+        if is_own(run.folder, name) and not run.changed(name):
+            train = some_of_train(run.data.train, run.settings)
+            splits = {"train": train, "valid": run.data.valid, "test": run.data.test}
+        else:
+            splits = {"train": None, "test": new_rows(run.folder, run.model, name)}
+    own = _own_data(run)
+    found = examine(run.model, splits, own, run.settings, run.info["data"]["labels"])
+    if own is None:
+        found.says.append("The data it was trained on cannot be read, so that there is no baseline to compare it with.")
+    return found
+
+
+def as_trained(run: Run) -> Examined:
+    """The measures that the training has left."""
+    scores, results = run.scores, run.info["results"]
+    return Examined(scores, results.get("baseline"), results.get("by_class", {}), results.get("says", []))
+
+
+def _own_data(run: Run) -> Dataset[Any] | None:
+    """The data the run was trained on; without them it can be measured all the same."""
+    try:
+        return run.data
+    except DeepcanonError:
+        return None

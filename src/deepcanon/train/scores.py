@@ -1,0 +1,152 @@
+"""Scores of predictions on a whole split: those of classes, also where they are unequal in size, and of targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from typing_extensions import TypedDict
+
+from deepcanon.core import AnyBatch, UsageError
+from deepcanon.core.roles import Predicts
+from deepcanon.data.dataset import Batches
+
+OF_CLASSES = ("balanced_accuracy", "f1", "roc_auc", "pr_auc")
+OF_TARGETS = ("rmse", "r2")
+"""The scores of all predictions at once; more is better of all but ``rmse``."""
+
+
+class ClassScores(TypedDict):
+    """One class against all others: how many examples are its own, predicted to be, and found, which is both.
+
+    ``recall`` is the share of its examples that are found, ``precision`` that of its predictions that are right, and
+    ``f1`` their harmonic mean. ``roc_auc`` is the area under the curve of the true over the false positive rate, the
+    probability that one of its examples is given a higher probability of it than another; ``pr_auc`` is the average
+    precision. What is not defined, as of a class without examples, is None.
+    """
+
+    examples: int
+    predicted: int
+    found: int
+    recall: float | None
+    precision: float | None
+    f1: float | None
+    roc_auc: float | None
+    pr_auc: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """The predictions for a whole split, ``mean``, next to what is ``true``.
+
+    Of classes they are probabilities, (N, classes), and classes, (N,); of targets both are (N, targets).
+    """
+
+    mean: Tensor
+    true: Tensor
+
+    @property
+    def is_classes(self) -> bool:
+        return not self.true.is_floating_point()
+
+    def by_class(self) -> list[ClassScores]:
+        """The scores of each class; none of targets.
+
+        >>> right = Predicted(torch.eye(2), torch.tensor([0, 1])).by_class()
+        >>> [each["recall"] for each in right]
+        [1.0, 1.0]
+        """
+        if not self.is_classes:
+            return []
+        modes = self.mean.argmax(1)
+        return [
+            _class_scores(self.mean[:, place], modes == place, self.true == place)
+            for place in range(self.mean.shape[1])
+        ]
+
+    def scores(self) -> dict[str, float]:
+        """The scores of all classes together, means over those that have examples; or those of the targets.
+
+        The mean of the recalls is the balanced accuracy. Scores of a curve need examples of two classes, and the
+        coefficient of determination targets that differ: else they are left out.
+        """
+        return _of_classes(self.by_class()) if self.is_classes else _of_targets(self.mean, self.true)
+
+
+def gather(model: Any, split: AnyBatch, size: int = 1024) -> Predicted | None:
+    """The predictions of a model for a split; None of a model that predicts no labels or targets of these."""
+    if split.labels is None or not isinstance(model, Predicts) or len(split) == 0:
+        return None
+    means, labels = [], []
+    try:
+        with torch.no_grad():
+            for part in Batches(split, size):
+                means.append(part.where_labeled(model.predict(*part.inputs, how="mean")).double().cpu())
+                labels.append(part.labels.cpu())  # type: ignore[union-attr]
+    except UsageError:  # torch has no mean of the distribution of this head
+        return None
+    mean, true = torch.cat(means), torch.cat(labels)
+    fits = mean.shape == true.shape if true.is_floating_point() else mean.ndim == 2 and len(mean) == len(true)
+    return Predicted(mean, true.double() if true.is_floating_point() else true) if fits else None
+
+
+def areas(score: Tensor, positive: Tensor) -> tuple[float, float]:
+    r"""The areas under the ROC curve and, as average precision, under the precision-recall curve.
+
+    .. math:: \text{ROC} = P(s_+ > s_-) + \tfrac12 P(s_+ = s_-), \qquad \text{PR} = \sum_t (R_t - R_{t-1})\, P_t
+
+    The sum is over the distinct scores t from the highest on, with the recall and the precision of all that reach them.
+
+    References:
+        | An introduction to ROC analysis (Fawcett, 2006), https://doi.org/10.1016/j.patrec.2005.10.010
+        | The relationship between Precision-Recall and ROC curves (Davis & Goadrich, 2006),
+        | https://doi.org/10.1145/1143844.1143874
+
+    >>> areas(torch.tensor([0.9, 0.8, 0.3]), torch.tensor([True, False, True]))
+    (0.5, 0.8333333333333333)
+    """
+    levels, place = torch.unique(score, return_inverse=True)
+    positives = torch.bincount(place, positive.double(), len(levels)).flip(0)
+    negatives = torch.bincount(place, (~positive).double(), len(levels)).flip(0)
+    caught, alarms = positives.cumsum(0), negatives.cumsum(0)
+    below = alarms[-1] - alarms + negatives / 2
+    roc = (positives * below).sum() / (caught[-1] * alarms[-1])
+    precision = caught / (caught + alarms)
+    return float(roc), float((positives * precision).sum() / caught[-1])
+
+
+def _class_scores(probability: Tensor, predicted: Tensor, true: Tensor) -> ClassScores:
+    examples, claimed, found = int(true.sum()), int(predicted.sum()), int((predicted & true).sum())
+    roc, pr = areas(probability, true) if 0 < examples < len(true) else (None, None)
+    return {
+        "examples": examples,
+        "predicted": claimed,
+        "found": found,
+        "recall": found / examples if examples else None,
+        "precision": found / claimed if claimed else None,
+        "f1": 2 * found / (examples + claimed) if examples else None,
+        "roc_auc": roc,
+        "pr_auc": pr,
+    }
+
+
+def _of_classes(classes: list[ClassScores]) -> dict[str, float]:
+    columns = {
+        "balanced_accuracy": [each["recall"] for each in classes],
+        "f1": [each["f1"] for each in classes],
+        "roc_auc": [each["roc_auc"] for each in classes],
+        "pr_auc": [each["pr_auc"] for each in classes],
+    }
+    known = {name: [value for value in column if value is not None] for name, column in columns.items()}
+    return {name: sum(values) / len(values) for name, values in known.items() if values}
+
+
+def _of_targets(mean: Tensor, true: Tensor) -> dict[str, float]:
+    errors = (mean - true).square().mean(0)
+    spread = true.var(0, correction=0)
+    found = {"rmse": float(errors.sum().sqrt())}
+    if bool((spread > 0).all()):
+        found["r2"] = float((1 - errors / spread).mean())
+    return found
