@@ -54,7 +54,7 @@ def remarks(section: Section) -> list[str]:
             found.append(f"Samples are not measured: that takes rows of numbers, and at least {FEWEST} test examples.")
         if any(len({row.kind for row in ranked if row.given == given}) > 1 for given in {row.given for row in ranked}):
             found.append("These log-likelihoods are not all of one kind, so the ranking is not certain:")
-        found += _apart(ranked)
+        found += _other_questions(ranked)
         for row in ranked:
             if row.kind == "lower bound":
                 found.append(f"{row.label} gives a lower bound: its log-likelihood, and its rank, may be higher.")
@@ -192,7 +192,7 @@ def _highest(section: Section, ranked: Sequence[Row]) -> str:
     return sentence
 
 
-def _apart(ranked: Sequence[Row]) -> list[str]:
+def _other_questions(ranked: Sequence[Row]) -> list[str]:
     """A word on log-likelihoods that answer different questions, since one is given what another is not."""
     named: dict[str | None, list[str]] = {}
     for row in ranked:

@@ -10,6 +10,7 @@ from deepcanon.catalogue import find as find_in_catalogue
 from deepcanon.core import Blueprint, CheckpointError, DataError, DeepcanonError, Model
 from deepcanon.core.blueprint import Find
 from deepcanon.data import Dataset
+from deepcanon.runs.contents import Results
 from deepcanon.runs.data import own_data
 from deepcanon.runs.folder import RunFolder
 from deepcanon.train import randomness
@@ -44,7 +45,7 @@ def resume(
     folder = RunFolder.open(run)
     built = _built(folder, find or finder(*([] if model is None else [model])))
     if folder.info["status"] == "finished" and folder.weights.is_file():
-        results = {name: folder.info["results"][name] for name in ("steps", "seconds", "train", "valid", "test")}
+        results = {name: value for name, value in folder.info["results"].items() if name in Results.__annotations__}
         return Result(
             _with_weights(built, folder), folder.dir, **results, weights=folder.info["weights"], history=folder.log()
         )
