@@ -81,7 +81,7 @@ def test_damaged_lines_are_named() -> None:
     lines = list(LINES)
     lines[2], lines[9] = b"\x80\x04 pickle \xff\n", lines[9].replace(b"0.1,", b"0.2,")
     assert read_lines(b"".join(lines), PATH)[1] == [
-        "log.jsonl is damaged: lines 3, 10 cannot be trusted and left out, the others are read"
+        "log.jsonl is damaged: lines 3, 10 cannot be trusted, only the others are read"
     ]
 
 
@@ -93,9 +93,7 @@ def test_a_log_of_an_older_version_is_read_and_gone_on_with(tmp_path: Path) -> N
     assert folder.checked_log() == (RECORDS, [])
     raw = (tmp_path / "log.jsonl").read_bytes()
     flipped = raw.replace(b'"step": 9', b'"step": 8')
-    assert read_lines(flipped, PATH)[1] == [
-        "log.jsonl is damaged: line 10 cannot be trusted and left out, the others are read"
-    ]
+    assert read_lines(flipped, PATH)[1] == ["log.jsonl is damaged: line 10 cannot be trusted, only the others are read"]
 
 
 def test_a_finished_run_knows_how_its_log_has_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +127,7 @@ def test_a_resume_says_what_its_log_has_lost_and_keeps_it_whole(
     log.write_bytes(b"".join(lines))
     result = dc.resume(tmp_path, data, Toy, quiet=True)
     said = capsys.readouterr().err.splitlines()
-    assert said == [f"{log} is damaged: line 4 cannot be trusted and left out, the others are read"]
+    assert said == [f"{log} is damaged: line 4 cannot be trusted, only the others are read"]
     assert RunFolder.open(tmp_path).info["fallbacks"] == said
     assert [each["step"] for each in result.history] == [1, 2, 3, 5, 6, 7, 8, 9, 10]
     assert all(result.model.state_dict()[name].equal(weight) for name, weight in unbroken.items())

@@ -85,7 +85,7 @@ def read_lines(raw: bytes, path: Path) -> tuple[list[dict[str, Any]], list[str]]
             running, checked = int(found["running"], 16), True
     complaints = []
     if damaged:
-        complaints.append(f"{path} is damaged: {_named(damaged)} cannot be trusted and left out, the others are read")
+        complaints.append(f"{path} is damaged: {_named(damaged)} cannot be trusted, only the others are read")
     if out_of_order:
         complaints.append(f"{path} is damaged: before {_named(out_of_order)}, lines were lost, moved or put in")
     return records, complaints
