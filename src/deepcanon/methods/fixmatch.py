@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -14,6 +15,9 @@ from deepcanon.augment.perturbations import strongly, weakly
 from deepcanon.core import Labeled, Model, SemiBatch, Terms, UsageError
 from deepcanon.core.checks import one_of
 from deepcanon.methods._semi_supervised import SemiSupervised, toy_example
+
+LONGER = 5
+"""How many times as long as the wrapped model's recipe training takes."""
 
 
 class FixMatch(SemiSupervised):
@@ -67,6 +71,8 @@ class FixMatch(SemiSupervised):
         super().__init__(model, weight, {"none": None, "weak": weak_augment, "strong": strong_augment}[labeled])
         self.threshold = threshold
         self.weak, self.strong = weak_augment, strong_augment
+        if weight > 0 and self.uses_unlabeled:
+            self.__dict__["recipe"] = replace(model.recipe, epochs=LONGER * model.recipe.epochs)
 
     @classmethod
     def example(cls) -> tuple[Self, SemiBatch]:

@@ -17,6 +17,7 @@ from deepcanon.core.settings import Settings
 from deepcanon.optim import optimizer
 from deepcanon.train.distributed import World
 from deepcanon.train.settings import clipping, torch_device
+from deepcanon.train.variables import Variables
 
 
 class Player:
@@ -57,7 +58,8 @@ class Descender(Player):
             raise UsageError(f"all parameters of the turn {turn.name!r} are frozen; nothing is left to train")
         # A turn's own rate keeps its proportion to the recipe's when the caller sets another.
         self.lr = settings["lr"] if turn.lr is None else turn.lr * settings["lr"] / model.recipe.lr
-        self.optimizer = optimizer(turn.optimizer or settings["optimizer"], self.parameters, self.lr)
+        self.variables = Variables(self.parameters, turn.coordinates)
+        self.optimizer = optimizer(turn.optimizer or settings["optimizer"], self.variables.listed, self.lr)
         self.clipping = clipping(settings)
         # Rows that a sparse gradient leaves out need not be touched, if nothing but the step uses it.
         self.by_rows = world.size == 1 and self.clipping is None and _steps_by_rows(self.optimizer)
@@ -74,11 +76,14 @@ class Descender(Player):
         self.want_terms = want_norm or isinstance(self.optimizer, torch.optim.LBFGS)  # whose line search needs the loss
 
         def closure() -> Tensor:
-            self.optimizer.zero_grad()
+            self.variables.write()
+            for parameter in self.parameters:
+                parameter.grad = None
             terms = self._gradients(shard)
             self._write_out()
             self.world.average(self.parameters, share)
             self._clip(want_norm)
+            self.variables.read_gradients()
             if not recorded:  # of an optimizer with several evaluations the first is logged
                 recorded.update(terms)
             loss = _sum(terms) if terms else self.parameters[0].new_zeros(())
@@ -89,7 +94,9 @@ class Descender(Player):
         for parameter in self.others:
             parameter.requires_grad_(False)
         try:
+            self.variables.read()
             self.optimizer.step(closure)  # type: ignore[arg-type]
+            self.variables.write()
         finally:
             for parameter in self.others:
                 parameter.requires_grad_(True)
@@ -147,14 +154,14 @@ class Descender(Player):
 
     def state(self) -> dict[str, Any]:
         """The optimizer's state by the position of each parameter, uncast, so that it comes back bit for bit."""
-        states = [dict(self.optimizer.state.get(parameter, {})) for parameter in self.parameters]
+        states = [dict(self.optimizer.state.get(variable, {})) for variable in self.variables.listed]
         groups = [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]
         return {"parameters": states, "groups": groups}
 
     def restore(self, state: dict[str, Any]) -> None:
-        for parameter, saved in zip(self.parameters, state["parameters"], strict=True):
+        for variable, saved in zip(self.variables.listed, state["parameters"], strict=True):
             if saved:
-                self.optimizer.state[parameter] = _moved(saved, parameter)
+                self.optimizer.state[variable] = _moved(saved, variable)
         for group, saved in zip(self.optimizer.param_groups, state["groups"], strict=True):
             group.update(saved)
 

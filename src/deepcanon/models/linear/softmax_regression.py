@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from deepcanon.core import Labeled, Recipe
+from deepcanon.core import Labeled
 from deepcanon.core.checks import at_least, flat
 from deepcanon.models._predictor import Predictor
+from deepcanon.models.linear._convex import Convex, convex
 
 
-class SoftmaxRegression(Predictor):
+class SoftmaxRegression(Convex, Predictor):
     r"""A linear classifier: the softmax of a linear map gives the probabilities of the classes.
 
     Also known as: multinomial logistic regression, multiclass logistic regression, maximum entropy classifier.
@@ -31,17 +32,14 @@ class SoftmaxRegression(Predictor):
         classes: The number of classes.
     """
 
-    recipe = Recipe(lr=2e-2, schedule="linear", epochs=50)
+    recipe = convex(epochs=20, iterations=25)
 
     def __init__(self, features: int, classes: int) -> None:
         super().__init__()
         at_least(1, features=features)
         at_least(2, classes=classes)
-        self.features = features
         self.classes = classes
-        self.linear = nn.Linear(features, classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
+        self._build(features, outputs=classes)
 
     @classmethod
     def example(cls) -> tuple[Self, Labeled]:
