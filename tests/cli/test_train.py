@@ -243,10 +243,11 @@ def test_a_raw_table_is_fitted_to_the_optimum_without_any_option(
     file = tmp_path / "patients.csv"
     np.savetxt(file, table, delimiter=",", header=",".join(names), comments="", fmt="%.9g")
     words = ["linear_regression"] if family is None else ["glm", "--family", family]
-    assert call("train", *words, "--data", f"{file}:raw", "--out", tmp_path / "run", "--json").code == 0
+    rest = ["--target", "target", "--out", tmp_path / "run"]
+    assert call("train", *words, "--data", f"{file}:raw", *rest, "--json").code == 0
     run = dc.Run(tmp_path / "run")
     x, y = run.data.train.x.double(), run.data.train.y.double()
-    left = y - run.model.double().predict(x, how="mean")
+    left = y - run.model.double().predict(x, how="mean")  # type: ignore[operator]
     standardized = (x - x.mean(0)) / x.std(0)
     assert abs(float(left.mean() / left.std())) < 1e-4
     assert float((standardized * left / left.std()).mean(0).abs().max()) < 1e-4
