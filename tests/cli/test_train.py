@@ -234,7 +234,7 @@ def test_numbers_are_learned_from_images_by_a_head_chosen_by_name(call: Call, tm
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", [None, "gaussian", "poisson", "gamma", "inverse_gaussian"])
-def test_a_raw_table_is_fitted_to_the_optimum_without_any_option(
+def test_raw_targets_are_fitted_to_the_optimum_without_any_option(
     family: str | None, call: Call, tmp_path: Path
 ) -> None:
     """With a canonical link, the residuals of the optimum sum to 0 and are orthogonal to every feature."""

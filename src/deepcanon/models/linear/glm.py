@@ -145,7 +145,8 @@ class GLM(Convex):
     def example(cls) -> tuple[Self, Labeled]:
         generator = torch.Generator().manual_seed(0)
         x = torch.randn(32, 3, generator=generator)
-        return cls(features=3, targets=1, family="poisson"), Labeled(x, draw(Poisson(x[:, :1].exp()), generator))
+        counts = draw(Poisson((0.3 * x[:, :1] + 2).exp()), generator)
+        return cls(features=3, targets=1, family="poisson"), Labeled(x, counts)
 
     def forward(self, x: Tensor) -> Tensor:
         r"""The natural parameters :math:`\eta`, (B, targets)."""
