@@ -88,7 +88,8 @@ def test_every_setting_reaches_the_trainer(call: Call, tmp_path: Path) -> None:
 
 
 def test_people_see_the_measures_and_where_to_look(call: Call, tmp_path: Path) -> None:
-    answer = call("train", "softmax_regression", "--data", "digits", "--epochs", "1", "--out", tmp_path / "run")
+    words = ("--data", "digits", "--epochs", "1", "--batch-size", "128", "--out", tmp_path / "run")
+    answer = call("train", "softmax_regression", *words)
     assert "softmax_regression on digits: 650 parameters, 10 steps" in answer.stdout
     assert "accuracy" in answer.stdout
     assert f"pictures in {tmp_path / 'run' / 'pictures'}" in answer.stdout.replace("\n", " ")

@@ -21,7 +21,8 @@ class SoftmaxRegression(Convex, Predictor):
     .. math:: p(y = k \mid x) = \frac{e^{w_k^\top x + b_k}}{\sum_j e^{w_j^\top x + b_j}} \qquad (1)
 
     The loss, the cross-entropy, is convex in :math:`W` and :math:`b`; the weights are initialized to zero, where all
-    classes are equally probable.
+    classes are equally probable. Classes that are linearly separable, as those of few examples with many features are,
+    have no finite optimum: the weights grow as long as training lasts, and ``regularized`` holds them.
 
     References:
         | The regression analysis of binary sequences (Cox, 1958), https://doi.org/10.1111/j.2517-6161.1958.tb00292.x
