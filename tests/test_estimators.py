@@ -115,7 +115,8 @@ def test_a_circle_needs_engineered_features() -> None:
 
 def test_it_can_be_validated_across_and_behind_an_encoder() -> None:
     x, y = load_iris(return_X_y=True)
-    last = Classifier(SoftmaxRegression, optimizer="lbfgs", epochs=5, random_state=0)
+    x, y = x[y > 0], y[y > 0]  # a line separates the first class from the others, so that it has no finite optimum
+    last = Classifier(SoftmaxRegression, random_state=0)
     ours = make_pipeline(StandardScaler(), Encoder("ppca", {"latent": 2}), last)
     theirs = make_pipeline(StandardScaler(), PCA(2), LogisticRegression(C=np.inf))
     expected = cross_val_score(theirs, x, y, cv=3)

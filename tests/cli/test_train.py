@@ -7,8 +7,11 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_diabetes
+from sklearn.linear_model import LinearRegression
 
 import deepcanon as dc
 from deepcanon import catalogue
@@ -88,7 +91,8 @@ def test_every_setting_reaches_the_trainer(call: Call, tmp_path: Path) -> None:
 
 
 def test_people_see_the_measures_and_where_to_look(call: Call, tmp_path: Path) -> None:
-    answer = call("train", "softmax_regression", "--data", "digits", "--epochs", "1", "--out", tmp_path / "run")
+    words = ("--data", "digits", "--epochs", "1", "--batch-size", "128", "--out", tmp_path / "run")
+    answer = call("train", "softmax_regression", *words)
     assert "softmax_regression on digits: 650 parameters, 10 steps" in answer.stdout
     assert "accuracy" in answer.stdout
     assert f"pictures in {tmp_path / 'run' / 'pictures'}" in answer.stdout.replace("\n", " ")
@@ -230,3 +234,27 @@ def test_numbers_are_learned_from_images_by_a_head_chosen_by_name(call: Call, tm
     wrong = call("train", "cnn", "--head", "bernoulli", *words, "--out", tmp_path / "other")
     assert wrong.code == 2
     assert wrong.stderr.startswith("deepcanon: the head BernoulliLikelihood() models other targets than these")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [None, "gaussian", "poisson", "gamma", "inverse_gaussian"])
+def test_raw_targets_are_fitted_to_the_optimum_without_any_option(
+    family: str | None, call: Call, tmp_path: Path
+) -> None:
+    """With a canonical link, the residuals of the optimum sum to 0 and are orthogonal to every feature."""
+    patients = load_diabetes(scaled=False)
+    table, names = np.column_stack([patients.data, patients.target]), [*patients.feature_names, "target"]
+    file = tmp_path / "patients.csv"
+    np.savetxt(file, table, delimiter=",", header=",".join(names), comments="", fmt="%.9g")
+    words = ["linear_regression"] if family is None else ["glm", "--family", family]
+    rest = ["--target", "target", "--out", tmp_path / "run"]
+    assert call("train", *words, "--data", f"{file}:raw", *rest, "--json").code == 0
+    run = dc.Run(tmp_path / "run")
+    x, y = run.data.train.x.double(), run.data.train.y.double()
+    left = y - run.model.double().predict(x, how="mean")  # type: ignore[operator]
+    standardized = (x - x.mean(0)) / x.std(0)
+    assert abs(float(left.mean() / left.std())) < 1e-4
+    assert float((standardized * left / left.std()).mean(0).abs().max()) < 1e-4
+    if family in (None, "gaussian"):
+        r2 = LinearRegression().fit(x.numpy(), y.numpy()).score(x.numpy(), y.numpy())
+        assert 1 - float(left.var() / y.var()) == pytest.approx(r2, abs=1e-6)

@@ -281,6 +281,23 @@ def test_the_family_that_the_data_come_from_comes_first(tmp_path: Path) -> None:
     assert section.rows[0].mean(NATS) == pytest.approx(-entropy, abs=0.15)
 
 
+@pytest.mark.slow
+def test_a_planted_subspace_comes_first_whatever_the_scales_of_its_columns(tmp_path: Path) -> None:
+    """Isotropic noise is isotropic in the units of the file, not in those of standardized columns."""
+    path = tmp_path / "planted.csv"
+    random = np.random.default_rng(0)
+    weight = np.array([[8.0, 3.0, -2.0, 0.5, 1.0, 0.1], [0.0, 1.0, 4.0, 0.2, -6.0, 0.3]])
+    rows = random.normal(size=(300, 2)) @ weight + 0.5 * random.normal(size=(300, 6)) + [10, -5, 0, 3, 1, 100]
+    np.savetxt(path, rows, delimiter=",", header="a,b,c,d,e,f", comments="")
+    ppca = Blueprint(dc.find("ppca"), {"latent": 2}, label="ppca:latent=2")
+    found = run_jobs([*candidates("gaussian", "gaussian_mixture", "vae"), ppca], str(path), tmp_path / "out", budget=1)
+    (section,) = sections(found)
+    assert section.rows[0].label == "ppca:latent=2"
+    covariance = weight.T @ weight + 0.25 * np.eye(6)
+    entropy = 0.5 * np.log(np.linalg.det(2 * np.pi * np.e * covariance))  # in the units of the file
+    assert section.rows[0].mean(NATS) == pytest.approx(-entropy, abs=0.6)
+
+
 def _scores(found: Comparison) -> list[dict[str, Any]]:
     measured = [entry["measured"] for entry in found["runs"]]
     return [{"test": each["test"], "likelihood": each["likelihood"]} for each in measured if each is not None]

@@ -1,9 +1,12 @@
 """Batches select and move all their parts together."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from deepcanon.core import DataError, Graph, GraphBatch, Labeled, SemiBatch, Sequences
+from deepcanon import catalogue
+from deepcanon.core import DataError, Graph, GraphBatch, Labeled, SemiBatch, Sequences, TwoDomains
 
 
 def test_every_part_is_selected() -> None:
@@ -14,6 +17,25 @@ def test_every_part_is_selected() -> None:
     rows = Sequences(torch.arange(6).view(3, 2), torch.tensor([2, 1, 2])).select(torch.tensor([1]))
     assert rows.lengths.tolist() == [1]
     assert len(rows) == 1
+
+
+def test_a_selection_of_any_type_says_where_its_examples_stand_in_the_data_set() -> None:
+    """Also a selection of a selection, and one whose values were replaced; a part is a data set of its own."""
+    placeless = set()
+    for entry in catalogue.entries():
+        _, batch = catalogue.find(entry.name).example()
+        assert batch.positions is None
+        order = torch.arange(len(batch)).flip(0)
+        some = batch.select(order)
+        if some.positions is None:
+            placeless.add(type(batch))
+            continue
+        again = replace(some.select(order[:1]), x=some.select(order[:1]).x.clone()).to("cpu")  # the last of the last
+        assert torch.equal(some.positions, order)
+        assert again.positions is not None
+        assert again.positions.tolist() == [0]
+        assert some.part(order[:1]).positions is None
+    assert placeless == {GraphBatch, TwoDomains}
 
 
 def test_a_label_for_every_example() -> None:

@@ -34,6 +34,7 @@ from deepcanon.laws.method import (
     null_setting_predicts_as_the_plain_model,
     null_setting_trains_as_the_plain_model,
     only_declared_parameters_change,
+    precision_of_the_model_is_kept,
 )
 from deepcanon.laws.outcome import Law, Outcome
 from deepcanon.methods.fixmatch import FixMatch
@@ -192,6 +193,30 @@ class TouchesTheBase(LoRA[Labeled]):
 def test_a_frozen_weight_that_changes_is_named() -> None:
     found = verdict(only_declared_parameters_change, TouchesTheBase)
     assert "first.parametrizations.weight.original has changed" in found.detail
+    assert not found.holds
+
+
+class AddsASingleHead(PiModel):
+    """A layer of its own in torch's default precision."""
+
+    def __init__(self, model: Model[Any], weight: float = 1.0) -> None:
+        super().__init__(model, weight=weight)
+        self.own = nn.Linear(2, 2)
+
+
+class NoisesInSingle(PiModel):
+    """What it adds to the examples has single precision, and so has what it hands to the model."""
+
+    def logits(self, x: Tensor) -> Tensor:
+        return super().logits(x.float())
+
+
+def test_a_method_that_does_not_keep_the_precision_of_its_model_is_named() -> None:
+    found = verdict(precision_of_the_model_is_kept, AddsASingleHead)
+    assert "own.weight has torch.float32" in found.detail
+    assert not found.holds
+    found = verdict(precision_of_the_model_is_kept, NoisesInSingle)
+    assert "training failed" in found.detail
     assert not found.holds
 
 

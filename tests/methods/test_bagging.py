@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from scipy import stats
 from torch import nn
 
 import deepcanon as dc
-from deepcanon.core import GraphBatch, Labeled, UsageError
+from deepcanon.core import GraphBatch, Labeled, Terms, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.methods.bagging import Bagging, occurrences
 from deepcanon.models.feedforward.mlp import MLP
@@ -23,23 +24,68 @@ def examples(count: int) -> torch.Tensor:
 
 
 def test_a_bootstrap_sample_is_poisson_and_independent_of_the_others() -> None:
-    x = examples(20_000)
-    counts = torch.stack([occurrences(x, member) for member in range(3)])
+    """Of one seed and several members, and of one member and several seeds."""
+    drawn = [(0, 0), (1, 0), (2, 0), (0, 1), (0, 2)]
+    counts = torch.stack([occurrences(torch.arange(20_000), member, seed) for member, seed in drawn])
     for each in counts:
         seen = torch.bincount(each, minlength=6)[:6].numpy()
         cells = np.append(seen, 20_000 - seen.sum())
         probabilities = np.append(stats.poisson.pmf(np.arange(6), 1), stats.poisson.sf(5, 1))
         assert stats.chisquare(cells, 20_000 * probabilities).pvalue > 1e-3
     correlation = np.corrcoef(counts.numpy())
-    assert np.abs(correlation - np.eye(3)).max() < 0.03
+    assert np.abs(correlation - np.eye(len(drawn))).max() < 0.03
 
 
-def test_a_sample_depends_on_the_example_alone() -> None:
-    x = examples(200)
+def test_a_sample_depends_on_the_position_alone() -> None:
+    places = torch.arange(200)
     order = torch.randperm(200)
-    assert torch.equal(occurrences(x[order], 1), occurrences(x, 1)[order])
-    assert torch.equal(occurrences(x[:7], 1), occurrences(x, 1)[:7])
-    assert not torch.equal(occurrences(x.flip(1), 1), occurrences(x, 1))
+    assert torch.equal(occurrences(places[order], 1), occurrences(places, 1)[order])
+    assert torch.equal(occurrences(places[:7], 1), occurrences(places, 1)[:7])
+
+
+class Tally(MLP):
+    """A regression that counts how often it gets each of 1,000 examples, by their targets: 0.000, 0.001, ... 0.999."""
+
+    def __init__(self, features: int, targets: int) -> None:
+        super().__init__(features, targets=targets, hidden=())
+        self.register_buffer("counts", torch.zeros(1000, dtype=torch.long))
+
+    def loss(self, batch: Labeled) -> Terms:
+        if self.training:
+            self.get_buffer("counts").add_(torch.bincount((1000 * batch.y).round().long().flatten(), minlength=1000))
+        return super().loss(batch)
+
+
+@pytest.mark.parametrize("settings", [{"batch_size": 1000}, {"batch_size": 37}, {"batch_size": 100, "accumulate": 7}])
+def test_rows_that_repeat_are_resampled_one_by_one(settings: dict[str, Any]) -> None:
+    """A table of three binary columns: 1,000 rows, eight of them different.
+
+    In a sample of as many rows as there are, each occurs as often as a binomial number of mean 1 says, the sum of them
+    is 1,000 (here up to the square root of it), and 1 - 1/e of them occur at all.
+    """
+    x = (torch.arange(1000).unsqueeze(1) // torch.tensor([1, 2, 4]) % 2).float()
+    torch.manual_seed(0)
+    method = Bagging(Tally(features=3, targets=1), members=4)
+    dc.fit(method, dc.from_tensors(x, torch.arange(1000) / 1000), epochs=2, quiet=True, seed=1, **settings)
+    counts = torch.stack([member.get_buffer("counts") for member in method.members])
+    assert bool((counts % 2 == 0).all())  # the second epoch has the sample of the first
+    counts = counts // 2
+    for i, each in enumerate(counts):
+        assert torch.equal(each, occurrences(torch.arange(1000), i, int(method.seed)))
+        assert abs(int(each.sum()) - 1000) < 4 * 1000**0.5
+        assert float((each > 0).double().mean()) == pytest.approx(1 - 1 / np.e, abs=4 * (0.232 / 1000) ** 0.5)
+        seen = np.append(torch.bincount(each, minlength=5)[:4].numpy(), int((each > 3).sum()))
+        probabilities = np.append(stats.binom.pmf(np.arange(4), 1000, 1e-3), stats.binom.sf(3, 1000, 1e-3))
+        assert stats.chisquare(seen, 1000 * probabilities / probabilities.sum()).pvalue > 1e-3
+
+
+def test_another_seed_draws_other_samples_and_the_same_one_the_same() -> None:
+    seeds = []
+    for seed in (0, 0, 1):
+        method = Bagging(MLP(features=2, classes=2, hidden=(4,)), members=2)
+        dc.fit(method, dc.load_data("moons"), steps=1, seed=seed, quiet=True)
+        seeds.append(int(method.seed))
+    assert seeds[0] == seeds[1] != seeds[2]
 
 
 def test_each_member_learns_as_it_would_alone_from_its_sample() -> None:
@@ -51,7 +97,7 @@ def test_each_member_learns_as_it_would_alone_from_its_sample() -> None:
     data = dc.from_tensors(x, (x.sum(-1, keepdim=True)).sin())
     dc.fit(method, data, steps=15, batch_size=50, quiet=True, optimizer="sgd", lr=0.05)
     for i, (member, twin) in enumerate(zip(method.members, alone, strict=True)):
-        times = occurrences(x, i)
+        times = occurrences(torch.arange(50), i, int(method.seed))
         sample = Labeled(x, x.sum(-1, keepdim=True).sin()).select(torch.arange(50).repeat_interleave(times))
         optimizer = torch.optim.SGD(twin.parameters(), lr=0.05)
         for _ in range(15):
@@ -89,10 +135,11 @@ def test_the_variance_of_the_mean_of_trained_members_is_the_formula() -> None:
     sets, targets, members, examples = 100, 16, 4, 20
     method = Bagging(MLP(features=1, targets=targets, hidden=()), members=members)
     drawn = []
-    for _ in range(sets):
-        x = 1e-6 * torch.randn(examples, 1, generator=random)  # makes examples differ, but says nothing of the numbers
-        data = dc.from_tensors(x, torch.randn(examples, targets, generator=random))
-        dc.fit(method, data, steps=1, batch_size=examples, quiet=True, optimizer="sgd", lr=0.5)  # to the very minimum
+    for seed in range(sets):
+        data = dc.from_tensors(torch.zeros(examples, 1), torch.randn(examples, targets, generator=random))
+        dc.fit(
+            method, data, steps=1, batch_size=examples, quiet=True, optimizer="sgd", lr=0.5, seed=seed
+        )  # to the very minimum
         drawn.append(method.predictions(torch.zeros(1, 1))[:, 0].numpy())
     predictions = np.concatenate(drawn, axis=1)  # (members, sets x targets)
     sizes = np.arange(1, 100)
@@ -124,8 +171,8 @@ def test_one_member_on_all_data_is_the_plain_model_bit_for_bit() -> None:
 def test_a_batch_without_any_example_of_the_sample_teaches_nothing() -> None:
     method = Bagging(MLP(features=3, classes=2), members=1)
     x = examples(50)
-    (left,) = x[occurrences(x, 0) == 0][:1].split(1)
-    loss = method.train().loss(Labeled(left, torch.tensor([0])))["nll"]
+    left = (occurrences(torch.arange(50), 0) == 0).nonzero()[0]
+    loss = method.train().loss(Labeled(x, torch.arange(50) % 2).select(left))["nll"]
     loss.backward()
     assert loss == 0
     assert all(not parameter.grad.any() for parameter in method.parameters())  # type: ignore[union-attr]

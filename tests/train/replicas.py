@@ -102,8 +102,8 @@ def first_step_of_every_model(world: World) -> dict[str, Tensor]:
 
 
 def _terms(model: Model[Any], batch: Any, seed: int) -> list[float]:
-    """The terms of all losses of a copy in training mode, with this seed."""
-    torch.manual_seed(seed)
+    """The terms of all losses of a copy in training mode, with this seed; what it prepares is the first process's."""
+    torch.manual_seed(0)
     model = copy.deepcopy(model).train()
     model.prepare([batch])
     torch.manual_seed(seed)

@@ -79,3 +79,13 @@ def test_loss_and_metrics_have_weights_of_their_own(size: int) -> None:
     found = dc.evaluate(Predicted.example()[0], HeldOut(x, y), size=size)
     assert found["seen"] == pytest.approx((1 + 2 + 4 + 8) / 4)
     assert found["held_out"] == pytest.approx((3 + 5 + 7) / 3)
+
+
+@pytest.mark.parametrize("name", ["vae", "conditional_vae", "full_covariance_vae", "flow_vae"])
+def test_a_bound_that_is_the_loss_is_one_number_not_two_draws_of_it(name: str) -> None:
+    torch.manual_seed(0)
+    model, batch = dc.find(name).example()
+    found = dc.evaluate(model, batch, draws=1)
+    assert model.likelihood_kind == "lower bound"
+    assert found["nll"] == pytest.approx(found["loss"], rel=1e-6)
+    assert found["nll_error"] > 1e-4 * found["nll"]  # another draw would be another number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -26,6 +26,9 @@ class AnyBatch:
     in_memory: ClassVar[bool] = True
     """False where the examples lie in files: select some rather than read all of ``x``."""
     x: Tensor
+    positions: Tensor | None = field(default=None, kw_only=True)
+    """Of a selection, where its examples stand in the data set, (B,); None for a data set, and where there is no such
+    place: for the nodes of one graph and for two domains, each of which has an order of its own."""
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -73,12 +76,12 @@ class AnyBatch:
         return index
 
     def select(self, index: Tensor) -> Self:
-        """The examples at these positions."""
-        return self._map(lambda tensor: tensor.index_select(0, index))
+        """The examples at these positions; a selection of a selection still says where they stand in the data set."""
+        return self._map(lambda tensor: tensor.index_select(0, index), positions=self._places(index))
 
     def part(self, index: Tensor) -> Self:
-        """The examples at these positions as data to select from; those that lie in files stay there."""
-        return self.select(index)
+        """The examples at these positions as a data set of its own; those that lie in files stay there."""
+        return replace(self.select(index), positions=None)
 
     def hold_out(self, share: float, generator: Generator) -> tuple[Self, Self]:
         """The examples without a share of them that is drawn at random, and that share, both in their order."""
@@ -93,10 +96,15 @@ class AnyBatch:
     def to(self, device: torch.device | str) -> Self:
         return self._map(lambda tensor: tensor.to(device))
 
-    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
-        parts = ((name, getattr(self, name)) for name in _names(type(self)))
+    def _places(self, index: Tensor) -> Tensor:
+        """Where the examples at these positions stand in the data set."""
+        return index if self.positions is None else self.positions.index_select(0, index)
+
+    def _map(self, change: Callable[[Tensor], Tensor], **others: Tensor | None) -> Self:
+        """The batch with every tensor changed but for ``others``, which are given."""
+        parts = ((name, getattr(self, name)) for name in _names(type(self)) if name not in others)
         changed: dict[str, Any] = {name: None if part is None else change(part) for name, part in parts}
-        return type(self)(**changed)
+        return type(self)(**{**changed, **others})
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +168,10 @@ class SemiBatch(Labeled):
     def select(self, index: Tensor) -> Self:
         row = index % self.x.shape[0]
         return type(self)(
-            self.x.index_select(0, row), self.y.index_select(0, row), self.unlabeled.index_select(0, index)
+            self.x.index_select(0, row),
+            self.y.index_select(0, row),
+            self.unlabeled.index_select(0, index),
+            positions=self._places(index),
         )
 
 

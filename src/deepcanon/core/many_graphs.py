@@ -49,11 +49,12 @@ class Graphs(AnyBatch):
         return self.graph.rows(index)
 
     def select(self, index: Tensor) -> Self:
-        return type(self)(**self._chosen(index))
+        return type(self)(**self._chosen(index), positions=self._places(index))
 
     def to(self, device: torch.device | str) -> Self:
-        parts: dict[str, Any] = {field.name: getattr(self, field.name).to(device) for field in fields(self)}
-        return type(self)(**parts)
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        moved: dict[str, Any] = {name: None if part is None else part.to(device) for name, part in parts.items()}
+        return type(self)(**moved)
 
     def _chosen(self, index: Tensor) -> dict[str, Any]:
         return {"x": self.x.index_select(0, self.rows(index)), "graph": self.graph.select(index)}

@@ -35,6 +35,8 @@ class Model(nn.Module, ABC, Generic[B]):
     """The fraction of the training that is done, set by the trainer."""
     vocabulary: tuple[str, ...] = ()
     """The tokens of a text (characters, words ...) by their ids: those of the data, set by the trainer."""
+    feature_scales: tuple[float, ...] = ()
+    """What each feature was divided by to be standardized, where it was: that of the data, set by the trainer."""
     _hparams: dict[str, Any]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

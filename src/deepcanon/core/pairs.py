@@ -69,7 +69,8 @@ class Captioned(AnyBatch):
 
 
 def _check_rows(batch: AnyBatch) -> None:
-    counts = {part.name: getattr(batch, part.name).shape[0] for part in fields(batch)}
+    parts = {part.name: getattr(batch, part.name) for part in fields(batch)}
+    counts = {name: part.shape[0] for name, part in parts.items() if part is not None}
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{count} of {name}" for name, count in counts.items())
         raise DataError(f"{batch.noun} have as many rows of each part; got {found}")

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from torch import Tensor, nn
 
 from deepcanon.core.batch import AnyBatch
+from deepcanon.core.coordinates import Coordinates
 from deepcanon.core.errors import UsageError
 
 B = TypeVar("B", bound=AnyBatch)
@@ -56,7 +57,8 @@ class Descend(Turn[B]):
     ``gradient`` fills ``.grad`` by a rule of its own, in place of backpropagation through ``loss``, and returns a
     function that computes the terms, which is called only where they are logged, before the step. ``after`` runs after
     the step (weight clipping, moving averages). ``optimizer`` and ``lr`` override those of the run where a paper says
-    so; an ``lr`` that the caller gives scales them alike.
+    so; an ``lr`` that the caller gives scales them alike. ``coordinates`` are what the optimizer steps on in place of
+    the weight and the bias of a layer, unless one of these is frozen or left out.
     """
 
     loss: Callable[[B], Terms]
@@ -66,6 +68,7 @@ class Descend(Turn[B]):
     gradient: Callable[[B], Callable[[], Terms]] | None = None
     optimizer: str | None = None
     lr: float | None = None
+    coordinates: Coordinates | None = None
 
     def __post_init__(self) -> None:
         self.parameters = tuple(self.parameters)

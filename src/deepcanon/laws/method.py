@@ -27,7 +27,7 @@ from deepcanon.core import (
 from deepcanon.laws.documentation import rebuilt
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes, violations
 from deepcanon.laws.play import train_briefly
-from deepcanon.laws.probe import draws, first, maps, same, seeded
+from deepcanon.laws.probe import converted, draws, first, maps, same, seeded
 
 
 @law
@@ -118,12 +118,28 @@ def conditioned_as_the_wrapped_model(method: Model[Any], batch: AnyBatch) -> Mea
     return violations(faults, f"{', '.join(there)} given a context are the plain model's, bit for bit")
 
 
+@law
+def precision_of_the_model_is_kept(method: Model[Any], batch: AnyBatch) -> Measured:
+    """Around a model in double precision all that the method adds has double precision, and it can be trained."""
+    inner = rebuilt(wrapped(method)).double()
+    given = {name: inner if isinstance(value, Model) else value for name, value in method.hparams.items()}
+    double = type(method)(**given)
+    faults = [f"{name} has {p.dtype}" for name, p in double.named_parameters() if p.dtype != torch.float64]
+    if not faults:
+        try:
+            train_briefly(double, converted(batch, lambda t: t.double() if t.is_floating_point() else t))
+        except RuntimeError as error:  # which torch raises where precisions meet
+            faults = [f"training failed: {error}"]
+    return violations(faults, f"{len(list(double.parameters()))} parameters have double precision")
+
+
 LAWS = (
     null_setting_is_declared,
     null_setting_predicts_as_the_plain_model,
     null_setting_trains_as_the_plain_model,
     only_declared_parameters_change,
     conditioned_as_the_wrapped_model,
+    precision_of_the_model_is_kept,
 )
 
 

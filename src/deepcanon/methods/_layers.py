@@ -42,6 +42,13 @@ def classes_of(model: Model[Any]) -> int | None:
 
 
 def built_like(model: Model[Any]) -> Model[Any]:
-    """A newly initialized model with the arguments of this one, models among them built anew as well."""
+    """A newly initialized model with the arguments of this one, models among them built anew as well.
+
+    Every tensor of it has the precision and the device of its counterpart.
+    """
     given = {name: built_like(value) if isinstance(value, Model) else value for name, value in model.hparams.items()}
-    return type(model)(**given)
+    built = type(model)(**given)
+    theirs = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    for name, tensor in (*built.named_parameters(), *built.named_buffers()):
+        tensor.data = tensor.data.to(theirs[name])
+    return built

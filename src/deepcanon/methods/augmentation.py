@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Any, ClassVar, Literal, Self
 
 import torch
@@ -75,14 +74,13 @@ class Augmentation(Method[B]):
         return cls(ToyClassifier(features=16, classes=2)), Labeled(images, (images.mean((1, 2, 3)) > 0.5).long())
 
     def prepare(self, data: Iterable[B]) -> None:
-        data = iter(data)
-        first = next(data)
+        first = next(iter(data))
         if not self.augment.idle and (first.x.ndim != 4 or not first.x.is_floating_point()):
             raise UsageError(
                 f"{self.name()} transforms images, (channels, height, width) of real numbers; an example here is "
                 f"{tuple(first.x.shape[1:])} of {str(first.x.dtype).removeprefix('torch.')}"
             )
-        super().prepare(chain([first], data))
+        super().prepare(data)
 
     def turns(self) -> Sequence[Turn[B]]:
         return [

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.augment.counters import GOLDEN, mixed, unit
+from deepcanon.augment.counters import uniforms
 from deepcanon.core import How, Labeled, Model, Terms, Turn, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.toy_classifier import ToyClassifier
@@ -30,13 +30,14 @@ class Bagging(Ensemble):
 
     With the variance :math:`\sigma^2` of a member's prediction and the correlation :math:`\rho` of two members, the
     variance of the mean is :math:`\rho \sigma^2 + (1 - \rho) \sigma^2 / M`. In the bootstrap sample of member m the
-    number of times that an example occurs is a Poisson number of mean 1, the limit of sampling as many examples as
+    number of times that example i occurs is a Poisson number of mean 1, the limit of sampling as many examples as
     there are with replacement,
 
-    .. math:: n_m(x) = \min \Bigl\{ n : \sum_{j=0}^n \frac{e^{-1}}{j!} > u_m(x) \Bigr\}, \qquad (2)
+    .. math:: n_{mi} = \min \Bigl\{ n : \sum_{j=0}^n \frac{e^{-1}}{j!} > u_{mi} \Bigr\}, \qquad (2)
 
-    where :math:`u_m(x)`, uniform from 0 to 1, is a hash of the example and of m. So it is the same in every epoch, and
-    equal examples occur equally often. The first member is the given model; the others are built like it.
+    where :math:`u_{mi}`, uniform from 0 to 1, is a hash of a seed, of m and of i, the position of the example in the
+    data set. So a sample is the same in every epoch, and equal examples are in it or not independently of each other.
+    The first member is the given model; the others are built like it.
 
     References:
         | Bagging Predictors (Breiman, 1996), https://doi.org/10.1007/BF00058655
@@ -51,11 +52,14 @@ class Bagging(Ensemble):
 
     null: ClassVar[Mapping[str, Any]] = {"members": 1, "bootstrap": False}
 
+    seed: Tensor
+
     def __init__(self, model: Model[Any], members: int = 5, bootstrap: bool = True) -> None:
         super().__init__(model)
         at_least(1, members=members)
         self.bootstrap = bootstrap
         self.others = nn.ModuleList(built_like(model) for _ in range(members - 1))
+        self.register_buffer("seed", torch.tensor(0))
 
     @classmethod
     def example(cls) -> tuple[Self, Labeled]:
@@ -83,6 +87,8 @@ class Bagging(Ensemble):
     def prepare(self, data: Any) -> None:
         for member in self.members:
             member.prepare(data)
+        if self.bootstrap:
+            self.seed.random_()
 
     def turns(self) -> Sequence[Turn[Labeled]]:
         """The turns of each member, on its own bootstrap sample."""
@@ -117,9 +123,10 @@ class Bagging(Ensemble):
             return loss(batch)
         if not isinstance(batch, Labeled):
             raise UsageError(f"a bootstrap sample needs labeled examples; with {batch.noun} set bootstrap to false")
-        if batch.x.is_meta:  # a sample is a hash of values, of which there are none
+        if batch.x.is_meta:  # where there are no values, there is nothing to choose
             return loss(batch)
-        times = occurrences(batch.x, member)
+        places = torch.arange(len(batch)) if batch.positions is None else batch.positions
+        times = occurrences(places, member, int(self.seed)).to(batch.device)
         if not bool(times.any()):  # nothing of this batch is in the sample, so its gradient is zero
             return {name: 0 * value for name, value in loss(batch).items()}
         sampled = batch.select(torch.arange(len(times), device=times.device).repeat_interleave(times))
@@ -127,15 +134,12 @@ class Bagging(Ensemble):
         return {name: share * value for name, value in loss(sampled).items()}
 
 
-def occurrences(x: Tensor, member: int) -> Tensor:
-    """The count of each example in the bootstrap sample of a member, (B,): Poisson numbers of mean 1.
+def occurrences(positions: Tensor, member: int, seed: int = 0) -> Tensor:
+    """The count of each of these examples in the bootstrap sample of a member, (B,): Poisson numbers of mean 1.
 
-    >>> x = torch.arange(8.0).unsqueeze(1)
-    >>> occurrences(x, 0), occurrences(x[3:5], 0)
-    (tensor([0, 0, 0, 3, 1, 1, 1, 1]), tensor([3, 1]))
+    >>> occurrences(torch.arange(8), 0), occurrences(torch.tensor([3, 5]), 0)
+    (tensor([0, 1, 1, 4, 0, 3, 0, 0]), tensor([4, 3]))
     """
-    bits = x.detach().flatten(1).double().cpu().numpy().view(np.uint64)  # (B, features)
-    order = np.arange(bits.shape[1], dtype=np.uint64) * np.uint64(GOLDEN)  # so that the order of the features counts
-    uniform = unit(mixed(mixed(bits + order).sum(1) ^ np.uint64(member + 1)))
+    uniform = uniforms(positions, 1, seed=seed, epoch=member)[:, 0]
     cumulative = np.cumsum([math.exp(-1) / math.factorial(count) for count in range(12)])
-    return torch.from_numpy(np.searchsorted(cumulative, uniform, side="right")).to(x.device)  # eq. (2)
+    return torch.from_numpy(np.searchsorted(cumulative, uniform, side="right"))  # eq. (2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -14,6 +15,9 @@ from deepcanon.augment.perturbations import strongly, weakly
 from deepcanon.core import Labeled, Model, SemiBatch, Terms, UsageError
 from deepcanon.core.checks import one_of
 from deepcanon.methods._semi_supervised import SemiSupervised, toy_example
+
+LONGER = 5
+"""How many times as long as the wrapped model's recipe training takes."""
 
 
 class FixMatch(SemiSupervised):
@@ -28,7 +32,8 @@ class FixMatch(SemiSupervised):
               - \frac\lambda B \sum_u \mathbb 1[\max q_u \ge \tau] \log p(\hat y_u \mid \mathcal A(u)). \qquad (2)
 
     No gradient flows through :math:`q`. A batch holds as many labeled as unlabeled examples; labeled ones, of which
-    there are few, come again and again.
+    there are few, come again and again. Few predictions are confident at first, and pseudo-labels spread slowly: the
+    recipe is the wrapped model's, five times as long.
 
     References:
         | FixMatch: Simplifying Semi-Supervised Learning with Consistency and Confidence (Sohn et al., 2020),
@@ -67,6 +72,8 @@ class FixMatch(SemiSupervised):
         super().__init__(model, weight, {"none": None, "weak": weak_augment, "strong": strong_augment}[labeled])
         self.threshold = threshold
         self.weak, self.strong = weak_augment, strong_augment
+        if weight > 0 and self.uses_unlabeled:
+            self.__dict__["recipe"] = replace(model.recipe, epochs=LONGER * model.recipe.epochs)
 
     @classmethod
     def example(cls) -> tuple[Self, SemiBatch]:

@@ -74,9 +74,9 @@ class Multitask(Method[Labeled]):
         self.features = features
         self.weights = {"reconstruction": reconstruction, "grouping": grouping if groups else 0.0}
         outputs = {"reconstruction": features, "grouping": max(groups, default=0) + 1}
-        self.heads = nn.ModuleDict(
-            {task: nn.Linear(head.in_features, outputs[task]) for task, weight in self.weights.items() if weight > 0}
-        )
+        tasks = [task for task, weight in self.weights.items() if weight > 0]
+        like: dict[str, Any] = {"device": head.weight.device, "dtype": head.weight.dtype}
+        self.heads = nn.ModuleDict({task: nn.Linear(head.in_features, outputs[task], **like) for task in tasks})
         self.register_buffer("group_of", torch.tensor(groups, dtype=torch.long), persistent=False)
         self._captured: list[Tensor] | None = None
         head.register_forward_pre_hook(self._capture)

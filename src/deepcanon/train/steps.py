@@ -18,6 +18,7 @@ from deepcanon.core.settings import Settings
 from deepcanon.optim import optimizer
 from deepcanon.train.distributed import World
 from deepcanon.train.settings import clipping, torch_device
+from deepcanon.train.variables import Variables
 
 
 class Player:
@@ -59,7 +60,8 @@ class Descender(Player):
         # A turn's own rate keeps its proportion to the recipe's when the caller sets another.
         self.lr = settings["lr"] if turn.lr is None else turn.lr * settings["lr"] / model.recipe.lr
         self.name = turn.optimizer or settings["optimizer"]
-        self.optimizer = optimizer(self.name, self.parameters, self.lr)
+        self.variables = Variables(self.parameters, turn.coordinates)
+        self.optimizer = optimizer(self.name, self.variables.listed, self.lr)
         self.clipping = clipping(settings)
         # Rows that a sparse gradient leaves out need not be touched, if nothing but the step uses it.
         self.by_rows = world.size == 1 and self.clipping is None and _steps_by_rows(self.optimizer)
@@ -81,11 +83,14 @@ class Descender(Player):
         self.want_terms = want_norm or isinstance(self.optimizer, torch.optim.LBFGS)  # whose line search needs the loss
 
         def closure() -> Tensor:
-            self.optimizer.zero_grad()
+            self.variables.write()
+            for parameter in self.parameters:
+                parameter.grad = None
             terms = self._gradients(shard, weight)
             self._write_out()
             self.world.average(self.parameters, share)
             self._clip(want_norm)
+            self.variables.read_gradients()
             if not recorded:  # of an optimizer with several evaluations the first is logged
                 recorded.update(terms)
             loss = _sum(terms) if terms else self.parameters[0].new_zeros(())
@@ -96,7 +101,9 @@ class Descender(Player):
         for parameter in self.others:
             parameter.requires_grad_(False)
         try:
+            self.variables.read()
             self.optimizer.step(closure)  # type: ignore[arg-type]
+            self.variables.write()
         finally:
             for parameter in self.others:
                 parameter.requires_grad_(True)
@@ -155,17 +162,17 @@ class Descender(Player):
 
     def state(self) -> dict[str, Any]:
         """The optimizer's state by the position of each parameter, uncast, so that it comes back bit for bit."""
-        states = [dict(self.optimizer.state.get(parameter, {})) for parameter in self.parameters]
+        states = [dict(self.optimizer.state.get(variable, {})) for variable in self.variables.listed]
         groups = [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]
         return {"parameters": states, "groups": groups}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.optimizer.state.clear()
-        for parameter, saved in zip(self.parameters, state["parameters"], strict=True):
+        for variable, saved in zip(self.variables.listed, state["parameters"], strict=True):
             if saved:
                 if "fused" in self.optimizer.defaults:
-                    _check_fused(saved, parameter)
-                self.optimizer.state[parameter] = _moved(saved, parameter)
+                    _check_fused(saved, variable)
+                self.optimizer.state[variable] = _moved(saved, variable)
         for group, saved in zip(self.optimizer.param_groups, state["groups"], strict=True):
             for option in group.keys() & saved.keys():
                 if not _alike(group[option], saved[option]):
@@ -175,14 +182,14 @@ class Descender(Player):
 
     def _try(self) -> None:
         """Take a step on a copy: a state that the optimizer cannot use is found now, and not in the training."""
-        copies = [nn.Parameter(parameter.detach().clone()) for parameter in self.parameters]
+        copies = [nn.Parameter(variable.detach().clone()) for variable in self.variables.listed]
         trial = optimizer(self.name, copies, self.lr)
         for group, saved in zip(trial.param_groups, self.optimizer.param_groups, strict=True):
             group.update({option: value for option, value in saved.items() if option != "params"})
-        for parameter, twin in zip(self.parameters, copies, strict=True):
+        for variable, twin in zip(self.variables.listed, copies, strict=True):
             twin.grad = torch.full_like(twin, 1e-3)
-            if parameter in self.optimizer.state:
-                trial.state[twin] = copy.deepcopy(self.optimizer.state[parameter])
+            if variable in self.optimizer.state:
+                trial.state[twin] = copy.deepcopy(self.optimizer.state[variable])
         trial.step(lambda: 0.0)
 
 

@@ -17,6 +17,7 @@ from deepcanon.core import AnyBatch, DivergenceError, Model, Terms, UsageError
 from deepcanon.core.settings import Settings
 from deepcanon.data import Batches, Dataset
 from deepcanon.data.suits import check_suits
+from deepcanon.data.tables.table import feature_scales
 from deepcanon.optim import schedule
 from deepcanon.runs import checkpoint
 from deepcanon.runs.folder import RunFolder, describe_run
@@ -76,6 +77,7 @@ class Trainer:
         self.learners = [module for module in model.modules() if isinstance(module, Model)]  # a method wraps others
         for learner in self.learners:
             learner.vocabulary = data.vocabulary
+            learner.feature_scales = feature_scales(data.preprocessing) if data.kind == "table" else ()
         weight_classes(self.learners, settings["class_weight"], self.data.train, model.name())
         self.world.spread(model.state_dict().values())
         with frozen(model, settings["freeze"]):

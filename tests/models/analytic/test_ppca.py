@@ -1,5 +1,7 @@
 """Probabilistic PCA: scikit-learn's PCA and the density of the full matrix are the oracles."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch.distributions import MultivariateNormal
 import deepcanon as dc
 from deepcanon import laws
 from deepcanon.core import Batch, UsageError
+from deepcanon.data.tables.table import feature_scales, log_det_of_scaling
 from deepcanon.models.analytic.ppca import PPCA
 
 
@@ -113,3 +116,34 @@ def test_the_size_of_the_code() -> None:
     for latent in (0, 4):
         with pytest.raises(UsageError, match="latent must be"):
             PPCA(features=4, latent=latent)
+
+
+def test_of_a_standardized_table_it_is_the_model_of_the_table_as_given(tmp_path: Path) -> None:
+    """Columns of other variances: isotropic noise of the one is none of the other. The score is scikit-learn's."""
+    random = np.random.default_rng(0)
+    weight = np.array([[8.0, 3.0, -2.0, 0.5, 1.0, 0.1], [0.0, 1.0, 4.0, 0.2, -6.0, 0.3]])
+    rows = random.normal(size=(400, 2)) @ weight + 0.5 * random.normal(size=(400, 6)) + [10, -5, 0, 3, 1, 100]
+    file = tmp_path / "planted.csv"
+    np.savetxt(file, rows, delimiter=",", header="a,b,c,d,e,f", comments="")
+    data = dc.load_data(str(file))
+    means = np.array([column["mean"] for column in data.preprocessing["columns"]])
+    scales = np.array(feature_scales(data.preprocessing))
+    train, test = (
+        data.split(name).x.double() * torch.tensor(scales) + torch.tensor(means) for name in ("train", "test")
+    )
+    model = PPCA(features=6, latent=2, regularization=0.0)
+    dc.fit(model, data, quiet=True)
+    held, as_given = data.split("test"), test.numpy()
+    oracle = sklearn_pca(train, 2)
+    scaling = log_det_of_scaling(data.preprocessing)
+    np.testing.assert_allclose(
+        model.log_prob(held.x.double()).numpy() + scaling, oracle.score_samples(as_given), rtol=0, atol=1e-3
+    )
+    drawn = model.sample(40_000, generator=torch.Generator().manual_seed(0)).numpy() * scales
+    np.testing.assert_allclose(np.cov(drawn.T), oracle.get_covariance(), rtol=0, atol=1.0)
+    z = model.encode(held.x).mean
+    again = model.decode(z)
+    mean = (oracle.inverse_transform(oracle.transform(as_given)) - as_given) / scales
+    gap = (again.mean - held.x).numpy()
+    assert float(np.abs(gap - mean).max()) < 0.05  # the posterior's mean is a little nearer to zero
+    torch.testing.assert_close(model.reconstruct(held.x), again.mean)

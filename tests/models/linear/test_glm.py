@@ -160,7 +160,7 @@ def test_with_its_canonical_link_the_delta_of_each_example_is_the_mean_minus_the
     torch.manual_seed(0)
     model = untrained(family)
     etas: list[Tensor] = []
-    model.linear.register_forward_hook(lambda module, inputs, eta: etas.append(eta))
+    model.register_forward_hook(lambda module, inputs, eta: etas.append(eta))
     (delta,) = torch.autograd.grad(model.loss(batch)["nll"], etas)
     answer = density(family, etas[0].detach()).mean
     torch.testing.assert_close(delta * len(batch), answer - batch.y, rtol=1e-10, atol=1e-12)
@@ -213,5 +213,5 @@ def test_where_the_family_has_no_distribution_nothing_is_predicted(family: Famil
     inside, edge = torch.full((1, 1), 0.9), torch.ones(1, 1)
     assert bool(model.predict(inside, how="mean").isfinite())
     for refused in (lambda: model.predict(edge, how="mean"), lambda: model.loss(Labeled(edge, edge))):
-        with pytest.raises(DataError, match=f"family {family} has natural parameters below 0 only, got up to 0; take"):
+        with pytest.raises(DataError, match=f"family {family} has natural parameters below 0 only, got up to 0; stay"):
             refused()

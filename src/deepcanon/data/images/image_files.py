@@ -99,7 +99,7 @@ class ImageFiles(Labeled):
     def select(self, index: Tensor) -> Labeled:  # type: ignore[override]
         """The images at these positions, read."""
         x = self.reader([self.files[row] for row in index.tolist()])
-        return Labeled(x.to(self.device), self.y.index_select(0, index))
+        return Labeled(x.to(self.device), self.y.index_select(0, index), positions=self._places(index))
 
     def part(self, index: Tensor) -> Self:
         return type(self)([self.files[row] for row in index.tolist()], self.y[index], self.reader, self.device)

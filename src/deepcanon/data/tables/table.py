@@ -206,6 +206,24 @@ def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) ->
     return table.batch(_with_class_names(read(path), table.target.name if table.target else None))
 
 
+def feature_scales(preprocessing: Mapping[str, Any]) -> tuple[float, ...]:
+    """What each feature of a table was divided by: the standard deviation of a number, else 1.
+
+    >>> column = {"kind": "number", "name": "a", "median": 0.0, "mean": 5.0, "std": 2.0}
+    >>> feature_scales({"columns": [{**column, "indicator": True}]})
+    (2.0, 1.0)
+    """
+    if "columns" not in preprocessing:
+        return ()
+    found: list[float] = []
+    for column in Table.from_json(preprocessing).columns:
+        if isinstance(column, Number):
+            found += [column.std, 1.0] if column.indicator else [column.std]
+        else:
+            found += [1.0] * len(column.values)
+    return tuple(found)
+
+
 def log_det_of_scaling(preprocessing: Mapping[str, Any]) -> float:
     """What is added to the log-density of standardized rows to have it in the units of the table; else 0.
 

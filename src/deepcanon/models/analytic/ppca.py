@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Self
 
 import torch
@@ -33,6 +34,9 @@ class PPCA(Moments):
     W is determined up to a rotation of z; with this one the coordinates of the posterior (3) are independent. One epoch
     fits it exactly, whatever the size of the batches. As the noise vanishes this is PCA.
 
+    What noise is isotropic depends on the units of the features: where the columns of a table were standardized, the
+    model is one of the columns as they were given, and its parameters are in these units, divided by a common one.
+
     References:
         | Probabilistic Principal Component Analysis (Tipping and Bishop, 1999),
           https://doi.org/10.1111/1467-9868.00196
@@ -46,6 +50,7 @@ class PPCA(Moments):
 
     recipe = Recipe(epochs=1, batch_size=8192)
 
+    units: Tensor
     directions: Tensor
     variances: Tensor
     noise: Tensor
@@ -57,6 +62,7 @@ class PPCA(Moments):
         at_least(1, latent=self.latent)
         if self.latent >= features:
             raise UsageError(f"latent must be below features, {features} (got {latent}); with all it is a gaussian")
+        self.register_buffer("units", torch.ones(features, dtype=PRECISION))
         self.register_buffer("directions", torch.eye(features, self.latent, dtype=PRECISION))  # U
         self.register_buffer("variances", torch.ones(self.latent, dtype=PRECISION))  # the eigenvalues that are kept
         self.register_buffer("noise", torch.tensor(1.0, dtype=PRECISION))  # the variance of the noise
@@ -65,6 +71,13 @@ class PPCA(Moments):
     def example(cls) -> tuple[Self, Batch]:
         x = torch.randn(32, 4, generator=torch.Generator().manual_seed(0))
         return cls(features=4, latent=2), Batch(x.cumsum(1) + 1)
+
+    def prepare(self, data: Iterable[Batch]) -> None:
+        """Take the units of the features as they were given, up to a common one, which the model does not depend on."""
+        super().prepare(data)
+        if self.feature_scales:
+            scales = self.units.new_tensor(self.feature_scales)
+            self.units.copy_(scales / scales.square().mean().sqrt())
 
     @property
     def weight(self) -> Tensor:
@@ -102,8 +115,8 @@ class PPCA(Moments):
 
     def decode(self, z: Tensor) -> Distribution:
         """The likelihood p(x | z) of the examples, flat, at latent codes of any leading shape."""
-        scale = self.noise.sqrt().to(z.dtype)
-        return Independent(Normal(self._mean(z).to(z.dtype), scale, validate_args=False), 1, validate_args=False)
+        mean, scale = self._mean(z) / self.units, self.noise.sqrt() / self.units
+        return Independent(Normal(mean.to(z.dtype), scale.to(z.dtype), validate_args=False), 1, validate_args=False)
 
     def prior(self) -> Distribution:
         """The prior p(z) of the latent codes."""
@@ -117,6 +130,15 @@ class PPCA(Moments):
     def forward(self, x: Tensor) -> Tensor:
         """The reconstruction from the mean of the code, flat: (B, features)."""
         return self.reconstruct(x.flatten(1))
+
+    def _rows(self, x: Tensor) -> Tensor:
+        return super()._rows(x) * self.units
+
+    def _log_prob(self, x: Tensor) -> Tensor:
+        return (self.density(self._rows(x)) + self.units.log().sum()).to(x.dtype)
+
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
+        return (self.draws(n, generator) / self.units).to(torch.get_default_dtype())
 
     def _mean(self, z: Tensor) -> Tensor:
         return z.to(PRECISION) @ self.weight.T + self.mean  # of p(x | z), eq. (1)

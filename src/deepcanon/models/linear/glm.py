@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self, get_args
 
@@ -12,10 +12,10 @@ from torch import Generator, Tensor, nn
 from torch.distributions import Bernoulli, Distribution, Exponential, Normal, Poisson, constraints
 from torch.distributions.constraints import Constraint
 
-from deepcanon.core import DataError, How, Labeled, Model, Recipe, Terms, draw
+from deepcanon.core import DataError, How, Labeled, Terms, Turn, draw
 from deepcanon.core.checks import at_least, flat, one_of
 from deepcanon.distributions.inverse_gaussian import InverseGaussian
-from deepcanon.models.linear._convex import BATCH
+from deepcanon.models.linear._convex import Convex, convex
 
 Family = Literal["gaussian", "bernoulli", "poisson", "gamma", "inverse_gaussian"]
 
@@ -26,6 +26,8 @@ class ExponentialFamily:
 
     log_normalizer: Callable[[Tensor], Tensor]
     mean: Callable[[Tensor], Tensor]
+    link: Callable[[Tensor], Tensor]
+    """The canonical link function, the inverse of ``mean``."""
     distribution: Callable[[Tensor], Distribution]
     mode: Callable[[Tensor], Tensor]
     targets: Constraint
@@ -39,6 +41,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
     "gaussian": ExponentialFamily(
         log_normalizer=lambda eta: eta.square() / 2,
         mean=lambda eta: eta,
+        link=lambda mean: mean,
         distribution=lambda eta: Normal(eta, 1.0, validate_args=False),
         mode=lambda eta: eta,
         targets=constraints.real,
@@ -47,6 +50,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
     "bernoulli": ExponentialFamily(
         log_normalizer=F.softplus,
         mean=torch.sigmoid,
+        link=torch.logit,
         distribution=lambda eta: Bernoulli(logits=eta, validate_args=False),
         mode=lambda eta: (eta > 0).to(eta.dtype),
         targets=constraints.unit_interval,
@@ -55,6 +59,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
     "poisson": ExponentialFamily(
         log_normalizer=torch.exp,
         mean=torch.exp,
+        link=torch.log,
         distribution=lambda eta: Poisson(eta.exp(), validate_args=False),
         mode=lambda eta: eta.exp().floor(),
         targets=constraints.nonnegative,
@@ -63,6 +68,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
     "gamma": ExponentialFamily(
         log_normalizer=lambda eta: -(-eta).log(),
         mean=lambda eta: -1 / eta,
+        link=lambda mean: -1 / mean,
         distribution=lambda eta: Exponential(-eta, validate_args=False),
         mode=torch.zeros_like,
         targets=constraints.positive,
@@ -72,6 +78,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
     "inverse_gaussian": ExponentialFamily(
         log_normalizer=lambda eta: -(-2 * eta).sqrt(),
         mean=lambda eta: (-2 * eta).rsqrt(),
+        link=lambda mean: -0.5 / mean.square(),
         distribution=lambda eta: InverseGaussian((-2 * eta).rsqrt()),
         mode=lambda eta: InverseGaussian((-2 * eta).rsqrt()).mode,
         targets=constraints.positive,
@@ -81,7 +88,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
 }
 
 
-class GLM(Model[Labeled]):
+class GLM(Convex):
     r"""A linear map to the natural parameters of an exponential family, with the canonical link function.
 
     Also known as: Poisson regression, gamma regression.
@@ -102,10 +109,13 @@ class GLM(Model[Labeled]):
     depend on :math:`\eta`. It is convex, its gradient is :math:`A'(\eta) - y`, the mean minus the target, and at its
     minimum the residuals are orthogonal to every feature and sum to 0.
 
-    All have the dispersion 1, which the minimum does not depend on; so the gamma distribution is the exponential one,
-    with its mode at 0. Gamma and inverse Gaussian exist for :math:`\eta < 0` only. Their bias is initialized to -1 and
-    their learning rate is smaller; where still a step, or an input far from the training data, makes :math:`\eta \ge
-    0`, loss and predictions are refused. The multinomial family is ``softmax_regression``. The binomial one, of n
+    Training begins with the best constant, the mean of the targets. All have the dispersion 1, which the minimum does
+    not depend on; so the gamma distribution is the exponential one, with its mode at 0.
+
+    Gamma and inverse Gaussian exist for :math:`\eta < 0` only. A line search may step beyond, so there the loss that is
+    minimized goes on as a straight line. It leaves the loss where a mean exceeds the sum of all targets, which no
+    mean does at the minimum, as residuals sum to 0. Where an input far from the training data makes :math:`\eta
+    \ge 0`, loss and predictions are refused. The multinomial family is ``softmax_regression``. The binomial one, of n
     trials each, is bernoulli with proportions k / n as targets.
 
     References:
@@ -117,25 +127,26 @@ class GLM(Model[Labeled]):
         family: The distribution of the targets.
     """
 
-    recipe = Recipe(lr=0.1, schedule="cosine", batch_size=BATCH, epochs=1000, keep_weights="last")
+    recipe = convex(epochs=20, iterations=25)
+
+    edge: Tensor
 
     def __init__(self, features: int, targets: int, family: Family = "gaussian") -> None:
         super().__init__()
         at_least(1, features=features, targets=targets)
         one_of(get_args(Family), family=family)
-        self.features = features
         self.family = family
-        self.linear = nn.Linear(features, targets)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.constant_(self.linear.bias, -1.0 if FAMILIES[family].negative else 0.0)
+        self._build(features, outputs=targets)
         if FAMILIES[family].negative:
-            self.__dict__["recipe"] = Recipe(lr=2e-2, schedule="cosine", epochs=50)
+            nn.init.constant_(self.linear.bias, -1.0)
+            self.register_buffer("edge", torch.full((targets,), -1e-6))
 
     @classmethod
     def example(cls) -> tuple[Self, Labeled]:
         generator = torch.Generator().manual_seed(0)
         x = torch.randn(32, 3, generator=generator)
-        return cls(features=3, targets=1, family="poisson"), Labeled(x, draw(Poisson(x[:, :1].exp()), generator))
+        counts = draw(Poisson((0.3 * x[:, :1] + 2).exp()), generator)
+        return cls(features=3, targets=1, family="poisson"), Labeled(x, counts)
 
     def forward(self, x: Tensor) -> Tensor:
         r"""The natural parameters :math:`\eta`, (B, targets)."""
@@ -143,8 +154,9 @@ class GLM(Model[Labeled]):
         return eta
 
     def prepare(self, data: Iterable[Labeled]) -> None:
-        """Refuse targets outside the support of the family."""
-        family = FAMILIES[self.family]
+        """Refuse targets outside the support of the family, and begin with the mean of the targets."""
+        super().prepare(data)
+        family, count, total = FAMILIES[self.family], 0, torch.zeros((), dtype=torch.float64)
         for y in (batch.y for batch in data):
             if not bool(family.targets.check(y).all()):
                 raise DataError(
@@ -152,12 +164,30 @@ class GLM(Model[Labeled]):
                     f"{float(y.max()):.4g}; take another family, or name a CSV file FILE.csv:raw, so that its "
                     "target is not standardized"
                 )
+            count, total = count + len(y), total + y.double().sum(0)
+        if family.negative:
+            self.edge.copy_(family.link(total))
+        if self.linear.bias.requires_grad and not bool(self.linear.weight.any()):  # untrained
+            start = family.link(total / count)
+            self.linear.bias.data.copy_(torch.where(start.isfinite(), start, self.linear.bias))
+
+    def turns(self) -> Sequence[Turn[Labeled]]:
+        return self._descents(self._continued if FAMILIES[self.family].negative else self.loss)
 
     def loss(self, batch: Labeled) -> Terms:
         eta = self._natural(batch.x)
+        return self._nll(eta, FAMILIES[self.family].log_normalizer(eta), batch)
+
+    def _continued(self, batch: Labeled) -> Terms:
+        """The loss, and where the family has no distribution, the straight line that continues it."""
+        eta, family = self(batch.x), FAMILIES[self.family]
+        inside = eta.minimum(self.edge)
+        return self._nll(eta, family.log_normalizer(inside) + family.mean(self.edge) * (eta - inside), batch)
+
+    def _nll(self, eta: Tensor, log_normalizer: Tensor, batch: Labeled) -> Terms:
         if batch.y.shape != eta.shape:  # broadcasting (B,) against (B, 1) would compare everything with everything
             raise DataError(f"the targets must have the shape {tuple(eta.shape)}, got {tuple(batch.y.shape)}")
-        return {"nll": (FAMILIES[self.family].log_normalizer(eta) - batch.y * eta).sum(-1).mean()}  # eq. (1)
+        return {"nll": (log_normalizer - batch.y * eta).sum(-1).mean()}  # eq. (1)
 
     @torch.no_grad()
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
@@ -173,7 +203,7 @@ class GLM(Model[Labeled]):
         eta: Tensor = self(*inputs)
         if FAMILIES[self.family].negative and not eta.is_meta and bool((eta >= 0).any()):
             raise DataError(
-                f"the family {self.family} has natural parameters below 0 only, got up to {eta.max().item():.4g}; take "
-                "a smaller lr, divide the targets by their mean, or stay near the training inputs"
+                f"the family {self.family} has natural parameters below 0 only, got up to {eta.max().item():.4g}; stay "
+                "near the training inputs, or take another family"
             )
         return eta

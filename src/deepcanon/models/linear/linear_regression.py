@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from typing import Literal, Self, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from deepcanon.core import Absorb, DataError, Labeled, Terms, Turn
 from deepcanon.core.checks import at_least, flat, one_of
 from deepcanon.models._predictor import Predictor
-from deepcanon.models.linear._convex import convex
+from deepcanon.models.linear._convex import Convex, convex
 
 Solution = Literal["exact", "descent"]
 
 
-class LinearRegression(Predictor):
+class LinearRegression(Convex, Predictor):
     r"""A linear map that minimizes the mean squared error, in closed form or by gradient descent.
 
     Also known as: ordinary least squares, OLS, least squares.
@@ -53,12 +53,9 @@ class LinearRegression(Predictor):
         super().__init__()
         at_least(1, features=features, targets=targets)
         one_of(get_args(Solution), solution=solution)
-        self.features = features
         self.targets = targets
         self.solution = solution
-        self.linear = nn.Linear(features, targets)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
+        self._build(features, outputs=targets)
         if solution == "exact":
             self.linear.requires_grad_(False)
             size = features + 1 + targets

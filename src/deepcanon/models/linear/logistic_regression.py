@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Literal, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from deepcanon.core import Labeled
 from deepcanon.core.checks import at_least, flat
 from deepcanon.models._predictor import Predictor
-from deepcanon.models.linear._convex import convex
+from deepcanon.models.linear._convex import Convex, convex
 from deepcanon.models.linear._two_classes import only_two, two_logits
 
 
-class LogisticRegression(Predictor):
+class LogisticRegression(Convex, Predictor):
     r"""A linear binary classifier: the logistic sigmoid of a linear map is the probability of the second class.
 
     Also known as: logit model, binary logistic regression.
@@ -39,11 +39,8 @@ class LogisticRegression(Predictor):
         super().__init__()
         at_least(1, features=features)
         only_two(classes, "logistic_regression")
-        self.features = features
         self.classes = classes
-        self.linear = nn.Linear(features, 1)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
+        self._build(features, outputs=1)
 
     @classmethod
     def example(cls) -> tuple[Self, Labeled]:
