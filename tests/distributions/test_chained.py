@@ -134,7 +134,7 @@ class HierarchicalVAE(VariationalAutoencoder[Batch]):
         return Chained(diagonal_gaussian(self._encoded(x)), [lambda z: diagonal_gaussian(self.up(z))], (1, 1))
 
     def prior(self) -> Distribution:
-        zeros = self.down[0].weight.new_zeros(1)
+        zeros = next(self.down.parameters()).new_zeros(1)
         top = Independent(Normal(zeros, torch.ones_like(zeros), validate_args=False), 1, validate_args=False)
         return Chained(top, [lambda z: diagonal_gaussian(self.down(z))], (1, 1), backward=True)
 

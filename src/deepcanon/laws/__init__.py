@@ -31,6 +31,7 @@ from deepcanon.laws.graphs import check_graphs
 from deepcanon.laws.kinds import kinds_of
 from deepcanon.laws.latent import check_latent
 from deepcanon.laws.method import check_method
+from deepcanon.laws.mixed import check_mixed
 from deepcanon.laws.outcome import Outcome, report
 from deepcanon.laws.sampler import check_sampler
 from deepcanon.laws.score import check_score
@@ -44,6 +45,7 @@ KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "latent": check_latent,
     "autoencoder": check_autoencoder,
     "discrete": check_discrete,
+    "mixed": check_mixed,
     "energy": check_energy,
     "continuous": check_continuous,
     "sampler": check_sampler,

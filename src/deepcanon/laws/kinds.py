@@ -8,6 +8,9 @@ from deepcanon.core import GraphBatch, Graphs, Labeled, LabeledPairs, LabeledSeq
 from deepcanon.core.checks import is_binary
 from deepcanon.laws.target import invented_batch, target_of
 
+DISCRETE = ("binary", "spins", "categorical", "gray levels")
+"""The supports of probabilities, which are no densities."""
+
 
 def kinds_of(target: Any) -> list[str]:
     """The kinds of laws that apply to a class with ``example()``, a module, or a pair of module and batch.
@@ -51,7 +54,8 @@ def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:
         ("classifier", has("predict") and classes),
         ("latent", has("encode", "decode", "log_prob")),
         ("autoencoder", has("encode", "decode") and not has("log_prob")),
-        ("discrete", has("log_prob") and support in ("binary", "categorical", "gray levels") and not has("generate")),
+        ("discrete", has("log_prob") and support in DISCRETE and not has("generate")),
+        ("mixed", has("log_prob", "sample") and support == "mixed"),
         ("energy", has("energy")),
         ("continuous", density),
         ("sampler", density and has("sample")),

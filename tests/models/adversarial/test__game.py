@@ -1,6 +1,6 @@
 """A conditional game on the engine: its samples, metrics and laws follow the context."""
 
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Generator, Tensor
@@ -57,14 +57,14 @@ def test_a_conditional_game_is_measured_in_the_contexts_of_the_data() -> None:
     torch.manual_seed(0)
     model, batch = ConditionalGAN.example()
     dc.fit(model, dc.data.of(batch.x, batch.y), steps=3, batch_size=16, quiet=True)
-    net = model.generator[0]
+    net: Any = model.generator[0]
     with torch.no_grad():  # a generator that gives each class a place of its own, and no noise
         for parameter in net.parameters():
             parameter.zero_()
         first, last = net[0], net[-1]
         first.weight[:3, 2:] = torch.eye(3)
         last.weight[:, 1:3] = torch.tensor([[10.0, 20.0], [10.0, 20.0]])
-        rescale = model.generator[1]
+        rescale: Any = model.generator[1]
         rescale.set(torch.tensor(1.0), torch.zeros(2))
     torch.testing.assert_close(model.given(2).sample(2), torch.full((2, 2), 20.0))
     right = model.metrics(batch)["energy_distance"]
