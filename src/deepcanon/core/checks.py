@@ -118,9 +118,9 @@ FEW_FEATURES = 16
 def is_gray(x: Tensor) -> bool:
     """Whether ``x`` looks like plain gray levels, in any units: 0 to 255, k/255, 2k/255 - 1, k/16 ...
 
-    It is decided by the whole batch. All values lie on one grid of equal steps with at most 256 levels, some of them
-    occur more than once, and an example has at least 16 features. A table whose columns are rounded is none: it has
-    fewer columns, or columns with grids of their own.
+    It is decided by the whole batch. All values lie on one grid of equal steps with at most 256 levels, an example has
+    at least 16 features, and some values occur more than once, unless the grid is one of the usual ones. A table whose
+    columns are rounded is none: it has fewer columns, or columns with grids of their own.
 
     >>> import torch
     >>> pixels = torch.arange(64).reshape(1, 64) % 17 / 16
@@ -133,7 +133,26 @@ def is_gray(x: Tensor) -> bool:
     if len(x[: 4 * LEVELS].unique()) > LEVELS:  # cheaper than to sort all of every batch
         return False
     values = x.unique().double()
-    return 1 < len(values) <= min(LEVELS, len(x) - 1) and _on_a_grid(values)
+    if not 1 < len(values) <= LEVELS:
+        return False
+    return _on_a_grid(values) if len(values) < len(x) else _on_a_usual_grid(values)
+
+
+USUAL = ((1.0, 255), (255.0, 255), (16.0, 16), (15.0, 15), (63.0, 63), (31.0, 31), (7.0, 7), (3.0, 3))
+"""The factors by which the usual gray images are whole numbers, and the largest of these; 16 is that of the digits."""
+
+
+def _on_a_usual_grid(values: Tensor) -> bool:
+    """Whether sorted values are gray levels as whole numbers, or divided by the largest level."""
+    for factor, largest in USUAL:
+        scaled = values * factor
+        if (
+            float(scaled[0]) >= 0
+            and float(scaled[-1]) <= largest
+            and bool(((scaled - scaled.round()).abs() < 1e-4).all())
+        ):
+            return True
+    return False
 
 
 def _on_a_grid(values: Tensor) -> bool:
