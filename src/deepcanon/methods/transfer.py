@@ -11,12 +11,11 @@ from torch import nn
 from deepcanon.core import Model, Terms, Turn, UsageError, methods_of
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.toy_classifier import ToyClassifier
-from deepcanon.core.turn import B
 from deepcanon.methods._layers import weight_layers
 from deepcanon.methods._method import Method, descents
 
 
-class Transfer(Method[B]):
+class Transfer(Method[Any]):
     r"""A pretrained backbone with a new head, for feature extraction (frozen backbone) or fine-tuning.
 
     Also known as: fine-tuning, feature extraction, linear probing.
@@ -87,14 +86,14 @@ class Transfer(Method[B]):
             self.model.eval()
         return self
 
-    def turns(self) -> Sequence[Turn[B]]:
+    def turns(self) -> Sequence[Turn[Any]]:
         """The wrapped model's turns on what is not frozen."""
         return [
             replace(turn, parameters=[parameter for parameter in turn.parameters if parameter.requires_grad])
             for turn in descents(self.model, self.name())
         ]
 
-    def loss(self, batch: B) -> Terms:
+    def loss(self, batch: Any) -> Terms:
         return self.model.loss(batch)
 
     def _replace_head(self, old: nn.Linear, classes: int | None) -> None:

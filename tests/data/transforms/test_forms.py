@@ -107,7 +107,7 @@ def test_gray_levels_are_whole_numbers_whose_number_is_a_size() -> None:
 
 def test_spins_are_the_binary_form_with_minus_one_for_zero() -> None:
     spins, bits = load_data("digits:spins"), load_data("digits:binary")
-    assert torch.equal(spins.test.x, 2 * bits.test.x - 1)
+    assert torch.equal(spins.split("test").x, 2 * bits.split("test").x - 1)
     assert spins.train.x.unique().tolist() == [-1.0, 1.0]
     assert black_and_white(spins.preprocessing) == (-1.0, 1.0)
     assert spins.sizes == bits.sizes

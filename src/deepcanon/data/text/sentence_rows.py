@@ -78,7 +78,8 @@ def sentence_pairs_from(
         "vocab": largest + 2, "length": x.shape[1], "mask_token": largest + 1,
         "class_token": int(first[0]), "separator_token": int(last[0]),
     }  # fmt: skip
-    classes, labels = 1 + int(y.max()), LABELS
+    classes = 1 + int(y.max())
+    labels: tuple[str, ...] = LABELS
     if classes > 2:  # a task of its own, not whether the second sentence follows
         sizes["classes"], labels = classes, tuple(map(str, range(classes)))
     shape = tuple(x.shape[1:])
