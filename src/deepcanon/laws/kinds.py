@@ -9,7 +9,7 @@ from deepcanon.core.checks import is_binary
 from deepcanon.laws.target import invented_batch, target_of
 
 DISCRETE = ("binary", "spins", "categorical", "gray levels")
-"""The supports of probabilities, which are no densities."""
+"""The supports of probabilities, as opposed to densities."""
 
 
 def kinds_of(target: Any) -> list[str]:

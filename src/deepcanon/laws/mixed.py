@@ -90,7 +90,7 @@ def check_mixed(module: nn.Module, batch: Batch) -> list[Outcome]:
 
 
 class _Table(NamedTuple):
-    """What a module says of each state of its categories, (states, ...), and its samples in the same two parts."""
+    """The mass and the mean of each state of the categories, (states, ...), and samples in the same two parts."""
 
     states: Tensor
     masses: Tensor

@@ -139,7 +139,7 @@ class BERT(Model[SentencePairs]):
         return self.hparams["classes"] is None
 
     def prepare(self, data: Iterable[SentencePairs]) -> None:
-        """Refuse tokens that are not in the vocabulary, rows that are too long, and labels that are no classes."""
+        """Refuse tokens that are not in the vocabulary, rows that are too long, and labels outside the classes."""
         for batch in data:
             self._known(batch.x, batch.lengths)
             only_classes(batch.y, self.next_head.out_features)

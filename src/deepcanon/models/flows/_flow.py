@@ -99,7 +99,7 @@ class TransformFlow(Flow[B]):
         return flat(x, self.features)
 
     def _told(self, n: int) -> Tensor | None:
-        """What conditional transforms are told about n examples, a row each: the context, if there is one."""
+        """The rows that conditional transforms get for n examples: the context, if there is one."""
         if not isinstance(self, Conditional):
             return None
         context = self._context(n)
