@@ -1,13 +1,15 @@
 """Densities check values and options once, and tell how far their draws scatter."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import Generator, Tensor
 
 import deepcanon as dc
-from deepcanon.core import Batch, DataError, Density, LikelihoodKind, UsageError, log_likelihood
+from deepcanon import catalogue
+from deepcanon.core import Batch, DataError, Density, Labeled, LikelihoodKind, Model, UsageError, log_likelihood
 from deepcanon.core.checks import check_support, is_gray
 from deepcanon.models.flows.realnvp import RealNVP
 from deepcanon.models.variational.vae import VAE
@@ -80,9 +82,41 @@ def test_densities_refuse_plain_gray_levels_and_take_dequantized_ones() -> None:
 def test_gray_levels_are_told_by_their_grid(levels: int, gray: bool) -> None:
     generator = Generator().manual_seed(0)
     x = torch.randint(levels, (5, 1, 8, 8), generator=generator) / (levels - 1)
-    assert is_gray(x) == gray
-    assert not is_gray(x + 1)
+    for form in (x, 2 * x - 1, x - 0.5, x * (levels - 1), x.flatten(1)):
+        assert is_gray(form) == gray
+    assert not is_gray(x + 1e-3 * torch.rand(x.shape, generator=generator))
     assert not is_gray(x[:, :, :1, :3])  # too few values to tell
+
+
+def test_rounded_tables_and_real_images_are_not_gray_levels() -> None:
+    generator = Generator().manual_seed(0)
+    rounded = (5 + torch.randn(200, 4, generator=generator)).mul(10).round() / 10  # as of flowers, in millimeters
+    assert not is_gray(rounded)
+    columns = torch.randint(9, (200, 20), generator=generator) * torch.linspace(0.3, 1.7, 20).exp()
+    assert not is_gray(columns)  # each has a grid of its own
+    assert not is_gray(torch.linspace(-1, 1, 64).reshape(1, 1, 8, 8))  # a grid, but no value occurs twice
+    assert not is_gray(torch.zeros(3, 64))
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in catalogue.entries()])
+def test_every_density_of_reals_refuses_gray_levels_and_bytes(name: str) -> None:
+    cls: Any = dc.find(name)
+    model, _ = cls.example()
+    if not isinstance(model, Density) or model.support != "real" or not hasattr(model, "features"):
+        return
+    levels = torch.randint(256, (40, 8, 8), generator=Generator().manual_seed(0))
+    for x in (levels, levels.to(torch.uint8)):
+        with pytest.raises(DataError, match="density of real numbers, but the data are"):
+            model.check_values(x)
+    if type(model).prepare is not Model.prepare:
+        with pytest.raises(DataError, match="density of real numbers, but the data are"):
+            model.prepare([Labeled(levels.to(torch.uint8), torch.zeros(40).long())])
+
+
+def test_a_density_is_not_trained_on_gray_levels_in_whole_numbers() -> None:
+    data = dc.load_data("digits:levels")
+    with pytest.raises(DataError, match="plain gray levels"):
+        dc.fit(RealNVP(64, couplings=2, hidden=(4,)), data, steps=1, quiet=True)
 
 
 @pytest.mark.parametrize(
@@ -98,3 +132,12 @@ def test_values_outside_the_support_are_refused(support: str, right: list[float]
     check_support(torch.tensor([right]), support, "it")
     with pytest.raises(DataError, match="it model"):
         check_support(torch.tensor([wrong]), support, "it")
+
+
+def test_the_parts_of_mixed_values_are_checked_each_by_its_own_kind() -> None:
+    right = torch.tensor([[0.3, 2.0, 1.5], [0.9, 0.0, 2.5]])
+    check_support(right, "mixed", "it", (1,))
+    with pytest.raises(DataError, match="categories, which are whole numbers"):
+        check_support(right, "mixed", "it", (0,))
+    with pytest.raises(DataError, match="density of real numbers, but the data are zeros and ones"):
+        check_support(torch.tensor([[0.0, 2.0, 1.0], [1.0, 0.0, 0.0]]), "mixed", "it", (1,))

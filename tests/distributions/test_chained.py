@@ -6,9 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution, Independent, MultivariateNormal, Normal
 
+from deepcanon import laws
 from deepcanon.core import Batch, Support, Terms
 from deepcanon.distributions.chained import Chained
+from deepcanon.models.variational._encoder_decoder import VariationalAutoencoder, diagonal_gaussian
 from deepcanon.models.variational._variational import Variational
+from deepcanon.nn.dense import dense
 
 DOUBLE = torch.float64
 
@@ -35,11 +38,26 @@ def linear_chain(backward: bool) -> tuple[Chained, MultivariateNormal, Tensor]:
 def test_a_linear_chain_is_the_joint_gaussian() -> None:
     for backward in (False, True):
         chain, joint, _ = linear_chain(backward)
+        torch.testing.assert_close(chain.mean, joint.mean)
+        torch.testing.assert_close(chain.variance, joint.variance)
         value = torch.randn(7, 5, dtype=DOUBLE)
         torch.testing.assert_close(chain.log_prob(value), joint.log_prob(value))
         torch.manual_seed(0)
         drawn = chain.sample(torch.Size([200_000]))
         torch.testing.assert_close(torch.cov(drawn.T), joint.covariance_matrix, rtol=0, atol=0.06)
+
+
+def test_three_links_keep_how_their_values_vary_together() -> None:
+    weight = torch.tensor([[0.5, 1.5], [-2.0, 1.0]], dtype=DOUBLE)
+    start = torch.tensor([0.3, -1.0], dtype=DOUBLE)
+    steps = [lambda z: gaussian(z @ weight.T + 1, 0.5), lambda z: gaussian(z @ weight - 2, 0.25)]
+    chain = Chained(gaussian(start, 2.0), steps, (2, 2, 2))
+    second = weight @ (4 * torch.eye(2, dtype=DOUBLE)) @ weight.T + 0.25 * torch.eye(2, dtype=DOUBLE)
+    third = weight.T @ second @ weight + 0.0625 * torch.eye(2, dtype=DOUBLE)
+    wanted = torch.cat([torch.full((2,), 4.0, dtype=DOUBLE), second.diagonal(), third.diagonal()])
+    torch.testing.assert_close(chain.variance, wanted)
+    torch.testing.assert_close(chain.mean[2:4], start @ weight.T + 1)
+    torch.testing.assert_close(chain.mean[4:], (start @ weight.T + 1) @ weight - 2)
 
 
 class TwoLayers(Variational[Batch]):
@@ -90,3 +108,42 @@ def test_with_the_exact_posterior_every_draw_of_the_bound_is_the_evidence() -> N
         torch.testing.assert_close(model.log_prob(x, samples=3), exact, rtol=1e-9, atol=1e-9)
         drawn = model.sample(100_000)
     torch.testing.assert_close(torch.cov(drawn.T), covariance.detach(), rtol=0, atol=0.06)
+
+
+class HierarchicalVAE(VariationalAutoencoder[Batch]):
+    r"""A VAE with two layers of latents, whose posterior goes upwards from the data and whose prior comes downwards.
+
+    .. math:: p(z_2) p(z_1 \mid z_2) p(x \mid z_1), \qquad q(z_1 \mid x) q(z_2 \mid z_1) \qquad (1)
+
+    References:
+        | Ladder Variational Autoencoders (Sonderby et al., 2016), https://arxiv.org/abs/1602.02282
+
+    Arguments:
+        features: The dimension of the data.
+    """
+
+    def __init__(self, features: int) -> None:
+        super().__init__(features, 2, (4,), "gaussian", "tanh", posterior=2)
+        self.up, self.down = dense(1, 2, (3,), activation="tanh"), dense(1, 2, (3,), activation="tanh")
+
+    @classmethod
+    def example(cls) -> tuple[Self, Batch]:
+        return cls(3), Batch(torch.randn(16, 3, generator=torch.Generator().manual_seed(0)))
+
+    def encode(self, x: Tensor) -> Distribution:
+        return Chained(diagonal_gaussian(self._encoded(x)), [lambda z: diagonal_gaussian(self.up(z))], (1, 1))
+
+    def prior(self) -> Distribution:
+        zeros = next(self.down.parameters()).new_zeros(1)
+        top = Independent(Normal(zeros, torch.ones_like(zeros), validate_args=False), 1, validate_args=False)
+        return Chained(top, [lambda z: diagonal_gaussian(self.down(z))], (1, 1), backward=True)
+
+    def loss(self, batch: Batch) -> Terms:
+        reconstruction, kl = self.bound(batch.x)  # eq. (1)
+        return {"reconstruction": reconstruction.mean(), "kl": kl.mean()}
+
+
+def test_a_vae_of_two_layers_keeps_all_laws() -> None:
+    assert laws.kinds_of(HierarchicalVAE) == ["contract", "latent"]
+    broken = [outcome for outcome in laws.check(HierarchicalVAE) if not outcome.holds]
+    assert not broken, laws.report(broken)

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 import deepcanon as dc
-from deepcanon.core import Labeled, Model, UsageError, describe
+from deepcanon.core import DataError, Labeled, Model, SentencePairs, UsageError, describe
 from deepcanon.core.toy import Toy
 from deepcanon.methods.noise_injection import NoiseInjection
 from deepcanon.methods.transfer import Transfer
+from deepcanon.models.attention.bert import BERT
 from deepcanon.models.convolutional.resnet import ResNet
 from deepcanon.models.feedforward.mlp import MLP
 
@@ -129,3 +130,59 @@ def test_wrong_arguments_are_refused() -> None:
         Transfer(Toy(2))
     with pytest.raises(UsageError, match="backbone must be one of frozen, fine-tuned"):
         Transfer(net(), backbone="cold")  # type: ignore[arg-type]
+
+
+def sentence_classes() -> SentencePairs:
+    """Pairs of sentences of which a word in the second says the class."""
+    random = torch.Generator().manual_seed(0)
+    y = torch.arange(240) % 3
+    x = torch.randint(3, 8, (240, 9), generator=random)
+    x[:, 0], x[:, 4], x[:, 8] = 1, 2, 2
+    x[torch.arange(240), 5 + torch.randint(3, (240,), generator=random)] = 8 + y
+    return SentencePairs(x, torch.full((240,), 9), (torch.arange(9) > 4).long().expand(240, -1).contiguous(), y)
+
+
+def pretrained() -> BERT:
+    torch.manual_seed(0)
+    batch = sentence_classes()
+    model = BERT(12, 9, 11, 1, 2, layers=1, heads=2, embedding=16)
+    fit_to(model, SentencePairs(batch.x, batch.lengths, batch.segments, batch.y % 2))
+    return model
+
+
+def fit_to(model: Model[Any], batch: SentencePairs) -> None:
+    parts = {"lengths": batch.lengths, "segments": batch.segments}
+    dc.fit(model, dc.data.of(batch.x, batch.y, **parts), steps=60, batch_size=48, lr=1e-2, quiet=True)
+
+
+@pytest.mark.slow
+def test_a_pretrained_bert_is_fine_tuned_to_classes_of_sentence_pairs() -> None:
+    batch, model = sentence_classes(), pretrained()
+    masked = model.mask_projection.weight.detach().clone()
+    words = model.token_embedding.weight.detach().clone()
+    method = Transfer(model, classes=3, backbone="fine-tuned")
+    assert model.next_head.out_features == 3
+    fit_to(method, batch)
+    found = dc.evaluate(method, batch)
+    assert set(found) == {"loss", "nll", "accuracy"}
+    assert found["accuracy"] > 0.95
+    assert torch.equal(model.mask_projection.weight, masked)  # which takes no part
+    assert not torch.equal(model.token_embedding.weight, words)
+    rebuilt = BERT(**model.hparams)
+    rebuilt.load_state_dict(model.state_dict())
+    logits = rebuilt.eval()(*batch.inputs)[1]
+    wanted = torch.nn.functional.cross_entropy(logits, batch.y)
+    torch.testing.assert_close(rebuilt.loss(batch)["nll"], wanted)
+    assert torch.equal(method.predict(*batch.inputs), logits.argmax(-1))  # type: ignore[operator]
+
+
+def test_a_frozen_bert_learns_by_its_head_alone() -> None:
+    torch.manual_seed(0)
+    model = BERT(12, 9, 11, 1, 2, layers=1, heads=2, embedding=16)
+    before = copy.deepcopy(model.state_dict())
+    fit_to(Transfer(model, classes=3), sentence_classes())
+    moved = {name for name, value in model.state_dict().items() if not torch.equal(value, before.get(name, value))}
+    assert moved <= {"next_head.weight", "next_head.bias"}
+    batch = sentence_classes()
+    with pytest.raises(DataError, match="the model has the classes 0 to 2, got the class 3"):
+        model.prepare([SentencePairs(batch.x, batch.lengths, batch.segments, batch.y + 1)])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import DataError, Graph
-from deepcanon.nn import GraphConv, GraphIsomorphism
+from deepcanon.nn import GraphAttention, GraphConv, GraphIsomorphism, SpectralConv, neighbor_max
 
 
 def some_graph(edge_features: int | None = None) -> tuple[Tensor, Graph]:
@@ -74,3 +74,15 @@ def test_wrong_inputs_are_named() -> None:
         GraphIsomorphism(3, 4, edge_features=2).double()(x, graph)
     with pytest.raises(DataError, match="takes no features per edge, the graph has 2"):
         GraphIsomorphism(3, 4).double()(*some_graph(edge_features=2))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [GraphConv(3, 4), GraphAttention(3, 4), SpectralConv(3, 4), GraphIsomorphism(3, 4), neighbor_max],
+    ids=lambda layer: getattr(layer, "__name__", type(layer).__name__),
+)
+def test_no_layer_ignores_the_features_of_edges(layer: Any) -> None:
+    x, graph = some_graph(edge_features=2)
+    layer(x.float(), Graph(graph.edge_index, graph.nodes))
+    with pytest.raises(DataError, match="takes no features per edge, the graph has 2"):
+        layer(x.float(), graph)

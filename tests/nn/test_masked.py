@@ -1,9 +1,11 @@
 """A masked layer is the plain layer with the cut weights at zero."""
 
+import pytest
 import torch
 from torch import nn
 
-from deepcanon.nn.masked import MaskedLinear, autoregressive_mask
+from deepcanon.core import UsageError
+from deepcanon.nn.masked import MaskedLinear, ancestral_order, autoregressive_mask, parent_mask
 
 
 def test_it_is_a_linear_layer_whose_cut_weights_are_zero_and_stay_without_gradient() -> None:
@@ -27,3 +29,10 @@ def test_degrees_that_are_kept_strictly_leave_out_their_own() -> None:
     degrees = torch.arange(1, 5)
     assert torch.equal(autoregressive_mask(degrees, degrees), torch.ones(4, 4).tril().bool())
     assert torch.equal(autoregressive_mask(degrees, degrees, strictly=True), torch.ones(4, 4).tril(-1).bool())
+
+
+def test_parents_with_a_cycle_or_without_a_place_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"no cycles, and these parents have one: \d -> \d -> \d"):
+        ancestral_order([[1], [0]])
+    with pytest.raises(UsageError, match="among 0 to 1, got 2"):
+        parent_mask([[2], []], torch.tensor([0, 1]))

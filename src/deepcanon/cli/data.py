@@ -26,7 +26,9 @@ def data(json: Json = False) -> None:
         ],
         numbers=["train", "valid", "test"],
     )  # fmt: skip
-    out.say("Image sets also come as NAME:binary, NAME:dequantized and, in whole gray levels, as NAME:levels.")
+    out.say(
+        "Image sets also come as NAME:binary, NAME:spins, NAME:dequantized and, in whole gray levels, as NAME:levels."
+    )
     out.say("Your own data: file.csv, or a folder of images.")
     out.say("A text also comes word by word as NAME:words, or NAME:words=5 with words that occur five times or more.")
     out.say("What has classes also comes as NAME:labels=40: with 40 labels, all other training examples unlabeled.")

@@ -19,7 +19,7 @@ from deepcanon.comparison.tables import Row, Section
 from deepcanon.core import Blueprint, Model, conditioned
 from deepcanon.core.roles import Samples
 from deepcanon.data import Dataset
-from deepcanon.data.transforms.forms import white
+from deepcanon.data.transforms.forms import black_and_white
 from deepcanon.pictures import confusion, image_grid
 from deepcanon.runs.folder import RunFolder
 from deepcanon.runs.resume import load
@@ -90,7 +90,7 @@ def inlined(figure: Figure, words: str) -> str:
 
 
 def _sheet(data: Dataset[Any]) -> Callable[[Tensor], str]:
-    limits = (0.0, white(data.preprocessing))
+    limits = black_and_white(data.preprocessing)
     return lambda x: inlined(image_grid(x, data.shape, 8, limits=limits), "a grid of images")
 
 

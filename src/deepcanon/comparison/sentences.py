@@ -17,6 +17,7 @@ MEMORIZED = 0.25
 
 TITLES = {
     "binary": "Models of binary data",
+    "spins": "Models of spins",
     "levels": "Models of gray levels",
     "dequantized": "Densities of dequantized gray levels",
     "plain": "Densities and samplers",

@@ -1,4 +1,4 @@
-"""The form of a data set that a model models: binary, in gray levels, dequantized, or as it is."""
+"""The form of a data set that a model models: binary, as spins, in gray levels, dequantized, or as it is."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from deepcanon.data.images import image_folder
 from deepcanon.data.transforms.few_labels import MARK
 from deepcanon.data.transforms.forms import in_form
 
-Form = Literal["binary", "levels", "dequantized", "plain"]
-FORMS: tuple[Form, ...] = ("binary", "levels", "dequantized", "plain")
+Form = Literal["binary", "spins", "levels", "dequantized", "plain"]
+FORMS: tuple[Form, ...] = ("binary", "spins", "levels", "dequantized", "plain")
 
 
 class Forms:
@@ -51,7 +51,7 @@ class Forms:
             return "binary"
         if self._base.kind != "images":
             return "plain"
-        forms: dict[Support, Form] = {"gray levels": "levels", "real": "dequantized"}
+        forms: dict[Support, Form] = {"spins": "spins", "gray levels": "levels", "real": "dequantized"}
         return forms.get(support, "plain")
 
     def __getitem__(self, form: Form) -> Dataset[Any]:

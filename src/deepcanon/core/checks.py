@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from math import prod
 
@@ -83,15 +84,25 @@ def only_binary(x: Tensor, model: str) -> None:
         )
 
 
-def check_support(x: Tensor, support: str, model: str) -> None:
-    """Check that ``x`` has values of the kind that a model is a distribution of."""
+def check_support(x: Tensor, support: str, model: str, discrete: Iterable[int] = ()) -> None:
+    """Check that ``x`` has values of the kind that a model is a distribution of.
+
+    Of ``mixed`` ones, the features at the positions ``discrete`` are categories and the others real.
+    """
     if support == "binary":
         only_binary(x, model)
     elif support == "real":
         only_real(x, model)
         not_gray(x, model)
+    elif support == "mixed":
+        rows, places = x.flatten(1), list(discrete)
+        check_support(rows[:, places], "categorical", model)
+        check_support(rows[:, [i for i in range(rows.shape[1]) if i not in places]], "real", model)
     elif support == "spins" and not (x.is_meta or bool((x.abs() == 1).all())):
-        raise DataError(f"{model} models spins, -1 and 1; the data go from {x.min():.3g} to {x.max():.3g}")
+        raise DataError(
+            f"{model} models spins, -1 and 1, but the data have other values (from {x.min():.3g} to {x.max():.3g}); "
+            "take images in their form NAME:spins, or threshold the data first"
+        )
     elif support in ("categorical", "gray levels") and not (x.is_meta or bool(((x >= 0) & (x == x.round())).all())):
         raise DataError(
             f"{model} models {'gray levels' if support == 'gray levels' else 'categories'}, which are whole numbers "
@@ -99,29 +110,63 @@ def check_support(x: Tensor, support: str, model: str) -> None:
         )
 
 
+LEVELS = 256
+"""The most levels of plain gray images, those of 8 bits."""
+FEW_FEATURES = 16
+"""An example of fewer features is a row of a table, which may be rounded, and not an image."""
+
+
 def is_gray(x: Tensor) -> bool:
-    """Whether ``x`` looks like plain gray levels: multiples of 1/255, 1/16 ... between 0 and 1.
+    """Whether ``x`` looks like plain gray levels, in any units: 0 to 255, k/255, 2k/255 - 1, k/16 ...
+
+    It is decided by the whole batch. All values lie on one grid of equal steps with at most 256 levels, an example has
+    at least 16 features, and some values occur more than once, unless the grid is one of the usual ones. A table whose
+    columns are rounded is none: it has fewer columns, or columns with grids of their own.
 
     >>> import torch
     >>> pixels = torch.arange(64).reshape(1, 64) % 17 / 16
-    >>> is_gray(pixels), is_gray(pixels + 0.001)
-    (True, False)
+    >>> is_gray(pixels), is_gray(2 * pixels - 1), is_gray(pixels + torch.linspace(0, 0.01, 64))
+    (True, True, False)
     """
-    if x.is_meta or len(x) == 0 or x[0].numel() < 16:
+    if x.is_meta or len(x) == 0 or x[0].numel() < FEW_FEATURES:
         return False
-    steps = x.new_tensor(GRAY_STEPS).unsqueeze(1)
-
-    def on_a_grid(values: Tensor) -> bool:
-        scaled = values.reshape(1, -1) * steps
-        near = (scaled - scaled.round()).abs() < 1e-4
-        inside = bool((values >= 0).all()) and bool((values <= 1).all())
-        return inside and bool(near.all(1).any())
-
-    return on_a_grid(x[0].flatten()[:256]) and on_a_grid(x)  # the first is cheaper than to check all of every batch
+    x = x.detach().flatten()
+    if len(x[: 4 * LEVELS].unique()) > LEVELS:  # cheaper than to sort all of every batch
+        return False
+    values = x.unique().double()
+    if not 1 < len(values) <= LEVELS:
+        return False
+    return _on_a_grid(values) if len(values) < len(x) else _on_a_usual_grid(values)
 
 
-GRAY_STEPS = (255.0, 16.0, 15.0, 63.0, 31.0, 7.0, 3.0)
-"""The largest level of the usual gray images, of 8 bits or fewer; 16 is that of the digits of scikit-learn."""
+USUAL = ((1.0, 255), (255.0, 255), (16.0, 16), (15.0, 15), (63.0, 63), (31.0, 31), (7.0, 7), (3.0, 3))
+"""The factors by which the usual gray images are whole numbers, and the largest of these; 16 is that of the digits."""
+
+
+def _on_a_usual_grid(values: Tensor) -> bool:
+    """Whether sorted values are gray levels as whole numbers, or divided by the largest level."""
+    for factor, largest in USUAL:
+        scaled = values * factor
+        if (
+            float(scaled[0]) >= 0
+            and float(scaled[-1]) <= largest
+            and bool(((scaled - scaled.round()).abs() < 1e-4).all())
+        ):
+            return True
+    return False
+
+
+def _on_a_grid(values: Tensor) -> bool:
+    """Whether sorted values are multiples of one step from the first, at most 255 of them, up to rounding."""
+    offsets = values - values[0]
+    span = float(offsets[-1])
+    step = span
+    for gap in offsets.diff().tolist():  # Euclid's algorithm, for numbers that are rounded
+        while gap > span / (8 * LEVELS):
+            step, gap = gap, abs(math.remainder(step, gap))
+    levels = round(span / step)
+    places = offsets * (levels / span)
+    return levels < LEVELS and float((places - places.round()).abs().max()) < 1e-3
 
 
 def not_gray(x: Tensor, model: str) -> None:
@@ -134,7 +179,15 @@ def not_gray(x: Tensor, model: str) -> None:
 
 
 def only_real(x: Tensor, model: str) -> None:
-    """Check that ``x`` is not binary: on zeros and ones a density is unbounded. A constant ``x`` may be a point."""
+    """Check that ``x`` holds real numbers, not bits or whole numbers: on these a density is unbounded.
+
+    A constant ``x`` may be a point.
+    """
+    if not x.is_floating_point():
+        raise DataError(
+            f"{model} is a density of real numbers, but the data are of the type {x.dtype}; "
+            "take images in their form NAME:dequantized, or turn numbers that mean real values into floats"
+        )
     if x.is_meta or len(x) == 0 or is_functorch_wrapped_tensor(x):  # torch.func.vmap shows no values
         return
     if not is_binary(x[0]):  # cheaper than to check all of every batch

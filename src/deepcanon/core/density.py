@@ -47,6 +47,8 @@ class Density(Sampler[B]):
     """
 
     likelihood_kind: LikelihoodKind = "exact"
+    discrete: tuple[int, ...] = ()
+    """Where the support is mixed, the positions of the features that are categories; the others are real."""
 
     def _log_prob(self, x: Tensor) -> Tensor:
         """The log-likelihood of each example, exact or unnormalized, (B,)."""
@@ -58,7 +60,7 @@ class Density(Sampler[B]):
 
     def check_values(self, x: Tensor) -> None:
         """Refuse examples that the model has no likelihood of."""
-        check_support(x, self.support, self.name())
+        check_support(x, self.support, self.name(), self.discrete)
 
     def prepare(self, data: Iterable[B]) -> None:
         """Refuse data that the model has no likelihood of."""

@@ -85,12 +85,21 @@ class Graph:
             raise DataError(f"edges must join nodes 0 to {self.nodes - 1}")
 
     @classmethod
-    def of(cls, graph: Graph | Tensor, nodes: int) -> Graph:
-        """The graph itself, or the graph with this ``edge_index``; either must have ``nodes`` nodes."""
+    def of(cls, graph: Graph | Tensor, nodes: int, edge_features: int | None = None) -> Graph:
+        """The graph itself, or the graph with this ``edge_index``, as a layer takes it.
+
+        It must have ``nodes`` nodes, and so many ``edge_features`` as the layer reads: none, unless it says so.
+        """
         if isinstance(graph, Tensor):
-            return cls(graph, nodes)
+            graph = cls(graph, nodes)
         if graph.nodes != nodes:
             raise DataError(f"a graph of {graph.nodes} nodes needs as many rows of features, got {nodes}")
+        given = None if graph.edge_features is None else graph.edge_features.shape[1]
+        if given != edge_features:
+            raise DataError(
+                f"the layer takes {edge_features or 'no'} features per edge, the graph has {given or 'none'}; "
+                "take a layer for so many, or a graph without them"
+            )
         return graph
 
     @classmethod

@@ -11,7 +11,7 @@ from deepcanon.data.dataset import GIVES, Dataset
 from deepcanon.data.load import describe_data, load_data
 from deepcanon.data.tensors import SOURCE as FROM_TENSORS
 
-FORM_OF: Mapping[str, str] = {"binary": "binary", "real": "dequantized"}
+FORM_OF: Mapping[str, str] = {"binary": "binary", "spins": "spins", "real": "dequantized"}
 """The form of images for a likelihood of these values."""
 
 FEW = 4

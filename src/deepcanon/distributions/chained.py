@@ -30,7 +30,7 @@ class Chained(Distribution):
     torch.Size([5, 3])
     """
 
-    arg_constraints = {}  # noqa: RUF012
+    arg_constraints = {"mean": constraints.real_vector, "stddev": constraints.positive}  # noqa: RUF012
     support = constraints.real_vector
     has_rsample = True
 
@@ -46,11 +46,42 @@ class Chained(Distribution):
             return list(value.split(self.sizes[::-1], -1))[::-1]
         return list(value.split(self.sizes, -1))
 
+    @property
+    def mean(self) -> Tensor:
+        """Each vector's mean given the mean of the one before it: the mean itself where that is linear in the latter.
+
+        The mean of a chain has no closed form in general; like any plug-in estimate, this one draws nothing.
+        """
+        means = [self.first.mean]
+        for step in self.steps:
+            means.append(step(means[-1]).mean)
+        return self._joined(means)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variances by the delta method: each step's own, and those before it through its slope at the mean.
+
+        They are exact where the steps are linear with a constant variance, and the first vector's values independent.
+        """
+        mean, variance = self.first.mean, self.first.variance
+        tangents, found = list(torch.diag_embed(variance.sqrt()).unbind(-2)), [variance]
+        for step in self.steps:
+            tangents = [_slope(step, mean, each) for each in tangents]
+            here = step(mean)
+            mean = here.mean
+            tangents += torch.diag_embed(here.variance.expand_as(mean).sqrt()).unbind(-2)
+            found.append(torch.stack(tangents).square().sum(0))
+        return self._joined(found)
+
     def rsample(self, sample_shape: torch.Size | list[int] | tuple[int, ...] = ()) -> Tensor:
         drawn = [self.first.rsample(torch.Size(sample_shape))]
         for step in self.steps:
             drawn.append(step(drawn[-1]).rsample())
-        return torch.cat(drawn[::-1] if self.backward else drawn, -1)
+        return self._joined(drawn)
+
+    def _joined(self, parts: list[Tensor]) -> Tensor:
+        """The inverse of ``parts``."""
+        return torch.cat(parts[::-1] if self.backward else parts, -1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         parts = self.parts(value)
@@ -58,3 +89,9 @@ class Chained(Distribution):
         for step, before, part in zip(self.steps, parts, parts[1:], strict=False):
             total = total + step(before).log_prob(part)
         return total
+
+
+def _slope(step: Step, mean: Tensor, tangent: Tensor) -> Tensor:
+    """How the mean of a step changes as its argument moves from ``mean`` along ``tangent``."""
+    found: Tensor = torch.autograd.functional.jvp(lambda z: step(z).mean, mean.detach(), tangent.detach())[1]
+    return found

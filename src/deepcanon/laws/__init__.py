@@ -36,6 +36,7 @@ from deepcanon.laws.kinds import EXAMPLES, kinds_of
 from deepcanon.laws.latent import check_latent
 from deepcanon.laws.loss import check_loss
 from deepcanon.laws.method import check_method
+from deepcanon.laws.mixed import check_mixed
 from deepcanon.laws.normalization import check_normalization
 from deepcanon.laws.optimizer import check_optimizer
 from deepcanon.laws.outcome import Outcome, report
@@ -54,6 +55,7 @@ KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "latent": check_latent,
     "autoencoder": check_autoencoder,
     "discrete": check_discrete,
+    "mixed": check_mixed,
     "energy": check_energy,
     "continuous": check_continuous,
     "sampler": check_sampler,

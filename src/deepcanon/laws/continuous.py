@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Batch, Model, UsageError
+from deepcanon.core import Batch, Model, UsageError, conditioned
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.play import train_briefly
-from deepcanon.laws.probe import converted, doubled, seeded, total
+from deepcanon.laws.probe import converted, doubled, first, seeded, total
 
 DRAWS = 4000
 SIGMAS = 6.0
@@ -92,7 +92,7 @@ def units_only_shift_the_density(module: Any, batch: Batch) -> Measured | None:
         twin, prepared = doubled(copy.deepcopy(module), part)
         twin.prepare([prepared])
         with torch.no_grad():
-            found.append(twin.log_prob(prepared.x))
+            found.append(conditioned(twin, prepared).log_prob(prepared.x))
     shift = found[1] - found[0]
     if float(shift.std()) > 1e-4:
         return None  # it works in the units of the data
@@ -108,7 +108,7 @@ def loss_is_the_negative_log_likelihood(module: Any, batch: Batch) -> Measured |
     module, batch = settled(module, batch)
     with torch.no_grad():
         terms = module.loss(batch)
-        wanted = -float(module.log_prob(batch.x).mean())
+        wanted = -float(conditioned(module, batch).log_prob(batch.x).mean())
     nearest = min((float(v) for v in (total(terms), *terms.values())), key=lambda value: abs(value - wanted))
     return abs(nearest - wanted), 1e-6 * (1 + abs(wanted)), f"the loss is {nearest:.6g}, -log p is {wanted:.6g}"
 
@@ -136,10 +136,14 @@ def exact(module: Any) -> bool:
 
 
 def settled(module: Any, batch: Batch) -> tuple[Any, Batch]:
-    """Module and batch in double precision; a model after a short training, since many weights may start at zero."""
+    """Module and batch in double precision; a model after a short training, since many weights may start at zero.
+
+    A conditional model is conditioned on what the first example gives.
+    """
     if isinstance(module, Model):
         train_briefly(module, batch)
-    return doubled(module, batch)
+    module, batch = doubled(module, batch)
+    return conditioned(module, first(batch, 1)), batch
 
 
 def gradient(module: Any, x: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 With few enough inputs all of them are enumerated: their probabilities must sum to 1 and be those by which ``sample``
 draws. The values of an input are 0 and 1 where the module's ``support`` is binary, of gray levels all ``levels`` of
 them, else those that occur in the examples. A conditional module is conditioned on what the examples give; all inputs
-together, on what the first one gives.
+together, on what the first one gives. Spins are -1 and 1.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def gradient_is_the_slope(module: Any, batch: Batch) -> Measured | None:
 
 @law
 def other_values_are_refused(module: Any, batch: Batch) -> Measured | None:
-    """A model of zeros and ones, or of other whole numbers, gives no probability to values between them."""
-    if not isinstance(module, Model) or module.support not in ("binary", "categorical", "gray levels"):
+    """A model of zeros and ones, of spins, or of other whole numbers, gives no probability to values between them."""
+    if not isinstance(module, Model) or module.support not in ("binary", "spins", "categorical", "gray levels"):
         return None
     try:
         with torch.no_grad():
@@ -157,8 +157,9 @@ def states(module: Any, batch: AnyBatch) -> Tensor | None:
     An entry that is missing, NaN, is not a value.
     """
     support = getattr(module, "support", "")
-    known = {"binary": 2, "gray levels": getattr(module, "levels", 0)}.get(support)
-    values = torch.arange(known) if known else batch.x[~batch.x.isnan()].unique().cpu()
+    counts = {"binary": 2, "gray levels": getattr(module, "levels", 0)}
+    known = torch.tensor([-1, 1]) if support == "spins" else torch.arange(counts.get(support, 0))
+    values = known if len(known) else batch.x[~batch.x.isnan()].unique().cpu()
     size = batch.x[0].numel()
     if support == "real" or len(values) < 2 or size * math.log2(len(values)) > math.log2(MOST):
         return None

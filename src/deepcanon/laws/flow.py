@@ -1,7 +1,7 @@
 """The laws of normalizing flows: modules with ``to_latent``, its inverse ``to_data``, and ``log_prob``.
 
 ``to_latent(x)`` gives (z, log_det): the latent z is standard normal, and ``log_det`` is log |det dz/dx|, so that by the
-change of variables log p(x) = log N(z) + log_det.
+change of variables log p(x) = log N(z) + log_det. A conditional flow is conditioned on what the first example gives.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Batch, UsageError
+from deepcanon.core import Batch, UsageError, conditioned
 from deepcanon.laws.classifier import stirred
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import doubled, first, seeded
@@ -27,7 +27,7 @@ ESTIMATES = 1000
 @law
 def to_data_inverts_to_latent(module: Any, batch: Batch) -> Measured:
     """Data come back from their latents, and latents from their data."""
-    module, batch = doubled(stirred(module), batch)
+    module, batch = _stirred(module, batch)
     with torch.no_grad():
         z, _ = module.to_latent(batch.x)
         noise = torch.randn(z.shape, dtype=z.dtype, generator=seeded(0))
@@ -41,7 +41,7 @@ def to_data_inverts_to_latent(module: Any, batch: Batch) -> Measured:
 @law
 def log_det_is_that_of_the_jacobian(module: Any, batch: Batch) -> Measured:
     """``log_det`` is log |det dz/dx| of the Jacobian that autograd finds, for each example."""
-    module, batch = doubled(stirred(module), first(batch, ROWS))
+    module, batch = _stirred(module, first(batch, ROWS))
     with torch.no_grad():
         _, claimed = module.to_latent(batch.x)
     wanted = torch.linalg.slogdet(_jacobians(module, batch.x)).logabsdet
@@ -56,7 +56,7 @@ def log_prob_is_the_change_of_variables(module: Any, batch: Batch) -> Measured:
     kind = getattr(module, "likelihood_kind", "exact")
     if kind not in ("exact", "estimate"):
         return 1, 0, f"the likelihood of a flow is exact, or estimated without bias; it says {kind!r}"
-    module, batch = doubled(stirred(module), batch if kind == "exact" else first(batch, ROWS))
+    module, batch = _stirred(module, batch if kind == "exact" else first(batch, ROWS))
     with torch.no_grad():
         z, log_det = module.to_latent(batch.x)
         wanted = -0.5 * (z.square() + math.log(2 * math.pi)).flatten(1).sum(-1) + log_det
@@ -70,7 +70,7 @@ def log_prob_is_the_change_of_variables(module: Any, batch: Batch) -> Measured:
 @law
 def no_latent_value_stays_linear(module: Any, batch: Batch) -> Measured | None:
     """Where some latent values are nonlinear, all are: couplings that never swap halves leave half of them linear."""
-    module, batch = doubled(stirred(module), first(batch, ROWS))
+    module, batch = _stirred(module, first(batch, ROWS))
     if len(batch) < 2 or batch.x.shape[1:].numel() < 2:
         return None
     rows = _jacobians(module, batch.x)
@@ -86,7 +86,7 @@ def samples_come_from_noise(module: Any, batch: Batch) -> Measured | None:
     """The latents of the module's own samples have mean 0 and covariance I."""
     if not hasattr(module, "sample"):
         return None
-    module, batch = doubled(stirred(module), batch)
+    module, batch = _stirred(module, batch)
     with torch.no_grad():
         x = module.sample(DRAWS, generator=seeded(0))
         z = module.to_latent(x.reshape(DRAWS, *batch.x.shape[1:]))[0].flatten(1)
@@ -113,6 +113,12 @@ def check_flow(module: nn.Module, batch: Batch) -> list[Outcome]:
     if missing:
         raise UsageError(f"a flow has to_latent, to_data and log_prob; {', '.join(missing)} is missing")
     return outcomes(LAWS, module, batch)
+
+
+def _stirred(module: Any, batch: Batch) -> tuple[Any, Batch]:
+    """Module, far from where it starts, and batch in double precision; given what the first example is, if at all."""
+    module, batch = doubled(stirred(module), batch)
+    return conditioned(module, first(batch, 1)), batch
 
 
 def _jacobians(module: Any, x: Tensor) -> Tensor:

@@ -59,6 +59,9 @@ EXAMPLES: dict[str, Callable[[nn.Module], AnyBatch | None]] = {
 }
 """What invents examples for a module that brings none."""
 
+DISCRETE = ("binary", "spins", "categorical", "gray levels")
+"""The supports of probabilities, as opposed to densities."""
+
 
 def kinds_of(target: Any) -> list[str]:
     """The kinds of laws that apply to a class with ``example()``, a module, or a pair of module and batch.
@@ -118,7 +121,8 @@ def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:
         ("classifier", has("predict") and classes),
         ("latent", has("encode", "decode", "log_prob")),
         ("autoencoder", has("encode", "decode") and not has("log_prob")),
-        ("discrete", has("log_prob") and support in ("binary", "categorical", "gray levels") and not has("generate")),
+        ("discrete", has("log_prob") and support in DISCRETE and not has("generate")),
+        ("mixed", has("log_prob", "sample") and support == "mixed"),
         ("energy", has("energy")),
         ("continuous", density),
         ("sampler", density and has("sample")),

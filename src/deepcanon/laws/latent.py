@@ -291,6 +291,7 @@ def _prior(module: Any, size: torch.Size) -> Distribution:
     return Independent(Normal(zeros, torch.ones_like(zeros)), len(size))
 
 
+@torch.no_grad()
 def _grid(prior: Distribution, size: torch.Size, points: int) -> tuple[Tensor, float]:
     """Points of a regular grid over the latent space and the logarithm of the cell that each stands for."""
     unit, cell = _unit_grid(size, points)

@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Literal, Self
 
 from torch import nn
 
-from deepcanon.core import Labeled, Model, Terms, Turn, UsageError, methods_of
+from deepcanon.core import Model, Terms, Turn, UsageError, methods_of
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods._layers import weight_layers
 from deepcanon.methods._method import Method, descents
 
 
-class Transfer(Method[Labeled]):
+class Transfer(Method[Any]):
     r"""A pretrained backbone with a new head, for feature extraction (frozen backbone) or fine-tuning.
 
     Also known as: fine-tuning, feature extraction, linear probing.
@@ -23,11 +23,14 @@ class Transfer(Method[Labeled]):
     .. math:: f(x) = W\, \phi_\theta(x) + b, \qquad \theta \text{ from another task}, \quad W, b \text{ new} \qquad (1)
 
     A frozen backbone :math:`\phi_\theta` is in eval mode: its weights stay as they are, and so do its running averages;
-    nothing in it is dropped. A fine-tuned backbone is trained further from its pretrained weights.
+    nothing in it is dropped. A fine-tuned backbone is trained further from its pretrained weights. A BERT that was
+    pretrained on masked tokens learns the classes of sentence pairs in this way.
 
     References:
         | How transferable are features in deep neural networks? (Yosinski et al., 2014),
           https://arxiv.org/abs/1411.1792
+        | BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding (Devlin et al., 2019),
+          https://arxiv.org/abs/1810.04805
 
     Arguments:
         model: The pretrained model, whose last layer is linear; on the command line, the folder of its run.
@@ -68,7 +71,7 @@ class Transfer(Method[Labeled]):
                 parameter.requires_grad_(True)
 
     @classmethod
-    def example(cls) -> tuple[Self, Labeled]:
+    def example(cls) -> tuple[Self, Any]:
         model, batch = ToyClassifier.example()
         return cls(model), batch
 
@@ -83,14 +86,14 @@ class Transfer(Method[Labeled]):
             self.model.eval()
         return self
 
-    def turns(self) -> Sequence[Turn[Labeled]]:
+    def turns(self) -> Sequence[Turn[Any]]:
         """The wrapped model's turns on what is not frozen."""
         return [
             replace(turn, parameters=[parameter for parameter in turn.parameters if parameter.requires_grad])
             for turn in descents(self.model, self.name())
         ]
 
-    def loss(self, batch: Labeled) -> Terms:
+    def loss(self, batch: Any) -> Terms:
         return self.model.loss(batch)
 
     def _replace_head(self, old: nn.Linear, classes: int | None) -> None:
@@ -101,7 +104,8 @@ class Transfer(Method[Labeled]):
                     f"{self.model.name()} is a method to train {self.model.model.name()}, not a network with a head; "
                     "'deepcanon unwrap RUN' gives the trained network alone"
                 )
-            if self.model.hparams.get("classes") is None:
+            hparams = self.model.hparams
+            if "classes" not in hparams or hparams.get("targets") is not None:
                 raise UsageError(f"{self.model.name()} does not predict classes, so it cannot learn {classes}")
             at_least(2, classes=classes)
             outputs = classes

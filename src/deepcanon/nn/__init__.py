@@ -18,7 +18,14 @@ from deepcanon.nn.graph_isomorphism import GraphIsomorphism
 from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
-from deepcanon.nn.masked import MaskedLinear, autoregressive_mask
+from deepcanon.nn.masked import (
+    MaskedLinear,
+    ancestral_order,
+    autoregressive_mask,
+    owner_mask,
+    parent_mask,
+    spread_degrees,
+)
 from deepcanon.nn.masked_convolution import AboveConv, GatedLayer, GatedPixelNet, LeftConv
 from deepcanon.nn.ode import integrate, integrate_adjoint
 from deepcanon.nn.planar_flow import Planar, Radial
@@ -96,6 +103,7 @@ __all__ = [
     "TransposedConv",
     "VectorField",
     "activation_layer",
+    "ancestral_order",
     "attention",
     "attention_weights",
     "autoregressive_mask",
@@ -122,7 +130,9 @@ __all__ = [
     "output_padding",
     "output_size",
     "own_weights",
+    "owner_mask",
     "pad_same",
+    "parent_mask",
     "pool",
     "reversed_in_time",
     "row_softmax",
@@ -132,6 +142,7 @@ __all__ = [
     "shift",
     "sinusoidal",
     "sinusoidal_2d",
+    "spread_degrees",
     "time_features",
     "to_bits",
     "transposed",

@@ -36,16 +36,13 @@ class GraphIsomorphism(nn.Module):
         """The new features of all nodes, (nodes, out_features)."""
         if x.shape[1] != self.in_features:
             raise DataError(f"the layer takes {self.in_features} features per node, got {x.shape[1]}")
-        summed = (1 + self.epsilon) * x + self._messages(x, Graph.of(graph, len(x)))
+        wanted = None if self.of_edges is None else self.of_edges.in_features
+        summed = (1 + self.epsilon) * x + self._messages(x, Graph.of(graph, len(x), wanted))
         rows: Tensor = self.mlp(summed)  # eq. (1)
         return rows
 
     def _messages(self, x: Tensor, graph: Graph) -> Tensor:
         """The sum of the messages that arrive at every node, in the weights of the edges."""
-        wanted = None if self.of_edges is None else self.of_edges.in_features
-        given = None if graph.edge_features is None else graph.edge_features.shape[1]
-        if wanted != given:
-            raise DataError(f"the layer takes {wanted or 'no'} features per edge, the graph has {given or 'none'}")
         kind = torch.promote_types(x.dtype, torch.float32)
         if self.of_edges is None or graph.edge_features is None:
             return (graph.operator("adjacency", kind) @ x).to(x.dtype)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Batch
+from deepcanon.core import AnyBatch
 
 
 class Rescale(nn.Module):
@@ -33,9 +33,10 @@ class Rescale(nn.Module):
 
 
 @torch.no_grad()
-def mean_and_std(data: Iterable[Batch]) -> tuple[Tensor, Tensor]:
+def mean_and_std(data: Iterable[AnyBatch]) -> tuple[Tensor, Tensor]:
     """The mean of each feature, (features,), and one standard deviation around it over all features.
 
+    >>> from deepcanon.core import Batch
     >>> mean, std = mean_and_std([Batch(torch.tensor([[1.0, 5.0], [3.0, 5.0]]))])
     >>> mean.tolist(), round(std.item(), 4)
     ([2.0, 5.0], 0.7071)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Batch
+from deepcanon.core import AnyBatch
 
 EPSILON = torch.finfo(torch.float32).eps
 """The relative standard deviation below which a feature counts as constant."""
@@ -19,6 +19,7 @@ class Standardize(nn.Module):
     Log-densities change by :math:`\log |\det dz/dx| = -\sum_d \log \sigma_d`, which is ``log_det``. A constant feature
     keeps its scale.
 
+    >>> from deepcanon.core import Batch
     >>> layer = Standardize(2)
     >>> layer.fit([Batch(torch.tensor([[1.0, 7.0], [5.0, 7.0]]))])
     >>> layer(torch.tensor([[5.0, 8.0]]))
@@ -34,7 +35,7 @@ class Standardize(nn.Module):
         self.register_buffer("std", torch.ones(features))
 
     @torch.no_grad()
-    def fit(self, data: Iterable[Batch]) -> None:
+    def fit(self, data: Iterable[AnyBatch]) -> None:
         """Take mean and standard deviation of the data, in double precision and one batch at a time."""
         count, mean, square = 0, torch.zeros(()), torch.zeros(())
         for batch in data:

@@ -32,7 +32,7 @@ from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset, load_data
 from deepcanon.data.suits import check_suits, default_data
 from deepcanon.data.text.special import padded
-from deepcanon.data.transforms.forms import white
+from deepcanon.data.transforms.forms import black_and_white
 from deepcanon.runs import text
 from deepcanon.runs.data import is_own, new_rows, own_data
 from deepcanon.runs.examining import examine_run
@@ -363,7 +363,7 @@ class Run:
 
         info = self.info["data"]
         if info["kind"] == "images":
-            columns, limits = math.ceil(math.sqrt(len(drawn))), (0.0, white(info["preprocessing"]))
+            columns, limits = math.ceil(math.sqrt(len(drawn))), black_and_white(info["preprocessing"])
             save(image_grid(drawn, info["shape"], columns, limits=limits, title=title), path)
         elif drawn.shape[1] == 2:
             save(scatter({"samples": drawn}, title), path)

@@ -43,7 +43,7 @@ def test_tensors_become_a_data_set_whose_special_tokens_are_found() -> None:
     ("change", "message"),
     [
         ({"y": None}, "need labels y"),
-        ({"y": torch.tensor([0, 2])}, "need labels y"),
+        ({"y": torch.tensor([0, -1])}, "need labels y"),
         ({"x": X.float()}, "whole numbers .* got torch.float32"),
         ({"x": X + torch.tensor([[0], [3]])}, "all rows begin with one class token; got 1, 4"),
         ({"lengths": torch.tensor([4, 6])}, "all rows end with one separator token; got 2, 6"),
@@ -62,3 +62,10 @@ def test_tensors_that_are_no_pairs_are_refused(change: dict[str, torch.Tensor | 
 def test_sentences_and_sequences_are_told_apart() -> None:
     with pytest.raises(UsageError, match="pairs of sentences have no y_lengths"):
         from_tensors(X, torch.tensor([0, 1]), segments=SEGMENTS, y_lengths=LENGTHS)
+
+
+def test_labels_of_more_than_two_classes_are_a_task_of_its_own() -> None:
+    data = dc.from_tensors(X, torch.tensor([0, 2]), lengths=LENGTHS, segments=SEGMENTS)
+    assert data.sizes["classes"] == 3
+    assert data.labels == ("0", "1", "2")
+    assert "classes" not in dc.from_tensors(X, torch.tensor([0, 1]), lengths=LENGTHS, segments=SEGMENTS).sizes

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from deepcanon.core import Batch, UsageError
 from deepcanon.data import Dataset, load_data
-from deepcanon.data.transforms.forms import binary, dequantized, dequantized_anew, in_form, white
+from deepcanon.data.transforms.forms import binary, black_and_white, dequantized, dequantized_anew, in_form
 
 PARTS = ("train", "valid", "test")
 
@@ -101,19 +101,28 @@ def test_gray_levels_are_whole_numbers_whose_number_is_a_size() -> None:
     assert dict(form.preprocessing) == {"levels": 17, "form": "levels"}
     assert load_data("digits:binary").sizes["levels"] == 2
     assert load_data("digits:dequantized").sizes["levels"] == 17
-    assert [white(load_data(f"digits{form}").preprocessing) for form in ("", ":binary", ":levels")] == [1.0, 1.0, 16.0]
+    limits = {form: black_and_white(load_data(f"digits{form}").preprocessing) for form in ("", ":binary", ":levels")}
+    assert limits == {"": (0.0, 1.0), ":binary": (0.0, 1.0), ":levels": (0.0, 16.0)}
+
+
+def test_spins_are_the_binary_form_with_minus_one_for_zero() -> None:
+    spins, bits = load_data("digits:spins"), load_data("digits:binary")
+    assert torch.equal(spins.split("test").x, 2 * bits.split("test").x - 1)
+    assert spins.train.x.unique().tolist() == [-1.0, 1.0]
+    assert black_and_white(spins.preprocessing) == (-1.0, 1.0)
+    assert spins.sizes == bits.sizes
 
 
 @pytest.mark.parametrize("name", ["moons:binary", "text:dequantized", "karate:binary", "rows.csv:binary"])
 def test_only_images_have_forms(name: str) -> None:
-    with pytest.raises(UsageError, match=r"but the forms binary, dequantized, levels are for images"):
+    with pytest.raises(UsageError, match=r"but the forms binary, spins, dequantized, levels are for images"):
         load_data(name)
 
 
 @pytest.mark.parametrize("name", ["digits:round", "digits:", "mnist:binry", "digits:Binary"])
 def test_unknown_forms_are_refused_before_anything_is_loaded(name: str) -> None:
     with pytest.raises(
-        UsageError, match=r"there is no form .* of (digits|mnist); image sets have the forms binary, deq"
+        UsageError, match=r"there is no form .* of (digits|mnist); image sets have the forms binary, spins, deq"
     ):
         load_data(name)
 

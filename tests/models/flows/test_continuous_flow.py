@@ -174,3 +174,55 @@ def test_the_recipe_fits_moons() -> None:
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         ContinuousFlow(2, **arguments)
+
+
+def exact_dynamics(model: ContinuousFlow) -> Any:
+    """dx/dt and minus the trace of its derivative, as torchdiffeq takes them; the trace entry by entry, by autograd."""
+
+    def dynamics(t: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            x = state[0].detach().requires_grad_() if not state[0].requires_grad else state[0]
+            velocity = model.field(t.expand(len(x)), x)
+            columns = range(x.shape[1])
+            trace = sum(torch.autograd.grad(velocity[:, i].sum(), x, create_graph=True)[0][:, i] for i in columns)
+        return velocity, trace  # type: ignore[return-value]
+
+    return dynamics
+
+
+@pytest.mark.slow
+def test_solver_and_likelihood_are_torchdiffeqs() -> None:
+    """The same field by the solver of the paper's authors: the data of latents, the latents, and the log-density."""
+    theirs: Any = pytest.importorskip("torchdiffeq", reason="needs torchdiffeq, of deepcanon[oracles]")
+    model, x, z = flow(3), points(12, 3), torch.randn(12, 3).double()
+    tight = {"rtol": 1e-10, "atol": 1e-10, "method": "dopri5"}
+    with torch.no_grad():
+        ends = theirs.odeint(
+            lambda t, y: model.field(t.expand(len(y)), y), z, torch.tensor([0.0, 1.0]).double(), **tight
+        )
+        torch.testing.assert_close(model.to_data(z), model.standard.inverse(ends[-1]), rtol=0, atol=1e-7)
+    start = (model.standard(x), torch.zeros(12).double())
+    latent, trace = theirs.odeint(exact_dynamics(model), start, torch.tensor([1.0, 0.0]).double(), **tight)
+    log_det = trace[-1] + model.standard.log_det()
+    wanted = -0.5 * latent[-1].square().sum(1) - 1.5 * math.log(2 * math.pi) + log_det
+    torch.testing.assert_close(model.encode(x), latent[-1], rtol=0, atol=1e-7)
+    torch.testing.assert_close(model.log_prob(x), wanted, rtol=0, atol=1e-7)
+    names = [name for name, _ in model.named_parameters()]
+    ours = torch.autograd.grad(model.log_prob(x).mean(), [model.get_parameter(name) for name in names])
+    through = torch.autograd.grad(wanted.mean(), [model.get_parameter(name) for name in names], allow_unused=True)
+    for found, exact in zip(ours, through, strict=True):
+        torch.testing.assert_close(found, torch.zeros_like(found) if exact is None else exact, rtol=0, atol=1e-6)
+
+
+def test_hutchinsons_estimate_has_the_mean_that_torchdiffeq_finds_by_the_exact_trace() -> None:
+    theirs: Any = pytest.importorskip("torchdiffeq", reason="needs torchdiffeq, of deepcanon[oracles]")
+    model, x = flow(3, trace="hutchinson", tolerance=1e-6), points(4, 3)
+    start = (model.standard(x), torch.zeros(4).double())
+    times = torch.tensor([1.0, 0.0]).double()
+    latent, trace = theirs.odeint(exact_dynamics(model), start, times, rtol=1e-9, atol=1e-9, method="dopri5")
+    wanted = -0.5 * latent[-1].square().sum(1) - 1.5 * math.log(2 * math.pi) + trace[-1] + model.standard.log_det()
+    with torch.no_grad():
+        drawn = model.log_prob(x.repeat(500, 1), generator=torch.Generator().manual_seed(0)).reshape(500, 4)
+    error = drawn.std(0) / math.sqrt(500)
+    assert bool(((drawn.mean(0) - wanted).abs() < 5 * error).all())
+    assert float(error.min()) > 0

@@ -90,8 +90,8 @@ def test_actnorm_begins_with_standardized_channels_and_is_not_fitted_again() -> 
 
 
 def test_examples_are_spread_over_the_data_in_one_pass() -> None:
-    batches = (Batch(part) for part in torch.arange(1000.0).split(37))
-    found = spread(batches, 100)
+    found, twice = spread(((part, 2 * part) for part in torch.arange(1000.0).split(37)), 100)
+    assert torch.equal(twice, 2 * found)
     assert 100 <= len(found) <= 200
     assert found.diff().unique().tolist() == [8.0]
 

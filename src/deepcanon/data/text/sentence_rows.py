@@ -53,14 +53,16 @@ def sentence_pairs_from(
     """A data set of pairs of sentences from tensors.
 
     The class token is the one that all rows begin with, the separator the one that they end with; the mask token, which
-    no row holds, is one more than the largest token.
+    no row holds, is one more than the largest token. Labels of more than two classes are those of a task of its own.
     """
     if x.ndim != 2 or x.is_floating_point():
         raise DataError(
             f"pairs of sentences x are whole numbers of the shape (N, T); got {x.dtype} of {tuple(x.shape)}"
         )
-    if y is None or y.ndim != 1 or y.is_floating_point() or not bool(((y == 0) | (y == 1)).all()):
-        raise DataError("pairs of sentences need labels y, (N,): 0 where the second follows the first, 1 elsewhere")
+    if y is None or y.ndim != 1 or y.is_floating_point() or bool((y < 0).any()):
+        raise DataError(
+            "pairs of sentences need labels y, (N,): 0 where the second follows the first and 1 elsewhere, or classes"
+        )
     lengths = full_lengths(x) if lengths is None else lengths
     check_lengths(x, lengths)
     pairs = SentencePairs(x, lengths, segments, y)
@@ -76,5 +78,9 @@ def sentence_pairs_from(
         "vocab": largest + 2, "length": x.shape[1], "mask_token": largest + 1,
         "class_token": int(first[0]), "separator_token": int(last[0]),
     }  # fmt: skip
+    classes = 1 + int(y.max())
+    labels: tuple[str, ...] = LABELS
+    if classes > 2:  # a task of its own, not whether the second sentence follows
+        sizes["classes"], labels = classes, tuple(map(str, range(classes)))
     shape = tuple(x.shape[1:])
-    return Dataset(name=name, kind="sentences", train=pairs, sizes=sizes, shape=shape, labels=LABELS, source=source)
+    return Dataset(name=name, kind="sentences", train=pairs, sizes=sizes, shape=shape, labels=labels, source=source)

@@ -64,8 +64,18 @@ def in_levels(x: Tensor, levels: int, seed: int) -> Tensor:
     return gray_levels(x, levels)
 
 
+def spins(x: Tensor, levels: int, seed: int) -> Tensor:
+    """Spins: 1 where a pixel is at least half of the largest brightness, -1 elsewhere.
+
+    >>> spins(torch.tensor([0.0, 0.25, 0.5, 1.0]), levels=17, seed=0)
+    tensor([-1., -1.,  1.,  1.])
+    """
+    return 2 * binary(x, levels, seed) - 1
+
+
 FORMS: Mapping[str, Callable[[Tensor, int, int], Tensor]] = {
     "binary": binary,
+    "spins": spins,
     "dequantized": dequantized,
     "levels": in_levels,
 }
@@ -101,20 +111,20 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
     preprocessing = {**data.preprocessing, "form": f"{before}:{form}" if before else form}
     name = f"{data.name}:{form}"
     fresh = partial(dequantized_anew, levels=levels) if form == "dequantized" else None
-    sizes = {**data.sizes, "levels": 2 if form == "binary" else levels}
+    sizes = {**data.sizes, "levels": 2 if form in ("binary", "spins") else levels}
     return replace(
         data, name=name, train=train, valid=valid, test=test, sizes=sizes, preprocessing=preprocessing, fresh=fresh
     )
 
 
-def white(preprocessing: Mapping[str, Any]) -> float:
-    """The value of a white pixel: the last of the gray levels where these are whole numbers, else 1.
+def black_and_white(preprocessing: Mapping[str, Any]) -> tuple[float, float]:
+    """The values of a black and of a white pixel: the first and the last of the gray levels, -1 and 1, or 0 and 1.
 
-    >>> white({"levels": 17, "form": "levels"}), white({"levels": 17, "form": "dequantized"})
-    (16.0, 1.0)
+    >>> black_and_white({"levels": 17, "form": "levels"}), black_and_white({"levels": 17, "form": "spins"})
+    ((0.0, 16.0), (-1.0, 1.0))
     """
-    whole = "levels" in preprocessing.get("form", "").split(":")
-    return preprocessing["levels"] - 1.0 if whole else 1.0
+    forms = preprocessing.get("form", "").split(":")
+    return -1.0 if "spins" in forms else 0.0, preprocessing["levels"] - 1.0 if "levels" in forms else 1.0
 
 
 def dequantized_anew(batch: Any, generator: Generator, levels: int) -> Any:

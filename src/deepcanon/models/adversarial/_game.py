@@ -10,8 +10,9 @@ from typing import cast
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import Batch, Descend, Model, Sampler, Support, Terms, Turn
+from deepcanon.core import Descend, Model, Sampler, Support, Terms, Turn
 from deepcanon.core.checks import at_least, flat
+from deepcanon.core.conditional import given_batch
 from deepcanon.core.precision import full
 from deepcanon.core.turn import B
 from deepcanon.losses.energy_distance import energy_distance
@@ -52,7 +53,7 @@ class Game(Model[B]):
         ]
 
 
-class NoiseGame(Game[Batch], Sampler[Batch]):
+class NoiseGame(Game[B], Sampler[B]):
     """A game whose one generator turns noise into samples, against one discriminator of data and samples.
 
     ``generator`` maps noise, (B, latent), to examples, and ``discriminator`` examples to one number each. Both work at
@@ -78,16 +79,16 @@ class NoiseGame(Game[Batch], Sampler[Batch]):
     def sides(self) -> tuple[Sequence[nn.Module], Sequence[nn.Module]]:
         return [self.discriminator], [self.generator]
 
-    def prepare(self, data: Iterable[Batch]) -> None:
+    def prepare(self, data: Iterable[B]) -> None:
         """Take the mean and the standard deviation of the data, so that both networks work at unit scale."""
         mean, std = mean_and_std(data)
         if std > 0:
             cast(Rescale, self.generator[-1]).set(std, mean)
             cast(Rescale, self.discriminator[0]).set(1 / std, -mean / std)
 
-    def metrics(self, batch: Batch) -> Terms:
-        """The energy distance between as many samples and the data."""
-        return {"energy_distance": energy_distance(full(self.sample(len(batch))), batch.x)}
+    def metrics(self, batch: B) -> Terms:
+        """The energy distance between as many samples and the data; of a conditional game, in the same contexts."""
+        return {"energy_distance": energy_distance(full(given_batch(self, batch).sample(len(batch))), batch.x)}
 
     def discriminate(self, x: Tensor) -> Tensor:
         """The discriminator's number for each example, (B,): the larger, the more like data."""

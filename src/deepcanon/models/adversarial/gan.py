@@ -14,7 +14,7 @@ from deepcanon.models.adversarial._game import NoiseGame, dense_sides
 GameName = Literal["non_saturating", "minimax"]
 
 
-class GAN(NoiseGame):
+class GAN(NoiseGame[Batch]):
     r"""A generator of samples, trained against a discriminator that classifies data and samples.
 
     Also known as: adversarial network, vanilla GAN.

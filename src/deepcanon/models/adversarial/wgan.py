@@ -18,7 +18,7 @@ STRENGTHS: dict[str, float] = {"gradient": 1.0, "clip": 0.1}
 """Strengths that do well at unit scale within some thousand steps; the papers have 10 and 0.01."""
 
 
-class WGAN(NoiseGame):
+class WGAN(NoiseGame[Batch]):
     r"""A generator trained against a critic that estimates the earth mover's distance from samples to data.
 
     Also known as: WGAN-GP, Wasserstein GAN with gradient penalty.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Self
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy, dropout, gelu, linear
 
-from deepcanon.core import DataError, How, Model, Recipe, SentencePairs, Terms, UsageError, draw
-from deepcanon.core.checks import at_least
+from deepcanon.core import DataError, Descend, How, Model, Recipe, SentencePairs, Terms, Turn, UsageError, draw
+from deepcanon.core.checks import at_least, only_classes
 from deepcanon.core.padding import (
     check_lengths,
     full_lengths,
@@ -48,7 +48,9 @@ class BERT(Model[SentencePairs]):
     Each token attends to all others. E are the embeddings of tokens, P of positions and S of segments; the class token
     stands first. Of each row a share of the tokens is chosen anew at every step, K; in :math:`\tilde x` 80% of them are
     masked, 10% are random tokens and 10% are left. How many are chosen follows from the length of a row alone; both
-    terms are means over them, so that rows count alike in both.
+    terms are means over them, so that rows count alike in both. Fine-tuning, which
+    :class:`~deepcanon.methods.transfer.Transfer` does with a pretrained model, masks nothing: N has an output for each
+    class of the new task, and the loss is :math:`-\log p(y \mid x)` alone.
     ``BERT(30522, 512, 103, 101, 102, layers=12, heads=12, embedding=768)`` is BERT-base, uncased; its weights load by
     :func:`deepcanon.interop.bert_names.load_bert`.
 
@@ -62,6 +64,7 @@ class BERT(Model[SentencePairs]):
         mask_token: The token that stands for a masked one.
         class_token: The token that stands first; it is never masked.
         separator_token: The token that ends a sentence; it is never masked.
+        classes: The number of classes of sentence pairs that it learns; left out, it is pretrained.
         layers: The number of blocks.
         heads: The number of attention heads of each block.
         embedding: The width of the token embedding, a multiple of ``heads``.
@@ -86,6 +89,7 @@ class BERT(Model[SentencePairs]):
         mask_token: int,
         class_token: int,
         separator_token: int,
+        classes: int | None = None,
         layers: int = 3,
         heads: int = 4,
         embedding: int = 64,
@@ -113,7 +117,8 @@ class BERT(Model[SentencePairs]):
         self.mask_projection = nn.Linear(embedding, embedding)  # M
         self.mask_norm = nn.LayerNorm(embedding, 1e-12)
         self.mask_bias = nn.Parameter(torch.zeros(vocab))  # b
-        self.next_head = nn.Linear(embedding, 2)  # N
+        at_least(2, classes=2 if classes is None else classes)
+        self.next_head = nn.Linear(embedding, 2 if classes is None else classes)  # N
         init_weights(self, std=INITIAL_STD * (768 / embedding) ** 0.5)  # as wide as BERT-base, as small as it has them
 
     @classmethod
@@ -128,13 +133,28 @@ class BERT(Model[SentencePairs]):
         model = cls(vocab=7, length=10, mask_token=0, class_token=1, separator_token=2, layers=2, heads=2, embedding=8)
         return model, SentencePairs(x, torch.full((12,), 9), segments, y)
 
+    @property
+    def is_pretrained(self) -> bool:
+        """Whether it learns masked tokens and next sentences, and not the classes of a task."""
+        return self.hparams["classes"] is None
+
     def prepare(self, data: Iterable[SentencePairs]) -> None:
-        """Refuse tokens that are not in the vocabulary, and rows that are too long."""
+        """Refuse tokens that are not in the vocabulary, rows that are too long, and labels outside the classes."""
         for batch in data:
             self._known(batch.x, batch.lengths)
+            only_classes(batch.y, self.next_head.out_features)
+
+    def turns(self) -> Sequence[Turn[SentencePairs]]:
+        if self.is_pretrained:
+            return super().turns()
+        unused = {id(p) for part in (self.mask_projection, self.mask_norm) for p in part.parameters()}
+        used = [p for p in self.parameters() if id(p) not in {*unused, id(self.mask_bias)}]
+        return [Descend(self.loss, used)]
 
     def weight_of(self, batch: SentencePairs) -> float:
-        """The number of tokens that are predicted."""
+        """The number of tokens that are predicted; in fine-tuning, of rows."""
+        if not self.is_pretrained:
+            return float(len(batch))
         return float(self.masking.counts(batch.x, batch.lengths).sum())
 
     def loss(self, batch: SentencePairs) -> Terms:
@@ -145,6 +165,8 @@ class BERT(Model[SentencePairs]):
 
     def loss_and_metrics(self, batch: SentencePairs) -> tuple[Terms, Terms]:
         """The loss, with the shares of masked tokens and of labels that are predicted right."""
+        if not self.is_pretrained:
+            return self._classification(batch)
         known, lengths = self._known(batch.x, batch.lengths)
         shown, places, true, counted = self.masking.draw(known, lengths)
         states = self.encode(shown, lengths, batch.segments)
@@ -160,6 +182,12 @@ class BERT(Model[SentencePairs]):
         terms = {"masked_nll": mean(nats), "next_nll": mean(told)}  # eq. (3)
         return terms, {"masked_accuracy": mean(right), "next_accuracy": mean(told_right)}
 
+    def _classification(self, batch: SentencePairs) -> tuple[Terms, Terms]:
+        """The loss and metrics of fine-tuning."""
+        logits = full(self.next_head(self.encode(*batch.inputs).pooled))
+        nll = cross_entropy(logits, batch.y)
+        return {"nll": nll}, {"accuracy": (logits.argmax(-1) == batch.y).to(logits.dtype).mean(), "nll": nll}
+
     def encode(self, x: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Encoding:
         """The states of all tokens and of the whole row; without lengths nothing is padding, and one segment is all."""
         known, lengths = self._known(x, lengths)
@@ -169,13 +197,13 @@ class BERT(Model[SentencePairs]):
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The logits of the token at each position, (B, T, vocab), and of the label of each row, (B, 2)."""
+        """The logits of the token at each position, (B, T, vocab), and of the label of each row, (B, 2 or classes)."""
         states = self.encode(x, lengths, segments)
         return self._token_logits(states.tokens), self.next_head(states.pooled)  # eq. (2)
 
     @torch.no_grad()
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
-        """Whether the second sentence follows the first, 0, or comes from elsewhere, 1: the label or probabilities."""
+        """The label of each row, or the probabilities; in pretraining, 0 where the second sentence follows."""
         if how not in ("mode", "mean", "sample"):
             raise UsageError(f"how must be one of mode, mean, sample (got {how!r})")
         logits: Tensor = self.next_head(self.encode(*inputs).pooled)

@@ -13,14 +13,14 @@ from deepcanon.core.checks import at_least, flat, one_of
 from deepcanon.distributions.base_rates import log_odds
 from deepcanon.models.autoregressive._autoregressive import Autoregressive
 from deepcanon.nn.activations import activation_layer
-from deepcanon.nn.masked import MaskedLinear, autoregressive_mask
+from deepcanon.nn.masked import MaskedLinear, autoregressive_mask, spread_degrees
 
 Order = Literal["natural", "reversed", "shuffled"]
 Elementwise = Literal["relu", "elu", "gelu", "tanh", "sigmoid"]
 """Elementwise activations; a softmax would make each unit depend on all others."""
 
 
-class MADE(Autoregressive):
+class MADE(Autoregressive[Batch]):
     r"""An autoregressive model of binary data: an MLP whose weights are masked, so that each output is a conditional.
 
     Every unit has a degree m: a value its position in the ordering, 1 to D; a hidden unit a number from 1 to D - 1. A
@@ -75,7 +75,7 @@ class MADE(Autoregressive):
         # The positions in the data of the first value of the ordering, of the second ...
         self.register_buffer("ordering", ordering.flip(0) if order == "reversed" else ordering)
         values = torch.arange(1, features + 1)
-        self.degrees = [torch.linspace(1, max(1, features - 1), width).round().long() for width in hidden]
+        self.degrees = [spread_degrees(features, width) for width in hidden]
         layers = zip([values, *self.degrees], self.degrees, strict=False)
         self.layers = nn.ModuleList(MaskedLinear(autoregressive_mask(*degrees)) for degrees in layers)  # eq. (2)
         last = torch.cat([*self.degrees[-1:], values])

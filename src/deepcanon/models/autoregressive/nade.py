@@ -19,7 +19,7 @@ CHUNK = 28
 """The number of values that are computed at once."""
 
 
-class NADE(Autoregressive):
+class NADE(Autoregressive[Batch]):
     r"""An autoregressive model of binary data: one hidden layer per conditional, with weights shared by all of them.
 
     .. math:: p(x_d = 1 \mid x_{<d}) = \sigma(b_d + V_d h_d), \qquad

@@ -23,14 +23,8 @@ class Estimate(NamedTuple):
     error: Tensor
 
 
-class Energy(Density[B]):
-    r"""An energy-based model, :math:`p(x) = e^{-E(x)} / Z`, with the partition function :math:`Z = \sum_x e^{-E(x)}`.
-
-    A leaf gives the energy and, as ``negatives``, the samples of the negative phase, from the model or close to it. The
-    energy of the data less that of these samples, which count as constants, then has the gradient (1) of the negative
-    log-likelihood: a positive phase less a negative phase. The difference itself says nothing about the fit.
-
-    .. math:: \nabla (-\log p(x)) = \nabla E(x) - E_{x' \sim p} \nabla E(x') \qquad (1)
+class Annealed(Density[B]):
+    r"""A distribution known up to its partition function Z, :math:`p = f_1 / Z`, with Markov chains that lead to it.
 
     Where Z has too many terms to be written out, annealed importance sampling (AIS) estimates it. The leaf connects a
     simple distribution :math:`q`, its ``base``, with :math:`f_1 = e^{-E}` by ``log_tempered``, the logarithm of
@@ -48,8 +42,6 @@ class Energy(Density[B]):
     examples together with hidden units; ``_examples`` gives the examples back.
 
     References:
-        | Training Products of Experts by Minimizing Contrastive Divergence (Hinton, 2002),
-          https://doi.org/10.1162/089976602760128018
         | Annealed Importance Sampling (Neal, 2001), https://arxiv.org/abs/physics/9803008
         | Sandwiching the marginal likelihood using bidirectional Monte Carlo (Grosse et al., 2015),
           https://arxiv.org/abs/1511.02543
@@ -63,14 +55,6 @@ class Energy(Density[B]):
     """In how many steps the inverse temperature beta goes from 0, the base, to 1, the model."""
     MCMC_STEPS = 500
     """How many transitions lie between a draw of the base and a sample; half of them burn in along the same path."""
-
-    @abstractmethod
-    def energy(self, x: Tensor) -> Tensor:
-        """The energy E of each example, (B,): the negative log-likelihood up to the constant log Z."""
-
-    @abstractmethod
-    def negatives(self, x: Tensor) -> Tensor:
-        """Samples of the negative phase, from the model or close to it; a chain may start at the data ``x``."""
 
     @abstractmethod
     def base(self) -> Distribution:
@@ -105,25 +89,6 @@ class Energy(Density[B]):
     def likelihood_kind(self) -> LikelihoodKind:  # type: ignore[override]
         """``exact`` where log Z is written out; else ``estimate``, on average too high."""
         return "exact" if self.enumerable else "estimate"
-
-    def loss(self, batch: B) -> Terms:
-        return {"contrastive_divergence": self.energy(batch.x).mean() - self.energy(self.negatives(batch.x)).mean()}
-
-    def _log_prob(self, x: Tensor) -> Tensor:
-        exact = self.exact_log_partition()
-        if exact is None:
-            raise UsageError(f"the partition function of {self.name()} has too many terms to be written out")
-        return -self.energy(x) - exact
-
-    @torch.no_grad()
-    def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
-        """-E(x) - log Z, with log Z estimated by as many chains as ``samples`` says."""
-        return -self.energy(x) - self.log_partition(chains=samples, generator=generator).value
-
-    @torch.no_grad()
-    def error_of_draws(self, batch: B, samples: int | None = None) -> Tensor:
-        """The standard error of the estimate of log Z, which all examples share."""
-        return self.log_partition(chains=samples).error
 
     def _metrics_of(self, terms: Terms, batch: B) -> Terms:
         return {"nll": -self.log_prob(batch.x).mean()} if self.enumerable else {}
@@ -194,6 +159,48 @@ class Energy(Density[B]):
             x = self.transition(x, then, generator)
             now = then
         return total
+
+
+class Energy(Annealed[B]):
+    r"""An energy-based model, :math:`p(x) = e^{-E(x)} / Z`, with the partition function :math:`Z = \sum_x e^{-E(x)}`.
+
+    A leaf gives the energy and, as ``negatives``, the samples of the negative phase, from the model or close to it. The
+    energy of the data less that of these samples, which count as constants, then has the gradient (1) of the negative
+    log-likelihood: a positive phase less a negative phase. The difference itself says nothing about the fit.
+
+    .. math:: \nabla (-\log p(x)) = \nabla E(x) - E_{x' \sim p} \nabla E(x') \qquad (1)
+
+    References:
+        | Training Products of Experts by Minimizing Contrastive Divergence (Hinton, 2002),
+          https://doi.org/10.1162/089976602760128018
+    """
+
+    @abstractmethod
+    def energy(self, x: Tensor) -> Tensor:
+        """The energy E of each example, (B,): the negative log-likelihood up to the constant log Z."""
+
+    @abstractmethod
+    def negatives(self, x: Tensor) -> Tensor:
+        """Samples of the negative phase, from the model or close to it; a chain may start at the data ``x``."""
+
+    def loss(self, batch: B) -> Terms:
+        return {"contrastive_divergence": self.energy(batch.x).mean() - self.energy(self.negatives(batch.x)).mean()}
+
+    def _log_prob(self, x: Tensor) -> Tensor:
+        exact = self.exact_log_partition()
+        if exact is None:
+            raise UsageError(f"the partition function of {self.name()} has too many terms to be written out")
+        return -self.energy(x) - exact
+
+    @torch.no_grad()
+    def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
+        """-E(x) - log Z, with log Z estimated by as many chains as ``samples`` says."""
+        return -self.energy(x) - self.log_partition(chains=samples, generator=generator).value
+
+    @torch.no_grad()
+    def error_of_draws(self, batch: B, samples: int | None = None) -> Tensor:
+        """The standard error of the estimate of log Z, which all examples share."""
+        return self.log_partition(chains=samples).error
 
 
 def log_mean_exp(weights: Tensor) -> Estimate:

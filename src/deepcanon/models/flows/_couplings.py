@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from deepcanon.core import UsageError
+from deepcanon.core import Batch, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.models.flows._flow import StandardizedFlow
 
 
-class Couplings(StandardizedFlow):
+class Couplings(StandardizedFlow[Batch]):
     """A flow of coupling layers, which change one half of x feature by feature, as functions of the other half.
 
     A coupling layer is inverted without solving anything, since the half that it has read is still there, and its

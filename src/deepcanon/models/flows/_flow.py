@@ -9,12 +9,16 @@ from collections.abc import Iterable
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import Batch, RealDensity
+from deepcanon.core import Conditional, RealDensity
+from deepcanon.core.checks import flat
+from deepcanon.core.conditional import given_batch
 from deepcanon.core.precision import full
+from deepcanon.core.turn import B
 from deepcanon.nn.standardize import Standardize
+from deepcanon.nn.transforms import Chain
 
 
-class Flow(RealDensity[Batch]):
+class Flow(RealDensity[B]):
     r"""A normalizing flow: an invertible map between data and noise, :math:`x = f(z)` with :math:`z \sim N(0, I)`.
 
     The change of variables gives the exact log-likelihood.
@@ -22,7 +26,8 @@ class Flow(RealDensity[Batch]):
     .. math:: \log p(x) = \log N(z; 0, I) + \log \left| \det \frac{dz}{dx} \right|, \qquad z = f^{-1}(x) \qquad (1)
 
     A leaf gives ``to_latent``, which is :math:`f^{-1}` with its log-determinant, and ``to_data``, which is f. Examples
-    have any shape, latents are vectors of as many numbers.
+    have any shape, latents are vectors of as many numbers. A conditional flow is one for each context, which its maps
+    read by ``_context(n)``.
 
     References:
         | Normalizing Flows for Probabilistic Modeling and Inference (Papamakarios et al., 2021),
@@ -63,7 +68,7 @@ class Flow(RealDensity[Batch]):
         return torch.randn(n, self.features, generator=generator, device=like.device, dtype=like.dtype)
 
 
-class StandardizedFlow(Flow):
+class StandardizedFlow(Flow[B]):
     """A flow of vectors that goes through ``standard`` on the side of the data.
 
     It standardizes the features by the training data, so that their units do not matter.
@@ -73,22 +78,68 @@ class StandardizedFlow(Flow):
         super().__init__(features)
         self.standard = Standardize(features)
 
-    def prepare(self, data: Iterable[Batch]) -> None:
+    def prepare(self, data: Iterable[B]) -> None:
         """Take the mean and the standard deviation of every feature."""
         self.standard.fit(self.checked(data))
 
 
-def spread(data: Iterable[Batch], count: int) -> Tensor:
-    """Examples spread evenly over the data: all of them, or so many to twice as many.
+class TransformFlow(Flow[B]):
+    """A flow that is one chain of transforms, ``flow``; a conditional one tells its transforms the context.
 
-    >>> spread([Batch(torch.arange(5.0)), Batch(torch.arange(5.0, 9.0))], 2).tolist()
-    [0.0, 4.0, 8.0]
+    A leaf builds ``flow``, and may give ``_inputs``, the examples as the transforms take them, and ``_told``, the rows
+    that conditional transforms get about the context.
     """
-    kept: list[Tensor] = []
+
+    flow: Chain
+    FITTED = 512
+    """The number of training examples that the transforms are initialized by; up to twice as many, as it comes."""
+
+    def _inputs(self, x: Tensor) -> Tensor:
+        """The examples as the transforms take them."""
+        return flat(x, self.features)
+
+    def _told(self, n: int) -> Tensor | None:
+        """The rows that conditional transforms get for n examples: the context, if there is one."""
+        if not isinstance(self, Conditional):
+            return None
+        context = self._context(n)
+        assert isinstance(context, Tensor)
+        return context
+
+    @torch.no_grad()
+    def prepare(self, data: Iterable[B]) -> None:
+        """Initialize what depends on the data, such as every ActNorm, by some training examples in their contexts."""
+        found = ((self._inputs(batch.x), given_batch(self, batch)._told(len(batch))) for batch in self.checked(data))
+        x, *told = spread((tuple(part for part in parts if part is not None) for parts in found), self.FITTED)
+        self.flow.fit(x, *told)
+
+    def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        z, log_det = self.flow(self._inputs(x), *self._arguments(len(x)))
+        return z, log_det
+
+    def to_data(self, z: Tensor) -> Tensor:
+        return self.flow.inverse(z, *self._arguments(len(z)))
+
+    def _arguments(self, n: int) -> tuple[Tensor, ...]:
+        told = self._told(n)
+        return () if told is None else (told,)
+
+
+def spread(data: Iterable[tuple[Tensor, ...]], count: int) -> tuple[Tensor, ...]:
+    """Examples, with what belongs to each, spread evenly over the data: all of them, or so many to twice as many.
+
+    >>> spread([(torch.arange(5.0),), (torch.arange(5.0, 9.0),)], 2)
+    (tensor([0., 4., 8.]),)
+    """
+    kept: list[tuple[Tensor, ...]] = []
     seen, stride = 0, 1
-    for batch in data:
-        kept.append(batch.x[-seen % stride :: stride])
-        seen += len(batch.x)
-        while sum(map(len, kept)) > 2 * count:
-            kept, stride = [torch.cat(kept)[::2]], 2 * stride
-    return torch.cat(kept)
+    for parts in data:
+        kept.append(tuple(part[-seen % stride :: stride] for part in parts))
+        seen += len(parts[0])
+        while sum(len(first) for first, *_ in kept) > 2 * count:
+            kept, stride = [tuple(part[::2] for part in _joined(kept))], 2 * stride
+    return _joined(kept)
+
+
+def _joined(kept: list[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    return tuple(torch.cat(parts) for parts in zip(*kept, strict=True))

@@ -23,7 +23,7 @@ LOOSER = 100
 """How many times as large errors are in training: the noise of its gradients is larger still."""
 
 
-class ContinuousFlow(StandardizedFlow):
+class ContinuousFlow(StandardizedFlow[Batch]):
     r"""A normalizing flow that moves noise to data along a learned vector field, by a differential equation.
 
     Also known as: FFJORD, neural ODE flow, infinitesimal flow.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Self
 
 import torch
@@ -11,7 +10,7 @@ from torch import Generator, Tensor, nn
 
 from deepcanon.core import Batch, DataError, Recipe, Terms, UsageError
 from deepcanon.core.checks import at_least
-from deepcanon.models.flows._flow import Flow, spread
+from deepcanon.models.flows._flow import TransformFlow
 from deepcanon.nn.transforms import (
     ActNorm,
     AffineCoupling,
@@ -23,13 +22,11 @@ from deepcanon.nn.transforms import (
     Transform,
 )
 
-FITTED = 512
-"""The number of training images that ActNorm is initialized by; up to twice as many, as it comes."""
 TEMPERATURES = (0.5, 0.75, 1.0)
 """The standard deviations of the noise in the gallery."""
 
 
-class Glow(Flow):
+class Glow(TransformFlow[Batch]):
     r"""A multi-scale normalizing flow of images with invertible 1x1 convolutions.
 
     Also known as: generative flow.
@@ -85,23 +82,12 @@ class Glow(Flow):
             )
         self.shape = (channels, height, width)
         self.levels = levels
-        self.flow = _scale(self.shape, scales, depth, hidden)
+        self.flow = _scale(self.shape, scales, depth, hidden)  # eqs. (1) and (2)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
         x = torch.rand(16, 1, 4, 4, generator=torch.Generator().manual_seed(0)).cumsum(-1)
         return cls(channels=1, height=4, width=4, levels=4, depth=2, hidden=4), Batch(x)
-
-    def prepare(self, data: Iterable[Batch]) -> None:
-        """Initialize every ActNorm by some of the training images."""
-        self.flow.fit(self._images(spread(self.checked(data), FITTED)))
-
-    def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        z, log_det = self.flow(self._images(x))  # eqs. (1) and (2)
-        return z, log_det
-
-    def to_data(self, z: Tensor) -> Tensor:
-        return self.flow.inverse(z)
 
     @torch.no_grad()
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]:
@@ -116,7 +102,7 @@ class Glow(Flow):
         bits = metrics["nll"] / (self.features * math.log(2)) + math.log2(self.levels)  # eq. (3)
         return {**metrics, "bits_per_dim": bits}
 
-    def _images(self, x: Tensor) -> Tensor:
+    def _inputs(self, x: Tensor) -> Tensor:
         if x.shape[1:] != self.shape:
             raise DataError(f"the model takes images of the shape {self.shape}, got {tuple(x.shape[1:])}")
         return x

@@ -1,0 +1,132 @@
+"""Runs on other data than rows by the command line: killed and resumed, evaluated, their output, and two processes.
+
+The children are forked, with what a command imports already there; else each would take seconds to begin.
+"""
+
+from __future__ import annotations
+
+import csv
+import multiprocessing
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import deepcanon as dc
+from deepcanon.cli.app import app
+from deepcanon.core import LabeledGraphs
+from deepcanon.runs import checkpoint
+from deepcanon.runs.folder import RunFolder
+
+
+class Kind(NamedTuple):
+    """The words of a training, what makes it random, how many steps or epochs, and the command of its output."""
+
+    train: tuple[str, ...]
+    random: tuple[str, ...]
+    long: tuple[str, ...]
+    short: tuple[str, ...]
+    output: tuple[str, ...]
+
+
+KINDS = {
+    "graph_classifier": Kind(
+        ("--data", "planted-graphs", "--hidden", "8,8"), ("--dropout", "0.2"), ("--epochs", "3"),
+        ("--steps", "20", "--batch-size", "33"), ("predict",),
+    ),
+    "link_predictor": Kind(
+        ("--data", "planted-links", "--hidden", "8", "--latent", "4"), ("--dropout", "0.2"), ("--steps", "60"),
+        ("--steps", "6", "--dropout", "0"), ("predict",),
+    ),
+    "deepar": Kind(
+        ("--data", "series", "--units", "4", "--layers", "1"), ("--dropout", "0.2"),
+        ("--steps", "40", "--batch-size", "16"), ("--steps", "6", "--batch-size", "9"),
+        ("forecast", "--steps", "2", "--samples", "5"),
+    ),
+    "cyclegan": Kind(
+        ("--data", "two-domains", "--hidden", "8"), ("--history", "20"), ("--steps", "60", "--batch-size", "16"),
+        ("--steps", "8", "--batch-size", "9", "--history", "0"), ("predict", "--to", "y"),
+    ),
+}  # fmt: skip
+
+
+def words_of(name: str, *more: object) -> list[str]:
+    return ["train", name, *KINDS[name].train, "--seed", "3", "--threads", "1", *map(str, more)]
+
+
+def done(*words: object) -> str:
+    answer = CliRunner().invoke(app, list(map(str, words)))
+    assert answer.exit_code == 0, answer.stderr
+    return answer.stdout
+
+
+def forked(words: list[str], **environment: str) -> Any:
+    child = multiprocessing.get_context("fork").Process(target=_command, args=(words, environment))
+    child.start()
+    return child
+
+
+def _command(words: list[str], environment: dict[str, str]) -> None:
+    torch.set_num_threads(1)
+    os.environ |= environment
+    os._exit(CliRunner().invoke(app, words).exit_code)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_killed_and_resumed_it_ends_with_the_same_bits_and_gives_its_output(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    words = words_of(name, *kind.random, *kind.long, "--checkpoint-every", 10)
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
+    done(*words, "--out", unbroken)
+    child = forked([*words, "--out", str(broken)])
+    until = time.monotonic() + 120
+    while len(checkpoint.saved(broken / "checkpoints")) < 2 and time.monotonic() < until:
+        time.sleep(0.002)
+    child.kill()
+    child.join()
+    assert child.exitcode == -9
+    assert RunFolder.open(broken).info["status"] == "running"
+    done("resume", broken)
+    ours, wanted = (RunFolder.open(folder).read_weights() for folder in (broken, unbroken))
+    assert ours.keys() == wanted.keys()
+    assert all(torch.equal(value, wanted[key]) for key, value in ours.items())
+    run = dc.Run(broken)
+    assert run.evaluate()["test"] == pytest.approx(run.scores["test"])
+    command, *options = kind.output
+    for folder, out in ((broken, "a.csv"), (unbroken, "b.csv")):
+        done(command, folder, *options, "--out", tmp_path / out)
+    rows = (tmp_path / "a.csv").read_text(encoding="utf-8")
+    assert len(rows.splitlines()) > 100
+    assert rows == (tmp_path / "b.csv").read_text(encoding="utf-8")
+    if name == "graph_classifier":
+        test: LabeledGraphs = run.data.split("test")
+        with (tmp_path / "a.csv").open(encoding="utf-8") as lines:
+            said = [row["prediction"] for row in csv.DictReader(lines)]
+        assert said == [run.data.labels[label] for label in run.model.predict(*test.inputs).tolist()]  # type: ignore[operator]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_two_processes_are_one(name: str, tmp_path: Path) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    words = words_of(name, *KINDS[name].short, "--optimizer", "sgd")
+    done(*words, "--out", tmp_path / "alone")
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    both = [
+        forked([*words, "--out", str(tmp_path / "together")], RANK=rank, LOCAL_RANK=rank, **shared) for rank in "01"
+    ]
+    for child in both:
+        child.join(120)
+        assert child.exitcode == 0
+    ours, wanted = (RunFolder.open(tmp_path / each).read_weights() for each in ("together", "alone"))
+    for key, value in ours.items():
+        torch.testing.assert_close(value, wanted[key], rtol=0, atol=2e-5)
+    assert RunFolder.open(tmp_path / "together").info["environment"]["processes"] == 2
