@@ -18,7 +18,7 @@ def test_gradient_descent_follows_its_closed_form() -> None:
     assert [*map(list, path)] == [pytest.approx(point) for point in expected]
 
 
-@pytest.mark.parametrize("name", ["sgd:momentum=0.9", "adam", "rprop", "lbfgs:max_iter=1"])
+@pytest.mark.parametrize("name", ["sgd:momentum=0.9", "adam", "rprop", "lbfgs:max_iter=1,history_size=5"])
 def test_descents_side_by_side_are_those_of_torch_alone(name: str) -> None:
     valley = VALLEYS["rosenbrock"]
     best = best_descents(name, list(VALLEYS.values()), 15, 0.5)[list(VALLEYS).index("rosenbrock")]
@@ -27,7 +27,7 @@ def test_descents_side_by_side_are_those_of_torch_alone(name: str) -> None:
         "sgd:momentum=0.9": lambda: torch.optim.SGD([place], lr=best.lr, momentum=0.9),
         "adam": lambda: torch.optim.Adam([place], lr=best.lr),
         "rprop": lambda: torch.optim.Rprop([place], lr=best.lr),
-        "lbfgs:max_iter=1": lambda: torch.optim.LBFGS([place], lr=best.lr, max_iter=1),
+        "lbfgs:max_iter=1,history_size=5": lambda: torch.optim.LBFGS([place], lr=best.lr, max_iter=1),
     }
     mover = kinds[name]()
 
@@ -93,6 +93,6 @@ def test_the_study_tables_every_optimizer() -> None:
         assert list(found) == ["sgd", "adam"]
         assert all(each["lr"] in RATES for each in found.values())
     assert finding.numbers["descents"]["quadratic"]["sgd"]["reached"] is not None
-    assert {"sgd", "adam", "rmsprop", "adagrad", "lbfgs:max_iter=1"} <= set(everyone())
+    assert {"sgd", "adam", "rmsprop", "adagrad", "lbfgs:max_iter=1,history_size=5"} <= set(everyone())
     with pytest.raises(UsageError, match="tolerance"):
         optimizers(tolerance=2.0)

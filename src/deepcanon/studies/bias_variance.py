@@ -176,7 +176,7 @@ def _networks(mlp: type[Model[Any]], width: int, x: Floats, y: Floats, steps: in
         models = [mlp(features=1, targets=1, hidden=(width,), activation="tanh") for _ in y]
     inputs, new = (torch.from_numpy(part).float().unsqueeze(1) for part in (x, INPUTS))
     targets = torch.from_numpy(y).float().unsqueeze(-1)
-    outputs = fit_side_by_side(models, inputs, targets, steps=steps, lr=RATE)
+    outputs = fit_side_by_side(models, inputs, targets, steps=steps, rates=[RATE] * len(models)).outputs
     return outputs(new).squeeze(-1).double().numpy(), (targets - outputs(inputs)).squeeze(-1).double().numpy()
 
 
