@@ -20,7 +20,16 @@ from deepcanon.insights.signal_propagation import signals
 from deepcanon.nn.activations import Activation, activation_layer
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.studies._helpers.concluded import concluded
-from deepcanon.studies._helpers.contest import CERTAIN, alike, classification, interval, listed, tuning
+from deepcanon.studies._helpers.contest import (
+    CERTAIN,
+    alike,
+    classification,
+    draw_band,
+    interval,
+    listed,
+    steps_of,
+    tuning,
+)
 from deepcanon.train.randomness import kept, seed_torch
 
 NAMES: tuple[Activation, ...] = tuple(name for name in get_args(Activation) if name not in ("softmax", "swish"))
@@ -88,13 +97,13 @@ def activations(
         with kept():
             seed_torch(seed)
             gradients = [layer.gradient for layer in signals(network(), some, seed=seed).layers]
-        trained, _ = classification(network, loaded, epochs=epochs, seeds=seeds, seed=seed)
+        trained, _ = classification(network, loaded, steps=steps_of(loaded, epochs), seeds=seeds, seed=seed)
         results[name] = properties(activation_layer(name)) | {
             "backward": [0.0 if g is None else g.double().square().mean().item() for g in gradients],
             **trained,
         }
     settings = (
-        f"{loaded.name}, {depth} hidden layers of {width} units; SGD, {tuning(epochs)}; initial weights that keep the "
+        f"{loaded.name}, {depth} hidden layers of {width} units; {tuning(epochs)}; initial weights that keep the "
         f"size of signals; test accuracies are means over {seeds} seeds with {CERTAIN}"
     )
     numbers = {
@@ -190,11 +199,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     learning, gradient = figure.add_subplot(grid[4, :2]), figure.add_subplot(grid[4, 2:])
     for name, color in zip(COMPARED, PALETTE, strict=False):
         result = results[name]
-        by_step = list(zip(*result["curves"], strict=True))
-        label = f"{name}, rate {result['rate']:g}"
-        learning.plot(result["steps"], [fmean(losses) for losses in by_step], color=color, label=label)
-        lows, highs = ([choose(losses) for losses in by_step] for choose in (min, max))
-        learning.fill_between(result["steps"], lows, highs, color=color, alpha=0.15, linewidth=0)
+        draw_band(learning, result["steps"], result["curves"], color, f"{name}, rate {result['rate']:g}")
         layers = range(1, len(result["backward"]) + 1)
         gradient.plot(layers, result["backward"], "-o", color=color, markersize=4, label=name)
     dress(learning, "Learning at the best rate of each: mean and range", "step", "training loss in nats")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean, median
 from typing import Any
 
@@ -18,7 +19,7 @@ from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
 from deepcanon.core.options import parse
 from deepcanon.optim import optimizer, optimizer_classes
-from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, new_figure
+from deepcanon.pictures.style import INK, PALETTE, dress, new_figure
 from deepcanon.pictures.surfaces import contours, levels_of
 from deepcanon.studies._helpers.concluded import concluded
 from deepcanon.studies._helpers.contest import alike, bracketed, listed
@@ -70,7 +71,7 @@ VALLEYS = {
 
 
 def optimizers(
-    *, names: tuple[str, ...] = (), steps: int = 200, tolerance: float = 1e-3, starts: int = 5, seed: int = 0
+    *, names: tuple[str, ...] = (), steps: int = 300, tolerance: float = 1e-2, starts: int = 5, seed: int = 0
 ) -> Finding:
     r"""The paths of all optimizers on four test functions, and the number of steps that each needs.
 
@@ -120,9 +121,9 @@ def optimizers(
                     "path": [list(point) for point in found[0].path],
                 }
     settings = (
-        f"Steps to a height of {tolerance:g} of the initial one, at most {steps}: median and range over {starts} starts "
-        f"whose coordinates differ by a factor of up to {APART:g}; the path from the first. Learning rates: the best of "
-        f"{RATES[0]:g} to {RATES[-1]:g}, and beyond where that is best, from {starts} other starts"
+        f"Steps to a height of {tolerance:g} of the initial one, at most {steps}: median and range over {starts} "
+        f"starts whose coordinates differ by a factor of up to {APART:g}; the path from the first. Learning rates: the "
+        f"best of {RATES[0]:g} to {RATES[-1]:g}, and beyond where that is best, from {starts} other starts"
     )
     if names:
         settings += f"; optimizers: {', '.join(names)}"
@@ -188,12 +189,11 @@ def best_rates(
         ]
 
     common = dict(zip(valleys, measured(list(valleys), RATES), strict=True))  # in parallel, as far as the grid goes
-    return {
-        valley: bracketed(
-            lambda rates, valley=valley: common[valley] if rates == RATES else measured([valley], rates)[0], RATES
-        )
-        for valley in valleys
-    }
+
+    def of(valley: str, rates: Sequence[float]) -> list[float]:
+        return common[valley] if rates == RATES else measured([valley], rates)[0]
+
+    return {valley: bracketed(partial(of, valley), RATES) for valley in valleys}
 
 
 def _starts(valley: Valley, count: int, generator: Generator) -> Tensor:
@@ -266,9 +266,8 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     lines, best = [], []
     for valley, found in numbers["descents"].items():
         there = [name for name, each in found.items() if None not in each["reached"]]
-        costs = {name: _costs(each, numbers["steps"]) for name, each in found.items()}
-        first = alike(costs, lowest=True)
-        if not there:
+        first = _fewest(found, numbers["steps"])
+        if not first:
             lines.append(f"{valley.capitalize()}: none of {len(found)} reaches the tolerance from all starts.")
             best.append(f"none on the {valley}")
             continue
@@ -281,6 +280,12 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     return (f"Fewest steps, each at its best rate: {'; '.join(best)}.", *lines)
 
 
+def _fewest(found: Mapping[str, Mapping[str, Any]], steps: int) -> list[str]:
+    """The optimizer that needs the fewest steps and those that cannot be told apart from it, if any arrives at all."""
+    there = {name: _costs(each, steps) for name, each in found.items() if None not in each["reached"]}
+    return alike(there, lowest=True) if there else []
+
+
 def _costs(each: Mapping[str, Any], steps: int) -> list[float]:
     return [cost(reached, end, steps) for reached, end in zip(each["reached"], each["ends"], strict=True)]
 
@@ -290,7 +295,7 @@ def _steps(each: Mapping[str, Any]) -> str:
     reached = [step for step in each["reached"] if step is not None]
     missed = len(each["reached"]) - len(reached)
     if missed:
-        return f"{missed} of {len(each['reached'])} do not"
+        return f"not from {missed} of {len(each['reached'])}"
     return f"{median(reached):g} ({min(reached)} to {max(reached)})"
 
 
@@ -305,7 +310,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         block.suptitle(f"{title.capitalize()}: {valley.formula}", x=0.012, ha="left", fontsize=10, fontweight="bold",
                        color=INK)  # fmt: skip
         found = numbers["descents"][title]
-        fewest = alike({name: _costs(each, numbers["steps"]) for name, each in found.items()}, lowest=True)
+        fewest = _fewest(found, numbers["steps"])
         panels = block.subplots(lines, columns, squeeze=False).flat
         for axes, name in zip(panels, names, strict=False):
             _draw_descent(axes, valley, found[name])

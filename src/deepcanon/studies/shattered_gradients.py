@@ -88,8 +88,8 @@ def shattered_gradients(
             "deepest_gradient": (shown / shown.std()).tolist(),
         }
     settings = (
-        f"Layers of {width} units, inputs {shift * step:.3g} rad apart (lag {lag:g}) of {points} around a circle, depths "
-        f"{depths[0]} to {depths[-1]}; {nets} networks with Kaiming initialization, {CERTAIN} over them"
+        f"Layers of {width} units, inputs {shift * step:.3g} rad apart (lag {lag:g}) of {points} around a circle, "
+        f"depths {depths[0]} to {depths[-1]}; {nets} networks with Kaiming initialization, {CERTAIN} over them"
     )
     numbers = {
         "settings": settings, "depths": list(depths), "width": width, "points": points, "angle": shift * step,

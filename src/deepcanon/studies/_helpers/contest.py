@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from matplotlib.axes import Axes
 from scipy.stats import t
 from torch import Generator, Tensor
 
@@ -25,17 +26,26 @@ WIDER = 4
 """By how many rates the grid may grow at its ends, until the best one lies inside."""
 TUNING = 3
 """How many seeds the learning rate is chosen by, which are not among those that are measured."""
+SIZE = 64
+"""The usual size of a batch."""
+LOOK, SEEN = 10, 512
+"""After how many steps, and on how many training examples, it is seen whether a loss is reached."""
 POINTS = 60
 """The most points of a learning curve."""
 CONFIDENCE = 0.95
 CERTAIN = f"{CONFIDENCE:.0%} confidence intervals"
 
 
-def tuning(epochs: int, batch_size: int = 64) -> str:
+def steps_of(data: Dataset[Any], epochs: int) -> int:
+    """The steps of so many epochs."""
+    return epochs * math.ceil(len(data.train) / SIZE)
+
+
+def tuning(epochs: int, rates: Sequence[float] = RATES) -> str:
     """How :func:`classification` trains, in words."""
     return (
-        f"{epochs} epochs of batches of {batch_size}, cosine schedule; the first rate of each is the best on validation data of "
-        f"{RATES[0]:g} to {RATES[-1]:g} and beyond where that is best"
+        f"SGD, {epochs} epochs of batches of {SIZE}, cosine schedule, the first rate of each the best on validation "
+        f"data of {rates[0]:g} to {rates[-1]:g} and beyond where that is best"
     )
 
 
@@ -66,32 +76,34 @@ def classification(
     build: Callable[[], Model[Any]],
     data: Dataset[Any],
     *,
-    epochs: int,
+    steps: int,
     seeds: int,
     seed: int,
     optimizer: str = "sgd",
     rates: Sequence[float] = RATES,
-    batch_size: int = 64,
+    batch_size: int = SIZE,
+    until: float | None = None,
 ) -> tuple[dict[str, Any], list[Model[Any]]]:
     """Train a kind of classifier from several seeds, at the learning rate with the lowest validation loss.
 
-    The rate is found with other seeds; one at which a network diverges has no loss. ``build`` makes a new
-    network. The numbers hold the validation loss of every rate, and of the trainings at the best rate the learning curve
-    and what it came to, seed by seed; also returned are the trained networks.
+    The rate is found with other seeds; one at which a network diverges has no loss. ``build`` makes a new network. The
+    numbers hold the validation loss of every rate, and of the trainings at the best rate the learning curve and what it
+    came to, seed by seed; also returned are the trained networks. Rates follow a cosine to zero; if there is a training
+    loss ``until`` which to train, they are constant, and each network stops where it has reached it.
     """
 
     size = min(batch_size, len(data.train))
-    steps = epochs * math.ceil(len(data.train) / size)
 
     def measure(tried: Sequence[float]) -> list[float]:
-        networks, _ = _trained(build, data, steps, range(-TUNING, 0), seed, optimizer, tried, size)
+        networks, _ = _trained(build, data, steps, range(-TUNING, 0), seed, optimizer, tried, size, until)
         losses = _losses(networks, data.split("valid")).view(len(tried), TUNING)
         return [float(each.mean()) for each in losses]
 
     scores = bracketed(measure, rates)
     best = min(scores, key=lambda rate: scores[rate])
-    networks, losses = _trained(build, data, steps, range(seeds), seed, optimizer, [best], size)
-    ends = sorted({round(steps * (i + 1) / POINTS) for i in range(POINTS)} - {0})
+    networks, losses = _trained(build, data, steps, range(seeds), seed, optimizer, [best], size, until)
+    taken = losses.shape[1]
+    ends = sorted({round(taken * (i + 1) / POINTS) for i in range(POINTS)} - {0})
     test = data.split("test")
     numbers = {
         "rate": best,
@@ -99,6 +111,7 @@ def classification(
         "steps": ends,
         "curves": [[float(row[a:b].mean()) for a, b in pairwise([0, *ends])] for row in losses],
         "losses": _losses(networks, data.train).tolist(),
+        "valid": _losses(networks, data.split("valid")).tolist(),
         "accuracies": (networks.outputs(test.x).argmax(-1) == test.y).double().mean(1).tolist(),
     }
     return numbers, [networks.trained(number) for number in range(seeds)]
@@ -106,7 +119,7 @@ def classification(
 
 def _trained(
     build: Callable[[], Model[Any]], data: Dataset[Any], steps: int, seeds: Iterable[int], seed: int,
-    optimizer: str, rates: Sequence[float], size: int,
+    optimizer: str, rates: Sequence[float], size: int, until: float | None,
 ) -> tuple[SideBySide, Tensor]:  # fmt: skip
     """All networks trained, rate by rate and within a rate seed by seed, and their losses (networks, steps)."""
     train = data.train
@@ -127,7 +140,12 @@ def _trained(
             chosen = torch.stack([rest[:size] for rest in left]).repeat(len(rates), 1)
             left = [rest[size:] for rest in left]
             y = train.y[chosen]
-            networks.anneal(step, steps)
+            if until is None:
+                networks.anneal(step, steps)
+            elif step % LOOK == 0:
+                networks.rates[_losses(networks, train.select(torch.arange(min(SEEN, len(train))))) <= until] = 0
+                if not networks.rates.any():
+                    break
             losses.append(networks.step(partial(_cross_entropy, y=y), train.x[chosen]))
     return networks, torch.stack(losses, 1)
 
@@ -144,6 +162,17 @@ def _cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
 def _losses(networks: SideBySide, batch: Labeled) -> Tensor:
     logits = networks.outputs(batch.x)
     return _cross_entropy(logits, batch.y.expand(len(logits), -1)).nan_to_num(math.inf)
+
+
+def draw_band(
+    axes: Axes, at: Sequence[float], curves: Sequence[Sequence[float | None]], color: str, label: str
+) -> None:
+    """Draw the mean of several curves and their range; where one of them is not a number, nothing."""
+    known = [(x, each) for x, each in zip(at, zip(*curves, strict=True), strict=True) if None not in each]
+    places = [x for x, _ in known]
+    values = [[value for value in each if value is not None] for _, each in known]
+    axes.plot(places, [fmean(each) for each in values], color=color, label=label)
+    axes.fill_between(places, [*map(min, values)], [*map(max, values)], color=color, alpha=0.15, linewidth=0)
 
 
 def interval(values: Sequence[float], contenders: int = 2) -> tuple[float, float]:

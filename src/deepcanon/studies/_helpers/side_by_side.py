@@ -25,7 +25,7 @@ class SideBySide:
 
     def __init__(self, models: Sequence[Model[Any]], name: str, rates: Sequence[float]) -> None:
         self.models = models
-        parameters, self.buffers = stack_module_state(list(models))  # type: ignore[arg-type]
+        parameters, self.buffers = stack_module_state(list(models))
         self.leaves = {name: value.detach().clone().requires_grad_() for name, value in parameters.items()}
         self.optimizer = optimizer(name, list(self.leaves.values()), 1.0)
         self.rates = torch.tensor(rates)
