@@ -80,8 +80,12 @@ def _break_titles(figure: Figure, renderer: Any) -> None:
     for text in (figure._suptitle, figure._supxlabel):  # type: ignore[attr-defined]
         if text is not None:
             _break_lines(text, renderer, 0.976 * whole)
-    if not any(axes.get_title("left") or axes.get_title() for axes in figure.axes):
-        return
+    if not any(
+        text.get_text() and text.get_window_extent(renderer).width > axes.get_window_extent(renderer).width
+        for axes in figure.axes
+        for text in (axes._left_title, axes.title)  # type: ignore[attr-defined]
+    ):
+        return  # all fit above their panels, and the layout, which takes its time, is done once
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
@@ -90,7 +94,7 @@ def _break_titles(figure: Figure, renderer: Any) -> None:
         beside = [
             other.x0 for other in boxes.values() if other.x0 >= box.x1 and other.y0 < box.y1 and box.y0 < other.y1
         ]
-        room = min([0.994 * whole, *(left - 0.1 * figure.dpi for left in beside)]) - box.x0
+        room = min([0.994 * whole, *(left - 0.25 * figure.dpi for left in beside)]) - box.x0
         for text in (axes._left_title, axes.title):  # type: ignore[attr-defined]
             _break_lines(text, renderer, room)
 

@@ -159,8 +159,8 @@ def bias_variance(
 
     settings = (
         f"{examples} examples with noise of standard deviation {noise:g}; {datasets} data sets for polynomials of "
-        f"degree {degrees[0]} to {degrees[-1]}, {networks} for tanh networks of {widths[0]} to {widths[-1]} units, each "
-        f"trained by {steps} steps of Adam at rate {RATE:g} on all examples"
+        f"degree {degrees[0]} to {degrees[-1]}, {networks} for tanh networks of {widths[0]} to {widths[-1]} units, "
+        f"each trained by {steps} steps of Adam at rate {RATE:g} on all examples"
     )
     shown = {f"degree {degree}": fits[f"degree {degree}"][:SHOWN] for degree in _telling(degrees, by_degree["best"])}
     numbers = {
@@ -214,7 +214,7 @@ def _excess(parts: Mapping[str, float], best: Mapping[str, float]) -> str:
     """What makes a fit worse than the best one, in words: the part of the error that grows most."""
     more = {name: parts[name] - best[name] for name in ("bias", "variance")}
     name = max(more, key=lambda each: more[each])
-    return f"{more[name]:.3f} more {name}, {'it underfits' if name == 'bias' else 'it overfits'},"
+    return f"{more[name]:.3f} more {name} ({'underfitting' if name == 'bias' else 'overfitting'})"
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
 from deepcanon.core import Labeled, UsageError
@@ -244,8 +245,8 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
         f"Gaussian features: half of the measured errors are within {off:.1%} of the exact expectation, which is "
         f"infinite from {numbers['examples'] - 1} to {numbers['examples'] + 1} parameters for {numbers['examples']} "
         "examples.",
-        f"At {peak['features']} the norm of the weights is {peak['length'] / rows[-1]['length']:.0f} times that at the end, "
-        f"and a small ridge penalty reduces the test error there to {peak['penalized']:.1%}.",
+        f"At {peak['features']} the norm of the weights is {peak['length'] / rows[-1]['length']:.0f} times that at the "
+        f"end, and a small ridge penalty reduces the test error there to {peak['penalized']:.1%}.",
     )
 
 
@@ -297,6 +298,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     dress(lengths, "Why: only one fit is possible there", "random features", "norm of the fitted weights")
     for axes in (errors, lengths):
         axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
         _threshold(axes, training)
     return figure
 

@@ -137,6 +137,10 @@ def _weights(model: Model[Any]) -> int:
     return sum(value.numel() for value in model.parameters() if value.ndim >= 2)
 
 
+def _of(rows: list[dict[str, Any]], arm: str) -> list[float]:
+    return [row["accuracy"] for row in rows if row["arm"] == arm]
+
+
 def _values(rows: list[dict[str, Any]], arm: str, share: float, metric: str = "accuracy") -> list[float]:
     return [row[metric] for row in rows if row["arm"] == arm and row["kept"] == share]
 
@@ -166,7 +170,7 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         f"Over all sparsities, tickets have a negative log-likelihood {_lower(worth['anew'])} the same masks with new "
         f"initial weights, and {_lower(worth['random'])} random masks.",
-        f"The whole network of {numbers['weights']} weights reaches {mean('whole', 1.0):.1%} on test data.",
+        f"The whole network of {numbers['weights']} weights reaches {fmean(_of(rows, 'whole')):.1%} on test data.",
         f"The ticket leads most clearly with {clearest:.0%} of them: it reaches {mean('ticket', clearest):.1%}, the "
         f"same mask with new initial weights {mean('anew', clearest):.1%}, a random mask "
         f"{mean('random', clearest):.1%}.",
@@ -188,7 +192,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     figure = new_figure(10.5, 5.0)
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
     rows, shares = numbers["rows"], numbers["kept"]
-    whole = _values(rows, "whole", 1.0)
+    whole = _of(rows, "whole")
     left.axhspan(min(whole), max(whole), color=MUTED, alpha=0.2, linewidth=0)
     left.axhline(sum(whole) / len(whole), color=MUTED, linewidth=1, label=f"all {numbers['weights']} weights")
     colors = dict(zip(ARMS, PALETTE, strict=False))

@@ -103,8 +103,8 @@ def sharpness(
         found[name] = trained | {key: [each[key] for each in measured] for key in measured[0]}
     settings = (
         f"{loaded.name}, {depth} layers of {width} units; Adam in batches of {small} and {large}, each at its best "
-        f"rate on validation data of {RATES[0]:g} to {RATES[-1]:g} and beyond where that is best, to a training loss of "
-        f"{loss:g} or {steps} steps; the loss of {len(some)} of {examples} examples on {lines} lines of {points} "
+        f"rate on validation data of {RATES[0]:g} to {RATES[-1]:g} and beyond where that is best, to a training loss "
+        f"of {loss:g} or {steps} steps; the loss of {len(some)} of {examples} examples on {lines} lines of {points} "
         f"points, directions of the length of each filter; {seeds} seeds, {CERTAIN}"
     )
     numbers = {
@@ -128,6 +128,10 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
         verdict = f"both call {_flattest(rise)}"
     else:
         verdict = f"the rise along random lines calls {_flattest(rise)}, the largest eigenvalue {_flattest(curved)}"
+    verdict += (
+        f"; {rise[0]}: rise {_spread(found[rise[0]]['rise'])} nats, eigenvalue "
+        f"{_spread(found[rise[0]]['largest_eigenvalue'])}"
+    )
     return (
         f"Two measures of sharpness at {numbers['depth']} layers: {verdict}.",
         *(

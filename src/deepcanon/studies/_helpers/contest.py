@@ -22,7 +22,7 @@ from deepcanon.train.randomness import kept, seed_from, seed_torch
 
 RATES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """The learning rates of SGD with which a search begins, two per power of ten."""
-WIDER = 4
+WIDER = 6
 """By how many rates the grid may grow at its ends, until the best one lies inside."""
 TUNING = 3
 """How many seeds the learning rate is chosen by, which are not among those that are measured."""
