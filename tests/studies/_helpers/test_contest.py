@@ -77,12 +77,8 @@ def test_a_contest_measures_at_the_rate_that_is_best_on_validation_data() -> Non
 def test_a_training_ends_where_its_loss_is_reached() -> None:
     data = load_data("digits")
     numbers, _ = classification(
-        lambda: SoftmaxRegression(features=64, classes=10), data, steps=400, seeds=2, seed=0, rates=(0.01, 0.03, 0.1),
+        lambda: SoftmaxRegression(features=64, classes=10), data, steps=400, seeds=2, seed=0, rates=(0.03, 0.1, 0.3),
         until=1.0,
     )  # fmt: skip
-    free, _ = classification(
-        lambda: SoftmaxRegression(features=64, classes=10), data, steps=400, seeds=2, seed=0, rates=(0.03, 0.1, 0.3)
-    )
-    assert all(0.4 < loss < 1.1 for loss in numbers["losses"])
-    assert max(free["losses"]) < 0.3
-    assert numbers["steps"][-1] < 400
+    assert max(numbers["losses"]) < 1.1
+    assert numbers["steps"][-1] < 200

@@ -7,6 +7,7 @@ const panel = document.getElementById("panel");
 const slider = document.getElementById("step");
 const caption = document.getElementById("caption");
 const MANY = 60;
+const SHARES = [0.45, 0.58, 0.34, 0.68, 0.26, 0.78, 0.18, 0.86, 0.51, 0.4, 0.63, 0.3, 0.73, 0.22];
 const state = { open: new Set(), step: 0, edge: null, node: null, view: { x: 0, y: 0, k: 1 }, playing: null };
 let drawing = null;
 
@@ -72,8 +73,43 @@ function draw(keepView = true) {
   slider.max = drawing.steps;
   scene.replaceChildren(...boxes(cells), ...routes.map(drawEdge), ...nodes.map((node) => drawNode(cells.get(node.key))));
   if (!keepView) fit();
-  setStep(Math.min(state.step, drawing.steps));
+  const step = Math.min(state.step, drawing.steps);
+  setStep(drawing.steps);
+  placeLabels();
+  setStep(step);
 }
+
+// Put the words of each edge where they hide neither nodes nor the words of another edge, with all of them there.
+function placeLabels() {
+  const taken = drawing.nodes.map((node) => {
+    const { x, y, width, height } = drawing.cells.get(node.key);
+    return { left: x - width / 2 - 2, right: x + width / 2 + 2, top: y - height / 2 - 2, bottom: y + height / 2 + 2 };
+  });
+  for (const frame of scene.querySelectorAll(".frame-label")) taken.push(around(frame.getBBox()));
+  for (const { element } of drawing.routes) {
+    const [, line, value, delta] = element.children;
+    const words = [value, delta].filter((text) => text.textContent);
+    if (!words.length) continue;
+    const width = Math.max(...words.map((text) => text.getComputedTextLength()));
+    const length = line.getTotalLength();
+    let best = null;
+    for (const share of SHARES) for (const side of [6, -6 - width, 26, -26 - width]) {
+      const { x, y } = line.getPointAtLength(share * length);
+      const box = { left: x + side, right: x + side + width, top: y - 14, bottom: y + 13 };
+      const hidden = taken.reduce((sum, other) => sum + overlap(box, other), 0);
+      if (best == null || hidden < best.hidden) best = { x, y, side, box, hidden };
+      if (hidden === 0) break;
+    }
+    taken.push(best.box);
+    for (const [text, below] of [[value, -3], [delta, 10]]) {
+      text.setAttribute("x", best.x + best.side);
+      text.setAttribute("y", best.y + below);
+    }
+  }
+}
+
+const around = ({ x, y, width, height }) => ({ left: x, right: x + width, top: y, bottom: y + height });
+const overlap = (a, b) => Math.max(0, Math.min(a.right, b.right) - Math.max(a.left, b.left)) * Math.max(0, Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top));
 
 function svgMake(tag, attributes, ...kids) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
