@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 
 from deepcanon.core import Absorb, Batch, How, Labeled, Model, Terms, Turn
@@ -21,14 +22,26 @@ from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.graphs.gcn import GCN
 from deepcanon.models.linear.svm import SVM
 from deepcanon.models.variational.vae import VAE
-from deepcanon.pictures import draw_run
+from deepcanon.pictures import draw_run, style
 from deepcanon.pictures import run_pictures as run_module
+from deepcanon.pictures.legibility import faults
 from deepcanon.pictures.scene import Scene
 
 HISTORY = [
     {"kind": "step", "step": i, "epoch": 1, "terms": {"nll": 1.0 / i}, "loss": 1.0 / i, "lr": 0.1, "grad_norm": 1.0}
     for i in range(1, 4)
 ]
+
+
+@pytest.fixture(autouse=True)
+def _legible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every picture that a test of this file draws can be read."""
+
+    def save(figure: Figure, path: Path) -> Path:
+        assert faults(figure) == [], path.name
+        return style.save(figure, path)
+
+    monkeypatch.setattr(run_module, "save", save)
 
 
 def dataset(kind: Kind, shape: tuple[int, ...], labels: str = "", rows: int = 24) -> Dataset[Any]:

@@ -29,8 +29,8 @@ def filter_grid(filters: Tensor, title: str = "") -> Figure:
 def responses(x: Tensor, filters: Tensor, title: str = "") -> Figure:
     """Images, (B, channels, height, width), and below them the rectified feature maps of the first filters.
 
-    Each row of feature maps begins with its filter. All filters have one scale, and all maps; images are padded with their border pixels (replicate), so that
-    the border itself is not an edge to respond to.
+    Each row of feature maps begins with its filter. All filters have one scale, and all maps. Images are padded with
+    their border pixels (replicate), so that the border itself is not an edge to respond to.
     """
     x, filters = x.detach().cpu().float(), filters.detach().cpu().float()[:SHOWN]
     height, width = filters.shape[-2:]

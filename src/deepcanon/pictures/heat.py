@@ -23,8 +23,8 @@ def heat_over(
 ) -> Figure:
     """Images, (B, channels, height, width), in a first row, and below it a row for each named map, (B, h, w).
 
-    Images of three channels are in color. Maps are enlarged to the images. Each is stretched to its own largest value; one without any is left pale, with the
-    word "empty" on it.
+    Images of three channels are in color. Maps are enlarged to the images. Each is stretched to its own largest value;
+    one without any is left pale, with the word "empty" on it.
     """
     if any(len(map_) != len(images) for map_ in maps.values()):
         raise UsageError("there must be one map for every image")

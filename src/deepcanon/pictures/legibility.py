@@ -7,7 +7,6 @@ from itertools import combinations
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Rectangle
@@ -27,7 +26,7 @@ def faults(figure: Figure) -> list[str]:
     >>> faults(figure)
     ["'too far to the right' is cut off"]
     """
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()
     whole = figure.bbox.padded(SLACK)
@@ -43,7 +42,7 @@ def faults(figure: Figure) -> list[str]:
         for (one, first), (other, second) in combinations(boxes, 2)
         if _overlap(first, second)
     ]
-    for axes in figure.findobj(Axes):
+    for axes in _axes(figure):
         found += _of_legend(axes, renderer)
         for axis in (axes.xaxis, axes.yaxis):
             labels = [(label, label.get_window_extent(renderer)) for label in _tick_labels(axes, axis)]
@@ -55,23 +54,28 @@ def faults(figure: Figure) -> list[str]:
     return found
 
 
-def _headings(figure: Figure | SubFigure) -> Iterator[Text]:
+def _headings(figure: Figure) -> Iterator[Text]:
     """Titles and labels of the figure and of its axes."""
-    parts = [figure, *figure.findobj(SubFigure)]
+    parts: list[Any] = [figure, *figure.findobj(SubFigure)]
     for part in parts:
         for text in (part._suptitle, part._supxlabel, part._supylabel):
             if text is not None and text.get_text():
                 yield text
-    for axes in figure.findobj(Axes):
+    for axes in _axes(figure):
         own = [axes.title, axes._left_title, axes._right_title]
         if axes.axison:
             own += [axes.xaxis.label, axes.yaxis.label]
         yield from (text for text in own if _seen(text))
 
 
+def _axes(figure: Figure) -> list[Any]:
+    """All axes; matplotlib has no public names for their titles to the left and for the ticks that are drawn."""
+    return list(figure.findobj(Axes))
+
+
 def _inner(figure: Figure) -> Iterator[Text]:
     """All other words but those that are clipped on purpose."""
-    for axes in figure.findobj(Axes):
+    for axes in _axes(figure):
         yield from (text for text in axes.texts if _seen(text) and not text.get_clip_on())
         legend = axes.get_legend()
         if legend is not None:
@@ -83,14 +87,14 @@ def _inner(figure: Figure) -> Iterator[Text]:
     yield from (text for text in figure.texts if _seen(text))
 
 
-def _tick_labels(axes: Axes, axis: Axis) -> list[Text]:
+def _tick_labels(axes: Any, axis: Any) -> list[Text]:
     if not axes.axison or not axes.get_visible():
         return []
     labels = [label for tick in axis._update_ticks() for label in (tick.label1, tick.label2)]
     return [label for label in labels if _seen(label)]
 
 
-def _of_legend(axes: Axes, renderer: Any) -> list[str]:
+def _of_legend(axes: Any, renderer: Any) -> list[str]:
     """Whether the legend lies over bars or words of its axes."""
     legend = axes.get_legend()
     if legend is None:
@@ -108,7 +112,7 @@ def _of_legend(axes: Axes, renderer: Any) -> list[str]:
     return hidden[:1]
 
 
-def _name(axes: Axes) -> str:
+def _name(axes: Any) -> str:
     return repr(axes.get_title("left") or axes.get_title() or axes.get_ylabel() or "the axes")
 
 
@@ -119,4 +123,4 @@ def _seen(text: Text) -> bool:
 def _overlap(one: Bbox, other: Bbox) -> bool:
     across = min(one.x1, other.x1) - max(one.x0, other.x0)
     up = min(one.y1, other.y1) - max(one.y0, other.y0)
-    return across > SLACK and up > SLACK
+    return bool(across > SLACK and up > SLACK)

@@ -241,12 +241,8 @@ def _filtered(scene: Scene) -> dict[str, Figure]:
         return {}
     filters, x = model.filters(), scene.some(COLUMNS).x
     title = f"{model.name()} on {scene.data.name}"
-    drawn = {
-        "filters": filter_grid(
-            filters,
-            f"{title}: first filters, white is positive, all on the scale of the largest weight {float(filters.abs().max()):.3g}",
-        )
-    }
+    scale = f"all on the scale of the largest weight {float(filters.abs().max()):.3g}"
+    drawn = {"filters": filter_grid(filters, f"{title}: first filters, white is positive, {scale}")}
     if x.ndim == 4 and x.shape[1] == filters.shape[1]:
         drawn["responses"] = responses(x, filters, f"{title}: feature maps of its first filters, all on one scale")
     return drawn
