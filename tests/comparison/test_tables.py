@@ -8,7 +8,7 @@ import pytest
 
 from deepcanon.comparison.job import Comparison, Entry
 from deepcanon.comparison.measures import Likelihood, Measured
-from deepcanon.comparison.sentences import conclusions, remarks
+from deepcanon.comparison.sentences import conclusions, cut_short, remarks
 from deepcanon.comparison.support import Form
 from deepcanon.comparison.tables import ACCURACY, COPIES, DASH, LOG_LOSS, NATS, SPEED, TWO_SAMPLE, failures, sections
 
@@ -175,3 +175,5 @@ def test_a_budget_that_ended_a_training_is_reported(steps: int) -> None:
     (section,) = sections(comparison(entry("a", measured(likelihood(-1), steps=steps))))
     expected = ["a was stopped by the budget: seed 0 at step 4 of 10."] if steps == 4 else []
     assert remarks(section) == expected
+    short = ["a was stopped by the budget before the training ended."] if steps == 4 else []
+    assert cut_short(section) == short

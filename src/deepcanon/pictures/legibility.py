@@ -51,7 +51,7 @@ def faults(figure: Figure) -> list[str]:
                 for (one, first), (other, second) in combinations(labels, 2)
                 if _overlap(first, second)
             ]
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _headings(figure: Figure) -> Iterator[Text]:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from deepcanon.core import UsageError
@@ -28,12 +29,24 @@ SHADES = LinearSegmentedColormap.from_list("shades", ["#ffffff", "#cfe3f1", "#6f
 
 FORMATS = ("png", "svg", "pdf")
 
+ROOM = 12
+"""How often an axis may be made a tenth longer for a legend."""
+
 
 class Sheet(Figure):
-    """A figure that breaks its titles into lines where they would run out of it, or into the panel next to them."""
+    """A figure that breaks its titles into lines where they would run out of it, or into the panel next to them.
+
+    Above bars it makes room for the legend.
+    """
 
     def draw(self, renderer: Any) -> None:
         _break_titles(self, renderer)
+        barred = [(axes, words) for axes in self.axes if (words := axes.get_legend()) is not None and _bars(axes)]
+        engine = self.get_layout_engine()
+        if barred and engine is not None:
+            engine.execute(self)
+        for axes, words in barred:
+            _free_bars(axes, words, renderer)
         super().draw(renderer)
 
 
@@ -97,6 +110,20 @@ def _break_titles(figure: Figure, renderer: Any) -> None:
         room = min([0.994 * whole, *(left - 0.25 * figure.dpi for left in beside)]) - box.x0
         for text in (axes._left_title, axes.title):  # type: ignore[attr-defined]
             _break_lines(text, renderer, room)
+
+
+def _bars(axes: Axes) -> list[Rectangle]:
+    return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+
+
+def _free_bars(axes: Axes, words: Legend, renderer: Any) -> None:
+    """Raise the upper end of the axis until the legend hides no bar."""
+    for _ in range(ROOM):
+        box = words.get_window_extent(renderer).padded(6)
+        if not any(box.overlaps(bar.get_window_extent(renderer)) for bar in _bars(axes)):
+            return
+        above = axes.transAxes.transform((0, 1.1))  # on the page, so that it suits a logarithmic axis, too
+        axes.set_ylim(top=float(axes.transData.inverted().transform(above)[1]))
 
 
 def _break_lines(text: Text, renderer: Any, width: float) -> None:
