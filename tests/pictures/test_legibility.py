@@ -54,7 +54,7 @@ def test_legends_over_bars_and_words_are_found() -> None:
         axes = figure.add_subplot()
         if words:
             axes.plot([], [], label="line")
-            axes.text(0.5, 0.5, "hidden", ha="center", va="center")
+            axes.text(0.5, 0.5, "hidden", ha="center", va="center", transform=axes.transAxes)
         else:
             axes.bar([0, 1, 2], [3, 3, 3], label="bars")
         axes.legend(loc="center")

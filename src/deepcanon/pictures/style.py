@@ -93,6 +93,8 @@ def _break_titles(figure: Figure, renderer: Any) -> None:
     for text in (figure._suptitle, figure._supxlabel):  # type: ignore[attr-defined]
         if text is not None:
             _break_lines(text, renderer, 0.976 * whole)
+    for axes in figure.axes:
+        axes.apply_aspect()  # which makes panels of equal axes smaller
     if not any(
         text.get_text() and text.get_window_extent(renderer).width > axes.get_window_extent(renderer).width
         for axes in figure.axes
@@ -102,6 +104,8 @@ def _break_titles(figure: Figure, renderer: Any) -> None:
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
+        for axes in figure.axes:
+            axes.apply_aspect()
     boxes = {axes: axes.get_window_extent(renderer) for axes in figure.axes}
     for axes, box in boxes.items():
         beside = [

@@ -218,7 +218,7 @@ def winner(values: Mapping[str, Sequence[float]], lowest: bool = False) -> str:
     """Who is best, in words: one contender, several that cannot be told apart, or nobody.
 
     >>> winner({"a": [1.0, 2.0], "b": [5.0, 6.1]}), winner({"a": [1.0, 2.0], "b": [1.1, 2.0]})
-    ('b is best', 'a and b cannot be told apart')
+    ('b is best', 'b and a cannot be told apart')
     """
     best = alike(values, lowest)
     if len(best) == 1:
