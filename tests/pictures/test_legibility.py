@@ -58,4 +58,5 @@ def test_legends_over_bars_and_words_are_found() -> None:
         else:
             axes.bar([0, 1, 2], [3, 3, 3], label="bars")
         axes.legend(loc="center")
-        assert faults(figure)[0].endswith("hides 'hidden'" if words else "hides a bar")
+        wanted = "hides 'hidden'" if words else "hides a bar"
+        assert any(fault.endswith(wanted) for fault in faults(figure))

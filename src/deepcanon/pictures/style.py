@@ -108,10 +108,10 @@ def _break_titles(figure: Figure, renderer: Any) -> None:
             axes.apply_aspect()
     boxes = {axes: axes.get_window_extent(renderer) for axes in figure.axes}
     for axes, box in boxes.items():
-        beside = [
+        nearby = [
             other.x0 for other in boxes.values() if other.x0 >= box.x1 and other.y0 < box.y1 and box.y0 < other.y1
         ]
-        room = min([0.994 * whole, *(left - 0.25 * figure.dpi for left in beside)]) - box.x0
+        room = min([0.994 * whole, *(left - 0.25 * figure.dpi for left in nearby)]) - box.x0
         for text in (axes._left_title, axes.title):  # type: ignore[attr-defined]
             _break_lines(text, renderer, room)
 

@@ -203,7 +203,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
 
 
 def _draw_seeds(axes: Axes, found: Mapping[str, Mapping[str, Any]], key: str, title: str) -> None:
-    """A dot for each seed, and the mean with its confidence interval beside them."""
+    """A dot for each seed, and the mean with its confidence interval next to them."""
     for place, (color, each) in enumerate(zip(PALETTE, found.values(), strict=False)):
         values = [value for value in each[key] if value is not None]
         axes.plot([place] * len(values), values, "o", color=color, markersize=4, alpha=0.6)

@@ -1,4 +1,4 @@
-"""Fair contests: each contender at its own best learning rate, over several seeds, and no winner inside the noise."""
+"""Fair contests: each candidate at its own best learning rate, over several seeds, and no winner inside the noise."""
 
 from __future__ import annotations
 
@@ -175,22 +175,22 @@ def draw_band(
     axes.fill_between(places, [*map(min, values)], [*map(max, values)], color=color, alpha=0.15, linewidth=0)
 
 
-def interval(values: Sequence[float], contenders: int = 2) -> tuple[float, float]:
+def interval(values: Sequence[float], candidates: int = 2) -> tuple[float, float]:
     """The mean, and half the width of its confidence interval by Student's t; with one value there is none.
 
-    With more ``contenders`` than two the interval is wider (Bonferroni), since one of them was chosen.
+    With more ``candidates`` than two the interval is wider (Bonferroni), since one of them was chosen.
 
     >>> tuple(round(value, 3) for value in interval([1.0, 2.0, 3.0]))
     (2.0, 2.484)
     """
     if len(values) < 2:
         return fmean(values), math.inf
-    tail = (1 - CONFIDENCE) / 2 / max(1, contenders - 1)
+    tail = (1 - CONFIDENCE) / 2 / max(1, candidates - 1)
     return fmean(values), float(t.ppf(1 - tail, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
 
 
 def alike(values: Mapping[str, Sequence[float]], lowest: bool = False) -> list[str]:
-    """The best contender on average, and all that cannot be told apart from it, paired by seeds; the best first.
+    """The best candidate on average, and all that cannot be told apart from it, paired by seeds; the best first.
 
     >>> alike({"a": [1.0, 2.0, 3.0], "b": [1.1, 1.9, 3.1], "c": [0.0, 1.0, 2.1]})
     ['b', 'a']
@@ -215,7 +215,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def winner(values: Mapping[str, Sequence[float]], lowest: bool = False) -> str:
-    """Who is best, in words: one contender, several that cannot be told apart, or nobody.
+    """Who is best, in words: one candidate, several that cannot be told apart, or nobody.
 
     >>> winner({"a": [1.0, 2.0], "b": [5.0, 6.1]}), winner({"a": [1.0, 2.0], "b": [1.1, 2.0]})
     ('b is best', 'b and a cannot be told apart')
