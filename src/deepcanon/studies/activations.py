@@ -202,6 +202,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         draw_band(learning, result["steps"], result["curves"], color, f"{name}, rate {result['rate']:g}")
         layers = range(1, len(result["backward"]) + 1)
         gradient.plot(layers, result["backward"], "-o", color=color, markersize=4, label=name)
+    learning.set_ylim(-0.1, 1.6 * -math.log(numbers["chance"]))
     dress(learning, "Learning at the best rate of each: mean and range", "step", "training loss in nats")
     gradient.set_yscale("log")
     dress(gradient, "Gradients before training", "layer", "mean square E[(∂L/∂z)²]")

@@ -12,6 +12,7 @@ from scipy.stats import ttest_rel
 
 from deepcanon.data import load_data
 from deepcanon.models.linear.softmax_regression import SoftmaxRegression
+from deepcanon.studies._helpers import contest
 from deepcanon.studies._helpers.contest import (
     RATES,
     TUNING,
@@ -82,3 +83,21 @@ def test_a_training_ends_where_its_loss_is_reached() -> None:
     )  # fmt: skip
     assert max(numbers["losses"]) < 1.1
     assert numbers["steps"][-1] < 200
+
+
+def test_a_rate_at_which_a_measured_seed_diverges_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, own = load_data("digits"), contest._losses
+
+    def losses(networks: Any, batch: Any) -> torch.Tensor:
+        found = own(networks, batch)
+        if len(found) == 4 and float(networks.rates[0]) == pytest.approx(0.3):  # one of the seeds that are measured
+            found[1] = math.inf
+        return found
+
+    monkeypatch.setattr(contest, "_losses", losses)
+    numbers, _ = classification(
+        lambda: SoftmaxRegression(features=64, classes=10), data, steps=20, seeds=4, seed=0, rates=(0.03, 0.3, 30.0)
+    )
+    assert min(numbers["rates"], key=lambda rate: numbers["rates"][rate]) == "0.3"
+    assert numbers["rate"] != 0.3
+    assert all(map(math.isfinite, numbers["valid"]))

@@ -86,10 +86,11 @@ def classification(
 ) -> tuple[dict[str, Any], list[Model[Any]]]:
     """Train a kind of classifier from several seeds, at the learning rate with the lowest validation loss.
 
-    The rate is found with other seeds; one at which a network diverges has no loss. ``build`` makes a new network. The
-    numbers hold the validation loss of every rate, and of the trainings at the best rate the learning curve and what it
-    came to, seed by seed; also returned are the trained networks. Rates follow a cosine to zero; if there is a training
-    loss ``until`` which to train, they are constant, and each network stops where it has reached it.
+    The rate is found with other seeds; one at which a network diverges, of these or of those that are measured, is not
+    taken, unless all diverge. ``build`` makes a new network. The numbers hold the validation loss of every rate, and of
+    the trainings at the best rate the learning curve and what it came to, seed by seed; also returned are the trained
+    networks. Rates follow a cosine to zero; if there is a training loss ``until`` which to train, they are constant,
+    and each network stops where it has reached it.
     """
 
     size = min(batch_size, len(data.train))
@@ -100,8 +101,11 @@ def classification(
         return [float(each.mean()) for each in losses]
 
     scores = bracketed(measure, rates)
-    best = min(scores, key=lambda rate: scores[rate])
-    networks, losses = _trained(build, data, steps, range(seeds), seed, optimizer, [best], size, until)
+    for best in sorted(scores, key=lambda rate: scores[rate]):
+        networks, losses = _trained(build, data, steps, range(seeds), seed, optimizer, [best], size, until)
+        valid = _losses(networks, data.split("valid"))
+        if bool(valid.isfinite().all()):
+            break
     taken = losses.shape[1]
     ends = sorted({round(taken * (i + 1) / POINTS) for i in range(POINTS)} - {0})
     test = data.split("test")
@@ -111,7 +115,7 @@ def classification(
         "steps": ends,
         "curves": [[float(row[a:b].mean()) for a, b in pairwise([0, *ends])] for row in losses],
         "losses": _losses(networks, data.train).tolist(),
-        "valid": _losses(networks, data.split("valid")).tolist(),
+        "valid": valid.tolist(),
         "accuracies": (networks.outputs(test.x).argmax(-1) == test.y).double().mean(1).tolist(),
     }
     return numbers, [networks.trained(number) for number in range(seeds)]
