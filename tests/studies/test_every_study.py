@@ -35,7 +35,7 @@ TINY: dict[str, dict[str, Any]] = {
     "initialization": {"epochs": 1, "seeds": 2, "width": 8, "depth": 2},
     "lottery": {"hidden": 8, "kept_shares": (0.5, 0.2), "seeds": 2, "steps": 5},
     "normalization": {},
-    "optimizers": {"names": ("sgd", "adam"), "steps": 30, "starts": 3, "tolerance": 0.5},
+    "optimizers": {"names": ("sgd", "adam"), "steps": 30, "starts": 3, "tolerance": 0.9},
     "residuals": {"depths": (2, 3), "width": 8, "epochs": 1, "seeds": 2},
     "sharpness": {"depth": 2, "width": 8, "steps": 20, "examples": 32, "points": 5, "lines": 2, "seeds": 2},
     "shattered_gradients": {"depths": (1, 3), "width": 16, "nets": 3, "points": 16},

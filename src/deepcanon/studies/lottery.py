@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -145,7 +145,7 @@ def _values(rows: list[dict[str, Any]], arm: str, share: float, metric: str = "a
     return [row[metric] for row in rows if row["arm"] == arm and row["kept"] == share]
 
 
-def _gaps(rows: list[dict[str, Any]], shares: tuple[float, ...]) -> dict[str, list[list[float]]]:
+def _gaps(rows: list[dict[str, Any]], shares: Sequence[float]) -> dict[str, list[list[float]]]:
     """The difference of the negative log-likelihood of each other arm from the ticket's, for each share and seed."""
     gaps: dict[str, list[list[float]]] = {"anew": [], "random": []}
     for arm, of_shares in gaps.items():
@@ -157,7 +157,8 @@ def _gaps(rows: list[dict[str, Any]], shares: tuple[float, ...]) -> dict[str, li
 
 def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     """What the mask and the initial weights are worth, paired by seeds."""
-    rows, shares, gaps = numbers["rows"], numbers["kept"], numbers["gaps"]
+    rows, shares = numbers["rows"], numbers["kept"]
+    gaps = _gaps(rows, shares)
 
     def mean(arm: str, share: float) -> float:
         values = _values(rows, arm, share)
@@ -212,7 +213,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     left.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     legend(left).set_loc("lower left")
     for shift, arm in zip((0.96, 1.04), ("anew", "random"), strict=True):
-        for share, gaps in zip(shares, numbers["gaps"][arm], strict=True):
+        for share, gaps in zip(shares, _gaps(rows, shares)[arm], strict=True):
             right.plot([share * shift] * len(gaps), gaps, "o", color=colors[arm], markersize=4, alpha=0.8)
         right.plot([], [], "o", color=colors[arm], markersize=4, label=ARMS[arm])
     right.axhline(0, color=INK, linewidth=1)

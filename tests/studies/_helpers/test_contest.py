@@ -90,7 +90,7 @@ def test_a_rate_at_which_a_measured_seed_diverges_is_not_taken(monkeypatch: pyte
 
     def losses(networks: Any, batch: Any) -> torch.Tensor:
         found = own(networks, batch)
-        if len(found) == 4 and float(networks.rates[0]) == pytest.approx(0.3):  # one of the seeds that are measured
+        if len(found) == 4 and float(networks.rates[0]) > 20:  # one of the seeds that are measured
             found[1] = math.inf
         return found
 
@@ -98,6 +98,6 @@ def test_a_rate_at_which_a_measured_seed_diverges_is_not_taken(monkeypatch: pyte
     numbers, _ = classification(
         lambda: SoftmaxRegression(features=64, classes=10), data, steps=20, seeds=4, seed=0, rates=(0.03, 0.3, 30.0)
     )
-    assert min(numbers["rates"], key=lambda rate: numbers["rates"][rate]) == "0.3"
-    assert numbers["rate"] != 0.3
+    assert float(min(numbers["rates"], key=lambda rate: numbers["rates"][rate])) > 20
+    assert numbers["rate"] < 20
     assert all(map(math.isfinite, numbers["valid"]))
