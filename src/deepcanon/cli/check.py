@@ -16,14 +16,25 @@ def check(
     kind: Annotated[
         str | None,
         typer.Option(
-            "--as", help="Which laws: contract, classifier, latent ...; by default, all that its methods call for."
+            "--as", help="A kind of laws, one of those above; by default, all kinds that the module falls under."
         ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Check a module of yours against the laws of its kind; the exit code is 1 if one of them fails.
 
-    The class brings a module and examples by example(), or it is built without arguments.
+    The class brings a module and examples by example(), or it is built
+    without arguments. It may be a whole model, a part of one (a layer, a
+    loss), or an optimizer. The kind is found by its methods, its type, its
+    name, or its answers to invented inputs; docs/laws.md says what the laws of
+    each kind hold.
+
+    Kinds of models: contract, classifier, latent, autoencoder, discrete,
+    energy, continuous, sampler, flow, score, diffusion, game, sequence,
+    forecaster, translation, graph, graphs, method.
+
+    Kinds of parts: attention, recurrent, transform, positions, dropout,
+    normalization, convolution, activation, loss, initialization, optimizer.
     """
     from deepcanon.laws import check as check_laws
     from deepcanon.laws import kinds_of, load_target
