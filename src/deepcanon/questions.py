@@ -47,6 +47,8 @@ class Subject:
     name: str
     data: str
     run: Path | None = None
+    labels: tuple[str, ...] = ()
+    """The names of the classes, where they are known."""
 
     @property
     def model_name(self) -> str:
@@ -82,7 +84,7 @@ def insight(
     _check_options(function, options)
     if "seed" in options_of(function):
         options.setdefault("seed", seed)
-    return function(**fill(function, subject, data, examples, seed)[0], **options)
+    return function(**{**fill(function, subject, data, examples, seed)[0], **options})
 
 
 def microscope(
@@ -142,7 +144,7 @@ def filled(function: Callable[..., Any]) -> tuple[str, ...]:
 def fill(
     function: Callable[..., Any], subject: Any, data: Any, examples: int, seed: int
 ) -> tuple[dict[str, Any], Subject]:
-    """The arguments of an insight that come from its subject, and the subject."""
+    """The arguments of an insight that come from its subject, and the subject; ``labels`` may be given anew."""
     needs, name = filled(function), function.__name__
     if subject is None and "model" in needs:
         raise UsageError(f"{name} needs a model: deepcanon insight {name} RUN")
@@ -159,7 +161,8 @@ def fill(
             raise UsageError(f"{name} follows a training: give it the folder of a run")
         saved = checkpoint.saved(RunFolder.open(seen.run).checkpoints)
         filling["checkpoints"] = [checkpoint.read(path)["model"] for path in saved]
-    return {each: filling[each] for each in needs}, seen
+    named = {"labels": seen.labels} if "labels" in options_of(function) else {}
+    return {each: filling[each] for each in needs} | named, seen
 
 
 def subject_of(
@@ -201,12 +204,12 @@ def few(batch: B, count: int) -> B:
 
 
 def _of_run(run: Run, data: Any, splits: Sequence[str]) -> Subject:
-    name = run.dir.resolve().name
+    name, labels = run.dir.resolve().name, tuple(run.info["data"]["labels"])
     if isinstance(data, str | None):
         own = is_own(run.folder, data)
         rows = _split_of(run.data, splits) if own else new_rows(run.folder, run.model, data)
-        return Subject(run.model, rows, name, data or run.info["data"]["name"], run.dir)
-    return Subject(run.model, _rows(data, splits), name, name, run.dir)
+        return Subject(run.model, rows, name, data or run.info["data"]["name"], run.dir, labels)
+    return Subject(run.model, _rows(data, splits), name, name, run.dir, labels)
 
 
 def _untrained(asked: Blueprint, data: Any, target: str | None, seed: int, splits: Sequence[str]) -> Subject:
@@ -220,7 +223,7 @@ def _untrained(asked: Blueprint, data: Any, target: str | None, seed: int, split
         built = asked.build(chosen.sizes, chosen.name)
         built.prepare([chosen.train])
     where = Path(chosen.name).stem
-    return Subject(built, _split_of(chosen, splits), f"{built.name()}-{where}", chosen.name)
+    return Subject(built, _split_of(chosen, splits), f"{built.name()}-{where}", chosen.name, labels=chosen.labels)
 
 
 def _rows(data: Any, splits: Sequence[str]) -> AnyBatch:

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 import deepcanon as dc
+from deepcanon.comparison.exhibits import ACROSS
 from deepcanon.comparison.job import Comparison, run_jobs
 from deepcanon.comparison.report import write_report
 from deepcanon.comparison.tables import sections
@@ -82,6 +83,9 @@ def test_a_folder_of_images_gets_tables_for_each_form_and_pictures_inside_the_pa
     ]  # fmt: skip
     assert all(place.startswith("data:image/png;base64,") for place in page.loads)
     assert len(page.loads) == 1 + (1 + 1) + (1 + 2)  # a confusion; test data and samples in each form
+    width = re.search(r"\.gallery\.samples \{[^}]*minmax\(min\(100%, ([\d.]+)rem\)", text)
+    assert width is not None
+    assert 16 * float(width[1]) / ACROSS > 48, "pixels of the page that an image of a grid is wide"
     assert not re.search(r"https?://|@import|url\(", text)
     assert "<pictures>" not in text
     assert "&lt;pictures&gt;" in text

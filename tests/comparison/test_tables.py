@@ -10,7 +10,7 @@ from deepcanon.comparison.columns import ACCURACY, BALANCED, COPIES, DASH, LOG_L
 from deepcanon.comparison.differences import Difference, Measure
 from deepcanon.comparison.job import Comparison, Entry
 from deepcanon.comparison.measures import Likelihood, Measured
-from deepcanon.comparison.sentences import conclusions, remarks, title
+from deepcanon.comparison.sentences import conclusions, cut_short, remarks, title
 from deepcanon.comparison.support import Form
 from deepcanon.comparison.tables import Section, failures, sections
 
@@ -268,6 +268,8 @@ def test_a_budget_that_ended_a_training_is_reported(steps: int) -> None:
     (section,) = sections(comparison(entry("a", measured(likelihood(-1), steps=steps))))
     expected = ["a was stopped by the budget: seed 0 at step 4 of 10."] if steps == 4 else []
     assert remarks(section) == expected
+    short = ["a was stopped by the budget before the training ended."] if steps == 4 else []
+    assert cut_short(section) == short
 
 
 def test_likelihoods_given_something_are_marked_and_have_an_order_of_their_own() -> None:

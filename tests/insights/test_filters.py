@@ -82,6 +82,23 @@ def test_blurring_smooths_and_sharpening_roughens() -> None:
     assert len(found.figure.axes) == 3 * 9  # kernels and two images, for nine filters
 
 
+def test_images_that_are_compared_have_one_scale_which_is_said() -> None:
+    x = torch.zeros(2, 1, 9, 9)
+    x[0, :, :, 4:], x[1, :, :, 4:] = 1.0, 0.2
+    figure = filters(Batch(x)).figure
+    shown = {axes.get_title(): column for column, axes in enumerate(figure.axes[:9])}
+    clear, faint = (figure.axes[9 * row + shown["identity"]].images[0].get_array() for row in (1, 2))
+    assert (clear.max(), faint.max()) == pytest.approx((1.0, 0.2))
+    limits = {
+        figure.axes[9 * row + shown[name]].images[0].get_clim()
+        for row in (1, 2)
+        for name in ("edges", "sobel x", "sobel")
+    }
+    assert limits == {(-4.0, 4.0)}
+    assert "black is 0 and white 1" in figure.get_supxlabel()
+    assert "from -4 to 4" in " ".join(figure.get_supxlabel().split())
+
+
 def test_what_is_no_image_or_too_small_is_refused() -> None:
     with pytest.raises(DataError, match="is for images"):
         filters(Batch(torch.zeros(3, 4)))

@@ -15,6 +15,7 @@ from deepcanon.insights.grad_cam import cam_maps, grad_cam, grad_cam_maps, rando
 from deepcanon.models.convolutional.cnn import CNN
 from deepcanon.models.convolutional.densenet import DenseNet
 from deepcanon.models.convolutional.resnet import ResNet
+from deepcanon.pictures.legibility import faults
 
 
 def images(*shape: int) -> Tensor:
@@ -151,7 +152,14 @@ def test_the_finding_names_the_prediction_and_leaves_the_model_alone() -> None:
     assert numbers["control"] != numbers["grad_cam"]
     rows = [axes.get_ylabel() for axes in found.figure.axes if axes.get_ylabel()]
     assert rows == ["image", "Grad-CAM", "CAM", "random weights"]
-    assert "predicted" in found.figure.axes[0].get_title()
+    assert "predicted class" in found.figure.axes[0].get_title()
+    assert faults(found.figure) == []
+    names = ("cat", "dog", "a very long name of a class")
+    named = grad_cam(model, Labeled(x, torch.tensor([0, 1, 2])), labels=names).figure
+    predicted = names[numbers["predicted_class"][1]][:15]
+    assert named.axes[1].get_title().startswith(f"predicted {predicted}")
+    assert "\ntrue dog\n" in named.axes[1].get_title()
+    assert "\ntrue a very long nam…\n" in named.axes[2].get_title()
 
 
 def test_a_single_score_is_no_choice_among_classes() -> None:

@@ -18,6 +18,7 @@ from deepcanon.core import UsageError
 from deepcanon.microscopy.compute_graph import ComputeGraph
 from deepcanon.microscopy.microscope import microscope
 from deepcanon.microscopy.page import as_data, as_page
+from deepcanon.questions import microscope as dc_microscope
 
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
@@ -157,3 +158,41 @@ def test_a_mismatching_delta_is_marked(tmp_path: Path) -> None:
         tmp_path,
     )
     assert told == {"marked": ["0"], "faults": []}
+
+
+COLLISIONS = """
+setAll(true);
+const boxes = [...document.querySelectorAll(".edge")].map((edge) => {
+  const [, , value, delta] = edge.children;
+  const found = [value, delta].filter((text) => text.textContent).map((text) => text.getBBox());
+  if (!found.length) return null;
+  return {
+    left: Math.min(...found.map((b) => b.x)), right: Math.max(...found.map((b) => b.x + b.width)),
+    top: Math.min(...found.map((b) => b.y)) + 2, bottom: Math.max(...found.map((b) => b.y + b.height)) - 2,
+  };
+}).filter(Boolean);
+const nodes = drawing.nodes.map((node) => {
+  const { x, y, width, height } = drawing.cells.get(node.key);
+  return { left: x - width / 2, right: x + width / 2, top: y - height / 2, bottom: y + height / 2 };
+});
+const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+  && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1;
+let [pairs, covered] = [0, 0];
+boxes.forEach((box, i) => {
+  pairs += boxes.slice(i + 1).filter((other) => meet(box, other)).length;
+  covered += nodes.filter((node) => meet(box, node)).length;
+});
+tell("labels", boxes.length);
+tell("pairs", pairs);
+tell("covered", covered);
+"""
+
+
+@browser
+@pytest.mark.slow
+def test_labels_collide_neither_with_each_other_nor_with_nodes(tmp_path: Path) -> None:
+    looked_at = dc_microscope("vae")
+    told = in_browser(as_page(looked_at), COLLISIONS, tmp_path)
+    assert told["faults"] == []
+    assert told["labels"] > 40
+    assert (told["pairs"], told["covered"]) == (0, 0)

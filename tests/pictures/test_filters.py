@@ -12,14 +12,14 @@ def sheets(figure: Figure) -> list[np.ndarray]:
     return [np.asarray(axes.images[0].get_array()) for axes in figure.axes]
 
 
-def test_each_filter_is_stretched_to_its_own_largest_weight_and_zero_is_gray() -> None:
+def test_all_filters_have_one_scale_and_zero_is_gray() -> None:
     filters = torch.zeros(2, 1, 3, 3)
-    filters[0, 0, 1, 1], filters[1, 0, 1, 1] = 1e-3, -50.0
+    filters[0, 0, 1, 1], filters[1, 0, 1, 1] = 25.0, -50.0
     (sheet,) = sheets(filter_grid(filters))
     large, gap = 24, 2
     first, second = (sheet[gap : gap + large, gap + i * (large + gap) :][:, :large] for i in range(2))
     middle = slice(8, 16)
-    assert first[middle, middle] == pytest.approx(1.0)
+    assert first[middle, middle] == pytest.approx(0.75)
     assert second[middle, middle] == pytest.approx(0.0)
     assert first[:8] == pytest.approx(0.5)
     assert second[16:] == pytest.approx(0.5)

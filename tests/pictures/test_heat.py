@@ -25,3 +25,15 @@ def test_a_map_is_stretched_to_the_image_and_to_its_own_largest_value() -> None:
 def test_every_image_needs_its_map() -> None:
     with pytest.raises(UsageError, match="one map for every image"):
         heat_over(torch.zeros(2, 1, 4, 4), {"evidence": torch.zeros(1, 2, 2)})
+
+
+def test_photos_stay_in_color() -> None:
+    images = torch.rand(1, 3, 6, 6, generator=torch.Generator().manual_seed(0))
+    images[0, :, 0, 0], images[0, :, 0, 1] = 0.0, 1.0
+    maps = torch.zeros(1, 3, 3)
+    maps[0, 2, 2] = 1.0
+    image, hot = heat_over(images, {"evidence": maps}).axes
+    np.testing.assert_allclose(np.asarray(image.images[0].get_array()), images[0].movedim(0, -1), atol=1e-6)
+    drawn = np.asarray(hot.images[0].get_array())
+    expected = PALE * images[0, :, 1, 1].numpy() + (1 - PALE) * np.array(HEAT(0.0)[:3])
+    np.testing.assert_allclose(drawn[1, 1], expected, atol=1e-6)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 
 from deepcanon.core import Absorb, Batch, How, Labeled, Model, Terms, Turn
@@ -21,14 +22,26 @@ from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.graphs.gcn import GCN
 from deepcanon.models.linear.svm import SVM
 from deepcanon.models.variational.vae import VAE
-from deepcanon.pictures import draw_run
+from deepcanon.pictures import draw_run, style
 from deepcanon.pictures import run_pictures as run_module
+from deepcanon.pictures.legibility import faults
 from deepcanon.pictures.scene import Scene
 
 HISTORY = [
     {"kind": "step", "step": i, "epoch": 1, "terms": {"nll": 1.0 / i}, "loss": 1.0 / i, "lr": 0.1, "grad_norm": 1.0}
     for i in range(1, 4)
 ]
+
+
+@pytest.fixture(autouse=True)
+def _legible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every picture that a test of this file draws can be read."""
+
+    def save(figure: Figure, path: Path) -> Path:
+        assert faults(figure) == [], path.name
+        return style.save(figure, path)
+
+    monkeypatch.setattr(run_module, "save", save)
 
 
 def dataset(kind: Kind, shape: tuple[int, ...], labels: str = "", rows: int = 24) -> Dataset[Any]:
@@ -238,7 +251,7 @@ def test_the_part_that_is_held_out_is_shown(monkeypatch: pytest.MonkeyPatch) -> 
     full = dataset("points", (2,)).train
     drawn: list[str] = []
 
-    def note(points: dict[str, Tensor], title: str) -> None:
+    def note(points: dict[str, Tensor], title: str, names: tuple[str, str]) -> None:
         drawn.append(next(iter(points)))
 
     monkeypatch.setattr(run_module, "scatter", note)
@@ -250,3 +263,18 @@ def test_the_part_that_is_held_out_is_shown(monkeypatch: pytest.MonkeyPatch) -> 
     ):
         draw_run(Toy(2), data, [], Path("folder"), seed=0)
     assert drawn == ["test", "valid", "train"]
+
+
+def test_axes_of_a_table_have_the_names_of_its_columns_and_their_unit(tmp_path: Path) -> None:
+    path = tmp_path / "houses.csv"
+    lines = [f"{10 + i},{3 * i % 7},{100 * i + 7 * (i % 3)}" for i in range(60)]
+    path.write_text("area,rooms,price\n" + "\n".join(lines) + "\n")
+    scene = Scene.of(Toy(2), load_data(str(path), target="price"), 0)
+    assert [scene.feature(0), scene.feature(1)] == ["area (standardized)", "rooms (standardized)"]
+    assert scene.target == "price (standardized)"
+    (drawn,) = run_module._sampled(scene).values()
+    assert drawn.axes[0].get_xlabel() == "area (standardized)"
+    diabetes = Scene.of(Toy(2), load_data("diabetes"), 0)
+    assert (diabetes.feature(2), diabetes.target) == ("feature 3 (standardized)", "value (standardized)")
+    moons = Scene.of(Toy(2), load_data("moons"), 0)
+    assert (moons.feature(1), moons.target) == ("feature 2", "value")

@@ -1,11 +1,13 @@
 import os
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 import pytest
+from matplotlib.figure import Figure
 
 from deepcanon.core import UsageError
 from deepcanon.pictures import style
+from deepcanon.pictures.legibility import faults
 
 
 def test_colors_are_distinct_however_many() -> None:
@@ -47,3 +49,28 @@ def test_a_saved_figure_is_emptied(tmp_path: Path) -> None:
     figure.add_subplot()
     style.save(figure, tmp_path / "a.png")
     assert figure.axes == []
+
+
+def test_titles_are_broken_where_they_would_run_out_or_into_the_next_panel() -> None:
+    figure = style.new_figure(5, 3, "a long title of the whole figure " * 4)
+    left, right = figure.subplots(1, 2)
+    style.dress(left, "a title that is much longer than its panel is wide", "x")
+    style.dress(right, "short")
+    style.footnote(figure, "and many settings, " * 12)
+    assert faults(figure) == []
+    assert figure.get_suptitle().count("\n") > 0
+    assert left.get_title("left").count("\n") == 1
+    assert right.get_title("left") == "short"
+    assert " ".join(figure.get_suptitle().split()) == ("a long title of the whole figure " * 4).strip()
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_a_legend_hides_no_bar(scale: Literal["linear", "log"]) -> None:
+    axes = style.new_figure(4, 3).add_subplot()
+    axes.bar(range(8), [5.0] * 8, label="all as high")
+    axes.set_yscale(scale)
+    style.legend(axes)
+    figure = axes.get_figure()
+    assert isinstance(figure, Figure)
+    assert faults(figure) == []
+    assert axes.get_ylim()[1] > 5.5

@@ -69,7 +69,7 @@ def test_the_peak_is_where_features_are_as_many_as_examples() -> None:
 def test_sizes_and_data_that_make_no_sense_are_refused() -> None:
     with pytest.raises(UsageError, match="features must be 42 or more"):
         double_descent(features=41)
-    with pytest.raises(UsageError, match="a mean needs at least 2 draws"):
+    with pytest.raises(UsageError, match="needs at least 2 draws and 2 seeds"):
         double_descent(draws=1)
     with pytest.raises(UsageError, match="diabetes has none"):
         double_descent(data="diabetes")

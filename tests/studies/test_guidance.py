@@ -44,8 +44,8 @@ def test_a_classifier_is_surer_of_samples_with_guidance() -> None:
     assert guided["probability"] > plain["probability"] + 0.02
     assert guided["right"] > plain["right"] > 0.3, "at random it would be a tenth"
     assert finding.numbers["real"]["right"] > 0.9
-    assert f"as the given class, with w = 2 {guided['right']:.1%}" in finding.says[0]
-    assert f"from {plain['coverage']:.1%} of the test examples to {guided['coverage']:.1%}" in finding.says[2]
+    assert f"as the given class, with w = 2 {guided['right']:.1%}" in finding.says[1]
+    assert f"from {plain['coverage']:.1%} of the test examples to {guided['coverage']:.1%}" in finding.says[3]
 
 
 def test_the_measures_of_real_examples_are_known() -> None:

@@ -21,4 +21,4 @@ def test_the_table_of_invariances_holds(seed: int) -> None:
             moved = found.numbers["relative_change"][norm][change]
             assert moved < 1e-10 if invariant else moved > 0.1, (norm, change)
             assert (change in found.numbers["invariant"][norm]) == invariant
-    assert found.says[1] == "Weight norm is invariant to weight matrix re-scaling, weight vector re-scaling."
+    assert found.says[2] == "Weight norm is invariant to weight matrix re-scaling, weight vector re-scaling."

@@ -68,4 +68,4 @@ def insight(
     filling, seen = fill(function, looked_at, data, examples, seed)
     base = Path("insights") / f"{function.__name__}-{re.sub(r'[^A-Za-z0-9._-]+', '-', seen.name)}"
     folder = folder_for(out, base, function.__name__, overwrite)
-    print_finding(function(**filling, **arguments), "insight", function.__name__, folder, overwrite, json)
+    print_finding(function(**{**filling, **arguments}), "insight", function.__name__, folder, overwrite, json)

@@ -24,7 +24,8 @@ from deepcanon.pictures import confusion, image_grid
 from deepcanon.runs.folder import RunFolder
 from deepcanon.runs.resume import load
 
-GRID = 64
+GRID, ACROSS = 36, 6
+"""The number of images of a grid, and of those in a line."""
 CLOUD = 600
 CURVE = 300
 Exhibit = tuple[str, str]
@@ -91,7 +92,7 @@ def inlined(figure: Figure, words: str) -> str:
 
 def _sheet(data: Dataset[Any]) -> Callable[[Tensor], str]:
     limits = black_and_white(data.preprocessing)
-    return lambda x: inlined(image_grid(x, data.shape, 8, limits=limits), "a grid of images")
+    return lambda x: inlined(image_grid(x, data.shape, ACROSS, limits=limits), "a grid of images")
 
 
 def _plane(held_out: Tensor) -> Callable[[Tensor], str]:

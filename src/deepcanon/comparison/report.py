@@ -11,7 +11,7 @@ from deepcanon.comparison.columns import COVERAGE, NATS, PARAMETERS, PRECISION, 
 from deepcanon.comparison.exhibits import Exhibit, confusion_exhibits, curve_exhibits, sample_exhibits
 from deepcanon.comparison.job import Comparison
 from deepcanon.comparison.report_page import FOOT, HEAD
-from deepcanon.comparison.sentences import compare_command, conclusions, remarks, run_commands, title
+from deepcanon.comparison.sentences import compare_command, conclusions, cut_short, remarks, run_commands, title
 from deepcanon.comparison.support import Forms
 from deepcanon.comparison.tables import Row, Section, failures, sections
 from deepcanon.core import Blueprint
@@ -84,7 +84,7 @@ def _header(comparison: Comparison) -> str:
 
 
 def _short(tables: Sequence[Section]) -> str:
-    sentences = [sentence for section in tables for sentence in conclusions(section)]
+    sentences = [sentence for section in tables for sentence in (*conclusions(section), *cut_short(section))]
     return f'<section class="short"><h2>In short</h2>{_list(sentences)}</section>' if sentences else ""
 
 

@@ -57,6 +57,7 @@ figure.wide { margin-bottom: 1.2rem; overflow-x: auto }
 figure.wide svg { min-width: 34rem }
 figcaption { color: var(--muted); font-size: .86rem; text-align: center; margin-top: .3rem; overflow-wrap: anywhere }
 .gallery { display: grid; gap: 1.1rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 15.5rem), 1fr)) }
+.gallery.samples { grid-template-columns: repeat(auto-fill, minmax(min(100%, 22rem), 1fr)) }
 .gallery.confusion { grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)) }
 .gallery figure { border: 1px solid var(--line); border-radius: 10px; padding: .6rem; display: flex;
   flex-direction: column; justify-content: space-between }

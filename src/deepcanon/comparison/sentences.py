@@ -45,6 +45,16 @@ def conclusions(section: Section) -> list[str]:
     return [*_likeliest(section), *_best_samples(section), *_memorized(section)]
 
 
+def cut_short(section: Section) -> list[str]:
+    """The models whose training the budget has ended, without which a ranking could be taken for final."""
+    stopped = [row.label for row in section.rows if row.stopped()]
+    if not stopped:
+        return []
+    return [
+        f"{_listed(stopped)} {'were' if len(stopped) > 1 else 'was'} stopped by the budget before the training ended."
+    ]
+
+
 def remarks(section: Section) -> list[str]:
     """Remarks on a table: kinds of likelihood, budgets, seeds that failed."""
     found: list[str] = []

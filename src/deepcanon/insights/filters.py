@@ -16,8 +16,10 @@ from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.finding import Finding
 from deepcanon.insights._engines.layers import images_of
 from deepcanon.nn.convolution import BORDERS, Border, convolve
-from deepcanon.pictures.style import INK, LINE, MUTED, new_figure
+from deepcanon.pictures.style import INK, LINE, MUTED, footnote, new_figure
 
+CHANGE = ("edges", "sobel_x", "sobel_y", "sobel")
+"""The outputs that respond to change, on a scale of their own."""
 CUT = 4.0
 """A Gaussian is cut off after so many standard deviations, as in scipy."""
 
@@ -130,6 +132,8 @@ def _figure(x: Tensor, found: Mapping[str, Tensor], own: Mapping[str, Tensor]) -
     title = "Kernels that sum to one keep brightness, kernels that sum to zero find edges"
     figure = new_figure(1.28 * columns + 0.3, 1.28 * lines + 1.0, title)
     grid = figure.subplots(lines, columns, squeeze=False)
+    scale = (float(x.min()), float(x.max()))
+    steepest = max(float(found[name].mean(1).abs().max()) for name in CHANGE) or 1.0
     for column, (name, images) in enumerate(found.items()):
         top = grid[0, column]
         top.set_title(name.replace("_", " "), fontsize=9, fontweight="bold", color=INK, pad=5)
@@ -139,15 +143,18 @@ def _figure(x: Tensor, found: Mapping[str, Tensor], own: Mapping[str, Tensor]) -
             top.text(0.5, 0.5, "length of\n(sobel x, sobel y)", ha="center", va="center", fontsize=8, color=MUTED)
             top.set_axis_off()
         for row, image in enumerate(images, start=1):
-            like = image if name == "sobel" else x[row - 1]  # a gradient has a range of its own
-            _draw_image(grid[row, column], image, like, signed=name in ("edges", "sobel_x", "sobel_y"))
+            _draw_image(grid[row, column], image, scale, steepest, name)
     for axes in grid.flat:
         axes.set_xticks([])
         axes.set_yticks([])
         for spine in axes.spines.values():
             spine.set_color(LINE)
-    note = "First row: the kernels, red above zero, blue below. Signed outputs in the same colors, white is zero."
-    figure.supxlabel(note, x=0.012, ha="left", fontsize=8, color=MUTED)
+    footnote(
+        figure,
+        "First row: the kernels, red above zero, blue below. One scale for all images, black is "
+        f"{scale[0]:.3g} and white {scale[1]:.3g}; and one for all edges and gradients, from {-steepest:.3g} to "
+        f"{steepest:.3g} in the same colors, white is zero.",
+    )
     return figure
 
 
@@ -163,14 +170,12 @@ def _draw_kernel(axes: Axes, kernel: Tensor) -> None:
         axes.set_xlabel(f"{size}, largest {largest:.3f}", fontsize=7, color=MUTED, labelpad=2)
 
 
-def _draw_image(axes: Axes, image: Tensor, like: Tensor, signed: bool) -> None:
-    if signed:
-        gray = image.mean(0).cpu().numpy()
-        largest = float(image.mean(0).abs().max()) or 1.0
-        axes.imshow(gray, cmap="RdBu_r", vmin=-largest, vmax=largest)
+def _draw_image(axes: Axes, image: Tensor, scale: tuple[float, float], steepest: float, name: str) -> None:
+    if name in CHANGE:
+        axes.imshow(image.mean(0).cpu().numpy(), cmap="RdBu_r", vmin=-steepest, vmax=steepest)
         return
-    low, high = like.aminmax()
-    scaled = ((image - low) / (high - low).clamp_min(torch.finfo(image.dtype).tiny)).clamp(0, 1).cpu()
+    low, high = scale
+    scaled = ((image - low) / max(high - low, torch.finfo(image.dtype).tiny)).clamp(0, 1).cpu()
     axes.imshow(
         scaled.movedim(0, -1).numpy() if len(scaled) == 3 else scaled.mean(0).numpy(), cmap="gray", vmin=0, vmax=1
     )

@@ -21,6 +21,9 @@ from deepcanon.pictures.heat import heat_over
 ALIKE = 0.5
 """The rank correlation with the maps of a random network from which on maps show the image, not the model."""
 
+LETTERS = 16
+"""How many letters of a class's name fit above an image."""
+
 FEW = 9
 """A map of fewer positions than these is too coarse to show anything."""
 
@@ -120,6 +123,7 @@ def grad_cam(
     layer: str | None = None,
     target: int | None = None,
     shown: int = 8,
+    labels: tuple[str, ...] = (),
     seed: int = 0,
 ) -> Finding:
     r"""Grad-CAM and CAM saliency maps of a class in images, compared with those of a model with random weights.
@@ -144,6 +148,7 @@ def grad_cam(
         layer: The layer whose feature maps are weighted; by default that of the last convolution.
         target: The class to explain; by default the most probable class of each image.
         shown: How many images to show.
+        labels: The names of the classes; by default those of the data, or numbers.
         seed: The seed of the random weights.
     """
     at_least(1, shown=shown)
@@ -186,9 +191,9 @@ def grad_cam(
         + "Each map is stretched to its own largest value."
     )
     likeness_is = "" if not known else f"; {sum(known) / len(known):.2f} is their correlation with random weights"
-    title = f"ClassMaps for a class in {evidence.layer}, {_size(evidence.maps)}{likeness_is}"
+    title = f"Where the evidence for a class lies in {evidence.layer}, {_size(evidence.maps)}{likeness_is}"
     rows["random weights"] = control.maps
-    figure = heat_over(some.x, rows, _captions(numbers), title, note)
+    figure = heat_over(some.x, rows, _captions(numbers, labels), title, note)
     return Finding(numbers, figure, _says(numbers))
 
 
@@ -254,15 +259,24 @@ def _size(maps: Tensor) -> str:
     return f"{maps.shape[1]}x{maps.shape[2]} positions"
 
 
-def _captions(numbers: dict[str, Any]) -> list[str]:
+def _captions(numbers: dict[str, Any], labels: Sequence[str]) -> list[str]:
     if numbers["probability"] is None:
         return [f"score {score:.3g}" for score in numbers["score"]]
     captions = []
     for i, predicted in enumerate(numbers["predicted_class"]):
         explained, truth = numbers["explained_class"][i], numbers["true_class"]
-        caption = f"predicted {predicted}" + (f", true {truth[i]}" if truth else "")
-        captions.append(f"{caption}\nclass {explained}: {numbers['probability'][i]:.0%}")
+        lines = [f"predicted {_named(predicted, labels)}"]
+        if truth:
+            lines.append(f"true {_named(truth[i], labels)}")
+        lines.append(f"{_named(explained, labels)}: {numbers['probability'][i]:.0%}")
+        captions.append("\n".join(lines))
     return captions
+
+
+def _named(number: int, labels: Sequence[str]) -> str:
+    """The name of a class, cut to what fits above an image; its number where it has none."""
+    name = labels[number] if number < len(labels) else f"class {number}"
+    return name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}…"
 
 
 def _says(numbers: dict[str, Any]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ TINY = torch.finfo(torch.float32).tiny
 
 
 def filter_grid(filters: Tensor, title: str = "") -> Figure:
-    """A grid of filters, (count, channels, height, width), each scaled to its largest weight; zero is mid-gray."""
+    """A grid of filters, (count, channels, height, width), all on the scale of the largest weight; zero is mid-gray."""
     larger = math.ceil(SIDE / max(filters.shape[-2:]))
     scaled = _stretched(filters.detach().cpu().float())
     scaled = scaled.repeat_interleave(larger, -2).repeat_interleave(larger, -1)
@@ -29,8 +29,8 @@ def filter_grid(filters: Tensor, title: str = "") -> Figure:
 def responses(x: Tensor, filters: Tensor, title: str = "") -> Figure:
     """Images, (B, channels, height, width), and below them the rectified feature maps of the first filters.
 
-    Each row of feature maps begins with its filter. Images are padded with their border pixels (replicate), so that
-    the border itself is not an edge to respond to.
+    Each row of feature maps begins with its filter. All filters have one scale, and all maps. Images are padded with
+    their border pixels (replicate), so that the border itself is not an edge to respond to.
     """
     x, filters = x.detach().cpu().float(), filters.detach().cpu().float()[:SHOWN]
     height, width = filters.shape[-2:]
@@ -41,10 +41,10 @@ def responses(x: Tensor, filters: Tensor, title: str = "") -> Figure:
     low, high = x.aminmax()
     shown = {"data": torch.cat([torch.ones(1, *x.shape[1:]), (x - low) / (high - low).clamp_min(TINY)])}
     for number, own in enumerate(enlarged):
-        one = maps[:, number : number + 1]
-        shown[f"filter {number + 1}"] = torch.cat([own.unsqueeze(0), (one / one.max().clamp_min(TINY)).expand(x.shape)])
+        one = maps[:, number : number + 1] / maps.max().clamp_min(TINY)
+        shown[f"filter {number + 1}"] = torch.cat([own.unsqueeze(0), one.expand(x.shape)])
     return rows(shown, x.shape[1:], len(x) + 1, title=title)
 
 
 def _stretched(filters: Tensor) -> Tensor:
-    return filters / filters.abs().amax((1, 2, 3), keepdim=True).clamp_min(TINY)
+    return filters / filters.abs().max().clamp_min(TINY)

@@ -17,7 +17,10 @@ from deepcanon.pictures.style import INK, MUTED, PALETTE, colors, dress, legend,
 RESOLUTION = 240
 
 
-def scatter(points: Mapping[str, Tensor], title: str = "") -> Figure:
+PLAIN = ("feature 1", "feature 2")
+
+
+def scatter(points: Mapping[str, Tensor], title: str = "", names: tuple[str, str] = PLAIN) -> Figure:
     """Named clouds of 2-D points side by side on the same axes; the first one is gray and below the others."""
     clouds = {name: _plane(x) for name, x in points.items()}
     first, *_ = clouds.values()
@@ -30,13 +33,18 @@ def scatter(points: Mapping[str, Tensor], title: str = "") -> Figure:
         axes.scatter(x[:, 0], x[:, 1], s=5, color=color, alpha=0.55, linewidths=0)
         outside = float(((x < low) | (x > high)).any(1).double().mean())
         note = f" ({outside:.0%} outside)" if outside >= 0.005 else ""
-        dress(axes, f"{name}: {len(x)} examples{note}", "feature 1", "feature 2")
+        dress(axes, f"{name}: {len(x)} examples{note}", *names)
         frame(axes, low, high)
     return figure
 
 
 def decision_map(
-    predict: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, labels: Sequence[str] = (), title: str = ""
+    predict: Callable[[Tensor], Tensor],
+    x: Tensor,
+    y: Tensor,
+    labels: Sequence[str] = (),
+    title: str = "",
+    names: tuple[str, str] = PLAIN,
 ) -> Figure:
     """The decision regions of a classifier of 2-D points: colors are classes, paler where it is less confident.
 
@@ -48,7 +56,7 @@ def decision_map(
     axes = figure.add_subplot()
     _draw_regions(axes, predict, x, low, high)
     _classes(axes, points, classes, labels, size=14)
-    dress(axes, title, "feature 1", "feature 2", grid=False)
+    dress(axes, title, *names, grid=False)
     frame(axes, low, high)
     legend(axes)
     return figure
@@ -126,7 +134,7 @@ def latent_map(z: Tensor, y: Tensor, labels: Sequence[str] = (), title: str = ""
     return figure
 
 
-def truth_plot(predicted: Tensor, true: Tensor, title: str = "") -> Figure:
+def truth_plot(predicted: Tensor, true: Tensor, title: str = "", name: str = "value") -> Figure:
     """Predicted against true values of a regression, one panel per target; the line is where they agree."""
     prediction, truth = (t.detach().cpu().double().reshape(len(t), -1) for t in (predicted, true))
     targets = truth.shape[1]
@@ -141,13 +149,15 @@ def truth_plot(predicted: Tensor, true: Tensor, title: str = "") -> Figure:
         axes.scatter(truth[:, j], prediction[:, j], s=12, color=PALETTE[0], alpha=0.5, linewidths=0, label="examples")
         which = f"target {j + 1}: " if targets > 1 else ""
         explained = f"R² = {float(1 - error / spread):.3f}" if spread > 0 else "the target is constant"
-        dress(axes, f"{which}{explained}", "true value", "predicted value")
+        dress(axes, f"{which}{explained}", f"true {name}", f"predicted {name}")
         axes.set_aspect("equal", adjustable="datalim")
         legend(axes)
     return figure
 
 
-def function_plot(predict: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, title: str = "") -> Figure:
+def function_plot(
+    predict: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, title: str = "", names: tuple[str, str] = ("x", "y")
+) -> Figure:
     """A regression on the line: what is predicted everywhere over the examples, one panel per target.
 
     ``predict`` maps (B, 1) to (B, targets).
@@ -162,7 +172,7 @@ def function_plot(predict: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, tit
         axes = figure.add_subplot(1, targets, j + 1)
         axes.scatter(inputs[:, 0], truth[:, j], s=12, color=MUTED, alpha=0.5, linewidths=0, label="examples")
         axes.plot(grid[:, 0], prediction[:, j], color=PALETTE[0], linewidth=1.8, label="predicted")
-        dress(axes, f"target {j + 1}" if targets > 1 else "", "x", "y")
+        dress(axes, f"target {j + 1}" if targets > 1 else "", *names)
         legend(axes)
     return figure
 

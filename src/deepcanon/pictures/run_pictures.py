@@ -108,8 +108,13 @@ def _classified(scene: Scene) -> dict[str, Figure]:
         drawn["decision_map"] = decision_map(
             lambda x: in_chunks(lambda part: model.predict(part.x, how="mean"), Batch(x)),
             batch.x, batch.y, scene.data.labels, f"Decision regions, with {scene.split} data: accuracy {right:.2%}",
+            _plane(scene),
         )  # fmt: skip
     return drawn
+
+
+def _plane(scene: Scene) -> tuple[str, str]:
+    return scene.feature(0), scene.feature(1)
 
 
 def _mistakes(scene: Scene, probabilities: Tensor, predicted: Tensor, true: Tensor) -> Figure:
@@ -138,12 +143,13 @@ def _regressed(scene: Scene) -> dict[str, Figure]:
         predicted = in_chunks(lambda part: model.predict(*part.inputs, how=how), batch)
     drawn = {
         "predictions": truth_plot(
-            predicted, batch.y, f"Predictions ({how}) on {scene.split}: {len(predicted)} examples"
+            predicted, batch.y, f"Predictions ({how}) on {scene.split}: {len(predicted)} examples", scene.target
         )
     }
     if batch.x.shape[1:].numel() == 1 and len(batch.inputs) == 1:
         title = f"{model.name()} on {scene.data.name}, with {scene.split} data"
-        drawn["function"] = function_plot(lambda x: model.predict(x, how=how), batch.x, batch.y, title)
+        names = (scene.feature(0), scene.target) if scene.data.kind == "table" else ("x", "y")
+        drawn["function"] = function_plot(lambda x: model.predict(x, how=how), batch.x, batch.y, title, names)
     return drawn
 
 
@@ -165,7 +171,7 @@ def _sampled(scene: Scene) -> dict[str, Figure]:
         return {}
     if scene.planar and not scene.images:
         points = {scene.split: scene.some(MAPPED).x, "samples": scene.drawn(MAPPED)}
-        return {"samples": scatter(points, f"{model.name()}: data and samples")}
+        return {"samples": scatter(points, f"{model.name()}: data and samples", _plane(scene))}
     groups = {f"data ({scene.split})": scene.some(GRID).x, "samples": scene.drawn(GRID)}
     means = _likelihood_means(scene.given(GRID), len(scene.some(GRID)), scene.generator())
     if means is not None:
@@ -191,7 +197,7 @@ def _reconstructed(scene: Scene) -> dict[str, Figure]:
     if scene.planar and not scene.images:
         x = scene.some(MAPPED).x
         points = {scene.split: x, "reconstructions": scene.given(MAPPED).reconstruct(x)}
-        return {"reconstructions": scatter(points, f"{model.name()}: data and reconstructions")}
+        return {"reconstructions": scatter(points, f"{model.name()}: data and reconstructions", _plane(scene))}
     x = scene.some(3 * COLUMNS).x
     title = f"{model.name()}: {scene.split} data and their reconstructions"
     shown = {"data": x, "reconstruction": scene.given(3 * COLUMNS).reconstruct(x)}
@@ -206,7 +212,7 @@ def _gallery(scene: Scene) -> dict[str, Figure]:
     if scene.planar and not scene.images:
         x = scene.some(MAPPED // CLOUDS).x
         clouds = list(model.gallery(x, generator=scene.generator()).items())[:CLOUDS]
-        return {"gallery": scatter({scene.split: x, **dict(clouds)}, title)}
+        return {"gallery": scatter({scene.split: x, **dict(clouds)}, title, _plane(scene))}
     shown = {name: x[:COLUMNS] for name, x in model.gallery(scene.some(COLUMNS).x, generator=scene.generator()).items()}
     values = torch.cat([x.flatten() for x in shown.values()])
     if values.numel() == 0:
@@ -235,9 +241,10 @@ def _filtered(scene: Scene) -> dict[str, Figure]:
         return {}
     filters, x = model.filters(), scene.some(COLUMNS).x
     title = f"{model.name()} on {scene.data.name}"
-    drawn = {"filters": filter_grid(filters, f"{title}: first filters, white is positive")}
+    scale = f"all on the scale of the largest weight {float(filters.abs().max()):.3g}"
+    drawn = {"filters": filter_grid(filters, f"{title}: first filters, white is positive, {scale}")}
     if x.ndim == 4 and x.shape[1] == filters.shape[1]:
-        drawn["responses"] = responses(x, filters, f"{title}: feature maps of its first filters")
+        drawn["responses"] = responses(x, filters, f"{title}: feature maps of its first filters, all on one scale")
     return drawn
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,6 +34,10 @@ class Data(Protocol):
     def shape(self) -> tuple[int, ...]: ...
     @property
     def labels(self) -> tuple[str, ...]: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def preprocessing(self) -> Mapping[str, Any]: ...
     @property
     def vocabulary(self) -> tuple[str, ...]: ...
     @property
@@ -71,6 +75,28 @@ class Scene:
     def planar(self) -> bool:
         points = self.batch.x.is_floating_point() and self.batch.x.shape[1:].numel() == 2
         return points and len(self.batch.inputs) == 1
+
+    def feature(self, number: int) -> str:
+        """The name of a feature at an axis, counted from 0, with its unit."""
+        columns = self.data.preprocessing.get("columns", ()) if self.data.kind == "table" else ()
+        plain = [each for each in columns if each["kind"] == "number" and not each["indicator"]]
+        if columns and len(plain) == len(columns):
+            return f"{columns[number]['name']} (standardized)"
+        return f"feature {number + 1}{self._unit}"
+
+    @property
+    def target(self) -> str:
+        """The name of what is predicted at an axis, with its unit."""
+        known = self.data.preprocessing.get("target") if self.data.kind == "table" else None
+        if known is None:
+            return f"value{self._unit}"
+        raw = known["mean"] == 0 and known["std"] == 1
+        return known["name"] if raw else f"{known['name']} (standardized)"
+
+    @property
+    def _unit(self) -> str:
+        standardized = "columns" in self.data.preprocessing or self.data.source.endswith("standardized")
+        return " (standardized)" if self.data.kind == "table" and standardized else ""
 
     def given(self, count: int) -> Any:
         """The model; a conditional one conditioned on the context of so many examples."""

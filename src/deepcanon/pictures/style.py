@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 
 from deepcanon.core import UsageError
 from deepcanon.core.finding import save_figure
@@ -26,13 +29,43 @@ SHADES = LinearSegmentedColormap.from_list("shades", ["#ffffff", "#cfe3f1", "#6f
 
 FORMATS = ("png", "svg", "pdf")
 
+ROOM = 12
+"""How often an axis may be made a tenth longer for a legend."""
+
+
+class Sheet(Figure):
+    """A figure that breaks its titles into lines where they would run out of it, or into the panel next to them.
+
+    Above bars it makes room for the legend.
+    """
+
+    def draw(self, renderer: Any) -> None:
+        _break_titles(self, renderer)
+        barred = [(axes, words) for axes in self.axes if (words := axes.get_legend()) is not None and _bars(axes)]
+        engine = self.get_layout_engine()
+        if barred and engine is not None:
+            engine.execute(self)
+        for axes, words in barred:
+            _free_bars(axes, words, renderer)
+        super().draw(renderer)
+
 
 def new_figure(width: float, height: float, title: str = "") -> Figure:
     """An empty figure of this size in inches, outside pyplot's global list of figures."""
-    figure = Figure(figsize=(width, height), dpi=150, facecolor="white", layout="constrained")
+    figure = Sheet(figsize=(width, height), dpi=150, facecolor="white", layout="constrained")
     if title:
-        figure.suptitle(title, x=0.012, ha="left", fontsize=12, fontweight="bold", color=INK)
+        headline(figure, title)
     return figure
+
+
+def headline(figure: Figure, title: str) -> None:
+    """Give a figure its title, at the left above everything."""
+    figure.suptitle(title, x=0.012, ha="left", fontsize=12, fontweight="bold", color=INK)
+
+
+def footnote(figure: Figure, words: str) -> None:
+    """Say below everything, in small letters, how what is shown was made."""
+    figure.supxlabel(words, x=0.012, ha="left", fontsize=8, color=MUTED)
 
 
 def dress(axes: Axes, title: str = "", x: str = "", y: str = "", grid: bool = True) -> None:
@@ -52,6 +85,67 @@ def dress(axes: Axes, title: str = "", x: str = "", y: str = "", grid: bool = Tr
 def legend(axes: Axes) -> Legend:
     """A legend on a pale sheet without a frame."""
     return axes.legend(fontsize=8, labelcolor=INK, handlelength=1.6, edgecolor="none", framealpha=0.75)
+
+
+def _break_titles(figure: Figure, renderer: Any) -> None:
+    """Break the lines of all titles that are wider than their room; what lies below then moves down by the layout."""
+    whole = figure.bbox.width
+    for text in (figure._suptitle, figure._supxlabel):  # type: ignore[attr-defined]
+        if text is not None:
+            _break_lines(text, renderer, 0.976 * whole)
+    for axes in figure.axes:
+        axes.apply_aspect()  # which makes panels of equal axes smaller
+    if not any(
+        text.get_text() and text.get_window_extent(renderer).width > axes.get_window_extent(renderer).width
+        for axes in figure.axes
+        for text in (axes._left_title, axes.title)  # type: ignore[attr-defined]
+    ):
+        return  # all fit above their panels, and the layout, which takes its time, is done once
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        for axes in figure.axes:
+            axes.apply_aspect()
+    boxes = {axes: axes.get_window_extent(renderer) for axes in figure.axes}
+    for axes, box in boxes.items():
+        nearby = [
+            other.x0 for other in boxes.values() if other.x0 >= box.x1 and other.y0 < box.y1 and box.y0 < other.y1
+        ]
+        room = min([0.994 * whole, *(left - 0.25 * figure.dpi for left in nearby)]) - box.x0
+        for text in (axes._left_title, axes.title):  # type: ignore[attr-defined]
+            _break_lines(text, renderer, room)
+
+
+def _bars(axes: Axes) -> list[Rectangle]:
+    return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+
+
+def _free_bars(axes: Axes, words: Legend, renderer: Any) -> None:
+    """Raise the upper end of the axis until the legend hides no bar."""
+    for _ in range(ROOM):
+        box = words.get_window_extent(renderer).padded(6)
+        if not any(box.overlaps(bar.get_window_extent(renderer)) for bar in _bars(axes)):
+            return
+        above = axes.transAxes.transform((0, 1.1))  # on the page, so that it suits a logarithmic axis, too
+        axes.set_ylim(top=float(axes.transData.inverted().transform(above)[1]))
+
+
+def _break_lines(text: Text, renderer: Any, width: float) -> None:
+    """Break the lines of a text between words, so that none is wider; a single word that is wider stays."""
+
+    def measured(words: list[str]) -> float:
+        text.set_text(" ".join(words))
+        return text.get_window_extent(renderer).width
+
+    before = text.get_text()
+    lines: list[list[str]] = []
+    for line in before.split("\n"):
+        lines.append([])
+        for word in line.split(" "):
+            if lines[-1] and measured([*lines[-1], word]) > width:
+                lines.append([])
+            lines[-1].append(word)
+    text.set_text("\n".join(" ".join(line) for line in lines))
 
 
 def colors(count: int) -> list[str]:

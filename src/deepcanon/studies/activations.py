@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from statistics import fmean
 from typing import Any, get_args
 
 import torch
@@ -17,11 +19,21 @@ from deepcanon.data import load_data
 from deepcanon.insights.signal_propagation import signals
 from deepcanon.nn.activations import Activation, activation_layer
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
-from deepcanon.studies._helpers.learning_curves import learning_curve
-from deepcanon.train import evaluate
+from deepcanon.studies._helpers.concluded import concluded
+from deepcanon.studies._helpers.contest import (
+    CERTAIN,
+    alike,
+    classification,
+    draw_band,
+    interval,
+    listed,
+    steps_of,
+    tuning,
+)
+from deepcanon.train.randomness import kept, seed_torch
 
-NAMES: tuple[Activation, ...] = tuple(name for name in get_args(Activation) if name != "softmax")
-"""The elementwise activations."""
+NAMES: tuple[Activation, ...] = tuple(name for name in get_args(Activation) if name not in ("softmax", "swish"))
+"""The elementwise activations; Swish begins as the SiLU, and its properties are those."""
 
 COMPARED = ("sigmoid", "tanh", "relu", "elu", "selu", "silu")
 """The activations whose learning curves are drawn."""
@@ -35,10 +47,9 @@ def activations(
     *,
     data: str = "digits",
     depth: int = 5,
-    width: int = 64,
-    initialize: str = "xavier_normal",
-    lr: float = 0.05,
-    epochs: int = 15,
+    width: int = 32,
+    epochs: int = 20,
+    seeds: int = 6,
     seed: int = 0,
 ) -> Finding:
     r"""Activation functions: their values, derivatives and saturation, and how a deep network trains with each.
@@ -50,7 +61,10 @@ def activations(
 
     .. math:: \left( \sup |\sigma'| \right)^L = 4^{-L}
 
-    Binary units show the derivative of their straight-through estimator.
+    Networks are trained by stochastic gradient descent, with each activation at the learning rate that is best for it
+    on validation data, and from weights that keep the size of its signals: their variance is
+    :math:`1 / (N\, \mathrm E[\sigma(z)^2])` for :math:`N` inputs of a layer and :math:`z \sim N(0, 1)`. Binary units
+    show the derivative of their straight-through estimator.
 
     References:
         | Understanding the difficulty of training deep feedforward neural networks (Glorot and Bengio, 2010),
@@ -63,32 +77,54 @@ def activations(
         data: The data set by name; its examples have classes.
         depth: The number of hidden layers.
         width: The units of each hidden layer.
-        initialize: The initialization by name, the same for all.
-        lr: The learning rate of stochastic gradient descent, the same for all.
-        epochs: How often the training goes through the data.
+        epochs: How often a training goes through the data.
+        seeds: From how many initial weights each activation is trained.
         seed: The seed of the random numbers.
     """
     at_least(1, depth=depth, width=width, epochs=epochs)
+    at_least(2, seeds=seeds)
     loaded = load_data(data)
     some = loaded.train.select(torch.arange(min(256, len(loaded.train))))
     results: dict[str, dict[str, Any]] = {}
     for name in NAMES:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = mlp(
+
+        def network(name: Activation = name) -> Model[Any]:
+            return mlp(
                 features=loaded.sizes["features"], classes=loaded.sizes["classes"], hidden=(width,) * depth,
-                activation=name, initialize=initialize,
+                activation=name, initialize=f"kaiming_normal:gain={gain(activation_layer(name))}",
             )  # fmt: skip
-        gradients = [layer.gradient for layer in signals(model, some, seed=seed).layers]
-        curve = learning_curve(model, loaded, optimizer="sgd", lr=lr, epochs=epochs, seed=seed)
+
+        with kept():
+            seed_torch(seed)
+            gradients = [layer.gradient for layer in signals(network(), some, seed=seed).layers]
+        trained, _ = classification(network, loaded, steps=steps_of(loaded, epochs), seeds=seeds, seed=seed)
         results[name] = properties(activation_layer(name)) | {
             "backward": [0.0 if g is None else g.double().square().mean().item() for g in gradients],
-            "steps": curve.steps,
-            "losses": curve.losses,
-            "accuracy": None if curve.diverged else evaluate(model, loaded.split("test"))["accuracy"],
+            **trained,
         }
-    numbers = {"depth": depth, "data": loaded.name, "activations": results}
-    return Finding(numbers, _figure(numbers), tuple(_sentence(name, result) for name, result in results.items()))
+    settings = (
+        f"{loaded.name}, {depth} hidden layers of {width} units; {tuning(epochs)}; initial weights that keep the "
+        f"size of signals; test accuracies are means over {seeds} seeds with {CERTAIN}"
+    )
+    numbers = {
+        "settings": settings,
+        "depth": depth,
+        "chance": 1 / loaded.sizes["classes"],
+        "activations": results,
+    }
+    return concluded(numbers, sentences, draw)
+
+
+def gain(activation: nn.Module) -> float:
+    """What weights are multiplied by so that standard normal signals keep their mean square through the activation.
+
+    >>> gain(nn.ReLU()), gain(nn.Identity())
+    (1.4142, 1.0)
+    """
+    z = torch.linspace(-12, 12, 24_001, dtype=torch.float64)
+    density = torch.exp(-z.square() / 2)
+    size = float((_value(activation, z).square() * density).sum() / density.sum())
+    return round(1 / math.sqrt(size), 4)
 
 
 def properties(activation: nn.Module) -> dict[str, Any]:
@@ -119,9 +155,29 @@ def _slope(activation: nn.Module, x: Tensor) -> Tensor:
     return slope
 
 
-def _sentence(name: str, result: Mapping[str, Any]) -> str:
-    accuracy = result["accuracy"]
-    return f"{name}: {_words(result)}; {'diverges' if accuracy is None else f'reaches {accuracy:.1%}'}."
+def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """Which activations reach the best accuracy, which do not train, and what each is."""
+    results = numbers["activations"]
+    accuracies = {name: result["accuracies"] for name, result in results.items()}
+    best = alike(accuracies)
+    middle, width = interval(accuracies[best[0]])
+    if len(best) == 1:
+        first = f"{best[0]} is best, with {middle:.1%} ± {width:.1%}"
+    else:
+        first = f"{listed(best)} cannot be told apart, {best[0]} with {middle:.1%} ± {width:.1%}"
+    failed = [name for name, found in accuracies.items() if fmean(found) < 2 * numbers["chance"]]
+    worse = [name for name in accuracies if name not in best and name not in failed]
+    first = f"{numbers['depth']} layers, each activation at its best rate: {first}"
+    if worse:
+        first += f"; {listed(worse)} {'are' if len(worse) > 1 else 'is'} worse"
+    if failed:
+        first += f"; {listed(failed)} {'do' if len(failed) > 1 else 'does'} not train at any rate"
+    return (f"{first}.", *(f"{name}: {_words(result)}; {_reached(result)}." for name, result in results.items()))
+
+
+def _reached(result: Mapping[str, Any]) -> str:
+    middle, width = interval(result["accuracies"])
+    return f"{middle:.1%} ± {width:.1%} at rate {result['rate']:g}"
 
 
 def _words(result: Mapping[str, Any]) -> str:
@@ -131,13 +187,10 @@ def _words(result: Mapping[str, Any]) -> str:
     return f"f(0) = {result['at_zero']:.3g}, f'(0) = {slope}, |f'| ≤ {result['bound']:.3g}, {saturation}"
 
 
-def _figure(numbers: Mapping[str, Any]) -> Figure:
+def draw(numbers: Mapping[str, Any]) -> Figure:
+    """A portrait of each activation, and the learning and the gradients of some."""
     results = numbers["activations"]
-    reached = {name: result["accuracy"] for name, result in results.items() if result["accuracy"] is not None}
-    best = max(reached, key=lambda name: reached[name])
-    figure = new_figure(
-        12.0, 13.0, f"Activations, their derivatives, and the accuracy of {numbers['depth']} layers: {best} is best"
-    )
+    figure = new_figure(12.0, 13.4)
     grid = figure.add_gridspec(5, 4, height_ratios=(1, 1, 1, 1, 1.35))
     portraits = [figure.add_subplot(grid[number // 4, number % 4]) for number in range(len(results))]
     for axes, (name, result) in zip(portraits, results.items(), strict=True):
@@ -146,10 +199,11 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
     learning, gradient = figure.add_subplot(grid[4, :2]), figure.add_subplot(grid[4, 2:])
     for name, color in zip(COMPARED, PALETTE, strict=False):
         result = results[name]
-        learning.plot(result["steps"], result["losses"], color=color, label=name)
+        draw_band(learning, result["steps"], result["curves"], color, f"{name}, rate {result['rate']:g}")
         layers = range(1, len(result["backward"]) + 1)
         gradient.plot(layers, result["backward"], "-o", color=color, markersize=4, label=name)
-    dress(learning, "Learning", "step", "training loss in nats")
+    learning.set_ylim(-0.1, 1.6 * -math.log(numbers["chance"]))
+    dress(learning, "Learning at the best rate of each: mean and range", "step", "training loss in nats")
     gradient.set_yscale("log")
     dress(gradient, "Gradients before training", "layer", "mean square E[(∂L/∂z)²]")
     legend(learning)
@@ -165,9 +219,8 @@ def _portrait(axes: Axes, name: str, result: Mapping[str, Any]) -> None:
     axes.plot(x.tolist(), _slope(layer, x).tolist(), "--", color=PALETTE[1], linewidth=1.2, label="f'")
     axes.plot(x.tolist(), _value(layer, x).tolist(), color=PALETTE[0], linewidth=1.8, label="f")
     axes.set_xlim(-4, 4)
-    axes.set_ylim(-2, 3)
-    accuracy = result["accuracy"]
-    dress(axes, f"{name}: {'diverges' if accuracy is None else f'{accuracy:.1%}'}")
+    axes.set_ylim(-2, 3.6)
+    dress(axes, f"{name}\n{_reached(result)}")
     value, slope, bound, saturation = _words(result).split(", ")
     words = f"{value}, {slope}\n{bound}, {saturation}"
     axes.text(0.02, 0.97, words, transform=axes.transAxes, fontsize=7, color=INK, va="top")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -20,6 +20,8 @@ from deepcanon.data import Dataset, load_data
 from deepcanon.insights._engines.objective import Objective
 from deepcanon.insights._engines.spectrum import hessian_product, lanczos
 from deepcanon.pictures.style import INK, MUTED, PALETTE, colors, dress, legend, new_figure
+from deepcanon.studies._helpers.concluded import concluded
+from deepcanon.studies._helpers.contest import CERTAIN, interval
 from deepcanon.train import Trainer, fit
 from deepcanon.train.evaluation import evaluate
 from deepcanon.train.observers import Observer
@@ -129,8 +131,13 @@ def batch_growth(
         }
 
     runs = [{"rate": rate, **{name: trained(rate, way) for name, way in ways.items()}} for rate in rates]
-    numbers = {"examples": len(loaded.train), "runs": runs, "quadratic": _quadratic(factor, seed)}
-    return Finding(numbers, _figure(numbers), _sentences(numbers))
+    settings = (
+        f"{loaded.name} with {wrong:g} of the labels drawn anew, one hidden layer of {hidden} units; SGD from rates "
+        f"{rates[0]:g} to {rates[-1]:g} in batches of {first}, {stages} stages of {stage} epochs, the factor {factor} "
+        f"between them; {seeds} seeds, {CERTAIN} over them"
+    )
+    numbers = {"settings": settings, "examples": len(loaded.train), "runs": runs, "quadratic": _quadratic(factor, seed)}
+    return concluded(numbers, sentences, draw)
 
 
 def noise_scale(rate: float, size: int, examples: int) -> float:
@@ -222,25 +229,20 @@ def _means(training: Mapping[str, Any]) -> list[float]:
 
 
 def _gaps(run: Mapping[str, Any], name: str) -> list[tuple[float, float]]:
-    """The difference of the loss from that with decaying rates, paired by seeds: mean and standard error by epoch."""
+    """The difference of the loss from that with decaying rates, paired by seeds: mean and half-interval by epoch."""
     gaps = []
     for own, other in zip(
         zip(*run[name]["losses"], strict=True), zip(*run["decay"]["losses"], strict=True), strict=True
     ):
         apart = [loss - with_decay for loss, with_decay in zip(own, other, strict=True)]
-        gaps.append((fmean(apart), stdev(apart) / math.sqrt(len(apart))))
+        gaps.append(interval(apart))
     return gaps
 
 
-def _figure(numbers: Mapping[str, Any]) -> Figure:
+def draw(numbers: Mapping[str, Any]) -> Figure:
+    """The noise scale, the losses by epoch and by step, a quadratic function, and the differences."""
     runs = numbers["runs"]
-    before, after = (runs[0][name]["steps"][-1] for name in ("decay", "growth"))
-    losses = [f"{_means(runs[0][name])[-1]:.3f}" for name in ("decay", "growth")]
-    title = (
-        f"Growing the batch, not decaying the rate: {after} steps for {before}; from rate {runs[0]['rate']:g} "
-        f"to a training loss of {losses[1]} for {losses[0]}"
-    )
-    figure = new_figure(13.2, 7.6, title)
+    figure = new_figure(13.2, 8.2)
     (noise, small, large), (quadratic, steps, gaps) = figure.subplots(2, 3)
     _draw_noise(noise, runs)
     _draw_losses(small, runs[0], over_steps=False)
@@ -249,6 +251,13 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
     _draw_quadratic(quadratic, numbers)
     _draw_gaps(gaps, runs)
     return figure
+
+
+def _verdict(gap: float, width: float) -> str:
+    """Whether growing batches end at another loss than decaying rates, in words."""
+    if abs(gap) <= width:
+        return f"cannot be told apart ({gap:+.4f} ± {width:.4f})"
+    return f"are {abs(gap):.4f} ± {width:.4f} {'higher' if gap > 0 else 'lower'}"
 
 
 def _draw_noise(axes: Axes, runs: Sequence[Mapping[str, Any]]) -> None:
@@ -287,7 +296,7 @@ def _draw_gaps(axes: Axes, runs: Sequence[Mapping[str, Any]]) -> None:
         means, errors = zip(*_gaps(run, "growth"), strict=True)
         epochs = range(1, len(means) + 1)
         axes.errorbar(epochs, means, errors, color=color, marker="o", markersize=4, linewidth=1.2, capsize=2,
-                      label=f"rate {run['rate']:g}, mean and standard error")  # fmt: skip
+                      label=f"rate {run['rate']:g}, mean and interval")  # fmt: skip
     axes.axhline(0, color=INK, linewidth=0.8)
     dress(axes, "Growth minus decay", "epochs done", "difference of the losses in nats, paired")
     legend(axes)
@@ -319,17 +328,20 @@ def _draw_quadratic(axes: Axes, numbers: Mapping[str, Any]) -> None:
     axes.legend(fontsize=8, labelcolor=INK, edgecolor="none", framealpha=0.75, loc="upper center")
 
 
-def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """The steps and the losses of both ways, and whether the losses differ."""
     runs, quadratic = numbers["runs"], numbers["quadratic"]
     exact = {
         name: runs[0][name]["rates"][-1] * (numbers["examples"] / runs[0][name]["sizes"][-1] - 1)  # eq. (1)
         for name in NAMES
     }
     largest, steps = runs[0]["growth"]["sizes"][-1], {name: runs[0][name]["steps"][-1] for name in NAMES}
+    verdicts = [f"{_verdict(*_gaps(run, 'growth')[-1])} from rate {run['rate']:g}" for run in runs]
     lines = [
+        f"Growing the batch, not decaying the rate: {steps['growth']} steps for {steps['decay']}; the training losses "
+        f"{' and '.join(verdicts)}.",
         "Decaying rates and growing batches have the same ε N / B in every epoch; the exact ε (N / B - 1) is "
         f"{1 - exact['growth'] / exact['decay']:.1%} smaller for batches of {largest}.",
-        f"Growing batches took {steps['growth']} steps, decaying rates {steps['decay']}.",
     ]
     for run in runs:
         decay, growth = _means(run["decay"]), _means(run["growth"])

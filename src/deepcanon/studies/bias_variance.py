@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from deepcanon.core import Model, UsageError
 from deepcanon.core.finding import Finding
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
+from deepcanon.studies._helpers.concluded import concluded
 from deepcanon.studies._helpers.side_by_side import fit_side_by_side
 from deepcanon.train.randomness import kept, seed_torch
 
@@ -156,12 +157,18 @@ def bias_variance(
         rows.append({"setting": width, "measured": parts.numbers(), "error": error})
     by_width = {"rows": rows, "best": min(rows, key=lambda row: row["measured"]["total"])["setting"]}
 
-    numbers = {
-        "examples": examples, "noise": noise, "datasets": datasets, "networks": networks, "x": x.tolist(),
-        "degree": by_degree, "ridge": by_ridge, "width": by_width,
-    }  # fmt: skip
+    settings = (
+        f"{examples} examples with noise of standard deviation {noise:g}; {datasets} data sets for polynomials of "
+        f"degree {degrees[0]} to {degrees[-1]}, {networks} for tanh networks of {widths[0]} to {widths[-1]} units, "
+        f"each trained by {steps} steps of Adam at rate {RATE:g} on all examples"
+    )
     shown = {f"degree {degree}": fits[f"degree {degree}"][:SHOWN] for degree in _telling(degrees, by_degree["best"])}
-    return Finding(numbers, _figure(numbers, shown, x, y[0]), _sentences(numbers))
+    numbers = {
+        "settings": settings, "datasets": datasets, "x": x.tolist(), "y": y[0].tolist(),
+        "degree": by_degree, "ridge": by_ridge, "width": by_width,
+        "fits": {name: each.tolist() for name, each in shown.items()},
+    }  # fmt: skip
+    return concluded(numbers, sentences, draw)
 
 
 def _truth(x: Floats) -> Floats:
@@ -176,7 +183,7 @@ def _networks(mlp: type[Model[Any]], width: int, x: Floats, y: Floats, steps: in
         models = [mlp(features=1, targets=1, hidden=(width,), activation="tanh") for _ in y]
     inputs, new = (torch.from_numpy(part).float().unsqueeze(1) for part in (x, INPUTS))
     targets = torch.from_numpy(y).float().unsqueeze(-1)
-    outputs = fit_side_by_side(models, inputs, targets, steps=steps, lr=RATE)
+    outputs = fit_side_by_side(models, inputs, targets, steps=steps, rates=[RATE] * len(models)).outputs
     return outputs(new).squeeze(-1).double().numpy(), (targets - outputs(inputs)).squeeze(-1).double().numpy()
 
 
@@ -185,26 +192,36 @@ def _telling(degrees: Sequence[int], best: int) -> list[int]:
     return sorted({degrees[min(1, len(degrees) - 1)], best, degrees[-1]})
 
 
-def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """The best polynomial, what is wrong with the others, and the networks."""
     rows = numbers["degree"]["rows"]
     best = next(row for row in rows if row["setting"] == numbers["degree"]["best"])
     parts, first, last = best["exact"], rows[0], rows[-1]
     gap = max(abs(row["measured"]["variance"] / row["exact"]["variance"] - 1) for row in rows)
     narrow, wide = numbers["width"]["rows"][0], numbers["width"]["rows"][-1]
+    ends = [f"degree {row['setting']} has {_excess(row['exact'], parts)}" for row in (first, last) if row is not best]
     return (
-        f"The best polynomial has degree {best['setting']}: of its expected error {parts['total']:.3f}, "
-        f"{parts['bias']:.3f} is bias, {parts['variance']:.3f} variance and {parts['noise']:.3f} noise.",
-        f"Degree {first['setting']} underfits (bias {first['exact']['bias']:.3f}), degree {last['setting']} overfits "
-        f"(variance {last['exact']['variance']:.3f}).",
+        f"The best polynomial has degree {best['setting']}; {' and '.join(ends)}.",
+        f"Of the expected error {parts['total']:.3f} of degree {best['setting']}, {parts['bias']:.3f} is bias, "
+        f"{parts['variance']:.3f} variance and {parts['noise']:.3f} noise.",
         f"Over {numbers['datasets']} data sets the measured variances are within {gap:.0%} of the closed form.",
         f"Networks, measured only: width {narrow['setting']} has the error {narrow['error']:.3f}, width "
         f"{wide['setting']} {wide['error']:.3f}, of which {wide['measured']['variance']:.3f} is variance.",
     )
 
 
-def _figure(numbers: Mapping[str, Any], shown: Mapping[str, Floats], x: Floats, y: Floats) -> Figure:
-    title = "Underfitting is bias, overfitting is variance"
-    figure = new_figure(11, 6.9, title)
+def _excess(parts: Mapping[str, float], best: Mapping[str, float]) -> str:
+    """What makes a fit worse than the best one, in words: the part of the error that grows most."""
+    more = {name: parts[name] - best[name] for name in ("bias", "variance")}
+    name = max(more, key=lambda each: more[each])
+    return f"{more[name]:.3f} more {name} ({'underfitting' if name == 'bias' else 'overfitting'})"
+
+
+def draw(numbers: Mapping[str, Any]) -> Figure:
+    """Some of the fits, and the parts of the error by degree, ridge penalty and width."""
+    shown = {name: np.asarray(each) for name, each in numbers["fits"].items()}
+    x, y = np.asarray(numbers["x"]), np.asarray(numbers["y"])
+    figure = new_figure(11, 7.2)
     grid = figure.add_gridspec(2, 6, height_ratios=(1, 1.35))
     step = 6 // len(shown)
     for column, (name, fits) in enumerate(shown.items()):
@@ -235,7 +252,7 @@ def _figure(numbers: Mapping[str, Any], shown: Mapping[str, Floats], x: Floats, 
         if column == 0:
             handles, labels = axes.get_legend_handles_labels()
             figure.legend(
-                handles, labels, loc="outside lower center", ncols=6, fontsize=8, labelcolor=INK, frameon=False
+                handles, labels, loc="outside upper right", ncols=6, fontsize=8, labelcolor=INK, frameon=False
             )
     return figure
 

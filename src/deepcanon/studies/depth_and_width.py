@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 import torch
@@ -9,15 +11,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from deepcanon.core import Labeled, Model
+from deepcanon.core import Model
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
-from deepcanon.data import Dataset
 from deepcanon.insights._engines.regions import most_regions, regions_on_line
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
-from deepcanon.train import fit
+from deepcanon.studies._helpers.concluded import concluded
+from deepcanon.studies._helpers.contest import CERTAIN, TUNING, bracketed, interval, winner
+from deepcanon.studies._helpers.side_by_side import SideBySide, fit_side_by_side
+from deepcanon.train.randomness import kept, seed_from, seed_torch
 
 EXAMPLES = 256
+RATES = (0.001, 0.003, 0.01, 0.03, 0.1)
+"""The learning rates of Adam with which the search for the best one begins."""
 SHOWN = 4
 """The depth of the sawtooth that is drawn."""
 
@@ -64,7 +70,7 @@ def depth_and_width(
     depths: tuple[int, ...] = (1, 2, 3, 5),
     folds: int = 4,
     epochs: int = 1000,
-    repeats: int = 3,
+    repeats: int = 5,
     seed: int = 0,
 ) -> Finding:
     r"""The number of linear regions of deep narrow and of shallow wide ReLU networks with as many parameters.
@@ -76,8 +82,8 @@ def depth_and_width(
               \qquad 2L + 1 \text{ of one layer}
 
     Both networks are built, and their pieces are counted exactly. They are compared with networks trained on a
-    sawtooth, all with about as many parameters. With the defaults these have no more pieces than units, whatever their
-    depth: the sawtooth that a deep network can represent is not what training finds.
+    sawtooth, all with about as many parameters and each depth at its best learning rate: what a deep network can
+    represent need not be what training finds.
 
     References:
         | Benefits of depth in neural networks (Telgarsky, 2016), https://arxiv.org/abs/1602.04485
@@ -95,25 +101,51 @@ def depth_and_width(
         repeats: How often each is trained, from other initial weights.
         seed: The seed of all random numbers.
     """
-    at_least(1, deepest=deepest, repeats=repeats, folds=folds)
+    at_least(1, deepest=deepest, folds=folds, epochs=epochs)
+    at_least(2, repeats=repeats)
     built = [_built(depth) for depth in range(1, deepest + 1)]
     x = torch.linspace(-1, 1, EXAMPLES).unsqueeze(1)
     y = 2 * sawtooth(folds)((x.double() + 1) / 2).detach().float() - 1
-    data = Dataset(name="sawtooth", kind="table", train=Labeled(x, y), sizes={"features": 1, "targets": 1}, shape=(1,))
-    trained = [_trained(mlp, depth, parameters, data, epochs, repeats, seed) for depth in depths]
-    numbers = {"built": built, "trained": trained, "x": x[:, 0].tolist(), "sawtooth": y[:, 0].tolist()}
-    deep = max(trained, key=lambda each: each["depth"])
-    last, best = built[-1], min(trained, key=lambda each: sum(each["mse"]))
-    pieces = [count for each in trained for count in each["after"]]
-    says = (
-        f"With {last['parameters']} parameters {last['depth']} layers of two units have {last['deep']} linear pieces, "
-        f"one layer of {2 * deepest} units has {last['wide']}.",
-        f"Trained networks of about {parameters} parameters have between {min(pieces)} and {max(pieces)} pieces; with "
-        f"{deep['depth']} layers there could be more than 10^{deep['log10_most']}.",
-        f"Closest to a sawtooth of {2**folds} pieces came {best['depth']} hidden layers of {best['width']} units, with "
-        f"a mean squared error of {sum(best['mse']) / repeats:.2g}.",
+    trained = [_trained(mlp, depth, parameters, x, y, epochs, repeats, seed) for depth in depths]
+    settings = (
+        f"Built: up to {deepest} layers. Trained: {depths[0]} to {depths[-1]} hidden layers with about {parameters} "
+        f"parameters, on {EXAMPLES} points of a sawtooth folded {folds} times; Adam, {epochs} epochs of all points, "
+        f"cosine schedule, the first rate of each depth the best for its error; {repeats} networks of each, {CERTAIN}"
     )
-    return Finding(numbers, _draw(numbers, parameters, folds), says)
+    numbers = {
+        "settings": settings, "target_pieces": 2**folds, "built": built, "trained": trained, "x": x[:, 0].tolist(),
+        "sawtooth": y[:, 0].tolist(),
+    }  # fmt: skip
+    return concluded(numbers, sentences, draw)
+
+
+def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the networks that were built have, and what training found."""
+    last, trained = numbers["built"][-1], numbers["trained"]
+    pieces = [count for each in trained for count in each["after"]]
+    deep = max(trained, key=lambda each: each["depth"])
+    errors = {_layers(each): each["mse"] for each in trained}
+    most = max(trained, key=lambda each: max(each["after"]) / (each["depth"] * each["width"]))
+    share = max(most["after"]) / (most["depth"] * most["width"])
+    return (
+        f"With {last['parameters']} parameters {last['depth']} layers of two units have {last['deep']} linear pieces, "
+        f"one layer of {2 * last['depth']} units has {last['wide']}; networks that were trained have {min(pieces)} to "
+        f"{max(pieces)}.",
+        f"A trained network has at most {share:.2f} pieces per unit, with {_layers(most)}; with {_layers(deep)} there "
+        f"could be more than 10^{deep['log10_most']}.",
+        f"Mean squared error on a sawtooth of {numbers['target_pieces']} pieces: "
+        f"{', '.join(f'{_layers(each)} {_error(each)}' for each in trained)}; {winner(errors, lowest=True)}.",
+    )
+
+
+def _layers(each: Mapping[str, Any]) -> str:
+    return f"{each['depth']} x {each['width']} units"
+
+
+def _error(each: Mapping[str, Any]) -> str:
+    """The mean squared error with its confidence interval, in words."""
+    middle, width = interval(each["mse"])
+    return f"{middle:.2g} ± {width:.1g}"
 
 
 def _built(depth: int) -> dict[str, int]:
@@ -124,29 +156,41 @@ def _built(depth: int) -> dict[str, int]:
 
 
 def _trained(
-    mlp: type[Model[Any]], depth: int, parameters: int, data: Dataset[Labeled], epochs: int, repeats: int, seed: int
+    mlp: type[Model[Any]], depth: int, parameters: int, x: Tensor, y: Tensor, epochs: int, repeats: int, seed: int
 ) -> dict[str, Any]:
-    """Several networks of this depth, before and after training."""
+    """Several networks of this depth, before and after training at the rate that is best for other ones."""
     width = width_for(depth, parameters)
-    found: dict[str, Any] = {
-        "depth": depth, "width": width, "parameters": _count(depth, width),
-        "log10_most": len(str(most_regions([width] * depth, 1))) - 1, "before": [], "after": [], "mse": [],
+
+    def networks(numbers: range, rates: Sequence[float]) -> SideBySide:
+        with kept():
+            models = []
+            for number in [number for _ in rates for number in numbers]:
+                seed_torch(seed_from(seed, number))
+                models.append(mlp(features=1, targets=1, hidden=(width,) * depth))
+        each = [rate for rate in rates for _ in numbers]
+        return fit_side_by_side(models, x, y.expand(len(models), -1, -1), steps=epochs, rates=each, cosine=True)
+
+    def measure(rates: Sequence[float]) -> list[float]:
+        return _errors(networks(range(-TUNING, 0), rates), x, y).view(len(rates), TUNING).mean(1).tolist()
+
+    scores = bracketed(measure, RATES)
+    best = min(scores, key=lambda rate: scores[rate])
+    found = networks(range(repeats), [best])
+    errors = _errors(found, x, y).tolist()
+    middle = min(range(repeats), key=lambda number: abs(errors[number] - median(errors)))
+    return {
+        "depth": depth, "width": width, "parameters": _count(depth, width), "rate": best,
+        "rates": {f"{rate:g}": scores[rate] for rate in sorted(scores)},
+        "log10_most": len(str(most_regions([width] * depth, 1))) - 1,
+        "before": [_pieces(model, -1, 1) for model in found.models],
+        "after": [_pieces(found.trained(number), -1, 1) for number in range(repeats)],
+        "mse": errors, "fit": found.outputs(x)[middle, :, 0].tolist(),
     }  # fmt: skip
-    for repeat in range(repeats):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed + repeat)
-            model = mlp(features=1, targets=1, hidden=(width,) * depth)
-        found["before"].append(_pieces(model, -1, 1))
-        fit(
-            model, data, quiet=True, epochs=epochs, batch_size=EXAMPLES, lr=5e-3, schedule="cosine", seed=seed + repeat
-        )  # fmt: skip
-        found["after"].append(_pieces(model, -1, 1))
-        with torch.no_grad():
-            output = model(data.train.x)
-        found["mse"].append(float((output - data.train.y).square().mean()))
-        if found["mse"][-1] == min(found["mse"]):
-            found["fit"] = output[:, 0].tolist()
-    return found
+
+
+def _errors(networks: SideBySide, x: Tensor, y: Tensor) -> Tensor:
+    """The mean squared error of each network; of one that has diverged it is infinite."""
+    return (networks.outputs(x) - y).square().mean((1, 2)).nan_to_num(float("inf"))
 
 
 def _pieces(net: nn.Module, low: float, high: float) -> int:
@@ -166,17 +210,18 @@ def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
     return layer.requires_grad_(False)
 
 
-def _draw(numbers: dict[str, Any], parameters: int, folds: int) -> Figure:
-    figure = new_figure(10.4, 7.4, "Depth folds: twice the linear pieces with every layer, for well-chosen weights")
+def draw(numbers: Mapping[str, Any]) -> Figure:
+    """The networks that were built above, those that were trained below."""
+    figure = new_figure(10.4, 8.2)
     (functions, growth), (fits, found) = figure.subplots(2, 2)
     _draw_functions(functions)
     _draw_growth(growth, numbers)
     fits.plot(numbers["x"], numbers["sawtooth"], color=MUTED, linewidth=3, alpha=0.5, label="sawtooth")
     for each, color in zip(numbers["trained"], PALETTE, strict=False):
-        words = f"{each['depth']} x {each['width']} units, mse {min(each['mse']):.2g}"
+        words = f"{_layers(each)}, rate {each['rate']:g}: mse {_error(each)}"
         fits.plot(numbers["x"], each["fit"], color=color, linewidth=1.2, label=words)
-    fits.set_ylim(-1.3, 2.4)
-    dress(fits, f"What training finds with {parameters} parameters (best of {len(each['mse'])})", "x", "output")
+    fits.set_ylim(-1.3, 2.8)
+    dress(fits, "What training finds: of each the network with the median error", "x", "output")
     legend(fits)
     for each in numbers["trained"]:
         start, end = ([each["depth"] + shift] * len(each["after"]) for shift in (-0.12, 0.12))
@@ -185,7 +230,7 @@ def _draw(numbers: dict[str, Any], parameters: int, folds: int) -> Figure:
     units = [each["depth"] * each["width"] for each in numbers["trained"]]
     depths = [each["depth"] for each in numbers["trained"]]
     found.plot(depths, units, color=MUTED, linewidth=1, linestyle="--", label="number of units")
-    found.axhline(2**folds, color=INK, linewidth=1, linestyle=":", label="pieces of the sawtooth")
+    found.axhline(numbers["target_pieces"], color=INK, linewidth=1, linestyle=":", label="pieces of the sawtooth")
     found.scatter([], [], s=26, facecolors="none", edgecolors=PALETTE[4], label="at initialization")
     found.scatter([], [], s=26, color=PALETTE[0], label="trained")
     found.set_xticks(depths)
@@ -207,7 +252,7 @@ def _draw_functions(axes: Axes) -> None:
     legend(axes)
 
 
-def _draw_growth(axes: Axes, numbers: dict[str, Any]) -> None:
+def _draw_growth(axes: Axes, numbers: Mapping[str, Any]) -> None:
     sizes = [each["parameters"] for each in numbers["built"]]
     line = torch.arange(sizes[0], sizes[-1] + 1, dtype=torch.float64)
     axes.plot(line, 2 ** ((line - 1) / 6), color=PALETTE[0], linewidth=1, label="2^L")

@@ -10,12 +10,15 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
 from deepcanon.core import Labeled, UsageError
 from deepcanon.core.finding import Finding
 from deepcanon.data import load_data
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
+from deepcanon.studies._helpers.concluded import concluded
+from deepcanon.studies._helpers.contest import CERTAIN, interval
 
 Floats = NDArray[np.float64]
 
@@ -134,8 +137,8 @@ def double_descent(
     """
     if features < examples + 2:
         raise UsageError(f"to go beyond {examples} examples, features must be {examples + 2} or more (got {features})")
-    if draws < 2 or seeds < 1:
-        raise UsageError(f"a mean needs at least 2 draws, and 1 seed (got {draws} and {seeds})")
+    if draws < 2 or seeds < 2:
+        raise UsageError(f"a mean with its spread needs at least 2 draws and 2 seeds (got {draws} and {seeds})")
     loaded = load_data(data)
     classes = loaded.sizes.get("classes")
     if classes is None:
@@ -143,13 +146,19 @@ def double_descent(
     random = np.random.default_rng(seed)
     rows = np.arange(training) * len(loaded.train) // training
     own, new = loaded.train.select(torch.from_numpy(rows)), loaded.split("valid" if loaded.test is None else "test")
+    settings = (
+        f"Gaussian: {examples} examples, {features} features, noise {noise:g}, {draws} draws. Random features: "
+        f"{training} examples of {data}, {wrong:.0%} ({wrong:g}) of their labels drawn anew, {counts[0]} to "
+        f"{counts[-1]} features, ridge penalty {RIDGE:g} per example where there is one; {seeds} seeds, {CERTAIN}"
+    )
     numbers = {
+        "settings": settings,
         "data": data, "examples": examples, "features": features, "noise": noise, "draws": draws,
-        "training": training, "wrong": wrong, "seeds": seeds, "waves": _waves(random),
+        "training": training, "waves": _waves(random),
         "gaussian": [_gaussian(p, examples, features, noise, draws, random) for p in _sizes(examples, features)],
         "random_features": [_random_features(count, own, new, classes, wrong, seeds, random) for count in counts],
     }  # fmt: skip
-    return Finding(numbers, _figure(numbers), _sentences(numbers))
+    return concluded(numbers, sentences, draw)
 
 
 def _sizes(examples: int, features: int) -> list[int]:
@@ -173,7 +182,7 @@ def _gaussian(
 
 def _random_features(
     count: int, own: Labeled, new: Labeled, classes: int, wrong: float, seeds: int, random: np.random.Generator
-) -> dict[str, float]:
+) -> dict[str, Any]:
     x, there = (part.x.flatten(1).double().numpy() for part in (own, new))
     mean, std = x.mean(0), x.std()
     draws = []
@@ -197,7 +206,8 @@ def _random_features(
                 "length": np.linalg.norm(fit),
             }
         )
-    return {"features": count, **{name: float(np.mean([each[name] for each in draws])) for name in draws[0]}}
+    means = {name: float(np.mean([each[name] for each in draws])) for name in draws[0]}
+    return {"features": count, **means, "tests": [float(each["test"]) for each in draws]}
 
 
 def _waves(random: np.random.Generator) -> dict[str, Any]:
@@ -215,26 +225,44 @@ def _waves(random: np.random.Generator) -> dict[str, Any]:
     return {"x": x.tolist(), "y": y.tolist(), "inputs": INPUTS.tolist(), "fits": fits}
 
 
-def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """Whether the test error has a peak beyond its noise, where it is, and what it has to do with."""
     rows, training = numbers["random_features"], numbers["training"]
     peak = max(rows, key=lambda row: row["test"])
     before = min((row for row in rows if row["features"] < peak["features"]), key=lambda row: row["test"], default=peak)
-    finite = [row for row in numbers["gaussian"] if math.isfinite(row["expected"])]
+    finite = [row for row in numbers["gaussian"] if row["expected"] is not None]
     off = float(np.median([abs(row["mean"] / row["expected"] - 1) for row in finite]))
+    rises, falls = (_told_apart(peak["tests"], other["tests"]) for other in (before, rows[-1]))
+    if rises and falls:
+        verdict = f"peaks at {peak['features']} random features"
+    elif falls:
+        verdict = f"is largest at {peak['features']} random features, with no rise before that is beyond the noise,"
+    else:
+        verdict = f"has no peak beyond the noise; it is largest at {peak['features']} random features"
     return (
+        f"The test error on {numbers['data']} {verdict}, with {training} training examples: {_wrong(before)} at "
+        f"{before['features']}, {_wrong(peak)} at {peak['features']}, {_wrong(rows[-1])} at {rows[-1]['features']}.",
         f"Gaussian features: half of the measured errors are within {off:.1%} of the exact expectation, which is "
         f"infinite from {numbers['examples'] - 1} to {numbers['examples'] + 1} parameters for {numbers['examples']} "
         "examples.",
-        f"Random features on {numbers['data']}: {before['features']} have a test error of {before['test']:.1%}, "
-        f"{peak['features']} of {peak['test']:.1%} at the peak, {rows[-1]['features']} of {rows[-1]['test']:.1%}; "
-        f"there are {training} training examples.",
-        f"At the peak the norm of the weights is {peak['length'] / rows[-1]['length']:.0f} times that at the end, and "
-        f"a small ridge penalty reduces the test error there to {peak['penalized']:.1%}.",
+        f"At {peak['features']} the norm of the weights is {peak['length'] / rows[-1]['length']:.0f} times that at the "
+        f"end, and a small ridge penalty reduces the test error there to {peak['penalized']:.1%}.",
     )
 
 
-def _figure(numbers: Mapping[str, Any]) -> Figure:
-    figure = new_figure(11, 6.9, "The test error peaks at the interpolation threshold, and falls again beyond")
+def _told_apart(higher: list[float], lower: list[float]) -> bool:
+    """Whether the difference of two means is beyond the noise of both."""
+    (first, wide), (second, narrow) = interval(higher), interval(lower)
+    return first - second > math.hypot(wide, narrow)
+
+
+def _wrong(row: Mapping[str, Any]) -> str:
+    return f"{row['test']:.1%} ± {interval(row['tests'])[1]:.1%}"
+
+
+def draw(numbers: Mapping[str, Any]) -> Figure:
+    """Fits on a line, Gaussian features, and random features with their errors and norms."""
+    figure = new_figure(11, 7.4)
     grid = figure.add_gridspec(2, 6, height_ratios=(1, 1.35))
     waves = numbers["waves"]
     for column, (count, fits) in enumerate(waves["fits"].items()):
@@ -258,6 +286,8 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
         ("train", "training data", OWN),
     ):
         errors.plot(counts, [row[name] for row in rows], "o-", color=color, markersize=3, linewidth=1.4, label=words)
+    widths = [interval(row["tests"])[1] for row in rows]
+    errors.errorbar(counts, [row["test"] for row in rows], widths, fmt="none", color=NEW, linewidth=0.8)
     dress(errors, f"Random features on {numbers['data']}", "random features", "wrong predictions")
     errors.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     errors.set_ylim(-0.12, 1.2)
@@ -268,6 +298,7 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
     dress(lengths, "Why: only one fit is possible there", "random features", "norm of the fitted weights")
     for axes in (errors, lengths):
         axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
         _threshold(axes, training)
     return figure
 
@@ -281,7 +312,7 @@ def _gaussian_panel(axes: Axes, numbers: Mapping[str, Any]) -> None:
     ):
         label = None if side[0][0] else "exact expectation"
         axes.plot(*zip(*side, strict=True), color=INK, linewidth=1.4, label=label)
-    rows = [row for row in numbers["gaussian"] if math.isfinite(row["expected"])]
+    rows = [row for row in numbers["gaussian"] if row["expected"] is not None]
     axes.errorbar(
         [row["parameters"] for row in rows], [row["mean"] for row in rows], [2 * row["error"] for row in rows],
         fmt="o", color=NEW, markersize=3, linewidth=0.8, label=f"mean of {numbers['draws']} fits",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -19,6 +19,7 @@ from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
 from deepcanon.data import load_data
 from deepcanon.pictures.style import INK, LINE, MUTED, PALETTE, dress, legend, new_figure
+from deepcanon.studies._helpers.concluded import concluded
 from deepcanon.train.randomness import kept, seed_torch
 
 CHANGES = {"2 x step size": (2.0, 1.0), "2 x batch size": (1.0, 2.0), "2 x step size, half the batch": (2.0, 0.5)}
@@ -82,14 +83,20 @@ def gradient_noise(
     generator = Generator().manual_seed(seed)
     small = {"few": few, "batch_sizes": list(range(1, few + 1)), **_enumerated(start[:few])}
     large = {name: _drawn(gradients, draws, generator) for name, gradients in stages.items()}
+    settings = (
+        f"digits: {len(batch)} of at most {examples} examples, {few} of them enumerated; one hidden layer of {hidden} "
+        f"units; SGD at rate {RATE:g} in batches of {SIZE} for {steps} steps; {draws} batches drawn of each size, "
+        f"{FINER} times as many for the table"
+    )
     numbers = {
+        "settings": settings,
         "examples": len(batch),
         "parameters": start.shape[1],
         "enumerated": small,
         "drawn": large,
         "table": step_table(start, FINER * draws, generator),
     }
-    return Finding(numbers, _figure(numbers), _sentences(numbers))
+    return concluded(numbers, sentences, draw)
 
 
 def example_gradients(model: Model[Any], batch: Labeled) -> Tensor:
@@ -228,11 +235,9 @@ def _moments(gradients: Tensor, size: int, draws: int, generator: Generator) -> 
     return float((middle @ gradients).norm()), variance
 
 
-def _figure(numbers: dict[str, Any]) -> Figure:
-    start, trained = numbers["drawn"].values()
-    scales = [f"{stage['noise_scale']:.3g}" for stage in (start, trained)]
-    title = f"A batch of B examples has 1/B of the noise; training takes the noise scale from {' to '.join(scales)}"
-    figure = new_figure(13.2, 4.3, title)
+def draw(numbers: Mapping[str, Any]) -> Figure:
+    """The variance by batch size, enumerated and drawn, and the table of changes."""
+    figure = new_figure(13.2, 4.7)
     few, many, table = figure.subplots(1, 3, width_ratios=(1, 1.25, 1.35))
     small = numbers["enumerated"]
     for kind, color in (("with", PALETTE[0]), ("without", PALETTE[1])):
@@ -247,7 +252,7 @@ def _figure(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-def _draw_many(axes: Axes, numbers: dict[str, Any]) -> None:
+def _draw_many(axes: Axes, numbers: Mapping[str, Any]) -> None:
     for (name, stage), shades in zip(numbers["drawn"].items(), (PALETTE[:2], PALETTE[2:4]), strict=True):
         fine = [stage["batch_sizes"][-1] ** (i / 200) for i in range(200)]
         for kind, color in zip(("with", "without"), shades, strict=True):
@@ -285,7 +290,8 @@ def _draw_table(axes: Axes, rows: list[dict[str, Any]]) -> None:
     axes.set_ylim(0, 1)
 
 
-def _sentences(numbers: dict[str, Any]) -> tuple[str, ...]:
+def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """How far the variances are from the formula, and the noise scale before and after training."""
     small = numbers["enumerated"]
     gap = max(
         abs(found - expected) / small["sigma"]
@@ -297,14 +303,17 @@ def _sentences(numbers: dict[str, Any]) -> tuple[str, ...]:
         for row in numbers["table"]
         for i, key in enumerate(("length", "variance"))
     )
+    scales = [f"{stage['noise_scale']:.3g} {name}" for name, stage in numbers["drawn"].items()]
+    drawn = max(
+        abs(found / expected - 1)
+        for stage in numbers["drawn"].values()
+        for found, expected in zip(stage["with"], stage["expected_with"], strict=True)
+    )
     lines = [
+        f"A batch of B examples has 1/B of the noise, up to {drawn:.1%} for drawn batches; noise and gradient are as "
+        f"large at a batch size of {' and '.join(scales)}.",
         f"Over all batches of {small['few']} examples the variance is sigma²/B, and without replacement (N-B)/(N-1) of "
         f"that, up to {gap:.1g}.",
-        *(
-            f"{name.capitalize()}, the noise scale is {stage['noise_scale']:.3g}: the batch size at which the noise is "
-            "as large as the gradient."
-            for name, stage in numbers["drawn"].items()
-        ),
         f"Step lengths and variances change by the factors of the table, up to {off:.1%}.",
     ]
     return tuple(lines)

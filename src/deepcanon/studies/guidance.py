@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -16,11 +17,13 @@ from deepcanon.core.spec import with_sizes
 from deepcanon.data import Dataset, load_data
 from deepcanon.pictures.images import draw_images
 from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
+from deepcanon.studies._helpers.concluded import concluded
 from deepcanon.train import fit
 from deepcanon.train.randomness import kept, seed_from, seed_torch
 
 DDIM_STEPS = 50
 """The number of steps of DDIM sampling."""
+CONFIDENCE, Z = 0.95, 1.96
 SHOWN = 10
 """How many classes are shown, with a sample of each."""
 
@@ -71,12 +74,18 @@ def guidance(
     labels = test.y[: len(yardstick.held_out)]
     drawn = [_drawn(model, labels, weight, seed) for weight in weights]
     real = _measured(classifier, yardstick, test.x, test.y) | {"coverage": _of_training_data(yardstick)}
+    each = [int((labels == c).int().argmax()) for c in labels.unique().tolist()][:SHOWN]
+    settings = (
+        f"{data}; one diffusion model, trained by {steps} steps, sampled by DDIM in {DDIM_STEPS} steps with weights "
+        f"{weights[0]:g} to {weights[-1]:g} from the same noise; one classifier; {CONFIDENCE:.0%} intervals over the "
+        f"samples, not over trainings"
+    )
     numbers = {
-        "data": data, "steps": steps, "samples": len(labels), "weights": list(weights),
+        "settings": settings, "data": data, "samples": len(labels), "weights": list(weights),
+        "shape": list(loaded.shape), "images": [[_rounded(image) for image in x[each]] for x in drawn],
         "rows": [_measured(classifier, yardstick, x.reshape(-1, *loaded.shape), labels) for x in drawn], "real": real,
     }  # fmt: skip
-    each = [int((labels == c).int().argmax()) for c in labels.unique().tolist()][:SHOWN]
-    return Finding(numbers, _figure(numbers, loaded, [x[each] for x in drawn]), _sentences(numbers))
+    return concluded(numbers, sentences, draw)
 
 
 def _trained(cls: type[Model[Any]], data: Dataset[Any], seed: int, **settings: Any) -> Any:
@@ -110,9 +119,13 @@ def _of_training_data(yardstick: Yardstick) -> float:
     return coverage(torch.cdist(some.double(), yardstick.held_out.double()), yardstick.radii)
 
 
-def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """What guidance does to the classifier's confidence and to the diversity, as far as so many samples can tell."""
     rows, weights, real = numbers["rows"], numbers["weights"], numbers["real"]
+    sure, wide = (_change(rows[0][key], rows[-1][key], numbers["samples"]) for key in ("right", "coverage"))
     return (
+        f"With guidance {weights[-1]:g} in place of {weights[0]:g}, samples of the given class are {sure}, and test "
+        f"examples that samples cover {wide}.",
         f"Of {numbers['samples']} samples with w = {weights[0]:g} the classifier predicts {rows[0]['right']:.1%} as "
         f"the given class, with w = {weights[-1]:g} {rows[-1]['right']:.1%}; of real test examples it predicts "
         f"{real['right']:.1%} right.",
@@ -123,8 +136,21 @@ def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _figure(numbers: Mapping[str, Any], data: Dataset[Any], drawn: Sequence[Tensor]) -> Figure:
-    figure = new_figure(11, 4.2, "A little guidance makes a classifier surer of samples; much of it costs diversity")
+def _rounded(image: Tensor) -> list[float]:
+    return [round(value, 3) for value in image.flatten().tolist()]
+
+
+def _change(before: float, after: float, count: int) -> str:
+    """How much larger a share of so many is, in words; inside the noise of two binomial shares there is no answer."""
+    width = Z * math.sqrt((before * (1 - before) + after * (1 - after)) / count)
+    if abs(after - before) <= width:
+        return f"as many as can be told, {after:.1%} for {before:.1%}"
+    return f"{abs(after - before):.1%} ± {width:.1%} {'more' if after > before else 'fewer'}"
+
+
+def draw(numbers: Mapping[str, Any]) -> Figure:
+    """Confidence and coverage by the guidance weight, and some of the samples."""
+    figure = new_figure(11, 4.8)
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
     weights, rows, real = numbers["weights"], numbers["rows"], numbers["real"]
     for color, name, words in (
@@ -135,10 +161,10 @@ def _figure(numbers: Mapping[str, Any], data: Dataset[Any], drawn: Sequence[Tens
         left.axhline(real[name], color=color, linewidth=1, linestyle="--")
     left.plot([], [], color=MUTED, linewidth=1, linestyle="--", label="the same of real examples")
     left.set_ylim(top=1.02)
-    dress(left, f"{numbers['samples']} samples of {data.name}", "guidance weight w", "share")
+    dress(left, f"{numbers['samples']} samples of {numbers['data']}", "guidance weight w", "share")
     legend(left).set_loc("lower left")
-    columns = len(drawn[0])
-    draw_images(right, torch.cat(list(drawn)), data.shape, columns)
+    images = torch.tensor(numbers["images"])  # (weights, classes, pixels)
+    draw_images(right, images.flatten(0, 1), numbers["shape"], images.shape[1])
     high = (right.get_ylim()[0] + right.get_ylim()[1]) / len(weights)  # the height of a row of images
     dress(right, "Each column starts at one noise; rows are guidance weights", grid=False)
     right.set_yticks([(i + 0.5) * high for i in range(len(weights))], [f"w = {weight:g}" for weight in weights])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -17,8 +18,18 @@ from deepcanon.data import load_data
 from deepcanon.insights.signal_propagation import signals
 from deepcanon.nn.activations import Activation
 from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
-from deepcanon.studies._helpers.learning_curves import learning_curve
-from deepcanon.train import evaluate
+from deepcanon.studies._helpers.concluded import concluded
+from deepcanon.studies._helpers.contest import (
+    CERTAIN,
+    alike,
+    classification,
+    draw_band,
+    interval,
+    listed,
+    steps_of,
+    tuning,
+)
+from deepcanon.train.randomness import kept, seed_torch
 
 GROUPS = {
     "all equal": ("zero", "constant:value=0.05", "constant:value=1"),
@@ -34,7 +45,7 @@ SHOWN = ("constant:value=0.05", "normal:std=1", "uniform:bound=0.1", "xavier_uni
 LOWEST, HIGHEST, BINS = -6.0, 6.0, 96
 """The range of a histogram of signals in powers of ten, and its number of bins."""
 
-TOP = 4.0
+TOP = 5.0
 """The highest loss that a curve shows, well above that of uniform probabilities of ten classes."""
 
 
@@ -43,11 +54,10 @@ def initialization(
     *,
     data: str = "digits",
     depth: int = 4,
-    width: int = 64,
+    width: int = 32,
     activation: Activation = "relu",
-    optimizer: str = "sgd",
-    lr: float = 0.05,
-    epochs: int = 20,
+    epochs: int = 15,
+    seeds: int = 6,
     seed: int = 0,
 ) -> Finding:
     r"""Training from twelve weight initializations: constants, large and small random numbers, Xavier, Kaiming.
@@ -58,6 +68,7 @@ def initialization(
     .. math:: \frac{E[z_l^2]}{E[z_{l-1}^2]} = \frac{N \sigma^2}{2}
 
     and so does that of a gradient in the backward pass. Only :math:`\sigma^2 = 2 / N` keeps both.
+    Each initialization is trained by stochastic gradient descent at the learning rate that is best for it.
 
     References:
         | Understanding the difficulty of training deep feedforward neural networks (Glorot and Bengio, 2010),
@@ -70,34 +81,34 @@ def initialization(
         depth: The number of hidden layers.
         width: The units of each hidden layer.
         activation: The activation by name.
-        optimizer: The optimizer by name, with its options.
-        lr: The learning rate, the same for all.
-        epochs: How often the training goes through the data.
+        epochs: How often a training goes through the data.
+        seeds: How often each initialization is drawn.
         seed: The seed of the random numbers.
     """
     at_least(1, depth=depth, width=width, epochs=epochs)
+    at_least(2, seeds=seeds)
     loaded = load_data(data)
     some = loaded.train.select(torch.arange(min(256, len(loaded.train))))
     results: dict[str, dict[str, Any]] = {}
     for name in (name for group in GROUPS.values() for name in group):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = mlp(
+
+        def network(name: str = name) -> Model[Any]:
+            return mlp(
                 features=loaded.sizes["features"], classes=loaded.sizes["classes"], hidden=(width,) * depth,
                 activation=activation, initialize=name,
             )  # fmt: skip
-        results[name] = _signals(model, some, seed)
-        curve = learning_curve(model, loaded, optimizer=optimizer, lr=lr, epochs=epochs, seed=seed)
-        held_out = loaded.split("test")
-        results[name] |= {
-            "steps": curve.steps,
-            "losses": curve.losses,
-            "diverged": curve.diverged,
-            "accuracy": None if curve.diverged else evaluate(model, held_out)["accuracy"],
-            "variety": None if curve.diverged else _variety(model),
-        }
-    numbers = {"depth": depth, "width": width, "data": loaded.name, "initializations": results}
-    return Finding(numbers, _figure(numbers), tuple(_sentences(results)))
+
+        with kept():
+            seed_torch(seed)
+            before = _signals(network(), some, seed)
+        found, trained = classification(network, loaded, steps=steps_of(loaded, epochs), seeds=seeds, seed=seed)
+        results[name] = before | found | {"variety": [_variety(model) for model in trained]}
+    settings = (
+        f"{loaded.name}, {depth} hidden layers of {width} units, {activation}; {tuning(epochs)}; test accuracies are "
+        f"means over {seeds} seeds with {CERTAIN}"
+    )
+    numbers = {"settings": settings, "chance": 1 / loaded.sizes["classes"], "initializations": results}
+    return concluded(numbers, sentences, draw)
 
 
 def _signals(model: nn.Module, batch: Labeled, seed: int) -> dict[str, Any]:
@@ -125,26 +136,43 @@ def _variety(model: nn.Module) -> float:
     return weight.var(0, correction=0).mean().item() / size if size else 0.0
 
 
-def _sentences(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    sentences = []
-    for group, names in GROUPS.items():
-        parts = []
-        for name in names:
-            accuracy = results[name]["accuracy"]
-            parts.append(f"{name} {'diverges' if accuracy is None else f'reaches {accuracy:.1%}'}")
-        sentences.append(f"{group.capitalize()}: {', '.join(parts)}.")
-    return sentences
-
-
-def _figure(numbers: Mapping[str, Any]) -> Figure:
+def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """Which initializations train best at their best rate, and which not at all."""
     results = numbers["initializations"]
-    best = max((name for name in results if not results[name]["diverged"]), key=lambda name: results[name]["accuracy"])
-    figure = new_figure(11.5, 8.2, f"Initial weights must be unequal and of the right size: {best} trains best")
-    grid = figure.add_gridspec(3, 20, height_ratios=(1.25, 1, 1))
+    accuracies = {name: result["accuracies"] for name, result in results.items()}
+    best = alike(accuracies)
+    failed = [name for name in results if fmean(accuracies[name]) < 2 * numbers["chance"]]
+    if len(best) == 1:
+        first = f"Each initialization at its best rate: {best[0]} trains best, to {_reached(results[best[0]])}"
+    else:
+        first = (
+            f"Each initialization at its best rate: {listed(best)} cannot be told apart, {best[0]} with "
+            f"{_reached(results[best[0]])}"
+        )
+    if failed:
+        first += f"; {listed(failed)} {'do' if len(failed) > 1 else 'does'} not train at any"
+    return (
+        f"{first}.",
+        *(
+            f"{group.capitalize()}: {', '.join(f'{name} {_reached(results[name])}' for name in names)}."
+            for group, names in GROUPS.items()
+        ),
+    )
+
+
+def _reached(result: Mapping[str, Any]) -> str:
+    middle, width = interval(result["accuracies"])
+    return f"{middle:.1%} ± {width:.1%} at rate {result['rate']:g}"
+
+
+def draw(numbers: Mapping[str, Any]) -> Figure:
+    """The learning from each initialization, and the signals and gradients of some before training."""
+    results = numbers["initializations"]
+    figure = new_figure(12.5, 9.0)
+    grid = figure.add_gridspec(3, 20, height_ratios=(1.5, 1, 1))
     columns = [slice(0, 5), slice(5, 10), slice(10, 15), slice(15, 20)]
-    last = max(step for result in results.values() for step in result["steps"])
     for column, (group, names) in zip(columns, GROUPS.items(), strict=True):
-        _curves(figure.add_subplot(grid[0, column]), group, {name: results[name] for name in names}, last)
+        _curves(figure.add_subplot(grid[0, column]), group, {name: results[name] for name in names})
     for number, name in enumerate(SHOWN):
         column = slice(4 * number, 4 * number + 4)
         for row, (way, color) in enumerate((("forward", PALETTE[0]), ("backward", PALETTE[1])), start=1):
@@ -159,15 +187,10 @@ def _side(way: str) -> str:
     return "layer (signals)" if way == "forward" else "layer (gradients)"
 
 
-def _curves(axes: Axes, group: str, results: Mapping[str, Mapping[str, Any]], last: int) -> None:
+def _curves(axes: Axes, group: str, results: Mapping[str, Mapping[str, Any]]) -> None:
     for (name, result), color in zip(results.items(), PALETTE, strict=False):
-        steps, losses, accuracy = result["steps"], result["losses"], result["accuracy"]
-        label = f"{name}: " + ("diverges" if accuracy is None else f"{accuracy:.1%}")
-        axes.plot(steps, losses, color=color, linewidth=1.6, label=label)
-        if result["diverged"]:
-            axes.plot(steps[-1:], [min(loss, TOP) for loss in losses[-1:]], "x", color=color, markersize=7, mew=2)
+        draw_band(axes, result["steps"], result["curves"], color, f"{name}\n{_reached(result)}")
     axes.set_ylim(-0.1, TOP + 0.1)
-    axes.set_xlim(-0.03 * last, 1.03 * last)
     dress(axes, group.capitalize(), "step", "training loss in nats" if group == "all equal" else "")
     legend(axes).set_loc("upper right")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -11,9 +12,12 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from deepcanon.core import Model, UsageError
+from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
-from deepcanon.data import Dataset, load_data
+from deepcanon.data import load_data
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
+from deepcanon.studies._helpers.concluded import concluded
+from deepcanon.studies._helpers.contest import CERTAIN, interval
 from deepcanon.train import fit
 from deepcanon.train.randomness import kept, seed_from, seed_torch
 
@@ -34,7 +38,7 @@ def lottery(
     data: str = "digits",
     hidden: int = 100,
     kept_shares: tuple[float, ...] = (0.5, 0.2, 0.1, 0.05, 0.03, 0.02),
-    seeds: int = 3,
+    seeds: int = 5,
     steps: int = 200,
     lr: float = 0.005,
     seed: int = 0,
@@ -67,6 +71,7 @@ def lottery(
     """
     if not all(0 < share < 1 for share in kept_shares) or not kept_shares:
         raise UsageError(f"kept_shares are shares of the weights, above 0 and below 1 (got {kept_shares})")
+    at_least(2, seeds=seeds)
     loaded = load_data(data)
     if "classes" not in loaded.sizes:
         raise UsageError(f"this study needs examples with classes; {data} has none")
@@ -92,11 +97,15 @@ def lottery(
                 method: Any = pruning(start, sparsity=1 - share)
                 method.keep(shuffled(masks, order) if arm == "random" else masks)
                 rows.append({"seed": number, "arm": arm, "kept": share, **trained(method, order)})
+    settings = (
+        f"{data}, one hidden layer of {hidden} units; {steps} steps of Adam at rate {lr:g} for all, "
+        f"{max(kept_shares):g} to {min(kept_shares):g} of the weights kept; {seeds} seeds, {CERTAIN} over them"
+    )
     numbers = {
-        "data": data, "hidden": hidden, "steps": steps, "seeds": seeds, "weights": _weights(network(0)),
+        "settings": settings, "data": data, "seeds": seeds, "weights": _weights(network(0)),
         "kept": list(kept_shares), "rows": rows, "gaps": _gaps(rows, kept_shares),
     }  # fmt: skip
-    return Finding(numbers, _figure(numbers, loaded), _sentences(numbers))
+    return concluded(numbers, sentences, draw)
 
 
 def largest(method: Any, sparsity: float) -> Masks:
@@ -128,11 +137,15 @@ def _weights(model: Model[Any]) -> int:
     return sum(value.numel() for value in model.parameters() if value.ndim >= 2)
 
 
+def _of(rows: list[dict[str, Any]], arm: str) -> list[float]:
+    return [row["accuracy"] for row in rows if row["arm"] == arm]
+
+
 def _values(rows: list[dict[str, Any]], arm: str, share: float, metric: str = "accuracy") -> list[float]:
     return [row[metric] for row in rows if row["arm"] == arm and row["kept"] == share]
 
 
-def _gaps(rows: list[dict[str, Any]], shares: tuple[float, ...]) -> dict[str, list[list[float]]]:
+def _gaps(rows: list[dict[str, Any]], shares: Sequence[float]) -> dict[str, list[list[float]]]:
     """The difference of the negative log-likelihood of each other arm from the ticket's, for each share and seed."""
     gaps: dict[str, list[list[float]]] = {"anew": [], "random": []}
     for arm, of_shares in gaps.items():
@@ -142,8 +155,10 @@ def _gaps(rows: list[dict[str, Any]], shares: tuple[float, ...]) -> dict[str, li
     return gaps
 
 
-def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
-    rows, shares, gaps = numbers["rows"], numbers["kept"], numbers["gaps"]
+def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the mask and the initial weights are worth, paired by seeds."""
+    rows, shares = numbers["rows"], numbers["kept"]
+    gaps = _gaps(rows, shares)
 
     def mean(arm: str, share: float) -> float:
         values = _values(rows, arm, share)
@@ -152,8 +167,11 @@ def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     clearest = max(shares, key=lambda share: mean("ticket", share) - mean("anew", share))
     wins = {arm: sum(gap > 0 for of_share in gaps[arm] for gap in of_share) for arm in gaps}
     pairs = len(shares) * numbers["seeds"]
+    worth = {arm: interval([fmean(of_seed) for of_seed in zip(*gaps[arm], strict=True)]) for arm in gaps}
     return (
-        f"The whole network of {numbers['weights']} weights reaches {mean('whole', 1.0):.1%} on test data.",
+        f"Over all sparsities, tickets have a negative log-likelihood {_lower(worth['anew'])} the same masks with new "
+        f"initial weights, and {_lower(worth['random'])} random masks.",
+        f"The whole network of {numbers['weights']} weights reaches {fmean(_of(rows, 'whole')):.1%} on test data.",
         f"The ticket leads most clearly with {clearest:.0%} of them: it reaches {mean('ticket', clearest):.1%}, the "
         f"same mask with new initial weights {mean('anew', clearest):.1%}, a random mask "
         f"{mean('random', clearest):.1%}.",
@@ -162,11 +180,20 @@ def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _figure(numbers: Mapping[str, Any], data: Dataset[Any]) -> Figure:
-    figure = new_figure(10.5, 4.3, "Which few weights are kept matters, and so do their initial values")
+def _lower(worth: tuple[float, float]) -> str:
+    """By how much the ticket's is lower, in words."""
+    middle, width = worth
+    if abs(middle) <= width:
+        return f"that cannot be told apart ({middle:+.3f} ± {width:.3f} nats) from that of"
+    return f"{abs(middle):.3f} ± {width:.3f} nats {'lower' if middle > 0 else 'higher'} than that of"
+
+
+def draw(numbers: Mapping[str, Any]) -> Figure:
+    """The accuracies by sparsity, and the differences from the ticket of the same seed."""
+    figure = new_figure(10.5, 5.0)
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
     rows, shares = numbers["rows"], numbers["kept"]
-    whole = _values(rows, "whole", 1.0)
+    whole = _of(rows, "whole")
     left.axhspan(min(whole), max(whole), color=MUTED, alpha=0.2, linewidth=0)
     left.axhline(sum(whole) / len(whole), color=MUTED, linewidth=1, label=f"all {numbers['weights']} weights")
     colors = dict(zip(ARMS, PALETTE, strict=False))
@@ -179,14 +206,14 @@ def _figure(numbers: Mapping[str, Any], data: Dataset[Any]) -> Figure:
         left.fill_between(shares, low, high, color=colors[arm], alpha=0.15, linewidth=0)
     dress(
         left,
-        f"Accuracy on {data.name}, mean and range of {numbers['seeds']} seeds",
+        f"Accuracy on {numbers['data']}, mean and range of {numbers['seeds']} seeds",
         "weights that are kept",
         "accuracy on test data",
     )
     left.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     legend(left).set_loc("lower left")
     for shift, arm in zip((0.96, 1.04), ("anew", "random"), strict=True):
-        for share, gaps in zip(shares, numbers["gaps"][arm], strict=True):
+        for share, gaps in zip(shares, _gaps(rows, shares)[arm], strict=True):
             right.plot([share * shift] * len(gaps), gaps, "o", color=colors[arm], markersize=4, alpha=0.8)
         right.plot([], [], "o", color=colors[arm], markersize=4, label=ARMS[arm])
     right.axhline(0, color=INK, linewidth=1)

@@ -15,6 +15,7 @@ from torch.nn.utils.parametrizations import weight_norm
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, new_figure
+from deepcanon.studies._helpers.concluded import concluded
 
 NORMALIZATIONS = ("none", "batch", "weight", "layer")
 
@@ -67,11 +68,21 @@ def normalization(*, inputs: int = 12, units: int = 8, examples: int = 32, seed:
             for change in CHANGES
         }
     invariant = {norm: [change for change in CHANGES if row[change] < INVARIANT] for norm, row in moved.items()}
-    numbers = {"relative_change": moved, "invariant": invariant}
-    says = tuple(
-        f"{_title(norm)} is invariant to {', '.join(invariant[norm])}." for norm in NORMALIZATIONS if invariant[norm]
+    settings = f"A linear layer of {inputs} inputs and {units} units on {examples} random examples, in double precision"
+    return concluded({"settings": settings, "relative_change": moved, "invariant": invariant}, sentences, draw)
+
+
+def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """To how many and to which changes each normalization is invariant."""
+    counts = [f"{_title(norm).lower()} to {len(changes)}" for norm, changes in numbers["invariant"].items()]
+    return (
+        f"Of {len(CHANGES)} changes of weights and data, outputs are invariant with {', '.join(counts)}.",
+        *(
+            f"{_title(norm)} is invariant to {', '.join(changes)}."
+            for norm, changes in numbers["invariant"].items()
+            if changes
+        ),
     )
-    return Finding(numbers, _figure(numbers), says)
 
 
 def outputs(norm: str, weight: Tensor, x: Tensor) -> Tensor:
@@ -116,8 +127,9 @@ def _title(norm: str) -> str:
     return "No normalization" if norm == "none" else f"{norm.capitalize()} norm"
 
 
-def _figure(numbers: Mapping[str, Any]) -> Figure:
-    figure = new_figure(11.5, 4.0, "Each normalization has other invariances: relative changes of a layer's outputs")
+def draw(numbers: Mapping[str, Any]) -> Figure:
+    """A table of the relative changes of the outputs."""
+    figure = new_figure(11.5, 4.3)
     axes = figure.add_subplot()
     for row, (norm, moves) in enumerate(numbers["relative_change"].items()):
         for column, (change, move) in enumerate(moves.items()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from statistics import fmean
 from typing import Any, Literal, Self
 
 import torch
@@ -20,10 +21,14 @@ from deepcanon.data import load_data
 from deepcanon.nn.connections import Residual
 from deepcanon.nn.initialize import initialize
 from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
-from deepcanon.studies._helpers.learning_curves import learning_curve
+from deepcanon.studies._helpers.concluded import concluded
+from deepcanon.studies._helpers.contest import CERTAIN, classification, draw_band, interval, steps_of, tuning
 
 Kind = Literal["plain", "residual"]
 KINDS: tuple[Kind, ...] = ("plain", "residual")
+
+RATES = (0.003, 0.01, 0.03, 0.1, 0.3)
+"""The learning rates with which the search for the best one of each depth begins."""
 
 SMALLEST = 1e-12
 """Singular values below this are rounding errors of single-precision weights, and drawn as this."""
@@ -66,10 +71,10 @@ class DeepClassifier(Model[Labeled]):
 def residuals(
     *,
     data: str = "digits",
-    depths: tuple[int, ...] = (5, 10, 20, 35, 50),
+    depths: tuple[int, ...] = (5, 10, 20, 40),
     width: int = 32,
-    lr: float = 0.02,
-    epochs: int = 10,
+    epochs: int = 8,
+    seeds: int = 4,
     seed: int = 0,
 ) -> Finding:
     r"""The trainable depth of networks with residual (skip) connections and without.
@@ -80,7 +85,8 @@ def residuals(
         \frac{\partial h_l}{\partial h_{l-1}} = I + \frac{\partial f_l}{\partial h_{l-1}}
 
     so that the Jacobian of all layers, which in a plain network is a product with vanishing singular values but for a
-    few, stays near the identity. All networks are trained by the same plain stochastic gradient descent.
+    few, stays near the identity. All networks are trained by stochastic gradient descent, each kind and depth at the
+    learning rate that is best for it on validation data.
 
     References:
         | Deep residual learning for image recognition (He et al., 2016), https://arxiv.org/abs/1512.03385
@@ -90,38 +96,81 @@ def residuals(
         data: The data set by name; its examples have classes.
         depths: The numbers of layers.
         width: The units of each layer.
-        lr: The learning rate, the same for all.
-        epochs: How often the training goes through the data.
+        epochs: How often a training goes through the data.
+        seeds: From how many initial weights each is trained.
         seed: The seed of the random numbers.
     """
     at_least(1, depths=min(depths, default=0), width=width, epochs=epochs)
+    at_least(2, seeds=seeds)
     loaded = load_data(data)
     some = loaded.train.select(torch.arange(min(128, len(loaded.train))))
     results: dict[str, dict[str, Any]] = {}
     for kind in KINDS:
-        result: dict[str, Any] = {"final_loss": []}
+        result: dict[str, Any] = {"trained": []}
         for depth in sorted(depths):
+
+            def network(kind: Kind = kind, depth: int = depth) -> DeepClassifier:
+                return DeepClassifier(loaded.sizes["features"], loaded.sizes["classes"], kind, depth, width)
+
             with drawing_from(Generator().manual_seed(seed)):
-                model = DeepClassifier(loaded.sizes["features"], loaded.sizes["classes"], kind, depth, width)
-            result["gradients"] = gradients(model, some)
-            result["singular_values"] = singular_values(model, some.x[:1])
-            curve = learning_curve(model, loaded, optimizer="sgd", lr=lr, batch_size=64, epochs=epochs, seed=seed)
-            last = curve.losses[-max(1, len(curve.losses) // epochs) :]
-            result["final_loss"].append(math.inf if curve.diverged else sum(last) / len(last))
-            result |= {"steps": curve.steps, "losses": curve.losses}
+                model = network()
+            result |= {"gradients": gradients(model, some), "singular_values": singular_values(model, some.x[:1])}
+            steps = steps_of(loaded, epochs)
+            found, _ = classification(network, loaded, steps=steps, seeds=seeds, seed=seed, rates=RATES)
+            result["trained"].append(found)
         results[kind] = result
+    settings = (
+        f"{loaded.name}, {min(depths)} to {max(depths)} layers of {width} units; {tuning(epochs, RATES)}; losses are "
+        f"means over {seeds} seeds with {CERTAIN}"
+    )
     numbers = {
+        "settings": settings,
         "depths": sorted(depths),
         "uniform": math.log(loaded.sizes["classes"]),
         "identity_error": identity_error(width, seed),
         "kinds": results,
     }
-    says = tuple(
-        f"{kind.capitalize()}: at {max(depths)} layers the loss ends at {result['final_loss'][-1]:.3f} nats "
-        f"(uniform probabilities have {numbers['uniform']:.3f})."
-        for kind, result in results.items()
+    return concluded(numbers, sentences, draw)
+
+
+def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """The losses that the two kinds reach by depth, and whether they differ."""
+    depths = numbers["depths"]
+    plain, residual = (numbers["kinds"][kind]["trained"] for kind in KINDS)
+    verdicts = [_verdict(one["losses"], other["losses"]) for one, other in zip(plain, residual, strict=True)]
+    first = (
+        f"{depths[-1]} layers at their best rates: {_loss(residual[-1])} with skip connections, {_loss(plain[-1])} "
+        f"without; {verdicts[-1]}."
     )
-    return Finding(numbers, _figure(numbers), says)
+    return (
+        first,
+        *(
+            f"{depth} layers: residual {_loss(other)} at rate {other['rate']:g}, plain {_loss(one)} at rate "
+            f"{one['rate']:g}; {verdict}."
+            for depth, one, other, verdict in zip(depths, plain, residual, verdicts, strict=True)
+        ),
+        f"Uniform probabilities have a loss of {numbers['uniform']:.3f} nats.",
+    )
+
+
+def _verdict(plain: list[float | None], residual: list[float | None]) -> str:
+    pairs = [(one, other) for one, other in zip(plain, residual, strict=True) if one is not None and other is not None]
+    if len(pairs) < 2:
+        return "too few of them have a loss to compare"
+    apart, width = interval([one - other for one, other in pairs])
+    if abs(apart) <= width:
+        return "they cannot be told apart"
+    return (
+        f"{'skip connections are' if apart > 0 else 'the plain networks are'} better by {abs(apart):.3f} ± {width:.3f}"
+    )
+
+
+def _loss(trained: Mapping[str, Any]) -> str:
+    """The training loss with its confidence interval, in words."""
+    if None in trained["losses"]:
+        return "diverged"
+    middle, width = interval(trained["losses"])
+    return f"{middle:.3f} ± {width:.3f} nats"
 
 
 def gradients(model: DeepClassifier, batch: Labeled) -> list[float]:
@@ -161,16 +210,20 @@ def _layer(kind: Kind, depth: int, width: int) -> nn.Module:
     return Residual(inner) if kind == "residual" else inner
 
 
-def _figure(numbers: Mapping[str, Any]) -> Figure:
+def draw(numbers: Mapping[str, Any]) -> Figure:
+    """Learning and its end by depth; gradients and singular values before training."""
     deepest = numbers["depths"][-1]
-    plain, residual = (numbers["kinds"][kind]["final_loss"][-1] for kind in KINDS)
-    figure = new_figure(
-        11.5, 7.0, f"{deepest} layers train with skip connections: {residual:.2f} nats, compared with {plain:.2f}"
-    )
+    figure = new_figure(11.5, 7.6)
     (learning, depth), (gradient, stretch) = figure.subplots(2, 2)
     for (kind, result), color in zip(numbers["kinds"].items(), PALETTE, strict=False):
-        learning.plot(result["steps"], result["losses"], color=color, label=kind)
-        depth.plot(numbers["depths"], result["final_loss"], "-o", color=color, markersize=5, label=kind)
+        last = result["trained"][-1]
+        draw_band(learning, last["steps"], last["curves"], color, f"{kind}, rate {last['rate']:g}")
+        known = [(at, each["losses"]) for at, each in zip(numbers["depths"], result["trained"], strict=True)]
+        known = [(at, losses) for at, losses in known if None not in losses]
+        depth.errorbar(
+            [at for at, _ in known], [fmean(losses) for _, losses in known],
+            [interval(losses)[1] for _, losses in known], fmt="-o", capsize=3, color=color, markersize=5, label=kind,
+        )  # fmt: skip
         gradient.plot(range(deepest + 1), result["gradients"], color=color, label=kind)
         values = result["singular_values"]
         stretch.plot(range(1, len(values) + 1), [max(value, SMALLEST) for value in values], "o-", color=color,
@@ -178,8 +231,8 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
     for axes in (learning, depth):
         axes.axhline(numbers["uniform"], color=MUTED, linewidth=0.8, linestyle="--", label="uniform probabilities")
         axes.set_ylim(-0.05, 1.3 * numbers["uniform"])
-    _finish(learning, f"Learning with {deepest} layers", "step", "training loss in nats")
-    _finish(depth, "Loss of the last epoch, by depth", "number of layers", "training loss in nats")
+    _finish(learning, f"Learning with {deepest} layers: mean and range", "step", "training loss in nats")
+    _finish(depth, "Loss of all training data in the end, by depth", "number of layers", "training loss in nats")
     gradient.set_yscale("log")
     _finish(gradient, f"Before training: gradients in {deepest} layers", "layer", "mean square E[(∂L/∂h)²]")
     stretch.set_yscale("log")

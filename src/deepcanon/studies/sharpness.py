@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from statistics import fmean
 from typing import Any
 
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from torch import Generator
 
-from deepcanon.core import Labeled, UsageError, drawing_from
+from deepcanon.core import Labeled, Model, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
 from deepcanon.data import load_data
@@ -19,10 +18,13 @@ from deepcanon.insights._engines.objective import Objective
 from deepcanon.insights._engines.spectrum import hessian_product, lanczos
 from deepcanon.insights.landscape import over_line, over_plane, random_direction
 from deepcanon.pictures.style import PALETTE, dress, legend, new_figure
-from deepcanon.pictures.surfaces import contours
-from deepcanon.studies._helpers.learning_curves import learning_curve
+from deepcanon.pictures.surfaces import contours, levels_of
+from deepcanon.studies._helpers.concluded import concluded
+from deepcanon.studies._helpers.contest import CERTAIN, alike, classification, draw_band, interval, listed
 from deepcanon.studies.residuals import DeepClassifier, Kind
 
+RATES = (0.0003, 0.001, 0.003, 0.01)
+"""The learning rates of Adam with which the search for the best one begins."""
 REACH = 1.0
 """The extent of the slices, in lengths of the filters."""
 
@@ -30,21 +32,23 @@ REACH = 1.0
 def sharpness(
     *,
     data: str = "digits",
-    batches: tuple[int, int] = (16, 512),
+    batches: tuple[int, int] = (16, 256),
     depth: int = 12,
     width: int = 32,
-    steps: int = 800,
+    loss: float = 0.1,
+    steps: int = 600,
     examples: int = 400,
     points: int = 21,
     lines: int = 8,
+    seeds: int = 5,
     seed: int = 0,
 ) -> Finding:
     r"""The sharpness of minima: with small and large batches, with residual connections and without.
 
-    All networks are trained by the same number of steps of Adam, so that one with large batches gets more examples and
-    fits them further: the batch size is not the only difference. Around the weights of each, the loss is measured over
-    a random plane and along random lines, whose directions are scaled filter by filter to the weights (filter
-    normalization), so that networks with weights of different size can be compared,
+    Each kind of network is trained by Adam, at the learning rate that is best for it on validation data, until it has
+    the same training loss, since where a network fits further its loss is flatter and steeper around. Around the
+    weights of each, the loss is measured over a random plane and along random lines, whose directions are scaled filter
+    by filter to the weights (filter normalization), so that networks with weights of different size can be compared,
 
     .. math:: f(\alpha, \beta) = L(\theta + \alpha a + \beta b), \qquad
         a_i \leftarrow a_i \, \lVert\theta_i\rVert / \lVert a_i\rVert .
@@ -62,45 +66,99 @@ def sharpness(
         batches: A small and a large batch size; networks are compared by kind at the small one.
         depth: The number of layers of each network.
         width: The units of each layer.
-        steps: The training steps of each network.
+        loss: The training loss at which a training ends.
+        steps: The most steps of a training.
         examples: How many training examples the loss of the slices is the mean over.
         points: How many points a slice has along each direction.
         lines: The number of random lines along which the loss is measured.
+        seeds: From how many initial weights each kind is trained.
         seed: The seed of the random numbers.
     """
     at_least(1, depth=depth, width=width, steps=steps, examples=examples, lines=lines)
+    at_least(2, seeds=seeds)
     at_least(3, points=points)
+    if not loss > 0:
+        raise UsageError(f"loss is the training loss to be reached, above zero (got {loss})")
     loaded = load_data(data)
     if "classes" not in loaded.sizes:
         raise UsageError(f"this study needs examples with classes; {loaded.name} has none")
     some = loaded.train.select(torch.arange(min(examples, len(loaded.train))))
     small, large = batches
     candidates: dict[str, tuple[Kind, int]] = {
-        f"batches of {small}": ("residual", small),
-        f"batches of {large}": ("residual", large),
-        "plain": ("plain", small),
+        f"residual in batches of {small}": ("residual", small),
+        f"residual in batches of {large}": ("residual", large),
+        f"plain in batches of {small}": ("plain", small),
     }
     found = {}
     for name, (kind, size) in candidates.items():
-        with drawing_from(Generator().manual_seed(seed)):
-            model = DeepClassifier(loaded.sizes["features"], loaded.sizes["classes"], kind, depth, width)
-        learning_curve(model, loaded, optimizer="adam", lr=2e-3, batch_size=size, steps=steps, seed=seed)
-        found[name] = around(model, some, loaded.split("test"), points, lines, seed)
+
+        def network(kind: Kind = kind) -> DeepClassifier:
+            return DeepClassifier(loaded.sizes["features"], loaded.sizes["classes"], kind, depth, width)
+
+        trained, models = classification(
+            network, loaded, steps=steps, seeds=seeds, seed=seed, optimizer="adam", rates=RATES, batch_size=size,
+            until=loss,
+        )  # fmt: skip
+        measured = [around(model, some, points, lines, seed) for model in models]
+        found[name] = trained | {key: [each[key] for each in measured] for key in measured[0]}
+    settings = (
+        f"{loaded.name}, {depth} layers of {width} units; Adam in batches of {small} and {large}, each at its best "
+        f"rate on validation data of {RATES[0]:g} to {RATES[-1]:g} and beyond where that is best, to a training loss "
+        f"of {loss:g} or {steps} steps; the loss of {len(some)} of {examples} examples on {lines} lines of {points} "
+        f"points, directions of the length of each filter; {seeds} seeds, {CERTAIN}"
+    )
     numbers = {
+        "settings": settings,
         "depth": depth,
-        "pairs": [[f"batches of {small}", f"batches of {large}"], [f"batches of {small}", "plain"]],
+        "grid": [REACH * (2 * i / (points - 1) - 1) for i in range(points)],
         "networks": found,
     }
-    says = tuple(
-        f"{_name(numbers, name).capitalize()}: loss {each['loss']:.2g}, at the ends of lines {each['rise']:.3g} more, "
-        f"largest eigenvalue {each['largest_eigenvalue']:.3g}, {each['accuracy']:.1%} right on test data."
-        for name, each in found.items()
+    return concluded(numbers, sentences, draw)
+
+
+def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """Which minimum is flattest, by the rise along lines and by the largest eigenvalue of the Hessian."""
+    found = numbers["networks"]
+    by = {
+        key: alike({name: each[key] for name, each in found.items()}, lowest=True)
+        for key in ("rise", "largest_eigenvalue")
+    }
+    rise, curved = by.values()
+    if set(rise) == set(curved):
+        verdict = f"both call {_flattest(rise)}"
+    else:
+        verdict = f"the rise along random lines calls {_flattest(rise)}, the largest eigenvalue {_flattest(curved)}"
+    verdict += (
+        f"; {rise[0]}: rise {_spread(found[rise[0]]['rise'])} nats, eigenvalue "
+        f"{_spread(found[rise[0]]['largest_eigenvalue'])}"
     )
-    return Finding(numbers, _figure(numbers), says)
+    return (
+        f"Two measures of sharpness at {numbers['depth']} layers: {verdict}.",
+        *(
+            f"{name.capitalize()}: training loss {_spread(each['losses'])}, at the ends of lines "
+            f"{_spread(each['rise'])} more, largest eigenvalue {_spread(each['largest_eigenvalue'])}, "
+            f"{fmean(each['accuracies']):.1%} ± {interval(each['accuracies'])[1]:.1%} right on test data, at rate "
+            f"{each['rate']:g}."
+            for name, each in found.items()
+        ),
+    )
 
 
-def around(model: DeepClassifier, batch: Labeled, held: Labeled, points: int, lines: int, seed: int) -> dict[str, Any]:
-    """The slices of the loss around a model, its curvature and its accuracy."""
+def _flattest(names: list[str]) -> str:
+    return f"{names[0]} the flattest" if len(names) == 1 else f"{listed(names)} flattest and cannot tell them apart"
+
+
+def _spread(values: list[float | None]) -> str:
+    """The mean over the seeds with its confidence interval, in words."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return "not finite"
+    middle, width = interval(known)
+    return f"{middle:.3g} ± {width:.2g}"
+
+
+def around(model: Model[Any], batch: Labeled, points: int, lines: int, seed: int) -> dict[str, Any]:
+    """The slices of the loss around a model, and its curvature."""
     loss = Objective(model, batch)
     steps = [REACH * (2 * i / (points - 1) - 1) for i in range(points)]
     directions = [random_direction(loss.parameters, seed + i) for i in range(max(2, lines))]
@@ -108,55 +166,51 @@ def around(model: DeepClassifier, batch: Labeled, held: Labeled, points: int, li
     here = float(loss(loss.theta).detach())
     ends = [(line[0] + line[-1]) / 2 for line in along]
     spectrum = lanczos(hessian_product(loss, loss.theta), len(loss.theta), steps=20, seed=seed, like=loss.theta)
-    with torch.no_grad():
-        right = (model(held.x).argmax(-1) == held.y).double().mean().item()
     return {
         "loss": here,
         "rise": sum(ends) / len(ends) - here,
         "largest_eigenvalue": float(spectrum.values[-1]),
-        "accuracy": right,
-        "steps": steps,
         "plane": over_plane(loss, loss.state, directions[0], directions[1], steps, steps),
         "lines": along,
     }
 
 
-def _name(numbers: Mapping[str, Any], name: str) -> str:
-    return f"{numbers['depth']} layers, plain" if name == "plain" else f"{numbers['depth']} layers, residual, {name}"
-
-
-def _figure(numbers: Mapping[str, Any]) -> Figure:
-    found = numbers["networks"]
-    lowest = min(found, key=lambda name: found[name]["rise"])
-    figure = new_figure(13.2, 8.4, f"The flattest minimum: {_name(numbers, lowest)}")
-    grid = figure.add_gridspec(2, 6)
-    for column, (name, each) in enumerate(found.items()):
-        axes = figure.add_subplot(grid[0, 2 * column : 2 * column + 2])
-        contours(axes, each["steps"], each["steps"], each["plane"])
+def draw(numbers: Mapping[str, Any]) -> Figure:
+    """A plane around a network of each kind, all with the same levels, and the lines of all networks."""
+    found, grid = numbers["networks"], numbers["grid"]
+    figure = new_figure(13.2, 9.0)
+    places = figure.add_gridspec(2, 3)
+    planes = {name: each["plane"][0] for name, each in found.items()}
+    levels = levels_of(*planes.values())
+    for column, (name, plane) in enumerate(planes.items()):
+        axes = figure.add_subplot(places[0, column])
+        contours(axes, grid, grid, plane, levels=levels)
         axes.plot([0], [0], "*", color=PALETTE[1], markersize=11, markeredgecolor="white")
-        title = f"{_name(numbers, name)}: {each['accuracy']:.1%} right"
-        dress(axes, title, "step in lengths of the filters", "step in another direction", grid=False)
+        title = f"{name.capitalize()}, first seed"
+        dress(axes, title, "step in lengths of the filters", "" if column else "step in another direction", grid=False)
         axes.set_aspect("equal")
-    for column, pair in enumerate(numbers["pairs"]):
-        axes = figure.add_subplot(grid[1, 3 * column : 3 * column + 3])
-        _draw_lines(axes, {_name(numbers, name): found[name] for name in pair})
+    lines, rises, eigenvalues = (figure.add_subplot(places[1, column]) for column in range(3))
+    for color, (name, each) in zip(PALETTE, found.items(), strict=False):
+        draw_band(lines, grid, [line for of_seed in each["lines"] for line in of_seed], color, name)
+    lines.set_yscale("log")
+    lowest, highest = lines.get_ylim()
+    lines.set_ylim(lowest, highest * (highest / lowest) ** 0.35)  # room for the legend
+    dress(lines, "Along random lines, mean and range", "step in lengths of the filters", "training loss in nats")
+    legend(lines).set_loc("upper center")
+    _draw_seeds(rises, found, "rise", "Rise of the loss at the ends of the lines")
+    _draw_seeds(eigenvalues, found, "largest_eigenvalue", "Largest eigenvalue of the Hessian")
     return figure
 
 
-def _draw_lines(axes: Axes, found: Mapping[str, Mapping[str, Any]]) -> None:
-    """The mean and the range of the loss along all lines, of each network."""
-    for color, (name, each) in zip(PALETTE, found.items(), strict=False):
-        by_step: list[Sequence[float]] = list(zip(*each["lines"], strict=True))
-        means = [sum(values) / len(values) for values in by_step]
-        axes.plot(each["steps"], means, color=color, label=f"{name}, λmax {each['largest_eigenvalue']:.3g}")
-        axes.fill_between(
-            each["steps"], [min(values) for values in by_step], [max(values) for values in by_step],
-            color=color, alpha=0.15, linewidth=0,
-        )  # fmt: skip
-    highest = max(value for each in found.values() for line in each["lines"] for value in line if math.isfinite(value))
-    lowest = min(value for each in found.values() for line in each["lines"] for value in line)
-    if 0 < 20 * lowest < highest:
-        axes.set_yscale("log")
-        axes.set_ylim(bottom=lowest / 10)  # room for the legend
-    dress(axes, "Along random lines, mean and range", "step in lengths of the filters", "training loss in nats")
-    legend(axes)
+def _draw_seeds(axes: Axes, found: Mapping[str, Mapping[str, Any]], key: str, title: str) -> None:
+    """A dot for each seed, and the mean with its confidence interval next to them."""
+    for place, (color, each) in enumerate(zip(PALETTE, found.values(), strict=False)):
+        values = [value for value in each[key] if value is not None]
+        axes.plot([place] * len(values), values, "o", color=color, markersize=4, alpha=0.6)
+        if len(values) > 1:
+            middle, width = interval(values)
+            axes.errorbar([place + 0.15], [middle], [width], fmt="_", color=color, capsize=4, markersize=10)
+    axes.set_xticks(range(len(found)), [name.replace(" in ", "\nin ") for name in found])
+    axes.set_xlim(-0.5, len(found) - 0.5)
+    axes.set_ylim(bottom=0)
+    dress(axes, f"{title}: seeds, mean and interval", "", "nats" if key == "rise" else "")

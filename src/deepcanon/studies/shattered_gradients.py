@@ -17,6 +17,8 @@ from deepcanon.core.finding import Finding
 from deepcanon.nn.connections import Residual
 from deepcanon.nn.initialize import initialize
 from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
+from deepcanon.studies._helpers.concluded import concluded
+from deepcanon.studies._helpers.contest import CERTAIN, interval
 
 KINDS = ("plain", "residual", "small residual")
 
@@ -59,14 +61,15 @@ def shattered_gradients(
         lag: The angle between two neighbors in radians, rounded to a whole number of steps.
         seed: The seed of the random numbers.
     """
-    at_least(1, width=width, nets=nets, depths=min(depths, default=0))
+    at_least(1, width=width, depths=min(depths, default=0))
+    at_least(2, nets=nets)
     at_least(4, points=points)
     step = 2 * math.pi / points
     shift = max(1, round(lag / step))
     generator = Generator().manual_seed(seed)
     results: dict[str, dict[str, Any]] = {}
     for kind in KINDS:
-        measured, theory = [], []
+        measured, errors, theory = [], [], []
         for depth in depths:
             beta = _beta(kind, depth)
             curves = torch.stack(
@@ -74,21 +77,57 @@ def shattered_gradients(
             )
             by_lag = correlation(curves)
             measured.append(by_lag[shift].item())
+            errors.append(_error(curves, shift))
             theory.append(theoretical(shift * step, depth, beta))
         shown = curves[0].sum(1)  # along a direction that all inputs share; those of a single one are often zero
         results[kind] = {
             "measured": measured,
+            "errors": errors,
             "theory": theory,
             "deepest_by_lag": by_lag[: points // 2 + 1].tolist(),
             "deepest_gradient": (shown / shown.std()).tolist(),
         }
-    numbers = {"depths": list(depths), "points": points, "angle": shift * step, "kinds": results}
-    says = tuple(
-        f"{kind.capitalize()} network of {depths[-1]} layers: neighboring gradients correlate by "
-        f"{result['measured'][-1]:.2f} (theory {result['theory'][-1]:.2f})."
-        for kind, result in results.items()
+    settings = (
+        f"Layers of {width} units, inputs {shift * step:.3g} rad apart (lag {lag:g}) of {points} around a circle, "
+        f"depths {depths[0]} to {depths[-1]}; {nets} networks with Kaiming initialization, {CERTAIN} over them"
     )
-    return Finding(numbers, _figure(numbers), says)
+    numbers = {
+        "settings": settings, "depths": list(depths), "width": width, "points": points, "angle": shift * step,
+        "kinds": results,
+    }  # fmt: skip
+    return concluded(numbers, sentences, draw)
+
+
+def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """The correlations at the largest depth, kind by kind."""
+    deepest, kinds = numbers["depths"][-1], numbers["kinds"]
+    values = [f"{_measured(result)} in {kind} nets" for kind, result in kinds.items()]
+    first = (
+        f"At {deepest} layers the gradients of inputs {numbers['angle']:.2f} rad apart correlate by "
+        f"{', '.join(values[:-1])} and {values[-1]}"
+    )
+    others = []
+    for kind, result in kinds.items():
+        found, error, theory = result["measured"][-1], result["errors"][-1], result["theory"][-1]
+        agrees = abs(found - theory) <= error
+        width = f"layers of {numbers['width']} units"
+        verdict = f"which {width} agree with" if agrees else f"for which {width} are too narrow"
+        others.append(
+            f"{kind.capitalize()} nets of {deepest} layers: {_measured(result)}; theory, of wide nets, {theory:.3f}, "
+            f"{verdict}."
+        )
+    return (f"{first}.", *others)
+
+
+def _measured(result: Mapping[str, Any]) -> str:
+    return f"{result['measured'][-1]:.3f} ± {result['errors'][-1]:.3f}"
+
+
+def _error(curves: Tensor, shift: int) -> float:
+    """Half the width of the confidence interval of the correlation at this shift, by the jackknife over networks."""
+    whole, count = correlation(curves)[shift].item(), len(curves)
+    without = [correlation(torch.cat([curves[:i], curves[i + 1 :]]))[shift].item() for i in range(count)]
+    return interval([count * whole - (count - 1) * each for each in without])[1]
 
 
 def gradients(net: nn.Module, points: int, generator: Generator) -> Tensor:
@@ -144,14 +183,10 @@ def _network(depth: int, width: int, beta: float, generator: Generator) -> nn.Se
     return nn.Sequential(*layers)
 
 
-def _figure(numbers: Mapping[str, Any]) -> Figure:
+def draw(numbers: Mapping[str, Any]) -> Figure:
+    """Gradients along the circle, and their correlations by depth and by angle."""
     depths, kinds = numbers["depths"], numbers["kinds"]
-    plain, residual = (kinds[kind]["measured"][-1] for kind in ("plain", "small residual"))
-    figure = new_figure(
-        11.5, 6.4,
-        f"At {depths[-1]} layers the gradients of a plain net are noise ({plain:.2f}), those of a residual net are not "
-        f"({residual:.2f})",
-    )  # fmt: skip
+    figure = new_figure(11.5, 6.8)
     grid = figure.add_gridspec(2, 6)
     angles = [point * 2 * math.pi / numbers["points"] for point in range(numbers["points"])]
     for column, (kind, color) in enumerate(zip(KINDS, PALETTE, strict=False)):
@@ -174,7 +209,7 @@ def _by_depth(axes: Axes, numbers: Mapping[str, Any]) -> None:
     for (kind, result), color in zip(numbers["kinds"].items(), PALETTE, strict=False):
         finer = range(1, max(depths) + 1)
         axes.plot(finer, [theoretical(numbers["angle"], depth, _beta(kind, depth)) for depth in finer], color=color)
-        axes.plot(depths, result["measured"], "o", color=color, markersize=5, label=kind)
+        axes.errorbar(depths, result["measured"], result["errors"], fmt="o", color=color, markersize=5, label=kind)
     axes.plot([], [], color=MUTED, label="theory of wide nets")
     axes.set_xscale("log")
     axes.set_ylim(0, 1.03)

@@ -7,6 +7,8 @@ const panel = document.getElementById("panel");
 const slider = document.getElementById("step");
 const caption = document.getElementById("caption");
 const MANY = 60;
+const TILE = 64;
+const SHARES = [0.45, 0.58, 0.34, 0.68, 0.26, 0.78, 0.18, 0.86, 0.51, 0.4, 0.63, 0.3, 0.73, 0.22];
 const state = { open: new Set(), step: 0, edge: null, node: null, view: { x: 0, y: 0, k: 1 }, playing: null };
 let drawing = null;
 
@@ -72,8 +74,66 @@ function draw(keepView = true) {
   slider.max = drawing.steps;
   scene.replaceChildren(...boxes(cells), ...routes.map(drawEdge), ...nodes.map((node) => drawNode(cells.get(node.key))));
   if (!keepView) fit();
-  setStep(Math.min(state.step, drawing.steps));
+  const step = Math.min(state.step, drawing.steps);
+  setStep(drawing.steps);
+  placeLabels();
+  setStep(step);
 }
+
+// Put the words of each edge where they hide neither nodes nor words, and where no other line crosses them, if there is
+// such a place. What is near is found in tiles, since a drawing may have thousands of edges.
+function placeLabels() {
+  const tiles = new Map();
+  const within = ({ left, right, top, bottom }, visit) => {
+    for (let i = Math.floor(left / TILE); i <= Math.floor(right / TILE); i++)
+      for (let j = Math.floor(top / TILE); j <= Math.floor(bottom / TILE); j++) visit(`${i},${j}`);
+  };
+  const put = (box) => within(box, (key) => (tiles.has(key) ? tiles.get(key).push(box) : tiles.set(key, [box])));
+  const hidden = (box, own) => {
+    const near = new Set();
+    within(box, (key) => tiles.get(key)?.forEach((other) => near.add(other)));
+    return [...near].reduce((sum, other) => sum + (other.line === own ? 0 : overlap(box, other)), 0);
+  };
+  for (const node of drawing.nodes) {
+    const { x, y, width, height } = drawing.cells.get(node.key);
+    put({ left: x - width / 2 - 2, right: x + width / 2 + 2, top: y - height / 2 - 2, bottom: y + height / 2 + 2 });
+  }
+  for (const frame of scene.querySelectorAll(".frame-label")) put(around(frame.getBBox()));
+  const lengths = new Map();
+  for (const { element } of drawing.routes) {
+    const line = element.children[1];
+    const length = line.getTotalLength();
+    lengths.set(line, length);
+    for (let at = 0; at < length; at += 8) {
+      const { x, y } = line.getPointAtLength(at);
+      put({ line, left: x - 1.5, right: x + 1.5, top: y - 1.5, bottom: y + 1.5 });
+    }
+  }
+  for (const { element } of drawing.routes) {
+    const [, line, value, delta] = element.children;
+    const words = [value, delta].filter((text) => text.textContent);
+    if (!words.length) continue;
+    const width = Math.max(...words.map((text) => text.getComputedTextLength()));
+    let best = null;
+    for (const share of SHARES) {
+      const { x, y } = line.getPointAtLength(share * lengths.get(line));
+      for (const side of [6, -6 - width, 26, -26 - width]) {
+        const box = { left: x + side, right: x + side + width, top: y - 14, bottom: y + 13 };
+        const loss = hidden(box, line);
+        if (best == null || loss < best.loss) best = { x, y, side, box, loss };
+      }
+      if (best.loss === 0) break;
+    }
+    put(best.box);
+    for (const [text, below] of [[value, -3], [delta, 10]]) {
+      text.setAttribute("x", best.x + best.side);
+      text.setAttribute("y", best.y + below);
+    }
+  }
+}
+
+const around = ({ x, y, width, height }) => ({ left: x, right: x + width, top: y, bottom: y + height });
+const overlap = (a, b) => Math.max(0, Math.min(a.right, b.right) - Math.max(a.left, b.left)) * Math.max(0, Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top));
 
 function svgMake(tag, attributes, ...kids) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);

@@ -1,1 +1,1 @@
-"""Shared parts of studies: learning curves, and many networks trained at once."""
+"""Shared parts of studies: fair contests, many networks trained at once, and conclusions from numbers alone."""
