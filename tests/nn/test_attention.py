@@ -217,8 +217,8 @@ def test_cross_attention_projects_its_keys_once() -> None:
         KVCache(capacity=2).all()
 
 
-def test_queries_for_nouns_verbs_subjects_and_for_nothing_attend_to_them() -> None:
-    """The dog ate the cake, with keys that say (noun or verb, subject or object, nothing)."""
+def test_queries_for_parts_of_speech_attend_to_them() -> None:
+    """The dog ate the cake, with keys that say what a word is, what it does, and nothing."""
     keys = torch.tensor([[0.1, 0, 2], [5, 4, 3], [-4, 0, -3], [-0.2, 0, 1], [5, -3, -4]])
     queries = torch.tensor([[5.0, 0, 0], [-5, 0, 0], [5, 4, 0], [0, 0, 0]])
     scores = torch.tensor([[0.5, 25, -20, -1, 25], [-0.5, -25, 20, 1, -25], [0.5, 41, -20, -1, 13], [0] * 5])

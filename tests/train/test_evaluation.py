@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 import deepcanon as dc
-from deepcanon.core import Batch, HeldOut, Terms
+from deepcanon.core import Batch, Evaluated, HeldOut, Terms
 from deepcanon.core.toy import Toy
 from deepcanon.models.diffusion.ddpm import DDPM
 
@@ -67,8 +67,8 @@ def test_the_root_of_a_mean_is_that_over_all_batches() -> None:
 class Predicted(Toy):
     """Its loss is a mean over the entries that are there, its metric one over those held out."""
 
-    def loss_and_metrics(self, batch: Any) -> tuple[Terms, Terms]:
-        return {"seen": batch.x[batch.observed].mean()}, {"held_out": batch.y[batch.asked].mean()}
+    def evaluated(self, batch: Any) -> Evaluated:
+        return Evaluated({"seen": batch.x[batch.observed].mean()}, {"held_out": batch.y[batch.asked].mean()})
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -89,3 +89,48 @@ def test_a_bound_that_is_the_loss_is_one_number_not_two_draws_of_it(name: str) -
     assert model.likelihood_kind == "lower bound"
     assert found["nll"] == pytest.approx(found["loss"], rel=1e-6)
     assert found["nll_error"] > 1e-4 * found["nll"]  # another draw would be another number
+
+
+METHODS = ("augmentation", "curriculum", "lora", "noise_injection", "pruning", "regularized")
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "lstm_predictor", "graph_classifier", *METHODS])
+def test_one_forward_pass_gives_loss_metrics_and_scores(name: str) -> None:
+    torch.manual_seed(0)
+    if name == "augmentation":
+        inner, batch = dc.find("cnn").example()
+        model = dc.find(name)(inner)
+    elif name in METHODS:
+        inner, batch = dc.find("mlp").example()
+        model = dc.find(name)(inner)
+    else:
+        inner, batch = model, batch = dc.find(name).example()
+    expected = {**model.eval().loss(batch), **model.metrics(batch)}
+    passes: list[int] = []
+    inner.register_forward_hook(lambda *_: passes.append(1))
+    found = dc.evaluate(model, batch)
+    assert len(passes) == 1
+    for measure, value in expected.items():
+        assert found[measure] == pytest.approx(value.item(), rel=1e-5)
+    assert {"balanced_accuracy", "r2"} & found.keys()
+
+
+@pytest.mark.parametrize("name", ["bagging", "mc_dropout"])
+def test_an_ensemble_predicts_once_for_loss_metrics_and_scores(name: str) -> None:
+    torch.manual_seed(0)
+    model, batch = dc.find(name).example()
+    expected = {**model.eval().loss(batch), **model.metrics(batch)}
+    calls: list[int] = []
+    predictions = model.predictions
+    model.predictions = lambda *inputs, **words: (calls.append(1), predictions(*inputs, **words))[1]
+    found = dc.evaluate(model, batch)
+    assert len(calls) == 1
+    for measure, value in expected.items():
+        assert found[measure] == pytest.approx(value.item(), rel=1e-5)
+
+
+def test_a_bound_inside_a_method_is_one_number() -> None:
+    torch.manual_seed(0)
+    inner, batch = dc.find("vae").example()
+    found = dc.evaluate(dc.find("regularized")(inner, l2=(0.0,)), batch)
+    assert found["reconstruction"] + found["kl"] == pytest.approx(found["nll"], rel=1e-6)

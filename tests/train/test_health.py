@@ -164,9 +164,9 @@ def test_validation_on_the_way_costs_no_more_than_the_epoch() -> None:
     seen: list[tuple[int, float]] = []
 
     class Counting(dc.find("mlp")):  # type: ignore[misc]
-        def loss_and_metrics(self, batch: Labeled) -> Any:
+        def evaluated(self, batch: Labeled) -> Any:
             seen.append((len(batch), float(batch.x.sum())))
-            return super().loss_and_metrics(batch)
+            return super().evaluated(batch)
 
     dc.fit(Counting(features=5, classes=2), replace(small, valid=large.train), quiet=True, epochs=2)
     on_the_way, parts = seen[:4], [count for count, _ in seen]

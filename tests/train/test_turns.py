@@ -14,7 +14,7 @@ import torch
 from torch import Generator
 
 import deepcanon as dc
-from deepcanon.core import Batch, Descend, Terms, Turn
+from deepcanon.core import Batch, Descend, Evaluated, Terms, Turn
 from deepcanon.core.toy import Toy
 from deepcanon.data import Dataset
 from deepcanon.runs import checkpoint
@@ -149,9 +149,9 @@ def test_of_a_large_training_split_a_sample_is_evaluated_unless_all_is_asked_for
     counted: list[int] = []
 
     class Counts(Toy):
-        def loss_and_metrics(self, batch: Batch) -> tuple[Terms, Terms]:
+        def evaluated(self, batch: Batch) -> Evaluated:
             counted.append(len(batch))
-            return super().loss_and_metrics(batch)
+            return super().evaluated(batch)
 
     model = Counts(2)
     some = dc.fit(model, dc.from_tensors(x), out=tmp_path, steps=1, quiet=True).train["nll"]

@@ -39,6 +39,7 @@ from deepcanon.core.incomplete import Incomplete as Incomplete
 from deepcanon.core.many_graphs import Graphs as Graphs
 from deepcanon.core.many_graphs import LabeledGraphs as LabeledGraphs
 from deepcanon.core.many_graphs import LabeledPairs as LabeledPairs
+from deepcanon.core.model import Evaluated as Evaluated
 from deepcanon.core.model import LikelihoodKind as LikelihoodKind
 from deepcanon.core.model import Model as Model
 from deepcanon.core.model import Support as Support

@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 from deepcanon.core.checks import at_least, check_support
 from deepcanon.core.conditional import Context, bound, given_batch, given_rows
 from deepcanon.core.errors import DataError, UsageError
-from deepcanon.core.model import LikelihoodKind, Model, Support
+from deepcanon.core.model import Evaluated, LikelihoodKind, Model, Support
 from deepcanon.core.turn import B, Terms
 
 REDRAWN = 128
@@ -112,9 +112,9 @@ class Density(Sampler[B]):
     def loss(self, batch: B) -> Terms:
         return {"nll": -given_batch(self, batch).log_prob(batch.x).mean()}
 
-    def loss_and_metrics(self, batch: B) -> tuple[Terms, Terms]:
+    def evaluated(self, batch: B) -> Evaluated:
         terms = self.loss(batch)
-        return terms, self._metrics_of(terms, batch)
+        return Evaluated(terms, self._metrics_of(terms, batch))
 
     def metrics(self, batch: B) -> Terms:
         return self._metrics_of(self.loss(batch), batch)

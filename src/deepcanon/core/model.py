@@ -7,10 +7,10 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Literal, Self, get_args, get_origin
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, get_args, get_origin
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from deepcanon.core.batch import AnyBatch, Labeled
 from deepcanon.core.conditional import given_batch
@@ -19,6 +19,17 @@ from deepcanon.core.turn import B, Descend, Terms, Turn
 
 Support = Literal["binary", "spins", "categorical", "gray levels", "real", "mixed", "any"]
 LikelihoodKind = Literal["exact", "lower bound", "estimate", "unnormalized"]
+
+
+class Evaluated(NamedTuple):
+    """What is measured on a batch: the terms of the loss and the metrics.
+
+    ``mean`` is what ``predict(*batch.inputs, how="mean")`` gives, where it comes with them; else it is None.
+    """
+
+    terms: Terms
+    metrics: Terms
+    mean: Tensor | None = None
 
 
 class Model(nn.Module, ABC, Generic[B]):
@@ -84,9 +95,9 @@ class Model(nn.Module, ABC, Generic[B]):
             return {"nll": -given_batch(self, batch).log_prob(batch.x).mean()}
         return {}
 
-    def loss_and_metrics(self, batch: B) -> tuple[Terms, Terms]:
-        """Both the terms of the loss and the metrics; an engine computes them from one forward pass."""
-        return self.loss(batch), self.metrics(batch)
+    def evaluated(self, batch: B) -> Evaluated:
+        """The terms of the loss, the metrics, and the predicted mean; an engine has all from one forward pass."""
+        return Evaluated(self.loss(batch), self.metrics(batch))
 
     @property
     def hparams(self) -> Mapping[str, Any]:

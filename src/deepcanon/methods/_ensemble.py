@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import How, Labeled, Model, Terms, UsageError, is_conditional, methods_of
+from deepcanon.core import Evaluated, How, Labeled, Model, Terms, UsageError, is_conditional, methods_of
 from deepcanon.core.checks import one_of
 from deepcanon.methods._layers import classes_of
 from deepcanon.methods._method import Method
@@ -61,8 +61,7 @@ class Ensemble(Method[Labeled]):
     def loss(self, batch: Labeled) -> Terms:
         if self.training or not self.averages:
             return self.training_loss(batch)
-        mean = self.predict(*batch.inputs, how="mean")
-        return {"mse": _mse(mean, batch)} if classes_of(self.model) is None else {"nll": _nll(mean, batch)}
+        return self._terms_of(self.predict(*batch.inputs, how="mean"), batch)
 
     def training_loss(self, batch: Labeled) -> Terms:
         """The loss in training mode, here the wrapped model's own."""
@@ -71,14 +70,24 @@ class Ensemble(Method[Labeled]):
     @torch.no_grad()
     def metrics(self, batch: Labeled) -> Terms:
         """Those of the mean prediction, and ``std``, the mean standard deviation of the networks' predictions."""
+        return self.evaluated(batch).metrics if self.averages else self.model.metrics(batch)
+
+    def evaluated(self, batch: Labeled) -> Evaluated:
         if not self.averages:
-            return self.model.metrics(batch)
-        predictions = self.predictions(*batch.inputs)
+            return super().evaluated(batch)
+        with torch.no_grad():
+            predictions = self.predictions(*batch.inputs)
         mean, std = predictions.mean(0), predictions.std(0, correction=0).mean()
+        terms = self.loss(batch) if self.training else self._terms_of(mean, batch)
         if classes_of(self.model) is None:
-            return {"mse": _mse(mean, batch), "mae": (mean - batch.y).abs().sum(-1).mean(), "std": std}
-        right = mean.argmax(-1) == batch.y
-        return {"accuracy": right.to(mean.dtype).mean(), "nll": _nll(mean, batch), "std": std}
+            errors = {"mse": _mse(mean, batch), "mae": (mean - batch.y).abs().sum(-1).mean(), "std": std}
+            return Evaluated(terms, errors, mean)
+        right = (mean.argmax(-1) == batch.y).to(mean.dtype)
+        return Evaluated(terms, {"accuracy": right.mean(), "nll": _nll(mean, batch), "std": std}, mean)
+
+    def _terms_of(self, mean: Tensor, batch: Labeled) -> Terms:
+        """The loss of a mean prediction."""
+        return {"mse": _mse(mean, batch)} if classes_of(self.model) is None else {"nll": _nll(mean, batch)}
 
 
 def _mse(mean: Tensor, batch: Labeled) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 from torch import Tensor
@@ -12,6 +12,7 @@ from deepcanon.core import (
     AnyBatch,
     Context,
     Descend,
+    Evaluated,
     LikelihoodKind,
     Model,
     Support,
@@ -62,8 +63,33 @@ class Method(Model[B]):
     def weight_of(self, batch: B) -> float:
         return self.model.weight_of(batch)
 
+    def around(self, loss: Callable[[B], Terms], batch: B) -> Terms:
+        """A loss of the wrapped model on a batch, as the method changes it; here it stays as it is."""
+        return loss(batch)
+
+    def loss(self, batch: B) -> Terms:
+        return self.around(self.model.loss, batch)
+
     def metrics(self, batch: B) -> Terms:
-        return self.model.metrics(batch)
+        return {**self.model.metrics(batch), **self.own_metrics(batch)}
+
+    def own_metrics(self, batch: B) -> Terms:
+        """The metrics that the method has besides the wrapped model's."""
+        return {}
+
+    def evaluated(self, batch: B) -> Evaluated:
+        """What the wrapped model measures in one forward pass, with what the method changes and adds."""
+        found: list[Evaluated] = []
+
+        def loss(part: B) -> Terms:
+            of_part = self.model.evaluated(part)
+            if part is batch:
+                found.append(of_part)
+            return of_part.terms
+
+        terms = self.around(loss, batch)
+        metrics, mean = (found[0].metrics, found[0].mean) if found else (self.model.metrics(batch), None)
+        return Evaluated(terms, {**metrics, **self.own_metrics(batch)}, mean)
 
     @property
     def support(self) -> Support:

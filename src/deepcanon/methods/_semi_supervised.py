@@ -45,9 +45,10 @@ class SemiSupervised(Method[SemiBatch]):
             )
         return [replace(turns[0], loss=self.loss)]
 
-    def loss(self, batch: Labeled) -> Terms:
+    def around(self, loss: Callable[[Any], Terms], batch: Labeled) -> Terms:
+        """The loss of the labeled examples, and the weighted term of the unlabeled ones."""
         labeled = batch if self.augment is None or not self.training else Labeled(self.augment(batch.x), batch.y)
-        terms = dict(self.model.loss(labeled))
+        terms = dict(loss(labeled))
         if isinstance(batch, SemiBatch) and self.weight > 0 and self.uses_unlabeled:
             name, value = self.unlabeled_term(batch.unlabeled)
             terms[name] = self.weight * value

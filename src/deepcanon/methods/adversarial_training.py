@@ -84,18 +84,14 @@ class AdversarialTraining(Method[Labeled]):
         return cls(model), batch
 
     def turns(self) -> Sequence[Turn[Labeled]]:
-        return [replace(turn, loss=partial(self._mixed, turn.loss)) for turn in descents(self.model, self.name())]
+        return [replace(turn, loss=partial(self.around, turn.loss)) for turn in descents(self.model, self.name())]
 
-    def loss(self, batch: Labeled) -> Terms:
-        return self._mixed(self.model.loss, batch)
-
-    def metrics(self, batch: Labeled) -> Terms:
-        """The wrapped model's and, for classes, ``robust_accuracy``, the accuracy under PGD, the stronger attack."""
-        found = self.model.metrics(batch)
+    def own_metrics(self, batch: Labeled) -> Terms:
+        """For classes, ``robust_accuracy``, the accuracy under PGD, the stronger attack."""
         if self.epsilon == 0 or batch.y.is_floating_point():
-            return found
+            return {}
         predicted = self.model.predict(*self.attacked(batch, "pgd").inputs)  # type: ignore[operator]
-        return {**found, "robust_accuracy": (predicted == batch.y).float().mean()}
+        return {"robust_accuracy": (predicted == batch.y).float().mean()}
 
     def attacked(self, batch: Labeled, attack: Attack | None = None) -> Labeled:
         """Adversarial examples: each input perturbed by at most ``epsilon`` so that the wrapped model's loss rises.
@@ -114,7 +110,7 @@ class AdversarialTraining(Method[Labeled]):
                 changed = self._step(changed, batch.x, 2.5 * self.epsilon / self.iterations)
             return changed
 
-    def _mixed(self, loss: Callable[[Labeled], Terms], batch: Labeled) -> Terms:
+    def around(self, loss: Callable[[Labeled], Terms], batch: Labeled) -> Terms:
         if self.epsilon == 0 or not self.training:
             return loss(batch)
         worst = sum(loss(self.attacked(batch)).values(), start=torch.zeros((), device=batch.x.device))

@@ -83,12 +83,7 @@ class Augmentation(Method[B]):
         super().prepare(data)
 
     def turns(self) -> Sequence[Turn[B]]:
-        return [
-            replace(turn, loss=partial(self._on_augmented, turn.loss)) for turn in descents(self.model, self.name())
-        ]
-
-    def loss(self, batch: B) -> Terms:
-        return self._on_augmented(self.model.loss, batch)
+        return [replace(turn, loss=partial(self.around, turn.loss)) for turn in descents(self.model, self.name())]
 
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]:
         """Images, below them three random augmentations of each, and what the wrapped model has to show."""
@@ -106,5 +101,5 @@ class Augmentation(Method[B]):
         fresh = torch.randint(2**62, (len(x),), generator=generator, device=device)
         return self.augment(x, fresh, seed=0, epoch=0)  # eq. (2)
 
-    def _on_augmented(self, loss: Callable[[B], Terms], batch: B) -> Terms:
+    def around(self, loss: Callable[[B], Terms], batch: B) -> Terms:
         return loss(replace(batch, x=self.augmented(batch.x)) if self.training else batch)  # eq. (1)

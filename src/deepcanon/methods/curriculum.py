@@ -69,10 +69,7 @@ class Curriculum(Method[Labeled]):
         return cls(model), batch
 
     def turns(self) -> Sequence[Turn[Labeled]]:
-        return [replace(turn, loss=partial(self._on_easiest, turn.loss)) for turn in descents(self.model, self.name())]
-
-    def loss(self, batch: Labeled) -> Terms:
-        return self._on_easiest(self.model.loss, batch)
+        return [replace(turn, loss=partial(self.around, turn.loss)) for turn in descents(self.model, self.name())]
 
     def share(self) -> float:
         """The share of a batch that is used by now."""
@@ -92,7 +89,7 @@ class Curriculum(Method[Labeled]):
             return (mean - batch.y).square().flatten(1).sum(1)
         return -mean.gather(-1, batch.y.unsqueeze(-1)).squeeze(-1)  # ordered as the negative log-likelihood
 
-    def _on_easiest(self, loss: Callable[[Labeled], Terms], batch: Labeled) -> Terms:
+    def around(self, loss: Callable[[Labeled], Terms], batch: Labeled) -> Terms:
         """The loss on the easiest examples of the batch."""
         count = math.ceil(self.share() * len(batch))
         if not self.training or self.difficulty == "uniform" or count == len(batch):

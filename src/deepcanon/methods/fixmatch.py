@@ -73,7 +73,7 @@ class FixMatch(SemiSupervised):
         self.threshold = threshold
         self.weak, self.strong = weak_augment, strong_augment
         if weight > 0 and self.uses_unlabeled:
-            self.__dict__["recipe"] = replace(model.recipe, epochs=LONGER * model.recipe.epochs)
+            self.__dict__["recipe"] = replace(self.recipe, epochs=LONGER * self.recipe.epochs)
 
     @classmethod
     def example(cls) -> tuple[Self, SemiBatch]:
@@ -90,7 +90,7 @@ class FixMatch(SemiSupervised):
         nll = cross_entropy(self.logits(self.strong(x)), label, reduction="none")
         return "pseudo_labels", (nll * (confidence >= self.threshold)).mean()  # eq. (2)
 
-    def metrics(self, batch: Labeled) -> Terms:
-        """The wrapped model's, and ``confident``, the share of predictions that reach the threshold."""
+    def own_metrics(self, batch: Labeled) -> Terms:
+        """``confident``, the share of predictions that reach the threshold."""
         sure = self.model.predict(*batch.inputs, how="mean").max(-1).values >= self.threshold  # type: ignore[operator]
-        return {**self.model.metrics(batch), "confident": sure.float().mean()}
+        return {"confident": sure.float().mean()}

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from deepcanon.core import Descend, Model, Terms, Turn, UsageError
+from deepcanon.core import Descend, Model, Turn, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.core.turn import B
@@ -70,9 +70,6 @@ class LoRA(Method[B]):
             raise UsageError(f"lora wraps a model that learns by backpropagation; {self.model.name()} does otherwise")
         left = [(turn, [p for p in turn.parameters if p.requires_grad]) for turn in turns if isinstance(turn, Descend)]
         return [replace(turn, parameters=learned) for turn, learned in left if learned]
-
-    def loss(self, batch: B) -> Terms:
-        return self.model.loss(batch)
 
     @torch.no_grad()
     def updates(self) -> dict[str, tuple[Tensor, Tensor]]:

@@ -91,16 +91,13 @@ class Multitask(Method[Labeled]):
         return [
             replace(
                 turn,
-                loss=partial(self._with_tasks, turn.loss),
+                loss=partial(self.around, turn.loss),
                 parameters=(*turn.parameters, *self.heads.parameters()),
             )
             for turn in descents(self.model, self.name())
         ]
 
-    def loss(self, batch: Labeled) -> Terms:
-        return self._with_tasks(self.model.loss, batch)
-
-    def _with_tasks(self, loss: Callable[[Labeled], Terms], batch: Labeled) -> Terms:
+    def around(self, loss: Callable[[Labeled], Terms], batch: Labeled) -> Terms:
         """The model's own loss and the weighted ones of the auxiliary tasks, from one forward pass of the backbone."""
         if not self.heads:
             return loss(batch)

@@ -78,12 +78,9 @@ class NoiseInjection(Method[B]):
         return cls(model, inputs=0.1, activations=0.1, weights=0.01, targets=0.1), batch
 
     def turns(self) -> Sequence[Turn[B]]:
-        return [replace(turn, loss=partial(self._under_noise, turn.loss)) for turn in descents(self.model, self.name())]
+        return [replace(turn, loss=partial(self.around, turn.loss)) for turn in descents(self.model, self.name())]
 
-    def loss(self, batch: B) -> Terms:
-        return self._under_noise(self.model.loss, batch)
-
-    def _under_noise(self, loss: Callable[[B], Terms], batch: B) -> Terms:
+    def around(self, loss: Callable[[B], Terms], batch: B) -> Terms:
         if not self.training:
             return loss(batch)
         noisy_batch = self._noisy(batch)

@@ -103,13 +103,10 @@ class Pruning(Method[B]):
                 turns.append(replace(turn, name=f"{turn.name}-{i + 1}", share=(first, last), after=after))
         return turns
 
-    def loss(self, batch: B) -> Terms:
-        return self.model.loss(batch)
-
-    def metrics(self, batch: B) -> Terms:
-        """The wrapped model's, and the share of weights that are pruned."""
+    def own_metrics(self, batch: B) -> Terms:
+        """The share of weights that are pruned."""
         pruned = torch.cat([~mask.flatten() for mask in self.masks.values()])
-        return {**self.model.metrics(batch), "sparsity": pruned.float().mean()}
+        return {"sparsity": pruned.float().mean()}
 
     def prune(self, sparsity: float) -> None:
         """Set the smallest weights to zero, so that this share of all is; those that are pruned stay so."""

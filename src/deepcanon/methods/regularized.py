@@ -79,14 +79,12 @@ class Regularized(Method[B]):
     def turns(self) -> Sequence[Turn[B]]:
         """The wrapped model's turns, each with the penalties of the weights that it trains."""
         return [
-            replace(turn, loss=partial(self._with_penalties, turn.loss, {id(p) for p in turn.parameters}))
+            replace(turn, loss=partial(self.around, turn.loss, own={id(p) for p in turn.parameters}))
             for turn in descents(self.model, self.name())
         ]
 
-    def loss(self, batch: B) -> Terms:
-        return self._with_penalties(self.model.loss, None, batch)
-
-    def _with_penalties(self, loss: Callable[[B], Terms], own: set[int] | None, batch: B) -> Terms:
+    def around(self, loss: Callable[[B], Terms], batch: B, own: set[int] | None = None) -> Terms:
+        """A loss with the penalties; of ``own`` parameters only, where they are given."""
         return {**loss(batch), **self.penalties(own)}  # eq. (1)
 
     def penalties(self, own: set[int] | None = None) -> Terms:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from torch import nn
 
-from deepcanon.core import Model, Terms, Turn, UsageError, methods_of
+from deepcanon.core import Model, Turn, UsageError, methods_of
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods._layers import weight_layers
@@ -92,9 +92,6 @@ class Transfer(Method[Any]):
             replace(turn, parameters=[parameter for parameter in turn.parameters if parameter.requires_grad])
             for turn in descents(self.model, self.name())
         ]
-
-    def loss(self, batch: Any) -> Terms:
-        return self.model.loss(batch)
 
     def _replace_head(self, old: nn.Linear, classes: int | None) -> None:
         outputs = old.out_features

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy, pad
 
-from deepcanon.core import LikelihoodKind, Model, Support, Terms, UsageError
+from deepcanon.core import Evaluated, LikelihoodKind, Model, Support, Terms, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.conditional import Context, bound, given_batch
 from deepcanon.core.padding import check_lengths, full_lengths, known_tokens, valid_positions
@@ -82,17 +82,17 @@ class LanguageModel(Model[B]):
             known_tokens(x, lengths, self.vocab)
 
     def loss(self, batch: B) -> Terms:
-        return self.loss_and_metrics(batch)[0]
+        return self.evaluated(batch).terms
 
     def metrics(self, batch: B) -> Terms:
-        return self.loss_and_metrics(batch)[1]
+        return self.evaluated(batch).metrics
 
-    def loss_and_metrics(self, batch: B) -> tuple[Terms, Terms]:
+    def evaluated(self, batch: B) -> Evaluated:
         x, lengths = self.sequences_of(batch)
         known = known_tokens(x, lengths, self.vocab)
         outputs = self._outputs_of(batch, known[:, :-1])
         terms = {"nll": self._nats(outputs, known, lengths).sum() / (lengths - 1).sum().clamp_min(1)}
-        return terms, self._metrics_of(outputs, known, lengths)
+        return Evaluated(terms, self._metrics_of(outputs, known, lengths))
 
     def _metrics_of(self, outputs: Tensor, known: Tensor, lengths: Tensor) -> Terms:
         """Nothing more than the loss, which is the exact ``nll`` already."""

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.distributions import Categorical, Distribution, Normal
 
-from deepcanon.core import DataError, How, Labeled, Model, Terms, UsageError, draw, eval_mode
+from deepcanon.core import DataError, Evaluated, How, Labeled, Model, Terms, UsageError, draw, eval_mode
 from deepcanon.core.checks import at_least
 from deepcanon.core.precision import full
 from deepcanon.distributions.heads import Head, head_layer
@@ -64,15 +64,16 @@ class Predictor(ClassWeighted, Model[Labeled]):
     def loss(self, batch: Labeled) -> Terms:
         return self._loss_of(self._outputs(*batch.inputs), batch)
 
-    def loss_and_metrics(self, batch: Labeled) -> tuple[Terms, Terms]:
+    def evaluated(self, batch: Labeled) -> Evaluated:
         outputs = self._outputs(*batch.inputs)
         terms = self._loss_of(outputs, batch)
-        return terms, self._metrics_of(outputs.detach(), terms, batch)
+        known = outputs.detach()
+        return Evaluated(terms, self._metrics_of(known, terms, batch), self._mean_of(known))
 
     @torch.no_grad()
     def metrics(self, batch: Labeled) -> Terms:
         """For classes: accuracy and negative log-likelihood; for targets the errors of the mean."""
-        return self.loss_and_metrics(batch)[1]
+        return self.evaluated(batch).metrics
 
     def _loss_of(self, outputs: Tensor, batch: Labeled) -> Terms:
         """The loss of these outputs."""
@@ -115,6 +116,15 @@ class Predictor(ClassWeighted, Model[Labeled]):
         if self.classes is None:
             return outputs
         return outputs.argmax(-1) if how == "mode" else outputs.softmax(-1)
+
+    def _mean_of(self, outputs: Tensor) -> Tensor | None:
+        """The mean of the prediction with these outputs; None where torch knows none."""
+        if self.output_head is None:
+            return outputs if self.classes is None else outputs.softmax(-1)
+        try:
+            return self._distribution(outputs).mean
+        except NotImplementedError:
+            return None
 
     def _outputs_for(self, classes: int | None, targets: int | None, head: str | None) -> int:
         """The number of outputs that the network needs for classes, or for targets with a head or without."""

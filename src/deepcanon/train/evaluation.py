@@ -12,7 +12,7 @@ from deepcanon.core import AnyBatch, Model, UsageError, eval_mode
 from deepcanon.core.settings import Settings
 from deepcanon.data.dataset import Batches
 from deepcanon.train.randomness import kept, seed_from, seed_torch
-from deepcanon.train.scores import ClassScores, gather
+from deepcanon.train.scores import ClassScores, Collected, gather
 
 MOST_EVALUATED = 2048
 """Of more training examples than these, a sample of so many is evaluated at the end."""
@@ -69,7 +69,7 @@ def assess(
         )
     sums: dict[str, float] = {}
     weights: dict[str, float] = {}
-    whole = split
+    whole, collected = split, Collected()
     if getattr(model, "likelihood_kind", "exact") == "lower bound" and 0 < len(split) < draws:
         split = split.part(torch.arange(len(split)).repeat(draws // len(split)))
     with kept(), eval_mode(model):
@@ -77,7 +77,9 @@ def assess(
         for batch in Batches(split, size):
             weight = model.weight_of(batch)
             measured = weight if batch.metric_weight is None else batch.metric_weight
-            terms, metrics = model.loss_and_metrics(batch)
+            terms, metrics, mean = model.evaluated(batch)
+            if mean is not None and whole is split:
+                collected.add(batch, mean)
             total = {"loss": torch.stack(list(terms.values())).sum()} if terms else {}
             of_loss, of_metrics = dict.fromkeys({**terms, **total}, weight), dict.fromkeys(metrics, measured)
             for name, value in {**terms, **total, **metrics}.items():
@@ -88,7 +90,7 @@ def assess(
                 part = number**2 * share if name == ROOT else number * share
                 sums[name] = sums.get(name, 0.0) + (part**2 if _is_error(name) else part)
                 weights[name] = weights.get(name, 0.0) + share
-        predicted = gather(model, whole, size) if predictions else None
+        predicted = (collected.all() or gather(model, whole, size)) if predictions else None
     means = {name: (math.sqrt(value) if _is_error(name) else value) / weights[name] for name, value in sums.items()}
     scores = {name: math.sqrt(value) if name == ROOT else value for name, value in means.items()}
     if predicted is None:

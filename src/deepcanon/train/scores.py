@@ -75,21 +75,40 @@ class Predicted:
         return _of_classes(self.by_class()) if self.is_classes else _of_targets(self.mean, self.true)
 
 
+class Collected:
+    """The predictions for the parts of a split, one after the other."""
+
+    def __init__(self) -> None:
+        self.means: list[Tensor] = []
+        self.labels: list[Tensor] = []
+
+    def add(self, part: AnyBatch, mean: Tensor) -> None:
+        """Add the mean that is predicted for a part, if that has labels."""
+        if part.labels is not None:
+            self.means.append(part.where_labeled(mean).double().cpu())
+            self.labels.append(part.labels.cpu())
+
+    def all(self) -> Predicted | None:
+        """All predictions; None if there are none, or of something else than labels and targets."""
+        if not self.means:
+            return None
+        mean, true = torch.cat(self.means), torch.cat(self.labels)
+        fits = mean.shape == true.shape if true.is_floating_point() else mean.ndim == 2 and len(mean) == len(true)
+        return Predicted(mean, true.double() if true.is_floating_point() else true) if fits else None
+
+
 def gather(model: Any, split: AnyBatch, size: int = 1024) -> Predicted | None:
     """The predictions of a model for a split; None of a model that predicts no labels or targets of these."""
     if split.labels is None or not isinstance(model, Predicts) or len(split) == 0:
         return None
-    means, labels = [], []
+    found = Collected()
     try:
         with torch.no_grad():
             for part in Batches(split, size):
-                means.append(part.where_labeled(model.predict(*part.inputs, how="mean")).double().cpu())
-                labels.append(part.labels.cpu())  # type: ignore[union-attr]
+                found.add(part, model.predict(*part.inputs, how="mean"))
     except UsageError:  # torch has no mean of the distribution of this head
         return None
-    mean, true = torch.cat(means), torch.cat(labels)
-    fits = mean.shape == true.shape if true.is_floating_point() else mean.ndim == 2 and len(mean) == len(true)
-    return Predicted(mean, true.double() if true.is_floating_point() else true) if fits else None
+    return found.all()
 
 
 def areas(score: Tensor, positive: Tensor) -> tuple[float, float]:

@@ -98,7 +98,7 @@ def test_what_is_no_token_or_row_of_it_is_refused() -> None:
 def test_the_loss_is_that_of_the_masked_tokens_and_of_the_labels() -> None:
     model, batch = small(), pairs()
     torch.manual_seed(5)
-    terms, metrics = model.loss_and_metrics(batch)
+    terms, metrics, _ = model.evaluated(batch)
     torch.manual_seed(5)
     shown, places, true, counted = model.masking.draw(batch.x, batch.lengths)
     tokens, labels = model(shown, batch.lengths, batch.segments)

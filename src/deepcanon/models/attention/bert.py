@@ -9,7 +9,19 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy, dropout, gelu, linear
 
-from deepcanon.core import DataError, Descend, How, Model, Recipe, SentencePairs, Terms, Turn, UsageError, draw
+from deepcanon.core import (
+    DataError,
+    Descend,
+    Evaluated,
+    How,
+    Model,
+    Recipe,
+    SentencePairs,
+    Terms,
+    Turn,
+    UsageError,
+    draw,
+)
 from deepcanon.core.checks import at_least, only_classes
 from deepcanon.core.padding import (
     check_lengths,
@@ -158,12 +170,12 @@ class BERT(Model[SentencePairs]):
         return float(self.masking.counts(batch.x, batch.lengths).sum())
 
     def loss(self, batch: SentencePairs) -> Terms:
-        return self.loss_and_metrics(batch)[0]
+        return self.evaluated(batch).terms
 
     def metrics(self, batch: SentencePairs) -> Terms:
-        return self.loss_and_metrics(batch)[1]
+        return self.evaluated(batch).metrics
 
-    def loss_and_metrics(self, batch: SentencePairs) -> tuple[Terms, Terms]:
+    def evaluated(self, batch: SentencePairs) -> Evaluated:
         """The loss, with the shares of masked tokens and of labels that are predicted right."""
         if not self.is_pretrained:
             return self._classification(batch)
@@ -180,13 +192,14 @@ class BERT(Model[SentencePairs]):
             return (values * counted).sum() / counted.sum().clamp_min(1)
 
         terms = {"masked_nll": mean(nats), "next_nll": mean(told)}  # eq. (3)
-        return terms, {"masked_accuracy": mean(right), "next_accuracy": mean(told_right)}
+        return Evaluated(terms, {"masked_accuracy": mean(right), "next_accuracy": mean(told_right)})
 
-    def _classification(self, batch: SentencePairs) -> tuple[Terms, Terms]:
+    def _classification(self, batch: SentencePairs) -> Evaluated:
         """The loss and metrics of fine-tuning."""
         logits = full(self.next_head(self.encode(*batch.inputs).pooled))
         nll = cross_entropy(logits, batch.y)
-        return {"nll": nll}, {"accuracy": (logits.argmax(-1) == batch.y).to(logits.dtype).mean(), "nll": nll}
+        right = (logits.argmax(-1) == batch.y).to(logits.dtype)
+        return Evaluated({"nll": nll}, {"accuracy": right.mean(), "nll": nll})
 
     def encode(self, x: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Encoding:
         """The states of all tokens and of the whole row; without lengths nothing is padding, and one segment is all."""

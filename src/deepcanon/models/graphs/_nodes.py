@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 from torch.distributions import Categorical
 
-from deepcanon.core import Graph, GraphBatch, How, Model, Sparse, Terms, UsageError, draw
+from deepcanon.core import Evaluated, Graph, GraphBatch, How, Model, Sparse, Terms, UsageError, draw
 from deepcanon.core.precision import full
 from deepcanon.models._predictor import ClassWeighted, plain_nll
 
@@ -32,13 +32,13 @@ class NodeClassifier(ClassWeighted, Model[GraphBatch]):
 
     @torch.no_grad()
     def metrics(self, batch: GraphBatch) -> Terms:
-        return self.loss_and_metrics(batch)[1]
+        return self.evaluated(batch).metrics
 
-    def loss_and_metrics(self, batch: GraphBatch) -> tuple[Terms, Terms]:
+    def evaluated(self, batch: GraphBatch) -> Evaluated:
         logits, y = self._labeled(batch)
         terms = self._loss_of(logits, y)
         right = (logits.argmax(-1) == y).to(logits.dtype)
-        return terms, {"accuracy": right.mean(), "nll": plain_nll(logits, terms, y)}
+        return Evaluated(terms, {"accuracy": right.mean(), "nll": plain_nll(logits, terms, y)})
 
     def _loss_of(self, logits: Tensor, y: Tensor) -> Terms:
         """The loss of the logits of the nodes that count."""
