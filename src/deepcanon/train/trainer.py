@@ -100,6 +100,7 @@ class Trainer:
         self.signals = Signals()
         self._noise = torch.Generator()
         self.step = 0
+        self._epoch_end = 0
         self._stop_reason = ""
         self._seconds_before = 0.0
         self._started = time.perf_counter()
@@ -205,7 +206,7 @@ class Trainer:
                 observer.end(self)
 
     def _loop(self) -> None:
-        buffers, ends = list(self.model.buffers()), frozenset(self.plan.starts)
+        buffers = list(self.model.buffers())
         for index in self._indices():
             self.step += 1
             for learner in self.learners:
@@ -215,7 +216,7 @@ class Trainer:
             self.world.spread(buffers)
             for observer in self.observers:
                 observer.step(self, terms)
-            if self.step in ends:
+            if self.step == self._epoch_end:
                 self._end_epoch()
             if self.world.agree(self.signals.caught is not None):
                 self._stop_by_signal()
@@ -226,8 +227,9 @@ class Trainer:
         """The examples of each step from the next one on, until the training is done."""
         while not self.done:
             epoch = self.plan.epoch_after(self.step)
-            order, size, start = self._order(epoch), self.plan.sizes[epoch], self.plan.starts[epoch]
-            while self.step < self.plan.starts[epoch + 1] and not self.done:
+            order, size, start = self._order(epoch), self.plan.size(epoch), self.plan.start(epoch)
+            self._epoch_end = self.plan.end(epoch)
+            while self.step < self._epoch_end and not self.done:
                 place = self.step - start
                 yield order[place * size : (place + 1) * size]
 
@@ -235,7 +237,7 @@ class Trainer:
         """The order of the examples in an epoch, counted from 0: a function of seed and epoch."""
         seed = randomness.seed_from(self.settings["seed"], "epoch", epoch)
         generator = torch.Generator().manual_seed(seed)
-        order: Tensor = self.data.train.order(self.plan.sizes[epoch], generator)
+        order: Tensor = self.data.train.order(self.plan.size(epoch), generator)
         return order.to(self.device)
 
     def _play(self, index: Tensor) -> Terms:
