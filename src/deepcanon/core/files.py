@@ -16,10 +16,13 @@ from deepcanon.core.errors import CheckpointError, UsageError
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Write ``content`` so that after a crash the file holds either the old content or the new."""
+    """Write ``content`` so that after a crash the file holds either the old content or the new.
+
+    What is not UTF-8 in a text, as names of files may be, is written as ``\\udcff``, which JSON reads as what it was.
+    """
     temporary = path.with_name(f".writing-{path.name}-{os.getpid()}")
     try:
-        write_synced(temporary, content.encode() if isinstance(content, str) else content)
+        write_synced(temporary, content.encode(errors="backslashreplace") if isinstance(content, str) else content)
         os.replace(temporary, path)
         sync_folder(path.parent)
     except OSError as error:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
 from deepcanon.core import UsageError
+from deepcanon.core.errors import shortened
 from deepcanon.core.finding import save_figure
 
 INK = "#1f2933"
@@ -24,6 +25,9 @@ PALETTE = (
 
 SHADES = LinearSegmentedColormap.from_list("shades", ["#ffffff", "#cfe3f1", "#6fb0d8", "#0072B2", "#004166"])
 
+LONGEST_TITLE = 160
+"""A longer title, of a file in a deep folder for example, is cut."""
+
 FORMATS = ("png", "svg", "pdf")
 
 
@@ -31,13 +35,13 @@ def new_figure(width: float, height: float, title: str = "") -> Figure:
     """An empty figure of this size in inches, outside pyplot's global list of figures."""
     figure = Figure(figsize=(width, height), dpi=150, facecolor="white", layout="constrained")
     if title:
-        figure.suptitle(title, x=0.012, ha="left", fontsize=12, fontweight="bold", color=INK)
+        figure.suptitle(shortened(title, LONGEST_TITLE), x=0.012, ha="left", fontsize=12, fontweight="bold", color=INK)
     return figure
 
 
 def dress(axes: Axes, title: str = "", x: str = "", y: str = "", grid: bool = True) -> None:
     """Give axes their title and labels, and take away what distracts."""
-    axes.set_title(title, loc="left", fontsize=10, fontweight="bold", color=INK, pad=8)
+    axes.set_title(shortened(title, LONGEST_TITLE), loc="left", fontsize=10, fontweight="bold", color=INK, pad=8)
     axes.set_xlabel(x, fontsize=9, color=MUTED)
     axes.set_ylabel(y, fontsize=9, color=MUTED)
     axes.tick_params(labelsize=8, color=LINE, labelcolor=MUTED, which="both")

@@ -14,6 +14,9 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import AnyBatch, DivergenceError, Model, Terms, UsageError
+from deepcanon.core.errors import MemoryLimitError
+from deepcanon.core.memory import need, ran_out, sentence_about
+from deepcanon.core.options import parse
 from deepcanon.core.settings import Settings
 from deepcanon.data import Batches, Dataset
 from deepcanon.data.suits import check_suits
@@ -84,6 +87,7 @@ class Trainer:
         self.world.spread(model.state_dict().values())
         with frozen(model, settings["freeze"]):
             self.players = players(model, settings, self.world)
+        self._check_memory()
         self.average = Average(model, settings["ema"])
         self.plan = Plan(len(self.data.train), settings)
         self.total, self.epochs = self.plan.total, self.plan.epochs
@@ -155,6 +159,11 @@ class Trainer:
             except DivergenceError:
                 self._note(status="diverged")
                 raise
+            except Exception as error:
+                if not ran_out(error):
+                    raise
+                self._note(status="stopped")
+                raise MemoryLimitError(f"at step {self.step} {sentence_about(error)}; {self._remedy()}") from error
 
     def _begin(self, context: ExitStack) -> None:
         """Prepare the model and write the first checkpoint; only then is there a run."""
@@ -191,6 +200,19 @@ class Trainer:
                 say(difference)
         if self._random is not None:
             randomness.restore(self._random)
+
+    def _check_memory(self) -> None:
+        """Refuse a model whose gradients and moments, or means of gradients, do not fit into memory."""
+        parameters = [parameter for player in self.players for parameter in getattr(player, "parameters", [])]
+        size = sum(parameter.nbytes for parameter in parameters)
+        copies = 1 if parse(self.settings["optimizer"])[0] == "sgd" else 3
+        count = f"{sum(parameter.numel() for parameter in parameters):,} parameters"
+        need(copies * size, f"training {self.model.name()} with {count}", "take a smaller model, or the optimizer sgd")
+
+    def _remedy(self) -> str:
+        there = checkpoint.saved(self.run.checkpoints) if self.run is not None else []
+        kept = f"the last checkpoint is {there[-1]}; " if there else ""
+        return f"{kept}take a smaller batch_size, split batches by accumulate, or take a smaller model"
 
     def _lock(self, run: RunFolder, context: ExitStack) -> None:
         self.world.first_does(lambda: context.enter_context(locked(run.dir)))
