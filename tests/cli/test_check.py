@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from deepcanon.laws.apart import outcomes
+
 Call = Callable[..., Any]
 
 
@@ -29,6 +31,29 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks in this process, which has torch loaded already."""
+    monkeypatch.setattr("deepcanon.core.apart.call_apart", lambda _, *arguments, **limits: outcomes(*arguments))
+
+
+@pytest.mark.parametrize(("line", "sentence"), [("import os; os._exit(0)", "ended the process with the exit code 0")])
+def test_a_file_that_ends_the_process_is_not_passed(call: Call, tmp_path: Path, line: str, sentence: str) -> None:
+    (tmp_path / "mine.py").write_text(line)
+    answer = call("check", f"{tmp_path / 'mine.py'}:Net")
+    assert answer.code == 1
+    assert sentence in answer.stderr
+
+
+@pytest.mark.usefixtures("_at_once")
+def test_a_file_that_exits_when_it_is_imported_is_refused(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import sys; sys.exit(0)")
+    answer = call("check", f"{tmp_path / 'mine.py'}:Net")
+    assert answer.code == 2
+    assert "calls sys.exit(0) when it is imported" in answer.stderr
+
+
+@pytest.mark.usefixtures("_at_once")
 def test_a_module_that_keeps_the_laws(call: Call, file: Path) -> None:
     answer = call("check", f"{file}:Right", "--as", "classifier", "--json")
     assert answer.code == 0
@@ -36,6 +61,7 @@ def test_a_module_that_keeps_the_laws(call: Call, file: Path) -> None:
     assert len(answer.json["outcomes"]) > 5
 
 
+@pytest.mark.usefixtures("_at_once")
 def test_a_module_that_breaks_one_is_told_which_and_by_how_much(call: Call, file: Path) -> None:
     answer = call("check", f"{file}:Squashed", "--as", "classifier", "--json")
     assert answer.code == 1
@@ -49,6 +75,7 @@ def test_a_module_that_breaks_one_is_told_which_and_by_how_much(call: Call, file
     assert first["detail"] in people.stdout
 
 
+@pytest.mark.usefixtures("_at_once")
 def test_wrong_usage(call: Call, file: Path) -> None:
     for words, sentence in (
         (("check", f"{file}:Wrong"), "has no Wrong"),
