@@ -35,7 +35,7 @@ def test_how_a_process_ended_without_an_answer_is_told(function: str, arguments:
 
 def test_a_process_that_does_not_come_back_is_ended() -> None:
     start = time.perf_counter()
-    with pytest.raises(EndedError, match="mine.py did not end within 1 seconds"):
+    with pytest.raises(EndedError, match="did not end within 1 seconds"):
         call_apart("time:sleep", 60, runs="mine.py", seconds=1)
     assert time.perf_counter() - start < 30
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -52,10 +53,8 @@ def call_apart(function: str, *arguments: Any, runs: str, seconds: float) -> Any
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End a process with all that it has started."""
     if hasattr(os, "killpg"):
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
     process.kill()
     process.wait()
 

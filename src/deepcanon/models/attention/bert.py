@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy, dropout, gelu, linear
 
 from deepcanon.core import DataError, How, Model, Recipe, SentencePairs, Terms, UsageError, draw
-from deepcanon.core.checks import at_least
+from deepcanon.core.checks import at_least, only_classes
 from deepcanon.core.padding import (
     check_lengths,
     full_lengths,
@@ -126,9 +126,10 @@ class BERT(Model[SentencePairs]):
         return model, SentencePairs(x, torch.full((12,), 9), segments, y)
 
     def prepare(self, data: Iterable[SentencePairs]) -> None:
-        """Refuse tokens that are not in the vocabulary, and rows that are too long."""
+        """Refuse tokens that are not in the vocabulary, rows that are too long, and labels other than 0 and 1."""
         for batch in data:
             self._known(batch.x, batch.lengths)
+            only_classes(batch.y, 2)
 
     def weight_of(self, batch: SentencePairs) -> float:
         """The number of tokens that are predicted."""
