@@ -44,11 +44,10 @@ def attention(
     >>> attention(x, x, x, causal=True).round()[0, 0]
     tensor([10.,  0.,  0.])
     """
-    output = _attend(query, key, value, mask, causal, bias, scale, dropout)
-    if _may_spoil(query, mask, causal) and _not_finite(output):
-        query, key, value, spoiled = _cleaned(query, key, value, mask, causal)
-        output = _attend(query, key, value, mask, causal, bias, scale, dropout).masked_fill(spoiled, torch.nan)
-    return output
+    if not _may_spoil(query, mask, causal) or not _not_finite(query, key, value):
+        return _attend(query, key, value, mask, causal, bias, scale, dropout)
+    query, key, value, spoiled = _cleaned(query, key, value, mask, causal)
+    return _attend(query, key, value, mask, causal, bias, scale, dropout).masked_fill(spoiled, torch.nan)
 
 
 def _attend(
@@ -61,7 +60,7 @@ def _attend(
     scale: float | None,
     dropout: float,
 ) -> Tensor:
-    """Equation (1) by torch's kernel, in which a value that is NaN spoils the queries that it is masked for, too."""
+    """Equation (1) by torch's kernel, for which NaN spoils masked queries, too, and on some processors gives zeros."""
     queries, keys = query.shape[-2], key.shape[-2]
     if mask is None and bias is None and (not causal or queries in (1, keys)):
         # torch aligns the first query with the first key, which is the same only for a square mask or for none.
@@ -81,14 +80,14 @@ def _may_spoil(query: Tensor, mask: Tensor | None, causal: bool) -> bool:
     return mask is not None or (causal and query.shape[-2] > 1)
 
 
-def _not_finite(output: Tensor) -> bool:
-    """Whether an output has to be computed again without what is NaN or infinite in it, which is rare.
+def _not_finite(*tensors: Tensor) -> bool:
+    """Whether attention has to be computed without what is NaN or infinite in its inputs, which is rare.
 
-    On a GPU nothing is gained by a look, which would have to wait for the output.
+    On a GPU nothing is gained by a look, which would have to wait for the inputs.
     """
-    if not shows_values(output):
+    if not all(map(shows_values, tensors)):
         return False
-    return output.device.type != "cpu" or not bool(output.detach().sum().isfinite())
+    return any(each.device.type != "cpu" or not bool(each.detach().sum().isfinite()) for each in tensors)
 
 
 def _cleaned(
@@ -290,17 +289,15 @@ class MultiHeadAttention(nn.Module):
                 return self._joined(heads)
             spoiled = ~heads.isfinite().all(-1).all(1).unsqueeze(2)  # (B, T, 1)
             return self._joined(heads.masked_fill(spoiled.unsqueeze(1), 0)).masked_fill(spoiled, torch.nan)
-        output = self._output(query, key, value, mask, causal, bias)
-        if _may_spoil(query, mask, causal) and _not_finite(output):
-            keys = query if key is None else key
-            values = keys if value is None else value
-            q, k, v, spoiled = _cleaned(query.unsqueeze(1), keys.unsqueeze(1), values.unsqueeze(1), mask, causal)
-            if key is None and value is None:
-                output = self._output(q.squeeze(1), None, None, mask, causal, bias)
-            else:
-                output = self._output(q.squeeze(1), k.squeeze(1), v.squeeze(1), mask, causal, bias)
-            output = output.masked_fill(spoiled.any(1), torch.nan)
-        return output
+        inputs = [each for each in (query, key, value) if each is not None]
+        if not _may_spoil(query, mask, causal) or not _not_finite(*inputs):
+            return self._output(query, key, value, mask, causal, bias)
+        keys = query if key is None else key
+        values = keys if value is None else value
+        q, k, v, spoiled = _cleaned(query.unsqueeze(1), keys.unsqueeze(1), values.unsqueeze(1), mask, causal)
+        own = (None, None) if key is None and value is None else (k.squeeze(1), v.squeeze(1))
+        output = self._output(q.squeeze(1), *own, mask, causal, bias)
+        return output.masked_fill(spoiled.any(1), torch.nan)
 
     def _output(
         self,

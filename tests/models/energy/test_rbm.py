@@ -266,6 +266,6 @@ def test_other_values_than_zeros_and_ones_are_refused() -> None:
 def test_bars_and_stripes_are_learned_to_a_tenth_of_a_nat() -> None:
     data = dc.load_data("bars-and-stripes")
     torch.manual_seed(0)
-    model = RBM(9, units=16, gibbs_steps=10)
-    result = dc.fit(model, replace(data, valid=None), quiet=True, steps=4000, lr=0.3, schedule="linear")
+    model = RBM(9, units=24, gibbs_steps=10)
+    result = dc.fit(model, replace(data, valid=None), quiet=True, steps=3000, lr=0.3, schedule="linear")
     assert 0 < result.test["nll"] - math.log(14) < 0.1
