@@ -23,7 +23,7 @@ def example(name: str) -> tuple[Any, Any]:
     if batch.x.is_floating_point():
         model, x = find(name)(vocab=7, classes=3, units=4), torch.arange(24).reshape(4, 6) % 7
         batch = LabeledSequences(x, torch.tensor([0, 1, 2, 0]), torch.tensor([6, 5, 4, 3]))
-    return model, replace(batch, lengths=batch.lengths - 1)
+    return model, replace(batch, lengths=(batch.lengths - 1).clamp_min(1))
 
 
 def data_of(batch: Any) -> dc.Dataset[Any]:
