@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from tests.attacks._frame import LIMIT, Trial, fault, run_command, start
+from tests.attacks._frame import Trial, fault
+from tests.attacks._limited import run_limited
 
 WORDS = (
     "", "0", "-1", "1", "2", "7", "3.5", "-0.0", "nan", "inf", "-inf", "1e308", "1e-320", "2**3", "0x10", "1_000", "٣",
@@ -80,7 +80,7 @@ class Attack:
             if path.name not in RUNS and not path.name.startswith("."):
                 os.symlink(path, folder / path.name)
         words = [word for word in self._line(chance, folder) if "\0" not in word]
-        ended = start("tests.attacks.command_lines:main", words, cwd=folder).wait(LIMIT)
+        ended = run_limited(words, folder)
         shown = " ".join(repr(word if len(word) < 80 else f"{word[:40]}...") for word in words)
         return Trial(f"deepcanon {shown}", fault(ended))
 
@@ -143,7 +143,7 @@ class Attack:
         if kind not in self.made:
             self.made.add(kind)
             words = ["train", *RUNS[kind].split(), "--steps", "1", "--out", kind]
-            if (ended := run_command(words, self.folder, limit=600)).code != 0:
+            if (ended := run_limited(words, self.folder)).code != 0:
                 raise RuntimeError(ended.err)
         if not (folder / kind).exists():
             shutil.copytree(base, folder / kind)
@@ -184,14 +184,6 @@ MODEL_OPTIONS = (
     "--no-bias", "--strength", "--nonsense", "--members", "--margin", "--rank", "--heads", "--length", "--patch",
     "--blocks",
 )  # fmt: skip
-
-
-def main(words: list[str]) -> None:
-    """The command line as it is installed."""
-    from deepcanon.cli import main as installed
-
-    sys.argv = ["deepcanon", *words]
-    installed()
 
 
 def _files(folder: Path) -> None:

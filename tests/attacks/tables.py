@@ -6,7 +6,8 @@ import os
 import random
 from pathlib import Path
 
-from tests.attacks._frame import Trial, fault, run_command
+from tests.attacks._frame import Trial, fault
+from tests.attacks._limited import run_limited
 
 CELLS = (
     "", "NA", "nan", "inf", "-inf", "1e308", "-1e308", "1e-320", "1e999", "0x10", "1_000", "1,5", "1;5", "'", '"', '""',
@@ -36,7 +37,7 @@ class Attack:
         model = chance.choice(["mlp", "softmax_regression", "linear_regression", "gaussian", "autoencoder", "vae"])
         words = ["train", model, "--data", str(path), "--steps", "2", "--out", "run"]
         words += ["--target", "y"] if chance.random() < 0.8 else []
-        return Trial(f"{what}: deepcanon {' '.join(words)}", fault(run_command(words, folder)))
+        return Trial(f"{what}: deepcanon {' '.join(words)}", fault(run_limited(words, folder)))
 
 
 def _healthy(chance: random.Random, rows: int = 40, columns: int = 3) -> list[list[str]]:

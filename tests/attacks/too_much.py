@@ -6,7 +6,8 @@ import random
 import shutil
 from pathlib import Path
 
-from tests.attacks._frame import Trial, fault, run_command
+from tests.attacks._frame import Trial, fault
+from tests.attacks._limited import run_limited
 
 ROOM = 3 * 2**30
 """The bytes of address space of a process; importing the library takes half a gigabyte of them."""
@@ -32,7 +33,7 @@ class Attack:
         for run in ("rbm", "lstm", "deepar", "gaussian"):
             if run in words:
                 shutil.copytree(self.folder / run, folder / run)
-        ended = run_command(words, folder, memory=ROOM)
+        ended = run_limited(words, folder, memory=ROOM)
         return Trial(f"deepcanon {' '.join(words)}", fault(ended))
 
 
