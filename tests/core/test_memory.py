@@ -62,6 +62,7 @@ def test_the_limit_of_a_container_counts(version: int, tmp_path: Path, monkeypat
 @pytest.mark.parametrize("error", [
     MemoryError(), RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0"), OSError(12, "Cannot allocate memory"),
     RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB"), RuntimeError("std::bad_alloc"),
+    RuntimeError("Unable to cast Python instance of type <class 'int'> to C++ type '?'"),
 ])  # fmt: skip
 def test_the_words_of_allocators_are_known(error: Exception) -> None:
     assert memory.ran_out(error)
@@ -83,6 +84,8 @@ def test_a_model_that_does_not_fit_is_not_built() -> None:
         find("mlp")(features=64, classes=10, hidden=(1_000_000, 1_000_000))
     with pytest.raises(MemoryLimitError, match="not enough memory"):
         find("mlp")(features=64, classes=10, hidden=(10**18, 10**18))
+    with pytest.raises(MemoryLimitError, match="ddpm: there is not enough memory"):
+        find("ddpm")(features=64, timesteps=2**63 - 1)
     with torch.device("meta"):  # where nothing is allocated
         assert find("mlp")(features=64, classes=10, hidden=(1_000_000, 1_000_000)).hparams["features"] == 64
 

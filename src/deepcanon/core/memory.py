@@ -21,9 +21,10 @@ UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 _FAILURES = re.compile(
     r"alloc_cpu|DefaultCPUAllocator|out of memory|bad_alloc|[Uu]nable to (mmap|allocate)|[Cc]annot allocate memory"
     r"|[Ss]torage size calculation overflow|numel: integer multiplication overflow|array is too big"
-    r"|[Mm]aximum allowed dimension exceeded|cannot fit 'int' into an index-sized integer|Sizes.* too large",
+    r"|[Mm]aximum allowed dimension exceeded|cannot fit 'int' into an index-sized integer"
+    r"|Python instance of type <class 'int'> to C\+\+|[Oo]verflow when unpacking long|Python int too large to convert",
 )
-"""How the allocators of torch, NumPy and Python say that they have no more."""
+"""How torch, NumPy and Python say that they have no more, or that a size is none that any machine has."""
 
 _ASKED = re.compile(r"tried to allocate (\d+) bytes")
 
@@ -59,7 +60,7 @@ def in_units(size: float) -> str:
 
 def ran_out(error: BaseException) -> bool:
     """Whether an error says that memory could not be had."""
-    kinds = RuntimeError | ValueError | OverflowError | OSError
+    kinds = RuntimeError | ValueError | OverflowError | OSError | TypeError
     return isinstance(error, MemoryError) or (isinstance(error, kinds) and bool(_FAILURES.search(str(error))))
 
 

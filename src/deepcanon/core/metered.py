@@ -17,7 +17,7 @@ FACTORIES = frozenset({
 })  # fmt: skip
 """The functions that make a tensor of a given size."""
 
-MOST_TENSORS = 20_000
+MOST_TENSORS = 10_000
 """A model of more tensors than these takes long to be built, and longer for every step."""
 
 
@@ -44,8 +44,8 @@ class Metered(TorchFunctionMode):
             if func in FACTORIES:
                 self._check(func, args, kwargs)
             return func(*args, **kwargs)
-        except RuntimeError as error:
-            if not ran_out(error):
+        except Exception as error:
+            if isinstance(error, MemoryLimitError) or not ran_out(error):
                 raise
             raise MemoryLimitError(f"{self.what}: {sentence_about(error)}; take smaller sizes") from error
 
