@@ -32,6 +32,7 @@ from deepcanon.core import TwoDomains as TwoDomains
 from deepcanon.core import UsageError as UsageError
 from deepcanon.core import Videos as Videos
 from deepcanon.data import Dataset as Dataset
+from deepcanon.data import from_graph as from_graph
 from deepcanon.data import from_graphs as from_graphs
 from deepcanon.data import from_tensors as from_tensors
 from deepcanon.data import load_data as load_data

@@ -23,10 +23,10 @@ def test_a_selection_keeps_what_is_missing_and_weighs_what_is_there() -> None:
 
 def test_held_out_entries_are_weighed_by_themselves() -> None:
     batch = HeldOut(X, Y)
-    assert batch.weight == 4
-    assert int(batch.observed.sum()) == 3
+    assert batch.metric_weight == 4
+    assert batch.weight == int(batch.observed.sum()) == 3
     few = batch.select(torch.tensor([2, 0]))
-    assert few.weight == 3
+    assert few.metric_weight == 3
     assert few.asked.tolist() == [[True, True, False], [False, True, False]]
 
 

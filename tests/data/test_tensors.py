@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+import deepcanon as dc
+from deepcanon import catalogue
 from deepcanon.core import (
     Batch,
     DataError,
@@ -20,6 +22,7 @@ from deepcanon.core import (
     UsageError,
 )
 from deepcanon.data import from_graphs, from_tensors
+from deepcanon.data.suits import suits
 
 
 def test_rows_without_labels() -> None:
@@ -179,3 +182,34 @@ def test_rows_with_missing_entries_are_checked() -> None:
         from_tensors(x, observed=torch.ones(1, 2, dtype=torch.long))
     with pytest.raises(UsageError, match="have no labels y"):
         from_tensors(x, [1], observed=~x.isnan())
+
+
+def test_one_graph_with_classes_of_its_nodes() -> None:
+    path = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), nodes=3)
+    data = dc.data.of(path, torch.eye(3), [0, 0, 1], mask=[True, False, True])
+    assert suits(catalogue.find("gcn"), data)
+    assert data.kind == "graph"
+    assert data.train.counted.tolist() == [0, 2]
+    assert dc.data.of(path, torch.eye(3), [1]).kind == "graphs"  # one label, of the graph
+    with pytest.raises(UsageError, match="mask says which of the classes y of 3 nodes are known"):
+        dc.data.of(path, torch.eye(3), mask=[True, False, True])
+    with pytest.raises(DataError, match="mask is true where a class is known"):
+        dc.data.of(path, torch.eye(3), [0, 0, 1], mask=[False] * 3)
+
+
+def test_labels_in_the_padding_are_no_classes() -> None:
+    data = dc.data.of(
+        torch.zeros(2, 4, dtype=torch.long), torch.tensor([[0, 1, 99, 99], [1, 0, 2, 99]]), lengths=[2, 3]
+    )
+    assert data.sizes["classes"] == 3
+
+
+def test_one_length_stands_for_all_rows() -> None:
+    tokens = torch.tensor([[1, 5, 2, 6, 2]] * 3)
+    pairs = dc.data.of(tokens, tokens[:, [0, 1, 4]], lengths=4, y_lengths=3)
+    assert pairs.train.lengths.tolist() == [4, 4, 4]
+    segments = torch.tensor([[0, 0, 0, 1, 1]] * 3)
+    sentences = dc.data.of(tokens, [0, 1, 0], lengths=5, segments=segments)
+    assert sentences.train.lengths.tolist() == [5, 5, 5]
+    with pytest.raises(DataError, match="segments are 0 up to the first separator and 1 after it"):
+        dc.data.of(tokens, [0, 1, 0], lengths=5, segments=segments - 1)

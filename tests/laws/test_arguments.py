@@ -10,8 +10,10 @@ from deepcanon.core import Context, How, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.laws.arguments import optional_arguments_matter
 from deepcanon.laws.outcome import Outcome
+from deepcanon.models.analytic.gaussian import Gaussian
 from deepcanon.models.diffusion.guided_ddpm import GuidedDDPM
 from deepcanon.models.feedforward.mlp import MLP
+from deepcanon.models.variational.conditional_vae import ConditionalVAE
 from deepcanon.models.variational.vae import VAE
 
 
@@ -25,6 +27,20 @@ class IgnoresItsClasses(GuidedDDPM):
 
     def _view(self, context: Context | None) -> Any:
         return super()._view(None)
+
+
+class SamplesAnyClass(ConditionalVAE):
+    """Likelihoods are of the class that is asked for, samples are not."""
+
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
+        return super().sample(n, context=0 if context is not None else None, generator=generator)  # type: ignore[arg-type]
+
+
+class TakesAContext(Gaussian):
+    """An exact density, which refuses a generator, and drops a context."""
+
+    def log_prob(self, x: Tensor, *, context: Context | None = None, **options: Any) -> Tensor:
+        return super().log_prob(x, **options)
 
 
 class TakesOneSample(VAE):
@@ -62,6 +78,8 @@ def verdict(cls: Any) -> Outcome:
     [
         (IgnoresItsContext, "sample ignores context"),
         (IgnoresItsClasses, "log_prob ignores context"),
+        (SamplesAnyClass, "sample ignores context"),
+        (TakesAContext, "log_prob ignores context"),
         (TakesOneSample, "log_prob ignores samples"),
         (DrawsFromTheGlobalGenerator, "log_prob ignores generator"),
         (AlwaysTheMode, "predict ignores how"),
@@ -73,7 +91,7 @@ def test_an_argument_that_is_ignored_is_named(cls: Any, fault: str) -> None:
     assert fault in found.detail
 
 
-@pytest.mark.parametrize("cls", [Toy, GuidedDDPM, VAE, MLP])
+@pytest.mark.parametrize("cls", [Toy, GuidedDDPM, ConditionalVAE, VAE, MLP])
 def test_arguments_that_matter_or_are_refused_keep_it(cls: Any) -> None:
     assert verdict(cls).holds
 

@@ -69,3 +69,10 @@ def test_a_run_on_tensors_does_not_know_which_series_to_forecast(run: Any) -> No
     assert isinstance(series, Series)
     with pytest.raises(UsageError, match="say which data"):
         opened.forecast(3)
+
+
+def test_columns_say_when_the_steps_are() -> None:
+    times = torch.tensor([[0.0, 2.0, 4.0, 6.0], [1.0, 2.0, 3.0, 0.0]])
+    series = Series(torch.zeros(2, 4, 1), torch.tensor([4, 3]), torch.tensor([3, 3]), times=times)
+    columns = quantile_columns(torch.zeros(5, 2, 3, 1), series)
+    assert columns["time"] == [6.0, 8.0, 10.0, 4.0, 5.0, 6.0]

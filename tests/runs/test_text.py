@@ -7,7 +7,7 @@ import torch
 
 from deepcanon.core import UsageError
 from deepcanon.data.text.bpe import BPE
-from deepcanon.runs.text import decode, encode, encode_one
+from deepcanon.runs.text import decode, encode, encode_stop
 
 PAIRS: dict[str, Any] = {
     "vocabulary": ["not", "looked", "at"],
@@ -24,11 +24,11 @@ def test_text_comes_back_by_the_tokenizer_of_the_data() -> None:
 
 
 def test_generation_stops_at_one_token() -> None:
-    assert encode_one(None, LETTERS) is None
-    assert encode_one("b", LETTERS) == 1
-    assert decode(torch.tensor([encode_one("the", PAIRS)]), PAIRS) == "the"
+    assert encode_stop(None, LETTERS) is None
+    assert encode_stop("b", LETTERS) == 1
+    assert decode(torch.tensor([encode_stop("the", PAIRS)]), PAIRS) == "the"
     with pytest.raises(UsageError, match="'ab' is 2 of them"):
-        encode_one("ab", LETTERS)
+        encode_stop("ab", LETTERS)
 
 
 def test_what_is_no_text_is_refused() -> None:

@@ -1,10 +1,14 @@
 """A bound that is drawn at random is measured by enough draws, however few the examples are."""
 
+import math
+from typing import Any
+
+import pytest
 import torch
 from torch import Generator, Tensor
 
 import deepcanon as dc
-from deepcanon.core import Batch, Terms
+from deepcanon.core import Batch, HeldOut, Terms
 from deepcanon.core.toy import Toy
 from deepcanon.models.diffusion.ddpm import DDPM
 
@@ -58,3 +62,20 @@ def test_the_root_of_a_mean_is_that_over_all_batches() -> None:
     model, _ = Rooted.example()
     x = torch.tensor([[1.0, 1.0], [1.0, 1.0], [9.0, 9.0]])
     assert abs(dc.evaluate(model, Batch(x), size=2)["rmse"] - float(x.square().mean().sqrt())) < 1e-6
+
+
+class Predicted(Toy):
+    """Its loss is a mean over the entries that are there, its metric one over those held out."""
+
+    def loss_and_metrics(self, batch: Any) -> tuple[Terms, Terms]:
+        return {"seen": batch.x[batch.observed].mean()}, {"held_out": batch.y[batch.asked].mean()}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_loss_and_metrics_have_weights_of_their_own(size: int) -> None:
+    nan = math.nan
+    x = torch.tensor([[1.0, 2.0, nan], [nan, nan, nan], [4.0, nan, 8.0]])
+    y = torch.tensor([[nan, nan, 3.0], [5.0, 7.0, nan], [nan, nan, nan]])
+    found = dc.evaluate(Predicted.example()[0], HeldOut(x, y), size=size)
+    assert found["seen"] == pytest.approx((1 + 2 + 4 + 8) / 4)
+    assert found["held_out"] == pytest.approx((3 + 5 + 7) / 3)

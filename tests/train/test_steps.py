@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import deepcanon as dc
+from deepcanon import catalogue
 from deepcanon.core import Absorb, Batch, Descend, Model, Recipe, Terms, Turn, UsageError
 from deepcanon.train.distributed import World
 from deepcanon.train.settings import resolve_settings
@@ -234,3 +235,30 @@ def test_a_sparse_gradient_trains_as_a_dense_one(
         assert kept == (sparse and by_rows and clip is None)
     torch.testing.assert_close(*trained)
     torch.testing.assert_close(*norms)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2, 4])
+@pytest.mark.parametrize("name", ["lstm", "gpt", "word2vec"])
+def test_sequences_in_which_nothing_is_predicted_teach_nothing(name: str, accumulate: int) -> None:
+    x = torch.arange(24).view(4, 6) % 5
+    data = dc.data.of(x, lengths=[1, 1, 1, 1])
+    options: dict[str, dict[str, Any]] = {"gpt": {"length": 5}, "word2vec": {"subsample": 0.0}}
+    torch.manual_seed(0)
+    model = catalogue.find(name)(vocab=5, **options.get(name, {}))
+    before = [parameter.clone() for parameter in model.parameters()]
+    dc.fit(model, data, steps=3, batch_size=4, accumulate=accumulate, quiet=True)
+    assert all(map(torch.equal, before, model.parameters()))
+    some = dc.data.of(x, lengths=[1, 1, 6, 6])
+    dc.fit(model, some, steps=3, batch_size=2, accumulate=accumulate, quiet=True)
+    assert not all(map(torch.equal, before, model.parameters()))
+    assert all(bool(parameter.isfinite().all()) for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("accumulate", [1, 4])
+def test_series_that_end_at_their_forecast_origin_teach_nothing(accumulate: int) -> None:
+    data = dc.data.of(torch.randn(4, 9, 1), lengths=9, origins=[9, 9, 9, 4])
+    model = catalogue.find("deepar")(features=1, units=4, layers=1, head="gaussian")
+    dc.fit(model, data, epochs=2, batch_size=1 if accumulate == 1 else 4, accumulate=accumulate, quiet=True)
+    assert all(bool(parameter.isfinite().all()) for parameter in model.parameters())
+    once, apart = (dc.evaluate(model, data.train, size=size)["nll"] for size in (4, 1))
+    assert once == pytest.approx(apart)

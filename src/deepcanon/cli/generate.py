@@ -13,7 +13,7 @@ from deepcanon.core.settings import LARGEST
 
 def generate(
     run: Folder,
-    prompt: Annotated[str, typer.Option(help="The text to continue.")] = "\n",
+    prompt: Annotated[str | None, typer.Option(help="The text to continue; by default it begins anew.")] = None,
     steps: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many tokens to add.")] = 200,
     temperature: Annotated[
         float, typer.Option(help="Sharpens the softmax below 1, flattens it above; 0 is greedy.")
@@ -24,7 +24,10 @@ def generate(
     top_p: Annotated[
         float | None, typer.Option(help="Nucleus sampling: among the most probable tokens of this total probability.")
     ] = None,
-    stop: Annotated[str | None, typer.Option(help="End at this token.", metavar="TOKEN")] = None,
+    stop: Annotated[
+        str | None,
+        typer.Option(help="End at this token; by default at the end token of data that have one.", metavar="TOKEN"),
+    ] = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:

@@ -42,6 +42,11 @@ class AnyBatch:
         """The number of terms that a loss of this batch is the mean of: the weight of this mean among other batches."""
         return len(self)
 
+    @property
+    def metric_weight(self) -> int | None:
+        """The number of terms that the metrics of this batch are means of, where it is not that of the loss."""
+        return None
+
     @classmethod
     def is_a(cls, batch_type: type[AnyBatch]) -> bool:
         """Whether a model of this batch type can be trained on these batches."""

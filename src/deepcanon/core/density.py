@@ -20,6 +20,9 @@ from deepcanon.core.turn import B, Terms
 REDRAWN = 128
 """One example of so many is drawn a second time, to tell how far the draws scatter."""
 
+LEAST_REDRAWN = 8
+"""How many are drawn again of few examples: two draws of one may happen to be equal."""
+
 
 class Sampler(Model[B]):
     """A model to draw examples from: a leaf writes ``_sample``, and reads a context by ``_context(n)``."""
@@ -131,7 +134,7 @@ class Density(Sampler[B]):
         """
         if not self._is_drawn():
             return batch.x.new_zeros(())
-        few = torch.arange(math.ceil(len(batch) / REDRAWN), device=batch.device)
+        few = torch.arange(max(math.ceil(len(batch) / REDRAWN), min(LEAST_REDRAWN, len(batch))), device=batch.device)
         both = batch.select(few.repeat(2))
         once, again = given_batch(self, both).log_prob(both.x, samples=samples).chunk(2)
         error: Tensor = ((once - again).square().mean() / (2 * max(1, len(batch)))).sqrt()

@@ -46,7 +46,13 @@ class Incomplete(AnyBatch):
 class HeldOut(Incomplete):
     """Rows with missing entries, of which ``y`` has some: those to predict from ``x``, NaN elsewhere.
 
-    What is measured on them is a mean over the entries of ``y``, of which ``x`` may hold none.
+    What is measured on them is a mean over the entries of ``y``, of which ``x`` may hold none; a loss of them is one
+    over the entries of ``x``.
+
+    >>> import torch
+    >>> batch = HeldOut(torch.tensor([[5.0, torch.nan, 1.0]]), torch.tensor([[torch.nan, 2.0, torch.nan]]))
+    >>> batch.weight, batch.metric_weight
+    (2, 1)
     """
 
     noun = "rows with held-out entries"
@@ -65,5 +71,5 @@ class HeldOut(Incomplete):
         return ~self.y.isnan()
 
     @property
-    def weight(self) -> int:
+    def metric_weight(self) -> int:
         return int(self.asked.sum())

@@ -4,7 +4,7 @@ from deepcanon.data.anything import of
 from deepcanon.data.dataset import Batches, Dataset, Kind
 from deepcanon.data.load import absolute_name, describe_data, load_data, load_rows
 from deepcanon.data.tables.table import in_original_units
-from deepcanon.data.tensors import from_graphs, from_tensors
+from deepcanon.data.tensors import from_graph, from_graphs, from_tensors
 
 __all__ = [
     "Batches",
@@ -12,6 +12,7 @@ __all__ = [
     "Kind",
     "absolute_name",
     "describe_data",
+    "from_graph",
     "from_graphs",
     "from_tensors",
     "in_original_units",

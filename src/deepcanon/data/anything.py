@@ -8,14 +8,14 @@ from typing import Any
 from deepcanon.core import AnyBatch, Graph, UsageError
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.load import load_data
-from deepcanon.data.tensors import from_graphs, from_tensors
+from deepcanon.data.tensors import from_graph, from_graphs, from_tensors
 
 
 def of(data: Any, *parts: Any, **named: Any) -> Dataset[Any]:
     """The data set that this is: a data set, a name, a file or folder, graphs, or tensors and arrays.
 
-    Further arguments are those of :func:`~deepcanon.data.load_data`, :func:`~deepcanon.data.from_graphs` or
-    :func:`~deepcanon.data.from_tensors`, whichever makes it.
+    Further arguments are those of :func:`~deepcanon.data.load_data`, :func:`~deepcanon.data.from_graph` of a graph,
+    :func:`~deepcanon.data.from_graphs` of a list of them or :func:`~deepcanon.data.from_tensors`, whichever makes it.
 
     >>> of("moons").kind, of([[0.5, 1.0], [2.5, 3.0]], [0, 1]).kind
     ('points', 'table')
@@ -29,7 +29,7 @@ def of(data: Any, *parts: Any, **named: Any) -> Dataset[Any]:
     if isinstance(data, str | Path):
         return load_data(data, *parts, **named)
     if isinstance(data, Graph):
-        return from_graphs([data], *parts, **named)
+        return from_graph(data, *parts, **named)
     if isinstance(data, list | tuple) and len(data) > 0 and isinstance(data[0], Graph):
         return from_graphs(list(data), *parts, **named)
     return from_tensors(data, *parts, **named)

@@ -17,7 +17,7 @@ from deepcanon.data.entry import Entry
 from deepcanon.data.images import image_folder
 from deepcanon.data.images.image_files import LEVELS
 from deepcanon.data.tables import rated, table
-from deepcanon.data.text import streams, tokens, words
+from deepcanon.data.text import lines, streams, tokens, words
 from deepcanon.data.transforms.forms import FORMS, batch_in_form, check_form, in_form
 
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
@@ -34,7 +34,8 @@ def load_data(
     its own units, ``file.csv:ratings`` holds the ratings of a user in each row, and ``folder:size=64`` cuts images of
     all sizes to 64x64. Image sets also come as ``name:binary``,
     ``name:dequantized`` and, in gray levels, ``name:levels``, texts as ``name:words`` and, in their order,
-    ``name:stream``, and whatever has classes as ``name:labels=40``, with all other labels hidden.
+    ``name:stream``, or line by line, ``name:lines``, and whatever has classes as ``name:labels=40``, with all other
+    labels hidden.
 
     >>> load_data("digits:binary").train.x.unique()
     tensor([0., 1.])
@@ -210,7 +211,9 @@ def _row(entry: Entry) -> dict[str, Any]:
         "shape": list(entry.shape),
         "sizes": dict(entry.sizes),
         **dict(zip(("train", "valid", "test"), counts, strict=True)),
-        "forms": {"images": list(FORMS), "text": [words.MARK, streams.MARK, *tokens.SHOWN]}.get(entry.kind, []),
+        "forms": {"images": list(FORMS), "text": [words.MARK, streams.MARK, lines.MARK, *tokens.SHOWN]}.get(
+            entry.kind, []
+        ),
         "source": entry.source,
         "folder": entry.remote.folder,
         "here": entry.remote.here(),

@@ -15,6 +15,7 @@ from deepcanon.core import (
     Batch,
     DataError,
     Graph,
+    GraphBatch,
     Graphs,
     ImagePairs,
     Incomplete,
@@ -27,6 +28,7 @@ from deepcanon.core import (
     UsageError,
     Videos,
 )
+from deepcanon.core.padding import valid_positions
 from deepcanon.core.series import check_lengths
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
@@ -59,9 +61,9 @@ def from_tensors(
     - ``unpaired``: the examples of another domain, as many as there are.
     - ``observed``, (N, features): which entries of rows are there; what x has elsewhere, NaN or anything, is never
       read. If all that is there are whole numbers from 1 on, they are ratings.
-    - ``lengths``, (N,), or one for all: sequences of tokens (N, T), whole numbers, or of real values (N, T, features);
-      what comes after is padding. With ``y`` they are labeled; without, real ones are time series, which may have
-      ``origins``, by default half of the length, ``covariates``, ``statics`` and ``times`` of
+    - ``lengths``, (N,), or one number for all: sequences of tokens (N, T), whole numbers, or of real values (N, T,
+      features); what comes after is padding. With ``y`` they are labeled; without, real ones are time series, which
+      may have ``origins``, by default half of the length, ``covariates``, ``statics`` and ``times`` of
       :class:`~deepcanon.core.Series`. Videos are (N, frames, channels, height, width).
     - ``y_lengths``, (N,): ``y`` are target sequences of tokens, (N, T), from the begin to the end token; of source
       sequences of tokens with ``lengths``, or of images, as their captions.
@@ -85,15 +87,12 @@ def from_tensors(
     parts = {part: value for part, value in {**others, **in_time}.items() if value is not None}
     if segments is not None:
         _only(parts, "pairs of sentences", "segments", "lengths")
-        rows, labels = (
-            None if part is None else _tensor(part, what) for part, what in ((lengths, "lengths"), (y, "y"))
-        )
-        return sentence_pairs_from(x, rows, _tensor(segments, "segments"), labels, name, SOURCE)
+        labels = None if y is None else _tensor(y, "y")
+        return sentence_pairs_from(x, _ends(lengths, x), _tensor(segments, "segments"), labels, name, SOURCE)
     if y_lengths is not None:
         _only(parts, "pairs of sequences", "y_lengths", "lengths")
-        sources = None if lengths is None else _tensor(lengths, "lengths")
         targets = None if y is None else _tensor(y, "y")
-        return pairs_from(x, sources, targets, _tensor(y_lengths, "y_lengths"), name, SOURCE)
+        return pairs_from(x, _ends(lengths, x), targets, _ends(y_lengths, x), name, SOURCE)
     if observed is not None:
         _only(parts, "rows with missing entries", "observed")
         return _incomplete(x.to(dtype), y, _tensor(observed, "observed"), name)
@@ -178,7 +177,7 @@ def _in_time(x: Tensor, y: Any, dtype: torch.dtype, name: str, lengths: Any, ser
             f"x of {x.ndim} axes are time series or videos: give their lengths, {x.shape[1]} for all that are not "
             f"padded; images have the shape (N, channels, height, width). got {tuple(x.shape)}"
         )
-    ends = _tensor(lengths, "lengths").expand(len(x)) if isinstance(lengths, int) else _tensor(lengths, "lengths")
+    ends = _ends(lengths, x)
     if ends.shape != x.shape[:1] or ends.is_floating_point() or int(ends.min()) < 1 or int(ends.max()) > x.shape[1]:
         found = f"{ends.dtype} of the shape {tuple(ends.shape)}, from {ends.min():g} to {ends.max():g}"
         raise DataError(f"lengths must be whole numbers from 1 to {x.shape[1]}, ({len(x)},); got {found}")
@@ -217,13 +216,46 @@ def _labeled_sequences(
     if labels.shape[:2] == x.shape[:2]:  # at every position
         classes = not labels.is_floating_point()
         labels = labels.long() if classes else labels.to(dtype).reshape(*x.shape[:2], -1)
-        sizes |= {"classes": int(labels.max()) + 1} if classes else {"targets": labels.shape[2]}
+        sizes |= _label_sizes(labels[valid_positions(labels, ends)])  # the padding may hold anything
     else:
         labels = _labels(labels, dtype)
         sizes |= _label_sizes(labels)
     return Dataset(
         name=name, kind="sequences", train=LabeledSequences(x, labels, ends), sizes=sizes, shape=tuple(x.shape[1:]),
         labels=tuple(map(str, range(sizes.get("classes", 0)))), source=SOURCE,
+    )  # fmt: skip
+
+
+def from_graph(
+    graph: Graph, features: Any = None, y: Any = None, *, mask: Any = None, name: str = "graph", **parts: Any
+) -> Dataset[Any]:
+    """A data set of one graph, with only a training split.
+
+    ``features`` and ``parts`` are those of :func:`from_graphs`. Classes ``y`` with one for each node, (nodes,), are
+    those of the nodes, of which ``mask``, (nodes,), says whose are known; else ``y`` is what it is there.
+
+    >>> path = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), nodes=3)
+    >>> data = from_graph(path, torch.eye(3), [0, 0, 1], mask=[True, False, True])
+    >>> data.kind, dict(data.sizes), data.train.counted
+    ('graph', {'nodes': 3, 'features': 3, 'classes': 2}, tensor([0, 2]))
+    """
+    if y is None or parts or np.shape(y)[:1] != (graph.nodes,):
+        if mask is not None:
+            raise UsageError(f"mask says which of the classes y of {graph.nodes} nodes are known; give y, one for each")
+        return from_graphs([graph], features, y, name=name, **parts)
+    nodes = from_graphs([graph], features, name=name).train.x
+    classes = _labels(_tensor(y, "y"), nodes.dtype)
+    if classes.is_floating_point():
+        raise DataError("classes of nodes are whole numbers; real targets of nodes are not supported")
+    known = torch.ones(graph.nodes, dtype=torch.bool) if mask is None else _tensor(mask, "mask")
+    if known.dtype != torch.bool or known.shape != classes.shape or not bool(known.any()):
+        raise DataError(
+            f"mask is true where a class is known, of {graph.nodes} nodes; got {known.dtype} of {known.shape}"
+        )
+    sizes = {"nodes": graph.nodes, "features": nodes.shape[1], **_label_sizes(classes)}
+    return Dataset(
+        name=name, kind="graph", train=GraphBatch(nodes, classes, known, graph), sizes=sizes, shape=(nodes.shape[1],),
+        labels=tuple(map(str, range(sizes["classes"]))), source=SOURCE,
     )  # fmt: skip
 
 
@@ -285,6 +317,14 @@ def from_graphs(
 def _label_sizes(labels: Tensor) -> dict[str, int]:
     """The sizes that labels give a model."""
     return {"targets": labels.shape[1]} if labels.is_floating_point() else {"classes": int(labels.max()) + 1}
+
+
+def _ends(lengths: Any, x: Tensor) -> Any:
+    """The lengths of the rows, (N,), of one number for all or one for each; None of none."""
+    if lengths is None:
+        return None
+    ends = _tensor(lengths, "lengths")
+    return ends.expand(len(x)) if ends.ndim == 0 else ends
 
 
 def _tensor(values: Any, what: str) -> Tensor:

@@ -36,7 +36,10 @@ def sample_paths(model: Any, series: Series, steps: int | None, samples: int, se
 
 
 def quantile_columns(paths: Tensor, series: Series, levels: Sequence[float] = LEVELS) -> dict[str, list[Any]]:
-    """One row for each series, step and feature: the mean and the quantiles of its paths, and the truth where known."""
+    """One row for each series, step and feature: the mean and the quantiles of its paths, and the truth where known.
+
+    Where it is known when the steps of the series are, there is a column ``time``, too.
+    """
     _, rows, steps, features = paths.shape
     step = torch.arange(1, steps + 1)
     ahead = series.origins.unsqueeze(1) + step - 1  # (B, steps)
@@ -47,6 +50,10 @@ def quantile_columns(paths: Tensor, series: Series, levels: Sequence[float] = LE
         "series": torch.arange(rows).view(-1, 1, 1).expand(shape).flatten().tolist(),
         "step": step.view(1, -1, 1).expand(shape).flatten().tolist(),
     }
+    if series.times is not None:
+        columns["time"] = (
+            _times_ahead(series.times, series.lengths, ahead).unsqueeze(2).expand(shape).flatten().tolist()
+        )
     if features > 1:
         columns["feature"] = torch.arange(1, features + 1).expand(shape).flatten().tolist()
     columns["mean"] = paths.mean(0).flatten().tolist()
@@ -54,6 +61,14 @@ def quantile_columns(paths: Tensor, series: Series, levels: Sequence[float] = LE
         columns[f"q{level:g}"] = paths.quantile(level, 0).flatten().tolist()
     pairs = zip(truth.flatten().tolist(), known.flatten().tolist(), strict=True)
     return {**columns, "truth": [value if there else None for value, there in pairs]}
+
+
+def _times_ahead(times: Tensor, lengths: Tensor, ahead: Tensor) -> Tensor:
+    """The times of the steps at these positions, (B, steps); those after the end are as far apart as the last two."""
+    last = (lengths - 1).unsqueeze(1)
+    end = times.gather(1, last)
+    stride = end - times.gather(1, (last - 1).clamp_min(0))
+    return torch.where(ahead > last, end + (ahead - last) * stride, times.gather(1, ahead.minimum(last)))
 
 
 def draw_forecasts(paths: Tensor, series: Series, path: Path, title: str) -> None:

@@ -226,7 +226,7 @@ class Run:
 
     def generate(
         self,
-        prompt: str = "\n",
+        prompt: str | None = None,
         steps: int = 200,
         *,
         temperature: float = 1.0,
@@ -235,11 +235,14 @@ class Run:
         stop: str | None = None,
         seed: int = 0,
     ) -> str:
-        """The prompt and so many further tokens of text, or fewer where the token ``stop`` comes first."""
+        """The prompt and so many further tokens of text, or fewer where the token ``stop`` comes first.
+
+        Without a prompt the text begins anew; without ``stop`` it stops at the end token, if the data have one.
+        """
         model, info = self._model_that_can("generate"), self.info["data"]
         if isinstance(model, Translates):
             raise UsageError(f"{self.model.name()} writes what a source says, not what follows a prompt: use translate")
-        before, end = text.encode(prompt, info), text.encode_one(stop, info)
+        before, end = text.encode(prompt, info), text.encode_stop(stop, info)
         tokens = model.generate(
             before, steps, temperature=temperature, top_k=top_k, top_p=top_p, stop=end,
             generator=Generator().manual_seed(seed),

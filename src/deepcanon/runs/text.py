@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import UsageError
+from deepcanon.data.text.special import WithSpecialTokens
 from deepcanon.data.text.tokenizers import Tokenizer, tokenizer_of
 
 
@@ -27,27 +28,33 @@ def tokenizers(info: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
     return tokenizer(info), tokenizer_of(info["target_vocabulary"], target)
 
 
-def encode(text: str, info: Mapping[str, Any]) -> Tensor:
-    """The numbers of the text's tokens, as a batch of one.
+def encode(text: str | None, info: Mapping[str, Any]) -> Tensor:
+    """The numbers of the text's tokens after the begin token, if there is one, as a batch of one.
+
+    Without a text they are those that a text begins after: the begin token, or else the end of a line.
 
     >>> encode("ba", {"vocabulary": "abc", "preprocessing": {}})
     tensor([[1, 0]])
     """
-    codes = tokenizer(info).encode(text)
+    by = tokenizer(info)
+    begin = by.special.begin if isinstance(by, WithSpecialTokens) else None
+    codes = [] if begin is None else [begin]
+    codes += by.encode(("\n" if begin is None else "") if text is None else text)
     if not codes:
         raise UsageError("a prompt needs at least one token that the model can read: give one by --prompt")
     return torch.tensor([codes])
 
 
-def encode_one(text: str | None, info: Mapping[str, Any]) -> int | None:
-    """The number of a text that is one token; None of no text.
+def encode_stop(text: str | None, info: Mapping[str, Any]) -> int | None:
+    """The token at which generation stops: a text that is one token, or without it the end token, if there is one.
 
-    >>> encode_one("c", {"vocabulary": "abc", "preprocessing": {}})
+    >>> encode_stop("c", {"vocabulary": "abc", "preprocessing": {}})
     2
     """
+    by = tokenizer(info)
     if text is None:
-        return None
-    codes = tokenizer(info).encode(text)
+        return by.special.end if isinstance(by, WithSpecialTokens) else None
+    codes = by.encode(text)
     if len(codes) != 1:
         raise UsageError(f"generation stops at one token; {text!r} is {len(codes)} of them")
     return codes[0]

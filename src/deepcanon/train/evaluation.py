@@ -42,21 +42,26 @@ def evaluate(
             f"evaluate measures on one split of a data set, data.test for instance, got {type(given).__name__}"
         )
     sums: dict[str, float] = {}
+    weights: dict[str, float] = {}
     if getattr(model, "likelihood_kind", "exact") == "lower bound" and 0 < len(split) < draws:
         split = split.part(torch.arange(len(split)).repeat(draws // len(split)))
-    weights = 0.0
     with kept(), eval_mode(model):
         seed_torch(seed_from(seed, "evaluate"))
         for batch in Batches(split, size):
             weight = model.weight_of(batch)
-            weights += weight
+            measured = weight if batch.metric_weight is None else batch.metric_weight
             terms, metrics = model.loss_and_metrics(batch)
             total = {"loss": torch.stack(list(terms.values())).sum()} if terms else {}
+            of_loss, of_metrics = dict.fromkeys({**terms, **total}, weight), dict.fromkeys(metrics, measured)
             for name, value in {**terms, **total, **metrics}.items():
+                share = {**of_loss, **of_metrics}[name]
+                if share == 0:  # a mean over nothing says nothing
+                    continue
                 number = value.item()
-                part = number**2 * weight if name == ROOT else number * weight
+                part = number**2 * share if name == ROOT else number * share
                 sums[name] = sums.get(name, 0.0) + (part**2 if _is_error(name) else part)
-    means = {name: (math.sqrt(value) if _is_error(name) else value) / (weights or 1.0) for name, value in sums.items()}
+                weights[name] = weights.get(name, 0.0) + share
+    means = {name: (math.sqrt(value) if _is_error(name) else value) / weights[name] for name, value in sums.items()}
     return {name: math.sqrt(value) if name == ROOT else value for name, value in means.items()}
 
 

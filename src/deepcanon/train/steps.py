@@ -70,12 +70,17 @@ class Descender(Player):
 
     def play(self, whole: AnyBatch, shard: AnyBatch, factor: float, want_norm: bool) -> Terms:
         recorded: Terms = {}
-        share = 1.0 if shard is whole else self.model.weight_of(shard) / self.model.weight_of(whole)
+        weight = of_all = self.model.weight_of(whole)
+        if of_all == 0:  # sequences of one token each, say: nothing is predicted in them, so nothing is to learn
+            return recorded
+        if shard is not whole:
+            weight = self.model.weight_of(shard)
+        share = weight / of_all
         self.want_terms = want_norm or isinstance(self.optimizer, torch.optim.LBFGS)  # whose line search needs the loss
 
         def closure() -> Tensor:
             self.optimizer.zero_grad()
-            terms = self._gradients(shard)
+            terms = self._gradients(shard, weight)
             self._write_out()
             self.world.average(self.parameters, share)
             self._clip(want_norm)
@@ -98,17 +103,18 @@ class Descender(Player):
                 self.descend.after()
         return recorded
 
-    def _gradients(self, shard: AnyBatch) -> Terms:
-        if self.world.size > 1 and len(shard) == 0:  # a last batch smaller than the number of processes
+    def _gradients(self, shard: AnyBatch, whole: float) -> Terms:
+        if whole == 0:  # a last batch smaller than the number of processes, or a share of it without a term
             return {}
         if self.accumulate == 1 or len(shard) == 1:
             return self._gradient_of(shard, 1.0)
         total: Terms = {}
-        whole = self.model.weight_of(shard)
         by_hand: list[Tensor | None] | None = None
         for index in torch.arange(len(shard), device=shard.x.device).tensor_split(min(self.accumulate, len(shard))):
             part = shard.select(index)
             weight = self.model.weight_of(part) / whole
+            if weight == 0:
+                continue
             for name, value in self._gradient_of(part, weight).items():
                 total[name] = total.get(name, 0.0) + value * weight
             if self.descend.gradient is not None:  # a rule by hand overwrites .grad, so its parts are added here

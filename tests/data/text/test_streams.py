@@ -33,5 +33,5 @@ def test_the_rows_of_a_batch_go_on_in_the_next(size: int) -> None:
 
 
 def test_a_stream_is_a_form_of_text() -> None:
-    with pytest.raises(UsageError, match="digits gives images, but a stream is a form of text"):
+    with pytest.raises(UsageError, match="digits gives images, but stream is a form of text"):
         load_data("digits:stream")

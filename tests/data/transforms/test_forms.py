@@ -11,7 +11,7 @@ from torch import Tensor
 
 from deepcanon.core import Batch, UsageError
 from deepcanon.data import Dataset, load_data
-from deepcanon.data.transforms.forms import binary, dequantized, in_form, white
+from deepcanon.data.transforms.forms import binary, dequantized, dequantized_anew, in_form, white
 
 PARTS = ("train", "valid", "test")
 
@@ -116,3 +116,11 @@ def test_unknown_forms_are_refused_before_anything_is_loaded(name: str) -> None:
         UsageError, match=r"there is no form .* of (digits|mnist); image sets have the forms binary, deq"
     ):
         load_data(name)
+
+
+def test_fresh_noise_gives_the_gray_levels_back() -> None:
+    levels = torch.arange(256.0).repeat(20_000, 1)
+    noisy = dequantized_anew(Batch((levels + 0.5) / 256), torch.Generator().manual_seed(0), levels=256).x
+    assert torch.equal((noisy * 256).floor(), levels)
+    assert float(noisy.min()) > 0
+    assert float(noisy.max()) < 1

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Absorb, DataError, Descend, ImagePairs, TwoDomains, UsageError
-from deepcanon.data import load_data
+from deepcanon.data import load_data, of
 from deepcanon.data.sets.two_domains import counterpart
 from deepcanon.losses.energy_distance import energy_distance
 from deepcanon.models.adversarial._history import History
@@ -186,3 +186,9 @@ def test_wrong_arguments_and_data_are_refused() -> None:
         CycleGAN(features=2, history=-1)
     with pytest.raises(DataError, match="examples of 2 features"):
         model.loss(TwoDomains(batch.x, torch.zeros(3, 5).double()))
+
+
+def test_domains_of_other_sizes_are_refused_before_the_training() -> None:
+    data = of(torch.rand(6, 1, 4, 4), torch.rand(6, 3, 8, 8))
+    with pytest.raises(DataError, match="both domains have 16 values an example; got 16 and 192"):
+        fit(CycleGAN(features=16, hidden=(4,)), data, steps=1, quiet=True)

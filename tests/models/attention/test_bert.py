@@ -230,3 +230,8 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
     done = subprocess.run([*words, *more], capture_output=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr.decode()
     assert (tmp_path / "two" / "model.safetensors").exists()
+
+
+def test_special_tokens_are_tokens_of_the_vocabulary() -> None:
+    with pytest.raises(UsageError, match="separator_token is one of the 7 tokens, 0 to 6"):
+        BERT(vocab=7, length=8, mask_token=0, class_token=1, separator_token=9)

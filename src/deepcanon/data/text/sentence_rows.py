@@ -64,6 +64,9 @@ def sentence_pairs_from(
     lengths = full_lengths(x) if lengths is None else lengths
     check_lengths(x, lengths)
     pairs = SentencePairs(x, lengths, segments, y)
+    inside = segments[valid_positions(x, lengths)]
+    if inside.is_floating_point() or not bool(((inside == 0) | (inside == 1)).all()):
+        raise DataError("segments are 0 up to the first separator and 1 after it, whole numbers; got others")
     first, last = x[:, 0], x.gather(1, lengths.unsqueeze(1) - 1).squeeze(1)
     for tokens, place in ((first, "begin with one class token"), (last, "end with one separator token")):
         if len(tokens.unique()) > 1:

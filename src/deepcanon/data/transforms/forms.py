@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import Labeled, SemiBatch, UsageError
+from deepcanon.core import Labeled, SemiBatch, Stream, UsageError
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.images.image_files import ImageFiles
 from deepcanon.data.split import fixed_random
-from deepcanon.data.text import streams, tokens, words
+from deepcanon.data.text import lines, streams, tokens, words
 from deepcanon.data.transforms import as_domains, few_labels
 
 THRESHOLD = 0.5
@@ -41,8 +41,13 @@ def dequantized(x: Tensor, levels: int, seed: int) -> Tensor:
     tensor([ 0.,  8., 16.])
     """
     steps = torch.from_numpy(fixed_random(seed).randint(2**NOISE_BITS, size=tuple(x.shape), dtype="int32"))
-    noise: Tensor = (steps.to(x.dtype) + 0.5) / 2**NOISE_BITS
-    return (gray_levels(x, levels) + noise) / levels
+    return (gray_levels(x, levels) + _noise(steps, x.dtype)) / levels
+
+
+def _noise(steps: Tensor, dtype: torch.dtype) -> Tensor:
+    """Uniform noise in (0, 1), so coarse and so far from both ends that no sum with a gray level is rounded to one."""
+    noise: Tensor = (steps.to(dtype) + 0.5) / 2**NOISE_BITS
+    return noise
 
 
 def gray_levels(x: Tensor, levels: int) -> Tensor:
@@ -69,6 +74,10 @@ FORMS: Mapping[str, Callable[[Tensor, int, int], Tensor]] = {
 def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
     """The data in this form; the noise of an image set is that of a fixed seed, and in training new at every step."""
     check_form(data.name, data.kind, form)
+    if data.kind == "text" and (lines.is_cut(data) or isinstance(data.train, Stream)):
+        raise UsageError(
+            f"a text is cut into lines or a stream last: write ':{form}' before that (got {data.name}:{form})"
+        )
     if form.startswith(few_labels.MARK):
         return few_labels.few_labels(data, form)
     if form.startswith(as_domains.MARK):
@@ -77,6 +86,8 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
         return words.in_words(data, form)
     if form == streams.MARK:
         return streams.as_stream(data)
+    if form == lines.MARK:
+        return lines.in_lines(data)
     if tokens.is_form(form):
         return tokens.in_tokens(data, form)
     if isinstance(data.train, SemiBatch):
@@ -109,8 +120,8 @@ def white(preprocessing: Mapping[str, Any]) -> float:
 def dequantized_anew(batch: Any, generator: Generator, levels: int) -> Any:
     """A batch of dequantized images with new noise, so that the density is learned of all of a gray level's values."""
     x: Tensor = batch.x
-    noise = torch.rand(x.shape, generator=generator, dtype=x.dtype).to(x.device)
-    return replace(batch, x=((x * levels).floor() + noise) / levels)
+    steps = torch.randint(2**NOISE_BITS, x.shape, generator=generator).to(x.device)
+    return replace(batch, x=((x * levels).floor() + _noise(steps, x.dtype)) / levels)
 
 
 def batch_in_form(batch: Any, form: str, levels: int, seed: int) -> Any:
@@ -133,9 +144,9 @@ def check_form(name: str, kind: str, form: str) -> None:
         if kind != "text":
             raise UsageError(f"{name} gives {kind}, but words are a form of text; leave out ':{form}'")
         return
-    if form == streams.MARK:
+    if form in (streams.MARK, lines.MARK):
         if kind != "text":
-            raise UsageError(f"{name} gives {kind}, but a stream is a form of text; leave out ':{form}'")
+            raise UsageError(f"{name} gives {kind}, but {form} is a form of text; leave out ':{form}'")
         return
     if tokens.is_form(form):
         tokens.check(name, kind, form)

@@ -9,7 +9,7 @@ from typing import Self, cast
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Absorb, Batch, ImagePairs, Recipe, Terms, Turn, TwoDomains, UsageError
+from deepcanon.core import Absorb, Batch, DataError, ImagePairs, Recipe, Terms, Turn, TwoDomains, UsageError
 from deepcanon.core.checks import at_least, flat, one_of
 from deepcanon.core.precision import full
 from deepcanon.core.roles import Domain
@@ -96,6 +96,10 @@ class CycleGAN(Game[TwoDomains]):
 
     def prepare(self, data: Iterable[TwoDomains]) -> None:
         """Take the mean and the standard deviation of each domain, so that all networks work at unit scale."""
+        for batch in data:
+            sizes = [getattr(batch, domain)[0].numel() for domain in DOMAINS]
+            if sizes != [self.features] * 2:
+                raise DataError(f"both domains have {self.features} values an example; got {sizes[0]} and {sizes[1]}")
         for domain in DOMAINS:
             mean, std = mean_and_std(Batch(getattr(batch, domain)) for batch in data)
             if std > 0:

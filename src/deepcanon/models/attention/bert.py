@@ -97,6 +97,9 @@ class BERT(Model[SentencePairs]):
         at_least(1, vocab=vocab, length=length, layers=layers, heads=heads, embedding=embedding)
         if not 0 <= dropout < 1 or not 0 < share < 1:
             raise UsageError(f"dropout and share are probabilities below 1 (got {dropout} and {share})")
+        for name, token in (("mask", mask_token), ("class", class_token), ("separator", separator_token)):
+            if not 0 <= token < vocab:
+                raise UsageError(f"{name}_token is one of the {vocab} tokens, 0 to {vocab - 1} (got {token})")
         self.vocab, self.length, self.dropout = vocab, length, dropout
         self.masking = Masking(share, mask_token, (class_token, separator_token), vocab)
         self.token_embedding = nn.Embedding(vocab, embedding)  # E

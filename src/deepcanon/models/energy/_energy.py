@@ -132,9 +132,18 @@ class Energy(Density[B]):
     def log_partition(
         self, *, chains: int | None = None, temperatures: int | None = None, generator: Generator | None = None
     ) -> Estimate:
-        """The log partition function (log Z), exact if it can be, else an estimate by (2), on average too low."""
+        """The log partition function (log Z), exact if it can be, else an estimate by (2), on average too low.
+
+        Where it is exact, nothing is annealed, and ``chains``, ``temperatures`` and ``generator`` are refused.
+        """
         exact = self.exact_log_partition()
         if exact is not None:
+            asked = {"chains": chains, "temperatures": temperatures, "generator": generator}
+            for name in (name for name, value in asked.items() if value is not None):
+                raise UsageError(
+                    f"the log partition function of this {self.name()} is exact, and nothing is annealed: leave out "
+                    f"{name}, or call annealed_log_partition"
+                )
             return Estimate(exact, torch.zeros_like(exact))
         return self.annealed_log_partition(chains=chains, temperatures=temperatures, generator=generator)
 

@@ -96,7 +96,7 @@ class Forecaster(Model[Series]):
                 )
 
     def loss(self, batch: Series) -> Terms:
-        return {"nll": -self.step_log_probs(batch).sum() / batch.weight}
+        return {"nll": -self.step_log_probs(batch).sum() / max(1, batch.weight)}
 
     def step_log_probs(self, series: Series) -> Tensor:
         """The log-likelihood of each step after the forecast origin given all before it, (B, T); elsewhere 0."""
