@@ -20,7 +20,7 @@ from deepcanon.pictures.style import LONGEST_TITLE
 
 def longest_text(figure: Figure) -> int:
     figure.canvas.draw()
-    return max(len(text.get_text()) for text in figure.findobj(Text))  # type: ignore[attr-defined]
+    return max(len(text.get_text()) for text in figure.findobj(Text))
 
 
 @pytest.mark.filterwarnings("ignore:constrained_layout not applied")

@@ -11,5 +11,5 @@ def main() -> None:
     limit_to_machine()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # what the terminal cannot show, or is no text, is no error
+            stream.reconfigure(errors="backslashreplace")  # a terminal may not show all letters
     app(prog_name="deepcanon")

@@ -65,4 +65,4 @@ class DivergenceError(DeepcanonError):
 
 
 class MemoryLimitError(UsageError):
-    """What needs more memory than there is."""
+    """A request for more memory than there is."""

@@ -295,8 +295,10 @@ class MultiHeadAttention(nn.Module):
         keys = query if key is None else key
         values = keys if value is None else value
         q, k, v, spoiled = _cleaned(query.unsqueeze(1), keys.unsqueeze(1), values.unsqueeze(1), mask, causal)
-        own = (None, None) if key is None and value is None else (k.squeeze(1), v.squeeze(1))
-        output = self._output(q.squeeze(1), *own, mask, causal, bias)
+        if key is None and value is None:
+            output = self._output(q.squeeze(1), None, None, mask, causal, bias)
+        else:
+            output = self._output(q.squeeze(1), k.squeeze(1), v.squeeze(1), mask, causal, bias)
         return output.masked_fill(spoiled.any(1), torch.nan)
 
     def _output(

@@ -28,7 +28,6 @@ from deepcanon.core import (
 )
 from deepcanon.core.checks import at_least
 from deepcanon.core.files import free, writable
-from deepcanon.core.memory import need
 from deepcanon.core.roles import Domain, HasNeighbors, Maps, Translates
 from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset, load_data
@@ -40,7 +39,7 @@ from deepcanon.runs.data import is_own, new_rows, own_data
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import draw_forecasts, quantile_columns, sample_paths
-from deepcanon.runs.predict import mapped, predictions, write_csv
+from deepcanon.runs.predict import check_room, mapped, predictions, write_csv
 from deepcanon.runs.resume import finder, load, resume
 from deepcanon.train import Observer, evaluate, fit, randomness
 from deepcanon.train.evaluation import some_of_train
@@ -48,9 +47,6 @@ from deepcanon.train.settings import resolve_settings, settings_of
 
 MOST_IN_A_PICTURE = 4096
 """Samples beyond these are too small to be recognized, and a picture of them may fill the memory."""
-
-VALUE_IN_A_TABLE, VALUE_IN_A_TENSOR = 60, 4
-"""The bytes of a number as Python's, with its text in a CSV file, and as torch's."""
 
 Scores = dict[str, dict[str, float]]
 """Metrics by name for each split of the data."""
@@ -214,8 +210,7 @@ class Run:
             raise UsageError(
                 f"a picture shows at most {MOST_IN_A_PICTURE:,} samples (got -n {n:,}); write more to a .csv file"
             )
-        size = math.prod(self.info["data"]["shape"]) * (VALUE_IN_A_TABLE if table else VALUE_IN_A_TENSOR)
-        need(n * size, f"a draw of {n:,} samples", "draw fewer by -n, several times with another --seed each")
+        check_room(n, self.info["data"]["shape"], table)
         conditioned = self._conditioned(model, n, given, guidance)
         drawn: Tensor = conditioned.sample(n, generator=Generator().manual_seed(seed)).detach().flatten(1)
         if path is not None and table:

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from deepcanon.core import AnyBatch, DivergenceError, Model, Terms, UsageError
 from deepcanon.core.errors import MemoryLimitError
-from deepcanon.core.memory import need, ran_out, sentence_about
-from deepcanon.core.options import parse
+from deepcanon.core.memory import ran_out, sentence_about
 from deepcanon.core.settings import Settings
 from deepcanon.data import Batches, Dataset
 from deepcanon.data.suits import check_suits
@@ -29,7 +28,7 @@ from deepcanon.train.evaluation import evaluate, some_of_train
 from deepcanon.train.moving_average import Average
 from deepcanon.train.observers import Checkpoints, Log, Observer, Watch
 from deepcanon.train.plan import Plan
-from deepcanon.train.process import Signals, deterministic, frozen, keep_freed_memory, locked
+from deepcanon.train.process import Signals, check_memory, deterministic, frozen, keep_freed_memory, locked
 from deepcanon.train.progress import progress, say
 from deepcanon.train.settings import torch_device
 from deepcanon.train.steps import players
@@ -87,7 +86,7 @@ class Trainer:
         self.world.spread(model.state_dict().values())
         with frozen(model, settings["freeze"]):
             self.players = players(model, settings, self.world)
-        self._check_memory()
+        check_memory(model, settings)
         self.average = Average(model, settings["ema"])
         self.plan = Plan(len(self.data.train), settings)
         self.total, self.epochs = self.plan.total, self.plan.epochs
@@ -200,14 +199,6 @@ class Trainer:
                 say(difference)
         if self._random is not None:
             randomness.restore(self._random)
-
-    def _check_memory(self) -> None:
-        """Refuse a model whose gradients and moments, or means of gradients, do not fit into memory."""
-        parameters = [parameter for player in self.players for parameter in getattr(player, "parameters", [])]
-        size = sum(parameter.nbytes for parameter in parameters)
-        copies = 1 if parse(self.settings["optimizer"])[0] == "sgd" else 3
-        count = f"{sum(parameter.numel() for parameter in parameters):,} parameters"
-        need(copies * size, f"training {self.model.name()} with {count}", "take a smaller model, or the optimizer sgd")
 
     def _remedy(self) -> str:
         there = checkpoint.saved(self.run.checkpoints) if self.run is not None else []
