@@ -96,13 +96,23 @@ class Attack:
         for option, values in BOUNDED.get(name, {}).items():
             words += [option, chance.choice(values)]
         if name in ("train", "insight", "microscope", "study"):
-            for option in chance.sample(MODEL_OPTIONS, chance.choice([0, 0, 1, 2])):
+            own = self._own_options(words[-1] if name == "insight" else words[1] if len(words) > 1 else "")
+            for option in chance.sample(own, min(len(own), chance.choice([0, 0, 1, 2]))):
                 words += [option, chance.choice(WORDS)]
         if chance.random() < 0.15:
             words.insert(chance.randrange(len(words) + 1), chance.choice(WORDS))
         if chance.random() < 0.05:
             words.pop(chance.randrange(len(words)))
         return words
+
+    def _own_options(self, name: str) -> list[str]:
+        """The arguments of a model as options; of what is not one, those that some model has."""
+        from deepcanon.catalogue import find
+        from deepcanon.core import arguments_of
+
+        if name not in self.models:
+            return list(MODEL_OPTIONS)
+        return [f"--{argument.replace('_', '-')}" for argument in arguments_of(find(name))]
 
     def _option(self, option: str, chance: random.Random) -> list[str]:
         usual = USUAL.get(option)
@@ -152,7 +162,10 @@ class Attack:
 
 BOUNDED: dict[str, dict[str, tuple[str, ...]]] = {
     "train": {"--steps": ("1", "2", "3", "0", "-1", "x", "99999999999999999999")},
-    "compare": {"--budget": ("0.5", "1", "0", "-1", "nan"), "--out": ("compared", "table.csv", "/dev/null/x", "a/b/c")},
+    "compare": {"--budget": ("0.5", "1", "0", "-1", "nan"), "--data": DATA,
+                "--out": ("compared", "table.csv", "/dev/null/x", "a/b/c")},
+    "sample": {"--out": ("out.csv", "out.png", "out", "/dev/null")}, "unwrap": {"--out": ("out", "table.csv")},
+    "export": {"--to": ("out.onnx", "out.safetensors", "out")}, "predict": {"--out": ("out.csv", "out.png")},
     "insight": {"--examples": ("1", "2", "8", "0")},
     "demo": {"--help": ("x",)},
     "study": {"--out": ("x",)},
