@@ -38,7 +38,9 @@ MAY_IMPORT = {
 }
 """What each part may import of the others."""
 
-STORAGE = {"deepcanon.runs.folder", "deepcanon.runs.checkpoint", "deepcanon.runs.tree"}
+STORAGE = {
+    f"deepcanon.runs.{name}" for name in ("folder", "checkpoint", "tree", "contents", "log_lines", "stored_tensors")
+}
 """What a run's folder holds: the trainer writes it, so it stands below the trainer, and the rest of ``runs`` above."""
 
 TOPS = {"cli", "studio", "__init__", "__main__"}

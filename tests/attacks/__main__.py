@@ -33,6 +33,8 @@ def main() -> int:
             for number, trial in trials(name, numbers, given.seed, Path(folder)):
                 done += 1
                 found += bool(trial.fault)
+                if done % 50 == 0:
+                    print(f"{name}: {done} of {len(numbers)} trials, {found} faults", file=sys.stderr, flush=True)
                 if trial.fault or given.only is not None:
                     print(f"{name} {number}: {trial.what}: {trial.fault or 'held'}", flush=True)
         faults += found

@@ -99,9 +99,9 @@ def start(
     return Child(process, output)
 
 
-def start_command(words: Sequence[str], cwd: Path, **options: Any) -> Child:
-    """The command line ``deepcanon WORDS`` in a process of its own."""
-    return start("tests.attacks._frame:deepcanon", list(words), cwd=cwd, **options)
+def start_command(words: Sequence[str], cwd: Path, *, pictures: bool = True, **options: Any) -> Child:
+    """The command line ``deepcanon WORDS`` in a process of its own; ``pictures`` of a run take most of its time."""
+    return start("tests.attacks._frame:deepcanon", list(words), pictures, cwd=cwd, **options)
 
 
 def run_command(words: Sequence[str], cwd: Path, limit: float = LIMIT, **options: Any) -> Ended:
@@ -109,9 +109,12 @@ def run_command(words: Sequence[str], cwd: Path, limit: float = LIMIT, **options
     return start_command(words, cwd, **options).wait(limit)
 
 
-def deepcanon(words: list[str]) -> None:
+def deepcanon(words: list[str], pictures: bool = True) -> None:
+    import deepcanon.pictures
     from deepcanon.cli.app import app
 
+    if not pictures:
+        deepcanon.pictures.draw_run = lambda *_: []
     sys.argv = ["deepcanon", *words]
     app(words, prog_name="deepcanon")
 

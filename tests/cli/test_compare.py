@@ -18,6 +18,7 @@ import pytest
 from deepcanon.blueprints import blueprint
 from deepcanon.comparison.sentences import compare_command, run_commands
 from deepcanon.core import UsageError
+from deepcanon.core.files import unseal
 from deepcanon.data.tables.table import log_det_of_scaling
 from deepcanon.runs.folder import RunFolder
 
@@ -49,7 +50,8 @@ def compared(iris: Path, tmp_path_factory: pytest.TempPathFactory, call: Call) -
 def test_the_answer_names_the_report_and_holds_the_file(compared: tuple[Path, dict[str, Any]]) -> None:
     out, answer = compared
     assert answer["report"] == str(out / "report.html")
-    content = json.loads((out / "compare.json").read_text())
+    path = out / "compare.json"
+    content = unseal(path.read_bytes(), path)
     assert {**content, "out": str(out), "report": str(out / "report.html")} == answer
     assert (out / "report.html").stat().st_size > 10_000
 

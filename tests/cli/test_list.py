@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,21 @@ def test_a_damaged_run_does_not_hide_the_others(call: Call, runs: Path, tmp_path
     (tmp_path / "mlp").symlink_to(runs / "mlp")
     (broken, *_) = call("runs", tmp_path, "--json").json["runs"]
     assert broken["status"] == "damaged"
-    assert "damaged" in call("runs", tmp_path).stdout
+    assert f"damaged: {tmp_path / 'broken' / 'run.json'} is damaged: it is not JSON" in call("runs", tmp_path).stdout
+
+
+def test_a_run_that_has_lost_its_description_is_still_named(call: Call, runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "mlp", tmp_path / "deep" / "lost")
+    (tmp_path / "deep" / "lost" / "run.json").unlink()
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / ".beginning").touch()
+    (tmp_path / "mine" / "pictures").mkdir(parents=True)
+    begun, lost = call("runs", tmp_path, "--json").json["runs"]
+    assert (begun["status"], lost["status"]) == ("broken off", "damaged")
+    assert "it has no run.json, though it holds log.jsonl and checkpoints and model.safetensors" in lost["problem"]
+    table = call("runs", tmp_path).stdout
+    assert lost["problem"] in table
+    assert "begun was broken off before its first checkpoint" in table
 
 
 def test_a_folder_without_runs(call: Call, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from matplotlib.image import imread
 
@@ -112,3 +113,28 @@ def test_samples_of_dequantized_images_are_as_bright_as_the_data(tmp_path: Path,
     pixels = imread(out)[..., :3].mean(-1)
     assert (pixels[pixels < 0.8].size / pixels.size) > 0.2
     assert ((pixels > 0.3) & (pixels < 0.7)).mean() > 0.05, "gray pixels, not black ones"
+
+
+def test_a_method_around_a_conditional_model_takes_a_class_as_that_model_does(call: Call, tmp_path: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "samples.csv"
+    made = call(
+        "train", "regularized", "--model", "guided_ddpm", "--model.hidden", "8", "--model.timesteps", "5",
+        "--data", "moons", "--steps", "3", "--out", run,
+    )  # fmt: skip
+    assert made.code == 0, made.stderr
+    asked = ("--given", "lower", "--guidance", "2", "-n", "3", "--seed", "7")
+    assert call("sample", run, *asked, "--out", out).code == 0
+    values = torch.tensor([[float(value) for value in row.values()] for row in read(out)])
+    inner = loaded(run).model
+    assert torch.equal(values, inner.given(1, 2.0).sample(3, generator=torch.Generator().manual_seed(7)))
+
+
+@pytest.mark.usefixtures("drawn")
+def test_a_method_around_a_model_that_needs_a_class_is_trained_measured_and_drawn(call: Call, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    small = ("--model.hidden", "8", "--model.latent", "2", "--steps", "3")
+    made = call("train", "lora", "--model", "conditional_vae", "--data", "moons", *small, "--out", run)
+    assert made.code == 0, made.stderr
+    assert {path.stem for path in (run / "pictures").iterdir()} >= {"samples", "reconstructions", "curves"}
+    assert call("sample", run, "-n", "3", "--out", tmp_path / "samples.csv").code == 0
+    assert call("evaluate", run).code == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable
@@ -16,7 +15,8 @@ import torch
 import deepcanon as dc
 from deepcanon.comparison.job import Comparison, run_jobs, watched
 from deepcanon.comparison.tables import NATS, sections
-from deepcanon.core import Batch, Blueprint, Terms, UsageError
+from deepcanon.core import Batch, Blueprint, CheckpointError, DeepcanonError, Terms, UsageError
+from deepcanon.core.files import seal, unseal
 from deepcanon.core.toy import Toy
 from deepcanon.data.tables.table import log_det_of_scaling
 from deepcanon.runs.folder import RunFolder
@@ -55,6 +55,12 @@ def candidates(*names: str) -> list[Blueprint]:
     return [Blueprint(own.get(name) or dc.find(name), label=name) for name in names]
 
 
+def written(folder: Path) -> dict[str, Any]:
+    """The content of the comparison's file, which is sealed."""
+    path = folder / "compare.json"
+    return unseal(path.read_bytes(), path)
+
+
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     return RunFolder.open(folder).read_weights()
 
@@ -83,7 +89,7 @@ def test_runs_are_ordinary_runs_on_the_same_split_and_the_file_says_all(table: s
     found = run_jobs(candidates("Toy", "gaussian"), table, out, seeds=2, notify=heard.append)
     places = [entry["run"] for entry in found["runs"]]
     assert places == ["Toy-plain/seed-0", "Toy-plain/seed-1", "gaussian-plain/seed-0", "gaussian-plain/seed-1"]
-    assert found == json.loads((out / "compare.json").read_text())
+    assert found == written(out)
     assert found["status"] == "finished"
     infos = [RunFolder.open(out / place).info for place in places]
     assert len({info["data"]["fingerprint"] for info in infos}) == 1
@@ -103,7 +109,7 @@ def test_broken_off_it_goes_on_and_ends_as_if_it_had_not_been(table: str, tmp_pa
     Shy.fault = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         run_jobs(candidates("Toy", "Shy"), table, tmp_path / "broken")
-    half = json.loads((tmp_path / "broken" / "compare.json").read_text())
+    half = written(tmp_path / "broken")
     assert (half["status"], len(half["runs"])) == ("running", 1)
     first = (tmp_path / "broken" / "Toy-plain" / "seed-0" / "model.safetensors").stat().st_mtime_ns
     heard: list[str] = []
@@ -120,7 +126,7 @@ def test_broken_off_in_its_first_training_it_still_knows_what_was_measured_befor
     Shy.fault = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         run_jobs(candidates("Shy", "Toy"), table, tmp_path / "out")
-    assert json.loads((tmp_path / "out" / "compare.json").read_text())["runs"] == before["runs"]
+    assert written(tmp_path / "out")["runs"] == before["runs"]
 
 
 def test_a_run_killed_before_its_first_checkpoint_is_begun_anew(table: str, tmp_path: Path) -> None:
@@ -129,9 +135,68 @@ def test_a_run_killed_before_its_first_checkpoint_is_begun_anew(table: str, tmp_
     run = out / "Toy-plain" / "seed-0"
     for path in (run / "run.json", run / "model.safetensors"):
         path.unlink()
-    content = json.loads((out / "compare.json").read_text())
-    (out / "compare.json").write_text(json.dumps({**content, "runs": []}))
+    (out / "compare.json").write_bytes(seal({**written(out), "runs": []}))
     assert _scores(run_jobs(candidates("Toy"), table, out)) == _scores(whole)
+
+
+def test_a_flipped_digit_of_a_comparison_is_noticed(table: str, tmp_path: Path) -> None:
+    found = run_jobs(candidates("Toy"), table, tmp_path / "out")
+    measured = found["runs"][0]["measured"]
+    assert measured is not None
+    path, number = tmp_path / "out" / "compare.json", str(measured["test"]["nll"])
+    whole = path.read_text()
+    flipped = str(int(number[-1]) ^ 1)
+    path.write_text(whole.replace(number, number[:-1] + flipped))
+    with pytest.raises(CheckpointError, match=r"compare\.json is damaged: it does not match its own checksum"):
+        run_jobs(candidates("Toy"), table, tmp_path / "out")
+    path.write_bytes(b"\xff\xfe" + whole.encode())
+    with pytest.raises(CheckpointError, match=r"compare\.json is damaged: it is not JSON"):
+        run_jobs(candidates("Toy"), table, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"request": {"data": 3}}, "request.models"),
+        ({"data": {}}, "data.fingerprint"),
+        ({"runs": {}}, "runs"),
+        ({"format": "new"}, "format"),
+        ({"format": 99}, "a newer version"),
+    ],
+)
+def test_a_comparison_that_was_made_up_is_refused(
+    table: str, tmp_path: Path, change: dict[str, Any], place: str
+) -> None:
+    run_jobs(candidates("Toy"), table, tmp_path)
+    (tmp_path / "compare.json").write_bytes(seal({**written(tmp_path), **change}))
+    with pytest.raises(DeepcanonError, match=rf"compare\.json .*{place}"):
+        run_jobs(candidates("Toy"), table, tmp_path)
+
+
+def test_what_was_measured_otherwise_is_measured_again(table: str, tmp_path: Path) -> None:
+    whole = run_jobs(candidates("Toy"), table, tmp_path)
+    entry: Any = whole["runs"][0]
+    older = {**entry, "measured": {"test": {}}}
+    (tmp_path / "compare.json").write_bytes(seal({**written(tmp_path), "runs": [older]}))
+    assert _scores(run_jobs(candidates("Toy"), table, tmp_path)) == _scores(whole)
+
+
+def test_nothing_is_written_through_a_link_in_its_folder(table: str, tmp_path: Path) -> None:
+    elsewhere, out = tmp_path / "elsewhere", tmp_path / "out"
+    elsewhere.mkdir()
+    out.mkdir()
+    (out / "Toy-plain").symlink_to(elsewhere)
+    (out / "compare.json").symlink_to(elsewhere / "mine.json")
+    with pytest.raises(UsageError, match="holds something else"):
+        run_jobs(candidates("Toy"), table, out)
+    (out / "compare.json").unlink()
+    (out / "Toy-plain").unlink()
+    run_jobs(candidates("Toy"), table, out)
+    shutil.rmtree(out / "Toy-plain")
+    (out / "Toy-plain").symlink_to(elsewhere)
+    (entry,) = run_jobs(candidates("Toy"), table, out)["runs"]
+    assert "Toy-plain is a symbolic link" in str(entry["error"])
+    assert list(elsewhere.iterdir()) == []
 
 
 def test_a_run_that_was_thrown_away_is_trained_again(table: str, tmp_path: Path) -> None:
@@ -183,7 +248,7 @@ def test_what_cannot_be_right_is_refused(table: str, tmp_path: Path) -> None:
     other.write_text("a,b\n" + "".join(f"{i},{i * i}\n" for i in range(60)))
     refused: dict[str, Callable[[], object]] = {
         "holds something else": lambda: run_jobs(toy, table, tmp_path / "full"),
-        "not a comparison that can be read": lambda: run_jobs(toy, table, tmp_path / "broken"),
+        "is not sealed JSON": lambda: run_jobs(toy, table, tmp_path / "broken"),
         "is a file": lambda: run_jobs(toy, table, tmp_path / "file"),
         "with budget None, not 3": lambda: run_jobs(toy, table, tmp_path / "there", budget=3),
         "with data": lambda: run_jobs(toy, str(other), tmp_path / "there"),
@@ -194,7 +259,7 @@ def test_what_cannot_be_right_is_refused(table: str, tmp_path: Path) -> None:
         "mlp learns from": lambda: run_jobs(candidates("mlp"), table, tmp_path / "new"),
     }
     for words, call in refused.items():
-        with pytest.raises(UsageError, match=words):
+        with pytest.raises(DeepcanonError, match=words):
             call()
     assert not (tmp_path / "new").exists()
 

@@ -12,11 +12,12 @@ import torch
 from torch import Generator, Tensor
 
 import deepcanon as dc
+from deepcanon.catalogue import find
 from deepcanon.comparison.measures import Measured, bits_per_dimension, measure
 from deepcanon.comparison.quality import Yardstick
 from deepcanon.comparison.support import Form, Forms
 from deepcanon.core import Absorb, Batch, Context, DataError, LikelihoodKind, Model, Recipe, Support, Terms, Turn
-from deepcanon.data import Dataset, from_tensors
+from deepcanon.data import Dataset, from_tensors, load_data
 from deepcanon.runs.folder import RunFolder
 
 
@@ -149,3 +150,40 @@ def test_a_model_without_a_method_has_no_such_number(tmp_path: Path) -> None:
     assert gan["drawn"]["per_second"] > 0
     assert gan["metrics"] == ["energy_distance"]
     assert (gan["steps"], gan["planned"]) == (10, 10)
+
+
+def test_sequences_and_time_series_have_a_likelihood_per_predicted_token_or_step(tmp_path: Path) -> None:
+    pairs, test = load_data("dates"), load_data("dates").split("test")
+    few = replace(pairs, train=pairs.train.select(torch.arange(64)), valid=None, test=test.select(torch.arange(40)))
+    translator: Any = find("seq2seq_attention")(**{**few.sizes, "units": 8, "embedding": 4})
+    found = trained(translator, few, "plain", tmp_path / "pairs")["likelihood"]
+    assert found is not None
+    assert (found["kind"], found["per"], found["given"]) == ("exact", "token", "a source")
+    held_out: Any = few.split("test")
+    with torch.no_grad():
+        nats = translator.log_prob(held_out.y, lengths=held_out.y_lengths, context=(held_out.x, held_out.lengths))
+    assert found["nats"] == pytest.approx(float(nats.sum()) / held_out.weight, rel=1e-5)
+
+    model: Any
+    model, batch = find("deepar").example()
+    whole = from_tensors(batch.x, lengths=batch.lengths, origins=batch.origins)
+    series = replace(whole, train=batch, valid=None, test=batch)
+    found = trained(model, series, "plain", tmp_path / "series")["likelihood"]
+    assert found is not None
+    assert (found["kind"], found["per"], found["given"]) == ("exact", "step", None)
+    with torch.no_grad():
+        nats = model.log_prob(batch)
+    assert found["nats"] == pytest.approx(float(nats.sum()) / batch.weight, rel=1e-5)
+
+
+def test_a_method_around_a_conditional_model_is_measured_as_that_model(tmp_path: Path) -> None:
+    model, batch = find("conditional_vae").example()
+    data = from_tensors(batch.x, batch.y)
+    data = replace(data, train=batch, valid=None, test=batch)
+    torch.manual_seed(0)
+    found = trained(find("regularized")(model), data, "plain", tmp_path / "run")
+    likelihood = found["likelihood"]
+    assert likelihood is not None
+    assert (likelihood["kind"], likelihood["given"], likelihood["samples"]) == ("lower bound", "classes", 64)
+    assert likelihood["error"] > 0
+    assert found["drawn"] is not None

@@ -8,7 +8,7 @@ import pytest
 
 from deepcanon.comparison.job import Comparison, Entry
 from deepcanon.comparison.measures import Likelihood, Measured
-from deepcanon.comparison.sentences import conclusions, remarks
+from deepcanon.comparison.sentences import conclusions, remarks, title
 from deepcanon.comparison.support import Form
 from deepcanon.comparison.tables import ACCURACY, COPIES, DASH, LOG_LOSS, NATS, SPEED, TWO_SAMPLE, failures, sections
 
@@ -21,11 +21,12 @@ def measured(likelihood: Likelihood | None = None, **changes: Any) -> Measured:
     return {**whole, **changes}  # type: ignore[typeddict-item]
 
 
-def likelihood(nats: float, kind: str = "exact", tighter: float | None = None) -> Likelihood:
+def likelihood(nats: float, kind: str = "exact", tighter: float | None = None, given: str | None = None) -> Likelihood:
     return {
         "nats": nats,
         "kind": kind,
-        "given": None,
+        "given": given,
+        "per": "example",
         "error": 0.0,
         "tighter": tighter,
         "samples": 64 if tighter else None,
@@ -175,3 +176,37 @@ def test_a_budget_that_ended_a_training_is_reported(steps: int) -> None:
     (section,) = sections(comparison(entry("a", measured(likelihood(-1), steps=steps))))
     expected = ["a was stopped by the budget: seed 0 at step 4 of 10."] if steps == 4 else []
     assert remarks(section) == expected
+
+
+def test_likelihoods_given_something_are_marked_and_have_an_order_of_their_own() -> None:
+    (table,) = sections(
+        comparison(
+            entry("of_classes", measured(likelihood(-1, given="classes"))),
+            entry("plain", measured(likelihood(-3))),
+            entry("worse", measured(likelihood(-4))),
+            entry("better_of_classes", measured(likelihood(-0.5, given="classes"))),
+        )
+    )
+    assert [row.label for row in table.rows] == ["plain", "worse", "better_of_classes", "of_classes"]
+    assert [row.likelihood for row in table.rows] == ["exact", "exact", "exact, given classes", "exact, given classes"]
+    first, second = conclusions(table)
+    assert first.startswith(
+        "plain gives the test data of d the highest log-likelihood: \N{MINUS SIGN}3.00 nats (exact)"
+    )
+    assert second.startswith("better_of_classes gives the test data of d the highest log-likelihood")
+    assert remarks(table) == [
+        "The log-likelihood of better_of_classes and of_classes is given classes, that of plain and worse is not: they "
+        "answer different questions, and each has an order of its own."
+    ]
+    (alone,) = sections(comparison(entry("of_classes", measured(likelihood(-1, given="classes")))))
+    assert remarks(alone) == []
+
+
+def test_likelihoods_of_sequences_say_what_they_are_a_mean_over() -> None:
+    value = measured({**likelihood(-2, given="a source"), "per": "token"}, metrics=["accuracy"], test={"accuracy": 0.5})
+    (table,) = sections(comparison(entry("translator", value)))
+    assert title(table) == "Models of sequences"
+    assert table.rows[0].likelihood == "exact per token, given a source"
+    assert [column.title for column in table.columns] == ["nats", "accuracy", "training, s", "parameters"]
+    (series,) = sections(comparison(entry("forecaster", measured({**likelihood(-2), "per": "step"}))))
+    assert title(series) == "Models of time series"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from deepcanon.core import Context, How, UsageError
 from deepcanon.core.toy import Toy
@@ -25,8 +25,8 @@ class IgnoresItsContext(Toy):
 class IgnoresItsClasses(GuidedDDPM):
     """The context is accepted, checked and dropped."""
 
-    def _view(self, context: Context | None) -> Any:
-        return super()._view(None)
+    def _v(self, net: nn.Module, x: Tensor, time: Tensor) -> Tensor:
+        return GuidedDDPM._v(self._view(None), net, x, time)
 
 
 class SamplesAnyClass(ConditionalVAE):
@@ -77,7 +77,7 @@ def verdict(cls: Any) -> Outcome:
     ("cls", "fault"),
     [
         (IgnoresItsContext, "sample ignores context"),
-        (IgnoresItsClasses, "log_prob ignores context"),
+        (IgnoresItsClasses, "sample ignores context; log_prob ignores context; score ignores context"),
         (SamplesAnyClass, "sample ignores context"),
         (TakesAContext, "log_prob ignores context"),
         (TakesOneSample, "log_prob ignores samples"),

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import Batch, Series, Terms, UsageError
+from deepcanon.core import Batch, Context, Series, Terms, UsageError
 from deepcanon.laws import check, report
 from deepcanon.laws import forecaster as laws
 from deepcanon.laws.outcome import Law
@@ -29,14 +29,18 @@ class Healthy(DeepAR):
 class ReadsPadding(Healthy):
     """The padding counts as given steps in the scale."""
 
-    def step_log_probs(self, series: Series) -> Tensor:
+    def step_log_probs(self, x: Series | Tensor, *, context: Context | None = None) -> Tensor:
+        assert isinstance(x, Series)
+        series = x
         return super().step_log_probs(series) + 1e-6 * series.x.sum((1, 2)).unsqueeze(1)
 
 
 class CountsPadding(Healthy):
     """Zeros of the padding are predicted, too."""
 
-    def step_log_probs(self, series: Series) -> Tensor:
+    def step_log_probs(self, x: Series | Tensor, *, context: Context | None = None) -> Tensor:
+        assert isinstance(x, Series)
+        series = x
         zeros = series.x.masked_fill(~_mask(series.x, series.lengths).unsqueeze(2), 0)
         known = None if series.covariates is None else series.covariates.nan_to_num()
         return super().step_log_probs(
@@ -82,7 +86,9 @@ class Global(Healthy):
 class Unscaled(Healthy):
     """The likelihood is that of the scaled values: the logarithm of the scale is missing."""
 
-    def step_log_probs(self, series: Series) -> Tensor:
+    def step_log_probs(self, x: Series | Tensor, *, context: Context | None = None) -> Tensor:
+        assert isinstance(x, Series)
+        series = x
         found = super().step_log_probs(series)
         scale = 1 + series.x[:, :1, 0].abs()
         return found + torch.where(found != 0, scale.log(), 0)
@@ -99,6 +105,36 @@ class ForgetsItsDraws(Healthy):
         return torch.cat(firsts, 2)
 
 
+class LooksAhead(Healthy):
+    """A step knows the value after it, though the model is declared causal."""
+
+    def step_log_probs(self, x: Series | Tensor, *, context: Context | None = None) -> Tensor:
+        assert isinstance(x, Series)
+        found = super().step_log_probs(x)
+        return torch.where(found != 0, found + 1e-6 * x.x.roll(-1, 1).squeeze(2), found)
+
+
+class LosesAStep(Healthy):
+    """The sum of the steps is not the likelihood."""
+
+    def log_prob(self, x: Series | Tensor, **options: Any) -> Tensor:
+        return self.step_log_probs(x, **options)[:, :-1].sum(1)
+
+
+class TakesAContext(Healthy):
+    """A forecast takes covariates as a context, which the likelihood refuses: two meanings of one word."""
+
+    def forecast(self, *args: Any, context: Context | None = None, **kwargs: Any) -> Tensor:
+        return super().forecast(*args, **kwargs)
+
+
+class ReadsNoFuture(Healthy):
+    """Forecasts leave out the covariates of the steps to come."""
+
+    def _future(self, series: Series, steps: int) -> Tensor | None:
+        return torch.zeros(len(series), steps, self.covariates, dtype=series.x.dtype)
+
+
 def test_a_healthy_forecaster_keeps_all_laws() -> None:
     found = check(Healthy, "forecaster")
     assert len(found) == len(laws.LAWS)
@@ -113,6 +149,10 @@ def test_a_healthy_forecaster_keeps_all_laws() -> None:
         (laws.series_do_not_mix, Mixes),
         (laws.loss_is_nll_per_step, PerSeries),
         (laws.parts_of_a_batch_add_up, PerSeriesThroughout),
+        (laws.steps_add_up_to_the_series, LooksAhead),
+        (laws.steps_add_up_to_the_series, LosesAStep),
+        (laws.covariates_are_part_of_the_series, TakesAContext),
+        (laws.covariates_are_part_of_the_series, ReadsNoFuture),
         (laws.forecasts_have_their_shape_and_generator, OneNoise),
         (laws.forecasts_have_their_shape_and_generator, Global),
         (laws.probability_of_a_step_is_one, Unscaled),

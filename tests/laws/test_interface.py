@@ -46,12 +46,18 @@ class HalfASample(Toy):
         return super().sample(n, generator=generator)[:, :1]
 
 
+class NeverNothing(Toy):
+    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
+        return super().sample(max(1, n), generator=generator)
+
+
 def test_wrong_shapes_are_named() -> None:
     assert "log_prob gives () where (32,) is expected" in verdict(methods_have_their_shapes, OneNumberInAll).detail
     assert "predict mode gives (32, 2)" in verdict(methods_have_their_shapes, ProbabilityAsMode).detail
     assert "needs a likelihood_kind" in verdict(methods_have_their_shapes, UnknownLikelihoodKind).detail
-    assert "sample gives (5, 1)" in verdict(methods_have_their_shapes, HalfASample).detail
-    for mutant in (OneNumberInAll, ProbabilityAsMode, UnknownLikelihoodKind, HalfASample):
+    assert "sample(5) gives (5, 1)" in verdict(methods_have_their_shapes, HalfASample).detail
+    assert "sample(0) gives (1, 2)" in verdict(methods_have_their_shapes, NeverNothing).detail
+    for mutant in (NeverNothing, OneNumberInAll, ProbabilityAsMode, UnknownLikelihoodKind, HalfASample):
         assert not verdict(methods_have_their_shapes, mutant).holds
     for healthy in (Toy, MLP, VAE):
         assert verdict(methods_have_their_shapes, healthy).holds

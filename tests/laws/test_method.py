@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from deepcanon import laws
-from deepcanon.core import Context, Descend, Labeled, Model, SemiBatch, Terms, Turn, UsageError
+from deepcanon import laws, methods
+from deepcanon.catalogue import find
+from deepcanon.core import (
+    Context,
+    Descend,
+    Labeled,
+    Model,
+    SemiBatch,
+    Terms,
+    Turn,
+    UsageError,
+    arguments_of,
+    given_batch,
+)
 from deepcanon.core.toy import Toy
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.laws.method import (
     check_method,
+    conditioned_as_the_wrapped_model,
     null_setting_is_declared,
     null_setting_predicts_as_the_plain_model,
     null_setting_trains_as_the_plain_model,
@@ -39,7 +53,7 @@ def test_our_methods_keep_the_laws(method: type[Model[Any]]) -> None:
     torch.manual_seed(0)
     found = laws.check(method, "method")
     assert [outcome.law for outcome in found if not outcome.holds] == []
-    assert len(found) == (3 if method is LoRA else 4)  # LoRA trains no parameter of the model it wraps
+    assert len(found) == (4 if method is LoRA else 5)  # LoRA trains no parameter of the model it wraps
 
 
 class ForgetsItsNull(PiModel):
@@ -201,3 +215,78 @@ def test_what_is_not_a_method_is_refused() -> None:
         check_method(*Bare.example())
     with pytest.raises(UsageError, match="Linear is not"):
         check_method(nn.Linear(2, 2), Toy.example()[1])
+
+
+def around(name: str, model: str) -> tuple[Model[Any], Labeled] | None:
+    """The method around an example of a conditional model; none where it suits no density."""
+    torch.manual_seed(0)
+    inner, batch = find(model).example()
+    sizes = {"features": inner.features} if "features" in arguments_of(find(name)) else {}
+    try:
+        return find(name)(model=inner, **sizes), batch
+    except UsageError:
+        return None
+
+
+METHODS = [path.stem for path in sorted(Path(methods.__file__).parent.glob("[a-z]*.py"))]
+OF_DENSITIES = [name for name in METHODS if around(name, "conditional_vae") is not None]
+
+
+@pytest.mark.parametrize("name", OF_DENSITIES)
+@pytest.mark.parametrize("model", ["conditional_vae", "guided_ddpm"])
+def test_a_method_is_conditional_as_the_model_that_it_wraps(name: str, model: str) -> None:
+    made = around(name, model)
+    assert made is not None
+    found = conditioned_as_the_wrapped_model(*made)
+    assert found is not None
+    assert found.holds, found.detail
+    assert "log_prob" in found.detail
+    assert set(OF_DENSITIES) >= {"augmentation", "lora", "noise_injection", "pruning", "regularized"}
+
+
+class ForgetsItsContext(LoRA[Labeled]):
+    """The model inside stays unconditional, as if a context had been given for nothing."""
+
+    def given(self, context: Context | int, **options: Any) -> Self:
+        return self
+
+
+class SaysNothing(LoRA[Labeled]):
+    """Around a conditional model it passes for a plain one."""
+
+    @property
+    def conditioned_on(self) -> str | None:
+        return None
+
+
+class BindsItself(LoRA[Labeled]):
+    """To bind a context changes the method for everyone who holds it."""
+
+    def given(self, context: Context | int, **options: Any) -> Self:
+        view = super().given(context, **options)
+        self._wrap(view.model)
+        return view
+
+
+@pytest.mark.parametrize(
+    ("method", "fault"),
+    [
+        (ForgetsItsContext, "the context of a batch is not bound as the wrapped model's"),
+        (SaysNothing, "the wrapped model is conditional, and the method otherwise"),
+        (BindsItself, "to bind a context changes the method"),
+    ],
+)
+def test_a_method_that_loses_the_context_is_named(method: type[Model[Any]], fault: str) -> None:
+    inner, batch = find("guided_ddpm").example()
+    found = conditioned_as_the_wrapped_model(method(model=inner), batch)
+    assert found is not None
+    assert not found.holds
+    assert fault in found.detail
+
+
+def test_a_method_around_a_plain_model_refuses_a_context() -> None:
+    method: LoRA[Any]
+    method, batch = LoRA.example()
+    assert given_batch(method, batch) is method
+    with pytest.raises(UsageError, match="is not a conditional model and takes no context"):
+        method.given(1)

@@ -76,7 +76,7 @@ def convolution() -> Any:
 
 @pytest.mark.parametrize(
     ("model", "count"),
-    [(LSTM, 11), (Coupled, 11), (LSTMPredictor, 4), (Labels, 6), (Levels, 6), (last_first, 5), (gru, 5),
+    [(LSTM, 12), (Coupled, 12), (LSTMPredictor, 4), (Labels, 6), (Levels, 6), (last_first, 5), (gru, 5),
      (convolution, 3)],
 )  # fmt: skip
 def test_healthy_models_keep_the_laws(model: Any, count: int) -> None:
@@ -321,3 +321,23 @@ def test_generation_by_other_probabilities_is_caught() -> None:
 def test_the_kind_needs_sequences(batch: AnyBatch) -> None:
     with pytest.raises(UsageError, match=r"whole numbers, \(B, T\), or real numbers"):
         laws.check_sequence(nn.Identity(), batch)
+
+
+class SumsOtherwise(LSTM):
+    """The likelihood of a sequence leaves out its second token."""
+
+    def log_prob(self, x: Tensor, **options: Any) -> Tensor:
+        return self.step_log_probs(x, **options)[:, 2:].sum(1)
+
+
+class StepsKnowTheFuture(LSTM):
+    """Each step is moved by the tokens of the whole row."""
+
+    def step_log_probs(self, x: Tensor, **options: Any) -> Tensor:
+        return super().step_log_probs(x, **options) - 1e-3 * (x == x[:, -1:]).double().mean(1, keepdim=True)
+
+
+def test_steps_that_do_not_add_up_or_know_the_future_are_found() -> None:
+    for mutant in (SumsOtherwise, StepsKnowTheFuture):
+        assert fails(laws.steps_add_up_to_the_sequence, mutant), mutant
+    assert not fails(laws.steps_add_up_to_the_sequence, LSTM)

@@ -105,9 +105,9 @@ def test_a_search_that_misses_the_most_probable_target_is_caught() -> None:
 class NeverEnds(Seq2SeqAttention):
     """The end token is ruled out after the fact, so that probabilities no longer sum to 1."""
 
-    def log_probs(self, x: Tensor, **options: Any) -> Tensor:
-        found = super().log_probs(x, **options)
-        return found.masked_fill(x[:, 1:] == self.end_token, -100)
+    def step_log_probs(self, x: Tensor, **options: Any) -> Tensor:
+        found = super().step_log_probs(x, **options)
+        return found.masked_fill(x == self.end_token, -100)
 
 
 def test_laws_of_sequences_hold_of_targets_given_a_source() -> None:

@@ -1,5 +1,6 @@
 """The Fisher divergence against its closed form for Gaussians, and as the speed at which noise makes them alike."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -45,3 +46,15 @@ def test_under_added_noise_the_kl_divergence_falls_by_half_of_it(t: float) -> No
     slope = (kl(t + step) - kl(t - step)) / (2 * step)
     cov_p, cov_q = at(t)
     assert slope == pytest.approx(-0.5 * closed_form(MEAN_P, cov_p, MEAN_Q, cov_q), rel=1e-6)
+    x, weight = nodes_of(MEAN_P, cov_p)
+    p, q = (-(x - mean) @ torch.linalg.inv(cov) for mean, cov in ((MEAN_P, cov_p), (MEAN_Q, cov_q)))
+    root = weight.mul(len(weight)).sqrt().unsqueeze(1)  # so that the mean over the rows is the one by the weights
+    assert slope == pytest.approx(-0.5 * fisher_divergence(root * p, root * q).item(), rel=1e-6)
+
+
+def nodes_of(mean: Tensor, cov: Tensor) -> tuple[Tensor, Tensor]:
+    """Points and weights of Gauss-Hermite quadrature under a Gaussian of two dimensions, exact for polynomials."""
+    points, weights = (torch.from_numpy(each) for each in np.polynomial.hermite_e.hermegauss(8))
+    unit = torch.cartesian_prod(points, points)
+    weight = torch.outer(weights, weights).flatten()
+    return mean + unit @ torch.linalg.cholesky(cov).T, weight / weight.sum()

@@ -143,3 +143,19 @@ def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(UsageError, match="only real inputs can be perturbed"):
         method.attacked(Labeled(torch.zeros(3, 2, dtype=torch.long), torch.zeros(3, dtype=torch.long)))
     assert math.isfinite(method.loss(ToyClassifier.example()[1])["adversarial"].item())
+
+
+def test_robust_accuracy_is_that_under_the_stronger_attack() -> None:
+    data = dc.load_data("digits")
+    torch.manual_seed(0)
+    model = MLP(64, classes=10, hidden=(32,))
+    dc.fit(model, data, epochs=3, quiet=True)
+    method, batch = AdversarialTraining(model, epsilon=0.15, attack="fgsm"), data.split("test")
+    by_fgsm, by_pgd = (
+        float((model.predict(method.attacked(batch, attack).x) == batch.y).float().mean()) for attack in ATTACKS
+    )
+    assert by_pgd < by_fgsm
+    assert method.metrics(batch)["robust_accuracy"].item() == pytest.approx(by_pgd, abs=0.02)  # from another start
+
+
+ATTACKS: tuple[Literal["fgsm"], Literal["pgd"]] = ("fgsm", "pgd")

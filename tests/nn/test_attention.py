@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from deepcanon.core import UsageError
 from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention, attention_weights, causal_mask
@@ -217,3 +218,71 @@ def test_cross_attention_projects_its_keys_once() -> None:
     torch.testing.assert_close(layer(x[rows, :1], memory[rows], cache=cache.select(rows)), layer(x, memory)[rows, :1])
     with pytest.raises(UsageError, match="the cache is empty"):
         KVCache(capacity=2).all()
+
+
+def test_queries_for_nouns_verbs_subjects_and_for_nothing_attend_to_them() -> None:
+    """The dog ate the cake, with keys that say (noun or verb, subject or object, nothing)."""
+    keys = torch.tensor([[0.1, 0, 2], [5, 4, 3], [-4, 0, -3], [-0.2, 0, 1], [5, -3, -4]])
+    queries = torch.tensor([[5.0, 0, 0], [-5, 0, 0], [5, 4, 0], [0, 0, 0]])
+    scores = torch.tensor([[0.5, 25, -20, -1, 25], [-0.5, -25, 20, 1, -25], [0.5, 41, -20, -1, 13], [0] * 5])
+    torch.testing.assert_close(queries @ keys.T, scores)
+    weights = attention_weights(queries, keys, scale=1.0)
+    expected = torch.tensor([[0, 0.5, 0, 0, 0.5], [0, 0, 1, 0, 0], [0, 1, 0, 0, 0], [0.2] * 5])
+    torch.testing.assert_close(weights, expected, rtol=0, atol=1e-8)
+    values = torch.arange(10.0).view(5, 2)
+    torch.testing.assert_close(attention(queries, keys, values, scale=1.0), expected @ values)
+
+
+def _of_the_past(layer: MultiHeadAttention, weights: dict[str, Tensor], x: Tensor, before: int) -> Tensor:
+    output: Tensor = functional_call(layer, weights, (x,), {"causal": True})
+    return output[:, :before].square().sum()
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # of attention in vmap, says torch
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_a_future_that_is_not_finite_reaches_nothing_in_torch_func(number: float) -> None:
+    """By torch.func.grad, and by vmap of it over single examples, where no value can be looked at."""
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(8, heads=2).double()
+    weights = {name: value.detach() for name, value in layer.named_parameters()}
+    x = some(3, 6, 8)
+    spoiled = torch.where(torch.arange(6)[:, None] >= 4, number, x)
+    finite = torch.where(torch.arange(6)[:, None] >= 4, 0.0, x)
+
+    def of_weights(rows: Tensor) -> dict[str, Tensor]:
+        return torch.func.grad(lambda own: _of_the_past(layer, own, rows, 4))(weights)  # type: ignore[no-any-return]
+
+    def of_one(row: Tensor) -> dict[str, Tensor]:
+        return of_weights(row.unsqueeze(0))
+
+    for slopes in (of_weights, torch.func.vmap(of_one)):
+        wanted, found = slopes(finite), slopes(spoiled)
+        assert all(bool(slope.isfinite().all()) for slope in found.values())
+        assert all(torch.equal(found[name], wanted[name]) for name in wanted)
+        assert any(bool(slope.any()) for slope in found.values())
+    by_inputs = torch.func.grad(lambda rows: _of_the_past(layer, weights, rows, 4))(spoiled)
+    assert not by_inputs[:, 4:].any()
+    assert by_inputs.isfinite().all()
+
+
+def test_a_future_that_is_not_finite_reaches_nothing_in_a_graph() -> None:
+    """In a graph that torch.export has taken, and in one for torch.compile."""
+
+    class Causal(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = MultiHeadAttention(8, heads=2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            output: Tensor = self.layer(x, causal=True)
+            return output
+
+    torch.manual_seed(0)
+    model, x = Causal().double(), some(3, 6, 8)
+    spoiled = torch.where(torch.arange(6)[:, None] >= 4, math.nan, x)
+    exported = torch.export.export(model, (x,)).module()
+    compiled = torch.compile(model, backend="eager")
+    for graph in (exported, compiled):
+        assert torch.equal(graph(x), model(x))
+        assert torch.equal(graph(spoiled)[:, :4], model(x)[:, :4])
+        assert graph(spoiled)[:, 4:].isnan().all()

@@ -15,7 +15,7 @@ def check(
     kind: Annotated[
         str | None,
         typer.Option(
-            "--as", help="Which laws: contract, classifier, latent ...; by default, all that its methods call for."
+            "--as", help="A kind of laws, one of those above; by default, all kinds that the module falls under."
         ),
     ] = None,
     seconds: Annotated[float, typer.Option(min=1, help="The time that the check is given.", metavar="SECONDS")] = 600,
@@ -23,8 +23,21 @@ def check(
 ) -> None:
     """Check a module of yours against the laws of its kind; the exit code is 1 if one of them fails.
 
-    Your file runs in a process of its own, so that a check is answered however the file ends.
-    The class brings a module and examples by example(), or it is built without arguments.
+    Your file runs in a process of its own, so that a check is answered however
+    the file ends.
+
+    The class brings a module and examples by example(), or it is built
+    without arguments. It may be a whole model, a part of one (a layer, a
+    loss), or an optimizer. The kind is found by its methods, its type, its
+    name, or its answers to invented inputs; docs/laws.md says what the laws of
+    each kind hold.
+
+    Kinds of models: contract, classifier, latent, autoencoder, discrete,
+    energy, continuous, sampler, flow, score, diffusion, game, sequence,
+    forecaster, translation, graph, graphs, method.
+
+    Kinds of parts: attention, recurrent, transform, positions, dropout,
+    normalization, convolution, activation, loss, initialization, optimizer.
     """
     from deepcanon.core.apart import call_apart
 

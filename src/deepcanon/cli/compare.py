@@ -103,7 +103,7 @@ def _cells(section: Section, row: Row) -> list[str]:
         text = column.write(row.mean(column))
         values = row.values(column)
         if column is NATS and values:
-            text += f" ({row.kind})"
+            text += f" ({row.likelihood})"
         every = dict.fromkeys(column.write(value) for value in values)
         cells.append(f"{text}\n{' '.join(every)}" if len(every) > 1 else text)
     return cells

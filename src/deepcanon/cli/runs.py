@@ -21,9 +21,12 @@ def runs(
 
     rows = list_runs(folder)
     out = Output(json)
-    for name, group in groupby(rows, key=lambda row: row["data"]):
+    for row in rows:
+        if row["problem"]:
+            out.say(f"{row['status']}: {row['problem']}")
+    for name, group in groupby((row for row in rows if not row["problem"]), key=lambda row: row["data"]):
         same_data = list(group)
-        out.say(f"{name}: measured on test data" if name else "damaged: not readable")
+        out.say(f"{name}: measured on test data")
         metrics = list(dict.fromkeys(metric for row in same_data for metric in row["test"]))
         fixed = ["run", "model", "status", "steps", "seconds"]
         out.table(

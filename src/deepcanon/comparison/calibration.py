@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import TypedDict
 
 from deepcanon.core import Labeled, Model
 from deepcanon.core.roles import Predicts

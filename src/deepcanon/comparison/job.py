@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import time
@@ -11,25 +10,29 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
+from typing_extensions import TypedDict
 
 from deepcanon.comparison.measures import Measured, measure
 from deepcanon.comparison.quality import Quality, Yardstick
 from deepcanon.comparison.support import Form, Forms
 from deepcanon.core import Blueprint, DeepcanonError, Model, Terms, UsageError, describe
-from deepcanon.core.files import write_json
+from deepcanon.core.files import as_json, read_sealed, refuse_links, seal, write_whole
 from deepcanon.core.roles import Encodes, HasLogProb
+from deepcanon.core.stored import fits, held_to
 from deepcanon.data import Dataset
 from deepcanon.data.suits import check_suits
 from deepcanon.runs.checkpoint import saved
+from deepcanon.runs.contents import Format
 from deepcanon.runs.folder import RunFolder
 from deepcanon.runs.resume import load, resume
 from deepcanon.train import Observer, Trainer, fit
+from deepcanon.train.process import locked
 from deepcanon.train.randomness import kept
 
-FORMAT = 1
+FORMAT = 2
 FILE = "compare.json"
 
 
@@ -62,6 +65,32 @@ class Comparison(TypedDict):
     reference: dict[str, Quality | None]
     """For each form, what training examples score in place of samples."""
     runs: list[Entry]
+
+
+class Request(TypedDict):
+    """The request: which models on which data, how often and for how long."""
+
+    models: list[str]
+    data: str
+    target: str | None
+    seeds: int
+    budget: float | None
+
+
+class ComparedData(TypedDict):
+    """The one entry about the data by which they are known again."""
+
+    fingerprint: str
+
+
+class Before(TypedDict):
+    """The part of ``compare.json`` from which a comparison is gone on with."""
+
+    request: Request
+    data: ComparedData
+    reference: dict[str, Any]
+    runs: list[Any]
+    """What in these is not of this version, or came to no number, is measured again."""
 
 
 @dataclass(frozen=True)
@@ -113,14 +142,32 @@ def run_jobs(
         "models": [candidate.label for candidate in candidates],
         "data": data, "target": target, "seeds": seeds, "budget": budget,
     }  # fmt: skip
-    before = _opened(out, request, forms.given.fingerprint())
-    comparison = _comparison(request, forms.given, unsuitable)
+    _opened(out, request, forms.given.fingerprint())  # what is refused is not touched, not even by a lock
+    with locked(out):
+        return _run_all(jobs, forms, out, _comparison(request, forms.given, unsuitable), budget, notify, quiet)
+
+
+def _run_all(
+    jobs: Sequence[Job],
+    forms: Forms,
+    out: Path,
+    comparison: Comparison,
+    budget: float | None,
+    notify: Callable[[str], None],
+    quiet: bool,
+) -> Comparison:
+    """Train and measure what is not done yet, and write the file after each."""
+    before = _opened(out, comparison["request"], forms.given.fingerprint())
     yardsticks = {form: _yardstick(forms[form]) for form in dict.fromkeys(job.form for job in jobs)}
     references = before["reference"] if before is not None else {}
     for form, yardstick in yardsticks.items():
-        known = references.get(form) or (None if yardstick is None else yardstick.judge_training_data())
+        of_before = references.get(form)
+        known: Quality | None = (
+            of_before if fits(Quality, of_before) else (None if yardstick is None else yardstick.judge_training_data())
+        )
         comparison["reference"][form] = known
-    known_runs = {entry["run"]: entry for entry in (before["runs"] if before is not None else []) if entry["measured"]}
+    entries = [entry for entry in (before["runs"] if before is not None else []) if fits(Entry, entry)]
+    known_runs: dict[str, Entry] = {entry["run"]: entry for entry in entries if entry["measured"] is not None}
     there = [job.place for job in jobs if (out / job.place / "run.json").is_file()]  # else it was thrown away
     done = {place: known_runs[place] for place in there if place in known_runs}
     for job in jobs:
@@ -171,6 +218,7 @@ def _run(
 def _trained(job: Job, data: Dataset[Any], folder: Path, budget: float | None, quiet: bool) -> RunFolder:
     """The finished run: kept if it is there, gone on with if it was broken off, else begun."""
     observers = [] if budget is None else [Budget(budget)]
+    refuse_links(folder.parent, folder)
     if (folder / "run.json").is_file():
         run = RunFolder.open(folder)
         if run.info["status"] == "finished":
@@ -234,7 +282,7 @@ def _check(candidates: Sequence[Blueprint], seeds: int, budget: float | None) ->
         raise UsageError(f"the budget is a time in seconds and must be positive (got {budget:g})")
 
 
-def _opened(out: Path, request: Mapping[str, Any], fingerprint: str) -> Comparison | None:
+def _opened(out: Path, request: Mapping[str, Any], fingerprint: str) -> Before | None:
     """The comparison that is in the folder, if it can be gone on with; a folder of something else is refused."""
     if not out.exists():
         return None
@@ -242,17 +290,14 @@ def _opened(out: Path, request: Mapping[str, Any], fingerprint: str) -> Comparis
         raise UsageError(f"{out} is a file; choose a folder")
     path = out / FILE
     if not path.is_file():
-        if any(out.iterdir()):
+        if any(path.name != ".lock" for path in out.iterdir()):
             raise UsageError(f"{out} holds something else (it has no {FILE}); choose a new folder")
         return None
-    try:
-        before: Comparison = json.loads(path.read_text(encoding="utf-8"))
-        asked, known = before["request"], before["data"]["fingerprint"]
-        newer = before["format"] > FORMAT
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is not a comparison that can be read; choose another folder") from error
-    if newer:
+    made_by: Any = read_sealed(path, Format)
+    if made_by["format"] > FORMAT:
         raise UsageError(f"{path} was written by a newer version of deepcanon")
+    before: Before = held_to(Before, made_by, path)
+    asked, known = before["request"], before["data"]["fingerprint"]
     for name in ("data", "target", "budget"):
         if asked.get(name) != request[name]:
             raise UsageError(
@@ -297,7 +342,7 @@ def _write(out: Path, comparison: Comparison, rest: Sequence[Entry] = ()) -> Non
     there = {entry["run"] for entry in comparison["runs"]}
     runs = [*comparison["runs"], *(entry for entry in rest if entry["run"] not in there)]
     out.mkdir(parents=True, exist_ok=True)
-    write_json(out / FILE, {**comparison, "runs": runs})
+    write_whole(out / FILE, seal(as_json({**comparison, "runs": runs})))
 
 
 def _slug(label: str) -> str:

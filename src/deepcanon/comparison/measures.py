@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from torch import Generator
+from typing_extensions import TypedDict
 
 from deepcanon.comparison.calibration import PredictionMeasures, measure_predictions
 from deepcanon.comparison.quality import Quality, Yardstick
 from deepcanon.comparison.support import Form
-from deepcanon.core import AnyBatch, Batch, DataError, Density, Labeled, Model, given_batch, log_likelihood
+from deepcanon.core import AnyBatch, Batch, DataError, Labeled, Model, given_batch, log_likelihood
 from deepcanon.core.roles import Decodes, Encodes, HasLogProb, Samples
 from deepcanon.data import Batches, Dataset
 from deepcanon.data.tables.table import log_det_of_scaling
@@ -33,7 +34,8 @@ class Likelihood(TypedDict):
 
     For the lower bound (ELBO) of a latent-variable model there is a ``tighter`` one, the importance-weighted bound with
     its number of ``samples``. ``error`` is the Monte-Carlo error of the tightest: its standard deviation over the
-    draws, 0 of an exact one. ``given`` names what a conditional model is conditioned on. ``bits`` are bits per
+    draws, 0 of an exact one. ``given`` names what a conditional model is conditioned on, and ``per`` what the mean is
+    over: examples, the predicted tokens of sequences, or the predicted steps of time series. ``bits`` are bits per
     dimension, of images only. All are in the units of the data as they were given: where columns were standardized,
     the log-determinant of that is counted in.
     """
@@ -41,6 +43,7 @@ class Likelihood(TypedDict):
     nats: float
     kind: str
     given: str | None
+    per: str
     error: float
     tighter: float | None
     samples: int | None
@@ -73,12 +76,12 @@ class Measured(TypedDict):
 
 def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, yardstick: Yardstick | None) -> Measured:
     """Measure a trained model on the test split of its data."""
-    info, seed = run.info, settings_of(run.info)["seed"]
+    info, seed = run.info, settings_of(run.info, run.file)["seed"]
     test: dict[str, float | None] = info["results"]["test"]
     held_out: AnyBatch = data.split("test")
     with torch.no_grad():
         metrics = model.metrics(held_out.select(torch.arange(min(FEW, len(held_out)))))
-    planned = Plan(len(data.train), settings_of(run.info)).total
+    planned = Plan(len(data.train), settings_of(run.info, run.file)).total
     return {
         "parameters": info["parameters"],
         "buffers": sum(buffer.numel() for buffer in model.buffers()),
@@ -86,7 +89,7 @@ def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, y
         "planned": planned,
         "seconds": info["results"]["seconds"],
         "weights": info["weights"],
-        "watch": settings_of(run.info)["watch"],
+        "watch": settings_of(run.info, run.file)["watch"],
         "test": test,
         "metrics": list(metrics),
         "likelihood": _likelihood(model, data, form, test.get("nll"), seed),
@@ -115,8 +118,8 @@ def bits_per_dimension(nats: float, dimensions: int, levels: int = 1) -> float:
 
 
 def _likelihood(model: Model[Any], data: Dataset[Any], form: Form, nll: float | None, seed: int) -> Likelihood | None:
-    held_out = data.split("test")
-    if not isinstance(model, HasLogProb) or not isinstance(held_out, Batch):
+    held_out: AnyBatch = data.split("test")
+    if not isinstance(model, HasLogProb) or (nll is None and not isinstance(held_out, Batch)):
         return None
     nats = -nll if nll is not None else _mean_log_prob(model, held_out, seed)
     if not math.isfinite(nats):
@@ -132,6 +135,7 @@ def _likelihood(model: Model[Any], data: Dataset[Any], form: Form, nll: float | 
         "nats": nats,
         "kind": model.likelihood_kind,
         "given": getattr(model, "conditioned_on", None),
+        "per": held_out.term,
         "error": _error(model, held_out, seed, samples),
         "tighter": tighter,
         "samples": samples,
@@ -146,7 +150,7 @@ def _bits(nats: float, data: Dataset[Any], form: Form) -> float | None:
     return bits_per_dimension(nats, math.prod(data.shape), levels)
 
 
-def _mean_log_prob(model: HasLogProb, held_out: Batch, seed: int, samples: int | None = None) -> float:
+def _mean_log_prob(model: HasLogProb, held_out: AnyBatch, seed: int, samples: int | None = None) -> float:
     generator = Generator().manual_seed(seed)
     with torch.no_grad():
         parts = [
@@ -156,9 +160,9 @@ def _mean_log_prob(model: HasLogProb, held_out: Batch, seed: int, samples: int |
     return float(torch.stack(parts).sum()) / len(held_out)
 
 
-def _error(model: HasLogProb, held_out: Batch, seed: int, samples: int | None) -> float:
+def _error(model: HasLogProb, held_out: AnyBatch, seed: int, samples: int | None) -> float:
     """The Monte-Carlo error of the mean log-likelihood, of models that can tell it; 0 where nothing is drawn."""
-    if not isinstance(model, Density):
+    if not hasattr(model, "error_of_draws"):
         return 0.0
     with kept():
         torch.manual_seed(seed)

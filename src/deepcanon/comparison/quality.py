@@ -11,10 +11,11 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self, TypedDict
+from typing import Self
 
 import torch
 from torch import Tensor
+from typing_extensions import TypedDict
 
 from deepcanon.core import DataError
 

@@ -97,7 +97,7 @@ def _short(tables: Sequence[Section]) -> str:
 
 
 def _ladder(section: Section) -> str:
-    rows = {row.label: [(value, row.kind or "") for value in row.values(SHARPEST)] for row in section.rows}
+    rows = {_said(row): [(value, row.kind or "") for value in row.values(SHARPEST)] for row in section.rows}
     shown = {label: pairs for label, pairs in rows.items() if pairs}
     if section.question != "densities" or not shown:
         return ""
@@ -105,8 +105,14 @@ def _ladder(section: Section) -> str:
         '<p class="legend"><span class="key dot"></span> exact <span class="key open arrow">→</span> lower bound, the '
         'exact value lies to the right <span class="key open"></span> estimate. One dot for each seed.</p>'
     )
-    chart = ladder(shown, "log-likelihood of a test example in nats, higher is better →")
+    term = section.rows[0].per
+    chart = ladder(shown, f"log-likelihood of a test {term} in nats, higher is better →")
     return f'<figure class="wide">{chart}{legend}</figure>'
+
+
+def _said(row: Row) -> str:
+    """The label of a model in a chart of log-likelihoods, with what it is given."""
+    return f"{row.label}, given {row.given}" if row.given else row.label
 
 
 def _table(section: Section) -> str:
@@ -130,8 +136,7 @@ def _cell(section: Section, row: Row, column: Column) -> str:
     )
     text = column.write(mean)
     if column is NATS and mean is not None:
-        given = f", given {row.given}" if row.given else ""
-        text = f'<span class="kind">{row.kind}{given}</span> {text}'
+        text = f'<span class="kind">{_text(row.likelihood)}</span> {text}'
     if column is PARAMETERS and mean == 0:
         text += f"<small>{row.measured[0]['buffers']:,} in buffers</small>"
     different = len({column.write(value) for value in values}) > 1

@@ -36,6 +36,9 @@ def title(section: Section) -> str:
     """The heading of a table."""
     if section.question == "classes":
         return "Classifiers"
+    terms = {row.per for row in section.rows}
+    if section.question == "densities" and terms <= {"token", "step"}:
+        return "Models of sequences" if terms == {"token"} else "Models of time series"
     return "Other models" if section.question == "others" else TITLES[section.form]
 
 
@@ -61,8 +64,9 @@ def remarks(section: Section) -> list[str]:
         drawn = [each["drawn"] for row in section.rows for each in row.measured if each["drawn"] is not None]
         if any(each["quality"] is None for each in drawn):
             found.append(f"Samples are not measured: that takes rows of numbers, and at least {FEWEST} test examples.")
-        if len({row.kind for row in ranked}) > 1:
+        if any(len({row.kind for row in ranked if row.given == given}) > 1 for given in {row.given for row in ranked}):
             found.append("These log-likelihoods are not all of one kind, so the ranking is not certain:")
+        found += _apart(ranked)
         for row in ranked:
             if row.kind == "lower bound":
                 found.append(f"{row.label} gives a lower bound: its log-likelihood, and its rank, may be higher.")
@@ -107,24 +111,41 @@ def run_commands(comparison: Comparison, candidates: Sequence[Blueprint]) -> lis
 
 def _likeliest(section: Section) -> list[str]:
     ranked = [row for row in section.rows if row.mean(SHARPEST) is not None]
-    if not ranked:
-        return []
+    groups = [[row for row in ranked if row.given == given] for given in dict.fromkeys(row.given for row in ranked)]
+    return [_highest(section, group) for group in groups]
+
+
+def _highest(section: Section, ranked: Sequence[Row]) -> str:
+    """Which of the models that are given the same has the highest log-likelihood."""
     first = ranked[0]
     bits = f", {BITS.write(first.mean(BITS))} bits per dimension" if first.mean(BITS) is not None else ""
     drawn = first.mean(ERROR)
     error = f" ± {ERROR.write(drawn)} by draws" if drawn is not None else ""
-    given = f", given {first.given}" if first.given else ""
     which = "the highest log-likelihood" if len(ranked) > 1 else "this log-likelihood"
     sentence = (
         f"{first.label} gives the test data of {section.data} {which}: "
-        f"{SHARPEST.write(first.mean(SHARPEST))} nats{error} ({first.kind}{given}){bits}."
+        f"{SHARPEST.write(first.mean(SHARPEST))} nats{error} ({first.likelihood}){bits}."
     )
     others = [row.label for row in ranked[1:] if row.kind == "lower bound"]
     if first.kind == "estimate":
         sentence += " It is an estimate, which may be too high."
     elif others:
         sentence += f" Of {_listed(others)} only a lower bound is known."
-    return [sentence]
+    return sentence
+
+
+def _apart(ranked: Sequence[Row]) -> list[str]:
+    """A word on log-likelihoods that answer different questions, since one is given what another is not."""
+    named: dict[str | None, list[str]] = {}
+    for row in ranked:
+        named.setdefault(row.given, []).append(row.label)
+    plain = named.pop(None, [])
+    return [
+        f"The log-likelihood of {_listed(labels)} is given {given}, that of {_listed(plain)} is not: they answer "
+        "different questions, and each has an order of its own."
+        for given, labels in named.items()
+        if plain
+    ]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from deepcanon.comparison.job import Comparison, Entry
-from deepcanon.comparison.measures import IMPORTANCE_SAMPLES, Measured
+from deepcanon.comparison.measures import IMPORTANCE_SAMPLES, Likelihood, Measured
 from deepcanon.comparison.quality import Quality
 from deepcanon.comparison.support import FORMS, Form
 
@@ -63,14 +63,29 @@ class Row:
     @property
     def kind(self) -> str | None:
         """The kind of its log-likelihood."""
-        found = next((each["likelihood"] for each in self.measured if each["likelihood"] is not None), None)
-        return None if found is None else found["kind"]
+        return None if self._likelihood is None else self._likelihood["kind"]
 
     @property
     def given(self) -> str | None:
         """What its log-likelihood is conditioned on, None if on nothing."""
-        found = next((each["likelihood"] for each in self.measured if each["likelihood"] is not None), None)
-        return None if found is None else found.get("given")
+        return None if self._likelihood is None else self._likelihood.get("given")
+
+    @property
+    def per(self) -> str:
+        """What its log-likelihood is the mean over."""
+        return "example" if self._likelihood is None else self._likelihood.get("per", "example")
+
+    @property
+    def likelihood(self) -> str:
+        """What its log-likelihood is, in words: the kind, of how much, and given what."""
+        return (
+            f"{self.kind}{f' per {self.per}' if self.per != 'example' else ''}"
+            f"{f', given {self.given}' if self.given else ''}"
+        )
+
+    @property
+    def _likelihood(self) -> Likelihood | None:
+        return next((each["likelihood"] for each in self.measured if each["likelihood"] is not None), None)
 
     def values(self, column: Column) -> list[float]:
         """The measure of every seed; empty if the model does not have it."""
@@ -163,8 +178,9 @@ def _rounded(value: float) -> str:
 SHARPEST = Column("log-likelihood", _sharpest, "{:.2f}", "high")
 NATS = Column(
     "nats", _of_likelihood("nats"), "{:.2f}", None,
-    "Mean log-likelihood of a test example, in nats and in the units of the data as given: higher is better. Its kind "
-    "says what the number is. An exact "
+    "Mean log-likelihood of a test example, in nats and in the units of the data as given: higher is better. Of "
+    "sequences it is that of a predicted token, of time series that of a predicted step. Given classes, or whatever a "
+    "model is conditioned on, it is another question, and stands apart. Its kind says what the number is. An exact "
     "value is the log-likelihood itself. A lower bound lies below it. An estimate may be wrong; by annealed importance "
     "sampling it is too high on average.",
 )  # fmt: skip
@@ -285,8 +301,10 @@ def _columns(question: Question, members: Sequence[Row]) -> tuple[Column, ...]:
         return (*(_metric(name) for name in metrics or ["loss"]), SECONDS, PARAMETERS)
     known = (NATS, TIGHTER, ERROR, BITS, TWO_SAMPLE, PRECISION, COVERAGE, COPIES)
     used = [column for column in known if any(row.values(column) for row in members)]
-    own = [_metric(name) for name in metrics if name not in ("nll", "accuracy")]
-    return (*used, *own, SPEED, SECONDS, PARAMETERS)
+    elsewhere = {"nll", "nll_error"} | ({"accuracy"} if any(each["predictions"] for each in measured) else set())
+    own = [_metric(name) for name in metrics if name not in elsewhere]
+    speed = [SPEED] if any(row.values(SPEED) for row in members) else []
+    return (*used, *own, *speed, SECONDS, PARAMETERS)
 
 
 def _metric(name: str) -> Column:
@@ -294,11 +312,15 @@ def _metric(name: str) -> Column:
 
 
 def _rank(question: Question, row: Row, columns: Sequence[Column]) -> tuple[float, ...]:
-    """The rank of a row: by accuracy and log loss; by log-likelihood, then by the two-sample test."""
+    """The rank of a row: by accuracy and log loss; by log-likelihood, then by the two-sample test.
+
+    Log-likelihoods given something come after those given nothing, in an order of their own.
+    """
     first, second = {
         "classes": (ACCURACY, LOG_LOSS),
         "densities": (SHARPEST, TWO_SAMPLE),
         "others": (columns[0], SECONDS),
     }[question]
     means = ((column, row.mean(column)) for column in (first, second))
-    return tuple(math.inf if mean is None else column.distance(mean) for column, mean in means)
+    apart = float(question == "densities" and row.given is not None)
+    return (apart, *(math.inf if mean is None else column.distance(mean) for column, mean in means))

@@ -14,6 +14,7 @@ from deepcanon.core.conditional import Context as Context
 from deepcanon.core.conditional import bound as bound
 from deepcanon.core.conditional import conditioned as conditioned
 from deepcanon.core.conditional import given_batch as given_batch
+from deepcanon.core.conditional import is_conditional as is_conditional
 from deepcanon.core.density import Density as Density
 from deepcanon.core.density import RealDensity as RealDensity
 from deepcanon.core.density import Sampler as Sampler

@@ -20,6 +20,8 @@ class AnyBatch:
     """A batch of examples, the base of all batch types; ``noun`` names its content in messages."""
 
     noun: ClassVar[str]
+    term: ClassVar[str] = "example"
+    """What a loss of the batch is a mean over."""
     in_memory: ClassVar[bool] = True
     """False where the examples lie in files: select some rather than read all of ``x``."""
     x: Tensor
@@ -199,6 +201,7 @@ class Sequences(AnyBatch):
     """
 
     noun = "sequences"
+    term = "token"
     lengths: Tensor
 
     @property

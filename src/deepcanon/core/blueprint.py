@@ -12,6 +12,7 @@ from deepcanon.core.annotations import describe_type, show_value
 from deepcanon.core.errors import UsageError
 from deepcanon.core.model import Model
 from deepcanon.core.spec import SIZES, arguments_of, is_model, with_sizes
+from deepcanon.core.stored import fits
 
 Find = Callable[[str], type[Model[Any]]]
 """Finds the class of a model by its name."""
@@ -76,12 +77,19 @@ class Blueprint:
     @classmethod
     def from_json(cls, content: Mapping[str, Any], find: Find) -> Blueprint:
         """The blueprint that :func:`describe` has written; nothing in it names code."""
-        found = find(content["model"])
-        unknown = content["arguments"].keys() - arguments_of(found).keys()
-        if unknown:
-            names = ", ".join(sorted(unknown))
-            raise UsageError(f"{content['model']} takes no argument {names}: made by another version?")
-        return cls(found, {name: _rebuilt(value, find) for name, value in content["arguments"].items()})
+        name, arguments = content["model"], content["arguments"]
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            raise UsageError(f"a model is described by its name and its arguments, got {str(content)[:100]}")
+        found = find(name)
+        parameters = arguments_of(found)
+        if unknown := ", ".join(sorted(arguments.keys() - parameters.keys()))[:100]:
+            raise UsageError(f"{name} takes no argument {unknown}: made by another version?")
+        rebuilt = {key: _rebuilt(value, find) for key, value in arguments.items()}
+        for key, value in rebuilt.items():
+            if not (is_model(parameters[key].annotation) or fits(parameters[key].annotation, value)):
+                takes = describe_type(parameters[key].annotation)
+                raise UsageError(f"the argument {key} of {name} takes {takes}, got {str(value)[:100]!r}")
+        return cls(found, rebuilt)
 
     @property
     def inner(self) -> tuple[Blueprint, ...]:

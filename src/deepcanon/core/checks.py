@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import prod
 
+import torch
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 
@@ -55,8 +56,8 @@ def only_classes(y: Tensor, classes: int) -> None:
     ...
     deepcanon.core.errors.DataError: the model has the classes 0 to 2, got the class 3
     """
-    if y.is_floating_point() or y.ndim != 1:
-        kind = "real numbers" if y.is_floating_point() else "whole numbers"
+    if y.is_floating_point() or y.dtype == torch.bool or y.ndim != 1:
+        kind = "real numbers" if y.is_floating_point() else "truth values" if y.dtype == torch.bool else "whole numbers"
         raise DataError(f"the model takes classes as whole numbers, (B,); got {kind} of the shape {tuple(y.shape)}")
     strange = y[:0] if y.is_meta else y[(y < 0) | (y >= classes)]
     if len(strange):

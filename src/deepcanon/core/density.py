@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.core.checks import at_least, check_support
-from deepcanon.core.conditional import Context, bound, given_batch
+from deepcanon.core.conditional import Context, bound, given_batch, given_rows
 from deepcanon.core.errors import DataError, UsageError
 from deepcanon.core.memory import enough_for
 from deepcanon.core.model import LikelihoodKind, Model, Support
@@ -136,7 +136,7 @@ class Density(Sampler[B]):
             return batch.x.new_zeros(())
         few = torch.arange(max(math.ceil(len(batch) / REDRAWN), min(LEAST_REDRAWN, len(batch))), device=batch.device)
         both = batch.select(few.repeat(2))
-        once, again = given_batch(self, both).log_prob(both.x, samples=samples).chunk(2)
+        once, again = given_rows(self, batch, few.repeat(2)).log_prob(both.x, samples=samples).chunk(2)
         error: Tensor = ((once - again).square().mean() / (2 * max(1, len(batch)))).sqrt()
         return error
 

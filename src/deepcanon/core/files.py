@@ -1,4 +1,4 @@
-"""Atomic writes of files: to a temporary name, synced, renamed; and JSON with a checksum (seal)."""
+"""Atomic writes of files: to a temporary name, synced, renamed, never through links; and sealed JSON."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from deepcanon.core.errors import CheckpointError, UsageError
+from deepcanon.core.stored import MOST_JSON, held_to, parse_json, read_file
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag; there links are only looked for
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
@@ -20,8 +23,10 @@ def write_whole(path: Path, content: bytes | str) -> None:
 
     What is not UTF-8 in a text, as names of files may be, is written as ``\\udcff``, which JSON reads as what it was.
     """
+    refuse_links(path)
     temporary = path.with_name(f".writing-{path.name}-{os.getpid()}")
     try:
+        temporary.unlink(missing_ok=True)  # of a process that had the same number and was killed here
         write_synced(temporary, content.encode(errors="backslashreplace") if isinstance(content, str) else content)
         os.replace(temporary, path)
         sync_folder(path.parent)
@@ -50,8 +55,24 @@ def as_json(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def refuse_links(*paths: Path) -> None:
+    """Refuse to write where a symbolic link stands: it may lead to any file of the user's."""
+    for path in paths:
+        if path.is_symlink():
+            raise UsageError(
+                f"{path} is a symbolic link, and nothing is written through one: remove it, or choose another"
+            )
+
+
+def open_plain(path: Path, flags: int) -> int:
+    """A descriptor of a file to write, which is made if it is not there; never of what a link leads to."""
+    refuse_links(path)
+    return os.open(path, flags | os.O_CREAT | _NO_LINK | getattr(os, "O_BINARY", 0), 0o666)
+
+
 def write_synced(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
+    """Write a new file and wait until it is on the disk."""
+    with open(open_plain(path, os.O_WRONLY | os.O_EXCL), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -79,14 +100,21 @@ def seal(content: Mapping[str, Any]) -> bytes:
 
 def unseal(raw: bytes, path: Path) -> dict[str, Any]:
     """The content of sealed JSON; any bit that differs from what was written is an error."""
+    content = parse_json(raw, path)
+    if not isinstance(content, dict) or not isinstance(content.pop("seal", None), str):
+        raise CheckpointError(f"{path} is damaged: it is not sealed JSON")
     try:
-        content = json.loads(raw)
-        content.pop("seal")
-    except (ValueError, AttributeError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} is damaged: it is not sealed JSON") from error
-    if seal(content) != raw:
+        whole = seal(content) == raw
+    except ValueError:  # a number beyond those of JSON, which was never written
+        whole = False
+    if not whole:
         raise CheckpointError(f"{path} is damaged: it does not match its own checksum")
-    return content  # type: ignore[no-any-return]
+    return content
+
+
+def read_sealed(path: Path, schema: Any, most: int = MOST_JSON) -> Any:
+    """The content of a file of sealed JSON, held to its schema."""
+    return held_to(schema, unseal(read_file(path, most), path), path)
 
 
 def _dump(content: Mapping[str, Any]) -> bytes:

@@ -69,6 +69,11 @@ class Model(nn.Module, ABC, Generic[B]):
         """The kind of values that the model is a distribution of."""
         return "any"
 
+    @property
+    def causal(self) -> bool:
+        """Whether what is said of a position of a sequence depends on no later position, which a law then checks."""
+        return False
+
     def metrics(self, batch: B) -> Terms:
         """The named metrics on held-out data; by default those of ``predict``, else the negative log-likelihood."""
         predict = getattr(self, "predict", None)

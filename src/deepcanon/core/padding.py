@@ -11,7 +11,8 @@ from deepcanon.core.errors import DataError
 
 def shows_values(x: Tensor) -> bool:
     """Whether the numbers of a tensor can be looked at: not on the meta device, in torch.func, nor in an export."""
-    return not (x.is_meta or is_functorch_wrapped_tensor(x) or torch.compiler.is_compiling())
+    # torch.compile is asked first, since it cannot trace the question of torch.func.
+    return not (torch.compiler.is_compiling() or x.is_meta or is_functorch_wrapped_tensor(x))
 
 
 def valid_positions(x: Tensor, lengths: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ class SequencePairs(AnyBatch):
     """
 
     noun = "pairs of sequences"
+    term = "token"
     lengths: Tensor
     y: Tensor
     y_lengths: Tensor
@@ -51,6 +52,7 @@ class Captioned(AnyBatch):
     """
 
     noun = "captioned images"
+    term = "token"
     y: Tensor
     y_lengths: Tensor
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from torch import Generator, Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core.conditional import Context
 from deepcanon.core.series import Series
+
+if TYPE_CHECKING:
+    from deepcanon.core.conditional import Context  # which takes the names of the methods from here
 
 How = Literal["mode", "mean", "sample"]
 
 Domain = Literal["x", "y"]
 
 METHODS = (
-    "predict", "sample", "log_prob", "energy", "score", "encode", "decode", "reconstruct", "generate", "map",
-    "forecast", "translate",
+    "predict", "sample", "log_prob", "step_log_probs", "energy", "score", "encode", "decode", "reconstruct", "generate",
+    "map", "forecast", "translate",
 )  # fmt: skip
 
 
@@ -66,6 +68,16 @@ class HasLogProb(Protocol):
         samples: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor: ...
+
+
+@runtime_checkable
+class HasStepLogProbs(HasLogProb, Protocol):
+    """A model of sequences: of its ``log_prob`` the part of each step given all steps before it, (B, T).
+
+    It is zero at a step that is given and in the padding, and the sum over all steps is ``log_prob``.
+    """
+
+    def step_log_probs(self, x: Tensor, *, context: Context | None = None) -> Tensor: ...
 
 
 @runtime_checkable
@@ -132,7 +144,7 @@ class Maps(Protocol):
 class Forecasts(Protocol):
     """A model of time series: sample paths of the ``steps`` that follow the ``past``, (samples, B, steps, features).
 
-    ``context`` are the covariates of these steps where the model has some.
+    Covariates are part of the series, and those of the steps to come reach beyond the end of the past.
     """
 
     def forecast(

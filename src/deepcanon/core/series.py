@@ -27,6 +27,7 @@ class Series(AnyBatch):
     """
 
     noun = "time series"
+    term = "step"
     lengths: Tensor
     origins: Tensor
     covariates: Tensor | None = None

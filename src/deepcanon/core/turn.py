@@ -27,8 +27,9 @@ class Turn(Generic[B]):
     """A parameter update, the base of all turns.
 
     ``every`` plays the turn at every n-th step only (the slower player of a GAN); ``share`` limits it to a part of the
-    training, (0, 0.5) being the first half, and ``start`` runs when this part begins (a layer is added, weights are
-    copied).
+    training, (0, 0.5) being the first half, and ``start`` runs when this part begins (weights are copied, or drawn
+    anew). Optimizers take the parameters of a turn once, before the first step, so that ``start`` may change their
+    values and not which there are: layers that come later are there from the beginning, outside the earlier turns.
     """
 
     _: KW_ONLY

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import struct
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
+from zipfile import BadZipFile
 
 from deepcanon.core import DataError, DownloadError
 from deepcanon.core.files import sync_folder
@@ -21,6 +24,11 @@ VARIABLE = "DEEPCANON_DATA"
 TIMEOUT = 20.0
 """Seconds without a byte after which a mirror is given up."""
 CHUNK = 1 << 18
+BROKEN_ARCHIVE = (
+    OSError, EOFError, LookupError, TypeError, ValueError, RuntimeError, OverflowError, BadZipFile, zlib.error,
+    struct.error,
+)  # fmt: skip
+"""The errors that reading a damaged zip file can end in: one flipped bit may ask for a password or another method."""
 
 
 @dataclass(frozen=True)

@@ -15,27 +15,37 @@ from torch import nn
 
 from deepcanon.core import UsageError
 from deepcanon.core.options import choose
+from deepcanon.laws.activation import check_activation
 from deepcanon.laws.attention import check_attention
 from deepcanon.laws.autoencoder import check_autoencoder
 from deepcanon.laws.classifier import check_classifier
 from deepcanon.laws.continuous import check_continuous
 from deepcanon.laws.contract import check_contract
+from deepcanon.laws.convolution import check_convolution
 from deepcanon.laws.diffusion import check_diffusion
 from deepcanon.laws.discrete import check_discrete
+from deepcanon.laws.dropout import check_dropout
 from deepcanon.laws.energy import check_energy
 from deepcanon.laws.flow import check_flow
 from deepcanon.laws.forecaster import check_forecaster
 from deepcanon.laws.game import check_game
-from deepcanon.laws.graph import check_graph, invented_graph
+from deepcanon.laws.graph import check_graph
 from deepcanon.laws.graphs import check_graphs
-from deepcanon.laws.kinds import kinds_of
+from deepcanon.laws.initialization import check_initialization
+from deepcanon.laws.kinds import EXAMPLES, kinds_of
 from deepcanon.laws.latent import check_latent
+from deepcanon.laws.loss import check_loss
 from deepcanon.laws.method import check_method
+from deepcanon.laws.normalization import check_normalization
+from deepcanon.laws.optimizer import check_optimizer
 from deepcanon.laws.outcome import Outcome, report
+from deepcanon.laws.positions import check_positions
+from deepcanon.laws.recurrent import check_recurrent
 from deepcanon.laws.sampler import check_sampler
 from deepcanon.laws.score import check_score
 from deepcanon.laws.sequence import check_sequence
-from deepcanon.laws.target import invented_batch, load_target, target_of
+from deepcanon.laws.target import load_target, target_of
+from deepcanon.laws.transform import check_transform
 from deepcanon.laws.translation import check_translation
 
 KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
@@ -58,7 +68,18 @@ KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "graph": check_graph,
     "graphs": check_graphs,
     "method": check_method,
+    "recurrent": check_recurrent,
+    "transform": check_transform,
+    "positions": check_positions,
+    "dropout": check_dropout,
+    "normalization": check_normalization,
+    "convolution": check_convolution,
+    "activation": check_activation,
+    "loss": check_loss,
+    "initialization": check_initialization,
+    "optimizer": check_optimizer,
 }
+"""The kinds of laws: first those of whole models, then those of parts."""
 
 __all__ = ["KINDS", "Outcome", "check", "kinds_of", "load_target", "report"]
 
@@ -77,10 +98,8 @@ def _checked(target: Any, kind: str | None) -> list[Outcome]:
         return [outcome for each in kinds_of(target) for outcome in _checked(target, each)]
     choose("kind", kind, KINDS)
     module, batch = target_of(target)
-    if batch is None and kind == "classifier":
-        batch = invented_batch(module)
-    if batch is None and kind == "graph":
-        batch = invented_graph(module)
+    if batch is None and kind in EXAMPLES:
+        batch = EXAMPLES[kind](module)
     if batch is None:
         raise UsageError(
             f"{type(module).__name__} brings no examples; give the pair (module, batch), or an example() that returns "

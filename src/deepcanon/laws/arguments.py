@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deepcanon.core import Batch, DeepcanonError, UsageError, given_batch, methods_of
+from deepcanon.core import Batch, DeepcanonError, UsageError, given_batch, is_conditional, methods_of
 from deepcanon.laws.discrete import stirred
 from deepcanon.laws.outcome import Measured, law, violations
 from deepcanon.laws.play import train_briefly
@@ -72,15 +72,15 @@ def _ignored(model: Any, batch: Batch, method: str, name: str) -> bool:
 def _inputs(model: Any, batch: Batch, method: str) -> tuple[Any, ...]:
     """The required arguments of a method."""
     if method == "sample":
-        return (len(batch) if hasattr(model, "context_of") else COUNT,)
+        return (len(batch) if is_conditional(model) else COUNT,)  # a row of the context for each
     if method == "predict":
         return repeated(batch, 4).inputs if len(batch) > 1 else batch.inputs
     if method == "generate":
         return _sequences(model, batch)[0][:, :2], 6
-    if method == "log_prob":
+    if method in ("log_prob", "step_log_probs"):
         return (_sequences(model, batch)[0],)
     if method == "decode":
-        code = model.encode(batch.x)
+        code = given_batch(model, batch).encode(batch.x)
         return (code if isinstance(code, Tensor) else code.mean,)
     if method == "forecast":
         return batch, 3
@@ -104,7 +104,7 @@ def _values(model: Any, batch: Batch, method: str, name: str) -> Values:
         how = {"how": "sample"} if method == "predict" else {}
         return {**how, "generator": seeded(0)}, {**how, "generator": seeded(1)}
     if name == "context":
-        if not hasattr(model, "context_of"):
+        if not is_conditional(model):
             return seed, {"context": torch.zeros(len(batch), dtype=torch.long), **again}
         context = model.context_of(batch)
         rolled = context.roll(1, 0) if isinstance(context, Tensor) else tuple(part.roll(1, 0) for part in context)

@@ -11,17 +11,75 @@ gets NaN.
 
 from __future__ import annotations
 
+import copy
 import inspect
+import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import AnyBatch, UsageError
+from deepcanon.core import AnyBatch, Batch, UsageError
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
+from deepcanon.laws.parts import answer, called, given_or, is_plain, sequences
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, seeded
+from deepcanon.laws.scores import Seen, scale_of, weights_of
 
 ROWS = 4
+NAME = "[Aa]ttention|[Aa]ttn"
+
+
+@law
+def scores_are_divided_by_the_root_of_the_key_width(module: Any, batch: AnyBatch) -> Measured | None:
+    """Scores are q . k / sqrt(d), with the width d of a head's keys: so much is their standard deviation, else.
+
+    Queries and keys are found among the inputs and their linear projections; where the scores are other functions of
+    them, as in additive attention or with rotated keys, the law does not apply.
+    """
+    if hasattr(module, "read"):
+        return None
+    module, x = _prepared(module, batch)
+    seen, query, key = _seen(module, x)
+    weights = weights_of(seen, len(x), query.shape[1], key.shape[1])
+    found = None if weights is None else scale_of(weights, seen, query, key)
+    if found is None:
+        return None
+    factor, width = found
+    off = abs(factor * math.sqrt(width) - 1)
+    return off, 1e-6, f"the scores are q . k times {factor:.6g}, where 1 / sqrt({width}) is {width**-0.5:.6g}"
+
+
+@law
+def weights_sum_to_one_over_the_keys(module: Any, batch: AnyBatch) -> Measured | None:
+    """The softmax inside a layer runs over the keys of each query."""
+    if hasattr(module, "read") or hasattr(module, "attention_maps"):
+        return None
+    module, x = _prepared(module, batch)
+    seen, query, key = _seen(module, x)
+    weights = weights_of(seen, len(x), query.shape[1], key.shape[1])
+    if weights is None:
+        return None
+    off = float((weights.sum(-1) - 1).abs().max())
+    return off, 1e-6, f"{weights.shape[1]} heads; the sums over {weights.shape[-1]} keys are off by {off:.2g}"
+
+
+@law
+def every_head_sees_all_features(module: Any, batch: AnyBatch) -> Measured | None:
+    """The weights of each head depend on every feature of the input: heads split the projections, not the input."""
+    if hasattr(module, "read") or hasattr(module, "attention_maps") or not list(module.parameters()):
+        return None
+    module, x = _prepared(module, batch)
+    healthy = weights_of(_seen(module, x)[0], len(x), x.shape[1], x.shape[1])
+    if healthy is None or healthy.shape[1] < 2:
+        return None
+    blind = 0
+    for feature in range(x.shape[-1]):
+        other = x.clone()
+        other[..., feature] += torch.randn(x.shape[:2], generator=seeded(feature)).to(x)
+        weights = weights_of(_seen(module, other)[0], len(x), x.shape[1], x.shape[1])
+        assert weights is not None
+        blind += int(((weights - healthy).abs().amax((0, 2, 3)) <= TIGHT).sum())
+    return blind, 0, f"of {healthy.shape[1]} heads and {x.shape[-1]} features {blind} pairs are blind"
 
 
 @law
@@ -59,6 +117,20 @@ def a_query_attends_to_what_its_mask_allows(module: Any, batch: AnyBatch) -> Mea
         ignored += int((~moved[position:]).sum())
     detail = f"of {length * length} pairs {leaks} were attended to though masked and {ignored} were not though allowed"
     return leaks + ignored, 0, detail
+
+
+@law
+def masked_keys_take_no_share(module: Any, batch: AnyBatch) -> Measured | None:
+    """Keys that are masked for all queries take no share of the softmax: the output is that without them."""
+    if not _is_layer(module):
+        return None
+    module, x = _prepared(module, batch)
+    length = x.shape[1]
+    mask = torch.ones(length, length, dtype=torch.bool)
+    mask[:, -2:] = False
+    fewer = x[:, :-2]
+    gap = distance(attend(module, x, x, x, mask), attend(module, x, fewer, fewer, mask[:, :-2]))
+    return gap, TIGHT, f"with 2 of {length} keys masked the output is off by {gap:.2g} from that without them"
 
 
 @law
@@ -100,7 +172,7 @@ def order_of_keys_does_not_matter(module: Any, batch: AnyBatch) -> Measured | No
 @law
 def weights_are_probabilities(module: Any, batch: AnyBatch) -> Measured | None:
     """Attention weights are not negative, sum to 1 over the keys, and are 0 where the mask is."""
-    module, batch = doubled(module, first(batch, ROWS))
+    module, batch = doubled(_batch_first(module), first(batch, ROWS))
     with torch.no_grad():
         if hasattr(module, "attention_maps"):
             length = min(batch.x.shape[1], int(getattr(module, "length", batch.x.shape[1])))
@@ -166,8 +238,12 @@ def cached_decoding_is_the_full_forward_pass(module: Any, batch: AnyBatch) -> Me
 
 
 LAWS = (
+    scores_are_divided_by_the_root_of_the_key_width,
+    weights_sum_to_one_over_the_keys,
+    every_head_sees_all_features,
     masked_positions_change_nothing,
     a_query_attends_to_what_its_mask_allows,
+    masked_keys_take_no_share,
     a_fully_masked_query_gets_nothing,
     order_of_keys_does_not_matter,
     weights_are_probabilities,
@@ -179,9 +255,10 @@ LAWS = (
 
 def check_attention(module: nn.Module, batch: AnyBatch) -> list[Outcome]:
     """The outcomes of the laws of attention in a layer of queries, keys and values, or in a model of tokens."""
-    if not _is_layer(module) and not hasattr(module, "read"):
+    if not (_takes_keys(module) or hasattr(module, "read") or called(module, NAME)):
         raise UsageError(
-            "attention is a layer called as layer(query, key, value, mask), or a model with read(tokens, state); "
+            "attention is a layer called as layer(query, key, value, mask), or as layer(x) if its name says that it "
+            "attends, or a model with read(tokens, state); "
             f"{type(module).__name__} is neither"
         )
     return outcomes(LAWS, module, batch)
@@ -216,9 +293,53 @@ def _weights(module: Any, x: Tensor, mask: Tensor) -> Any:
 
 
 def _is_layer(module: Any) -> bool:
+    return _takes_keys(module) and len(inspect.signature(module.forward).parameters) >= 4
+
+
+def _takes_keys(module: nn.Module) -> bool:
+    """Whether ``forward`` begins with queries, keys and values."""
+    names = list(inspect.signature(module.forward).parameters)[:3]
+    return len(names) == 3 and all(name[0] == letter for name, letter in zip(names, "qkv", strict=True))
+
+
+def _seen(module: Any, x: Tensor) -> tuple[Seen, Tensor, Tensor]:
+    """What a layer computes inside, and the queries and keys it got; without parameters, values of another width."""
     if isinstance(module, nn.MultiheadAttention):
-        return bool(module.batch_first)
-    return len(inspect.signature(module.forward).parameters) >= 4
+        return Seen(module, lambda: module(x, x, x)), x, x
+    if not _takes_keys(module):
+        return Seen(module, lambda: module(x)), x, x
+    value = x if list(module.parameters()) else torch.cat([x, x[..., :1]], -1)
+    mask = [torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)] if _is_layer(module) else []
+    return Seen(module, lambda: module(x, x, value, *mask)), x, x
+
+
+def recognize_attention(module: nn.Module, batch: AnyBatch | None) -> AnyBatch | None:
+    """Sequences for a layer of queries, keys and values, or of one sequence whose name says that it attends."""
+    if not is_plain(module):
+        return None
+    if _takes_keys(module):
+        for x in given_or(batch, sequences(module)):
+            if x.ndim == 3 and answer(module, x, x, x) is not None:
+                return Batch(x)
+            mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)
+            if x.ndim == 3 and answer(module, x, x, x, mask) is not None:
+                return Batch(x)
+        return None
+    if not called(module, NAME):
+        return None
+    for x in given_or(batch, sequences(module)):
+        if x.ndim == 3 and answer(module, x) is not None:
+            seen, query, key = _seen(copy.deepcopy(module), x)
+            if weights_of(seen, len(x), query.shape[1], key.shape[1]) is not None:
+                return Batch(x)
+    return None
+
+
+def _batch_first(module: Any) -> Any:
+    """The layer with examples first, as the laws call it; torch's own may be set to have positions first."""
+    if isinstance(module, nn.MultiheadAttention):
+        module.batch_first = True
+    return module
 
 
 def _prepared(module: Any, batch: AnyBatch) -> tuple[Any, Tensor]:
@@ -226,7 +347,7 @@ def _prepared(module: Any, batch: AnyBatch) -> tuple[Any, Tensor]:
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
-    module, batch = doubled(module, first(batch, ROWS))
+    module, batch = doubled(_batch_first(module), first(batch, ROWS))
     if batch.x.ndim != 3 or batch.x.shape[1] < 3:
         raise UsageError(f"attention is checked on examples (B, T, width) with T of 3 or more; got {batch.x.shape}")
     return module, batch.x

@@ -1,4 +1,4 @@
-"""A conditional model of sequences as a model of sequences: what it is conditioned on is fixed."""
+"""Conditional models as plain ones: what they are conditioned on is fixed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from deepcanon.core import AnyBatch
+from deepcanon.core import AnyBatch, is_conditional
 from deepcanon.laws.probe import first
+
+
+def rebound(model: Any, like: Any) -> Any:
+    """The model, bound to the context that another one is bound to, if it is."""
+    return model.given(**like.binding) if is_conditional(like) and like.binding else model
 
 
 class Given(nn.Module):
@@ -24,6 +29,10 @@ class Given(nn.Module):
 
     def log_prob(self, y: Tensor, *, lengths: Tensor | None = None) -> Tensor:
         found: Tensor = self.model.log_prob(y, lengths=lengths, context=self.context)
+        return found
+
+    def step_log_probs(self, y: Tensor, *, lengths: Tensor | None = None) -> Tensor:
+        found: Tensor = self.model.step_log_probs(y, lengths=lengths, context=self.context)
         return found
 
     def generate(self, prompt: Tensor, steps: int, **options: Any) -> Tensor:

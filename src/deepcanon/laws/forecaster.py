@@ -7,6 +7,7 @@ numbers is taken for one of counts, over which probabilities are summed; over re
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -106,6 +107,52 @@ def parts_of_a_batch_add_up(module: Any, batch: Series) -> Measured | None:
 
 
 @law
+def steps_add_up_to_the_series(module: Any, batch: Series) -> Measured | None:
+    """``step_log_probs`` sum to ``log_prob``; if the module is ``causal``, no bit of a step knows of later ones."""
+    if not hasattr(module, "step_log_probs"):
+        return None
+    model, batch = _prepared(module, batch)
+    with torch.no_grad():
+        steps, later = model.step_log_probs(batch), 0
+        gap = distance(steps.sum(1), model.log_prob(batch))
+        for position in range(int(batch.origins.max()), batch.x.shape[1] if getattr(module, "causal", False) else 0):
+            x = torch.cat([batch.x[:, :position], batch.x[:, position:] + 1], 1)
+            same_past = model.step_log_probs(replace(batch, x=x))[:, :position]
+            later += not torch.equal(same_past, steps[:, :position])
+    return gap + later, TIGHT, f"sums are off by {gap:.2g}; {later} steps know of later ones"
+
+
+@law
+def covariates_are_part_of_the_series(module: Any, batch: Series) -> Measured:
+    """What is known besides the values comes with the series: it is read, in likelihoods and forecasts alike.
+
+    A context is another thing, and refused by both.
+    """
+    model, batch = _prepared(stirred(module), batch)
+    past, faults = batch.past, []
+    asked: dict[str, Callable[..., Tensor]] = {
+        "log_prob": lambda series, **options: model.log_prob(series, **options),
+        "forecast": lambda series, **options: model.forecast(
+            series.past, _ahead(past), samples=AHEAD, generator=seeded(0), **options
+        ),
+    }
+    with torch.no_grad():
+        for name, ask in asked.items():
+            try:
+                ask(batch, context=batch.x)
+                faults.append(f"{name} takes a context")
+            except (UsageError, TypeError):
+                pass
+            if batch.covariates is None or _ahead(past) < 1:
+                continue
+            ahead = (torch.arange(batch.covariates.shape[1]) >= batch.origins.unsqueeze(1)).unsqueeze(2)
+            other = replace(batch, covariates=torch.where(ahead, batch.covariates + 1, batch.covariates))
+            if same(ask(other), ask(batch)):
+                faults.append(f"{name} does not read the covariates of the steps to come")
+    return violations(faults, f"{', '.join(asked)} take covariates from the series alone")
+
+
+@law
 def forecasts_have_their_shape_and_generator(module: Any, batch: Series) -> Measured:
     """Paths are (samples, B, steps, features), depend on the given generator alone, and differ from each other."""
     model, batch = _prepared(module, batch)
@@ -171,6 +218,8 @@ LAWS = (
     series_do_not_mix,
     loss_is_nll_per_step,
     parts_of_a_batch_add_up,
+    steps_add_up_to_the_series,
+    covariates_are_part_of_the_series,
     forecasts_have_their_shape_and_generator,
     probability_of_a_step_is_one,
     forecasts_follow_the_likelihood,

@@ -28,7 +28,7 @@ ANY_DEVICE = frozenset({"aten::copy_", "aten::index", "aten::index_put_", "aten:
 @law
 def methods_have_their_shapes(model: Any, batch: Batch) -> Measured | None:
     """Each method gives what its signature says: rows for rows, one number per example, whole numbers for classes."""
-    model = conditioned(model.eval(), batch)
+    plain, model = model, conditioned(model.eval(), batch)
     rows, size = len(batch.x), batch.x.shape[1:].numel()
     asked: list[str] = []
     faults: list[str] = []
@@ -42,7 +42,9 @@ def methods_have_their_shapes(model: Any, batch: Batch) -> Measured | None:
         if hasattr(model, "predict") and isinstance(batch, Labeled):
             _expect_predictions(model.predict, batch, expect, faults)
         if hasattr(model, "sample"):
-            expect("sample", tuple(conditioned(model, batch, 5).sample(5).flatten(1).shape), (5, size))
+            for count in (5, 0):
+                drawn = conditioned(plain, batch, count).sample(count)
+                expect(f"sample({count})", (len(drawn), drawn.shape[1:].numel()), (count, size))
         if hasattr(model, "log_prob"):
             expect("log_prob", tuple(log_prob_of(model, batch).shape), (rows,))
         if hasattr(model, "energy"):

@@ -1,19 +1,70 @@
-"""The kinds of laws that a module falls under, read off its methods and its examples."""
+"""The kinds of laws that a module falls under: of models by their methods and examples, of parts by what they are."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from deepcanon.core import GraphBatch, Graphs, Labeled, LabeledPairs, LabeledSequences, Model, Series, UsageError
+from torch import nn
+from torch.nn.parameter import UninitializedParameter
+
+from deepcanon.core import (
+    AnyBatch,
+    GraphBatch,
+    Graphs,
+    Labeled,
+    LabeledPairs,
+    LabeledSequences,
+    Model,
+    Series,
+    UsageError,
+)
 from deepcanon.core.checks import is_binary
+from deepcanon.laws.activation import recognize_activation
+from deepcanon.laws.attention import recognize_attention
+from deepcanon.laws.convolution import recognize_convolution
+from deepcanon.laws.dropout import recognize_dropout
+from deepcanon.laws.graph import invented_graph
+from deepcanon.laws.initialization import recognize_initialization
+from deepcanon.laws.loss import recognize_loss
+from deepcanon.laws.normalization import recognize_normalization
+from deepcanon.laws.optimizer import recognize_optimizer
+from deepcanon.laws.parts import Recognize
+from deepcanon.laws.positions import recognize_positions
+from deepcanon.laws.recurrent import recognize_recurrent
 from deepcanon.laws.target import invented_batch, target_of
+from deepcanon.laws.transform import recognize_transform
+
+PARTS: dict[str, Recognize] = {
+    "optimizer": recognize_optimizer,
+    "loss": recognize_loss,
+    "attention": recognize_attention,
+    "recurrent": recognize_recurrent,
+    "transform": recognize_transform,
+    "positions": recognize_positions,
+    "dropout": recognize_dropout,
+    "normalization": recognize_normalization,
+    "convolution": recognize_convolution,
+    "activation": recognize_activation,
+}
+"""The kinds of parts, the first that recognizes a module; the weights of any part are held to ``initialization``."""
+
+EXAMPLES: dict[str, Callable[[nn.Module], AnyBatch | None]] = {
+    "classifier": invented_batch,
+    "graph": invented_graph,
+    **{kind: partial(recognize, batch=None) for kind, recognize in PARTS.items()},
+    "initialization": partial(recognize_initialization, batch=None),
+}
+"""What invents examples for a module that brings none."""
 
 
 def kinds_of(target: Any) -> list[str]:
     """The kinds of laws that apply to a class with ``example()``, a module, or a pair of module and batch.
 
-    A deepcanon model is always held to the contract; a plain module with nothing but ``forward`` is a classifier if it
-    gives logits.
+    A deepcanon model is always held to the contract. A plain module with nothing but ``forward`` is a part that is
+    recognized by its type, its name or its answers, or else a classifier if it gives logits.
 
     >>> from deepcanon.core.toy import Toy
     >>> kinds_of(Toy)
@@ -21,19 +72,35 @@ def kinds_of(target: Any) -> list[str]:
     >>> from torch import nn
     >>> kinds_of(nn.Linear(4, 3))
     ['classifier']
+    >>> kinds_of(nn.MultiheadAttention(8, 2)), kinds_of(nn.BatchNorm1d(4))
+    (['attention', 'initialization'], ['normalization'])
     """
     module, batch = target_of(target)
     found = ["contract"] if isinstance(module, Model) else []
     found += [kind for kind, applies in _tests(module, batch) if applies]
     if not found:
+        found = _parts(module, batch)
+    if not found:
         try:
             invented_batch(module)
         except UsageError as error:
             raise UsageError(
-                f"the methods of {type(module).__name__} do not say which laws it must keep: name a kind"
+                f"the methods and answers of {type(module).__name__} do not say which laws it must keep: name a kind"
             ) from error
         found.append("classifier")
+    if _is_built(module) and recognize_initialization(module, batch) is not None:
+        found.append("initialization")
     return found
+
+
+def _parts(module: nn.Module, batch: AnyBatch | None) -> list[str]:
+    """The kind of a part, if the module is one; what is to be built by its first input is none yet."""
+    kinds = (kind for kind, recognize in PARTS.items() if _is_built(module) and recognize(module, batch) is not None)
+    return list(itertools.islice(kinds, 1))
+
+
+def _is_built(module: nn.Module) -> bool:
+    return not any(isinstance(parameter, UninitializedParameter) for parameter in module.parameters())
 
 
 def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution, Independent, Normal
 
-from deepcanon.core import Batch, Conditional, UsageError, conditioned, log_likelihood
+from deepcanon.core import Batch, UsageError, conditioned, is_conditional, log_likelihood
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import doubled, first, repeated, seeded, tensors_of, total
 
@@ -85,7 +85,7 @@ def terms_sum_to_the_negative_elbo(module: Any, batch: Batch) -> Measured | None
     view = _View(module, few := first(batch, ROWS))
     _, many = doubled(module, repeated(few, DRAWS // 4))  # a loss is a mean over examples, so this averages its draws
     with torch.no_grad():
-        losses = torch.stack([total(view.module.loss(many)) for _ in range(4 * ROUNDS)])
+        losses = torch.stack([total(view.plain.loss(many)) for _ in range(4 * ROUNDS)])
     mean, error = _mean(losses)
     bound = torch.cat([view.log_weights(DRAWS) for _ in range(ROUNDS)])
     return _agree(-mean, error, *view.average(bound), "minus the loss", "the ELBO")
@@ -179,9 +179,9 @@ class _View:
     """A module's prior, posterior and likelihood on a few examples, in double precision."""
 
     def __init__(self, module: Any, batch: Batch) -> None:
-        self.module: Any
-        self.module, self.batch = doubled(module, batch)
-        self.module, self.x = conditioned(self.module, self.batch), self.batch.x
+        self.plain: Any
+        self.plain, self.batch = doubled(module, batch)
+        self.module, self.x = conditioned(self.plain, self.batch), self.batch.x
         with torch.no_grad():
             self.posterior: Distribution = self.module.encode(self.x)
             self.size = self.posterior.sample().shape[1:]
@@ -215,8 +215,8 @@ class _View:
         """The log-evidence log p(x) by quadrature, (B,), of one or two latent dimensions if the grid is fine enough."""
         if self.size.numel() > 2:
             return None
-        if isinstance(self.module, Conditional) and len(self.x) > 1:  # each example has a prior of its own
-            rows = [_View(self.module, self.batch.select(torch.tensor([i]))).evidence() for i in range(len(self.x))]
+        if is_conditional(self.module) and len(self.x) > 1:  # each example has a prior of its own
+            rows = [_View(self.plain, self.batch.select(torch.tensor([i]))).evidence() for i in range(len(self.x))]
             known = [row for row in rows if row is not None]
             return torch.cat(known) if len(known) == len(rows) else None
         coarse, fine = (self._quadrature(points) for points in ((101, 201) if self.size.numel() == 2 else (1001, 2001)))

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import Batch, Descend, Model, Terms
+from deepcanon.laws.conditioned import rebound
 from deepcanon.laws.documentation import rebuilt
 from deepcanon.laws.outcome import Measured, law, violations
 from deepcanon.laws.play import play, schedule, set_progress, train_briefly
@@ -102,7 +103,7 @@ def state_round_trip(model: Model[Any], batch: Batch) -> Measured:
     if faults:
         return violations(faults, "")
     stored = safetensors.torch.save({name: value.contiguous().clone() for name, value in state.items()})
-    again = rebuilt(model)
+    again = rebound(rebuilt(model), model)
     again.load_state_dict(safetensors.torch.load(stored))
     set_progress(again, model.progress)
     came = again.state_dict()

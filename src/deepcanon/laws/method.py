@@ -14,11 +14,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deepcanon.core import AnyBatch, Descend, Model, UsageError, arguments_of, methods_of
+from deepcanon.core import (
+    AnyBatch,
+    Descend,
+    Model,
+    UsageError,
+    arguments_of,
+    given_batch,
+    is_conditional,
+    methods_of,
+)
 from deepcanon.laws.documentation import rebuilt
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes, violations
 from deepcanon.laws.play import train_briefly
-from deepcanon.laws.probe import draws, maps, same, seeded
+from deepcanon.laws.probe import draws, first, maps, same, seeded
 
 
 @law
@@ -87,11 +96,34 @@ def only_declared_parameters_change(method: Model[Any], batch: AnyBatch) -> Meas
     return violations(faults, f"{len(kept)} parameters of the wrapped model stayed as they were")
 
 
+@law
+def conditioned_as_the_wrapped_model(method: Model[Any], batch: AnyBatch) -> Measured:
+    """It is conditional exactly where the wrapped model is, and bound to a context it is around the model so bound."""
+    idle, plain = idle_and_plain(method)
+    if is_conditional(method) != is_conditional(plain):
+        wanted = "is" if is_conditional(plain) else "is not"
+        return violations([f"the wrapped model {wanted} conditional, and the method otherwise"], "")
+    if not is_conditional(plain):
+        return violations([], "neither method nor model is conditional")
+    names = ("conditioned_on", "context_optional", "given_options", "context")
+    faults = [f"{name} is not the wrapped model's" for name in names if _of(method, name) != _of(plain, name)]
+    one = first(batch, 1)
+    ours, theirs = (given_batch(model.eval(), one) for model in (idle, plain))
+    if _of(ours, "context") is None or not same(ours.context, theirs.context):
+        return violations([*faults, "the context of a batch is not bound as the wrapped model's"], "")
+    here, there = (_outputs(model, batch) for model in (ours, theirs))
+    faults += [f"{name} given a context is not the plain model's" for name in there if not _alike(name, here, there)]
+    if given_batch(method, one).state_dict().keys() != method.state_dict().keys() or _of(method, "context") is not None:
+        faults.append("to bind a context changes the method")
+    return violations(faults, f"{', '.join(there)} given a context are the plain model's, bit for bit")
+
+
 LAWS = (
     null_setting_is_declared,
     null_setting_predicts_as_the_plain_model,
     null_setting_trains_as_the_plain_model,
     only_declared_parameters_change,
+    conditioned_as_the_wrapped_model,
 )
 
 
@@ -132,6 +164,14 @@ def _outputs(model: Model[Any], batch: Any) -> dict[str, tuple[Any, Tensor]]:
         parts = {f"{name} {term}": value for term, value in output.items()} if name in ("loss", "metrics") else {}
         found |= {part: (value, torch.get_rng_state()) for part, value in (parts or {name: output}).items()}
     return found
+
+
+def _alike(name: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+    return name in ours and same(ours[name][0], theirs[name][0])
+
+
+def _of(model: Model[Any], name: str) -> Any:
+    return getattr(model, name, None)
 
 
 def _declared(method: Model[Any]) -> set[int]:

@@ -17,14 +17,14 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from deepcanon.core import AnyBatch, Captioned, LabeledSequences, Model, SequencePairs, Sequences, UsageError
 from deepcanon.laws.conditioned import Given
-from deepcanon.laws.discrete import MOST, chi_square, stirred
+from deepcanon.laws.continuations import NO_TOKEN, affordable, continuations, until
+from deepcanon.laws.discrete import chi_square, stirred
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, seeded, tensors_of, total
 
 ROWS = 8
 PADDING = 3
 DRAWS = 4000
-NO_TOKEN = -1
 
 
 @law
@@ -158,6 +158,25 @@ def loss_is_nll_per_token(module: Any, batch: AnyBatch) -> Measured | None:
 
 
 @law
+def steps_add_up_to_the_sequence(module: Any, batch: AnyBatch) -> Measured | None:
+    """``step_log_probs`` sum to ``log_prob``; if the module is ``causal``, those of steps know no later token."""
+    if not (hasattr(module, "step_log_probs") and _gives_tokens(module, batch)):
+        return None
+    model, batch = _prepared(module, batch)
+    ragged = _ragged(batch)
+    with torch.no_grad():
+        steps = model.step_log_probs(ragged.x, lengths=ragged.lengths)
+        if steps.shape != ragged.x.shape:
+            return 1, 0, f"the steps are {tuple(steps.shape)} where {tuple(ragged.x.shape)} is expected"
+        gap = distance(steps.sum(1), model.log_prob(ragged.x, lengths=ragged.lengths))
+        before = model.step_log_probs(batch.x)
+        for position in range(1, batch.x.shape[1] if _is_causal(module) else 1):
+            other = torch.cat([batch.x[:, :position], _other(batch.x)[:, position:]], 1)
+            gap = max(gap, distance(model.step_log_probs(other)[:, :position], before[:, :position]))
+    return gap, TIGHT, f"{steps.shape[1]} steps; sums and steps before another future are off by {gap:.2g}"
+
+
+@law
 def continuations_sum_to_one(module: Any, batch: AnyBatch) -> Measured | None:
     """The probabilities of all that can follow a first token sum to 1."""
     if not _gives_tokens(module, batch):
@@ -237,6 +256,7 @@ LAWS = (
     sequences_do_not_mix,
     parts_of_a_batch_add_up,
     loss_is_nll_per_token,
+    steps_add_up_to_the_sequence,
     continuations_sum_to_one,
     whole_sequences_sum_to_one,
     generated_tokens_follow_the_distribution,
@@ -368,22 +388,3 @@ def _gradients(model: Any, batch: Any) -> dict[str, Tensor]:
         )
     loss.backward()
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-
-
-def affordable(vocab: int, most: int) -> int:
-    """Over how many tokens all continuations can be written out."""
-    return max(1, min(most, int(math.log(MOST) / math.log(vocab))))
-
-
-def continuations(vocab: int, steps: int, begin: int) -> Tensor:
-    """Every row of ``steps`` tokens after a first one."""
-    every = torch.cartesian_prod(*[torch.arange(vocab)] * steps).reshape(-1, steps)
-    return torch.cat([torch.full((len(every), 1), begin), every], 1)
-
-
-def until(rows: Tensor, end: int) -> tuple[Tensor, Tensor]:
-    """The different rows up to their first end token after the beginning, padded by -1, and their lengths."""
-    ended = (rows[:, 1:] == end).long().cumsum(1)
-    after = nn.functional.pad(ended[:, :-1], (2, 0)) > 0
-    kept = rows.masked_fill(after, NO_TOKEN).unique(dim=0)
-    return kept, (kept != NO_TOKEN).sum(1)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import SIZES, AnyBatch, Batch, Labeled, Model, UsageError
+from deepcanon.laws.parts import Stepper
 from deepcanon.laws.probe import seeded
 
 Target = tuple[nn.Module, AnyBatch | None]
@@ -46,6 +47,8 @@ def target_of(thing: Any, name: str = "") -> Target:
         return thing, _example_for(thing)
     if isinstance(thing, nn.Module):
         return thing, None
+    if isinstance(thing, type) and issubclass(thing, torch.optim.Optimizer):
+        return Stepper(thing), None
     if not callable(thing):
         raise UsageError(f"{name} is a {type(thing).__name__}; a module, or a function that makes one, is needed")
     example = getattr(thing, "example", None)

@@ -14,10 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import SequencePairs, UsageError
+from deepcanon.laws.continuations import NO_TOKEN, affordable, continuations, until
 from deepcanon.laws.discrete import stirred
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, total
-from deepcanon.laws.sequence import NO_TOKEN, PADDING, affordable, continuations, until
+from deepcanon.laws.sequence import PADDING
 
 ROWS = 6
 CHANGES = 12

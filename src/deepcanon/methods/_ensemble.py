@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import How, Labeled, Model, Terms, UsageError, methods_of
+from deepcanon.core import How, Labeled, Model, Terms, UsageError, is_conditional, methods_of
 from deepcanon.core.checks import one_of
 from deepcanon.methods._layers import classes_of
 from deepcanon.methods._method import Method
@@ -24,6 +24,10 @@ class Ensemble(Method[Labeled]):
         super().__init__(model)
         if "predict" not in methods_of(model):
             raise UsageError(f"{self.name()} averages predictions; {model.name()} has no predict")
+        if is_conditional(model):
+            raise UsageError(
+                f"{self.name()} averages networks that read their inputs alone; {model.name()} is conditional"
+            )
 
     @property
     @abstractmethod

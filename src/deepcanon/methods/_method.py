@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
-from deepcanon.core import AnyBatch, Descend, LikelihoodKind, Model, Support, Terms, UsageError, methods_of
+from deepcanon.core import (
+    AnyBatch,
+    Context,
+    Descend,
+    LikelihoodKind,
+    Model,
+    Support,
+    Terms,
+    UsageError,
+    bound,
+    methods_of,
+)
 from deepcanon.core.turn import B
+
+PASSED_ON = ("gallery", "sequences_of", "error_of_draws")
+"""What a method has of the wrapped model besides its methods."""
 
 
 class Method(Model[B]):
     """A model that wraps a model, with those of predict, sample, log_prob ... that the wrapped one or itself has.
 
-    Recipe, batch type, support, likelihood kind and metrics are the wrapped model's, too, unless it defines its own.
+    Recipe, batch type, support, likelihood kind and metrics are the wrapped model's, too, unless it defines its own. A
+    method is conditional if the wrapped model is: ``given(context)`` is the method around the model so conditioned.
     """
 
     null: ClassVar[Mapping[str, Any]]
@@ -22,9 +38,12 @@ class Method(Model[B]):
 
     def __init__(self, model: Model[Any]) -> None:
         super().__init__()
+        self._wrap(model)
+
+    def _wrap(self, model: Model[Any]) -> None:
         self.model = model
         own = type(self)
-        passed = [name for name in (*methods_of(model), "gallery") if hasattr(model, name) and not hasattr(own, name)]
+        passed = [name for name in (*methods_of(model), *PASSED_ON) if hasattr(model, name) and not hasattr(own, name)]
         if own.recipe is Model.recipe:
             passed.append("recipe")
         if own.batch_type() is AnyBatch:
@@ -54,6 +73,44 @@ class Method(Model[B]):
     def likelihood_kind(self) -> LikelihoodKind:
         found: LikelihoodKind = self.model.likelihood_kind  # type: ignore[assignment]
         return found
+
+    @property
+    def causal(self) -> bool:
+        return self.model.causal
+
+    @property
+    def conditioned_on(self) -> str | None:
+        """What the wrapped model is conditioned on, None where it is not conditional."""
+        return getattr(self.model, "conditioned_on", None)
+
+    @property
+    def context_optional(self) -> bool:
+        return getattr(self.model, "context_optional", False)
+
+    @property
+    def given_options(self) -> tuple[str, ...]:
+        return getattr(self.model, "given_options", ())
+
+    @property
+    def context(self) -> Context | None:
+        """The context that the wrapped model is bound to, if any."""
+        return getattr(self.model, "context", None)
+
+    @property
+    def binding(self) -> Mapping[str, Any]:
+        return getattr(self.model, "binding", {})
+
+    def context_of(self, batch: B) -> Context:
+        """The context of the examples of a batch."""
+        context: Context = self.model.context_of(batch)  # type: ignore[operator]
+        return context
+
+    def given(self, context: Context | int, **options: Any) -> Self:
+        """The same method with the same weights around the wrapped model conditioned on this context."""
+        view = copy.copy(self)
+        view.__dict__["_modules"] = dict(self._modules)  # a copy of a module shares it
+        view._wrap(bound(self.model, context, None, **options))
+        return view
 
     def unwrapped(self) -> Model[Any]:
         """The wrapped model alone, which predicts as the method does."""

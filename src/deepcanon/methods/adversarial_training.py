@@ -16,6 +16,8 @@ from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods._method import Method, descents
 
+Attack = Literal["fgsm", "pgd"]
+
 
 class AdversarialTraining(Method[Labeled]):
     r"""Training of a classifier or regressor on adversarial examples, the worst perturbations of its inputs.
@@ -33,7 +35,7 @@ class AdversarialTraining(Method[Labeled]):
               \bigl(x + \delta + \eta \operatorname{sign} \nabla_x \ell(x + \delta, y)\bigr). \qquad (2)
 
     No gradient flows through :math:`\delta`, and the model that is attacked is in eval mode, without dropout. The loss
-    of held-out examples is the one without attack, and the metrics have the accuracy under attack.
+    of held-out examples is the one without attack, and the metrics have the accuracy under PGD.
 
     References:
         | Explaining and Harnessing Adversarial Examples (Goodfellow et al., 2015), https://arxiv.org/abs/1412.6572
@@ -56,7 +58,7 @@ class AdversarialTraining(Method[Labeled]):
         self,
         model: Model[Any],
         epsilon: float = 0.1,
-        attack: Literal["fgsm", "pgd"] = "fgsm",
+        attack: Attack = "fgsm",
         clean: float = 0.5,
         iterations: int = 7,
         low: float | None = None,
@@ -88,21 +90,24 @@ class AdversarialTraining(Method[Labeled]):
         return self._mixed(self.model.loss, batch)
 
     def metrics(self, batch: Labeled) -> Terms:
-        """The wrapped model's and, for classes, ``robust_accuracy``, the accuracy on adversarial examples."""
+        """The wrapped model's and, for classes, ``robust_accuracy``, the accuracy under PGD, the stronger attack."""
         found = self.model.metrics(batch)
         if self.epsilon == 0 or batch.y.is_floating_point():
             return found
-        predicted = self.model.predict(*self.attacked(batch).inputs)  # type: ignore[operator]
+        predicted = self.model.predict(*self.attacked(batch, "pgd").inputs)  # type: ignore[operator]
         return {**found, "robust_accuracy": (predicted == batch.y).float().mean()}
 
-    def attacked(self, batch: Labeled) -> Labeled:
-        """Adversarial examples: each input perturbed by at most ``epsilon`` so that the wrapped model's loss rises."""
+    def attacked(self, batch: Labeled, attack: Attack | None = None) -> Labeled:
+        """Adversarial examples: each input perturbed by at most ``epsilon`` so that the wrapped model's loss rises.
+
+        They are found by the attack of the training, unless another one is given.
+        """
         if self.epsilon == 0:
             return batch
         if not batch.x.is_floating_point():
             raise UsageError(f"only real inputs can be perturbed; the examples are of {batch.x.dtype}")
         with _eval_mode(self.model), torch.enable_grad():
-            if self.attack == "fgsm":
+            if (attack or self.attack) == "fgsm":
                 return self._step(batch, batch.x, self.epsilon)
             changed = replace(batch, x=self._in_range(batch.x + self.epsilon * (2 * torch.rand_like(batch.x) - 1)))
             for _ in range(self.iterations):

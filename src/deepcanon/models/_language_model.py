@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import torch
 from torch import Generator, Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
 
 from deepcanon.core import LikelihoodKind, Model, Support, Terms, UsageError
 from deepcanon.core.checks import at_least
@@ -39,8 +39,7 @@ class LanguageModel(Model[B]):
     """
 
     likelihood_kind: LikelihoodKind = "exact"
-    causal: bool = True
-    """Whether the output at a position depends on no later position."""
+    causal = True
 
     def __init__(self, vocab: int) -> None:
         super().__init__()
@@ -112,17 +111,18 @@ class LanguageModel(Model[B]):
         for name, value in (("samples", samples), ("generator", generator)):
             if value is not None:
                 raise UsageError(f"the log_prob of {self.name()} is exact and draws nothing; leave out {name}")
-        return self.log_probs(x, lengths=lengths, context=context).sum(1)  # eq. (1)
+        return self.step_log_probs(x, lengths=lengths, context=context).sum(1)  # eq. (1)
 
-    def log_probs(self, x: Tensor, *, lengths: Tensor | None = None, context: Context | None = None) -> Tensor:
-        """The log-probability of each token but the first of a row, (B, T - 1); zero in the padding."""
+    def step_log_probs(self, x: Tensor, *, lengths: Tensor | None = None, context: Context | None = None) -> Tensor:
+        """The log-probability of each token given those before it, (B, T); of the first one and in the padding 0."""
         model: Self = bound(self, context, len(x))
         if lengths is not None:
             check_lengths(x, lengths)
         known = known_tokens(x, lengths, self.vocab)
         if x.shape[1] < 2:
-            return torch.zeros(len(x), 0, device=x.device)
-        return -self._nats(model.outputs(known[:, :-1]), known, full_lengths(x) if lengths is None else lengths)
+            return torch.zeros(x.shape, device=x.device)
+        nats = self._nats(model.outputs(known[:, :-1]), known, full_lengths(x) if lengths is None else lengths)
+        return -pad(nats, (1, 0))
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """The logits of the next token after each token, (B, T, vocab)."""

@@ -29,7 +29,7 @@ class Translator(Conditional, LanguageModel[SequencePairs]):
         end_token: The token that every target ends with.
     """
 
-    conditioned_on = "a source, tokens with their lengths,"
+    conditioned_on = "a source"
 
     def __init__(self, vocab: int, target_vocab: int, begin_token: int, end_token: int) -> None:
         super().__init__(target_vocab)

@@ -83,11 +83,12 @@ def _may_spoil(query: Tensor, mask: Tensor | None, causal: bool) -> bool:
 def _not_finite(*tensors: Tensor) -> bool:
     """Whether attention has to be computed without what is NaN or infinite in its inputs, which is rare.
 
-    On a GPU nothing is gained by a look, which would have to wait for the inputs.
+    They may hold such values where there is nothing to look at, in torch.func and in a graph that is compiled or
+    exported; and on a GPU, where nothing is gained by a look, which would have to wait for the inputs.
     """
-    if not all(map(shows_values, tensors)):
-        return False
-    return any(each.device.type != "cpu" or not bool(each.detach().sum().isfinite()) for each in tensors)
+    if not all(shows_values(each) and each.device.type == "cpu" for each in tensors):
+        return True
+    return any(not bool(each.detach().sum().isfinite()) for each in tensors)
 
 
 def _cleaned(
@@ -295,10 +296,9 @@ class MultiHeadAttention(nn.Module):
         keys = query if key is None else key
         values = keys if value is None else value
         q, k, v, spoiled = _cleaned(query.unsqueeze(1), keys.unsqueeze(1), values.unsqueeze(1), mask, causal)
-        if key is None and value is None:
-            output = self._output(q.squeeze(1), None, None, mask, causal, bias)
-        else:
-            output = self._output(q.squeeze(1), k.squeeze(1), v.squeeze(1), mask, causal, bias)
+        alone = key is None and value is None
+        own_key, own_value = (None, None) if alone else (k.squeeze(1), v.squeeze(1))
+        output = self._output(q.squeeze(1), own_key, own_value, mask, causal, bias)
         return output.masked_fill(spoiled.any(1), torch.nan)
 
     def _output(

@@ -134,7 +134,8 @@ class GatedPixelNet(nn.Module):
         for layer, bias in zip(self.layers, biases, strict=True):
             v, h = layer(v, h, bias)
         logits: Tensor = self.logits(self.hidden(h.relu()).relu())
-        return logits.reshape(len(x), self.outputs, -1, *x.shape[2:])
+        by_level: Tensor = logits.unflatten(1, (self.outputs, -1))
+        return by_level
 
 
 def _gate(x: Tensor) -> Tensor:

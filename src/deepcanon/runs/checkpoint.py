@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,10 @@ import safetensors.torch
 import torch
 
 from deepcanon.core import CheckpointError
-from deepcanon.core.files import free, seal, sync_folder, unseal, write_synced
+from deepcanon.core.files import free, read_sealed, refuse_links, seal, sync_folder, write_synced
+from deepcanon.core.stored import parse_json, read_file
+from deepcanon.runs.contents import MOST_MANIFEST, Manifest
+from deepcanon.runs.stored_tensors import load_tensors
 from deepcanon.runs.tree import flatten, unflatten
 
 TENSORS, VALUES, MANIFEST = "state.safetensors", "state.json", "manifest.json"
@@ -34,6 +37,7 @@ class Checkpoint:
 def save(folder: Path, step: int, state: Mapping[str, Any]) -> Path:
     """Write ``state`` as a checkpoint of this step: under a temporary name, synced, then renamed."""
     final = folder / f"step-{step:09d}"
+    refuse_links(folder, final)
     temporary, old = (folder / f"{prefix}-{final.name}-{os.getpid()}" for prefix in (".writing", ".old"))
     values, tensors = flatten(state)
     copies = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
@@ -74,25 +78,31 @@ def prune(folder: Path, keep: int) -> None:
 
 def read(path: Path) -> dict[str, Any]:
     """The state of one checkpoint; whatever is missing, cut or altered is named."""
-    manifest = unseal(_content(path / MANIFEST), path / MANIFEST)["files"]
+    manifest = read_sealed(path / MANIFEST, Manifest, MOST_MANIFEST)["files"]
     contents = {name: _verified(path / name, manifest[name]) for name in (TENSORS, VALUES)}
-    tensors = safetensors.torch.load(contents[TENSORS])
-    return unflatten(json.loads(contents[VALUES]), tensors)  # type: ignore[no-any-return]
+    tensors = load_tensors(contents[TENSORS], path / TENSORS)
+    state = unflatten(parse_json(contents[VALUES], path / VALUES), tensors, path / VALUES)
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{path / VALUES} is not the state of a training")
+    return state
 
 
-def latest(folder: Path) -> Checkpoint:
-    """The newest checkpoint that is whole; a damaged one is set aside under another name, never deleted."""
+def latest(folder: Path, restore: Callable[[Path, dict[str, Any]], None] = lambda path, state: None) -> Checkpoint:
+    """The newest checkpoint that is whole and that ``restore``, which may raise a CheckpointError, can make use of."""
     complaints: list[str] = []
     for path in reversed(saved(folder)):
         try:
-            return Checkpoint(path, read(path), tuple(complaints))
+            state = read(path)
+            restore(path, state)
+            return Checkpoint(path, state, tuple(complaints))
         except CheckpointError as error:
             complaints.append(str(error))
     raise CheckpointError("; ".join([f"{folder} holds no whole checkpoint", *complaints]))
 
 
 def set_aside_damaged(folder: Path, good: Path) -> None:
-    """Rename checkpoints newer than the last good one, so that training again does not write over them."""
+    """Rename checkpoints newer than the last good one, never deleting any, so that none is written over."""
+    refuse_links(folder)
     for path in saved(folder):
         if path.name > good.name:
             os.rename(path, free(path.with_name(f"damaged-{path.name}")))
@@ -103,15 +113,8 @@ def freeze_state(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().clone() for name, tensor in state.items()}
 
 
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"{path} is missing or cannot be read: {error.strerror}") from error
-
-
 def _verified(path: Path, expected: Mapping[str, Any]) -> bytes:
-    content = _content(path)
+    content = read_file(path, expected["bytes"])
     if len(content) != expected["bytes"]:
         raise CheckpointError(f"{path} is damaged: it has {len(content)} bytes in place of {expected['bytes']}")
     if _sha256(content) != expected["sha256"]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 import shutil
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -18,13 +18,20 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import CheckpointError, Model, UsageError, describe
-from deepcanon.core.files import as_json, seal, unseal, write_whole
+from deepcanon.core.files import as_json, open_plain, refuse_links, seal, write_whole
+from deepcanon.core.stored import read_file
 from deepcanon.data import Dataset
+from deepcanon.runs.contents import read_info
+from deepcanon.runs.log_lines import log_lines, read_lines, running_checksum
+from deepcanon.runs.stored_tensors import bytes_of, check_tensors, load_tensors
 
 FORMAT = 1
-_PARTS = ("run.json", "log.jsonl", "checkpoints", "model.safetensors", "pictures")
-_BEGINNING = ".beginning"
+PARTS = ("run.json", "log.jsonl", "checkpoints", "model.safetensors", "pictures")
+"""What a run consists of."""
+BEGINNING = ".beginning"
 """Marks a folder whose run is not complete enough to be resumed; what stands next to it may be replaced."""
+_TAIL = 2**16
+"""Bytes of the end of a log, in which its last line is."""
 
 
 class RunFolder:
@@ -33,12 +40,14 @@ class RunFolder:
     def __init__(self, folder: Path, info: dict[str, Any]) -> None:
         self.dir = folder
         self.info = info
+        self._running: int | None = None
+        """The running checksum of the log; None where it is to be read from its last line."""
 
     @staticmethod
     def claim(folder: Path, *, overwrite: bool) -> None:
         """Refuse a folder that holds a run, unless ``overwrite``, or files of someone else's under our names."""
-        taken = [name for name in _PARTS if (folder / name).exists()]
-        if not taken or (folder / _BEGINNING).exists():
+        taken = [name for name in PARTS if (folder / name).exists()]
+        if not taken or (folder / BEGINNING).exists():
             return
         if not overwrite:
             raise UsageError(
@@ -51,30 +60,38 @@ class RunFolder:
 
     def begin(self) -> None:
         """Make the folder ready for the first checkpoint; until ``commit`` a crash leaves nothing in the way."""
+        self.refuse_links()
         try:
-            (self.dir / _BEGINNING).touch()
-            for path in (self.dir / name for name in _PARTS):
+            os.close(open_plain(self.dir / BEGINNING, os.O_WRONLY))
+            for path in (self.dir / name for name in PARTS):
                 if path.exists():
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
-            (self.dir / "log.jsonl").touch()
+            os.close(open_plain(self.dir / "log.jsonl", os.O_WRONLY))
         except OSError as error:
             raise UsageError(f"cannot write to the folder {self.dir}: {error.strerror}") from error
+
+    def refuse_links(self) -> None:
+        """Refuse a folder in which a part of the run is a symbolic link: what is written would be elsewhere."""
+        refuse_links(*(self.dir / name for name in (*PARTS, BEGINNING)))
 
     def commit(self) -> None:
         """Say that there is a run here: from now on it can be resumed."""
         self.update()
-        (self.dir / _BEGINNING).unlink()
+        (self.dir / BEGINNING).unlink()
 
     @classmethod
     def open(cls, folder: str | Path) -> Self:
         folder = Path(folder)
         path = folder / "run.json"
         if not path.is_file():
-            raise UsageError(f"{folder} is not a run: it has no run.json")
-        info = unseal(path.read_bytes(), path)
-        if info["format"] > FORMAT:
-            raise UsageError(f"{folder} was written by a newer version of deepcanon (format {info['format']})")
-        return cls(folder, info)
+            left = [name for name in PARTS if (folder / name).exists()]
+            lost = f", though it holds {' and '.join(left)}: it was lost, or never finished" if left else ""
+            raise UsageError(f"{folder} is not a run: it has no run.json{lost}")
+        return cls(folder, read_info(path, FORMAT))
+
+    @property
+    def file(self) -> Path:
+        return self.dir / "run.json"
 
     @property
     def checkpoints(self) -> Path:
@@ -91,32 +108,55 @@ class RunFolder:
     def update(self, **changes: Any) -> None:
         """Change what ``run.json`` says."""
         self.info.update(changes)
-        write_whole(self.dir / "run.json", seal(self.info))
+        write_whole(self.file, seal(self.info))
 
     def log(self) -> list[dict[str, Any]]:
-        """The records of the log; a last line that a crash has cut is left out."""
-        lines = (self.dir / "log.jsonl").read_text(encoding="utf-8").split("\n")
-        return [json.loads(line) for line in lines[:-1]]
+        """The records of the log; lines that are damaged are named on stderr and left out."""
+        records, complaints = self.checked_log()
+        sys.stderr.writelines(f"{complaint}\n" for complaint in complaints)
+        return records
+
+    def checked_log(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """The records of the log, and what is wrong with it, a sentence each."""
+        path = self.dir / "log.jsonl"
+        raw = read_file(path, sys.maxsize)
+        lines = raw.count(b"\n")
+        records, complaints = read_lines(raw, path)
+        end = self.info.get("log") if self.info.get("status") == "finished" else None
+        if end is not None and end["lines"] > lines:
+            complaints.append(f"{path} is damaged: {end['lines']} lines belong there, it has {lines}")
+        elif end is not None and not complaints and end["running"] != running_checksum(raw):
+            complaints.append(f"{path} is damaged: it is not the log that {self.file} was finished with")
+        return records, complaints
 
     def append(self, records: list[dict[str, Any]], *, sync: bool = False) -> int:
         """Add records to the log; the length of the log in bytes."""
+        path = self.dir / "log.jsonl"
         try:
-            with (self.dir / "log.jsonl").open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(record) + "\n" for record in records)
-                file.flush()
+            with open(open_plain(path, os.O_RDWR | os.O_APPEND), "r+b", buffering=0) as file:
+                if self._running is None:
+                    file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+                    self._running = running_checksum(file.read())
+                lines, self._running = log_lines(records, self._running)
+                file.write(lines)
                 if sync:
                     os.fsync(file.fileno())
-                return file.tell()
+                return os.fstat(file.fileno()).st_size
         except OSError as error:
             raise CheckpointError(
                 f"could not write the log of {self.dir}: {error.strerror}; its last checkpoint is intact"
             ) from error
 
-    def cut_log(self, length: int) -> None:
-        """Take back what was logged after a checkpoint; it will be logged again."""
+    def cut_log(self, length: int) -> str:
+        """Take back what was logged after a checkpoint, which will be logged again; what the log has lost is said."""
         path = self.dir / "log.jsonl"
-        whole = path.read_bytes()[:length].rpartition(b"\n")  # a line that a crash has cut goes, too
-        os.truncate(path, len(whole[0]) + len(whole[1]))
+        with open(open_plain(path, os.O_RDWR), "r+b") as file:
+            there = file.read(length)
+            whole = there.rpartition(b"\n")  # a line that a crash has cut goes, too
+            file.truncate(len(whole[0]) + len(whole[1]))
+        self._running = None
+        lost = length - len(there)
+        return f"{path} is damaged: it has lost {lost:,} bytes of its end" if lost > 0 else ""
 
     def differences(self, processes: int) -> list[str]:
         """What has changed since the run began and may change the last bits of the result, a sentence each."""
@@ -145,18 +185,25 @@ class RunFolder:
         write_whole(self.weights, content)
         results = {"steps": steps, "seconds": round(seconds, 3), **as_json(scores)}
         sha256 = hashlib.sha256(content).hexdigest()
-        self.update(status="finished", weights=weights, results=results, sha256=sha256)
+        log = read_file(self.dir / "log.jsonl", sys.maxsize)
+        end = {"lines": log.count(b"\n"), "running": running_checksum(log)}
+        self.update(status="finished", weights=weights, results=results, sha256=sha256, log=end)
 
-    def read_weights(self) -> dict[str, Tensor]:
+    def read_weights(self, model: Model[Any] | None = None) -> dict[str, Tensor]:
+        """The final weights, if they are whole and, where it is given, those of this model."""
         path = self.weights
         if "sha256" not in self.info or not path.is_file():
             status = self.info["status"]
             remedy = "train it again with other settings" if status == "diverged" else "resume it first"
             raise UsageError(f"{self.dir} has no final weights (it is {status}): {remedy}")
-        content = path.read_bytes()
+        expected = None if model is None else model.state_dict()
+        content = read_file(path, sys.maxsize if expected is None else bytes_of(expected))
         if hashlib.sha256(content).hexdigest() != self.info["sha256"]:
             raise CheckpointError(f"{path} is damaged: it does not match its checksum in run.json")
-        return safetensors.torch.load(content)
+        found = load_tensors(content, path)
+        if expected is not None:
+            check_tensors(expected, found, path)
+        return found
 
 
 def describe_run(model: Model[Any], data: Dataset[Any], settings: Mapping[str, Any], processes: int) -> dict[str, Any]:

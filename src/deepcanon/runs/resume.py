@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from deepcanon.catalogue import find as find_in_catalogue
-from deepcanon.core import Blueprint, DataError, Model
+from deepcanon.core import Blueprint, CheckpointError, DataError, DeepcanonError, Model
 from deepcanon.core.blueprint import Find
 from deepcanon.data import Dataset
 from deepcanon.runs.data import own_data
@@ -17,13 +17,14 @@ from deepcanon.train.observers import Observer
 from deepcanon.train.settings import settings_of
 from deepcanon.train.trainer import Result, Trainer
 
+EXACT, AT_LEAST = ("features", "channels", "height", "width", "targets"), ("classes", "vocab", "target_vocab")
+"""Sizes of a model that must be those of the data, and those that may be larger."""
+
 
 def load(run: str | Path, model: type[Model[Any]] | None = None, *, find: Find | None = None) -> Model[Any]:
     """The trained model of a run, in evaluation mode; ``model`` is its class where that is not in the catalogue."""
     folder = RunFolder.open(run)
-    built = _built(folder, find or finder(*([] if model is None else [model])))
-    built.load_state_dict(folder.read_weights())
-    return built.eval()
+    return _with_weights(_built(folder, find or finder(*([] if model is None else [model]))), folder)
 
 
 def resume(
@@ -42,11 +43,13 @@ def resume(
     folder = RunFolder.open(run)
     built = _built(folder, find or finder(*([] if model is None else [model])))
     if folder.info["status"] == "finished" and folder.weights.is_file():
-        built.load_state_dict(folder.read_weights())
-        built.eval()
-        results = folder.info["results"]
-        return Result(built, folder.dir, **results, weights=folder.info["weights"], history=folder.log())
-    trainer = Trainer(built, _same_data(folder, data), settings_of(folder.info), quiet=quiet, observers=observers)
+        results = {name: folder.info["results"][name] for name in ("steps", "seconds", "train", "valid", "test")}
+        return Result(
+            _with_weights(built, folder), folder.dir, **results, weights=folder.info["weights"], history=folder.log()
+        )
+    trainer = Trainer(
+        built, _same_data(folder, data), settings_of(folder.info, folder.file), quiet=quiet, observers=observers
+    )
     trainer.go_on(folder)
     return trainer.fit()
 
@@ -57,13 +60,38 @@ def finder(*models: type[Model[Any]]) -> Find:
     return lambda name: known.get(name) or find_in_catalogue(name)
 
 
+def _with_weights(model: Model[Any], folder: RunFolder) -> Model[Any]:
+    """The model with the run's final weights, in evaluation mode."""
+    model.load_state_dict(folder.read_weights(model))
+    return model.eval()
+
+
 def _built(folder: RunFolder, find: Find) -> Model[Any]:
-    with randomness.kept():  # initial weights are drawn, then replaced
-        model = Blueprint.from_json(folder.info["model"], find).build()
+    """The model that ``run.json`` describes, with whatever weights."""
+    path, info = folder.file, folder.info
+    try:
+        with randomness.kept():  # initial weights are drawn, then replaced
+            model = Blueprint.from_json(info["model"], find).build()
+    except DeepcanonError as error:
+        raise type(error)(f"{path}: {error}") from error
+    except Exception as error:  # whatever a constructor says to arguments that nobody would have given it
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        raise CheckpointError(f"{path} describes a {info['model']['model']} that cannot be built: {reason}") from error
     for part in model.modules():
         if isinstance(part, Model):  # a method wraps others, which have the vocabulary too
-            part.vocabulary = tuple(folder.info["data"]["vocabulary"])
+            part.vocabulary = tuple(info["data"]["vocabulary"])
+    if wrong := _unfitting(model, info["data"]["sizes"]):
+        raise CheckpointError(f"{path} contradicts itself: {wrong}")
     return model
+
+
+def _unfitting(model: Model[Any], sizes: Mapping[str, int]) -> str:
+    """Why a model cannot have learned from data of these sizes; empty where it can."""
+    for name, size in sizes.items():
+        own = model.hparams.get(name)
+        if isinstance(own, int) and (own != size if name in EXACT else own < size if name in AT_LEAST else False):
+            return f"{name} is {own} in the model and {size} in the data"
+    return ""
 
 
 def _same_data(folder: RunFolder, data: Dataset[Any] | None) -> Dataset[Any]:

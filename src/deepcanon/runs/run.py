@@ -17,13 +17,12 @@ from deepcanon.core import (
     AnyBatch,
     Batch,
     Blueprint,
-    ClassConditional,
-    Conditional,
     Model,
     Recipe,
     Series,
     UsageError,
     given_batch,
+    is_conditional,
     methods_of,
 )
 from deepcanon.core.checks import at_least
@@ -111,7 +110,7 @@ class Run:
     @property
     def settings(self) -> Settings:
         """The settings of the training."""
-        return settings_of(self.info)
+        return settings_of(self.info, self.folder.file)
 
     @property
     def scores(self) -> Scores:
@@ -351,12 +350,12 @@ class Run:
         if given is None:
             if guidance != 0:
                 raise UsageError("guidance leads towards a class; name it by --given CLASS")
-            if isinstance(model, Conditional) and not model.context_optional:  # then on what held-out examples have
+            if is_conditional(model) and not model.context_optional:  # then on what held-out examples have
                 return given_batch(model, self._some_held_out(n))
             return model
-        if not isinstance(model, ClassConditional):
+        if not is_conditional(model) or model.conditioned_on != "classes":
             raise UsageError(f"{model.name()} is not conditioned on classes, so leave out --given; guided_ddpm is")
-        if guidance != 0 and not hasattr(model, "guidance"):
+        if guidance != 0 and "guidance" not in model.given_options:
             raise UsageError(f"{self.model.name()} has no guidance; leave it out, or take guided_ddpm")
         info = self.info["data"]
         names = info["labels"] or [str(c) for c in range(info["sizes"]["classes"])]

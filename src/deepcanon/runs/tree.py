@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -27,24 +28,31 @@ def flatten(tree: Any) -> tuple[Any, dict[str, Tensor]]:
     return _flatten(tree, (), tensors), tensors
 
 
-def unflatten(plain: Any, tensors: Mapping[str, Tensor]) -> Any:
+def unflatten(plain: Any, tensors: Mapping[str, Tensor], path: Path = Path("state.json")) -> Any:
+    """The tree again; ``path`` is the file that it was read from, to be named where that holds something else."""
     if isinstance(plain, list):
-        return [unflatten(item, tensors) for item in plain]
+        return [unflatten(item, tensors, path) for item in plain]
     if not isinstance(plain, dict):
         return plain
-    match plain.get(_MARK):
-        case None:
-            return {key: unflatten(item, tensors) for key, item in plain.items()}
-        case "tensor":
-            return tensors[plain["name"]]
-        case "tuple":
-            return tuple(unflatten(item, tensors) for item in plain["items"])
-        case "dict":
-            return {unflatten(key, tensors): unflatten(item, tensors) for key, item in plain["items"]}
-        case "float":
-            return float(plain["value"])
-        case other:
-            raise CheckpointError(f"the checkpoint holds a value of unknown kind {other!r}: made by a newer version?")
+    match plain:
+        case {"$": "tensor", "name": str(name)} if name in tensors:
+            return tensors[name]
+        case {"$": "tuple", "items": [*items]}:
+            return tuple(unflatten(item, tensors, path) for item in items)
+        case {"$": "dict", "items": [*items]} if all(isinstance(pair, list) and len(pair) == 2 for pair in items):
+            return {_key(unflatten(key, tensors, path), path): unflatten(item, tensors, path) for key, item in items}
+        case {"$": "float", "value": "inf" | "-inf" | "nan" as value}:
+            return float(value)
+        case {"$": kind}:
+            raise CheckpointError(f"{path} holds a {str(kind)[:50]!r} that cannot be read: made by a newer version?")
+    return {key: unflatten(item, tensors, path) for key, item in plain.items()}
+
+
+def _key(key: Any, path: Path) -> Any:
+    """A key of a dictionary, which is a plain value."""
+    if isinstance(key, dict | list | Tensor):
+        raise CheckpointError(f"{path} holds a dictionary one of whose keys is a {type(key).__name__}")
+    return key
 
 
 def _flatten(tree: Any, path: tuple[str, ...], tensors: dict[str, Tensor]) -> Any:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import math
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from typing_extensions import TypedDict
 
 from deepcanon.core import DivergenceError, Terms, UsageError
 from deepcanon.core.files import as_json
+from deepcanon.core.stored import held_to
 from deepcanon.runs import checkpoint
 
 if TYPE_CHECKING:
@@ -22,6 +25,24 @@ if TYPE_CHECKING:
 HIGHER_IS_BETTER = frozenset({"accuracy", "log_prob"})
 _SECONDS_BETWEEN_CHECKPOINTS = 60.0
 _EXPLOSION = 1e4
+
+
+class LogState(TypedDict):
+    """The state of the log in a checkpoint."""
+
+    length: int
+    first: float | None
+    latest: dict[str, float]
+
+
+class WatchState(TypedDict):
+    """The state of early stopping in a checkpoint."""
+
+    name: str
+    best: float | None
+    step: int
+    weights: dict[str, Any]
+    waited: int
 
 
 class Observer:
@@ -115,14 +136,17 @@ class Log(Observer):
         return {"length": self._length, "first": self._first, "latest": dict(self.latest)}
 
     def restore(self, state: dict[str, Any]) -> None:
+        held_to(LogState, state, Path(checkpoint.VALUES), "observers.Log")
         self._length, self._first, self.latest = state["length"], state["first"], state["latest"]
 
-    def rewind(self, trainer: Trainer) -> None:
-        """Take the log back to the checkpoint that training goes on from."""
-        run = trainer.run
-        if run is not None:
-            trainer.world.first_does(lambda: run.cut_log(self._length))
-            self.history = run.log()
+    def rewind(self, trainer: Trainer) -> list[str]:
+        """Take the log back to the checkpoint that training goes on from; what is wrong with it, a sentence each."""
+        run, lost = trainer.run, []
+        if run is None:
+            return []
+        trainer.world.first_does(lambda: lost.append(run.cut_log(self._length)))
+        self.history, complaints = run.checked_log()
+        return [*filter(None, lost), *complaints]
 
 
 class Watch(Observer):
@@ -172,6 +196,7 @@ class Watch(Observer):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
+        held_to(WatchState, state, Path(checkpoint.VALUES), "observers.Watch")
         self.name, self.best, self.best_step = state["name"], state["best"], state["step"]
         self.weights, self.waited = state["weights"], state["waited"]
 

@@ -22,6 +22,7 @@ except ImportError:  # there is no such lock on Windows
     fcntl = None  # type: ignore[assignment]
 
 from deepcanon.core import Model, UsageError
+from deepcanon.core.files import open_plain
 from deepcanon.core.memory import need
 from deepcanon.core.options import parse
 from deepcanon.core.settings import Settings
@@ -32,10 +33,10 @@ def locked(folder: Path) -> Iterator[None]:
     """Keep other processes from training into the same folder; the lock of a process that dies is released."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("w")
+        handle = open_plain(folder / ".lock", os.O_WRONLY)
     except OSError as error:
         raise UsageError(f"cannot write to the folder {folder}: {error.strerror}") from error
-    with file:
+    with open(handle, "w") as file:
         if fcntl is not None:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,16 +6,18 @@ import math
 import operator
 import os
 from dataclasses import asdict
+from pathlib import Path
 from types import NoneType
 from typing import Any, Unpack
 
 import numpy as np
 import torch
 
-from deepcanon.core import Recipe, UsageError
+from deepcanon.core import CheckpointError, Recipe, UsageError
 from deepcanon.core.annotations import describe_type, members_of
 from deepcanon.core.options import choose, parse
 from deepcanon.core.settings import LARGEST, RECIPE, Settings, listed_settings
+from deepcanon.core.stored import fits
 from deepcanon.optim import batch_size_schedule, default_lr, schedule
 
 COUNTS = ("epochs", "steps", "batch_size", "accumulate", "patience", "keep", "checkpoint_every")
@@ -44,10 +46,21 @@ def _defaults() -> dict[str, Any]:
     return {name: setting.default for name, (_, setting) in listed_settings().items() if setting.default is not RECIPE}
 
 
-def settings_of(info: dict[str, Any]) -> Settings:
-    """The settings that ``run.json`` holds; JSON knows lists only, a setting is a tuple."""
-    settings: Any = {**_defaults(), **info["settings"], "freeze": tuple(info["settings"]["freeze"])}
-    return settings  # type: ignore[no-any-return]
+def settings_of(info: dict[str, Any], path: Path = Path("run.json")) -> Settings:
+    """The settings that ``run.json`` holds, checked as a caller's are; JSON knows lists only, a setting is a tuple."""
+    saved = {name: tuple(value) if isinstance(value, list) else value for name, value in info["settings"].items()}
+    known = listed_settings()
+    try:
+        for name in known.keys() - _defaults().keys() - saved.keys():
+            raise UsageError(f"{name} is missing")
+        for name in saved.keys() - known.keys():
+            raise UsageError(f"training has no setting {name[:50]!r}: made by another version?")
+        for name, value in saved.items():
+            if not fits(known[name][0], value):
+                raise UsageError(f"{name} takes {describe_type(known[name][0])}, got {str(value)[:50]!r}")
+        return _checked({**_defaults(), **saved})
+    except UsageError as error:
+        raise CheckpointError(f"the settings in {path} are not those of a training: {error}") from error
 
 
 def torch_device(settings: Settings) -> torch.device:

@@ -5,7 +5,8 @@ Here are gradient accumulation, gradient clipping, mixed precision (autocast) an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -57,7 +58,8 @@ class Descender(Player):
             raise UsageError(f"all parameters of the turn {turn.name!r} are frozen; nothing is left to train")
         # A turn's own rate keeps its proportion to the recipe's when the caller sets another.
         self.lr = settings["lr"] if turn.lr is None else turn.lr * settings["lr"] / model.recipe.lr
-        self.optimizer = optimizer(turn.optimizer or settings["optimizer"], self.parameters, self.lr)
+        self.name = turn.optimizer or settings["optimizer"]
+        self.optimizer = optimizer(self.name, self.parameters, self.lr)
         self.clipping = clipping(settings)
         # Rows that a sparse gradient leaves out need not be touched, if nothing but the step uses it.
         self.by_rows = world.size == 1 and self.clipping is None and _steps_by_rows(self.optimizer)
@@ -158,11 +160,30 @@ class Descender(Player):
         return {"parameters": states, "groups": groups}
 
     def restore(self, state: dict[str, Any]) -> None:
+        self.optimizer.state.clear()
         for parameter, saved in zip(self.parameters, state["parameters"], strict=True):
             if saved:
+                if "fused" in self.optimizer.defaults:
+                    _check_fused(saved, parameter)
                 self.optimizer.state[parameter] = _moved(saved, parameter)
         for group, saved in zip(self.optimizer.param_groups, state["groups"], strict=True):
+            for option in group.keys() & saved.keys():
+                if not _alike(group[option], saved[option]):
+                    raise UsageError(f"the option {option} of the optimizer {self.name} cannot be {saved[option]!r}")
             group.update(saved)
+        self._try()
+
+    def _try(self) -> None:
+        """Take a step on a copy: a state that the optimizer cannot use is found now, and not in the training."""
+        copies = [nn.Parameter(parameter.detach().clone()) for parameter in self.parameters]
+        trial = optimizer(self.name, copies, self.lr)
+        for group, saved in zip(trial.param_groups, self.optimizer.param_groups, strict=True):
+            group.update({option: value for option, value in saved.items() if option != "params"})
+        for parameter, twin in zip(self.parameters, copies, strict=True):
+            twin.grad = torch.full_like(twin, 1e-3)
+            if parameter in self.optimizer.state:
+                trial.state[twin] = copy.deepcopy(self.optimizer.state[parameter])
+        trial.step(lambda: 0.0)
 
 
 def players(model: Model[Any], settings: Settings, world: World) -> list[Player]:
@@ -196,3 +217,21 @@ def _moved(saved: dict[str, Any], parameter: nn.Parameter) -> dict[str, Any]:
     if parameter.device.type == "cpu":
         return saved
     return {k: v.to(parameter.device) if isinstance(v, Tensor) and v.ndim else v for k, v in saved.items()}
+
+
+def _check_fused(saved: Mapping[str, Any], parameter: nn.Parameter) -> None:
+    """Refuse a state of another shape or type than the parameter's: fused kernels would read beyond its end."""
+    for name, value in saved.items():
+        wanted = ((), torch.float32) if name == "step" else (tuple(parameter.shape), parameter.dtype)
+        if isinstance(value, Tensor) and (tuple(value.shape), value.dtype) != wanted:
+            raise UsageError(
+                f"{name} of the optimizer is {tuple(value.shape)} {value.dtype}, not {wanted[0]} {wanted[1]}"
+            )
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two options of an optimizer are of one kind: both numbers, both truth values, tuples of one length."""
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    numbers = [isinstance(each, int | float) and not isinstance(each, bool) for each in (one, other)]
+    return all(numbers) or type(one) is type(other)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from deepcanon.train.observers import Checkpoints, Log, Observer, Watch
 from deepcanon.train.plan import Plan
 from deepcanon.train.process import Signals, check_memory, deterministic, frozen, keep_freed_memory, locked
 from deepcanon.train.progress import progress, say
+from deepcanon.train.restoring import restore
 from deepcanon.train.settings import torch_device
 from deepcanon.train.steps import players
 
@@ -185,11 +187,12 @@ class Trainer:
             return
         run = self.run
         self._lock(run, context)
-        found = checkpoint.latest(run.checkpoints)
+        run.refuse_links()
+        found = checkpoint.latest(run.checkpoints, partial(restore, self))
         self.world.first_does(lambda: checkpoint.set_aside_damaged(run.checkpoints, found.path))
-        self._restore(found.state)
         self._step_at_start = self.step
         fallbacks = [f"{complaint}; going on from {found.path.name}" for complaint in found.complaints]
+        fallbacks += self.log.rewind(self)
         self._note(status="running")
         if fallbacks and self.world.first:  # said and kept also where nobody wants to see progress
             self._note(fallbacks=[*run.info.get("fallbacks", []), *fallbacks])
@@ -329,6 +332,7 @@ class Trainer:
     def _write_results(self, run: RunFolder, result: Result) -> None:
         from deepcanon.pictures import draw_run  # matplotlib is slow to import and only a run needs it
 
+        run.refuse_links()
         run.write_results(self.model.state_dict(), result.weights, result.steps, result.seconds,
                           {"train": result.train, "valid": result.valid, "test": result.test})  # fmt: skip
         draw_run(self.model, self.data, result.history, run.pictures, self.settings["seed"])
@@ -375,7 +379,8 @@ class Trainer:
         self.run = run
         self._resumed = True
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def take_over(self, state: dict[str, Any]) -> None:
+        """Go on from the state of a checkpoint; the log is not touched."""
         self.step, self._seconds_before = state["step"], state["seconds"]
         self._stop_reason = state["stop_reason"]
         self.model.load_state_dict(state["model"])
@@ -385,8 +390,9 @@ class Trainer:
         for name, observer in self._named_observers().items():
             if state["observers"].get(name):
                 observer.restore(state["observers"][name])
-        self.log.rewind(self)
         for learner in self.learners:
             learner.progress = self.step / self.total
         if self.world.rank < len(state["random"]):
+            with randomness.kept():
+                randomness.restore(state["random"][self.world.rank])
             self._random = state["random"][self.world.rank]

@@ -43,6 +43,27 @@ def test_bits_come_out_as_they_were_packed(folder: Path, monkeypatch: pytest.Mon
         assert data.split(part).x.shape[1:] == data.shape
 
 
+def test_a_flipped_bit_anywhere_is_a_sentence_or_harmless(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it does to the zip file: a DataError, or the right bits where it has met nothing that is read."""
+    rows = {part: np.random.default_rng(i).integers(256, size=(3, 98), dtype=np.uint8)
+            for i, part in enumerate(("train", "valid", "test"))}  # fmt: skip
+    digests = {part: hashlib.sha256(each.tobytes()).hexdigest() for part, each in rows.items()}
+    monkeypatch.setattr(binarized_mnist, "SHA256", digests)
+    np.savez_compressed(folder / NAME, **{f"{part}_packed": each for part, each in rows.items()})  # type: ignore[arg-type]
+    whole, wanted = (folder / NAME).read_bytes(), load_data("binarized-mnist").fingerprint()
+    refused = []
+    for bit in range(0, 8 * len(whole), 71):
+        content = bytearray(whole)
+        content[bit // 8] ^= 1 << bit % 8
+        (folder / NAME).write_bytes(content)
+        try:
+            assert load_data("binarized-mnist").fingerprint() == wanted
+        except DataError as error:
+            refused.append(str(error))
+    assert len(refused) > 8 * len(whole) / 71 * 0.5
+    assert all(NAME in sentence for sentence in refused)
+
+
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 cut off"])
 def test_what_is_no_archive_is_refused(content: bytes, folder: Path) -> None:
     (folder / NAME).write_bytes(content)

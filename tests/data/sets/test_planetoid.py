@@ -115,6 +115,18 @@ def test_what_is_no_planetoid_file_is_named(content: bytes, tmp_path: Path) -> N
         load(small(tmp_path, ally=content))
 
 
+@pytest.mark.parametrize("name", ["allx", "ally", "graph", "tx", "ty", "test.index"])
+def test_a_flipped_bit_in_any_file_is_noticed(name: str, tmp_path: Path) -> None:
+    entry, file = small(tmp_path), tmp_path / "planetoid" / f"ind.small.{name}"
+    content = file.read_bytes()
+    for place in range(0, len(content), 1 + len(content) // 20):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(DataError, match=rf"ind\.small\.{name} is damaged: its SHA-256 is not "):
+            load(entry)
+    file.write_bytes(content)
+    load(entry)
+
+
 def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="small must have 7 nodes of 3 features; its files have 6 of 2"):
         load(small(tmp_path, allx=as_python_2_wrote(csr_matrix(WORDS[:, :2]))))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deepcanon.core import DataError, UsageError
+from deepcanon.core import CheckpointError, DataError, UsageError
 from deepcanon.data.sets.python_text import corpus
 from deepcanon.data.text.bpe import BPE, byte_signs, joined, words
 
@@ -75,6 +75,16 @@ def test_files_are_read_as_gpt2_writes_them(tmp_path: Path) -> None:
     (tmp_path / "merges.txt").write_text("q z\n")
     with pytest.raises(DataError, match="lacks 'qz'"):
         BPE.load(tmp_path)
+    for content, sentence in (
+        (b"[1, 2]", r"vocab\.json is not what deepcanon writes"),
+        (b'{"a": "0"}', r"vocab\.json is not what .*: a: "),
+        (b"\x80\x04cos\nsystem", r"vocab\.json is damaged: it is not JSON"),
+    ):
+        (tmp_path / "vocab.json").write_bytes(content)
+        with pytest.raises(CheckpointError, match=sentence):
+            BPE.load(tmp_path)
+    with pytest.raises(DataError, match="stands for no byte"):
+        BPE((*byte_signs(), "\u20ac"), ())
     (tmp_path / "vocab.json").write_text('{"a": 0, "b": 2}')
     with pytest.raises(DataError, match="numbered from 0"):
         BPE.load(tmp_path)

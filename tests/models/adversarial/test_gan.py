@@ -1,7 +1,7 @@
 """The GAN: its games' values and gradients, the best discriminator p / (p + q), and the modes it covers."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -9,8 +9,8 @@ from torch import Generator, Tensor, nn
 from torch.distributions import Distribution, Normal
 from torch.nn.functional import binary_cross_entropy, logsigmoid
 
-from deepcanon.core import Batch, UsageError
-from deepcanon.data import load_data
+from deepcanon.core import Batch, Descend, Turn, UsageError
+from deepcanon.data import from_tensors, load_data
 from deepcanon.losses.energy_distance import energy_distance
 from deepcanon.models.adversarial.gan import GAN, GameName
 from deepcanon.train import fit
@@ -182,3 +182,26 @@ def test_arguments_are_checked() -> None:
         GAN(features=0)
     with pytest.raises(UsageError, match="game must be one of non_saturating, minimax"):
         GAN(features=2, game="zero_sum")  # type: ignore[arg-type]
+
+
+class TwoTurns(GAN):
+    """The game as it is without the argument: both players move at every step."""
+
+    def turns(self) -> Sequence[Turn[Batch]]:
+        return [
+            Descend(self.discriminator_loss, self.discriminator.parameters(), name="discriminator"),
+            Descend(self.loss, self.generator.parameters(), name="generator"),
+        ]
+
+
+def test_with_one_critic_step_it_is_the_plain_game_of_two_turns_bit_for_bit() -> None:
+    x = torch.randn(64, 2, generator=torch.Generator().manual_seed(0)) + 1
+    states = []
+    for cls, steps in ((GAN, 1), (TwoTurns, 1), (GAN, 2)):
+        torch.manual_seed(0)
+        model = cls(features=2, latent=2, hidden=(8,), critic_steps=steps)
+        fit(model, from_tensors(x), steps=12, seed=3, batch_size=16, quiet=True)
+        states.append(model.state_dict())
+    game, plain, slower = states
+    assert all(torch.equal(game[name], value) for name, value in plain.items())
+    assert not all(torch.equal(game[name], value) for name, value in slower.items())

@@ -169,7 +169,7 @@ def test_beams_read_on_from_the_rows_that_are_kept() -> None:
     texts = torch.cartesian_prod(torch.arange(11), torch.arange(11))
     for row in range(2):
         whole = torch.cat([prompt[row].expand(121, 2), texts], 1)
-        best = whole[model.log_probs(whole)[:, 1:].sum(1).argmax()]
+        best = whole[model.step_log_probs(whole)[:, 2:].sum(1).argmax()]
         assert torch.equal(found[row], best)
     assert lengths.tolist() == [4, 4]
 
@@ -195,3 +195,21 @@ def test_sizes_that_make_no_sense_are_refused() -> None:
         GPT(vocab=5, length=0)
     with pytest.raises(UsageError, match="dropout is the probability"):
         GPT(vocab=5, length=4, dropout=1.0)
+
+
+def test_the_tied_embedding_gets_the_gradient_of_its_input_and_of_its_output() -> None:
+    torch.manual_seed(0)
+    model, batch = GPT.example()
+    model.double()
+    model.loss(batch)["nll"].backward()
+    tied = model.token_embedding.weight.grad
+    apart = torch.nn.Parameter(model.token_embedding.weight.detach().clone())
+    model.zero_grad()
+    model._output_logits = lambda h: torch.nn.functional.linear(model.norm(h), apart)  # type: ignore[method-assign]
+    model.loss(batch)["nll"].backward()
+    read = model.token_embedding.weight.grad
+    assert tied is not None
+    assert read is not None
+    assert apart.grad is not None
+    assert min(float(read.norm()), float(apart.grad.norm())) > 1e-3
+    torch.testing.assert_close(read + apart.grad, tied, rtol=1e-12, atol=1e-14)

@@ -1,7 +1,5 @@
 """The convolutional network: its map by hand, its size, how well it reads, and how well it measures."""
 
-import os
-
 import numpy as np
 import pytest
 import torch
@@ -92,11 +90,3 @@ def test_it_reads_98_percent_of_real_digits() -> None:
     torch.manual_seed(0)
     result = fit(CNN(channels=1, height=8, width=8, classes=10), load_data("digits"), quiet=True)
     assert result.test["accuracy"] >= 0.98
-
-
-@pytest.mark.slow
-@pytest.mark.skipif("DEEPCANON_DATA" not in os.environ, reason="MNIST is read from the folder DEEPCANON_DATA")
-def test_one_epoch_reads_98_and_a_half_percent_of_mnist() -> None:
-    torch.manual_seed(0)
-    result = fit(CNN(1, 28, 28, 10), load_data("mnist"), quiet=True, epochs=1, batch_size=128)
-    assert result.test["accuracy"] >= 0.985

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from scipy import stats
+from torch import Tensor, nn
 
 import deepcanon as dc
 from deepcanon.core import Batch, UsageError
@@ -49,6 +50,40 @@ def test_with_linear_shifts_it_is_a_gaussian() -> None:
         inverse = torch.linalg.inv(a)
         expected = stats.multivariate_normal((-inverse @ b[0]).numpy(), (inverse @ inverse.T).numpy()).logpdf(x.numpy())
         torch.testing.assert_close(model.log_prob(x), torch.from_numpy(expected), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(("features", "couplings"), [(2, 3), (5, 4)])
+def test_the_couplings_of_nflows_with_the_same_weights_give_the_same_density(features: int, couplings: int) -> None:
+    theirs = pytest.importorskip("nflows.transforms", reason="needs nflows, of deepcanon[oracles]")
+    model = flow(features, couplings).double()
+    with torch.no_grad():
+        model.log_scale.normal_()
+    place = torch.arange(float(features), dtype=torch.float64)
+    read, changed = (half[0].long() for half in model._split(place[None]))
+    layers = []
+    for net in model.nets:
+        mask = torch.zeros(features).index_fill(0, changed, 1.0)
+        layers.append(theirs.AdditiveCouplingTransform(mask, lambda *sizes, net=net: WithContext(net)).double())
+        read, changed = changed, read
+    x = 3 * torch.randn(16, features, dtype=torch.float64) + 1
+    with torch.no_grad():
+        z, volume = theirs.CompositeTransform(layers)(model.standard(x))
+        z = z * model.log_scale.exp()
+        expected = stats.norm.logpdf(z.numpy()).sum(1) + volume.numpy()
+        expected += (model.log_scale.sum() + model.standard.log_det()).numpy()
+        torch.testing.assert_close(model.log_prob(x), torch.from_numpy(expected), rtol=1e-10, atol=1e-10)
+
+
+class WithContext(nn.Module):
+    """A network as nflows calls it."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor, context: None) -> Tensor:
+        shift: Tensor = self.net(x)
+        return shift
 
 
 def test_one_feature_has_no_halves() -> None:

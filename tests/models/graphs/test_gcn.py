@@ -95,13 +95,13 @@ def test_it_parts_the_karate_club() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not CORA.remote.here(), reason="the Planetoid files are not on this machine; set DEEPCANON_DATA")
-def test_two_seeds_on_cora_come_near_the_published_accuracy() -> None:
+def test_ten_seeds_on_cora_reach_the_published_accuracy() -> None:
     data = load_data("cora")
     right = []
-    for seed in range(2):
+    for seed in range(10):
         torch.manual_seed(seed)
         right.append(dc.fit(GCN(features=1433, classes=7), data, seed=seed, quiet=True).test["accuracy"])
-    assert sum(right) / 2 >= 0.80  # the paper has 81.5 %; single seeds vary by half a point
+    assert sum(right) / 10 >= 0.815  # Kipf and Welling (2017); single seeds vary by half a point
 
 
 def test_wrong_arguments_are_named() -> None:

@@ -13,7 +13,6 @@ from torch import Generator, Tensor, nn
 import deepcanon as dc
 from deepcanon import laws
 from deepcanon.core import DataError, Series, UsageError
-from deepcanon.core.series import steps_from
 from deepcanon.models.recurrent._forecaster import LEVELS, PATHS
 from deepcanon.models.recurrent.deepar import DeepAR
 
@@ -90,7 +89,7 @@ def test_the_likelihood_is_that_of_torchs_lstm_by_hand(head: str) -> None:
 def test_with_covariates_ids_and_every_head_it_keeps_the_laws_of_forecasters(head: str) -> None:
     model, series = made(head, features=1), ragged(counts=head == "negative_binomial", features=1)
     found = laws.check((model, series), "forecaster")
-    assert len(found) == 8
+    assert len(found) == 10
     assert all(outcome.holds for outcome in found), laws.report(found)
     model.loss(series)["nll"].backward()
     assert all(parameter.grad is not None and bool(parameter.grad.any()) for parameter in model.parameters())
@@ -137,28 +136,40 @@ def padded(series: Series) -> Tensor:
     return torch.cat([known, known[:, -1:].expand(-1, 6, -1)], 1)
 
 
-def test_forecasts_take_the_covariates_to_come_from_the_series_or_from_the_context() -> None:
+def test_forecasts_take_the_covariates_to_come_from_the_series() -> None:
     model, series = made("student_t"), ragged()
     assert series.covariates is not None
     whole = model.forecast(series, 4, samples=5, generator=Generator().manual_seed(0))
-    future = steps_from(series.covariates, series.lengths, 4)
-    cut = replace(series, covariates=series.covariates[:, :9])
-    given = model.forecast(cut, 4, samples=5, context=future, generator=Generator().manual_seed(0))
-    other = model.forecast(cut, 4, samples=5, context=future[:1], generator=Generator().manual_seed(0))
     assert whole.shape == (5, 6, 4, 2)
-    assert torch.equal(whole, given)
-    assert torch.equal(whole[:, 0], other[:, 0])
-    assert not torch.equal(whole[:, 1], other[:, 1])
-    with pytest.raises(DataError, match=r"covariates of the 5 steps to come: give them as context, \(6, 5, 3\)"):
+    one = series.select(torch.tensor([1]))
+    ends = int(one.lengths[0])
+    assert one.covariates is not None
+    cut = replace(one, covariates=torch.cat([one.covariates[:, :7], one.covariates[:, 7:] + 100], 1))
+    assert ends < 7 < ends + 4  # so that some of the steps to come have other covariates
+    moved = model.forecast(cut, 4, samples=5, generator=Generator().manual_seed(0))
+    kept = model.forecast(one, 4, samples=5, generator=Generator().manual_seed(0))
+    assert torch.equal(moved[:, :, : 7 - ends], kept[:, :, : 7 - ends])
+    assert not torch.equal(moved[:, :, 7 - ends :], kept[:, :, 7 - ends :])
+    with pytest.raises(DataError, match=r"covariates of the 5 steps to come, .*: give it series with covariates of 14"):
         model.forecast(series, 5)
-    with pytest.raises(DataError, match=r"\(6, 4, 3\); got \(6, 3, 3\)"):
-        model.forecast(cut, 4, context=future[:, :3])
     with pytest.raises(DataError, match="NaN"):
-        model.forecast(cut, 4, context=future * math.nan)
-    with pytest.raises(UsageError, match="no covariates"):
-        made("gaussian", covariates=0, statics=0).forecast(series.x, 4, context=future)
+        model.forecast(replace(series, covariates=series.covariates * math.nan), 4)
     with pytest.raises(UsageError, match="steps must be at least 1"):
         model.forecast(series, 0)
+
+
+@pytest.mark.parametrize("covariates", [0, 3])
+def test_a_context_is_refused_by_likelihood_and_forecast_alike(covariates: int) -> None:
+    model, series = made("gaussian", covariates=covariates, statics=0), ragged()
+    series = replace(series, statics=None, covariates=series.covariates if covariates else None)
+    future = torch.zeros(6, 4, 3)
+    refusal = "takes no context; covariates are part of the series"
+    with pytest.raises(UsageError, match=refusal):
+        model.log_prob(series, context=future)
+    with pytest.raises(UsageError, match=refusal):
+        model.step_log_probs(series, context=future)
+    with pytest.raises(UsageError, match=refusal):
+        model.forecast(series, 4, context=future)
 
 
 def test_a_tensor_is_a_batch_of_whole_series() -> None:

@@ -1,7 +1,7 @@
 """The LSTM is torch's; along a text it carries its state; and it finds the entropy of a source that is known."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -212,3 +212,37 @@ def test_mistakes_raise_an_error_of_one_sentence() -> None:
         model.prepare([Sequences(tokens(3, 9), torch.full((3,), 9))])
     with pytest.raises(DataError, match="padded to 9 positions have lengths from 1 to 9; got from 0 to 9"):
         model.prepare([Sequences(tokens(3, 9, 5), torch.tensor([9, 0, 3]))])
+
+
+def test_truncated_backpropagation_is_the_whole_one_if_a_window_holds_the_whole_text() -> None:
+    torch.manual_seed(0)
+    text = torch.randint(5, (25,))
+    model = LSTM(vocab=5, units=6, streams=1).double()
+
+    def by_windows(length: int) -> tuple[float, list[Tensor]]:
+        """The mean loss and gradient over all windows, the state carried from one to the next."""
+        model.train()
+        model.zero_grad()
+        part = in_order(windows(text, length))
+        nats = 0.0
+        for row in range(len(part)):
+            batch = part.select(torch.tensor([row]))
+            share = batch.weight / part.weight
+            loss = share * model.loss(batch)["nll"]
+            loss.backward()
+            nats += loss.item()
+        return nats, [cast(Tensor, parameter.grad).clone() for parameter in model.parameters()]
+
+    whole = Sequences(text[None], torch.tensor([25]))
+    model.zero_grad()
+    loss = model.loss(whole)["nll"]
+    loss.backward()
+    full = [cast(Tensor, parameter.grad).clone() for parameter in model.parameters()]
+    at_once, gradients = by_windows(24)
+    assert at_once == pytest.approx(loss.item(), rel=1e-12)
+    for found, expected in zip(gradients, full, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-14)
+    in_parts, truncated = by_windows(6)
+    assert in_parts == pytest.approx(loss.item(), rel=1e-12)  # the state is carried on
+    gaps = [float((found - expected).norm()) for found, expected in zip(truncated, full, strict=True)]
+    assert max(gaps) > 1e-3  # and the gradient is not

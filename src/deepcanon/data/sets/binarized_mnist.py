@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from deepcanon.core import Batch, DataError
 from deepcanon.data.dataset import Dataset
-from deepcanon.data.download import VARIABLE, Remote, RemoteFile, data_folders
+from deepcanon.data.download import BROKEN_ARCHIVE, VARIABLE, Remote, RemoteFile, data_folders
 from deepcanon.data.entry import Entry, image_sizes
 
 PIXELS = 28 * 28
@@ -42,7 +41,7 @@ def _part(path: Path, part: str, digest: str) -> Batch:
     try:
         with path.open("rb") as stream, np.load(stream) as archive:
             packed: NDArray[np.uint8] = archive[f"{part}_packed"]
-    except (OSError, EOFError, TypeError, ValueError, KeyError, BadZipFile) as error:
+    except BROKEN_ARCHIVE as error:
         raise DataError(f"{path} is not a NumPy archive with {part}_packed: {error}") from error
     if hashlib.sha256(packed.tobytes()).hexdigest() != digest:
         raise DataError(f"{path}: {part}_packed does not hold the published bits; replace the file")

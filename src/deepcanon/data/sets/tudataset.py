@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from deepcanon.core import DataError, Graph, LabeledGraphs
 from deepcanon.data.dataset import Dataset
-from deepcanon.data.download import VARIABLE, Remote, RemoteFile, data_folders
+from deepcanon.data.download import BROKEN_ARCHIVE, VARIABLE, Remote, RemoteFile, data_folders
 from deepcanon.data.entry import Entry
 from deepcanon.data.split import cut, stratified_order
 
@@ -64,7 +64,7 @@ def _columns(path: Path) -> dict[str, NDArray[np.int64]]:
             there = {Path(name).stem.partition("_")[2]: name for name in archive.namelist() if name.endswith(".txt")}
             asked = [*TABLES, *(["edge_labels"] if "edge_labels" in there else [])]
             return {name: _numbers(archive.read(there[name])) for name in asked}
-    except (OSError, EOFError, KeyError, ValueError, BadZipFile) as error:
+    except BROKEN_ARCHIVE as error:
         raise DataError(f"{path} is not a zip of a TU data set: {error}") from error
 
 

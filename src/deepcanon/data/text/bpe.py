@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from deepcanon.core import DataError, UsageError
 from deepcanon.core.files import write_whole
+from deepcanon.core.stored import held_to, parse_json, read_file, read_text
 
 Pair = tuple[str, str]
 
@@ -50,6 +51,8 @@ class BPE:
         missing += [sign for sign in byte_signs() if sign not in self._codes]
         if missing:
             raise DataError(f"the vocabulary lacks {missing[0]!r}, which the merges make or every text needs")
+        if strange := next((token for token in self.tokens if not _byte_of().keys() >= {*token}), None):
+            raise DataError(f"the token {strange[:50]!r} has a character that stands for no byte")
         self._known: dict[str, list[int]] = {}
         """The ids of words that were encoded already: a text has few different ones."""
 
@@ -101,10 +104,11 @@ class BPE:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """The tokenizer of ``vocab.json`` and ``merges.txt`` in this folder, as GPT-2 and Hugging Face have them."""
-        codes: dict[str, int] = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+        path = folder / "vocab.json"
+        codes: dict[str, int] = held_to(dict[str, int], parse_json(read_file(path), path), path)
         if sorted(codes.values()) != list(range(len(codes))):
             raise DataError(f"the tokens of {folder / 'vocab.json'} must be numbered from 0 without a gap")
-        lines = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
+        lines = read_text(folder / "merges.txt").split("\n")
         pairs = [line.split(" ") for line in lines if line and not line.startswith("#version")]
         merges = [(pair[0], pair[1]) for pair in pairs if len(pair) == 2]
         if len(merges) != len(pairs):

@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import ClassConditional, Context, Labeled, Recipe, Terms, UsageError
+from deepcanon.core import ClassConditional, Context, Labeled, Recipe, Terms, UsageError, given_batch
 from deepcanon.core.checks import at_least, only_classes
 from deepcanon.models.diffusion._denoiser import Denoiser
 from deepcanon.models.diffusion._diffusion import NoiseSchedule, ScheduleName
@@ -55,6 +55,7 @@ class GuidedDDPM(ClassConditional, Denoiser[Labeled]):
 
     recipe = Recipe(lr=2e-3, schedule="cosine", batch_size=128, epochs=400)
     context_optional = True
+    given_options = ("guidance",)
     guidance: float = 0.0
     """The guidance weight w of eq. (2)."""
 
@@ -96,7 +97,7 @@ class GuidedDDPM(ClassConditional, Denoiser[Labeled]):
 
     def loss(self, batch: Labeled) -> Terms:
         dropped = torch.rand(len(batch.y), device=batch.y.device) < self.drop
-        labels = batch.y.masked_fill(dropped, self.classes)
+        labels = given_batch(self, batch)._context(len(batch)).masked_fill(dropped, self.classes)
         return {"simple": self._view(labels)._simple_loss(batch.x)}  # eq. (1)
 
     def predicted_noise(self, x: Tensor, t: Tensor, at: NoiseSchedule | None = None) -> Tensor:

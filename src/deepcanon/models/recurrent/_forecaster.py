@@ -18,7 +18,6 @@ from deepcanon.core import (
     Support,
     Terms,
     UsageError,
-    bound,
     drawing_from,
     eval_mode,
 )
@@ -53,6 +52,7 @@ class Forecaster(Model[Series]):
     """
 
     likelihood_kind: LikelihoodKind = "exact"
+    causal = True
 
     def __init__(self, features: int, covariates: int, statics: int, embedding: int, head: str) -> None:
         super().__init__()
@@ -98,8 +98,10 @@ class Forecaster(Model[Series]):
     def loss(self, batch: Series) -> Terms:
         return {"nll": -self.step_log_probs(batch).sum() / max(1, batch.weight)}
 
-    def step_log_probs(self, series: Series) -> Tensor:
+    def step_log_probs(self, x: Series | Tensor, *, context: Context | None = None) -> Tensor:
         """The log-likelihood of each step after the forecast origin given all before it, (B, T); elsewhere 0."""
+        self._no_context(context)
+        series = x if isinstance(x, Series) else _whole(x, origin=1)
         self._check(series)
         predicted = _mask(series.x, series.lengths) & ~_mask(series.x, series.origins)
         known = series.x.masked_fill(~predicted.unsqueeze(2), 0)
@@ -120,11 +122,10 @@ class Forecaster(Model[Series]):
 
         A tensor, (B, T, features), holds series without covariates and ids; all its steps but the first are predicted.
         """
-        bound(self, context, len(x))
         for name, value in (("samples", samples), ("generator", generator)):
             if value is not None:
                 raise UsageError(f"the log_prob of {self.name()} is exact and draws nothing; leave out {name}")
-        return self.step_log_probs(x if isinstance(x, Series) else _whole(x, origin=1)).sum(1)
+        return self.step_log_probs(x, context=context).sum(1)
 
     def distribution(self, series: Series) -> Distribution:
         """The distribution of each step given those before it, in the units of the data: a batch of (B, T)."""
@@ -178,13 +179,13 @@ class Forecaster(Model[Series]):
     ) -> Tensor:
         """Sample paths of the ``steps`` after each series' end, (samples, B, steps, features), all of it given.
 
-        ``context`` are the covariates of these steps, (B, steps, covariates) or one row for all; without it they are
-        those that the past itself has beyond its end.
+        The covariates of these steps are those that the past has beyond its end.
         """
+        self._no_context(context)
         at_least(1, steps=steps, samples=samples)
         series = past if isinstance(past, Series) else _whole(past, origin=past.shape[1])
         self._check(series)
-        future = self._future(series, steps, context)
+        future = self._future(series, steps)
         with drawing_from(generator):
             return self._paths(series, steps, samples, future)
 
@@ -226,29 +227,28 @@ class Forecaster(Model[Series]):
             return scale.log()
         return torch.cat([scale.log(), self.embedding(statics).sum(1)], 1)
 
-    def _future(self, series: Series, steps: int, context: Context | None) -> Tensor | None:
+    def _future(self, series: Series, steps: int) -> Tensor | None:
         """The covariates of the steps to come, (B, steps, covariates)."""
-        if not self.covariates:
-            if context is not None:
-                raise UsageError(f"this {self.name()} has no covariates: leave out context")
+        if series.covariates is None:
             return None
-        wanted = f"({len(series)}, {steps}, {self.covariates})"
-        if context is not None:
-            rows = isinstance(context, Tensor) and context.ndim == 3 and len(context) in (1, len(series))
-            if not isinstance(context, Tensor) or not rows or tuple(context.shape[1:]) != (steps, self.covariates):
-                got = tuple(context.shape) if isinstance(context, Tensor) else f"{len(context)} tensors"
-                raise DataError(f"context are the covariates of the steps to come, {wanted}; got {got}")
-            future = context.expand(len(series), -1, -1).to(series.x)
-        else:
-            if series.covariates is None or int(series.lengths.max()) + steps > series.covariates.shape[1]:
-                raise DataError(
-                    f"the model needs the covariates of the {steps} steps to come: give them as context, {wanted}, or "
-                    "series with covariates that reach beyond their end"
-                )
-            future = steps_from(series.covariates, series.lengths, steps)
+        last, known = int(series.lengths.max()) + steps, series.covariates.shape[1]
+        if last > known:
+            raise DataError(
+                f"the model needs the covariates of the {steps} steps to come, which are part of the series: give it "
+                f"series with covariates of {last} steps or more (got {known})"
+            )
+        future = steps_from(series.covariates, series.lengths, steps)
         if not bool(future.isfinite().all()):
             raise DataError("the covariates of the steps to come have NaN or infinite values")
         return future
+
+    def _no_context(self, context: Context | None) -> None:
+        """Refuse a context: what is known besides the values is part of the series, of past and future alike."""
+        if context is not None:
+            raise UsageError(
+                f"{self.name()} is not a conditional model and takes no context; covariates are part of the series, "
+                "and those of steps to come reach beyond its end"
+            )
 
     def _check(self, series: Series) -> None:
         """Refuse series of another size, or without what the model was built for."""

@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 from torch.distributions import Distribution
 from torch.nn.functional import one_hot
 
-from deepcanon.core import ClassConditional, Labeled, Recipe, Terms, draw
+from deepcanon.core import ClassConditional, Labeled, Recipe, Terms, draw, given_batch
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.distributions.likelihoods import LikelihoodName
 from deepcanon.models.variational._encoder_decoder import VariationalAutoencoder, diagonal_gaussian
@@ -78,7 +78,7 @@ class ConditionalVAE(ClassConditional, VariationalAutoencoder[Labeled]):
         return cls(features=4, classes=3, latent=2, hidden=(8,), prior="learned"), Labeled(x, torch.arange(32) % 3)
 
     def loss(self, batch: Labeled) -> Terms:
-        reconstruction, kl = self.given(self.context_of(batch)).bound(batch.x)
+        reconstruction, kl = given_batch(self, batch).bound(batch.x)
         return {"reconstruction": reconstruction.mean(), "kl": kl.mean()}  # eq. (1)
 
     def encode(self, x: Tensor) -> Distribution:

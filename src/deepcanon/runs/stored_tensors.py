@@ -1,0 +1,55 @@
+"""Tensors from safetensors files, held to what a model has: their names, shapes and types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from deepcanon.core import CheckpointError
+
+HEADER = 2**20
+"""Bytes for the header of a file, and again so many for each thousand tensors."""
+
+
+def bytes_of(tensors: Mapping[str, Tensor]) -> int:
+    """The most bytes that a file of these tensors can have."""
+    content = sum(tensor.numel() * max(8, tensor.element_size()) for tensor in tensors.values())
+    return content + HEADER * (1 + len(tensors) // 1000)
+
+
+def load_tensors(content: bytes, path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, which holds numbers and no code; any other file is refused."""
+    try:
+        return safetensors.torch.load(content)
+    except (SafetensorError, KeyError, ValueError, RuntimeError, OverflowError) as error:
+        reason = str(error).splitlines()[0][:200]
+        raise CheckpointError(f"{path} is not a safetensors file that can be read: {reason}") from error
+
+
+def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse tensors that are not those of a model: missing ones, others, other shapes or types, and NaN."""
+    for name in expected.keys() - found.keys():
+        raise CheckpointError(f"{path} lacks {name}, which the model in run.json has")
+    for name in found.keys() - expected.keys():
+        raise CheckpointError(f"{path} has {name[:100]!r}, which the model in run.json does not have")
+    for name, tensor in expected.items():
+        given = found[name]
+        if not isinstance(given, Tensor) or (given.shape, _kind(given)) != (tensor.shape, _kind(tensor)):
+            was = f"{tuple(given.shape)} {given.dtype}" if isinstance(given, Tensor) else type(given).__name__
+            raise CheckpointError(
+                f"{path}: {name} is {was}, and {tuple(tensor.shape)} {tensor.dtype} in the model of run.json"
+            )
+        if given.isnan().any():
+            raise CheckpointError(
+                f"{path}: {name} holds NaN, with which nothing can be computed; train the model again"
+            )
+
+
+def _kind(tensor: Tensor) -> tuple[bool, bool, bool]:
+    """The kind of a tensor's numbers; how many digits they have may differ."""
+    return tensor.is_floating_point(), tensor.is_complex(), tensor.dtype == torch.bool
