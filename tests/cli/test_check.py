@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from deepcanon.laws import KINDS
+from deepcanon.laws.apart import outcomes
 
 Call = Callable[..., Any]
 
@@ -29,6 +30,28 @@ def file(tmp_path: Path) -> Path:
         "        return self.layer(x).softmax(-1)\n"  # probabilities, where the loss expects logits
     )
     return path
+
+
+@pytest.fixture
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks in this process, which has torch loaded already."""
+    monkeypatch.setattr("deepcanon.core.apart.call_apart", lambda _, *arguments, **limits: outcomes(*arguments))
+
+
+@pytest.mark.parametrize(("line", "sentence"), [("import os; os._exit(0)", "ended the process with the exit code 0")])
+def test_a_file_that_ends_the_process_is_not_passed(call: Call, tmp_path: Path, line: str, sentence: str) -> None:
+    (tmp_path / "mine.py").write_text(line)
+    answer = call("check", f"{tmp_path / 'mine.py'}:Net")
+    assert answer.code == 1
+    assert sentence in answer.stderr
+
+
+@pytest.mark.usefixtures("_at_once")
+def test_a_file_that_exits_when_it_is_imported_is_refused(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import sys; sys.exit(0)")
+    answer = call("check", f"{tmp_path / 'mine.py'}:Net")
+    assert answer.code == 2
+    assert "calls sys.exit(0) when it is imported" in answer.stderr
 
 
 @pytest.fixture
@@ -65,6 +88,7 @@ def parts(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("_at_once")
 def test_a_module_that_keeps_the_laws(call: Call, file: Path) -> None:
     answer = call("check", f"{file}:Right", "--as", "classifier", "--json")
     assert answer.code == 0
@@ -72,6 +96,7 @@ def test_a_module_that_keeps_the_laws(call: Call, file: Path) -> None:
     assert len(answer.json["outcomes"]) > 5
 
 
+@pytest.mark.usefixtures("_at_once")
 def test_a_module_that_breaks_one_is_told_which_and_by_how_much(call: Call, file: Path) -> None:
     answer = call("check", f"{file}:Squashed", "--as", "classifier", "--json")
     assert answer.code == 1
@@ -92,6 +117,7 @@ def test_help_lists_the_kinds(call: Call) -> None:
     assert set(KINDS) <= words
 
 
+@pytest.mark.usefixtures("_at_once")
 @pytest.mark.parametrize(
     ("name", "kind", "law"),
     [
@@ -112,6 +138,7 @@ def test_parts_with_known_slips_are_caught_without_naming_their_kind(
     assert law in [outcome["law"] for outcome in answer.json["outcomes"] if not outcome["holds"]]
 
 
+@pytest.mark.usefixtures("_at_once")
 def test_wrong_usage(call: Call, file: Path) -> None:
     for words, sentence in (
         (("check", f"{file}:Wrong"), "has no Wrong"),

@@ -6,7 +6,16 @@ import pytest
 import torch
 
 from deepcanon import catalogue
-from deepcanon.core import DataError, Graph, GraphBatch, Labeled, SemiBatch, Sequences, TwoDomains
+from deepcanon.core import (
+    DataError,
+    Graph,
+    GraphBatch,
+    Labeled,
+    LabeledSequences,
+    SemiBatch,
+    Sequences,
+    TwoDomains,
+)
 
 
 def test_every_part_is_selected() -> None:
@@ -84,3 +93,13 @@ def test_unlabeled_examples_have_the_shape_of_the_labeled_ones_and_are_no_fewer(
         SemiBatch(x, y, torch.zeros(2, 2))
     with pytest.raises(DataError, match="got 0 and 9"):
         SemiBatch(x[:0], y[:0], torch.zeros(9, 2))
+
+
+@pytest.mark.parametrize("labels", [torch.zeros(2, 5, dtype=torch.long), torch.zeros(2, 5, 1)])
+def test_labels_at_every_position_are_as_many_as_positions(labels: torch.Tensor) -> None:
+    x, lengths = torch.zeros(2, 4, dtype=torch.long), torch.tensor([4, 2])
+    with pytest.raises(DataError, match="as many as the sequences have positions, 4; got 5"):
+        LabeledSequences(x, labels, lengths)
+    assert LabeledSequences(x, labels[:, :4], lengths).at_every_position
+    with pytest.raises(DataError, match="as many lengths"):
+        LabeledSequences(x, labels[:, :4], torch.tensor([4, 2, 2]))

@@ -34,3 +34,10 @@ def test_nan_in_the_padding_reaches_no_gradient() -> None:
     without_padding(x, torch.tensor([1])).sum().backward()
     assert x.grad is not None
     assert x.grad.flatten().tolist() == [1, 0]
+
+
+def test_lengths_are_those_of_rows() -> None:
+    x = torch.zeros(2, 3, dtype=torch.long)
+    for lengths in ([3, 4], [0, 3], [-1, 3]):
+        with pytest.raises(DataError, match="lengths from 1 to 3"):
+            known_tokens(x, torch.tensor(lengths), vocab=5)

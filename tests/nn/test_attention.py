@@ -163,7 +163,8 @@ def test_what_is_not_finite_reaches_no_query_that_it_is_masked_for(part: int, nu
         assert not found[:, :, 4:].any()
 
 
-def test_a_layer_keeps_its_gradients_from_the_future() -> None:
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_layer_keeps_its_gradients_from_the_future(cached: bool) -> None:
     layer, x = MultiHeadAttention(8, heads=2).double(), some(3, 6, 8)
     gradients = []
     for future in (0.0, math.nan, math.inf):
@@ -171,13 +172,15 @@ def test_a_layer_keeps_its_gradients_from_the_future() -> None:
         given[:, 4:] = future
         given.requires_grad_()
         layer.zero_grad()
-        layer(given, causal=True)[:, :4].square().sum().backward()
+        cache = KVCache(6) if cached else None
+        layer(given, causal=True, cache=cache)[:, :4].square().sum().backward()
         gradients.append([given.grad, *(parameter.grad for parameter in layer.parameters())])
     for healthy, *others in zip(*gradients, strict=True):
         assert healthy is not None
         assert healthy.any()
         assert all(other is not None and torch.equal(other, healthy) for other in others)
-    spoiled = layer(torch.where(torch.arange(6)[:, None] == 4, math.nan, x), causal=True)
+    wrong = torch.where(torch.arange(6)[:, None] == 4, math.nan, x)
+    spoiled = layer(wrong, causal=True, cache=KVCache(2) if cached else None)
     assert spoiled.isnan().all(-1)[0].tolist() == [False] * 4 + [True] * 2
 
 

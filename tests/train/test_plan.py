@@ -1,5 +1,6 @@
 """The plan of a training, and trainings along it: growing batches against a loop written out by hand."""
 
+from bisect import bisect_left, bisect_right
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 import deepcanon as dc
 from deepcanon.core import Batch, Recipe, Terms
 from deepcanon.core.toy import Toy
+from deepcanon.optim import batch_size_schedule
 from deepcanon.train import Observer, Trainer
 from deepcanon.train.plan import Plan
 from deepcanon.train.randomness import seed_from
@@ -24,7 +26,9 @@ def plan(examples: int, **settings: Any) -> Plan:
 
 def test_every_step_knows_its_epoch() -> None:
     one = plan(20, batch_size_schedule="linear:by=4")
-    assert (one.sizes, one.starts, one.total, one.epochs) == ([8, 12, 16, 20], [0, 3, 5, 7, 8], 8, 4)
+    assert [one.size(epoch) for epoch in range(4)] == [8, 12, 16, 20]
+    assert [one.start(epoch) for epoch in range(5)] == [0, 3, 5, 7, 8]
+    assert (one.total, one.epochs) == (8, 4)
     assert [one.epoch_before(step) for step in range(9)] == [0, 1, 1, 1, 2, 2, 3, 3, 4]
     assert [one.epoch_after(step) for step in range(8)] == [0, 0, 0, 1, 1, 2, 2, 3]
 
@@ -32,15 +36,59 @@ def test_every_step_knows_its_epoch() -> None:
 @pytest.mark.parametrize("steps", [1, 3, 4, 6, 7, 9, 30])
 def test_counted_steps_cut_the_last_epoch(steps: int) -> None:
     one = plan(20, steps=steps, batch_size_schedule="linear:by=4")
-    assert one.total == one.starts[-1] == steps
-    assert one.starts == sorted(set(one.starts))
+    starts = [one.start(epoch) for epoch in range(one.epochs)]
+    assert one.total == one.end(one.epochs - 1) == steps > starts[-1]
+    assert starts == sorted(set(starts))
     plain = plan(20, steps=steps)
     assert (plain.total, plain.epochs) == (steps, -(-steps // 3))
 
 
 def test_batches_beyond_the_data_hold_all_of_them() -> None:
-    assert plan(5).sizes == [8] * 4  # as asked for: the size also tells how a text is cut into streams
-    assert plan(20, batch_size_schedule="exponential").sizes == [8, 16, 20, 20]
+    few, growing = plan(5), plan(20, batch_size_schedule="exponential")
+    assert [few.size(epoch) for epoch in range(4)] == [8] * 4  # the size also tells how a text is cut into streams
+    assert [growing.size(epoch) for epoch in range(4)] == [8, 16, 20, 20]
+
+
+SCHEDULES = (
+    "constant",
+    "linear:by=3",
+    "linear:by=0.3,every=3",
+    "exponential:by=1.3",
+    "exponential:by=2,every=4,most=30",
+)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("counted", [{"epochs": 17}, {"steps": 1}, {"steps": 29}, {"steps": 90}])
+def test_a_plan_is_the_list_of_its_epochs(schedule: str, counted: dict[str, int]) -> None:
+    """Against the list that a loop over all epochs writes out."""
+    one, size = plan(50, batch_size_schedule=schedule, **counted), batch_size_schedule(schedule)
+    sizes: list[int] = []
+    starts = [0]
+    while len(sizes) < counted["epochs"] if "epochs" in counted else starts[-1] < counted["steps"]:
+        sizes.append(min(size(len(sizes), 8), 50))
+        starts.append(starts[-1] + -(-50 // sizes[-1]))
+    starts[-1] = counted.get("steps", starts[-1])
+    assert (one.total, one.epochs) == (starts[-1], len(sizes))
+    assert [one.size(epoch) for epoch in range(one.epochs)] == sizes
+    assert [one.start(epoch) for epoch in range(one.epochs)] == starts[:-1]
+    assert [one.end(epoch) for epoch in range(one.epochs)] == starts[1:]
+    assert [one.epoch_before(step) for step in range(one.total + 1)] == [
+        bisect_left(starts, step) for step in range(one.total + 1)
+    ]
+    assert [one.epoch_after(step) for step in range(one.total)] == [
+        bisect_right(starts, step) - 1 for step in range(one.total)
+    ]
+
+
+@pytest.mark.parametrize("schedule", [*SCHEDULES, "exponential:by=2", "linear:by=1e300"])
+@pytest.mark.parametrize("counted", [{"epochs": 10**18}, {"steps": 10**18}])
+def test_a_training_without_an_end_is_planned_at_once(schedule: str, counted: dict[str, int]) -> None:
+    one = plan(50, batch_size_schedule=schedule, **counted)
+    assert len(one.stages) <= 50
+    assert one.total >= 10**18
+    assert one.epoch_before(one.total) == one.epochs
+    assert one.start(one.epochs - 1) < one.total == one.end(one.epochs - 1)
 
 
 def setting() -> tuple[Toy, Any]:

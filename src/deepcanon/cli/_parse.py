@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from deepcanon.core.errors import UsageError
+from deepcanon.core.settings import LARGEST
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, as the last line, in place of tables.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="How many threads torch may use.")]
+Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="How many threads torch may use.")]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")]
-Seed = Annotated[int, typer.Option(help="The seed of everything that is random.")]
+Seed = Annotated[int, typer.Option(min=0, max=LARGEST, help="The seed of everything that is random.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there.")]
 OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")]
 Target = Annotated[str | None, typer.Option(help="The column of a CSV file that is to be predicted.")]

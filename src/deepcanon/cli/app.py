@@ -30,7 +30,8 @@ from deepcanon.cli.study import study
 from deepcanon.cli.train import train
 from deepcanon.cli.translate import translate
 from deepcanon.cli.unwrap import unwrap
-from deepcanon.core.errors import DeepcanonError, UsageError
+from deepcanon.core.errors import DeepcanonError, UsageError, brief
+from deepcanon.core.memory import ran_out, sentence_about
 
 WRONG_USAGE = 2
 FAILURE = 1
@@ -46,12 +47,14 @@ class Commands(TyperGroup):
             sentence, code = _judge(error)
             if sentence is None:
                 raise
-            sys.stderr.write(f"deepcanon: {sentence}\n")
+            sys.stderr.write(f"deepcanon: {brief(sentence)}\n")
         sys.exit(code if isinstance(code, int) else 0)
 
 
 def _judge(error: Exception) -> tuple[str | None, int]:
     """The sentence for the user and the exit code; no sentence for an error that is a bug."""
+    if ran_out(error):
+        return f"{sentence_about(error)}; take smaller sizes, or fewer examples at a time", FAILURE
     if isinstance(error, OSError):
         reason = (error.strerror or str(error)).lower()
         sentence = f"{error.filename}: {reason}" if error.filename else reason

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -19,9 +18,13 @@ def check(
             "--as", help="A kind of laws, one of those above; by default, all kinds that the module falls under."
         ),
     ] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="The time that the check is given.", metavar="SECONDS")] = 600,
     json: Json = False,
 ) -> None:
     """Check a module of yours against the laws of its kind; the exit code is 1 if one of them fails.
+
+    Your file runs in a process of its own, so that a check is answered however
+    the file ends.
 
     The class brings a module and examples by example(), or it is built
     without arguments. It may be a whole model, a part of one (a layer, a
@@ -36,20 +39,15 @@ def check(
     Kinds of parts: attention, recurrent, transform, positions, dropout,
     normalization, convolution, activation, loss, initialization, optimizer.
     """
-    from deepcanon.laws import check as check_laws
-    from deepcanon.laws import kinds_of, load_target
+    from deepcanon.core.apart import call_apart
 
-    loaded = load_target(target)
-    kinds = [kind] if kind is not None else kinds_of(loaded)
-    found = sorted((each for one in kinds for each in check_laws(loaded, one)), key=lambda outcome: outcome.holds)
-    failed = sum(not outcome.holds for outcome in found)
+    answer = call_apart("deepcanon.laws.apart:outcomes", target, kind, runs=target, seconds=seconds)
+    kinds, found = answer["kinds"], answer["outcomes"]
+    failed = sum(not outcome["holds"] for outcome in found)
     out = Output(json)
     out.table(
         ["", "law", "measured", "bound", "what was seen"],
-        [
-            ("holds" if outcome.holds else "FAILS", outcome.law, outcome.measured, outcome.bound, outcome.detail)
-            for outcome in found
-        ],
+        [("holds" if each.pop("holds") else "FAILS", *each.values()) for each in map(dict, found)],
         numbers=["measured", "bound"],
     )
     out.say(f"{target} as {' and '.join(kinds)}: {len(found) - failed} of {len(found)} laws hold.")
@@ -58,7 +56,7 @@ def check(
             "target": target,
             "kind": kinds[0] if kind is not None else kinds,
             "failed": failed,
-            "outcomes": [asdict(outcome) for outcome in found],
+            "outcomes": found,
         }
     )
     if failed:

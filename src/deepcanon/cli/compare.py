@@ -32,7 +32,9 @@ def compare(
     ],
     out: Annotated[Path, typer.Option(help="The folder for the runs and the report.", metavar="DIR")],
     target: Target = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How many times to train each, with seeds 0, 1 ...")] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=10_000, help="How many times to train each, with seeds 0, 1 ...")
+    ] = 1,
     budget: Annotated[float | None, typer.Option(help="The most seconds for each training.", metavar="SECONDS")] = None,
     threads: Threads = None,
     json: Json = False,

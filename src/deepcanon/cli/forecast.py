@@ -9,6 +9,7 @@ import typer
 
 from deepcanon.cli._parse import Folder, Json, Overwrite, Seed
 from deepcanon.cli._print import Output
+from deepcanon.core.settings import LARGEST
 
 SHOWN = 24
 
@@ -16,9 +17,12 @@ SHOWN = 24
 def forecast(
     run: Folder,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="How many steps; by default, as many as the series have to compare with.")
+        int | None,
+        typer.Option(
+            min=1, max=100_000, help="How many steps; by default, as many as the series have to compare with."
+        ),
     ] = None,
-    samples: Annotated[int, typer.Option(min=2, help="How many sample paths the quantiles are of.")] = 100,
+    samples: Annotated[int, typer.Option(min=2, max=LARGEST, help="How many sample paths the quantiles are of.")] = 100,
     data: Annotated[
         str | None, typer.Option(help="The series to forecast; by default, the run's own test data.", metavar="D")
     ] = None,

@@ -8,16 +8,19 @@ import typer
 
 from deepcanon.cli._parse import Folder, Json, Seed
 from deepcanon.cli._print import Output
+from deepcanon.core.settings import LARGEST
 
 
 def generate(
     run: Folder,
     prompt: Annotated[str | None, typer.Option(help="The text to continue; by default it begins anew.")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="How many tokens to add.")] = 200,
+    steps: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many tokens to add.")] = 200,
     temperature: Annotated[
         float, typer.Option(help="Sharpens the softmax below 1, flattens it above; 0 is greedy.")
     ] = 1.0,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Sample among the k most probable tokens only.")] = None,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, max=LARGEST, help="Sample among the k most probable tokens only.")
+    ] = None,
     top_p: Annotated[
         float | None, typer.Option(help="Nucleus sampling: among the most probable tokens of this total probability.")
     ] = None,

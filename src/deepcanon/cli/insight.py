@@ -10,6 +10,7 @@ import typer
 
 from deepcanon.cli._findings import Out, Overwrite, folder_for, list_questions, print_finding
 from deepcanon.cli._parse import Json, Seed, Threads, check_name_first, own_options, read_options, use_threads
+from deepcanon.core.settings import LARGEST
 
 
 def insight(
@@ -28,7 +29,7 @@ def insight(
     data: Annotated[
         str | None, typer.Option(help="The data set to use; by default, a run's own held-out examples.", metavar="D")
     ] = None,
-    examples: Annotated[int, typer.Option(min=1, help="How many examples to use.")] = 128,
+    examples: Annotated[int, typer.Option(min=1, max=LARGEST, help="How many examples to use.")] = 128,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     threads: Threads = None,

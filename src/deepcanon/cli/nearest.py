@@ -8,12 +8,13 @@ import typer
 
 from deepcanon.cli._parse import Folder, Json
 from deepcanon.cli._print import Output
+from deepcanon.core.settings import LARGEST
 
 
 def nearest(
     run: Folder,
     words: Annotated[list[str], typer.Argument(metavar="WORD...", help="One word or several.")],
-    n: Annotated[int, typer.Option("-n", min=1, help="How many neighbors of each.")] = 10,
+    n: Annotated[int, typer.Option("-n", min=1, max=LARGEST, help="How many neighbors of each.")] = 10,
     json: Json = False,
 ) -> None:
     """Show the words whose vectors are nearest to those of given words."""

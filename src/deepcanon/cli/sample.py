@@ -9,12 +9,13 @@ import typer
 
 from deepcanon.cli._parse import Folder, Json, Overwrite, Seed
 from deepcanon.cli._print import Output
+from deepcanon.core.settings import LARGEST
 
 
 def sample(
     run: Folder,
     out: Annotated[Path, typer.Option(help="A picture or a table of numbers.", metavar="FILE.png|FILE.csv")],
-    n: Annotated[int, typer.Option("-n", min=1, help="How many samples.")] = 64,
+    n: Annotated[int, typer.Option("-n", min=1, max=LARGEST, help="How many samples.")] = 64,
     given: Annotated[
         str | None, typer.Option(help="The class to sample, of a class-conditional model.", metavar="CLASS")
     ] = None,

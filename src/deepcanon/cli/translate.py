@@ -13,7 +13,9 @@ from deepcanon.cli._print import Output
 def translate(
     run: Folder,
     texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="The texts to translate, one in quotes each.")],
-    beams: Annotated[int, typer.Option(min=1, help="How many translations a beam search keeps; 1 is greedy.")] = 1,
+    beams: Annotated[
+        int, typer.Option(min=1, max=10_000, help="How many translations a beam search keeps; 1 is greedy.")
+    ] = 1,
     json: Json = False,
 ) -> None:
     """Translate texts with a trained model."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 from deepcanon.core.errors import UsageError
+from deepcanon.core.settings import LARGEST
 
 
 def members_of(annotation: Any) -> tuple[Any, ...]:
@@ -32,7 +34,8 @@ def read_value(option: str, words: Sequence[str], annotation: Any) -> Any:
             return _read_as(member, words)
         except ValueError:
             continue
-    raise UsageError(f"{option} takes {describe_type(annotation)}, got {' '.join(words)!r}")
+    limit = " below 2^63" if any(len(digits) > 18 for word in words for digits in re.findall(r"\d+", word)) else ""
+    raise UsageError(f"{option} takes {describe_type(annotation)}{limit}, got {' '.join(words)!r}")
 
 
 def describe_type(annotation: Any) -> str:
@@ -77,7 +80,11 @@ def _validated(member: Any, value: Any) -> Any:
     """The value as this type; numbers that no model can be built with, infinite ones and nan, are refused."""
     from pydantic import ConfigDict, TypeAdapter
 
-    return TypeAdapter(member, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
+    read = TypeAdapter(member, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
+    for number in read if isinstance(read, tuple | list) else (read,):
+        if isinstance(number, int) and abs(number) > LARGEST:
+            raise ValueError(number)
+    return read
 
 
 def _is_sequence(member: Any) -> bool:

@@ -186,6 +186,16 @@ class LabeledSequences(Labeled):
     noun = "labeled sequences"
     lengths: Tensor
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.lengths.shape != self.x.shape[:1]:
+            raise DataError(f"{len(self.x)} sequences have as many lengths; got the shape {tuple(self.lengths.shape)}")
+        if self.at_every_position and self.y.shape[1] != self.x.shape[1]:
+            raise DataError(
+                f"labels at every position are as many as the sequences have positions, {self.x.shape[1]}; got "
+                f"{self.y.shape[1]}: cut or pad the rows of both to one length"
+            )
+
     @classmethod
     def is_a(cls, batch_type: type[AnyBatch]) -> bool:
         padding_aware = batch_type not in (Batch, Labeled)  # models of these would take the padding for data

@@ -13,6 +13,7 @@ from torch import Generator, Tensor
 from deepcanon.core.checks import at_least, check_support
 from deepcanon.core.conditional import Context, bound, given_batch, given_rows
 from deepcanon.core.errors import DataError, UsageError
+from deepcanon.core.memory import enough_for
 from deepcanon.core.model import Evaluated, LikelihoodKind, Model, Support
 from deepcanon.core.turn import B, Terms
 
@@ -34,7 +35,8 @@ class Sampler(Model[B]):
     def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
         """Examples drawn from the model, (n, ...); ``context`` conditions a conditional model."""
         at_least(0, n=n)
-        drawn: Tensor = bound(self, context, n)._sample(n, generator)
+        with enough_for(f"{n:,} samples of {self.name()}", "draw fewer at a time"):
+            drawn: Tensor = bound(self, context, n)._sample(n, generator)
         return drawn
 
 

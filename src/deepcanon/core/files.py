@@ -19,12 +19,15 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag; there links
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Write ``content`` so that after a crash the file holds either the old content or the new."""
+    """Write ``content`` so that after a crash the file holds either the old content or the new.
+
+    What is not UTF-8 in a text, as names of files may be, is written as ``\\udcff``, which JSON reads as what it was.
+    """
     refuse_links(path)
     temporary = path.with_name(f".writing-{path.name}-{os.getpid()}")
     try:
         temporary.unlink(missing_ok=True)  # of a process that had the same number and was killed here
-        write_synced(temporary, content.encode() if isinstance(content, str) else content)
+        write_synced(temporary, content.encode(errors="backslashreplace") if isinstance(content, str) else content)
         os.replace(temporary, path)
         sync_folder(path.parent)
     except OSError as error:

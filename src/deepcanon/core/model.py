@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from deepcanon.core.batch import AnyBatch, Labeled
 from deepcanon.core.conditional import given_batch
+from deepcanon.core.metered import Metered
 from deepcanon.core.recipe import Recipe
 from deepcanon.core.turn import B, Descend, Terms, Turn
 
@@ -134,7 +135,10 @@ def _recording(init: Callable[..., None]) -> Callable[..., None]:
             bound.apply_defaults()
             _, *arguments = bound.arguments.items()
             self.__dict__["_hparams"] = dict(arguments)
-        init(self, *args, **kwargs)
+            with Metered(type(self).name()):
+                init(self, *args, **kwargs)
+        else:
+            init(self, *args, **kwargs)
 
     return recorded
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from deepcanon.core.errors import UsageError
 from deepcanon.core.hints import unknown
+from deepcanon.core.settings import LARGEST
 
 Value = bool | int | float | str | None | tuple[Any, ...]
 
@@ -71,7 +72,7 @@ def _value(text: str) -> Value:
             number = kind(text)
         except ValueError:
             continue
-        if not math.isfinite(number):
-            raise UsageError(f"the number of an option is finite (got {text})")
+        if not math.isfinite(number) or (kind is int and abs(number) > LARGEST):
+            raise UsageError(f"the number of an option is finite, and a whole one below 2^63 (got {text})")
         return number
     return text

@@ -56,6 +56,8 @@ def known_tokens(x: Tensor, lengths: Tensor | None, vocab: int) -> Tensor:
     """
     if x.ndim != 2 or x.is_floating_point():
         raise DataError(f"rows of tokens are whole numbers of the shape (B, T); got {x.dtype} of {tuple(x.shape)}")
+    if lengths is not None:
+        check_lengths(x, lengths)
     known = x if lengths is None else without_padding(x, lengths)
     if not shows_values(known) or known.numel() == 0:
         return known

@@ -9,6 +9,9 @@ from typing import Annotated, Any, Literal, TypedDict, get_args, get_type_hints
 Precision = Literal["fp32", "bf16"]
 Kept = Literal["best", "last"]
 
+LARGEST = 2**63 - 1
+"""The largest whole number that a setting or an option may be: what fits into 64 bits."""
+
 RECIPE = object()
 """The default of a setting that the model's recipe decides."""
 

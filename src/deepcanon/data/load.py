@@ -43,7 +43,7 @@ def load_data(
     ...
     deepcanon.core.errors.UsageError: there are no data 'monos'; did you mean moons?
     """
-    base, forms = _parted(str(name))
+    base, forms = _parted(_in_utf8(str(name)))
     size, forms = _sized(base, forms)
     raw, forms = _of_a_file(base, forms, table.RAW)
     ratings, forms = _of_a_file(base, forms, rated.MARK)
@@ -63,7 +63,7 @@ def load_rows(name: str, preprocessing: Mapping[str, Any], *, labeled: bool = Tr
     They are treated as its training data were, and have labels only if these are there; unless they are to be
     ``labeled``, labels are ignored. Of data known by name, the test split is given.
     """
-    base, forms = _parted(name)
+    base, forms = _parted(_in_utf8(name))
     if base in entries():
         known: AnyBatch = load_data(name).split("test")
         return known
@@ -129,6 +129,8 @@ def _kind(name: str) -> Kind:
     if path.is_dir():
         return "images"
     if path.suffix.lower() == ".csv":
+        if path.exists() and not path.is_file():  # a pipe would be waited for, a device may have no end
+            raise DataError(f"{name} is a pipe or a device, not a file; write its content to a file first")
         return "table"
     raise _unknown(name, path)
 
@@ -144,6 +146,15 @@ def _parted(name: str) -> tuple[str, tuple[str, ...]]:
         return name, ()
     base, forms = _parted(base)
     return base, (*forms, form)
+
+
+def _in_utf8(name: str) -> str:
+    """The name, if it can be written down; names of files may be any bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"the name {name!r} is not UTF-8; rename the file or folder") from None
+    return name
 
 
 def _sized(base: str, forms: tuple[str, ...]) -> tuple[int | None, tuple[str, ...]]:

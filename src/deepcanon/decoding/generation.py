@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
+from deepcanon.core.memory import need
 
 State = TypeVar("State")
 
@@ -39,6 +40,7 @@ def generate(
     check_prompt(prompt, steps)
     _check(temperature, top_k, top_p)
     rows, given = prompt.shape
+    need(8 * rows * (given + steps), f"{rows:,} x {steps:,} tokens to generate", "generate fewer at a time")
     tokens = torch.empty(rows, given + steps, dtype=torch.long, device=prompt.device)
     tokens[:, :given] = prompt
     stopped = torch.zeros(rows, dtype=torch.bool, device=prompt.device)

@@ -124,8 +124,10 @@ def _imported(path: Path) -> ModuleType:
     sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
+        if isinstance(error, SystemExit):
+            raise UsageError(f"{path} calls sys.exit({error.code!r}) when it is imported; take that out") from error
         raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(folder)

@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 from torch.distributions import Categorical, Distribution, Normal
 
 from deepcanon.core import DataError, Evaluated, How, Labeled, Model, Terms, UsageError, draw, eval_mode
-from deepcanon.core.checks import at_least
+from deepcanon.core.checks import at_least, only_classes
 from deepcanon.core.precision import full
 from deepcanon.distributions.heads import Head, head_layer
 
@@ -145,7 +145,12 @@ class Predictor(ClassWeighted, Model[Labeled]):
         )
 
     def _check_targets(self, batch: Labeled, counted: Tensor | None = None) -> None:
-        """Refuse targets outside the support of the head; in sequences, check only the positions that are counted."""
+        """Refuse classes that the model does not have, and targets outside the support of the head.
+
+        In sequences, only the positions that are counted are checked.
+        """
+        if self.classes is not None:
+            only_classes(batch.y if counted is None else batch.y[counted], self.classes)
         if self.output_head is None or batch.y.is_meta:
             return
         with eval_mode(self):  # so that batch normalization does not update its statistics

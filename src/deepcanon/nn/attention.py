@@ -283,8 +283,13 @@ class MultiHeadAttention(nn.Module):
         finite at a position passes to no query that may not attend to it, nor to any gradient.
         """
         if cache is not None:
-            q, k, v = self._cached(query, key, value, cache)
-            return self._joined(attention(q, k, v, mask, causal=causal, bias=bias, dropout=self._rate))
+            spoils = key is None and value is None and _may_spoil(query, mask, causal) and _not_finite(query)
+            q, k, v = (self._cached_finite if spoils else self._cached)(query, key, value, cache)
+            heads = attention(q, k, v, mask, causal=causal, bias=bias, dropout=self._rate)
+            if not spoils:
+                return self._joined(heads)
+            spoiled = ~heads.isfinite().all(-1).all(1).unsqueeze(2)  # (B, T, 1)
+            return self._joined(heads.masked_fill(spoiled.unsqueeze(1), 0)).masked_fill(spoiled, torch.nan)
         inputs = [each for each in (query, key, value) if each is not None]
         if not _may_spoil(query, mask, causal) or not _not_finite(*inputs):
             return self._output(query, key, value, mask, causal, bias)
@@ -323,6 +328,15 @@ class MultiHeadAttention(nn.Module):
         if key is not None and cache.size:
             return self._of_heads(0, query), *cache.all()
         q, k, v = self._heads(query, key, value)
+        return q, *cache.append(k, v)
+
+    def _cached_finite(
+        self, query: Tensor, key: Tensor | None, value: Tensor | None, cache: KVCache
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Those of self-attention, NaN where the query is not finite: projected, it would spoil the gradients."""
+        wrong = ~query.isfinite().all(-1, keepdim=True)
+        parts = self._heads(query.masked_fill(wrong, 0), key, value)
+        q, k, v = (part.masked_fill(wrong.unsqueeze(1), torch.nan) for part in parts)
         return q, *cache.append(k, v)
 
     def weights(

@@ -25,6 +25,9 @@ from deepcanon.core.options import check_options, choose, parse
 BatchSize = Callable[[int, int], int]
 """A schedule: the batch size of an epoch, counted from 0, given that of the first epoch."""
 
+ENOUGH = 2**62
+"""More than any data set has."""
+
 
 def batch_size_schedule(text: str) -> BatchSize:
     """The batch-size schedule of this name with its options.
@@ -63,9 +66,9 @@ def exponential(epoch: int, first: int, by: float = 2, every: int = 1, most: int
     if by < 1:
         raise UsageError(f"the batch-size schedule exponential grows by a factor of at least 1, got by={by}")
     try:
-        return _capped(first * by ** (epoch // every), first, most)
-    except OverflowError:  # larger than any data set
-        return _capped(2**62, first, most)
+        return _capped(first * float(by) ** (epoch // every), first, most)
+    except OverflowError:
+        return _capped(ENOUGH, first, most)
 
 
 BATCH_SIZES: dict[str, Callable[..., int]] = {"constant": constant, "linear": linear, "exponential": exponential}
@@ -73,4 +76,5 @@ BATCH_SIZES: dict[str, Callable[..., int]] = {"constant": constant, "linear": li
 
 def _capped(size: float, first: int, most: int | None) -> int:
     """The size rounded, and at most ``most``, but never below the initial one."""
-    return round(size) if most is None else min(round(size), max(most, first))
+    grown = max(first, round(min(size, ENOUGH)))
+    return grown if most is None else min(grown, max(most, first))

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from deepcanon.core import Graphs
+from deepcanon.pictures.class_names import class_names
 from deepcanon.pictures.graphs import layout
 from deepcanon.pictures.style import INK, MUTED, PALETTE, colors, new_figure
 
@@ -28,7 +29,7 @@ def graph_captions(probabilities: Tensor, true: Tensor, labels: Sequence[str]) -
     >>> graph_captions(shares, torch.tensor([0, 1, 1]), ["ring", "star"])[1]
     ['ring (90%)', 'star (70%)', 'star, predicted ring (80%)']
     """
-    names = list(labels) or [str(c) for c in range(probabilities.shape[1])]
+    names = class_names(labels, probabilities.shape[1])
     predicted = probabilities.argmax(1)
     of_true = probabilities.gather(1, true.unsqueeze(1)).squeeze(1)
     wrong = (predicted != true).nonzero().squeeze(1)

@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 
 from deepcanon.core import Graph
+from deepcanon.pictures.class_names import class_names
 from deepcanon.pictures.style import INK, MUTED, colors, dress, new_figure
 
 MOST_LAID_OUT = 300
@@ -45,7 +46,7 @@ def class_graph(
     right = 1 - float(wrong.sum()) / max(1, int(counted.sum()))
     laid_out = graph.nodes <= MOST_LAID_OUT
     points = layout(graph) if laid_out else between_corners(probabilities)
-    names = list(labels) or [str(c) for c in range(probabilities.shape[1])]
+    names = class_names(labels, probabilities.shape[1])
     figure = new_figure(10.4, 5.0, title)
     accuracy = f"Predicted classes: {right:.1%} right of {int(counted.sum())} in {split}"
     for panel, (classes, words) in enumerate(((true, "True classes"), (predicted, accuracy)), start=1):

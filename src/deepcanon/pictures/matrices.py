@@ -8,6 +8,7 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from deepcanon.pictures.class_names import class_names
 from deepcanon.pictures.style import INK, LINE, SHADES, dress, new_figure
 
 READABLE = 24
@@ -17,7 +18,7 @@ def confusion(matrix: Tensor, labels: Sequence[str] = (), title: str = "") -> Fi
     """A confusion matrix: examples by true class (row) and predicted class (column); shades are shares of the row."""
     counts = matrix.detach().cpu().double()
     classes = len(counts)
-    names = list(labels) or [str(i) for i in range(classes)]
+    names = class_names(labels, classes)
     shares = counts / counts.sum(1, keepdim=True).clamp_min(1)
     side = min(9.0, 2.6 + 0.42 * min(classes, READABLE))
     figure = new_figure(side + 0.9, side)

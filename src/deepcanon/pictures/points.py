@@ -12,6 +12,7 @@ from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from deepcanon.core import UsageError
+from deepcanon.pictures.class_names import class_names
 from deepcanon.pictures.style import INK, MUTED, PALETTE, colors, dress, legend, new_figure
 
 RESOLUTION = 240
@@ -105,9 +106,9 @@ def _draw_regions(axes: Axes, predict: Callable[[Tensor], Tensor], like: Tensor,
         picture.reshape(RESOLUTION, RESOLUTION, 3).numpy(), origin="lower", interpolation="bilinear",
         extent=(float(low[0]), float(high[0]), float(low[1]), float(high[1])),
     )  # fmt: skip
-    classes = range(probabilities.shape[1])
-    for c in classes:
-        margin = probabilities[:, c] - probabilities[:, [i for i in classes if i != c]].max(1).values
+    first, second = probabilities.topk(2).values.T
+    for c in predicted.unique().tolist():
+        margin = probabilities[:, c] - torch.where(predicted == c, second, first)
         if margin.min() < 0 < margin.max():
             axes.contour(
                 across.numpy(), down.numpy(), margin.reshape(RESOLUTION, RESOLUTION).numpy(),
@@ -201,7 +202,7 @@ def _classes(axes: Axes, points: Tensor, classes: Tensor, labels: Sequence[str],
 
 
 def _names(classes: Tensor, labels: Sequence[str]) -> list[str]:
-    return list(labels) or [str(c) for c in range(int(classes.max()) + 1)]
+    return class_names(labels, int(classes.max()) + 1)
 
 
 def _plane(x: Tensor) -> Tensor:

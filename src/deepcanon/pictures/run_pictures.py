@@ -40,6 +40,7 @@ from deepcanon.core.roles import (
     Shows,
 )
 from deepcanon.pictures.bars import update_norms
+from deepcanon.pictures.class_names import TOLD_APART, class_names
 from deepcanon.pictures.completions import completion, held_out_plot
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
@@ -56,6 +57,8 @@ MAPPED = 2000
 COLUMNS = 10
 CLOUDS = 4
 GRID = 64
+MOST_CLASSES = 1000
+"""A confusion matrix of more classes has less than a pixel for each."""
 
 
 def draw_run(
@@ -98,13 +101,15 @@ def _classified(scene: Scene) -> dict[str, Figure]:
     probabilities = in_chunks(lambda part: model.predict(*part.inputs, how="mean"), batch)
     predicted = in_chunks(lambda part: model.predict(*part.inputs, how="mode"), batch)
     true, classes = batch.y.cpu(), probabilities.shape[1]
+    if classes > MOST_CLASSES:
+        return {}
     matrix = torch.bincount(true * classes + predicted, minlength=classes**2).reshape(classes, classes)
     right = float((predicted == true).double().mean())
     title = f"Confusion on {scene.split}: accuracy {right:.2%} of {len(true)} examples"
     drawn = {"confusion": confusion(matrix, scene.data.labels, title)}
     if scene.images and right < 1:
         drawn["mistakes"] = _mistakes(scene, probabilities, predicted, true)
-    if scene.planar:
+    if scene.planar and classes <= TOLD_APART:
         drawn["decision_map"] = decision_map(
             lambda x: in_chunks(lambda part: model.predict(part.x, how="mean"), Batch(x)),
             batch.x, batch.y, scene.data.labels, f"Decision regions, with {scene.split} data: accuracy {right:.2%}",
@@ -122,7 +127,7 @@ def _mistakes(scene: Scene, probabilities: Tensor, predicted: Tensor, true: Tens
     of_true = probabilities.gather(1, true.unsqueeze(1)).squeeze(1)
     wrong = (predicted != true).nonzero().squeeze(1)
     worst = wrong[of_true[wrong].argsort(stable=True)][:COLUMNS]
-    names = scene.data.labels or tuple(str(c) for c in range(probabilities.shape[1]))
+    names = class_names(scene.data.labels, probabilities.shape[1])
     captions = [
         f"{names[true[i]]}, predicted\n{names[predicted[i]]} ({float(probabilities[i, predicted[i]]):.0%})"
         for i in worst
@@ -259,6 +264,8 @@ def _updated(scene: Scene) -> dict[str, Figure]:
 def _encoded(scene: Scene) -> dict[str, Figure]:
     model, batch = scene.model, scene.some(MAPPED)
     if not isinstance(model, Encodes) or not isinstance(batch, Labeled) or batch.y.is_floating_point():
+        return {}
+    if int(batch.y.max()) >= TOLD_APART:
         return {}
 
     def code(part: Batch) -> Tensor:

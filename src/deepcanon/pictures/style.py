@@ -14,6 +14,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from deepcanon.core import UsageError
+from deepcanon.core.errors import shortened
 from deepcanon.core.finding import save_figure
 
 INK = "#1f2933"
@@ -26,6 +27,9 @@ PALETTE = (
 )  # fmt: skip
 
 SHADES = LinearSegmentedColormap.from_list("shades", ["#ffffff", "#cfe3f1", "#6fb0d8", "#0072B2", "#004166"])
+
+LONGEST_TITLE = 160
+"""A longer title, of a file in a deep folder for example, is cut."""
 
 FORMATS = ("png", "svg", "pdf")
 
@@ -60,7 +64,7 @@ def new_figure(width: float, height: float, title: str = "") -> Figure:
 
 def headline(figure: Figure, title: str) -> None:
     """Give a figure its title, at the left above everything."""
-    figure.suptitle(title, x=0.012, ha="left", fontsize=12, fontweight="bold", color=INK)
+    figure.suptitle(shortened(title, LONGEST_TITLE), x=0.012, ha="left", fontsize=12, fontweight="bold", color=INK)
 
 
 def footnote(figure: Figure, words: str) -> None:
@@ -70,7 +74,7 @@ def footnote(figure: Figure, words: str) -> None:
 
 def dress(axes: Axes, title: str = "", x: str = "", y: str = "", grid: bool = True) -> None:
     """Give axes their title and labels, and take away what distracts."""
-    axes.set_title(title, loc="left", fontsize=10, fontweight="bold", color=INK, pad=8)
+    axes.set_title(shortened(title, LONGEST_TITLE), loc="left", fontsize=10, fontweight="bold", color=INK, pad=8)
     axes.set_xlabel(x, fontsize=9, color=MUTED)
     axes.set_ylabel(y, fontsize=9, color=MUTED)
     axes.tick_params(labelsize=8, color=LINE, labelcolor=MUTED, which="both")

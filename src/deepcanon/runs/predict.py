@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ import torch
 
 from deepcanon.core import AnyBatch, Incomplete, TwoDomains
 from deepcanon.core.files import write_whole
+from deepcanon.core.memory import need
 from deepcanon.core.roles import Domain, Maps
 from deepcanon.data import Batches, in_original_units
 
 ROWS_AT_ONCE = 1024
+VALUE_IN_A_TABLE, VALUE_IN_A_TENSOR = 60, 4
+"""The bytes of a number as Python's, with its text in a CSV file, and as torch's."""
 
 
 def predictions(model: Any, rows: AnyBatch, data: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -47,6 +51,12 @@ def mapped(model: Maps, rows: AnyBatch, to: Domain) -> dict[str, list[Any]]:
     x = rows.y if to == "x" and isinstance(rows, TwoDomains) else rows.x
     images = torch.cat([model.map(part, to=to) for part in x.split(ROWS_AT_ONCE)]).flatten(1)
     return {f"{to}{i + 1}": images[:, i].tolist() for i in range(images.shape[1])}
+
+
+def check_room(n: int, shape: Sequence[int], table: bool) -> None:
+    """Refuse so many samples of this shape if they do not fit into memory, as a table or as a tensor."""
+    size = n * math.prod(shape) * (VALUE_IN_A_TABLE if table else VALUE_IN_A_TENSOR)
+    need(size, f"a draw of {n:,} samples", "draw fewer by -n, several times with another --seed each")
 
 
 def write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:

@@ -39,7 +39,7 @@ from deepcanon.runs.examining import examine_run
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import draw_forecasts, quantile_columns, sample_paths
-from deepcanon.runs.predict import mapped, predictions, write_csv
+from deepcanon.runs.predict import check_room, mapped, predictions, write_csv
 from deepcanon.runs.resume import finder, load, resume
 from deepcanon.train import Observer, fit, randomness
 from deepcanon.train.evaluation import some_of_train
@@ -201,6 +201,7 @@ class Run:
             raise UsageError(
                 f"a picture shows at most {MOST_IN_A_PICTURE:,} samples (got -n {n:,}); write more to a .csv file"
             )
+        check_room(n, self.info["data"]["shape"], table)
         conditioned = self._conditioned(model, n, given, guidance)
         drawn: Tensor = conditioned.sample(n, generator=Generator().manual_seed(seed)).detach().flatten(1)
         if path is not None and table:

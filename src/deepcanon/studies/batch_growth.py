@@ -195,7 +195,7 @@ class Diary(Observer):
 
     def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None:
         self.rates.append(trainer.lr())
-        self.sizes.append(trainer.plan.sizes[trainer.epoch - 1])
+        self.sizes.append(trainer.plan.size(trainer.epoch - 1))
         self.steps.append(trainer.step)
         self.losses.append(evaluate(trainer.model, trainer.data.train)["loss"])
 

@@ -23,6 +23,9 @@ except ImportError:  # there is no such lock on Windows
 
 from deepcanon.core import Model, UsageError
 from deepcanon.core.files import open_plain
+from deepcanon.core.memory import need
+from deepcanon.core.options import parse
+from deepcanon.core.settings import Settings
 
 
 @contextmanager
@@ -94,6 +97,15 @@ def keep_freed_memory() -> None:
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # the numbers of these options in malloc.h
 _LARGEST_KEPT = 2**30
+
+
+def check_memory(model: Model[Any], settings: Settings) -> None:
+    """Refuse a model whose gradients, with the moments that an optimizer keeps of them, do not fit into memory."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    copies = 1 if parse(settings["optimizer"])[0] == "sgd" else 3
+    what = f"training {model.name()} with {sum(each.numel() for each in parameters):,} parameters"
+    size = copies * sum(each.nbytes for each in parameters)
+    need(size, what, "take a smaller model, or the optimizer sgd")
 
 
 @contextmanager

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import AnyBatch, DivergenceError, Model, Terms, UsageError
+from deepcanon.core.errors import MemoryLimitError
+from deepcanon.core.memory import ran_out, sentence_about
 from deepcanon.core.settings import Settings
 from deepcanon.data import Batches, Dataset
 from deepcanon.data.suits import check_suits
@@ -29,7 +31,7 @@ from deepcanon.train.health import examine, overfitting
 from deepcanon.train.moving_average import Average
 from deepcanon.train.observers import Checkpoints, Log, Observer, Watch
 from deepcanon.train.plan import Plan, settled_at
-from deepcanon.train.process import Signals, deterministic, frozen, keep_freed_memory, locked
+from deepcanon.train.process import Signals, check_memory, deterministic, frozen, keep_freed_memory, locked
 from deepcanon.train.progress import progress, say
 from deepcanon.train.restoring import restore
 from deepcanon.train.result import Result
@@ -82,6 +84,7 @@ class Trainer:
         self.world.spread(model.state_dict().values())
         with frozen(model, settings["freeze"]):
             self.players = players(model, settings, self.world)
+        check_memory(model, settings)
         self.average = Average(model, settings["ema"])
         self.plan = Plan(len(self.data.train), settings)
         self.total, self.epochs = self.plan.total, self.plan.epochs
@@ -99,6 +102,7 @@ class Trainer:
         self.signals = Signals()
         self._noise = torch.Generator()
         self.step = 0
+        self._epoch_end = 0
         self._stop_reason = ""
         self._seconds_before = 0.0
         self._started = time.perf_counter()
@@ -153,6 +157,11 @@ class Trainer:
             except DivergenceError:
                 self._note(status="diverged")
                 raise
+            except Exception as error:
+                if not ran_out(error):
+                    raise
+                self._note(status="stopped")
+                raise MemoryLimitError(f"at step {self.step} {sentence_about(error)}; {self._remedy()}") from error
 
     def _begin(self, context: ExitStack) -> None:
         """Prepare the model and write the first checkpoint; only then is there a run."""
@@ -193,6 +202,11 @@ class Trainer:
         if self._random is not None:
             randomness.restore(self._random)
 
+    def _remedy(self) -> str:
+        there = checkpoint.saved(self.run.checkpoints) if self.run is not None else []
+        kept = f"the last checkpoint is {there[-1]}; " if there else ""
+        return f"{kept}take a smaller batch_size, split batches by accumulate, or take a smaller model"
+
     def _lock(self, run: RunFolder, context: ExitStack) -> None:
         self.world.first_does(lambda: context.enter_context(locked(run.dir)))
 
@@ -207,7 +221,7 @@ class Trainer:
                 observer.end(self)
 
     def _loop(self) -> None:
-        buffers, ends = list(self.model.buffers()), frozenset(self.plan.starts)
+        buffers = list(self.model.buffers())
         for index in self._indices():
             self.step += 1
             for learner in self.learners:
@@ -217,7 +231,7 @@ class Trainer:
             self.world.spread(buffers)
             for observer in self.observers:
                 observer.step(self, terms)
-            if self.step in ends:
+            if self.step == self._epoch_end:
                 self._end_epoch()
             if self.world.agree(self.signals.caught is not None):
                 self._stop_by_signal()
@@ -228,8 +242,9 @@ class Trainer:
         """The examples of each step from the next one on, until the training is done."""
         while not self.done:
             epoch = self.plan.epoch_after(self.step)
-            order, size, start = self._order(epoch), self.plan.sizes[epoch], self.plan.starts[epoch]
-            while self.step < self.plan.starts[epoch + 1] and not self.done:
+            order, size, start = self._order(epoch), self.plan.size(epoch), self.plan.start(epoch)
+            self._epoch_end = self.plan.end(epoch)
+            while self.step < self._epoch_end and not self.done:
                 place = self.step - start
                 yield order[place * size : (place + 1) * size]
 
@@ -237,7 +252,7 @@ class Trainer:
         """The order of the examples in an epoch, counted from 0: a function of seed and epoch."""
         seed = randomness.seed_from(self.settings["seed"], "epoch", epoch)
         generator = torch.Generator().manual_seed(seed)
-        order: Tensor = self.data.train.order(self.plan.sizes[epoch], generator)
+        order: Tensor = self.data.train.order(self.plan.size(epoch), generator)
         return order.to(self.device)
 
     def _play(self, index: Tensor) -> Terms:

@@ -1,6 +1,7 @@
 """Folders of images give back every pixel; the odd one out is named."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -170,3 +171,24 @@ def test_a_part_with_a_class_of_its_own_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("names", [("train", "bus"), ("train", "val")], ids="-".join)
 def test_classes_that_happen_to_be_called_like_parts_are_classes(names: tuple[str, str], tmp_path: Path) -> None:
     assert load(write(tmp_path, dict(zip(names, animals().values(), strict=True)))).labels == tuple(sorted(names))
+
+
+@pytest.mark.parametrize("name", ["zz.png", "00.png"])
+def test_a_pipe_among_the_images_is_named_and_not_waited_for(name: str, tmp_path: Path) -> None:
+    for number in range(12):
+        place = tmp_path / "ab"[number % 2]
+        place.mkdir(exist_ok=True)
+        Image.fromarray(np.zeros((4, 4), np.uint8)).save(place / f"{number + 1:02}.png")
+    os.mkfifo(tmp_path / "a" / name)
+    with pytest.raises(DataError, match=f"{name} is a pipe, a device or a folder, not an image"):
+        load(tmp_path)
+
+
+def test_a_class_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    Image.fromarray(np.zeros((4, 4), np.uint8)).save(folder / "a.png")
+    with pytest.raises(DataError, match="which is not UTF-8; rename the folder"):
+        load(tmp_path)
+    with pytest.raises(DataError, match="is not UTF-8; rename the file or folder"):
+        load_data(folder)

@@ -161,3 +161,11 @@ def test_what_has_no_linear_regions_is_refused() -> None:
     smooth = nn.Sequential(nn.Linear(1, 3), nn.ReLU(), nn.Linear(3, 1), nn.Tanh())
     with pytest.raises(UsageError, match="not linear"):
         regions_on_line(smooth, point(-9), point(9))
+
+
+def test_a_window_of_whole_numbers_is_one_of_real_numbers() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
+    whole, real = (regions_on_plane(net, lambda x: x, window) for window in ((-2, 2, -1, 3), (-2.0, 2.0, -1.0, 3.0)))
+    assert whole.regions == real.regions > 4
+    assert all(np.array_equal(a, b) for a, b in zip(whole.polygons, real.polygons, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from deepcanon.core import DataError, Labeled
+from deepcanon.core.memory import need
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -24,6 +26,8 @@ SUFFIXES = (".png", ".jpg", ".jpeg")
 CHANNELS = {"L": 1, "RGB": 3}
 """The modes that are read: 8-bit gray and 8-bit color."""
 LEVELS = 256
+BYTES = 9
+"""The bytes that a value takes while it is read: as a level, as a number, and as that number divided."""
 
 Shape = tuple[int, ...]
 
@@ -45,11 +49,14 @@ class Reader:
     def for_images_like(cls, file: Path, size: int | None = None) -> Reader:
         if size is None:
             return cls(_pixels(file, None).shape, str(file))
+        need(BYTES * 3 * size**2, f"an image of {size:,} x {size:,} pixels", "take a smaller size")
         gray = _opened(file, lambda image: image.mode in ("1", "L", "I;16"))
         return cls((1 if gray else 3, size, size), str(file), size)
 
     def __call__(self, files: Sequence[Path]) -> Tensor:
         """The images as (N, channels, height, width) in [0, 1]."""
+        what = f"reading {len(files):,} images, {shape_in_words(self.shape)}, at once"
+        need(BYTES * len(files) * math.prod(self.shape), what, "take a smaller batch_size, or FOLDER:size=64")
         pixels = np.empty((len(files), *self.shape), dtype=np.uint8)
         for row, file in enumerate(files):
             image = _pixels(file, self)
@@ -111,7 +118,9 @@ class ImageFiles(Labeled):
         """A hash that identifies the images without reading them, from file names, file sizes and labels."""
         known = hashlib.sha256(f"{self.reader.shape}".encode())
         for file, label in zip(self.files, self.y.tolist(), strict=True):
-            known.update(f"{file.parent.name}/{file.name} {file.stat().st_size} {label}\n".encode())
+            known.update(
+                f"{file.parent.name}/{file.name} {file.stat().st_size} {label}\n".encode(errors="surrogateescape")
+            )
         return known.digest()
 
 
@@ -149,6 +158,8 @@ def _opened(file: Path, read: Callable[[Image.Image], Found]) -> Found:
     from PIL import Image
 
     try:
+        if file.exists() and not file.is_file():  # a pipe would be waited for, a device may have no end
+            raise DataError(f"{file} is a pipe, a device or a folder, not an image; take it out")
         with Image.open(file) as image:
             return read(image)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:

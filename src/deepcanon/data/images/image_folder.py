@@ -97,7 +97,7 @@ def _labeled(
     folders = _folders_in(path)
     if not folders:
         raise DataError(f"{path} has no sub-folders; put the images of each class into one of its name")
-    classes = tuple(folder.name for folder in folders)
+    classes = tuple(_class_name(folder) for folder in folders)
     if preprocessing is not None:
         if "classes" not in preprocessing:
             raise DataError(f"this preprocessing is not that of a folder of images: it has {listed(preprocessing)}")
@@ -150,6 +150,15 @@ def _parts_in(path: Path) -> dict[str, Path]:
 
 def _folders_in(path: Path) -> list[Path]:
     return sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+
+
+def _class_name(folder: Path) -> str:
+    """The class whose images a folder holds; it is written into the run, which a name of any bytes cannot be."""
+    try:
+        folder.name.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{folder.parent} has a class {folder.name!r}, which is not UTF-8; rename the folder") from None
+    return folder.name
 
 
 def _images_in(folder: Path) -> list[Path]:

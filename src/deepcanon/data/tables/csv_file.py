@@ -8,9 +8,13 @@ from pathlib import Path
 
 from deepcanon.core import DataError
 from deepcanon.core.hints import did_you_mean
+from deepcanon.core.memory import need
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 """The texts that stand for a missing value, in upper or lower case."""
+
+BYTES = 10
+"""The bytes that each byte of a file takes while it is read: texts are objects of Python's."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class CsvFile:
 def read(path: Path) -> CsvFile:
     """The file's columns: UTF-8, values separated by commas, names in the first line."""
     try:
+        need(BYTES * path.stat().st_size, f"reading {path}", "take some of its rows")
         with path.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.reader(stream, strict=True, skipinitialspace=True)
             records = [(reader.line_num, record) for record in reader if record]
@@ -86,11 +91,13 @@ def _names(path: Path, header: list[str]) -> list[str]:
     names = [name.strip() for name in header]
     if len(names) == 1 and (mark := next((mark for mark in ";\t" if mark in names[0]), None)):
         raise DataError(f"{path} seems to separate its values by {mark!r}; separate them by commas")
+    seen: set[str] = set()
     for column, name in enumerate(names):
         if not name:
             raise DataError(f"{path}: column {column + 1} has no name; name it or take it out (an index, for example)")
-        if name in names[:column]:
+        if name in seen:
             raise DataError(f"{path} has two columns named {name!r}; every column needs a name of its own")
+        seen.add(name)
     return names
 
 

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from deepcanon.core import Batch, DataError, Labeled, UsageError
 from deepcanon.core.hints import listed
+from deepcanon.core.memory import need
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.split import cut, stratified_order, three_counts
 from deepcanon.data.tables.csv_file import CsvFile, number, read
@@ -36,6 +37,9 @@ MOST_CATEGORIES = 20
 
 RAW = "raw"
 """The form of a file whose target is left as it is."""
+
+BYTES = 20
+"""The bytes that a feature takes while a table is made: twice in double precision, and once as a number of torch."""
 
 ROUNDING = 1e-12
 """A standard deviation below this share of the largest value is what rounding leaves of a constant."""
@@ -106,7 +110,9 @@ class Category:
 
     def encode(self, file: CsvFile) -> NDArray[np.float64]:
         """One row per row of the file: 1 at the code of its value, 0 elsewhere."""
-        return np.eye(len(self.values))[self.codes(file)]
+        encoded = np.zeros((len(file), len(self.values)))
+        encoded[np.arange(len(file)), self.codes(file)] = 1
+        return encoded
 
 
 Column = Number | Category
@@ -120,6 +126,9 @@ class Table:
     target: Column | None
 
     def x(self, file: CsvFile) -> Tensor:
+        features = self.sizes()["features"]
+        remedy = "take fewer rows, or out columns of many categories"
+        need(BYTES * features * len(file), f"a table of {len(file):,} rows and {features:,} features", remedy)
         return torch.from_numpy(np.concatenate([column.encode(file) for column in self.columns], axis=1)).float()
 
     def batch(self, file: CsvFile) -> Batch:

@@ -9,6 +9,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
@@ -75,20 +76,28 @@ class BPE:
                 pairs[pair] += often[number]
                 where[pair].add(number)
         merges: list[Pair] = []
-        while len(signs) + len(merges) < size and pairs:
-            best = min(pairs, key=lambda pair: (-pairs[pair], pair))
-            if pairs[best] < 2:
+        queue = [(-count, pair) for pair, count in pairs.items()]  # with former counts of some pairs, which are skipped
+        heapify(queue)
+        while len(signs) + len(merges) < size and queue:
+            count, best = heappop(queue)
+            if pairs.get(best) != -count:
+                continue
+            if -count < 2:
                 break
             merges.append(best)
+            changed: set[Pair] = set()
             for number in where.pop(best):
                 word = parts[number]
                 parts[number] = joined(word, best)
                 for pair, change in _changes(word, parts[number]):
                     pairs[pair] += change * often[number]
+                    changed.add(pair)
                     if change > 0:
                         where[pair].add(number)
                     elif pairs[pair] == 0:
                         del pairs[pair]
+            for pair in changed & pairs.keys():
+                heappush(queue, (-pairs[pair], pair))
         # two ways to the same token, as a b c and a bc, make one of it
         return cls(list(dict.fromkeys([*signs, *("".join(pair) for pair in merges)])), merges)
 

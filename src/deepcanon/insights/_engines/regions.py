@@ -150,7 +150,7 @@ def regions_on_plane(
     """
     net = Rectified(model)
     left, right, bottom, top = window
-    regions: list[Points] = [np.array([[left, bottom], [right, bottom], [right, top], [left, top]])]
+    regions: list[Points] = [np.array([[left, bottom], [right, bottom], [right, top], [left, top]], dtype=np.float64)]
     for stage in range(len(net.preactivations(at(torch.zeros(1, 2, dtype=torch.float64))))):
         corners = torch.from_numpy(np.concatenate(regions))
         values = _without_rounding(net.preactivations(at(corners))[stage]).numpy()

@@ -22,6 +22,7 @@ from deepcanon.core import (
     eval_mode,
 )
 from deepcanon.core.checks import at_least
+from deepcanon.core.memory import need
 from deepcanon.core.series import check_lengths, steps_from
 from deepcanon.distributions.scaled import scaled_head
 from deepcanon.losses.crps import crps, quantile_loss
@@ -191,6 +192,8 @@ class Forecaster(Model[Series]):
     @torch.no_grad()
     def _paths(self, past: Series, steps: int, samples: int, future: Tensor | None) -> Tensor:
         """Ancestral sampling: each step is drawn given those before it, and read on the way to the next."""
+        what = f"{samples:,} paths of {steps:,} steps for each of {len(past):,} series"
+        need(4 * samples * len(past) * (steps * self.features + 1), what, "draw fewer paths or steps at a time")
         rows = torch.arange(len(past), device=past.device).repeat(samples)
         past = Series(past.x, past.lengths, past.lengths, past.covariates, past.statics)
         scale = scale_of(past)

@@ -236,7 +236,10 @@ class RecurrentPredictor(Predictor):
             raise DataError(f"the model takes sequences of the shape {wanted}; got {x.dtype} of {tuple(x.shape)}")
         if self.vocab is not None:
             return known_tokens(x, lengths, self.vocab)
-        return x if lengths is None else without_padding(x, lengths)
+        if lengths is None:
+            return x
+        check_lengths(x, lengths)
+        return without_padding(x, lengths)
 
 
 @contextmanager
