@@ -18,6 +18,10 @@ def draw(distribution: Distribution, generator: Generator | None = None, shape: 
     >>> bool((a == b).all())
     True
     """
+    if 0 in shape:  # which torch draws of some distributions and not of others
+        with torch.random.fork_rng(devices=[]):
+            one = distribution.sample()
+        return one.new_empty(*shape, *one.shape)
     with drawing_from(generator):
         return distribution.sample(torch.Size(shape))
 

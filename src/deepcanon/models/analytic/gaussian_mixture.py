@@ -120,7 +120,7 @@ class GaussianMixture(Analytic):
         return self._joint(x).logsumexp(-1)  # log p(x) of eq. (1)
 
     def draws(self, n: int, generator: Generator | None) -> Tensor:
-        chosen = torch.multinomial(self.weights, n, replacement=True, generator=generator)
+        chosen = torch.multinomial(self.weights, max(1, n), replacement=True, generator=generator)[:n]
         noise = standard_normal(n, self.features, self.means, generator)
         samples = self.means[chosen]
         for k in range(self.components):  # one factor at a time: a factor for each sample would need much memory
