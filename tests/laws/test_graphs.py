@@ -49,10 +49,10 @@ def test_our_models_keep_the_laws(layer: Any, readout: Any) -> None:
     assert kinds_of((model, batch)) == ["contract", "classifier", "graphs"]
 
 
-def test_the_model_without_a_mutation_is_healthy_also_with_weights_and_features_of_edges() -> None:
+def test_the_model_without_a_mutation_is_healthy_also_with_weights_of_edges() -> None:
     _, batch = GraphClassifier.example()
     edges = batch.graph.edge_index.shape[1]
-    more = Graph(batch.graph.edge_index, batch.graph.nodes, torch.rand(edges), batch.graph.parts, torch.rand(edges, 2))
+    more = Graph(batch.graph.edge_index, batch.graph.nodes, torch.rand(edges), batch.graph.parts)
     for graph in (batch.graph, more):
         found = check((Classifier(), LabeledGraphs(batch.x, batch.y, graph)), "graphs")
         assert all(outcome.holds for outcome in found), report(found)

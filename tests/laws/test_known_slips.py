@@ -1077,7 +1077,7 @@ def stops_when_worse(cls: type[Watch]) -> bool:
     """Whether training goes on while the validation loss falls, and ends after it has risen twice."""
     model, _ = ToyClassifier.example()
     stopped: list[int] = []
-    trainer: Any = SimpleNamespace(model=model, step=0, stop=lambda _: stopped.append(trainer.step))
+    trainer: Any = SimpleNamespace(model=model, step=0, settled=0, stop=lambda _: stopped.append(trainer.step))
     watch = cls("loss", 2)
     for trainer.step, loss in enumerate([4.0, 3.0, 2.0, 1.0, 1.5, 1.7]):
         watch.epoch(trainer, {"loss": loss})

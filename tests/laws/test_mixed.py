@@ -5,10 +5,10 @@ from typing import Any, Self
 import pytest
 import torch
 from torch import Generator, Tensor, nn
-from torch.distributions import Normal
+from torch.distributions import Categorical, Normal
 
 from deepcanon import laws
-from deepcanon.core import Batch, Density, Support, Terms, UsageError
+from deepcanon.core import Batch, Density, Support, Terms, UsageError, draw
 from deepcanon.laws import discrete, mixed
 from deepcanon.laws.outcome import Law
 
@@ -49,7 +49,7 @@ class ByCategory(Density[Batch]):
         return self.logits.log_softmax(0)[k] + given  # eq. (1)
 
     def _sample(self, n: int, generator: Generator | None) -> Tensor:
-        k = self.logits.softmax(0).multinomial(n, replacement=True, generator=generator)
+        k = draw(Categorical(logits=self.logits), generator, (n,))
         noise = torch.randn(n, generator=generator, dtype=self.mean.dtype, device=self.mean.device)
         return torch.stack([self.mean[k] + self.log_scale[k].exp() * noise, k.to(noise)], 1)
 

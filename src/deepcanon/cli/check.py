@@ -32,7 +32,7 @@ def check(
     name, or its answers to invented inputs; docs/laws.md says what the laws of
     each kind hold.
 
-    Kinds of models: contract, classifier, latent, autoencoder, discrete,
+    Kinds of models: contract, classifier, latent, autoencoder, discrete, mixed,
     energy, continuous, sampler, flow, score, diffusion, game, sequence,
     forecaster, translation, graph, graphs, method.
 

@@ -86,7 +86,9 @@ class Blueprint:
             raise UsageError(f"{name} takes no argument {unknown}: made by another version?")
         rebuilt = {key: _rebuilt(value, find) for key, value in arguments.items()}
         for key, value in rebuilt.items():
-            if not (is_model(parameters[key].annotation) or fits(parameters[key].annotation, value)):
+            models: list[Blueprint] = []
+            _changed({key: value}, Blueprint, models.append)  # which are checked by themselves
+            if not (models or is_model(parameters[key].annotation) or fits(parameters[key].annotation, value)):
                 takes = describe_type(parameters[key].annotation)
                 raise UsageError(f"the argument {key} of {name} takes {takes}, got {str(value)[:100]!r}")
         return cls(found, rebuilt)

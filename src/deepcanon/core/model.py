@@ -23,7 +23,7 @@ LikelihoodKind = Literal["exact", "lower bound", "estimate", "unnormalized"]
 
 
 class Evaluated(NamedTuple):
-    """What is measured on a batch: the terms of the loss and the metrics.
+    """The measures of a model on a batch: the terms of the loss and the metrics.
 
     ``mean`` is what ``predict(*batch.inputs, how="mean")`` gives, where it comes with them; else it is None.
     """

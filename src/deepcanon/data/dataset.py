@@ -119,7 +119,7 @@ class Batches(Generic[B]):
 
 
 def _tensors(batch: AnyBatch) -> Iterator[Tensor]:
-    for value in (getattr(batch, part.name) for part in fields(batch)):
+    for value in (getattr(batch, part.name) for part in fields(batch) if part.name != "positions"):
         if isinstance(value, Tensor) and value.layout != torch.strided:
             listed = value.to_sparse_coo().coalesce()
             yield from (listed.indices(), listed.values())

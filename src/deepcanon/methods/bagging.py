@@ -138,7 +138,7 @@ def occurrences(positions: Tensor, member: int, seed: int = 0) -> Tensor:
     """The count of each of these examples in the bootstrap sample of a member, (B,): Poisson numbers of mean 1.
 
     >>> occurrences(torch.arange(8), 0), occurrences(torch.tensor([3, 5]), 0)
-    (tensor([0, 1, 1, 4, 0, 3, 0, 0]), tensor([4, 3]))
+    (tensor([0, 3, 0, 2, 1, 0, 2, 0]), tensor([2, 0]))
     """
     uniform = uniforms(positions, 1, seed=seed, epoch=member)[:, 0]
     cumulative = np.cumsum([math.exp(-1) / math.factorial(count) for count in range(12)])

@@ -61,7 +61,7 @@ def examine(
     by_class = {name: each.by_class for name, each in found.items() if each.by_class}
     baseline = None if data is None else _baseline_scores(model, data, splits)
     split = held_out(scores)
-    unit = None if data is None else target_unit(data.preprocessing)
+    unit = target_unit(data.preprocessing) if data is not None and data.kind == "table" else None
     says = [
         *against_baseline(model.name(), scores, baseline, settings, unit),
         *missed_classes(by_class.get(split, []), labels if data is None else data.labels, split),

@@ -11,7 +11,7 @@ from deepcanon.core.coordinates import Coordinates
 
 
 class Variables:
-    """What an optimizer steps on: ``listed`` has one variable for each parameter, and most are the parameters.
+    """The variables that an optimizer steps on: ``listed`` has one for each parameter, and most are the parameters.
 
     Coordinates take the place of their parameters unless one of these is not among those that are trained.
     """

@@ -16,10 +16,10 @@ def test_ratings_are_whole_stars_and_splits_are_disjoint() -> None:
     assert isinstance(test, HeldOut)
     assert data.train.x.shape == (USERS, ITEMS)
     assert not (valid.asked & test.asked).any()
-    total = data.train.weight + valid.weight + test.weight
+    total = data.train.weight + valid.metric_weight + test.metric_weight
     assert 0.25 < total / (USERS * ITEMS) < 0.35
-    assert abs(test.weight / total - 0.2) < 0.01
-    assert abs(valid.weight / total - 0.1) < 0.01
+    assert abs(test.metric_weight / total - 0.2) < 0.01
+    assert abs(valid.metric_weight / total - 0.1) < 0.01
     for part in (valid, test):
         assert torch.equal(part.x.nan_to_num(0), data.train.x.nan_to_num(0))  # only the training ratings are known
     stars = data.train.x[data.train.observed].long().bincount(minlength=6)

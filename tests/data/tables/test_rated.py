@@ -25,7 +25,7 @@ def test_a_file_is_read_and_a_part_of_its_ratings_held_out(path: Path) -> None:
     assert (data.kind, data.shape, dict(data.sizes)) == ("ratings", (4,), {"features": 4, "ratings": 5})
     assert isinstance(data.test, HeldOut)
     assert isinstance(data.valid, HeldOut)
-    assert data.train.weight + data.valid.weight + data.test.weight == 40 + 14 + 40
+    assert data.train.weight + data.valid.metric_weight + data.test.metric_weight == 40 + 14 + 40
     assert not data.train.observed[:, 1].any()
     assert data.preprocessing["columns"] == ["Alien", "Brazil", "Casablanca", "Dune"]
     again = load_data(f"{path}:ratings", preprocessing=data.preprocessing)
