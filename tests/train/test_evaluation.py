@@ -97,14 +97,9 @@ METHODS = ("augmentation", "curriculum", "lora", "noise_injection", "pruning", "
 @pytest.mark.parametrize("name", ["mlp", "cnn", "lstm_predictor", "graph_classifier", *METHODS])
 def test_one_forward_pass_gives_loss_metrics_and_scores(name: str) -> None:
     torch.manual_seed(0)
-    if name == "augmentation":
-        inner, batch = dc.find("cnn").example()
-        model = dc.find(name)(inner)
-    elif name in METHODS:
-        inner, batch = dc.find("mlp").example()
-        model = dc.find(name)(inner)
-    else:
-        inner, batch = model, batch = dc.find(name).example()
+    inner: Any
+    inner, batch = dc.find({"augmentation": "cnn"}.get(name, "mlp") if name in METHODS else name).example()
+    model: Any = dc.find(name)(inner) if name in METHODS else inner
     expected = {**model.eval().loss(batch), **model.metrics(batch)}
     passes: list[int] = []
     inner.register_forward_hook(lambda *_: passes.append(1))
@@ -118,6 +113,7 @@ def test_one_forward_pass_gives_loss_metrics_and_scores(name: str) -> None:
 @pytest.mark.parametrize("name", ["bagging", "mc_dropout"])
 def test_an_ensemble_predicts_once_for_loss_metrics_and_scores(name: str) -> None:
     torch.manual_seed(0)
+    model: Any
     model, batch = dc.find(name).example()
     expected = {**model.eval().loss(batch), **model.metrics(batch)}
     calls: list[int] = []
@@ -131,6 +127,7 @@ def test_an_ensemble_predicts_once_for_loss_metrics_and_scores(name: str) -> Non
 
 def test_a_bound_inside_a_method_is_one_number() -> None:
     torch.manual_seed(0)
+    regularized: Any = dc.find("regularized")
     inner, batch = dc.find("vae").example()
-    found = dc.evaluate(dc.find("regularized")(inner, l2=(0.0,)), batch)
+    found = dc.evaluate(regularized(inner, l2=(0.0,)), batch)
     assert found["reconstruction"] + found["kl"] == pytest.approx(found["nll"], rel=1e-6)

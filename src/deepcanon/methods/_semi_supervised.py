@@ -45,6 +45,9 @@ class SemiSupervised(Method[SemiBatch]):
             )
         return [replace(turns[0], loss=self.loss)]
 
+    def loss(self, batch: Labeled) -> Terms:
+        return self.around(self.model.loss, batch)
+
     def around(self, loss: Callable[[Any], Terms], batch: Labeled) -> Terms:
         """The loss of the labeled examples, and the weighted term of the unlabeled ones."""
         labeled = batch if self.augment is None or not self.training else Labeled(self.augment(batch.x), batch.y)
