@@ -59,7 +59,7 @@ def exits():
 class Attack:
     """Command lines of random words; what they may read lies in the folder in which they run."""
 
-    FAST, SLOW = 2, 12
+    FAST, SLOW = 2, 5
 
     def __init__(self, folder: Path) -> None:
         from typer.main import get_command

@@ -20,7 +20,7 @@ OTHERS = (
 
 
 class Attack:
-    FAST, SLOW = 1, 4
+    FAST, SLOW = 1, 2
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

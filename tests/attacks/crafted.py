@@ -25,7 +25,7 @@ ODD: tuple[Any, ...] = (
 
 
 class Attack:
-    FAST, SLOW = 3, 15
+    FAST, SLOW = 2, 6
 
     def __init__(self, folder: Path) -> None:
         self.bases = Bases(folder)

@@ -21,7 +21,7 @@ SIZES = ("", ":size=8", ":size=1", ":size=99999", ":size=0", ":size=999999999999
 class Attack:
     """A folder of two classes of images with one thing or more that is none."""
 
-    FAST, SLOW = 2, 12
+    FAST, SLOW = 2, 5
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -31,7 +31,7 @@ PLACES = ("rename", "replace", "fsync", "mkdir", "rmdir", "unlink", "open", "fst
 
 
 class Attack:
-    FAST, SLOW = 1, 10
+    FAST, SLOW = 1, 4
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

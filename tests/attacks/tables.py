@@ -21,7 +21,7 @@ CELLS = (
 class Attack:
     """A table in which one thing or more is wrong, trained on by a model that reads tables."""
 
-    FAST, SLOW = 2, 12
+    FAST, SLOW = 2, 5
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -18,7 +18,7 @@ COUNTS = ("100000", "10000000", "1000000000", "1000000000000", "9223372036854775
 class Attack:
     """A command with one huge number, in a process of bounded memory."""
 
-    FAST, SLOW = 2, 12
+    FAST, SLOW = 2, 5
 
     def __init__(self, folder: Path) -> None:
         from deepcanon.runs.run import Run
