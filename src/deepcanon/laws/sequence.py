@@ -94,9 +94,10 @@ def more_padding_changes_nothing(module: Any, batch: AnyBatch) -> Measured | Non
         return None
     model, batch = _prepared(module, batch)
     batch = _ragged(batch)
-    longer = replace(batch, x=_padded(batch.x))
-    if isinstance(longer, LabeledSequences) and longer.at_every_position:
-        longer = replace(longer, y=_padded(longer.y))
+    more = {"x": _padded(batch.x)}
+    if isinstance(batch, LabeledSequences) and batch.at_every_position:
+        more["y"] = _padded(batch.y)
+    longer = replace(batch, **more)
     gap = distance(_counted(_detached(model, longer), longer), _counted(_detached(model, batch), batch))
     if hasattr(model, "loss"):
         with torch.no_grad():

@@ -104,7 +104,7 @@ class Multitask(Method[Labeled]):
         self._captured = []
         try:
             terms = dict(loss(batch))
-            (hidden,) = self._captured  # (B, width)
+            hidden, *_ = self._captured  # (B, width), of the first forward pass
         finally:
             self._captured = None
         if "reconstruction" in self.heads:

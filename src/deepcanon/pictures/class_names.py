@@ -17,6 +17,6 @@ def class_names(labels: Sequence[str], classes: int) -> list[str]:
     """The names of so many classes, their numbers where they have none.
 
     >>> class_names(["cat", "dog" * 50], 2), class_names((), 3)
-    (['cat', 'dogdogdogdogdogdogdog... (150 characters)'], ['0', '1', '2'])
+    (['cat', 'dogdogdogdogdogdogdo... (150 characters)'], ['0', '1', '2'])
     """
     return [shortened(name, LONGEST_NAME) for name in labels] or [str(c) for c in range(classes)]

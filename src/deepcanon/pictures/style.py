@@ -58,13 +58,13 @@ def new_figure(width: float, height: float, title: str = "") -> Figure:
     """An empty figure of this size in inches, outside pyplot's global list of figures."""
     figure = Sheet(figsize=(width, height), dpi=150, facecolor="white", layout="constrained")
     if title:
-        headline(figure, title)
+        headline(figure, shortened(title, LONGEST_TITLE))
     return figure
 
 
 def headline(figure: Figure, title: str) -> None:
     """Give a figure its title, at the left above everything."""
-    figure.suptitle(shortened(title, LONGEST_TITLE), x=0.012, ha="left", fontsize=12, fontweight="bold", color=INK)
+    figure.suptitle(title, x=0.012, ha="left", fontsize=12, fontweight="bold", color=INK)
 
 
 def footnote(figure: Figure, words: str) -> None:

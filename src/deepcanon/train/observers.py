@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from deepcanon.core import DivergenceError, Model, Terms, UsageError
 from deepcanon.core.files import as_json
+from deepcanon.core.settings import Settings
 from deepcanon.core.stored import held_to
 from deepcanon.runs import checkpoint
 from deepcanon.train.scores import OF_CLASSES, OF_TARGETS
@@ -174,6 +175,12 @@ class Watch(Observer):
         self.best_step = 0
         self.weights: dict[str, Tensor] = {}
         self.waited = 0
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The one that these settings ask for."""
+        keep, weighted = settings["keep_weights"] == "best", settings["class_weight"] is not None
+        return cls(settings["watch"], settings["patience"], keep=keep, weighted=weighted)
 
     @property
     def asked(self) -> bool:

@@ -60,12 +60,7 @@ class Trainer:
         observers: Sequence[Observer] = (),
     ) -> None:
         check_suits(model, data)
-        watch = Watch(
-            settings["watch"],
-            settings["patience"],
-            keep=settings["keep_weights"] == "best",
-            weighted=settings["class_weight"] is not None,
-        )
+        watch = Watch.of(settings)
         self.settings = settings
         self.device = torch_device(settings)
         self.world = World()
@@ -93,12 +88,8 @@ class Trainer:
         self.watch = None if self.data.valid is None else watch
         self.settled = settled_at([player.turn for player in self.players], self.total)
         self.checkpoints = Checkpoints(settings["checkpoint_every"])
-        self.observers: list[Observer] = [
-            self.log,
-            *([] if self.watch is None else [self.watch]),
-            *([] if self.quiet else [progress(self.log)]),
-            *observers,
-        ]
+        bar = [] if self.quiet else [progress(self.log)]
+        self.observers: list[Observer] = [self.log, *([] if self.watch is None else [self.watch]), *bar, *observers]
         self.signals = Signals()
         self._noise = torch.Generator()
         self.step = 0
