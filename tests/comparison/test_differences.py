@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from scipy.stats import ttest_rel
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss
 
-from deepcanon.comparison.differences import contributions, differences, interval, told_apart, turned, write_examples
+from deepcanon.comparison.differences import (
+    FILE,
+    contributions,
+    differences,
+    interval,
+    told_apart,
+    turned,
+    write_examples,
+)
+from deepcanon.core import CheckpointError
 from deepcanon.train.scores import Predicted
 
 
@@ -62,3 +73,16 @@ def test_seeds_that_disagree_widen_the_interval() -> None:
     assert interval(gaps[1:2] + torch.linspace(-0.01, 0.01, 50))[1] < 0.01
     assert interval(gaps)[1] > 0.5
     assert interval(torch.ones(1, 1))[1] == float("inf")
+
+
+def test_what_the_examples_contribute_is_read_as_every_file_is(tmp_path: Path) -> None:
+    folders = {name: tmp_path / name for name in ("one", "two")}
+    for count, folder in enumerate(folders.values(), 5):
+        folder.mkdir()
+        write_examples(folder, {"log_loss": torch.rand(count)})
+    runs = {name: {0: folder} for name, folder in folders.items()}
+    with pytest.raises(CheckpointError, match="not of the same test examples"):
+        differences("plain", runs)
+    (folders["two"] / FILE).write_bytes(b"cut off")
+    with pytest.raises(CheckpointError, match=r"two/test-examples\.safetensors is not a safetensors file"):
+        differences("plain", runs)

@@ -14,7 +14,9 @@ from scipy.stats import t as student
 from torch import Tensor
 from typing_extensions import TypedDict
 
+from deepcanon.core import CheckpointError
 from deepcanon.core.files import write_whole
+from deepcanon.runs.stored_tensors import load_tensors
 from deepcanon.train.scores import Predicted
 
 FILE = "test-examples.safetensors"
@@ -74,8 +76,7 @@ def write_examples(folder: Path, found: Mapping[str, Tensor]) -> None:
 def differences(form: str, runs: Mapping[str, Mapping[int, Path]]) -> list[Difference]:
     """All differences of models on one form of the data; ``runs`` are the folders by label and seed."""
     read = {
-        label: {seed: safetensors.torch.load((folder / FILE).read_bytes()) for seed, folder in folders.items()}
-        for label, folders in runs.items()
+        label: {seed: _examples(folder / FILE) for seed, folder in folders.items()} for label, folders in runs.items()
     }
     found = []
     for first, second in combinations(read, 2):
@@ -84,9 +85,17 @@ def differences(form: str, runs: Mapping[str, Mapping[int, Path]]) -> list[Diffe
         names = set.intersection(*({*a} & {*b} for a, b in pairs)) if pairs else set()
         for measure in Measure.__args__:  # type: ignore[attr-defined]
             if measure in names:
+                if len({tuple(each[measure].shape) for pair in pairs for each in pair}) > 1:
+                    raise CheckpointError(
+                        f"{FILE} of {first} and {second} are not of the same test examples: delete both, compare again"
+                    )
                 gaps = [(a[measure] - b[measure]).double() for a, b in pairs]
                 found.append(_difference(first, second, form, measure, gaps))
     return found
+
+
+def _examples(path: Path) -> dict[str, Tensor]:
+    return load_tensors(path.read_bytes(), path)
 
 
 def _difference(first: str, second: str, form: str, measure: Measure, gaps: Sequence[Tensor]) -> Difference:
