@@ -57,6 +57,15 @@ def test_evaluation_is_what_the_training_has_left_and_the_command_prints(run: dc
     assert run.settings["epochs"] == run.info["settings"]["epochs"]
 
 
+def test_a_run_that_another_process_finishes_meanwhile_is_what_it_was_when_it_was_opened(run: dc.Run) -> None:
+    opened = dc.Run(run.dir)
+    for name in ("results", "weights", "sha256"):
+        del opened.info[name]
+    opened.info["status"] = "running"  # the finished run.json was written after this one was read
+    with pytest.raises(UsageError, match="no final weights .it is running.: resume it first"):
+        opened.evaluate()
+
+
 def test_a_model_is_exported_and_loaded_back(run: dc.Run, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 

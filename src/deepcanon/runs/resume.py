@@ -25,8 +25,12 @@ EXACT, AT_LEAST = ("features", "channels", "height", "width", "targets"), ("clas
 
 def load(run: str | Path, model: type[Model[Any]] | None = None, *, find: Find | None = None) -> Model[Any]:
     """The trained model of a run, in evaluation mode; ``model`` is its class where that is not in the catalogue."""
-    folder = RunFolder.open(run)
-    return _with_weights(_built(folder, find or finder(*([] if model is None else [model]))), folder)
+    return load_from(RunFolder.open(run), find or finder(*([] if model is None else [model])))
+
+
+def load_from(folder: RunFolder, find: Find) -> Model[Any]:
+    """The trained model of an opened run, as its ``run.json`` said then: another process may have gone on since."""
+    return _with_weights(_built(folder, find), folder)
 
 
 def resume(

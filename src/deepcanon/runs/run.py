@@ -40,7 +40,7 @@ from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import draw_forecasts, quantile_columns, sample_paths
 from deepcanon.runs.predict import check_room, mapped, predictions, write_csv
-from deepcanon.runs.resume import finder, load, resume
+from deepcanon.runs.resume import finder, load_from, resume
 from deepcanon.train import Observer, fit, randomness
 from deepcanon.train.evaluation import some_of_train
 from deepcanon.train.health import examine
@@ -124,7 +124,7 @@ class Run:
     @cached_property
     def model(self) -> Model[Any]:
         """The trained model, in evaluation mode."""
-        return load(self.dir, find=self.find)
+        return load_from(self.folder, self.find)
 
     @cached_property
     def data(self) -> Dataset[Any]:
