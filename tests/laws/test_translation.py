@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from deepcanon.core import Batch, SequencePairs, Terms, UsageError
 from deepcanon.core.padding import without_padding
@@ -14,14 +15,17 @@ from deepcanon.laws import translation as laws
 from deepcanon.laws.arguments import optional_arguments_matter
 from deepcanon.laws.conditioned import Given
 from deepcanon.laws.outcome import Law
+from deepcanon.models.recurrent.caption import Caption
 from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention
 
 
 def test_a_healthy_model_keeps_the_laws() -> None:
     assert kinds_of(Seq2SeqAttention) == ["contract", "sequence", "translation"]
-    found = check(Seq2SeqAttention, "translation")
-    assert all(outcome.holds for outcome in found), report(found)
-    assert len(found) == len(laws.LAWS)
+    assert kinds_of(Caption) == ["contract", "sequence", "translation"]
+    for model, others in ((Seq2SeqAttention, 1), (Caption, 2)):  # laws of images, and of sequences as sources
+        found = check(model, "translation")
+        assert all(outcome.holds for outcome in found), report(found)
+        assert len(found) == len(laws.LAWS) - others
 
 
 def fails(law: Law, model: Any) -> bool:
@@ -67,6 +71,17 @@ class ReadsTheFirstToken(Seq2SeqAttention):
 def test_a_source_that_is_read_wrongly_is_caught() -> None:
     assert fails(laws.padding_of_the_source_changes_nothing, ReadsThePadding)
     assert fails(laws.each_token_of_the_source_is_read, ReadsTheFirstToken)
+
+
+class ReadsTheMiddle(Caption):
+    """The border of an image is cut off."""
+
+    def images(self, rows: int) -> Tensor:
+        return pad(super().images(rows)[:, :, 1:-1, 1:-1], (1, 1, 1, 1))
+
+
+def test_an_image_that_is_read_in_part_is_caught() -> None:
+    assert fails(laws.each_pixel_of_the_source_is_read, ReadsTheMiddle)
 
 
 class AlwaysGreedy(Seq2SeqAttention):

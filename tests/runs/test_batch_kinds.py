@@ -52,6 +52,10 @@ KINDS = {
         ("--data", "two-domains", "--hidden", "8"), ("--history", "20"), ("--steps", "60", "--batch-size", "16"),
         ("--steps", "8", "--batch-size", "9", "--history", "0"), ("predict", "--to", "y"),
     ),
+    "caption": Kind(
+        ("--data", "scenes", "--hidden", "4,4", "--embedding", "8", "--units", "8"), ("--dropout", "0.2"),
+        ("--steps", "40", "--batch-size", "16"), ("--steps", "6", "--batch-size", "9", "--dropout", "0"), ("predict",),
+    ),
 }  # fmt: skip
 
 

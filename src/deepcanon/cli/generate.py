@@ -28,6 +28,10 @@ def generate(
         str | None,
         typer.Option(help="End at this token; by default at the end token of data that have one.", metavar="TOKEN"),
     ] = None,
+    given: Annotated[
+        str | None,
+        typer.Option(help="The source of a model that translates or captions: a text, or an image.", metavar="SOURCE"),
+    ] = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -36,7 +40,7 @@ def generate(
 
     opened = Run(run)
     text = opened.generate(
-        prompt, steps, temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, seed=seed
+        prompt, steps, temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, given=given, seed=seed
     )  # fmt: skip
     printer = Output(json)
     printer.say(text)

@@ -12,13 +12,16 @@ from deepcanon.cli._print import Output
 
 def translate(
     run: Folder,
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="The texts to translate, one in quotes each.")],
+    texts: Annotated[
+        list[str],
+        typer.Argument(metavar="TEXT...", help="The texts to translate, one in quotes each, or images to caption."),
+    ],
     beams: Annotated[
         int, typer.Option(min=1, max=10_000, help="How many translations a beam search keeps; 1 is greedy.")
     ] = 1,
     json: Json = False,
 ) -> None:
-    """Translate texts with a trained model."""
+    """Translate texts, or caption images, with a trained model."""
     from deepcanon.runs.run import Run
 
     opened = Run(run)

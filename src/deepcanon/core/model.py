@@ -101,6 +101,11 @@ class Model(nn.Module, ABC, Generic[B]):
         return Evaluated(self.loss(batch), self.metrics(batch))
 
     @property
+    def per_example(self) -> frozenset[str]:
+        """The metrics that are means over the examples of a batch, where the loss is one over other terms (tokens)."""
+        return frozenset()
+
+    @property
     def hparams(self) -> Mapping[str, Any]:
         """The constructor's arguments as they were given, defaults included."""
         return MappingProxyType(self._hparams)

@@ -160,16 +160,21 @@ class Forecasts(Protocol):
 
 @runtime_checkable
 class Translates(Protocol):
-    """A model that writes the most probable target of each source by beam search: tokens (B, T), and lengths (B,)."""
+    """A model that writes the most probable target of each source by beam search: tokens (B, T), and lengths (B,).
 
-    def translate(
-        self, x: Tensor, *, lengths: Tensor | None = None, beams: int = 1, steps: int | None = None
-    ) -> tuple[Tensor, Tensor]: ...
+    A source is a sequence, of which ``lengths`` are given too, or an image, whose target is its caption.
+    """
+
+    def translate(self, x: Tensor, *, beams: int = 1) -> tuple[Tensor, Tensor]: ...
 
 
 @runtime_checkable
 class Aligns(Translates, Protocol):
-    """A model that translates by attention: that of each target token but the first to the source, (B, T - 1, S)."""
+    """A model that translates sequences by attention: that of each target token but the first, (B, T - 1, S)."""
+
+    def translate(
+        self, x: Tensor, *, lengths: Tensor | None = None, beams: int = 1, steps: int | None = None
+    ) -> tuple[Tensor, Tensor]: ...
 
     def alignment(
         self, x: Tensor, y: Tensor, *, lengths: Tensor | None = None, y_lengths: Tensor | None = None

@@ -101,6 +101,10 @@ class Method(Model[B]):
         return found
 
     @property
+    def per_example(self) -> frozenset[str]:
+        return self.model.per_example
+
+    @property
     def causal(self) -> bool:
         return self.model.causal
 

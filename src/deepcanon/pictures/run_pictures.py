@@ -50,7 +50,7 @@ from deepcanon.pictures.mappings import mapping
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.points import decision_map, function_plot, latent_map, scatter, truth_plot
 from deepcanon.pictures.scene import Data, Scene, in_chunks
-from deepcanon.pictures.sequence_pictures import aligned, attended, forecasted, neighbored, written
+from deepcanon.pictures.sequence_pictures import aligned, attended, captioned, forecasted, neighbored, written
 from deepcanon.pictures.style import save
 
 MAPPED = 2000
@@ -281,5 +281,5 @@ def _encoded(scene: Scene) -> dict[str, Figure]:
 
 PICTURES = (
     _classified, graphed, graph_rows, _regressed, _completed, _sampled, _reconstructed, _gallery, _mapped, _filtered,
-    _encoded, neighbored, _updated, attended, forecasted, aligned, written,
+    _encoded, neighbored, _updated, attended, forecasted, aligned, captioned, written,
 )  # fmt: skip

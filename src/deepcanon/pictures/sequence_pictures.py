@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from matplotlib.figure import Figure
 
-from deepcanon.core import SentencePairs, SequencePairs, Sequences, Series
-from deepcanon.core.roles import Aligns, Attends, Forecasts, Generates, HasNeighbors
+from deepcanon.core import Captioned, SentencePairs, SequencePairs, Sequences, Series
+from deepcanon.core.roles import Aligns, Attends, Forecasts, Generates, HasNeighbors, Translates
 from deepcanon.pictures.attention import alignment_picture, attention_heads
+from deepcanon.pictures.captions import captioned_images
 from deepcanon.pictures.forecasts import forecast_picture
 from deepcanon.pictures.scene import Scene
 from deepcanon.pictures.texts import HELD_OUT, text_picture
@@ -18,6 +20,7 @@ from deepcanon.pictures.word_vectors import word_pictures
 ATTENDED = 28
 FORECASTS = 6
 ALIGNED = 6
+CAPTIONED = 18
 
 
 def neighbored(scene: Scene) -> dict[str, Figure]:
@@ -74,3 +77,24 @@ def aligned(scene: Scene) -> dict[str, Figure]:
         return {}
     title = f"{model.name()} on {data.name}: translations of {scene.split}, aligned with their sources"
     return {"alignment": alignment_picture(model, some, data.vocabulary, data.target_vocabulary, title)}
+
+
+def captioned(scene: Scene) -> dict[str, Figure]:
+    """Images with the captions that the model writes."""
+    model, data, some = scene.model, scene.data, scene.some(CAPTIONED)
+    if not isinstance(model, Translates) or not isinstance(some, Captioned) or not data.target_vocabulary:
+        return {}
+    written, true = (
+        [_words(row[1 : end - 1], data.target_vocabulary) for row, end in zip(y.tolist(), ends.tolist(), strict=True)]
+        for y, ends in (model.translate(some.x), (some.y, some.y_lengths))
+    )
+    title = f"{model.name()} on {data.name}: captions of {scene.split} images"
+    return {
+        "captions": captioned_images(some.x, data.shape, written, true, limits=scene.limits, title=title),
+    }
+
+
+def _words(tokens: Sequence[int], vocabulary: Sequence[str]) -> str:
+    """The text of tokens between begin and end; words come without what is between them."""
+    shown = [vocabulary[token] for token in tokens]
+    return ("" if max(map(len, shown), default=0) == 1 else " ").join(shown)

@@ -35,7 +35,8 @@ def new_rows(run: RunFolder, model: Model[Any], data: str | None, labeled: bool 
     holds = _kind_of_path(name)
     if holds == "table" and info["kind"] == "ratings":  # a file is read as that of the training was
         name, holds = f"{name}:{info['kind']}", None
-    if holds is not None and holds != info["kind"]:
+    captionless = holds == "images" and info["kind"] == "captions" and not labeled
+    if holds is not None and holds != info["kind"] and not captionless:
         raise UsageError(f"the model has learned from {GIVES[info['kind']]}; {name} gives {GIVES[holds]}")
     rows = load_rows(
         name, {"classes": info["labels"], "shape": info["shape"], **info["preprocessing"]}, labeled=labeled
@@ -47,6 +48,9 @@ def new_rows(run: RunFolder, model: Model[Any], data: str | None, labeled: bool 
         raise UsageError(f"the model has learned from text in {len(info['vocabulary'])} tokens; {name} has others")
     if labeled:
         _check_labels(rows, model, info, name)
+        targets = info.get("target_vocabulary")
+        if targets and tuple(targets) != load_data(name).target_vocabulary:
+            raise UsageError(f"the model has learned to write in {len(targets)} tokens; {name} has others")
     return rows
 
 

@@ -31,7 +31,6 @@ from deepcanon.core.roles import Domain, HasNeighbors, Maps, Translates
 from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset, load_data
 from deepcanon.data.suits import check_suits, default_data
-from deepcanon.data.text.special import padded
 from deepcanon.data.transforms.forms import black_and_white
 from deepcanon.runs import text
 from deepcanon.runs.data import is_own, new_rows, own_data
@@ -41,6 +40,7 @@ from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import draw_forecasts, quantile_columns, sample_paths
 from deepcanon.runs.predict import check_room, mapped, predictions, write_csv
 from deepcanon.runs.resume import finder, load_from, resume
+from deepcanon.runs.writing import conditioned, sources, texts, written
 from deepcanon.train import Observer, fit, randomness
 from deepcanon.train.evaluation import some_of_train
 from deepcanon.train.health import examine
@@ -163,10 +163,11 @@ class Run:
         """The predictions for all rows of a file or folder as named columns, in the units of the user's table.
 
         Without ``data`` they are those for the test split of the run's own; a tensor holds examples as the model takes
-        them. ``out`` is a CSV file to write. A model of two domains maps the examples ``to`` the domain y, or x.
+        them. ``out`` is a CSV file to write. A model of two domains maps the examples ``to`` the domain y, or x. One
+        that translates, or captions images, writes a text for each.
         """
-        maps = isinstance(self.model, Maps)
-        model: Any = self.model if maps else self._model_that_can("predict")
+        maps, writes = isinstance(self.model, Maps), isinstance(self.model, Translates)
+        model: Any = self.model if maps or writes else self._model_that_can("predict")
         if to is not None and not maps:
             raise UsageError(f"{model.name()} does not map examples to another domain; leave out --to")
         path = None if out is None else writable(Path(out), overwrite, ".csv")
@@ -174,7 +175,10 @@ class Run:
             rows = Batch(data) if isinstance(data, Tensor) else data
         else:
             rows = new_rows(self.folder, model, None if data is None else str(data), labeled=False)
-        columns = mapped(model, rows, to or "y") if maps else predictions(model, rows, self.info["data"])
+        if maps:
+            columns = mapped(model, rows, to or "y")
+        else:
+            columns = (written if writes else predictions)(model, rows, self.info["data"])
         if path is not None:
             write_csv(path, columns)
         return columns
@@ -219,15 +223,24 @@ class Run:
         top_k: int | None = None,
         top_p: float | None = None,
         stop: str | None = None,
+        given: str | Path | None = None,
         seed: int = 0,
     ) -> str:
         """The prompt and so many further tokens of text, or fewer where the token ``stop`` comes first.
 
-        Without a prompt the text begins anew; without ``stop`` it stops at the end token, if the data have one.
+        Without a prompt the text begins anew; without ``stop`` it stops at the end token, if the data have one. A model
+        that translates, or captions images, writes a random text for what is ``given``: a text, or an image's file.
         """
         model, info = self._model_that_can("generate"), self.info["data"]
         if isinstance(model, Translates):
-            raise UsageError(f"{self.model.name()} writes what a source says, not what follows a prompt: use translate")
+            if given is None:
+                raise UsageError(
+                    f"{self.model.name()} writes what a source says, not what follows a prompt: name the source by "
+                    "--given, or use translate"
+                )
+            model, info = conditioned(model, str(given), info), text.targets(info)
+        elif given is not None:
+            raise UsageError(f"{self.model.name()} writes text that is given nothing but a prompt; leave out --given")
         before, end = text.encode(prompt, info), text.encode_stop(stop, info)
         tokens = model.generate(
             before, steps, temperature=temperature, top_k=top_k, top_p=top_p, stop=end,
@@ -265,17 +278,12 @@ class Run:
             draw_forecasts(paths, rows, path, f"forecasts of {model.name()}")
         return columns
 
-    def translate(self, *texts: str, beams: int = 1) -> list[str]:
-        """The translation of each text: the most probable one that a beam search finds."""
-        model, (source, target) = self._model_that_can("translate"), text.tokenizers(self.info["data"])
-        rows = [source.encode(given) for given in texts]
-        for given, codes in zip(texts, rows, strict=True):
-            if not codes:
-                raise UsageError(f"a text to translate needs at least one token that the model can read; got {given!r}")
-        x, lengths = padded(rows)
-        tokens, found = model.translate(x, lengths=lengths, beams=beams)
-        pairs = zip(tokens.tolist(), found.tolist(), strict=True)
-        return [target.decode(row[:length]) for row, length in pairs]
+    def translate(self, *given: str, beams: int = 1) -> list[str]:
+        """The translation of each text, or the caption of the image in each file: the best that a beam search finds."""
+        model, info = self._model_that_can("translate"), self.info["data"]
+        x, lengths = sources(given, info)
+        tokens, ends = model.translate(x, **lengths, beams=beams)
+        return texts(tokens, ends, info)
 
     def nearest(self, word: str, n: int = 10) -> list[tuple[str, float]]:
         """The words whose vectors are nearest to that of a word, with their cosines."""

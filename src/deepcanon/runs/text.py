@@ -20,12 +20,12 @@ def tokenizer(info: Mapping[str, Any]) -> Tokenizer:
     return tokenizer_of(info["vocabulary"], info["preprocessing"])
 
 
-def tokenizers(info: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of the sources and of the targets of a run's pairs."""
-    if not info["vocabulary"] or not info.get("target_vocabulary"):
-        raise UsageError("the data of this run are not pairs of texts, so there is no text to translate")
-    target = {"tokenizer": info["preprocessing"].get("target_tokenizer")}
-    return tokenizer(info), tokenizer_of(info["target_vocabulary"], target)
+def targets(info: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The targets of a run's pairs, or its captions, described as the data of a text are."""
+    if not info.get("target_vocabulary"):
+        raise UsageError("the data of this run are not pairs of texts, nor captions, so no text can be written")
+    tokenizer = info["preprocessing"].get("target_tokenizer")
+    return {"vocabulary": info["target_vocabulary"], "preprocessing": {"tokenizer": tokenizer}}
 
 
 def encode(text: str | None, info: Mapping[str, Any]) -> Tensor:

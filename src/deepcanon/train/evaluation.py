@@ -81,7 +81,8 @@ def assess(
                 collected.add(batch, mean)
             measures.update(metrics)
             total = {"loss": torch.stack(list(terms.values())).sum()} if terms else {}
-            of_loss, of_metrics = dict.fromkeys({**terms, **total}, weight), dict.fromkeys(metrics, measured)
+            of_loss = dict.fromkeys({**terms, **total}, weight)
+            of_metrics = {name: len(batch) if name in model.per_example else measured for name in metrics}
             for name, value in {**terms, **total, **metrics}.items():
                 share = {**of_loss, **of_metrics}[name]
                 if share == 0:  # a mean over nothing says nothing

@@ -24,7 +24,7 @@ from deepcanon.train.scores import OF_CLASSES, OF_TARGETS
 if TYPE_CHECKING:
     from deepcanon.train.trainer import Trainer
 
-HIGHER_IS_BETTER = frozenset({"accuracy", "log_prob", "r2", *OF_CLASSES})
+HIGHER_IS_BETTER = frozenset({"accuracy", "exact_match", "log_prob", "r2", *OF_CLASSES})
 _SECONDS_BETWEEN_CHECKPOINTS = 60.0
 _EXPLOSION = 1e4
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from deepcanon.core import Batch, DataError, Labeled, UsageError
 from deepcanon.core.hints import listed
@@ -77,6 +78,11 @@ def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) ->
 def read_image(file: Path) -> Batch:
     """One image as a batch of one, (1, channels, height, width) in [0, 1]."""
     return Batch(Reader.for_images_like(file)([file]))
+
+
+def read_images(files: Sequence[Path], preprocessing: Mapping[str, Any]) -> Tensor:
+    """The images of these files, (N, channels, height, width) in [0, 1], for a model trained on others."""
+    return _reader(files[0], files[0], preprocessing, preprocessing.get("size"))(files)
 
 
 def read_form(name: str, form: str) -> int:

@@ -36,6 +36,17 @@ def sequence_pairs(
     return SequencePairs(_wider(x, size[0], source), lengths, _wider(y, size[1], target), y_lengths)
 
 
+def captioned(x: Tensor, texts: Sequence[str], target: WithSpecialTokens, size: int) -> Captioned:
+    """Images with captions in tokens between begin and end tokens, padded to ``size`` positions.
+
+    >>> letters = character_tokenizer("ab", "padding", "begin", "end")
+    >>> captioned(torch.zeros(2, 1, 8, 8), ["ba", "a"], letters, 5).y.tolist()
+    [[1, 4, 3, 2, 0], [1, 3, 2, 0, 0]]
+    """
+    y, y_lengths = padded([target.row(text) for text in texts], target.special.padding)
+    return Captioned(x, _wider(y, size, target), y_lengths)
+
+
 def pairs_from(
     x: Tensor, lengths: Tensor | None, y: Tensor | None, y_lengths: Tensor, name: str, source: str
 ) -> Dataset[Any]:

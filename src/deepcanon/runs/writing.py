@@ -1,0 +1,58 @@
+"""Texts that a model writes for sources: translations of texts, captions of images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from deepcanon.core import AnyBatch, UsageError
+from deepcanon.core.roles import Translates
+from deepcanon.data import Batches
+from deepcanon.data.images.image_folder import read_images
+from deepcanon.data.text.special import padded
+from deepcanon.runs import text
+
+ROWS_AT_ONCE = 256
+
+
+def sources(given: Sequence[str], info: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Texts in tokens with their ``lengths``, or images by their files, as the model of a run reads them."""
+    text.targets(info)
+    if info["kind"] == "captions":
+        return read_images([Path(file) for file in given], {"shape": info["shape"], **info["preprocessing"]}), {}
+    rows = [text.tokenizer(info).encode(each) for each in given]
+    for each, codes in zip(given, rows, strict=True):
+        if not codes:
+            raise UsageError(f"a text to translate needs at least one token that the model can read; got {each!r}")
+    x, lengths = padded(rows)
+    return x, {"lengths": lengths}
+
+
+def conditioned(model: Any, given: str, info: Mapping[str, Any]) -> Any:
+    """The model, conditioned on a text or on the image of a file."""
+    x, lengths = sources([given], info)
+    return model.given((x, *lengths.values()) if lengths else x)
+
+
+def texts(tokens: Tensor, lengths: Tensor, info: Mapping[str, Any]) -> list[str]:
+    """The texts of targets, (B, T), without begin and end tokens."""
+    by = text.tokenizer(text.targets(info))
+    return [by.decode(row[:end]) for row, end in zip(tokens.tolist(), lengths.tolist(), strict=True)]
+
+
+@torch.no_grad()
+def written(model: Any, rows: AnyBatch, info: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The columns of a table of what a model writes for each row: the text, and its log-probability in nats."""
+    columns: dict[str, list[Any]] = {"prediction": [], "log_prob": []}
+    assert isinstance(model, Translates)
+    for part in Batches(rows, ROWS_AT_ONCE):
+        known = {"lengths": part.lengths} if hasattr(part, "lengths") else {}
+        tokens, ends = model.translate(part.x, **known)
+        bound = model.given((part.x, *known.values()) if known else part.x)  # type: ignore[attr-defined]
+        columns["prediction"] += texts(tokens, ends, info)
+        columns["log_prob"] += bound.log_prob(tokens, lengths=ends).tolist()
+    return columns
