@@ -1,4 +1,4 @@
-"""The laws of models that translate: any module with ``translate`` that learns from pairs of sequences or from captions.
+"""The laws of models that translate: any module with ``translate`` that learns from pairs of sequences or captions.
 
 A module is called as ``module(x, lengths, y, y_lengths)``, its likelihood of targets as
 ``log_prob(y, lengths=y_lengths, context=(x, lengths))``; it has an ``end_token``, and may have a ``loss``. Where the

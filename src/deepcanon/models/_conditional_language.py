@@ -1,4 +1,4 @@
-"""The engine of models that write a sequence for a source: a language model of the target, conditioned on the source."""
+"""The engine of models that write a target for a source: a language model of targets, conditioned on sources."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ConditionalLanguage(Conditional, LanguageModel[B]):
         return self.logits(self.outputs(known_tokens(y, y_lengths, self.vocab)))
 
     def best_targets(self, rows: int, beams: int, steps: int) -> tuple[Tensor, Tensor]:
-        """The most probable targets that a beam search finds for so many bound sources, (B, T), and their lengths, (B,).
+        """The most probable targets that a beam search finds for so many bound sources, (B, T), and lengths, (B,).
 
         They begin with the begin token and end with the end token, or after ``steps`` tokens.
         """

@@ -28,7 +28,7 @@ def captioned_images(
     limits: Limits = UNIT,
     title: str = "",
 ) -> Figure:
-    """Images (B, ...) in a grid, each above what was ``written`` for it; a wrong caption stands above the ``true`` one."""
+    """Images (B, ...) in a grid, each above what was ``written`` for it, and if that is wrong, the ``true`` caption."""
     columns = min(columns, len(x))
     lines = -(-len(x) // columns)
     figure = new_figure(SIDE * columns + 0.2, (SIDE + 0.75) * lines + 0.5, title)

@@ -30,21 +30,21 @@ def images(count: int = 3) -> Tensor:
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-def test_log_prob_is_that_of_torchs_lstm_after_the_image(layers: int) -> None:
+def test_log_prob_is_that_of_torchs_lstm_with_the_image_in_its_cells(layers: int) -> None:
     ours, x = model(target_vocab=6, layers=layers), images()
     y, lengths = torch.tensor([[0, 3, 4, 1, -1], [0, 2, 1, -1, 9], [0, 5, 5, 2, 1]]), torch.tensor([4, 3, 5])
     theirs = nn.LSTM(5, 6, layers, batch_first=True).double()
     theirs.load_state_dict(ours.recurrent.state_dict())
     maps = x
     for place in (0, 4):
-        maps = max_pool2d(conv2d(maps, ours.get_parameter(f"stages.{place}.weight"), padding=2), 2)
+        maps = max_pool2d(conv2d(maps, ours.get_parameter(f"stages.{place}.weight"), padding="same"), 2)
         maps = relu(group_norm(maps, 1, *ours.stages[place + 2].parameters()))
     seen = ours.seen(maps.reshape(3, -1))
     wanted = []
     for row, length in enumerate(lengths.tolist()):
-        inputs = torch.cat([seen[row : row + 1], ours.embedding.weight[y[row, : length - 1]]])
-        outputs, _ = theirs(inputs.unsqueeze(0))
-        log_p = (outputs[0, 1:] @ ours.head.weight.T + ours.head.bias).log_softmax(-1)
+        inputs, cells = ours.embedding.weight[y[row, : length - 1]], seen[row].view(layers, 6)
+        outputs, _ = theirs(inputs, (torch.zeros_like(cells), cells))
+        log_p = (outputs @ ours.head.weight.T + ours.head.bias).log_softmax(-1)
         wanted.append(log_p.gather(1, y[row, 1:length, None]).sum())
     found = ours.log_prob(y, lengths=lengths, context=x)
     torch.testing.assert_close(found, torch.stack(wanted), rtol=0, atol=1e-12)
