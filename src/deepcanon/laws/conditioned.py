@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 from torch import Tensor, nn
 
@@ -22,6 +23,12 @@ class Given(nn.Module):
         super().__init__()
         self.model, self.context = model, model.context_of(first(batch, 1))
         self.causal, self.end_token = model.causal, model.end_token
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """What converts a module, as to double precision, does so with what it is conditioned on."""
+        super()._apply(fn, recurse)
+        self.context = fn(self.context) if isinstance(self.context, Tensor) else tuple(map(fn, self.context))
+        return self
 
     def forward(self, y: Tensor, lengths: Tensor | None = None) -> Tensor:
         logits: Tensor = self.model.given(self.context).target_logits(y, lengths)

@@ -34,7 +34,7 @@ def test_the_caption_is_read_off_the_image() -> None:
 
 def test_the_splits_hold_other_digits_and_the_same_scenes_every_time() -> None:
     data, again = dc.load_data("scenes"), dc.load_data("scenes")
-    assert [len(data.split(part)) for part in ("train", "valid", "test")] == [10000, 1000, 1000]
+    assert [len(data.split(part)) for part in ("train", "valid", "test")] == [20000, 1000, 1000]
     assert data.fingerprint() == again.fingerprint()
     assert data.kind == "captions"
     assert tuple(data.train.x.shape[1:]) == data.shape == (1, SIDE, SIDE)

@@ -80,7 +80,7 @@ SCENES = Entry(
         "begin_token": CAPTIONS.special.sizes["begin_token"],
         "end_token": CAPTIONS.special.sizes["end_token"],
     },
-    counts=(10000, 1000, 1000),
+    counts=(20000, 1000, 1000),
     source="drawn here: one to three of the handwritten digits of scikit-learn in a row or a column, and a caption",
     load=load,
     target_vocabulary=CAPTIONS.vocabulary,
