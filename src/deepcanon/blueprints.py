@@ -15,7 +15,8 @@ from typing import Any
 from deepcanon.catalogue import find, is_name
 from deepcanon.core import Blueprint, Model, UsageError, arguments_of
 from deepcanon.core.annotations import describe_type, members_of, read_value
-from deepcanon.core.hints import did_you_mean
+from deepcanon.core.hints import as_option as _option
+from deepcanon.core.hints import unknown_option
 from deepcanon.core.options import split
 from deepcanon.core.spec import is_model
 
@@ -77,7 +78,7 @@ def read_arguments(
             arguments[name.removeprefix("no_")] = False
             continue
         if name not in parameters:
-            raise _unknown(owner, name, prefix, [*parameters, *others])
+            raise unknown_option(owner, name, prefix, [*parameters, *others])
         annotation = parameters[name].annotation
         if is_model(annotation):
             if name not in options:
@@ -120,13 +121,3 @@ def trained(run: str | Path) -> Blueprint:
 
     model = load(run)
     return Blueprint(type(model), {}, f"the model of {run}", model)
-
-
-def _unknown(owner: str, name: str, prefix: str, known: Sequence[str]) -> UsageError:
-    otherwise = f"'deepcanon show {owner}' lists what it takes"
-    advice = did_you_mean(name, known, otherwise, lambda near: _option(prefix, near))
-    return UsageError(f"{owner} takes no {_option(prefix, name)}; {advice}")
-
-
-def _option(prefix: str, name: str) -> str:
-    return f"{prefix}{name}".replace("_", "-")

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from deepcanon.cli._early import check_model
 from deepcanon.cli._parse import Json, Overwrite, Seed, Target, check_name_first, own_options, read_options
 from deepcanon.cli._print import Output
 from deepcanon.core.errors import UsageError
@@ -34,13 +35,15 @@ def microscope(
     An untrained model takes every argument of its constructor as an option, as in 'deepcanon train'. The exit code is 1
     if a gradient is not the derivative.
     """
+    check_name_first("microscope", name, "model")
+    options = read_options(context.args)
+    check_model(name, options, own_options(context))
     from deepcanon.blueprints import from_options
     from deepcanon.catalogue import find
     from deepcanon.core.files import writable
     from deepcanon.microscopy.summary import COLUMNS, table
     from deepcanon.questions import is_run, magnified, subject_of
 
-    check_name_first("microscope", name, "model")
     path = writable(out, overwrite, ".html", ".json")
     subject: Any
     if is_run(name):
@@ -48,7 +51,7 @@ def microscope(
             raise UsageError(f"a trained model has its arguments already; leave out {context.args[0]}")
         subject = name
     else:
-        subject = from_options(find(name), read_options(context.args), own_options(context))
+        subject = from_options(find(name), options, own_options(context))
     seen = subject_of(subject, data, target=target, seed=seed, splits=("train",))
     graph = magnified(seen, examples, seed)
     graph.save(path, overwrite=overwrite)

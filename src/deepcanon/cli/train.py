@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from deepcanon.cli._early import check_model
 from deepcanon.cli._parse import (
     Json,
     OverwriteRun,
@@ -20,7 +21,7 @@ from deepcanon.cli._parse import (
     use_threads,
 )
 from deepcanon.cli._print import Output
-from deepcanon.core.settings import RECIPE, listed_settings
+from deepcanon.core.settings import RECIPE, check_numbers, listed_settings
 
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -68,15 +69,18 @@ def train(
     A model that wraps another takes --model NAME and that one's arguments as --model.ARGUMENT VALUE.
     """
     check_name_first("train", name, "name of the model")
+    options = read_options(context.args)
+    check_model(name, options, own_options(context))
+    given = {key: value for key, value in settings.items() if value is not None and value is not False}
+    check_numbers(given)
     from deepcanon.blueprints import from_options
     from deepcanon.catalogue import find
     from deepcanon.cli.evaluate import report
     from deepcanon.runs.examining import as_trained
     from deepcanon.runs.run import Run
 
-    asked = from_options(find(name), read_options(context.args), others=own_options(context))
+    asked = from_options(find(name), options, others=own_options(context))
     use_threads(threads)
-    given = {key: value for key, value in settings.items() if value is not None and value is not False}
     if given.get("freeze"):
         given["freeze"] = tuple(given["freeze"])
     printer = Output(json)
