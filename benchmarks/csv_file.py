@@ -20,6 +20,7 @@ import json
 import platform
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -97,7 +98,7 @@ def main() -> None:
             found[f"read {name}"] = table(
                 f"read {title}", interleaved(reading, asked.rounds, clock=time.process_time), "ours"
             )
-            loading = {
+            loading: dict[str, Callable[[], object]] = {
                 "ours": partial(load_data, path, target=target),
                 "pandas and scikit-learn": partial(by_peers, path),
                 "pandas alone": partial(pd.read_csv, path),

@@ -40,7 +40,7 @@ MAY_IMPORT = {
 
 STORAGE = {
     f"deepcanon.runs.{name}"
-    for name in ("folder", "parts", "checkpoint", "tree", "contents", "log_lines", "stored_tensors")
+    for name in ("folder", "folder_parts", "checkpoint", "tree", "contents", "log_lines", "stored_tensors")
 }
 """What a run's folder holds: the trainer writes it, so it stands below the trainer, and the rest of ``runs`` above."""
 

@@ -10,7 +10,7 @@ import typer
 
 from deepcanon.core.errors import UsageError
 from deepcanon.core.settings import LARGEST
-from deepcanon.runs.parts import info_of
+from deepcanon.runs.folder_parts import info_of
 
 
 def _run(folder: Path) -> Path:

@@ -41,6 +41,9 @@ def _option(name: str) -> Any:
     kind, setting = listed_settings()[name]
     silent = setting.default is RECIPE or setting.default is False or setting.default in (None, ())
     shown = "" if silent else f" (default: {setting.default})"
+    if kind is bool and setting.default:
+        flag = name.replace("_", "-")
+        return Annotated[bool | None, typer.Option(f"--{flag}/--no-{flag}", help=setting.help)]
     if kind is bool:
         return Annotated[bool | None, typer.Option(f"--{name.replace('_', '-')}", help=f"{setting.help}{shown}")]
     if name == "freeze":
@@ -71,7 +74,7 @@ def train(
     check_name_first("train", name, "name of the model")
     options = read_options(context.args)
     check_model(name, options, own_options(context))
-    given = {key: value for key, value in settings.items() if value is not None and value is not False}
+    given = {key: value for key, value in settings.items() if value is not None}
     check_numbers(given)
     from deepcanon.blueprints import from_options
     from deepcanon.catalogue import find

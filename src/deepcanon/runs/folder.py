@@ -23,7 +23,7 @@ from deepcanon.core.stored import read_file
 from deepcanon.data import Dataset
 from deepcanon.runs.contents import read_info
 from deepcanon.runs.log_lines import log_lines, read_lines, running_checksum
-from deepcanon.runs.parts import BEGINNING, PARTS, info_of
+from deepcanon.runs.folder_parts import BEGINNING, PARTS, info_of
 from deepcanon.runs.stored_tensors import bytes_of, check_tensors, load_tensors
 
 FORMAT = 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from deepcanon.core.errors import DeepcanonError
-from deepcanon.runs.parts import BEGINNING, PARTS, check_folder
+from deepcanon.runs.folder_parts import BEGINNING, PARTS, check_folder
 
 SIGNS = frozenset({*PARTS, BEGINNING}) - {"pictures"}
 """What shows that a folder is, or was, that of a run; pictures are anybody's."""

@@ -152,6 +152,14 @@ class Run:
         """Measure the model again on its own data, or on others; own data that have changed count as new ones."""
         return examine_run(self, data).scores
 
+    def draw(self) -> Path:
+        """Draw the pictures of the run, as its training does at its end; the folder that they are in."""
+        from deepcanon.pictures import draw_run
+
+        self.folder.refuse_links()
+        draw_run(self.model, self.data, self.folder.log(), self.folder.pictures, self.settings["seed"])
+        return self.folder.pictures
+
     def predict(
         self,
         data: str | Path | AnyBatch | Tensor | None = None,
@@ -322,7 +330,7 @@ class Run:
         return run
 
     def _add_baselines(self, asked: Blueprint, notify: Callable[[str], None]) -> None:
-        if hasattr(asked.cls, "supervised"):
+        if hasattr(asked.cls, "supervised") and self.settings["evaluate"]:
             from deepcanon.runs.baselines import add_baselines  # it draws, and matplotlib is slow to import
 
             add_baselines(self, asked, notify)

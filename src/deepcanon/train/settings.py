@@ -110,6 +110,10 @@ def _typed(name: str, value: Any) -> Any:
 
 def _checked(settings: Any) -> Settings:
     check_numbers(settings)
+    if settings["evaluate_all"] and not settings["evaluate"]:
+        raise UsageError(
+            "evaluate_all asks for more evaluation at the end, evaluate=False for none; leave out one of them"
+        )
     choose("precision", settings["precision"], ("fp32", "bf16"))
     choose("keep_weights", settings["keep_weights"], ("best", "last"))
     schedule(settings["schedule"])

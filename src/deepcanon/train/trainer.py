@@ -26,8 +26,8 @@ from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.train import randomness
 from deepcanon.train.class_weights import weight_classes
 from deepcanon.train.distributed import World
-from deepcanon.train.evaluation import assess, some_of_train, some_of_valid
-from deepcanon.train.health import examine, overfitting
+from deepcanon.train.evaluation import assess, some_of_valid
+from deepcanon.train.health import examine_at_end, overfitting
 from deepcanon.train.moving_average import Average
 from deepcanon.train.observers import Checkpoints, Log, Observer, Watch
 from deepcanon.train.plan import Plan, settled_at
@@ -300,12 +300,7 @@ class Trainer:
             say(f"stopped early at step {self.step}: {self._stop_reason}")
         weights = self._choose_weights()
         self.model.eval()
-        splits = {
-            "train": some_of_train(self.data.train, self.settings),
-            "valid": self.data.valid,
-            "test": self.data.test,
-        }
-        found = examine(self.model, splits, self.data, self.settings)
+        found = examine_at_end(self.model, self.data, self.settings)
         folder = None if self.run is None else self.run.dir
         result = Result(
             self.model, folder, self.step, seconds, weights, **found.scores, history=self.log.history,
@@ -331,13 +326,14 @@ class Trainer:
         return "last"
 
     def _write_results(self, run: RunFolder, result: Result) -> None:
-        from deepcanon.pictures import draw_run  # matplotlib is slow to import and only a run needs it
-
         run.refuse_links()
         names = ("train", "valid", "test", "baseline", "by_class", "says", "course")
         results = {name: getattr(result, name) for name in names}
         run.write_results(self.model.state_dict(), result.weights, result.steps, result.seconds, results)
-        draw_run(self.model, self.data, result.history, run.pictures, self.settings["seed"])
+        if self.settings["pictures"]:
+            from deepcanon.pictures import draw_run  # matplotlib is slow to import and only a run needs it
+
+            draw_run(self.model, self.data, result.history, run.pictures, self.settings["seed"])
 
     def _named_observers(self) -> dict[str, Observer]:
         """Observers by the name of their class, with a number where there are several of one."""

@@ -310,10 +310,8 @@ def _target_kind(file: CsvFile, name: str, raw: bool) -> type[Column]:
     if raw or not cells.numeric:
         return Number if raw else Category
     whole = np.isfinite(cells.numbers) & (np.floor(cells.numbers) == cells.numbers)
-    if different > MOST_CLASSES or not whole.all():
-        return Number
-    classes = len(cells.coded[0])
-    return Category if classes <= MOST_CLASSES and 2 * classes <= len(file) else Number
+    few = different <= MOST_CLASSES and len(cells.coded[0]) <= min(MOST_CLASSES, len(file) // 2)
+    return Category if few and whole.all() else Number
 
 
 def _split(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None) -> list[NDArray[np.int64]]:
