@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 import deepcanon as dc
@@ -126,7 +125,6 @@ def test_a_text_goes_all_the_way_by_the_command_line(
     book.write_text(TEXT.replace("is it", "it is"))  # changed since: it counts as new, read by the saved tokenizer
     changed = json.loads(call("evaluate", "run", "--json"))
     assert set(changed["test"]) == set(on_new["test"])
-    assert torch.is_tensor(run.model.token_embedding.weight)
 
 
 @pytest.mark.slow
