@@ -260,13 +260,16 @@ def test_raw_targets_are_fitted_to_the_optimum_without_any_option(
         assert 1 - float(left.var() / y.var()) == pytest.approx(r2, abs=1e-6)
 
 
-@pytest.mark.usefixtures("drawn")
-def test_final_evaluation_and_pictures_can_be_left_out_and_made_later(call: Call, tmp_path: Path) -> None:
+def test_final_evaluation_and_pictures_can_be_left_out_and_made_later(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("deepcanon.pictures.draw_run", lambda *given: drawn.append(given))
     words = ["train", "mlp", "--data", "moons", "--hidden", "4", "--epochs", "1", "--threads", "1"]
     quick = call(*words, "--out", tmp_path / "quick", "--no-evaluate", "--no-pictures")
     assert quick.code == 0, quick.stderr
     assert f"It was not evaluated; to do so: deepcanon evaluate {tmp_path / 'quick'}" in quick.stdout
-    assert not (tmp_path / "quick" / "pictures").exists()
+    assert not drawn
     run = dc.Run(tmp_path / "quick")
     assert run.info["status"] == "finished"
     assert run.scores == {"train": {}, "valid": {}, "test": {}}
@@ -279,10 +282,9 @@ def test_final_evaluation_and_pictures_can_be_left_out_and_made_later(call: Call
     assert {name: later[name] for name in ("train", "valid", "test", "baseline")} == {
         name: whole[name] for name in ("train", "valid", "test", "baseline")
     }
-    drawn = [sorted(path.name for path in (tmp_path / name / "pictures").iterdir()) for name in ("quick", "whole")]
-    assert drawn[0] == drawn[1] != []
-    insight = call("insight", "symmetries", tmp_path / "quick", "--out", tmp_path / "insight")
-    assert insight.code == 0, insight.stderr
+    at_end, afterwards = drawn
+    assert [at_end[3], afterwards[3]] == [tmp_path / name / "pictures" for name in ("whole", "quick")]
+    assert [record["step"] for record in at_end[2]] == [record["step"] for record in afterwards[2]] != []
     assert call("resume", tmp_path / "quick", "--json").json["test"] == {}
     refused = call(*words, "--out", tmp_path / "both", "--no-evaluate", "--evaluate-all")
     assert refused.code == 2

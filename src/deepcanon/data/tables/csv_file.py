@@ -33,6 +33,9 @@ BYTES, BYTES_OF_CELL, BYTES_OF_OBJECT = 3, 20, 70
 PEEK = 100
 """The rows by which a column is taken for one of numbers; another is read once more."""
 
+PIECE = 2**18
+"""The bytes of a file that are searched for quotes at a time."""
+
 Texts = Any
 """A chunked array of Arrow's that holds the cells of a column as they are written; a null is missing, too."""
 
@@ -266,13 +269,15 @@ def _plainly_quoted(content: bytes) -> bool:
     if b'"' not in content:
         return True
     letters = np.frombuffer(content.removeprefix(codecs.BOM_UTF8), dtype=np.uint8)
-    quotes = np.flatnonzero(letters == ord('"'))
+    pieces = range(0, len(letters), PIECE)  # which stay in the cache
+    quotes = np.concatenate([start + np.flatnonzero(letters[start : start + PIECE] == ord('"')) for start in pieces])
     if len(quotes) % 2:
         return False
     opening, closing, last = quotes[::2], quotes[1::2], len(letters) - 1
-    around = np.frombuffer(b",\r\n", dtype=np.uint8)
-    begins = (opening == 0) | np.isin(letters[opening - 1], around)
-    ends = (closing == last) | np.isin(letters[np.minimum(closing + 1, last)], around)
+    around = np.zeros(256, dtype=bool)
+    around[list(b",\r\n")] = True
+    begins = (opening == 0) | around[letters[opening - 1]]
+    ends = (closing == last) | around[letters[np.minimum(closing + 1, last)]]
     doubled = opening[1:] == closing[:-1] + 1
     begins[1:] |= doubled
     ends[:-1] |= doubled
@@ -298,14 +303,13 @@ def _finite(text: str) -> float:
 
 
 def _longest(table: Any) -> int:
-    """The bytes of the longest text in a table."""
+    """The bytes of the longest text in a table, if any is longer than Python's reader allows."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    texts = (
-        column for column in table.columns if column.type == pa.string() and column.nbytes > csv.field_size_limit()
-    )
-    return max((pc.max(pc.binary_length(column)).as_py() or 0 for column in texts), default=0)
+    chunks = (chunk for column in table.columns if column.type == pa.string() for chunk in column.chunks)
+    large = (chunk for chunk in chunks if chunk.nbytes > csv.field_size_limit())
+    return max((pc.max(pc.binary_length(chunk)).as_py() or 0 for chunk in large), default=0)
 
 
 def _read_carefully(path: Path, content: bytes) -> tuple[dict[str, Cells], int]:
