@@ -172,22 +172,21 @@ class RunFolder:
             if before[key] != now[key]
         ]
 
-    def write_results(
-        self,
-        state: Mapping[str, Tensor],
-        weights: str,
-        steps: int,
-        seconds: float,
-        scores: Mapping[str, Any],
-    ) -> None:
-        """Write the final weights and what they reach; ``weights`` says which ones they are."""
+    def write_weights(self, state: Mapping[str, Tensor], weights: str, steps: int, seconds: float) -> None:
+        """Write the final weights, from which the model can be loaded from now on; ``weights`` says which they are."""
         content = safetensors.torch.save({name: tensor.cpu().clone() for name, tensor in state.items()})
         write_whole(self.weights, content)
-        results = {"steps": steps, "seconds": round(seconds, 3), **as_json(scores)}
-        sha256 = hashlib.sha256(content).hexdigest()
+        results = {"steps": steps, "seconds": round(seconds, 3), "train": {}, "valid": {}, "test": {}}
+        self.update(weights=weights, results=results, sha256=hashlib.sha256(content).hexdigest())
+
+    def write_results(self, scores: Mapping[str, Any]) -> None:
+        """Write what the final weights reach."""
+        self.update(results={**self.info["results"], **as_json(scores)})
+
+    def finish(self) -> None:
+        """Say that nothing is missing any more."""
         log = read_file(self.dir / "log.jsonl", sys.maxsize)
-        end = {"lines": log.count(b"\n"), "running": running_checksum(log)}
-        self.update(status="finished", weights=weights, results=results, sha256=sha256, log=end)
+        self.update(status="finished", log={"lines": log.count(b"\n"), "running": running_checksum(log)})
 
     def read_weights(self, model: Model[Any] | None = None) -> dict[str, Tensor]:
         """The final weights, if they are whole and, where it is given, those of this model."""

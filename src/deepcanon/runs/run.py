@@ -117,9 +117,10 @@ class Run:
     @property
     def scores(self) -> Scores:
         """The metrics that the training has left, on each split of the data."""
-        if "results" not in self.info:
+        found = {split: self.info.get("results", {}).get(split, {}) for split in ("train", "valid", "test")}
+        if self.info["status"] != "finished" and not any(found.values()):
             raise UsageError(f"{self.dir} has no results yet (it is {self.info['status']}): resume it first")
-        return {split: self.info["results"][split] for split in ("train", "valid", "test")}
+        return found
 
     @cached_property
     def model(self) -> Model[Any]:
@@ -311,7 +312,9 @@ class Run:
         new.begin()
         results, source = self.info["results"], f"unwrapped from {self.model.name()}"
         content = {**found.scores, "baseline": found.baseline, "by_class": found.by_class, "says": found.says}
-        new.write_results(plain.state_dict(), source, results["steps"], results["seconds"], content)
+        new.write_weights(plain.state_dict(), source, results["steps"], results["seconds"])
+        new.write_results(content)
+        new.finish()
         new.commit()
         return self._at(folder)
 
