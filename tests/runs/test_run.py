@@ -158,9 +158,9 @@ def test_a_setting_of_a_wrong_type_is_said_before_anything_is_read(wrong: dict[s
     ("wrong", "sentence"),
     [
         (lambda: dc.fit("mlp", dc.load_data("moons")), "fit trains a model that is built, got 'mlp'"),  # type: ignore[arg-type]
-        (lambda: dc.fit(Toy(2), "moons"), "fit takes a Dataset, got str"),  # type: ignore[arg-type]
+        (lambda: dc.fit(Toy(2), "nowhere"), "there is no data set 'nowhere'"),
         (lambda: dc.evaluate(Toy(2), dc.load_data("moons")), "evaluate measures on one split"),  # type: ignore[arg-type]
-        (lambda: dc.Run.train("mlp", torch.zeros(3, 2)), "data are a name, a file or a Dataset, got Tensor"),  # type: ignore[arg-type]
+        (lambda: dc.Run.train("mlp", torch.zeros(3, 2)), "mlp learns from labeled examples; tensors gives examples"),
         (lambda: dc.Run.train("mlp", dc.load_data("moons"), target="a"), "is a column of which file"),
         (lambda: dc.study("normalization", nosuch=3), "normalization takes no option 'nosuch'"),
         (lambda: dc.insight("linear_regions", "mlp", data="moons", examples=0), "examples must be at least 1"),

@@ -17,8 +17,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from deepcanon.core import CheckpointError, Model, UsageError, describe
+from deepcanon.core import CheckpointError, Model, UsageError, describe, own_parts
 from deepcanon.core.files import as_json, open_plain, refuse_links, seal, write_whole
+from deepcanon.core.named_code import origin_of
 from deepcanon.core.stored import read_file
 from deepcanon.data import Dataset
 from deepcanon.runs.contents import read_info
@@ -212,6 +213,7 @@ def describe_run(model: Model[Any], data: Dataset[Any], settings: Mapping[str, A
         "status": "running",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": describe(model),
+        "classes": {name: origin_of(part if isinstance(part, type) else type(part)) for name, part in own_parts(model).items()},
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "data": {
             "name": data.name,

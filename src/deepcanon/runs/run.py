@@ -12,7 +12,7 @@ from typing import Any, Self, Unpack
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.blueprints import blueprint
+from deepcanon.blueprints import Classes, blueprint
 from deepcanon.core import (
     AnyBatch,
     Batch,
@@ -24,23 +24,25 @@ from deepcanon.core import (
     given_batch,
     is_conditional,
     methods_of,
+    own_parts,
 )
 from deepcanon.core.checks import at_least
 from deepcanon.core.files import free, writable
 from deepcanon.core.roles import Domain, HasNeighbors, Maps, Translates
 from deepcanon.core.settings import Settings
-from deepcanon.data import Dataset, load_data
+from deepcanon.data import Dataset, of
 from deepcanon.data.suits import check_suits, default_data
 from deepcanon.data.text.special import padded
 from deepcanon.data.transforms.forms import black_and_white
 from deepcanon.runs import text
+from deepcanon.runs.classes import finder
 from deepcanon.runs.data import is_own, new_rows, own_data
 from deepcanon.runs.examining import examine_run
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import draw_forecasts, quantile_columns, sample_paths
 from deepcanon.runs.predict import check_room, mapped, predictions, write_csv
-from deepcanon.runs.resume import finder, load_from, resume
+from deepcanon.runs.resume import load_from, resume
 from deepcanon.train import Observer, fit, randomness
 from deepcanon.train.evaluation import some_of_train
 from deepcanon.train.health import examine
@@ -58,18 +60,18 @@ class Run:
 
     Arguments:
         folder: The folder of the run.
-        model: The class of its model, where that is not in the catalogue.
+        model: The class of its model, where that is not in the catalogue: itself or ``"FILE.py:Class"``, or several.
     """
 
-    def __init__(self, folder: str | Path, model: type[Model[Any]] | None = None) -> None:
+    def __init__(self, folder: str | Path, model: Classes | None = None) -> None:
         self.folder = RunFolder.open(folder)
-        self.find = finder(*([] if model is None else [model]))
+        self.find = finder(self.folder, model)
 
     @classmethod
     def train(
         cls,
         model: str | type[Model[Any]] | Blueprint | Model[Any],
-        data: str | Path | Dataset[Any] | None = None,
+        data: Any = None,
         *,
         target: str | None = None,
         out: str | Path | None = None,
@@ -81,6 +83,8 @@ class Run:
     ) -> Self:
         """Train a model on data, each by name or itself, into a folder; by default on embedded data that suit it.
 
+        Data in memory are whatever :func:`~deepcanon.train.fit` takes.
+
         ``settings`` are those of :class:`~deepcanon.core.settings.Settings`. A method that learns from few labels is
         followed by its baselines, of which ``notify`` hears.
         """
@@ -88,15 +92,14 @@ class Run:
         seed = resolve_settings(Recipe(), **settings)["seed"]  # a wrong setting is said before any data are read
         if target is not None and not isinstance(data, str | Path):
             raise UsageError(f"the target {target!r} is a column of which file? Name a CSV file as the data")
-        chosen = default_data(asked) if data is None else _loaded(data, target)
+        chosen = default_data(asked) if data is None else of(data, **({} if target is None else {"target": target}))
         check_suits(asked, chosen)
         with randomness.kept():
             torch.manual_seed(seed)
             built = asked.build(chosen.sizes, chosen.name)
         folder = Path(out) if out is not None else folder_for(built.name(), chosen.name, taken=overwrite)
         fit(built, chosen, out=folder, overwrite=overwrite, quiet=quiet, observers=observers, **settings)
-        run = cls(folder)
-        run.find = finder(*(type(part) for part in built.modules() if isinstance(part, Model)))
+        run = cls(folder, tuple(own_parts(built).values()))
         run._add_baselines(asked, notify)
         return run
 
@@ -134,7 +137,7 @@ class Run:
 
     def resume(
         self,
-        data: Dataset[Any] | None = None,
+        data: Any = None,
         *,
         quiet: bool = False,
         notify: Callable[[str], None] = lambda sentence: None,
@@ -373,16 +376,6 @@ class Run:
             save(scatter({"samples": drawn}, title), path)
         else:
             raise UsageError(f"samples of {drawn.shape[1]} values are not a picture; write them to a .csv file")
-
-
-def _loaded(data: str | Path | Dataset[Any], target: str | None) -> Dataset[Any]:
-    if isinstance(data, str | Path):
-        return load_data(data, target=target)
-    if not isinstance(data, Dataset):
-        raise UsageError(
-            f"data are a name, a file or a Dataset, got {type(data).__name__}; from_tensors(x, y) makes one"
-        )
-    return data
 
 
 def folder_for(model: str, data: str, taken: bool = False) -> Path:
