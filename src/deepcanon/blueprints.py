@@ -75,6 +75,8 @@ def named(name: str) -> type[Model[Any]] | Model[Any]:
     Whoever calls it runs that code, so the name must be the user's own words, never those of a file.
     """
     if not is_code(name):
+        if name.endswith(".py"):
+            raise UsageError(f"which class of {name}? Write {name}:Class")
         return find(name)
     thing, word = load_named(name), name.rpartition(":")[2]
     if callable(thing) and not isinstance(thing, type | nn.Module):
@@ -99,13 +101,14 @@ def named(name: str) -> type[Model[Any]] | Model[Any]:
 
 
 def from_words(name: str, options: Options, others: Sequence[str] = (), own: Classes = ()) -> Blueprint:
-    """The model of this name, or of the user's code, that options ask for; ``own`` are the classes of runs inside it."""
+    """The model of this name, or of the user's code, that options ask for; ``own`` are the classes of runs in it."""
     found = named(name)
-    if not isinstance(found, Model):
-        return from_options(found, options, others, own=own)
-    if options:
-        raise UsageError(f"{name} is a model that has its arguments already: leave out {_option('--', next(iter(options)))}")
-    return Blueprint.of(found, find)
+    if isinstance(found, Model) and options:
+        raise UsageError(f"{name} has its arguments already: leave out {_option('--', next(iter(options)))}")
+    asked = Blueprint.of(found, find) if isinstance(found, Model) else from_options(found, options, others, own=own)
+    if own and all(part.trained is None for part in asked.inner):
+        raise UsageError("--class names a class of a run, and no run is named here: leave it out")
+    return asked
 
 
 def from_options(

@@ -85,7 +85,7 @@ def test_a_model_of_ones_own_is_trained_loaded_resumed_and_sampled(tmp_path: Pat
     assert torch.equal(drawn, run.sample(5, seed=1))
     assert drawn.shape == (5, 2)
     assert again.resume(data, quiet=True).scores == run.scores
-    with pytest.raises(UsageError, match="there is no model 'Toy'"):
+    with pytest.raises(UsageError, match="Toy is a class outside the catalogue.*add --class deepcanon.core.toy:Toy"):
         dc.Run(tmp_path / "toy").model  # noqa: B018
 
 

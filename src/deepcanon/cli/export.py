@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deepcanon.cli._parse import Folder, Json, Overwrite
+from deepcanon.cli._parse import Folder, Json, Overwrite, Own
 from deepcanon.cli._print import Output
 
 
@@ -16,12 +16,13 @@ def export(
     to: Annotated[Path, typer.Option(help="The file to write.", metavar="FILE.onnx|FILE.safetensors")],
     part: Annotated[str | None, typer.Option(help="Only this part of the model, as decoder.")] = None,
     overwrite: Overwrite = False,
+    own: Own = None,
     json: Json = False,
 ) -> None:
     """Write a trained model, or a part of it, for other programs; of a method, the plain model that it wraps."""
     from deepcanon.runs.run import Run
 
-    opened = Run(run)
+    opened = Run(run, own)
     difference = opened.export(to, part=part, overwrite=overwrite)
     name, printer = opened.plain.name(), Output(json)
     printer.say(f"{name if part is None else f'The {part} of {name}'} is in {to}")

@@ -82,6 +82,6 @@ def _say_changes(run: RunFolder, name: str, cls: type, origin: Mapping[str, str]
     now = origin_of(cls)
     if "sha256" in origin and "sha256" in now and origin["sha256"] != now["sha256"]:
         sys.stderr.write(
-            f"{now['file']} has changed since {run.dir} was begun: {name} may not be what was trained; "
-            f"its SHA-256 was {origin['sha256'][:12]}..., and is {now['sha256'][:12]}... now\n"
+            f"{now['file']} is not as it was when {run.dir} was begun, so that {name} may be another: its SHA-256 was "
+            f"{origin['sha256'][:12]}... and is {now['sha256'][:12]}...\n"
         )
