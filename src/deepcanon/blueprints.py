@@ -1,7 +1,8 @@
 """Blueprints from words: ``vae:latent=4`` in Python, ``--model vae --model.latent 8`` on the command line.
 
-In place of a name of the catalogue ``FILE.py:Class`` or ``MODULE:Class`` names a class of the user's own. Values are read by the annotations of the constructor. An argument that is itself a model takes a name, and its own
-arguments follow after a dot; or it takes the folder of a run, for the model that was trained there.
+In place of a name of the catalogue, ``FILE.py:Class`` or ``MODULE:Class`` names a class of the user's own. Values are
+read by the annotations of the constructor. An argument that is itself a model takes a name, and its own arguments
+follow after a dot; or it takes the folder of a run, for the model that was trained there.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from deepcanon.catalogue import find, is_name
 from torch import nn
 
+from deepcanon.catalogue import find, is_name
 from deepcanon.core import RESERVED, Blueprint, Model, UsageError, arguments_of
 from deepcanon.core.annotations import describe_type, members_of, read_value
 from deepcanon.core.hints import did_you_mean

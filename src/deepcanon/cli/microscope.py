@@ -17,7 +17,9 @@ ROWS = 60
 
 def microscope(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME|DIR", help="A model of 'deepcanon list' or FILE.py:CLASS, or a run's folder.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|DIR", help="A model of 'deepcanon list' or FILE.py:CLASS, or a run's folder.")
+    ],
     out: Annotated[Path, typer.Option(help="A page for the browser, or numbers.", metavar="FILE.html|FILE.json")],
     data: Annotated[
         str | None,

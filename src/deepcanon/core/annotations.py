@@ -10,7 +10,6 @@ from typing import Any, Literal, Union, get_args, get_origin
 from deepcanon.core.errors import UsageError
 from deepcanon.core.settings import LARGEST
 
-
 UNKNOWN = (int, float, bool, types.NoneType, tuple[int, ...], tuple[float, ...], str)
 """What a word is tried as where nothing is annotated, in this order."""
 

@@ -191,9 +191,10 @@ def own_parts(model: Model[Any]) -> dict[str, type[Model[Any]] | Model[Any]]:
     """
     found: dict[str, Model[Any]] = {}
     for part in _described(model):
-        if not type(part).__module__.startswith(TREE):
-            if type(found.setdefault(part.name(), part)) is not type(part):
-                raise UsageError(f"two classes of the model are called {part.name()}: give one of them another name")
+        if type(part).__module__.startswith(TREE):
+            continue
+        if type(found.setdefault(part.name(), part)) is not type(part):
+            raise UsageError(f"two classes of the model are called {part.name()}: give one of them another name")
     return {name: _again(type(part), part) for name, part in found.items()}
 
 

@@ -82,7 +82,9 @@ class PlainModule(Model[AnyBatch]):
         value = self.criterion(output, target)
         if not isinstance(value, Tensor) or value.ndim != 0:
             found = f"the shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-            raise DataError(f"the loss {_name(self.criterion)} must be one number, the mean over the examples; got {found}")
+            raise DataError(
+                f"the loss {_name(self.criterion)} must be one number, the mean over the examples; got {found}"
+            )
         return {_name(self.criterion): value}
 
     @torch.no_grad()

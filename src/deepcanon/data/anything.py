@@ -15,8 +15,8 @@ from deepcanon.data.torch_datasets import parts_of
 def of(data: Any, *parts: Any, **named: Any) -> Dataset[Any]:
     """The data set that this is: a data set, a name, a file or folder, graphs, or tensors and arrays.
 
-    A tuple is (x,) or (x, y). The examples of a torch ``Dataset``, or of that of a ``DataLoader``, x or (x, y) each, are
-    read into memory, once and in their order.
+    A tuple is (x,) or (x, y). The examples of a torch ``Dataset``, or of that of a ``DataLoader``, x or (x, y) each,
+    are read into memory, once and in their order.
 
     Further arguments are those of :func:`~deepcanon.data.load_data`, :func:`~deepcanon.data.from_graph` of a graph,
     :func:`~deepcanon.data.from_graphs` of a list of them or :func:`~deepcanon.data.from_tensors`, whichever makes it.

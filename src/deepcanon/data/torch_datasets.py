@@ -7,7 +7,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, TensorDataset, default_collate
+from torch.utils.data import (
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    default_collate,
+)
 from torch.utils.data import Dataset as TorchDataset
 
 from deepcanon.core import DataError, UsageError
@@ -30,7 +36,9 @@ def parts_of(data: Any) -> tuple[Any, ...]:
         return _read(data.dataset, _collate_of(data))
     if isinstance(data, tuple):
         if len(data) not in (1, 2):
-            raise UsageError(f"a tuple of data is (x,) or (x, y), got one of {len(data)}; from_tensors takes other parts")
+            raise UsageError(
+                f"a tuple of data is (x,) or (x, y), got one of {len(data)}; from_tensors takes other parts"
+            )
         return data
     return (data,)
 
@@ -44,8 +52,8 @@ def _collate_of(loader: DataLoader[Any]) -> Callable[[list[Any]], Any]:
     if loader.batch_size is None or not plain:
         kind = type(loader.batch_sampler if loader.batch_size is None and loader.batch_sampler else sampler).__name__
         raise UsageError(
-            f"mini-batches are drawn by the trainer, each example once in an epoch, not by a {kind}: give the data set of "
-            "the loader; class_weight balances classes"
+            f"mini-batches are drawn by the trainer, each example once in an epoch, not by a {kind}: give the data "
+            "set of the loader; class_weight balances classes"
         )
     return loader.collate_fn
 

@@ -74,7 +74,9 @@ def _wanted(name: str, origin: Mapping[str, str]) -> str:
     if code is None:
         return f"{name} is {why}: give it as model={name} in Python, or by --class FILE.py:{name}"
     if "file" in origin and not Path(code).is_file():
-        return f"{name} is {why}; it came from {code}, which is no longer there: say where it is by --class FILE.py:{name}"
+        return (
+            f"{name} is {why}; it came from {code}, which is no longer there: say where it is by --class FILE.py:{name}"
+        )
     return f"{name} is {why}: if you trust {code}, add --class {code}:{name}, or model={name} in Python"
 
 

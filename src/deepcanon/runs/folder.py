@@ -213,7 +213,9 @@ def describe_run(model: Model[Any], data: Dataset[Any], settings: Mapping[str, A
         "status": "running",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": describe(model),
-        "classes": {name: origin_of(part if isinstance(part, type) else type(part)) for name, part in own_parts(model).items()},
+        "classes": {
+            name: origin_of(part if isinstance(part, type) else type(part)) for name, part in own_parts(model).items()
+        },
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "data": {
             "name": data.name,

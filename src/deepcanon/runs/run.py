@@ -121,7 +121,7 @@ class Run:
     def scores(self) -> Scores:
         """The metrics that the training has left, on each split of the data."""
         found = {split: self.info.get("results", {}).get(split, {}) for split in ("train", "valid", "test")}
-        if self.info["status"] != "finished" and not any(found.values()):
+        if not any(found.values()) and ("results" not in self.info or self.info["status"] != "finished"):
             raise UsageError(f"{self.dir} has no results yet (it is {self.info['status']}): resume it first")
         return found
 

@@ -94,5 +94,7 @@ def _place(error: BaseException) -> str:
     """The last line of someone else's code that an error went through, torch's aside; else the last line."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = str(Path(__file__).parents[1])
-    theirs = [frame for frame in frames if not frame.filename.startswith(ours) and "site-packages" not in frame.filename]
+    theirs = [
+        frame for frame in frames if not frame.filename.startswith(ours) and "site-packages" not in frame.filename
+    ]
     return "".join(f" ({Path(frame.filename).name}, line {frame.lineno})" for frame in (theirs or frames)[-1:])
