@@ -93,13 +93,14 @@ def is_name(name: str) -> bool:
 
 def registered(module: str, name: str) -> type[Model[Any]] | None:
     """The class of this module and name, if an installed package has registered it; else nothing is imported."""
-    return next((_loaded(point) for point in _points() if (point.module, point.attr) == (module, name)), None)
+    found = (_loaded(point) for point in _points() if point.attr == name)
+    return next((cls for cls in found if cls.__module__ == module), None)
 
 
 def name_of(cls: type[Model[Any]]) -> str:
     """The name by which :func:`find` finds a class."""
-    here = (cls.__module__, cls.__qualname__)
-    return next((point.name for point in _points() if (point.module, point.attr) == here), cls.name())
+    points = (point for point in _points() if point.attr == cls.__name__)
+    return next((point.name for point in points if _loaded(point) is cls), cls.name())
 
 
 @cache

@@ -23,7 +23,7 @@ def insight(
         str | None,
         typer.Argument(
             metavar="[DIR|MODEL|IMAGE]",
-            help="A run's folder; a model of 'deepcanon list' or FILE.py:CLASS, untrained; or an image without a model.",
+            help="A run's folder; a model of 'deepcanon list' or FILE.py:CLASS, untrained; or an image, if no model.",
         ),
     ] = None,
     out: Out = None,

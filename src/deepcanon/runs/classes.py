@@ -45,6 +45,7 @@ def finder(run: RunFolder, own: Classes | None = None) -> Find:
         found = registered(origin["module"], name) if "module" in origin else None
         if found is None:
             raise UsageError(_wanted(name, origin))
+        _say_changes(run, name, found, origin)
         return found
 
     return find

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
 from deepcanon.core.errors import EvaluationError
 from deepcanon.core.memory import ran_out
 from deepcanon.train.evaluation import some_of_train
@@ -85,16 +87,14 @@ def _nothing_lost(trainer: Trainer, what: str) -> Iterator[None]:
                 f"the model is trained, and its weights are in it, but its {what} failed: {reason}"
             ) from error
         raise EvaluationError(
-            f"the model is trained, and its weights are in {trainer.run.weights}, but its {what} failed: {reason}; mend "
-            f"the cause and finish the run by: deepcanon resume {trainer.run.dir}"
+            f"the model is trained, and its weights are in {trainer.run.weights}, but its {what} failed: {reason}; "
+            f"mend the cause and finish the run by: deepcanon resume {trainer.run.dir}"
         ) from error
 
 
 def _place(error: BaseException) -> str:
     """The last line of someone else's code that an error went through, torch's aside; else the last line."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = str(Path(__file__).parents[1])
-    theirs = [
-        frame for frame in frames if not frame.filename.startswith(ours) and "site-packages" not in frame.filename
-    ]
+    libraries = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
+    theirs = [frame for frame in frames if not frame.filename.startswith(libraries)]
     return "".join(f" ({Path(frame.filename).name}, line {frame.lineno})" for frame in (theirs or frames)[-1:])

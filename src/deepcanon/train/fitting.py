@@ -33,9 +33,11 @@ def fit(
     """Train ``model`` on ``data``; with ``out`` into a run's folder, without it nothing is written to disk.
 
     A plain module that is no :class:`~deepcanon.core.Model` is trained by ``loss``, a function of its output and the
-    labels, as :class:`~deepcanon.core.PlainModule` says. Data are a data set, its name, or what makes
-    one (:func:`~deepcanon.data.of`): arrays or tensors, x or a tuple (x, y); a torch ``Dataset``; or a ``DataLoader``, which
-    also gives its batch size, while the order of the examples is the trainer's. ``settings`` are those of :class:`~deepcanon.core.settings.Settings`; what is not given comes from the model's
+    labels, as :class:`~deepcanon.core.PlainModule` says. Data are a data set, its name, or what makes one
+    (:func:`~deepcanon.data.of`): arrays or tensors, x or a tuple (x, y); a torch ``Dataset``; or a ``DataLoader``,
+    which also gives its batch size, while the order of the examples is the trainer's.
+
+    ``settings`` are those of :class:`~deepcanon.core.settings.Settings`; what is not given comes from the model's
     recipe.
 
     >>> from deepcanon.core.toy import Toy
