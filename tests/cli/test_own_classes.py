@@ -2,63 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+
+import deepcanon as dc
+from deepcanon.core.named_code import load_named
 
 Call = Callable[..., Any]
 
-SOURCE = '''
-"""Nets."""
-import torch
-from torch import Generator, Tensor, nn
+PAGE = (Path(__file__).parents[2] / "docs" / "own-models.md").read_text(encoding="utf-8")
+NET, PLAIN = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+"""The class and the training that the documentation shows."""
 
-import deepcanon as dc
-
-
-class Net(dc.Model[dc.Labeled]):
-    """A network that classifies, and draws noise."""
-
-    def __init__(self, features: int, classes: int, width: int = 8) -> None:
-        super().__init__()
-        self.features = features
-        self.net = nn.Sequential(nn.Linear(features, width), nn.ReLU(), nn.Linear(width, classes))
-
-    @classmethod
-    def example(cls):
-        return cls(2, 2), dc.Labeled(torch.randn(8, 2), torch.arange(8) % 2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.net(x)
-
-    def loss(self, batch: dc.Labeled):
-        return {"nll": nn.functional.cross_entropy(self(batch.x), batch.y)}
-
-    @torch.no_grad()
-    def predict(self, x: Tensor, how: str = "mode", generator: Generator | None = None) -> Tensor:
-        shares = self(x).softmax(-1)
-        return shares if how == "mean" else shares.argmax(-1)
-
-    def sample(self, n: int, *, context=None, generator: Generator | None = None) -> Tensor:
-        return torch.randn(n, self.features, generator=generator)
-
+MORE = """
 
 class Bare(Net):
     def __init__(self, features, classes, width=4):
         super().__init__(features, classes, width)
 
 
+class Drawing(Net):
+    def sample(self, n: int, *, generator: Generator | None = None) -> Tensor:
+        return torch.randn(n, 2, generator=generator)
+
+
 def plain():
     return dc.PlainModule(nn.Linear(2, 2), nn.CrossEntropyLoss())
-'''
+"""
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("own") / "nets.py"
-    path.write_text(SOURCE)
+    path.write_text(NET + MORE)
     return path
 
 
@@ -66,14 +47,16 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(file: Path, call: Call) -> Path:
     """A run of the class, trained by the command line."""
     folder = file.parent / "run"
-    done = call("train", f"{file}:Net", "--data", "moons", "--width", "5", "--epochs", "2", "--out", folder, "--json")
+    done = call(
+        "train", f"{file}:Drawing", "--data", "moons", "--width", "5", "--epochs", "2", "--out", folder, "--json"
+    )
     assert done.code == 0, done.stderr
-    assert done.json["model"] == "Net"
+    assert done.json["model"] == "Drawing"
     return folder
 
 
 def test_a_run_of_an_own_class_can_all_that_others_can(call: Call, file: Path, run: Path, tmp_path: Path) -> None:
-    own = ("--class", f"{file}:Net")
+    own = ("--class", f"{file}:Drawing")
     done = call("evaluate", run, *own, "--json")
     assert done.json["test"]["accuracy"] > 0
     commands: dict[tuple[Any, ...], Path] = {
@@ -91,14 +74,24 @@ def test_a_run_of_an_own_class_can_all_that_others_can(call: Call, file: Path, r
         assert made.exists()
         refused = call(*command, *(["--overwrite"] if command[0] != "resume" else []))
         assert refused.code == 2
-        assert f"if you trust {file}, add --class {file}:Net" in refused.stderr
+        assert f"if you trust {file}, add --class {file}:Drawing" in refused.stderr
+
+
+def test_what_the_documentation_shows_is_lawful_and_runs(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = [outcome.law for outcome in dc.check(f"{file}:Net") if not outcome.holds]
+    assert broken == ["docstring is complete"]  # the form of the leaves of the catalogue, with equations and papers
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain.py").write_text(PLAIN)
+    assert load_named("plain.py:again").predict(torch.zeros(1, 2)).shape == (1,)
 
 
 def test_an_own_class_is_looked_into_untrained(call: Call, file: Path, tmp_path: Path) -> None:
     done = call("microscope", f"{file}:Net", "--data", "moons", "--width", 3, "--out", tmp_path / "g.json", "--json")
     assert (done.code, done.json["model"]) == (0, "Net")
     shown = call("show", f"{file}:Net").stdout
-    assert "A network that classifies, and draws noise." in shown
+    assert "A network with one hidden layer that classifies." in shown
     assert f"deepcanon train {file}:Net" in shown
 
 
@@ -127,8 +120,8 @@ def test_a_function_makes_a_plain_module_with_its_loss(call: Call, file: Path, t
         (("train", "mlp", "--class", "{file}:Net"), "--class names a class of a run, and no run is named here"),
         (("insight", "linear_regions", "mlp", "--class", "{file}:Net"), "no run is named here: leave it out"),
         (("insight", "filters", "--data", "digits", "--class", "{file}:Net"), "no run is named here: leave it out"),
-        (("evaluate", "{run}", "--class", "{file}:Bare"), "holds Net, and no Bare"),
-        (("evaluate", "{run}", "--class", "{file}:Absent"), "{file} has no Absent; it has Net, Bare, plain"),
+        (("evaluate", "{run}", "--class", "{file}:Bare"), "holds Drawing, and no Bare"),
+        (("evaluate", "{run}", "--class", "{file}:Absent"), "{file} has no Absent; it has Net, Bare, Drawing, plain"),
         (("evaluate", "{run}", "--class", "no_such_module:Net"), "there is no module 'no_such_module'"),
         (("train", "no_such_file.py:Net"), "there is no file no_such_file.py"),
     ],

@@ -50,7 +50,7 @@ def test_examples_come_in_their_order_and_their_precision() -> None:
 def test_reading_draws_from_no_one_elses_random_numbers() -> None:
     torch.manual_seed(0)
     before = torch.get_rng_state()
-    with pytest.raises(DataError, match="are others when they are read again.*augmentation"):
+    with pytest.raises(DataError, match=r"are others when they are read again.*augmentation"):
         of(Each(lambda place: X[place] + torch.randn(2)))
     assert torch.equal(before, torch.get_rng_state())
 

@@ -33,7 +33,7 @@ class Unpredictable(ToyClassifier):
     """A classifier whose predict was written without the contract in mind."""
 
     def predict(self, x: Tensor) -> Tensor:  # type: ignore[override]
-        return self(x).argmax(-1)
+        return self.forward(x).argmax(-1)
 
 
 def trained(**settings: Any) -> ToyClassifier:

@@ -1,7 +1,7 @@
 """The classes of a run: found in the catalogue, or given again by whoever opens the run.
 
 Loading a run never runs code that the user did not name. What ``run.json`` says of where a class came from is read to
-be told, and never imported; only the classes of the catalogue, which includes those that installed packages have
+be shown, and never imported; only the classes of the catalogue, which includes those that installed packages have
 registered, are found by themselves.
 """
 
