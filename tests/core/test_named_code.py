@@ -41,6 +41,7 @@ def test_a_file_is_what_it_says_now_and_is_remembered_by_its_checksum(tmp_path: 
     path.write_text(SOURCE.replace("1", "2"))  # as long as before, in the same second: nothing compiled may be used
     second = load_named(f"{path}:Net")
     assert (first.width, second.width) == (1, 2)
+    assert origin_of(first)["sha256"] == hashlib.sha256(SOURCE.encode()).hexdigest() != origin_of(second)["sha256"]
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -86,7 +86,10 @@ def test_a_run_of_a_plain_module_is_evaluated_by_the_module_and_the_loss(tmp_pat
     with pytest.raises(UsageError, match=r"give PlainModule\(module, loss\)"):
         dc.load(tmp_path)
     run = dc.Run(tmp_path, dc.PlainModule(net(), loss))
-    assert run.evaluate(dc.from_tensors(X, Y))["train"] == pytest.approx(result.train)
+    assert run.evaluate((X, Y))["test"] == run.evaluate(dc.from_tensors(X, Y))["train"] == pytest.approx(result.train)
+    assert len(run.predict(X[:5])["prediction"]) == 5
+    run.folder.update(status="running")
+    assert run.resume((X, Y), quiet=True).scores["train"] == pytest.approx(result.train)
     assert torch.equal(run.model.state_dict()["module.0.weight"], module.state_dict()["0.weight"])
     with pytest.raises(UsageError, match="is another"):
         dc.load(tmp_path, dc.PlainModule(net(), nn.MSELoss()))

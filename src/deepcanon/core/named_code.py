@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -49,10 +50,12 @@ def load_named(text: str) -> Any:
     return getattr(module, name)
 
 
+@cache
 def origin_of(cls: type) -> dict[str, str]:
     """Where a class comes from: the ``file`` with its ``sha256``, and the ``module`` if it is one by name.
 
-    Nothing is known of a class of a notebook or of a function. The files of deepcanon have its version in their place.
+    It is looked up once: a file that is edited later does not change where the class came from. Nothing is known of a
+    class of a notebook or of a function. The files of deepcanon have its version in their place.
 
     >>> origin_of(Path)["module"], origin_of(UsageError)
     ('pathlib', {'module': 'deepcanon.core.errors'})
@@ -89,17 +92,17 @@ def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
     place = path.resolve()
-    name = f"_own_{_sha256(str(place).encode())[:8]}_{path.stem}"
     loader = _Source(place, path.read_bytes())
+    sha256 = _sha256(loader.source)
+    name = f"_own_{_sha256(f'{place} {sha256}'.encode())[:12]}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, place, loader=loader)
     if spec is None or place.suffix != ".py":
         raise UsageError(f"{path} is not a Python file")
-    read = (place, _sha256(loader.source))
-    if _READ.get(name) == read and name in sys.modules:
+    if name in _READ:
         return sys.modules[name]
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and annotations of the file look their module up
-    _READ[name] = read
+    _READ[name] = (place, sha256)
     try:
         with _importing(str(path)), _searched(str(place.parent), first=True):
             loader.exec_module(module)

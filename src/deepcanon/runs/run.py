@@ -152,13 +152,13 @@ class Run:
         """Whether these are the run's own data, and they have changed since."""
         return is_own(self.folder, data) and self.data.fingerprint() != self.info["data"]["fingerprint"]
 
-    def evaluate(self, data: str | Path | Dataset[Any] | AnyBatch | None = None) -> Scores:
+    def evaluate(self, data: Any = None) -> Scores:
         """Measure the model again on its own data, or on others; own data that have changed count as new ones."""
         return examine_run(self, data).scores
 
     def predict(
         self,
-        data: str | Path | AnyBatch | Tensor | None = None,
+        data: Any = None,
         *,
         to: Domain | None = None,
         out: str | Path | None = None,
@@ -166,18 +166,18 @@ class Run:
     ) -> dict[str, list[Any]]:
         """The predictions for all rows of a file or folder as named columns, in the units of the user's table.
 
-        Without ``data`` they are those for the test split of the run's own; a tensor holds examples as the model takes
-        them. ``out`` is a CSV file to write. A model of two domains maps the examples ``to`` the domain y, or x.
+        Without ``data`` they are those for the test split of the run's own; a tensor or an array holds examples as the
+        model takes them. ``out`` is a CSV file to write. A model of two domains maps the examples ``to`` the domain y, or x.
         """
         maps = isinstance(self.model, Maps)
         model: Any = self.model if maps else self._model_that_can("predict")
         if to is not None and not maps:
             raise UsageError(f"{model.name()} does not map examples to another domain; leave out --to")
         path = None if out is None else writable(Path(out), overwrite, ".csv")
-        if isinstance(data, Tensor | AnyBatch):
-            rows = Batch(data) if isinstance(data, Tensor) else data
-        else:
+        if data is None or isinstance(data, str | Path):
             rows = new_rows(self.folder, model, None if data is None else str(data), labeled=False)
+        else:
+            rows = data if isinstance(data, AnyBatch) else Batch(data) if isinstance(data, Tensor) else of(data).train
         columns = mapped(model, rows, to or "y") if maps else predictions(model, rows, self.info["data"])
         if path is not None:
             write_csv(path, columns)
