@@ -167,7 +167,8 @@ class Run:
         """The predictions for all rows of a file or folder as named columns, in the units of the user's table.
 
         Without ``data`` they are those for the test split of the run's own; a tensor or an array holds examples as the
-        model takes them. ``out`` is a CSV file to write. A model of two domains maps the examples ``to`` the domain y, or x.
+        model takes them. ``out`` is a CSV file to write. A model of two domains maps the examples ``to`` the domain y,
+        or x.
         """
         maps = isinstance(self.model, Maps)
         model: Any = self.model if maps else self._model_that_can("predict")
