@@ -55,6 +55,7 @@ def run(file: Path, call: Call) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_of_an_own_class_can_all_that_others_can(call: Call, file: Path, run: Path, tmp_path: Path) -> None:
     own = ("--class", f"{file}:Drawing")
     done = call("evaluate", run, *own, "--json")
