@@ -29,7 +29,7 @@ from deepcanon.core.checks import at_least
 from deepcanon.core.files import free, writable
 from deepcanon.core.roles import Domain, HasNeighbors, Maps, Translates
 from deepcanon.core.settings import Settings
-from deepcanon.data import Dataset, load_data
+from deepcanon.data import Dataset, image_names, kind_of_path, load_data
 from deepcanon.data.suits import check_suits, default_data
 from deepcanon.data.text.special import padded
 from deepcanon.data.transforms.forms import black_and_white
@@ -159,11 +159,13 @@ class Run:
         to: Domain | None = None,
         out: str | Path | None = None,
         overwrite: bool = False,
+        notify: Callable[[str], None] = lambda sentence: None,
     ) -> dict[str, list[Any]]:
         """The predictions for all rows of a file or folder as named columns, in the units of the user's table.
 
         Without ``data`` they are those for the test split of the run's own; a tensor holds examples as the model takes
-        them. ``out`` is a CSV file to write. A model of two domains maps the examples ``to`` the domain y, or x.
+        them. ``out`` is a CSV file to write. A model of two domains maps the examples ``to`` the domain y, or x. Of
+        images, ``file`` is the first column, and ``notify`` hears of files in their folder that are none.
         """
         maps = isinstance(self.model, Maps)
         model: Any = self.model if maps else self._model_that_can("predict")
@@ -175,6 +177,11 @@ class Run:
         else:
             rows = new_rows(self.folder, model, None if data is None else str(data), labeled=False)
         columns = mapped(model, rows, to or "y") if maps else predictions(model, rows, self.info["data"])
+        if isinstance(data, str | Path) and kind_of_path(str(data)) == "images":
+            names, others = image_names(str(data))
+            columns = {"file": names, **columns}
+            if others:
+                notify(f"{data} also has files that are no images by their names, and were left out: {others}.")
         if path is not None:
             write_csv(path, columns)
         return columns
