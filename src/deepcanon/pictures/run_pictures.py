@@ -24,6 +24,7 @@ from deepcanon.core import (
     eval_mode,
     given_batch,
 )
+from deepcanon.core.display import Pictures
 from deepcanon.core.roles import (
     Decodes,
     Encodes,
@@ -61,9 +62,7 @@ MOST_CLASSES = 1000
 """A confusion matrix of more classes has less than a pixel for each."""
 
 
-def draw_run(
-    model: Model[Any], data: Data, history: Sequence[Mapping[str, Any]], folder: Path, seed: int
-) -> list[Path]:
+def draw_run(model: Model[Any], data: Data, history: Sequence[Mapping[str, Any]], folder: Path, seed: int) -> Pictures:
     """Draw every picture that this model and these data allow into ``folder``.
 
     The held-out split is shown where there is one. Random draws depend on ``seed`` alone and the model's mode is
@@ -76,7 +75,11 @@ def draw_run(
     with eval_mode(model), drawing_from(scene.generator()):
         for picture in PICTURES:
             drawn |= picture(scene)
-    return [save(figure, Path(folder) / f"{name}.png") for name, figure in drawn.items()]
+    saved = Pictures()
+    for name, figure in drawn.items():
+        saved.append(save(figure, Path(folder) / f"{name}.png"))
+        figure.clear()  # a figure refers to itself: its memory would wait for the garbage collector
+    return saved
 
 
 def _unit(scene: Scene) -> str:

@@ -41,6 +41,7 @@ from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import draw_forecasts, quantile_columns, sample_paths
 from deepcanon.runs.predict import check_room, mapped, predictions, write_csv
 from deepcanon.runs.resume import finder, load_from, resume
+from deepcanon.runs.shown_run import ShownRun
 from deepcanon.train import Observer, fit, randomness
 from deepcanon.train.evaluation import some_of_train
 from deepcanon.train.health import examine
@@ -53,7 +54,7 @@ Scores = dict[str, dict[str, float]]
 """Metrics by name for each split of the data."""
 
 
-class Run:
+class Run(ShownRun):
     """A trained model in its folder, with the data, the preprocessing and the settings it was trained with.
 
     Arguments:
