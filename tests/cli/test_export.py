@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,9 @@ def test_onnx_files_compute_what_the_model_computes(
     module = whole if part is None else whole.get_submodule(part)
     session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
     (name,) = [node.name for node in session.get_inputs()]
+    about = session.get_modelmeta().custom_metadata_map
+    assert (about["model"], about["kind"], about.get("part")) == (model, "images", part)
+    assert json.loads(about["labels"]) == [str(digit) for digit in range(10)]
     for size in (1, 4, 7):
         x = torch.randn(size, *shape, generator=torch.Generator().manual_seed(size))
         with torch.no_grad():

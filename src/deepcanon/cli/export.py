@@ -15,6 +15,9 @@ def export(
     run: Folder,
     to: Annotated[Path, typer.Option(help="The file to write.", metavar="FILE.onnx|FILE.safetensors")],
     part: Annotated[str | None, typer.Option(help="Only this part of the model, as decoder.")] = None,
+    forward: Annotated[
+        bool, typer.Option("--forward", help="Of a table, the network alone: features in, logits out.")
+    ] = False,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -22,7 +25,7 @@ def export(
     from deepcanon.runs.run import Run
 
     opened = Run(run)
-    difference = opened.export(to, part=part, overwrite=overwrite)
+    difference = opened.export(to, part=part, forward=forward, overwrite=overwrite)
     name, printer = opened.plain.name(), Output(json)
     printer.say(f"{name if part is None else f'The {part} of {name}'} is in {to}")
     if difference is not None:

@@ -284,13 +284,16 @@ class Run(ShownRun):
             raise UsageError(f"{self.model.name()} has no word vectors, so no word has neighbors; word2vec has some")
         return self.model.nearest(word, n)
 
-    def export(self, to: str | Path, *, part: str | None = None, overwrite: bool = False) -> float | None:
+    def export(
+        self, to: str | Path, *, part: str | None = None, forward: bool = False, overwrite: bool = False
+    ) -> float | None:
         """Write the model, or a part of it, as ONNX or safetensors; of a method, the plain model that it wraps.
 
-        It returns how far the ONNX file's output is from torch's at most.
+        The ONNX file of a table takes its columns by name and gives what ``predict`` gives (NaN and no class, where a
+        category is new); with ``forward`` it is the network alone. It returns how far its output is from torch's.
         """
         path = writable(Path(to), overwrite, ".onnx", ".safetensors")
-        return export(self.plain, path, part, self.info["data"], lambda: self.data.train)
+        return export(self.plain, path, part, self.info["data"], lambda: self.data.train, forward)
 
     @property
     def plain(self) -> Model[Any]:
