@@ -281,6 +281,7 @@ def test_figures_show_themselves_without_pyplot(everything: dict[str, Any], tmp_
     assert "img" in Page(html).tags
     assert everything["Finding"].says[0][:40] in Page(html).text
     pictures = everything["pictures"]
+    assert isinstance(pictures, Pictures)
     assert sorted(pictures) == everything["Run"].pictures
     page = Page(pictures._repr_html_())
     assert page.tags.count("img") == len(pictures) >= 2

@@ -1,4 +1,4 @@
-"""What objects show of themselves: one short line of text, and a small table where a notebook displays them.
+"""The display of objects: one short line of text, and a small table where a notebook displays them.
 
 Everything that is shown is cut to a few words and escaped: a name in a data set or in a run may hold anything.
 """

@@ -23,7 +23,7 @@ CLASSES = ("prediction", "probabilities")
 
 
 class RawTable(nn.Module):
-    """A model behind the preprocessing of its table: ``forward`` takes the numbers and the codes of the categories.
+    """A model after the preprocessing of its table: ``forward`` takes the numbers and the codes of the categories.
 
     The numbers are (B, columns) in double precision, NaN where they are missing. Of a classifier the outputs are the
     class and all probabilities, of a regression the mean in the units of the target, else those of the model. A row

@@ -62,7 +62,9 @@ MOST_CLASSES = 1000
 """A confusion matrix of more classes has less than a pixel for each."""
 
 
-def draw_run(model: Model[Any], data: Data, history: Sequence[Mapping[str, Any]], folder: Path, seed: int) -> Pictures:
+def draw_run(
+    model: Model[Any], data: Data, history: Sequence[Mapping[str, Any]], folder: Path, seed: int
+) -> list[Path]:
     """Draw every picture that this model and these data allow into ``folder``.
 
     The held-out split is shown where there is one. Random draws depend on ``seed`` alone and the model's mode is

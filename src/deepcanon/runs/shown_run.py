@@ -1,4 +1,4 @@
-"""What a run shows of itself: a line of text, a table in a notebook, and its pictures."""
+"""The display of a run: a line of text, a table in a notebook, and its pictures."""
 
 from __future__ import annotations
 
