@@ -84,7 +84,7 @@ class Last(Observer):
         self.trainer = trainer
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One of each thing that the public functions return."""
     folder, last = tmp_path_factory.mktemp("shown"), Last()
@@ -112,7 +112,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "pictures": drawn,
         "Result": dc.fit(dc.models.MLP(64, 10), digits, epochs=1, quiet=True),
         "model": run.model,
-        "Compared": dc.compare(["softmax_regression", "mlp:hidden=4"], "moons", folder / "compared", budget=0.5),
+        "Compared": dc.compare(["softmax_regression", "mlp:hidden=4"], "moons", folder / "compared", budget=0.1),
         "check": dc.check(nn.Dropout(0.5), "dropout"),
         "Finding": dc.insight("signal_propagation", run),
         "microscope": dc.microscope(run),
@@ -256,6 +256,8 @@ def test_long_tables_and_lists_are_cut() -> None:
     assert page.tags.count("li") == MOST_ROWS
     assert "and 960 more" in page.text
     assert len(page.text) < 20_000
+    assert Page(table([], [["classes", [str(n) for n in range(100)]]])).text.endswith("10, 11 and 88 more")
+    assert len(repr(Pictures([Path("a" * 100)] * 100))) <= SHORT
 
 
 def test_a_dataclass_of_a_user_shows_no_number_either() -> None:

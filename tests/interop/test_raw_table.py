@@ -89,11 +89,6 @@ def test_raw_rows_in_onnxruntime_give_what_predict_gives(target: str, tmp_path: 
     assert json.loads(about.get("labels", "[]")) == ([] if target == "price" else ["no", "yes"])
     assert [column["name"] for column in json.loads(about["preprocessing"])["columns"]] == list(given_order(path))
     assert about["deepcanon"] == dc.__version__
-    if target == "ill":
-        bare = tmp_path / "bare.onnx"
-        run.export(bare, forward=True)
-        (features,) = onnxruntime.InferenceSession(str(bare)).get_inputs()
-        assert features.shape == ["batch", 9]
 
 
 def given_order(path: Path) -> list[str]:
@@ -108,9 +103,16 @@ def test_what_cannot_be_written_with_its_preprocessing_may_be_without(
     with pytest.raises(UsageError, match="leave out --forward"):
         run.export(tmp_path / "weights.safetensors", forward=True)
 
+    taken: list[tuple[int, ...]] = []
+
     def fails(module: Any, inputs: Any) -> bytes:
+        taken.extend(tuple(each.shape) for each in inputs)
         raise DeepcanonError(f"{module._get_name()} cannot be written as ONNX")
 
     monkeypatch.setattr(our_onnx, "_convert", fails)
     with pytest.raises(DeepcanonError, match="MLP cannot be written as ONNX; --forward writes the network alone"):
         run.export(tmp_path / "model.onnx")
+    assert taken == [(4, 2), (4, 2)]
+    with pytest.raises(DeepcanonError, match=r"MLP cannot be written as ONNX$"):
+        run.export(tmp_path / "model.onnx", forward=True)
+    assert taken[2:] == [(2, 9)], "of the network alone, features go in"

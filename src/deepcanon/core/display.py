@@ -10,6 +10,7 @@ import html
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ LONGEST_CELL = 200
 MOST_ROWS = 40
 """The most rows of a table, and the most sentences, in a notebook."""
 
+
+MOST_ITEMS = 12
+"""The most items of a collection in a cell."""
 
 MOST_PICTURES = 12
 LARGEST_PICTURE = 2**23
@@ -87,6 +91,9 @@ class Shown:
 
 class Pictures(list[Path]):
     """Picture files, which a notebook displays below their paths."""
+
+    def __repr__(self) -> str:
+        return shortened(f"Pictures({', '.join(str(path) for path in self)})", LONGEST)
 
     def _repr_html_(self) -> str:
         shown = (
@@ -152,7 +159,19 @@ def _left_out(count: int) -> str:
 
 
 def _text(value: Any) -> str:
-    return html.escape(shortened(value if isinstance(value, str) else in_few_words(value), LONGEST_CELL))
+    return html.escape(shortened(_plain(value), LONGEST_CELL))
+
+
+def _plain(value: Any) -> str:
+    """A value as people write it: texts without quotes, names before their values."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_plain(part)}" for name, part in islice(value.items(), MOST_ITEMS))
+    if isinstance(value, list | tuple) and value and all(isinstance(part, str) for part in value):
+        rest = f" and {len(value) - MOST_ITEMS:,} more" if len(value) > MOST_ITEMS else ""
+        return ", ".join(value[:MOST_ITEMS]) + rest
+    return in_few_words(value)
 
 
 def _is_empty(value: Any) -> bool:
