@@ -70,3 +70,16 @@ def test_a_model_of_no_parts_and_no_map_has_only_weights_to_export(call: Call, t
     sentence = "gaussian is not a single map; export its weights to .safetensors"
     assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
     assert call("export", tmp_path / "run", "--to", tmp_path / "x.safetensors").code == 0
+
+
+def test_the_columns_that_a_file_takes_are_said(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"{i % 7},{'ab'[i % 2]},{'yes' if i % 7 > 3 else 'no'}" for i in range(40)]
+    (tmp_path / "rows.csv").write_text("age,kind,ill\n" + "\n".join(lines) + "\n")
+    call("train", "mlp", "--data", tmp_path / "rows.csv", "--target", "ill", "--steps", "1", "--out", tmp_path / "run")
+    monkeypatch.setattr("deepcanon.runs.exporting.export_onnx", lambda *_, **__: 0.0)
+    answer = call("export", tmp_path / "run", "--to", tmp_path / "x.onnx")
+    assert "It takes the columns of the table by name (age, kind) and gives predictions" in " ".join(
+        answer.stdout.split()
+    )
+    assert call("export", tmp_path / "run", "--to", tmp_path / "x.onnx", "--json").json["columns"] == ["age", "kind"]
+    assert "by name" not in call("export", tmp_path / "run", "--to", tmp_path / "x.onnx", "--forward").stdout

@@ -100,8 +100,10 @@ def test_what_cannot_be_written_with_its_preprocessing_may_be_without(
 ) -> None:
     path = table(tmp_path / "rows.csv", "ill")
     run = dc.Run.train("mlp", path, target="ill", out=tmp_path / "r", steps=1, quiet=True)
-    with pytest.raises(UsageError, match="leave out --forward"):
+    with pytest.raises(UsageError, match="weights have no forward pass; leave it out"):
         run.export(tmp_path / "weights.safetensors", forward=True)
+    with pytest.raises(UsageError, match="a part is written alone already; leave it out"):
+        run.export(tmp_path / "model.onnx", part="net", forward=True)
 
     taken: list[tuple[int, ...]] = []
 

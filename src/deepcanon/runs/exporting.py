@@ -40,11 +40,14 @@ def export(
     ``info`` is what ``run.json`` says of the data, and ``rows`` gives some, where an example cannot be made up. A model
     of a table is written with its preprocessing, unless ``forward`` says that it is to be the network alone.
     """
+    if forward and (part is not None or path.suffix.lower() != ".onnx"):
+        what = "weights have no forward pass" if part is None else "a part is written alone already"
+        raise UsageError(f"--forward writes the network of a whole model as ONNX, and {what}; leave it out")
     module, spec = model if part is None else part_of(model, part), describe(model)
     named = {} if part is None else {"part": part}
     if path.suffix.lower() == ".onnx":
         about = {**_about(spec, info), **named}
-        if part is not None or forward or not _is_file_of_columns(info):
+        if not columns_taken(path, part, info, forward):
             return export_onnx(module, _inputs(model, part, info, rows), path, about=about)
         whole = RawTable(model, Table.from_json(info["preprocessing"]))
         try:
@@ -53,14 +56,15 @@ def export(
             raise
         except DeepcanonError as error:
             raise DeepcanonError(f"{error}; --forward writes the network alone, without its preprocessing") from error
-    if forward:
-        raise UsageError(f"{path} is to hold weights, which have no forward pass; leave out --forward")
     export_weights(module, path, {**spec, **named})
     return None
 
 
-def _is_file_of_columns(info: Mapping[str, Any]) -> bool:
-    return info["kind"] == "table" and bool(info["preprocessing"].get("columns"))
+def columns_taken(path: Path, part: str | None, info: Mapping[str, Any], forward: bool) -> list[str]:
+    """The columns that the ONNX file of a table takes; none where it takes features, as every other file does."""
+    if path.suffix.lower() != ".onnx" or part is not None or forward or info["kind"] != "table":
+        return []
+    return [column["name"] for column in info["preprocessing"].get("columns", [])]
 
 
 def _about(spec: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, str]:
