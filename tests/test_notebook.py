@@ -17,6 +17,7 @@ from torch import nn
 import deepcanon as dc
 from deepcanon import catalogue
 from deepcanon.core.display import MOST_ROWS, Pictures, Shown, sentences, table
+from deepcanon.core.toy import Toy
 from deepcanon.laws.outcome import Outcome, Outcomes
 from deepcanon.pictures.run_pictures import draw_run
 from deepcanon.train import Observer, Trainer
@@ -269,6 +270,21 @@ def test_a_dataclass_of_a_user_shows_no_number_either() -> None:
 
     assert repr(Own(torch.zeros(1000, 3), torch.ones(1000))) == "Own(x=float32 (1000, 3), extra=float32 (1000,))"
     assert issubclass(dc.Batch, Shown)
+
+
+def test_a_model_of_a_user_shows_any_argument() -> None:
+    class Own(Toy):
+        def __init__(
+            self, features: int, prior: torch.Tensor, names: tuple[str, ...] = ("a",), scale: float = 1.0
+        ) -> None:
+            super().__init__(features)
+
+    model = Own(2, torch.zeros(1000), names=("x",) * 1000)
+    assert (
+        repr(model)
+        == "Own(features=2, prior=float32 (1000,), names=('x', 'x', 'x', 'x', 'x', 'x', ...)) of 2 parameters"
+    )
+    assert len(repr(dc.models.ConditionalVAE.example()[0].given(1))) < SHORT
 
 
 def test_figures_show_themselves_without_pyplot(everything: dict[str, Any], tmp_path: Path) -> None:

@@ -60,9 +60,10 @@ class Model(nn.Module, ABC, Generic[B]):
 
     def __repr__(self) -> str:
         """The arguments that are not the defaults, and the number of parameters; ``print`` shows all layers."""
-        defaults = {name: given.default for name, given in inspect.signature(type(self)).parameters.items()}
-        given = self.__dict__.get("_hparams", {}).items()
-        told = ", ".join(f"{name}={in_few_words(value)}" for name, value in given if value != defaults.get(name))
+        parameters = inspect.signature(type(self)).parameters
+        usual = {name: in_few_words(parameter.default) for name, parameter in parameters.items()}
+        given = {name: in_few_words(value) for name, value in self.__dict__.get("_hparams", {}).items()}
+        told = ", ".join(f"{name}={words}" for name, words in given.items() if words != usual.get(name))
         size = sum(parameter.numel() for parameter in self.parameters())
         return f"{shortened(f'{type(self).__name__}({told})', LONGEST)} of {size:,} parameters"
 

@@ -73,7 +73,7 @@ class Family:
     fixed: Mapping[str, tuple[Any, ...]]
     dropouts: tuple[str, ...]
     reals: Mapping[str, str] = field(default_factory=dict)
-    others: Callable[[Path, Config, Mapping[str, Tensor]], Mapping[str, int]] = lambda *_: {}
+    others: Callable[[Path, Config, Mapping[str, Tensor]], Mapping[str, Any]] = lambda *_: {}
 
 
 FAMILIES = {
@@ -91,6 +91,7 @@ FAMILIES = {
             "add_cross_attention": (False,),
         },
         ("resid_pdrop", "embd_pdrop", "attn_pdrop"),
+        others=lambda *_: {"activation": "gelu_tanh"},
     ),
     "bert": Family(
         BERT,

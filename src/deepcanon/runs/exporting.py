@@ -77,6 +77,7 @@ def _about(spec: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, str]:
         "kind": info["kind"],
         "shape": json.dumps(info["shape"]),
         "labels": json.dumps(info["labels"]),
+        "vocabulary": json.dumps(info["vocabulary"]),
         "preprocessing": json.dumps(info["preprocessing"]),
         "target": info["target"] or "",
     }
