@@ -2,7 +2,7 @@
 
 from deepcanon.data.anything import of
 from deepcanon.data.dataset import Batches, Dataset, Kind
-from deepcanon.data.load import absolute_name, describe_data, load_data, load_rows
+from deepcanon.data.load import absolute_name, describe_data, kind_of_path, load_data, load_rows
 from deepcanon.data.tables.table import in_original_units
 from deepcanon.data.tensors import from_graph, from_graphs, from_tensors
 from deepcanon.lazy import listing
@@ -17,6 +17,7 @@ __all__ = [
     "from_graphs",
     "from_tensors",
     "in_original_units",
+    "kind_of_path",
     "load_data",
     "load_rows",
     "of",
