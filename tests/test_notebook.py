@@ -18,6 +18,7 @@ import deepcanon as dc
 from deepcanon import catalogue
 from deepcanon.core.display import MOST_ROWS, Pictures, Shown, sentences, table
 from deepcanon.core.toy import Toy
+from deepcanon.data.images.image_files import ImageFiles, Reader
 from deepcanon.laws.outcome import Outcome, Outcomes
 from deepcanon.pictures.run_pictures import draw_run
 from deepcanon.train import Observer, Trainer
@@ -270,6 +271,11 @@ def test_a_dataclass_of_a_user_shows_no_number_either() -> None:
 
     assert repr(Own(torch.zeros(1000, 3), torch.ones(1000))) == "Own(x=float32 (1000, 3), extra=float32 (1000,))"
     assert issubclass(dc.Batch, Shown)
+
+
+def test_images_on_disk_are_not_read_to_be_shown() -> None:
+    batch = ImageFiles([Path("nowhere.png")] * 3, torch.arange(3), Reader((1, 8, 8), "nowhere.png"))
+    assert repr(batch) == "ImageFiles(files=3, shape=(1, 8, 8), y=int64 (3,))"
 
 
 def test_a_model_of_a_user_shows_any_argument() -> None:
