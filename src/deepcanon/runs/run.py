@@ -41,6 +41,7 @@ from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import draw_forecasts, quantile_columns, sample_paths
 from deepcanon.runs.predict import check_room, mapped, predictions, write_csv
 from deepcanon.runs.resume import finder, load_from, resume
+from deepcanon.runs.shown_run import ShownRun
 from deepcanon.train import Observer, fit, randomness
 from deepcanon.train.evaluation import some_of_train
 from deepcanon.train.health import examine
@@ -53,7 +54,7 @@ Scores = dict[str, dict[str, float]]
 """Metrics by name for each split of the data."""
 
 
-class Run:
+class Run(ShownRun):
     """A trained model in its folder, with the data, the preprocessing and the settings it was trained with.
 
     Arguments:
@@ -290,13 +291,16 @@ class Run:
             raise UsageError(f"{self.model.name()} has no word vectors, so no word has neighbors; word2vec has some")
         return self.model.nearest(word, n)
 
-    def export(self, to: str | Path, *, part: str | None = None, overwrite: bool = False) -> float | None:
+    def export(
+        self, to: str | Path, *, part: str | None = None, forward: bool = False, overwrite: bool = False
+    ) -> float | None:
         """Write the model, or a part of it, as ONNX or safetensors; of a method, the plain model that it wraps.
 
-        It returns how far the ONNX file's output is from torch's at most.
+        The ONNX file of a table takes its columns by name and gives what ``predict`` gives (NaN and no class, where a
+        category is new); with ``forward`` it is the network alone. It returns how far its output is from torch's.
         """
         path = writable(Path(to), overwrite, ".onnx", ".safetensors")
-        return export(self.plain, path, part, self.info["data"], lambda: self.data.train)
+        return export(self.plain, path, part, self.info["data"], lambda: self.data.train, forward)
 
     @property
     def plain(self) -> Model[Any]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -91,6 +91,9 @@ class ImageFiles(Labeled):
     def __init__(self, files: Sequence[Path], y: Tensor, reader: Reader, device: torch.device | str = "cpu") -> None:
         # Not by the dataclass: x is not a field here.
         self.__dict__.update(files=tuple(files), y=y.to(device), reader=reader)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"files": len(self), "shape": self.reader.shape, "y": self.y}
 
     @property
     def x(self) -> Tensor:
