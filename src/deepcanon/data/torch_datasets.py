@@ -27,6 +27,7 @@ READ_TWICE = 8
 def parts_of(data: Any) -> tuple[Any, ...]:
     """The parts of data in memory, x or x and y: of a tuple its own, of a torch data set or loader all its examples.
 
+    >>> from torch.utils.data import TensorDataset
     >>> [part.shape for part in parts_of(TensorDataset(torch.zeros(6, 2), torch.zeros(6)))]
     [torch.Size([6, 2]), torch.Size([6])]
     """
