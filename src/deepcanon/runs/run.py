@@ -186,7 +186,7 @@ class Run(ShownRun):
             names, others = image_names(str(data))
             columns = {"file": names, **columns}
             if others:
-                notify(f"{data} also has files that are no images by their names, and were left out: {others}.")
+                notify(f"{data} also has files that are not images by their names, and were left out: {others}.")
         if path is not None:
             write_csv(path, columns)
         return columns
