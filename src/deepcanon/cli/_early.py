@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from deepcanon.catalogue import arguments_in_file, check_name, is_name
 from deepcanon.core.hints import unknown_option
+from deepcanon.core.named_code import names_code
 
 Options = Mapping[str, Sequence[str]]
 """Options with the words that followed each of them."""
@@ -38,5 +39,6 @@ def check_model(
 
 
 def _is_place(name: str) -> bool:
-    """Whether this names a file or a folder rather than a model."""
-    return not is_name(name) and (len(Path(name).parts) != 1 or Path(name).exists() or Path(name).suffix != "")
+    """Whether this names code, a file or a folder rather than a model."""
+    named = names_code(name) or len(Path(name).parts) != 1 or Path(name).exists() or Path(name).suffix != ""
+    return named and not is_name(name)

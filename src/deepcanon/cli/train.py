@@ -13,6 +13,7 @@ from deepcanon.cli._early import check_model
 from deepcanon.cli._parse import (
     Json,
     OverwriteRun,
+    Own,
     Target,
     Threads,
     check_name_first,
@@ -55,7 +56,7 @@ def _option(name: str) -> Any:
 @_with_settings
 def train(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The model, as 'deepcanon list' shows it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A model of 'deepcanon list', or FILE.py:CLASS.")],
     data: Annotated[
         str | None,
         typer.Option(
@@ -67,6 +68,7 @@ def train(
     out: Annotated[Path | None, typer.Option(help="The folder of the run.", metavar="DIR")] = None,
     overwrite: OverwriteRun = False,
     threads: Threads = None,
+    own: Own = None,
     json: Json = False,
     **settings: Any,
 ) -> None:
@@ -79,13 +81,12 @@ def train(
     check_model(name, options, own_options(context))
     given = {key: value for key, value in settings.items() if value is not None}
     check_numbers(given)
-    from deepcanon.blueprints import from_options
-    from deepcanon.catalogue import find
+    from deepcanon.blueprints import from_words
     from deepcanon.cli.evaluate import report
     from deepcanon.runs.examining import as_trained
     from deepcanon.runs.run import Run
 
-    asked = from_options(find(name), options, others=own_options(context))
+    asked = from_words(name, options, own_options(context), own or ())
     use_threads(threads)
     if given.get("freeze"):
         given["freeze"] = tuple(given["freeze"])

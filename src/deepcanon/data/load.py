@@ -15,7 +15,7 @@ from deepcanon.data import sets
 from deepcanon.data.dataset import Dataset, Kind
 from deepcanon.data.entry import Entry
 from deepcanon.data.images import image_folder
-from deepcanon.data.images.image_files import LEVELS
+from deepcanon.data.images.image_files import LEVELS, SUFFIXES
 from deepcanon.data.tables import rated, table
 from deepcanon.data.text import lines, streams, text_file, tokens, words
 from deepcanon.data.transforms.forms import FORMS, batch_in_form, check_form, in_form
@@ -85,6 +85,13 @@ def load_rows(name: str, preprocessing: Mapping[str, Any], *, labeled: bool = Tr
     return batch
 
 
+def image_names(name: str) -> tuple[list[str], int]:
+    """The images of a folder, or the one, in the order in which they are read, and how many files are none."""
+    path = Path(_parted(name)[0]).expanduser()
+    files = image_folder.images_of(path)
+    return [str(file.relative_to(path) if path.is_dir() else file.name) for file in files], image_folder.left_out(path)
+
+
 def kind_of_path(name: str) -> Kind | None:
     """The kind of data that a file or folder holds; None where the name is that of a known data set."""
     base, _ = _parted(name)
@@ -138,7 +145,7 @@ def _kind(name: str) -> Kind:
         return entries()[name].kind
     if text_file.is_text(path):
         return "text"
-    if path.is_dir():
+    if path.is_dir() or (path.is_file() and path.suffix.lower() in SUFFIXES):
         return "images"
     if path.suffix.lower() == ".csv":
         if path.exists() and not path.is_file():  # a pipe would be waited for, a device may have no end

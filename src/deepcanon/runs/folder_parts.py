@@ -1,4 +1,4 @@
-"""The parts of a run's folder by their names; no torch is imported here, so that anything but a run is refused at once."""
+"""The parts of a run's folder by name; no torch is imported here, so that anything but a run is refused at once."""
 
 from __future__ import annotations
 
