@@ -38,22 +38,41 @@ def _show_model(cls: type[Model[Any]], json: bool) -> None:
     facts = facts_of(cls)
     out = Output(json)
     _say_text(out, facts["model"], facts)
-    recipe = ", ".join(f"{setting} {value}" for setting, value in facts["recipe"].items() if value is not None)
-    methods = [*facts["methods"], *(["what the model it wraps can"] if facts["wraps"] else [])]
-    required = [each["option"] for each in facts["arguments"] if each["default"] == "required"]
-    out.say(f"learns from  {facts['learns_from']}")
-    out.say(f"can          {', '.join(methods) or 'only learn'}")
-    out.say(f"recipe       {recipe or 'that of the model it wraps'}")
-    out.say(" ".join([f"train it     deepcanon train {facts['model']}", *(f"{o} {o[2:].upper()}" for o in required)]))
+    _say_recipe(out, facts)
     out.result(facts)
 
 
+def _say_recipe(out: Output, facts: Mapping[str, Any]) -> None:
+    """What a model learns from, what it can, and how it is trained unless options say otherwise."""
+    recipe = ", ".join(f"{setting} {value}" for setting, value in facts["recipe"].items() if value is not None)
+    methods = [*facts["methods"], *(["what the model it wraps can"] if facts["wraps"] else [])]
+    required = [each["option"] for each in facts["arguments"] if each["default"] == "required"]
+    for label, text in (
+        ("learns from", facts["learns_from"]),
+        ("can", ", ".join(methods) or "only learn"),
+        ("recipe", recipe or "that of the model it wraps"),
+        ("train it", " ".join([f"deepcanon train {facts['model']}", *(f"{o} {o[2:].upper()}" for o in required)])),
+    ):
+        out.say(f"{label:<13}{text}", hanging=13)
+
+
 def _show_question(kind: Question, function: Callable[..., Any], json: bool) -> None:
+    from deepcanon.questions import filled
+
+    facts = _facts_of_question(kind, function)
+    subject = "" if kind == "study" else (" RUN" if "model" in filled(function) else " IMAGE")
+    out = Output(json)
+    _say_text(out, function.__name__, facts)
+    out.say(f"run it     deepcanon {kind} {function.__name__}{subject}")
+    out.result(facts)
+
+
+def _facts_of_question(kind: Question, function: Callable[..., Any]) -> dict[str, Any]:
     from deepcanon.core.docstrings import read_docstring
-    from deepcanon.questions import filled, options_of
+    from deepcanon.questions import options_of
 
     text = read_docstring(function)
-    facts = {
+    return {
         kind: function.__name__,
         "summary": text.summary,
         "equations": text.equations,
@@ -63,24 +82,46 @@ def _show_question(kind: Question, function: Callable[..., Any], json: bool) -> 
             for name, parameter in options_of(function).items()
         ],
     }  # fmt: skip
-    subject = "" if kind == "study" else (" RUN" if "model" in filled(function) else " IMAGE")
-    out = Output(json)
-    _say_text(out, function.__name__, facts)
-    out.say(f"run it     deepcanon {kind} {function.__name__}{subject}")
-    out.result(facts)
+
+
+def show_options(out: Output, command: str, name: str) -> None:
+    """The options that a model, an insight or a study of this name adds to a command; nothing if there is none."""
+    from deepcanon.catalogue import FOLDERS, find, find_question, is_name, questions
+
+    wanted = name.lower().replace("-", "_")
+    if command in FOLDERS:
+        kind: Question = "study" if command == "study" else "insight"
+        if wanted not in {entry.name for entry in questions(kind)}:
+            return
+        facts = _facts_of_question(kind, find_question(kind, wanted))
+    elif is_name(name):
+        facts = facts_of(find(name))
+    else:
+        return
+    if facts["arguments"]:
+        out.say(f"Options of {wanted}:")
+        _say_arguments(out, facts)
+    if "recipe" in facts:
+        _say_recipe(out, facts)
 
 
 def _say_text(out: Output, name: str, facts: Mapping[str, Any]) -> None:
     """The sentence, the equations, the papers and the arguments."""
+    from deepcanon.core.unicode_math import in_unicode
+
     out.say(f"{name}: {'. '.join(filter(None, (facts.get('title'), facts['summary'])))}")
     if facts.get("also_known_as"):
         out.say(f"Also known as: {', '.join(facts['also_known_as'])}.")
     for equation in facts["equations"]:
         out.say()
-        out.say("\n".join(f"    {line}" for line in equation.split("\n")))
+        out.say("\n".join(f"    {line}" for line in in_unicode(equation).split("\n")))
     out.say()
     for reference in facts["references"]:
         out.say(reference)
+    _say_arguments(out, facts)
+
+
+def _say_arguments(out: Output, facts: Mapping[str, Any]) -> None:
     out.table(
         ["argument", "default", "takes", "meaning"],
         [(each["option"], each["default"], each["takes"], each["meaning"]) for each in facts["arguments"]],
