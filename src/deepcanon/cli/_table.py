@@ -35,7 +35,8 @@ def lay_out(
         beside.remove(widest)
         below = sorted([*below, widest])
         room = _widths(columns, rows, beside, width)
-    room = room or [_natural(columns, rows, place) for place in beside]
+    if room is None:
+        room = [max(_longest_word(columns, rows, 0), (width or 1) - 1)]
     right = [columns[place] in numbers for place in beside]
     lines = [*_row([columns[place] for place in beside], room, right), " " + "─" * (sum(room) + GAP * (len(room) - 1))]
     for row in rows:
@@ -119,7 +120,8 @@ def _in_room(cell: str, width: int) -> list[str]:
 
 def _wrapped(line: str, first: int, then: int) -> list[str]:
     """A line broken between words into one of this width and others of that; a word that is wider stays whole."""
-    lines, current = [], ""
+    lines: list[str] = []
+    current = ""
     for word in line.split(" "):
         longer = f"{current} {word}" if current else word
         if current.strip() and _length(longer) > (then if lines else first):

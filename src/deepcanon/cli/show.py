@@ -46,14 +46,16 @@ def _say_recipe(out: Output, facts: Mapping[str, Any]) -> None:
     """What a model learns from, what it can, and how it is trained unless options say otherwise."""
     recipe = ", ".join(f"{setting} {value}" for setting, value in facts["recipe"].items() if value is not None)
     methods = [*facts["methods"], *(["what the model it wraps can"] if facts["wraps"] else [])]
-    required = [each["option"] for each in facts["arguments"] if each["default"] == "required"]
+    default = facts["default"]
     for label, text in (
         ("learns from", facts["learns_from"]),
         ("can", ", ".join(methods) or "only learn"),
         ("recipe", recipe or "that of the model it wraps"),
-        ("train it", " ".join([f"deepcanon train {facts['model']}", *(f"{o} {o[2:].upper()}" for o in required)])),
+        ("train it", f"deepcanon train {facts['model']}"),
+        ("by default", f"--model {default['model']} --data {default['data']}" if default else ""),
     ):
-        out.say(f"{label:<13}{text}", hanging=13)
+        if text:
+            out.say(f"{label:<13}{text}", hanging=13)
 
 
 def _show_question(kind: Question, function: Callable[..., Any], json: bool) -> None:
@@ -132,6 +134,7 @@ def facts_of(cls: type[Model[Any]]) -> dict[str, Any]:
     """The facts about a model that are shown."""
     from deepcanon.core import Model, arguments_of, methods_of
     from deepcanon.core.docstrings import read_docstring
+    from deepcanon.core.spec import wrapped_by_default
     from deepcanon.data.suits import learns_from
 
     text = read_docstring(cls)
@@ -144,22 +147,34 @@ def facts_of(cls: type[Model[Any]]) -> dict[str, Any]:
         "equations": text.equations,
         "references": text.references,
         "arguments": [
-            _argument(name, parameter, text.arguments.get(name, "")) for name, parameter in arguments_of(cls).items()
+            _argument(name, parameter, text.arguments.get(name, ""), wrapped_by_default(cls, ()).get(name))
+            for name, parameter in arguments_of(cls).items()
         ],
         "learns_from": learns_from(cls.batch_type()),
         "methods": methods_of(cls),
         "wraps": wraps,
+        "default": _default(cls) if wraps else None,
         "recipe": {} if wraps and cls.recipe is Model.recipe else asdict(cls.recipe),
     }
 
 
-def _argument(name: str, parameter: Any, meaning: str) -> dict[str, str]:
+def _default(cls: type[Model[Any]]) -> dict[str, str]:
+    """The model that a method wraps if none is given, and the data that both then learn from."""
+    from deepcanon.blueprints import blueprint
+    from deepcanon.data.suits import default_data
+
+    asked = blueprint(cls)
+    return {"model": asked.inner[0].label, "data": default_data(asked).name}
+
+
+def _argument(name: str, parameter: Any, meaning: str, wrapped: str | None = None) -> dict[str, str]:
     from deepcanon.core import SIZES
     from deepcanon.core.annotations import describe_type, show_value
 
     if name in SIZES and parameter.default in (parameter.empty, None):
         default = "from the data"
     else:
-        default = "required" if parameter.default is parameter.empty else show_value(parameter.default)
+        required = parameter.default is parameter.empty
+        default = (wrapped or "required") if required else show_value(parameter.default)
     option = f"--{name}".replace("_", "-")
     return {"option": option, "default": default, "takes": describe_type(parameter.annotation), "meaning": meaning}

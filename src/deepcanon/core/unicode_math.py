@@ -24,7 +24,10 @@ SYMBOLS: Mapping[str, str] = {
     "|": "‖", "prime": "′", "%": "%", "_": "_", "#": "#", "&": "&",
 }  # fmt: skip
 
-FUNCTIONS = frozenset("arg argmax argmin cos cosh det deg diag exp inf lim ln log max min sin sinh sup tanh tr".split())
+FUNCTIONS = frozenset({
+    "arg", "argmax", "argmin", "cos", "cosh", "det", "deg", "diag", "exp", "inf", "lim", "ln", "log", "max", "min",
+    "sin", "sinh", "sup", "tanh", "tr",
+})  # fmt: skip
 """Functions that are written as their name."""
 
 OPENING: Mapping[str, str] = {"lVert": "‖", "lvert": "|", "langle": "⟨", "lfloor": "⌊", "lceil": "⌈", "{": "{"}
@@ -39,10 +42,13 @@ ACCENTS: Mapping[str, str] = {
 ALPHABETS: Mapping[str, str] = {"mathbb": "DOUBLE-STRUCK", "mathcal": "SCRIPT"}
 """Letters of their own, and what Unicode calls them."""
 
-NAMED = frozenset("text textrm mathrm operatorname mathbf mathit mathsf".split())
+NAMED = frozenset({"text", "textrm", "mathrm", "operatorname", "mathbf", "mathit", "mathsf"})
 """What writes its argument in another font, which a terminal does not have."""
 
-SIZES = frozenset("left right big Big bigl bigr Bigl Bigr biggl biggr textstyle displaystyle limits".split())
+SIZES = frozenset({
+    "left", "right", "big", "Big", "bigl", "bigr", "Bigl", "Bigr", "biggl", "biggr", "textstyle", "displaystyle",
+    "limits",
+})  # fmt: skip
 """What changes the size of what comes next, or where it stands."""
 
 AFTER_NAME, AFTER_FRACTION, AFTER_OPENING, BEFORE_CLOSING, QUAD, ROW = "\x01\x02\x03\x04\x05\x06"

@@ -12,7 +12,7 @@ from typing import Any, Self, Unpack
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.blueprints import blueprint
+from deepcanon.blueprints import blueprint, untrained
 from deepcanon.core import (
     AnyBatch,
     Batch,
@@ -90,6 +90,8 @@ class Run:
             raise UsageError(f"the target {target!r} is a column of which file? Name a CSV file as the data")
         chosen = default_data(asked) if data is None else _loaded(data, target)
         check_suits(asked, chosen)
+        for sentence in untrained(asked):
+            notify(sentence)
         with randomness.kept():
             torch.manual_seed(seed)
             built = asked.build(chosen.sizes, chosen.name)
