@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from deepcanon.catalogue import find
 from deepcanon.cli import app as application
-from deepcanon.core import CheckpointError, DataError
+from deepcanon.core import CheckpointError, DataError, arguments_of
 
 HEAVY = ("torch", "numpy", "sklearn", "matplotlib", "scipy", "networkx")
 
@@ -98,3 +99,32 @@ def test_an_interrupted_training_exits_with_130_and_can_be_resumed(tmp_path: Pat
     assert "Traceback" not in output
     assert f"deepcanon resume {folder}" in output
     assert "stopped" in call("runs", tmp_path).stdout
+
+
+def test_the_help_of_train_lists_the_options_of_the_model(call: Callable[..., Any]) -> None:
+    shown = call("train", "mlp", "--help").stdout
+    plain = call("train", "--help").stdout
+    listed = shown.partition("Options of mlp:")[2]
+    assert [option for option in arguments_of(find("mlp")) if f" --{option} " not in listed] == []
+    assert "The widths of the hidden layers" in shown
+    assert " 256 " in shown
+    assert "lr 0.002" in shown, "what the recipe sets unless options do"
+    assert "The widths of the hidden layers" not in plain
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [(["insight", "landscape"], "--points"), (["study", "lottery"], "--seeds"), (["microscope", "vae"], "--latent")],
+)
+def test_so_does_the_help_of_insights_studies_and_the_microscope(
+    words: list[str], option: str, call: Callable[..., Any]
+) -> None:
+    assert option in call(*words, "--help").stdout
+    assert option not in call(words[0], "--help").stdout
+
+
+def test_a_flag_takes_nothing_and_its_help_says_so(call: Callable[..., Any]) -> None:
+    for command in ("train", "runs", "sample", "export", "insight"):
+        shown = call(command, "--help").stdout
+        assert "<bool>" not in shown
+        assert "--json " in shown

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperOption
 
 from deepcanon.cli._print import Output
+from deepcanon.core.settings import LARGEST
 
 PLAIN = {"<int>": "N", "<int range>": "N", "<float>": "X", "<float range>": "X", "<str>": "TEXT", "<list[str]>": "TEXT"}
 """What an option takes, in the words that manuals use."""
@@ -22,6 +24,20 @@ class Command(TyperCommand):
             if isinstance(param, TyperOption) and param.metavar is None:
                 param.metavar = "" if param.is_flag else PLAIN.get(param.display_type(ctx))
         return params
+
+    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        shown = copy.copy(self)
+        shown.params = [_without_largest(param) for param in self.params]
+        super(Command, shown).format_help(ctx, formatter)
+
+
+def _without_largest(param: Any) -> Any:
+    """The option without the bound that is only what fits into 64 bits."""
+    if getattr(param, "max", None) != LARGEST:
+        return param
+    shown = copy.copy(param)
+    shown.max = None
+    return shown
 
 
 class NamingCommand(Command):

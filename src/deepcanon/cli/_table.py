@@ -43,8 +43,8 @@ def lay_out(
         lines += _row([row[place] for place in beside], room, right)
         for place in below:
             if row[place]:
-                name = f"{columns[place]}: " if len(below) > 1 else ""
-                lines += paragraph(" " * INDENT + name + " ".join(row[place].split("\n")), width).split("\n")
+                text = f"{columns[place]}: {' '.join(row[place].splitlines())}"
+                lines += paragraph(" " * INDENT + text, width).split("\n")
     return lines
 
 

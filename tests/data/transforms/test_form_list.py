@@ -1,4 +1,4 @@
-"""The forms that are listed are those that there are: each can be loaded, no other can, and every page names them all."""
+"""The forms that are listed are those that there are: each can be loaded, no other can, and docs name them all."""
 
 from __future__ import annotations
 
