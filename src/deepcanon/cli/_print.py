@@ -51,6 +51,18 @@ def terminal_width() -> int | None:
     return None
 
 
+def without_repetition(columns: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The names of all numbers in these columns, but for a loss that is only one term, whose number stands there too.
+
+    >>> without_repetition({"train": {"nll": 0.5, "loss": 0.5}, "test": {"nll": 0.7, "loss": 0.7, "accuracy": 0.9}})
+    ['nll', 'accuracy']
+    """
+    names = list(dict.fromkeys(name for numbers in columns.values() for name in numbers))
+    losses = [numbers for numbers in columns.values() if "loss" in numbers]
+    twin = any(all(numbers.get(name) == numbers["loss"] for numbers in losses) for name in names if name != "loss")
+    return [name for name in names if name != "loss" or not twin]
+
+
 def show_number(value: Any) -> str:
     """A cell of a table: numbers with four digits, nothing for None.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deepcanon.cli._parse import Folder, Json, Threads, use_threads
-from deepcanon.cli._print import Output, show_number
+from deepcanon.cli._print import Output, show_number, without_repetition
 
 if TYPE_CHECKING:
     from deepcanon.runs.run import Run
@@ -75,7 +75,7 @@ def report(out: Output, run: Run, found: Examined, data: str | None = None) -> N
 def _table(out: Output, found: Examined) -> None:
     """The metrics by split; what the baseline reaches on held-out data stands next to them."""
     columns = {part: metrics for part, metrics in found.scores.items() if metrics}
-    names = dict.fromkeys(name for metrics in columns.values() for name in metrics)
+    names = without_repetition(columns)
     if found.baseline is not None:
         split = next((part for part in ("test", "valid", "train") if part in columns), "train")
         columns[f"{found.baseline['name']}, {split}"] = found.baseline[split]  # type: ignore[literal-required]

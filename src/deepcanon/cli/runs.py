@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from deepcanon.cli._parse import Json
-from deepcanon.cli._print import Output
+from deepcanon.cli._print import Output, without_repetition
 
 
 def runs(
@@ -27,7 +27,7 @@ def runs(
     for name, group in groupby((row for row in rows if not row["problem"]), key=lambda row: row["data"]):
         same_data = list(group)
         out.say(f"{name}: measured on test data")
-        metrics = list(dict.fromkeys(metric for row in same_data for metric in row["test"]))
+        metrics = without_repetition({row["run"]: row["test"] for row in same_data})
         fixed = ["run", "model", "status", "steps", "seconds"]
         out.table(
             [*fixed, *metrics],

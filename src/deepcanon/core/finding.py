@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from deepcanon.core.files import writable, write_json, write_whole
+from deepcanon.core.files import with_folder, writable, write_json, write_whole
 
 
 class Figure(Protocol):
@@ -30,7 +30,7 @@ class Finding:
     def save(self, folder: Path | str, name: str, *, overwrite: bool = False) -> list[Path]:
         """Write ``NAME.png`` and ``NAME.json`` into the folder, each whole or not at all."""
         picture, table = (writable(Path(folder) / f"{name}{kind}", overwrite, kind) for kind in (".png", ".json"))
-        save_figure(self.figure, picture)
+        save_figure(self.figure, with_folder(picture))
         write_json(table, self.numbers)
         return [picture, table]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from deepcanon.core import UsageError
-from deepcanon.core.files import writable
+from deepcanon.core.files import with_folder, writable
 from deepcanon.microscopy.tape import Group, Place, Record, Tape
 from deepcanon.microscopy.verdict import Array, Verdict, coarseness, inner, judge, moved, typical
 
@@ -132,7 +132,7 @@ class ComputeGraph:
         """Write the graph as a page for a browser (``.html``) or as numbers for a program (``.json``)."""
         from deepcanon.microscopy.page import write
 
-        return write(self, writable(Path(path), overwrite, ".html", ".json"))
+        return write(self, with_folder(writable(Path(path), overwrite, ".html", ".json")))
 
     def __str__(self) -> str:
         from deepcanon.microscopy.summary import as_text

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from deepcanon.core import AnyBatch, Model, UsageError, conditioned, describe, is_conditional, methods_of
+from deepcanon.core.files import with_folder
 from deepcanon.interop.onnx import export_onnx
 from deepcanon.interop.parts import inputs_of, part_of
 from deepcanon.interop.weights import export_weights
@@ -23,8 +24,8 @@ def export(
     """
     module = model if part is None else part_of(model, part)
     if path.suffix.lower() == ".onnx":
-        return export_onnx(module, _inputs(model, part, info, rows), path)
-    export_weights(module, path, {**describe(model), **({} if part is None else {"part": part})})
+        return export_onnx(module, _inputs(model, part, info, rows), with_folder(path))
+    export_weights(module, with_folder(path), {**describe(model), **({} if part is None else {"part": part})})
     return None
 
 

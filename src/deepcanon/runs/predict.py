@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from deepcanon.core import AnyBatch, Incomplete, TwoDomains
-from deepcanon.core.files import write_whole
+from deepcanon.core.files import with_folder, write_whole
 from deepcanon.core.memory import need
 from deepcanon.core.roles import Domain, Maps
 from deepcanon.data import Batches, in_original_units
@@ -66,4 +66,4 @@ def write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     writer.writerow(columns)
     for row in zip(*columns.values(), strict=True):
         writer.writerow([f"{value:.9g}" if isinstance(value, float) else value for value in row])
-    write_whole(path, text.getvalue())
+    write_whole(with_folder(path), text.getvalue())
