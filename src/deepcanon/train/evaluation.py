@@ -104,7 +104,7 @@ def some_of_train(train: AnyBatch, settings: Settings) -> AnyBatch:
 
 
 def first_that_count(model: Model[Any], valid: AnyBatch) -> AnyBatch:
-    """The first two examples with something to measure, as a window of words with a pair; the very first if none have."""
+    """The first two examples with something to measure, as words with a pair; the very first if there are none."""
     pairs = Batches(valid, 2)
     return next((pair for pair in pairs if model.weight_of(pair) > 0), next(iter(pairs)))
 
