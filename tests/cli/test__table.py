@@ -24,7 +24,7 @@ def test_words_stay_whole_and_lines_within_the_width(table: tuple[list[str], lis
     lines = lay_out(columns, rows, numbers=columns[1:2], width=width)
     assert all(len(line) <= width for line in lines)
     labels = {f"{column}:" for column in columns}
-    shown = {word for line in lines for word in line.split() if not word.startswith("─")}
+    shown = {word.rstrip(";") for line in lines for word in line.split() if not word.startswith("─")}
     given_words = {word for row in rows for cell in row for word in cell.split()}
     assert given_words <= shown <= given_words | set(columns) | labels
 
@@ -47,6 +47,13 @@ def test_what_has_no_room_stands_below_its_row() -> None:
         "what: images of digits by hand",
         "where: in a folder of its own",
     ]
+
+
+def test_numbers_that_have_no_room_share_a_line() -> None:
+    columns = ["run", *(f"measure {k}" for k in range(6))]
+    lines = lay_out(columns, [("mlp", *"012345")], numbers=columns[1:], width=40)
+    assert max(map(len, lines)) <= 40
+    assert "measure 0: 0; measure 1: 1" in " ".join(" ".join(lines).split())
 
 
 @pytest.mark.parametrize(("text", "lines"), [("a\n\nb", ["a", "", "b"]), ("", [""]), ("    x", ["    x"])])

@@ -21,7 +21,7 @@ HELPS = [["--help"], *([command, "--help"] for command in COMMANDS), ["train", "
 
 def words_of(text: str) -> set[str]:
     """The words of a text without the frames around it; what stands below its row has a colon after its name."""
-    return {word.rstrip(":") for word in re.sub(r"[│╭╮╰╯─]", " ", text).split()}
+    return {word.rstrip(":;") for word in re.sub(r"[│╭╮╰╯─]", " ", text).split()}
 
 
 def check(narrow: str, wide: str) -> None:

@@ -20,7 +20,7 @@ def lay_out(
     """The lines of a table; the columns named in ``numbers`` stand to the right.
 
     Columns of text are wrapped as the ``width`` asks. Where even that leaves too little room, the widest columns
-    stand below their rows, one after the other.
+    stand below their rows: numbers in one line, texts in one each.
 
     >>> print("\\n".join(lay_out(["a", "b"], [("x", "1"), ("long", "10")], numbers=["b"])))
      a       b
@@ -41,10 +41,11 @@ def lay_out(
     lines = [*_row([columns[place] for place in beside], room, right), " " + "─" * (sum(room) + GAP * (len(room) - 1))]
     for row in rows:
         lines += _row([row[place] for place in beside], room, right)
-        for place in below:
-            if row[place]:
-                text = f"{columns[place]}: {' '.join(row[place].splitlines())}"
-                lines += paragraph(" " * INDENT + text, width).split("\n")
+        named = {columns[place]: " ".join(row[place].splitlines()) for place in below if row[place]}
+        short = "; ".join(f"{name}: {text}" for name, text in named.items() if name in numbers)
+        long = [f"{name}: {text}" for name, text in named.items() if name not in numbers]
+        for text in filter(None, [short, *long]):
+            lines += paragraph(" " * INDENT + text, width).split("\n")
     return lines
 
 

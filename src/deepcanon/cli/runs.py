@@ -27,11 +27,15 @@ def runs(
     for name, group in groupby((row for row in rows if not row["problem"]), key=lambda row: row["data"]):
         same_data = list(group)
         out.say(f"{name}: measured on test data")
-        metrics = without_repetition({row["run"]: row["test"] for row in same_data})
+        tests = [{name: row["test"][name] for name in without_repetition({"": row["test"]})} for row in same_data]
+        metrics = list(dict.fromkeys(name for test in tests for name in test))
         fixed = ["run", "model", "status", "steps", "seconds"]
         out.table(
             [*fixed, *metrics],
-            [[*(row[column] for column in fixed), *map(row["test"].get, metrics)] for row in same_data],
+            [
+                [*(row[column] for column in fixed), *map(test.get, metrics)]
+                for row, test in zip(same_data, tests, strict=True)
+            ],
             numbers=["steps", "seconds", *metrics],
         )
     if not rows:
