@@ -75,6 +75,7 @@ class RunInfo(TypedDict):
     created: str
     model: SavedModel
     parameters: NotNegative
+    dtype: NotRequired[Literal["float16", "bfloat16", "float32", "float64"] | None]
     data: SavedData
     settings: dict[str, Any]
     environment: Environment

@@ -23,7 +23,7 @@ from deepcanon.core.stored import read_file
 from deepcanon.data import Dataset
 from deepcanon.runs.contents import read_info
 from deepcanon.runs.log_lines import log_lines, read_lines, running_checksum
-from deepcanon.runs.stored_tensors import bytes_of, check_tensors, load_tensors
+from deepcanon.runs.stored_tensors import bytes_of, check_tensors, floating_type, load_tensors
 
 FORMAT = 1
 PARTS = ("run.json", "log.jsonl", "checkpoints", "model.safetensors", "pictures")
@@ -214,6 +214,7 @@ def describe_run(model: Model[Any], data: Dataset[Any], settings: Mapping[str, A
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": describe(model),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "dtype": floating_type(model.state_dict()),
         "data": {
             "name": data.name,
             "kind": data.kind,
