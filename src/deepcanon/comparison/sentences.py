@@ -11,6 +11,7 @@ from deepcanon.comparison.job import Comparison
 from deepcanon.comparison.quality import FEWEST
 from deepcanon.comparison.tables import Row, Section
 from deepcanon.core import Blueprint
+from deepcanon.core.plural import counted
 
 MEMORIZED = 0.25
 """The share of near-copies from which on a report warns of memorization."""
@@ -81,7 +82,9 @@ def remarks(section: Section) -> list[str]:
             found.append(f"{row.label} was stopped by the budget: {', '.join(stopped)}.")
         failed = len(row.entries) - len(row.measured)
         if failed:
-            found.append(f"{row.label} failed with {failed} of {len(row.entries)} seeds: {' '.join(row.errors)}")
+            found.append(
+                f"{row.label} failed with {failed} of {counted(len(row.entries), 'seed')}: {' '.join(row.errors)}"
+            )
     return found
 
 

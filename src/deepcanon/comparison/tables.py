@@ -38,6 +38,7 @@ from deepcanon.comparison.job import Comparison, Entry
 from deepcanon.comparison.measures import BaselineMeasures, Likelihood, Measured
 from deepcanon.comparison.quality import Quality
 from deepcanon.comparison.support import FORMS, Form
+from deepcanon.core.plural import counted
 
 Question = Literal["classes", "targets", "densities", "others"]
 
@@ -182,7 +183,8 @@ class Section:
         seeds = [each["classes"] for each in row.measured if each["classes"]]
         names = self.labels or tuple(map(str, range(len(seeds[0]) if seeds else 0)))
         return [
-            f"{row.label} finds none of the {seeds[0][place]['examples']:,} test examples of the class {name!r}."
+            f"{row.label} finds none of the {counted(seeds[0][place]['examples'], 'test example', ',')} of the "
+            f"class {name!r}."
             for place, name in enumerate(names)
             if seeds and seeds[0][place]["examples"] and not any(classes[place]["found"] for classes in seeds)
         ]

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from deepcanon.core import CheckpointError, Model, UsageError, describe
 from deepcanon.core.files import as_json, open_plain, refuse_links, seal, write_whole
+from deepcanon.core.plural import counted
 from deepcanon.core.stored import read_file
 from deepcanon.data import Dataset
 from deepcanon.runs.contents import read_info
@@ -124,7 +125,7 @@ class RunFolder:
         records, complaints = read_lines(raw, path)
         end = self.info.get("log") if self.info.get("status") == "finished" else None
         if end is not None and end["lines"] > lines:
-            complaints.append(f"{path} is damaged: {end['lines']} lines belong there, it has {lines}")
+            complaints.append(f"{path} is damaged: {counted(end['lines'], 'line')} belong there, it has {lines}")
         elif end is not None and not complaints and end["running"] != running_checksum(raw):
             complaints.append(f"{path} is damaged: it is not the log that {self.file} was finished with")
         return records, complaints

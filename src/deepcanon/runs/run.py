@@ -27,6 +27,7 @@ from deepcanon.core import (
 )
 from deepcanon.core.checks import at_least
 from deepcanon.core.files import free, writable
+from deepcanon.core.plural import counted
 from deepcanon.core.roles import Domain, HasNeighbors, Maps, Translates
 from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset, load_data
@@ -209,7 +210,9 @@ class Run:
         if path is not None and table:
             write_csv(path, {f"x{i + 1}": drawn[:, i].tolist() for i in range(drawn.shape[1])})
         elif path is not None:
-            self._draw(drawn, path, f"{n} samples of {model.name()}{'' if given is None else f', given {given}'}")
+            self._draw(
+                drawn, path, f"{counted(n, 'sample')} of {model.name()}{'' if given is None else f', given {given}'}"
+            )
         return drawn
 
     def generate(
@@ -371,7 +374,9 @@ class Run:
         elif drawn.shape[1] == 2:
             save(scatter({"samples": drawn}, title), path)
         else:
-            raise UsageError(f"samples of {drawn.shape[1]} values are not a picture; write them to a .csv file")
+            raise UsageError(
+                f"samples of {counted(drawn.shape[1], 'value')} are not a picture; write them to a .csv file"
+            )
 
 
 def _loaded(data: str | Path | Dataset[Any], target: str | None) -> Dataset[Any]:
