@@ -28,19 +28,19 @@ def lay_out(
      x       1
      long   10
     """
-    beside, below = list(range(len(columns))), list[int]()
-    room = _widths(columns, rows, beside, width)
-    while room is None and len(beside) > 1:
-        widest = max(beside[1:], key=lambda place: _natural(columns, rows, place))
-        beside.remove(widest)
+    across, below = list(range(len(columns))), list[int]()
+    room = _widths(columns, rows, across, width)
+    while room is None and len(across) > 1:
+        widest = max(across[1:], key=lambda place: _natural(columns, rows, place))
+        across.remove(widest)
         below = sorted([*below, widest])
-        room = _widths(columns, rows, beside, width)
+        room = _widths(columns, rows, across, width)
     if room is None:
         room = [max(_longest_word(columns, rows, 0), (width or 1) - 1)]
-    right = [columns[place] in numbers for place in beside]
-    lines = [*_row([columns[place] for place in beside], room, right), " " + "─" * (sum(room) + GAP * (len(room) - 1))]
+    right = [columns[place] in numbers for place in across]
+    lines = [*_row([columns[place] for place in across], room, right), " " + "─" * (sum(room) + GAP * (len(room) - 1))]
     for row in rows:
-        lines += _row([row[place] for place in beside], room, right)
+        lines += _row([row[place] for place in across], room, right)
         named = {columns[place]: " ".join(row[place].splitlines()) for place in below if row[place]}
         short = "; ".join(f"{name}: {text}" for name, text in named.items() if name in numbers)
         long = [f"{name}: {text}" for name, text in named.items() if name not in numbers]

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 
-SYMBOLS: Mapping[str, str] = {
+SIGNS: Mapping[str, str] = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ϵ", "varepsilon": "ε", "zeta": "ζ", "eta": "η",
     "theta": "θ", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ",
     "tau": "τ", "phi": "φ", "varphi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω", "Gamma": "Γ", "Delta": "Δ",
@@ -59,7 +59,7 @@ SPACES: Mapping[str, str] = {
 }  # fmt: skip
 
 KNOWN = frozenset({
-    *SYMBOLS, *FUNCTIONS, *OPENING, *CLOSING, *ACCENTS, *ALPHABETS, *NAMED, *SIZES, *SPACES,
+    *SIGNS, *FUNCTIONS, *OPENING, *CLOSING, *ACCENTS, *ALPHABETS, *NAMED, *SIZES, *SPACES,
     "frac", "tfrac", "dfrac", "sqrt", "binom", "underbrace", "begin", "end",
 })  # fmt: skip
 """All commands of LaTeX that are rendered; of any other the name is written."""
@@ -146,7 +146,7 @@ def _piece(token: str, tokens: Iterator[str]) -> str:
         return BEFORE_CLOSING + CLOSING[name]
     if name in SIZES:
         return ""
-    return SYMBOLS.get(name) or (SPACES[name] if name in SPACES else name + AFTER_NAME)
+    return SIGNS.get(name) or (SPACES[name] if name in SPACES else name + AFTER_NAME)
 
 
 def _argument(tokens: Iterator[str], spaces: bool = False) -> str:
