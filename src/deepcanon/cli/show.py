@@ -11,6 +11,7 @@ import typer
 
 from deepcanon.cli._parse import Json
 from deepcanon.cli._print import Output
+from deepcanon.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,12 +47,13 @@ def _say_recipe(out: Output, facts: Mapping[str, Any]) -> None:
     """What a model learns from, what it can, and how it is trained unless options say otherwise."""
     recipe = ", ".join(f"{setting} {value}" for setting, value in facts["recipe"].items() if value is not None)
     methods = [*facts["methods"], *(["what the model it wraps can"] if facts["wraps"] else [])]
+    required = [each["option"] for each in facts["arguments"] if each["default"] == "required"]
     default = facts["default"]
     for label, text in (
         ("learns from", facts["learns_from"]),
         ("can", ", ".join(methods) or "only learn"),
         ("recipe", recipe or "that of the model it wraps"),
-        ("train it", f"deepcanon train {facts['model']}"),
+        ("train it", " ".join([f"deepcanon train {facts['model']}", *(f"{o} {o[2:].upper()}" for o in required)])),
         ("by default", f"--model {default['model']} --data {default['data']}" if default else ""),
     ):
         if text:
@@ -158,13 +160,18 @@ def facts_of(cls: type[Model[Any]]) -> dict[str, Any]:
     }
 
 
-def _default(cls: type[Model[Any]]) -> dict[str, str]:
-    """The model that a method wraps if none is given, and the data that both then learn from."""
+def _default(cls: type[Model[Any]]) -> dict[str, str] | None:
+    """The model that a method wraps if none is given, and the data that both then learn from; None if there are none."""
     from deepcanon.blueprints import blueprint
     from deepcanon.data.suits import default_data
 
     asked = blueprint(cls)
-    return {"model": asked.inner[0].label, "data": default_data(asked).name}
+    if asked.missing():
+        return None
+    try:
+        return {"model": asked.inner[0].label, "data": default_data(asked).name}
+    except UsageError:  # of data that do not come along
+        return None
 
 
 def _argument(name: str, parameter: Any, meaning: str, wrapped: str | None = None) -> dict[str, str]:
