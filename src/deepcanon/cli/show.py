@@ -161,7 +161,7 @@ def facts_of(cls: type[Model[Any]]) -> dict[str, Any]:
 
 
 def _default(cls: type[Model[Any]]) -> dict[str, str] | None:
-    """The model that a method wraps if none is given, and the data that both then learn from; None if there are none."""
+    """The model that a method wraps if none is given, and the data that both then learn from, if there are any."""
     from deepcanon.blueprints import blueprint
     from deepcanon.data.suits import default_data
 
