@@ -37,7 +37,8 @@ def data(
         numbers=["train", "valid", "test"],
     )  # fmt: skip
     _show_forms(out)
-    out.say("Your own data: file.csv, or a folder of images. deepcanon data NAME shows one set with its forms.")
+    out.say("Your own data: file.csv, text.txt, or a folder of images or texts.")
+    out.say("deepcanon data NAME shows one set with its forms.")
     out.result({"data": rows})
 
 

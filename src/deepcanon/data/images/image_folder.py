@@ -34,6 +34,10 @@ def load(path: Path, preprocessing: Mapping[str, Any] | None = None, size: int |
     center-cropped to its largest square and resized. With the ``preprocessing`` of an earlier load, classes keep their
     codes and images must have the same shape.
     """
+    if path.is_file():
+        raise DataError(
+            f"{path} is one image; a model is trained on a folder of them, with a sub-folder for each class"
+        )
     parts = _parts_in(path)
     whole, classes = _labeled(parts.get("train", path), preprocessing, size)
     shape = whole.reader.shape
@@ -61,17 +65,30 @@ def load(path: Path, preprocessing: Mapping[str, Any] | None = None, size: int |
 
 
 def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) -> Batch:
-    """All images of a folder, preprocessed for a model trained on another folder; without sub-folders, without labels.
+    """All images of a folder, or one, preprocessed for a model trained on another; without sub-folders, without labels.
 
     Unless images are to be ``labeled``, the names of sub-folders are ignored.
     """
-    files = _images_in(path)
-    if not files and not labeled:
-        files = [image for folder in _folders_in(path) for image in _images_in(folder)]
+    files = images_of(path) if path.is_file() or not labeled else _images_in(path)
     size = preprocessing.get("size")
     if not files:
         return _held(_labeled(path, preprocessing, size)[0])
     return Batch(_reader(path, files[0], preprocessing, size)(files))
+
+
+def images_of(path: Path) -> list[Path]:
+    """The images that a path names, in their order: itself, those of a folder, or those of its sub-folders."""
+    if path.is_file():
+        return [path]
+    return _images_in(path) or [image for folder in _folders_in(path) for image in _images_in(folder)]
+
+
+def left_out(path: Path) -> int:
+    """How many files of a folder and its sub-folders are not images by their names, and are not read."""
+    if path.is_file():
+        return 0
+    files = [file for folder in (path, *_folders_in(path)) for file in folder.iterdir() if not file.is_dir()]
+    return sum(not file.name.startswith(".") and file.suffix.lower() not in SUFFIXES for file in files)
 
 
 def read_image(file: Path) -> Batch:

@@ -25,6 +25,7 @@ FORM_LIST = (
     Form("spins", "images", "the same as -1 and 1"),
     Form("dequantized", "images", "real values in (0, 1): gray levels plus uniform noise, over their number"),
     Form("levels", "images", "gray levels as whole numbers from 0"),
+    Form("characters", "text", "characters, in which a text comes unless another form is said"),
     Form("words", "text", "words in place of characters; words=5 keeps those that occur five times or more"),
     Form("bytes", "text", "bytes in place of characters"),
     Form("bpe=512", "text", "512 tokens of a byte-pair encoding that is learned from the training split"),
