@@ -12,7 +12,7 @@ from typing import Any, Self, Unpack
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.blueprints import blueprint, untrained
+from deepcanon.blueprints import blueprint
 from deepcanon.core import (
     AnyBatch,
     Batch,
@@ -27,7 +27,6 @@ from deepcanon.core import (
 )
 from deepcanon.core.checks import at_least
 from deepcanon.core.files import free, writable
-from deepcanon.core.plural import counted
 from deepcanon.core.roles import Domain, HasNeighbors, Maps, Translates
 from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset, image_names, kind_of_path, load_data
@@ -92,8 +91,6 @@ class Run(ShownRun):
             raise UsageError(f"the target {target!r} is a column of which file? Name a CSV file as the data")
         chosen = default_data(asked) if data is None else _loaded(data, target)
         check_suits(asked, chosen)
-        for sentence in untrained(asked):
-            notify(sentence)
         with randomness.kept():
             torch.manual_seed(seed)
             built = asked.build(chosen.sizes, chosen.name)
@@ -218,9 +215,7 @@ class Run(ShownRun):
         if path is not None and table:
             write_csv(path, {f"x{i + 1}": drawn[:, i].tolist() for i in range(drawn.shape[1])})
         elif path is not None:
-            self._draw(
-                drawn, path, f"{counted(n, 'sample')} of {model.name()}{'' if given is None else f', given {given}'}"
-            )
+            self._draw(drawn, path, f"{n} samples of {model.name()}{'' if given is None else f', given {given}'}")
         return drawn
 
     def generate(
@@ -385,9 +380,7 @@ class Run(ShownRun):
         elif drawn.shape[1] == 2:
             save(scatter({"samples": drawn}, title), path)
         else:
-            raise UsageError(
-                f"samples of {counted(drawn.shape[1], 'value')} are not a picture; write them to a .csv file"
-            )
+            raise UsageError(f"samples of {drawn.shape[1]} values are not a picture; write them to a .csv file")
 
 
 def _loaded(data: str | Path | Dataset[Any], target: str | None) -> Dataset[Any]:
