@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from deepcanon.core import Batch, DataError, Labeled
+from deepcanon import Run
+from deepcanon.core import Batch, DataError, Labeled, UsageError
 from deepcanon.data import load_data, load_rows
 from deepcanon.data.images.image_folder import apply, load, read_image
 
@@ -171,8 +172,29 @@ def test_a_damaged_image_is_named(kept: int, tmp_path: Path) -> None:
         load(folder)
 
 
+def test_images_without_classes_are_data_for_models_that_need_none(tmp_path: Path) -> None:
+    folder = write(tmp_path / "a", animals(channels=1)) / "cat"
+    data = load_data(str(folder))
+    assert [len(data.split(part)) for part in ("train", "valid", "test")] == [14, 2, 4]
+    assert not isinstance(data.train, Labeled)
+    assert dict(data.sizes) == {"features": 20, "channels": 1, "height": 4, "width": 5}
+    everything = torch.cat([data.split(part).x for part in ("train", "valid", "test")])
+    assert {row.numpy().tobytes() for row in everything} == {
+        row.numpy().tobytes() for row in apply(folder, data.preprocessing).x
+    }
+    again = load_data(str(folder), preprocessing=json.loads(json.dumps(data.preprocessing)))
+    assert again.fingerprint() == data.fingerprint()
+    assert set(load_data(f"{folder}:size=4:binary").train.x.unique().tolist()) == {0.0, 1.0}
+    run = Run.train("vae", f"{folder}:dequantized", out=tmp_path / "run", quiet=True, steps=2)
+    assert run.evaluate()["test"].keys() == run.scores["test"].keys()
+    with pytest.raises(UsageError, match=r"mlp learns from labeled examples; .*cat gives images without labels"):
+        Run.train("mlp", folder, out=tmp_path / "none", quiet=True)
+
+
 def test_folders_without_classes_or_images_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="has no sub-folders; put the images of each class"):
+    with pytest.raises(
+        DataError, match=r"has neither images \(\.png, .* \.\.\.\) nor a sub-folder of them for each class"
+    ):
         load(tmp_path)
     (tmp_path / "cat").mkdir()
     with pytest.raises(DataError, match=r"cat has no images \(\.png, \.jpg, \.jpeg, \.webp, .*\)"):

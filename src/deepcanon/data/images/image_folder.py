@@ -1,4 +1,4 @@
-"""Folders of images with one sub-folder per class, with or without a given split (as that of ImageNet)."""
+"""Folders of images: with one sub-folder per class, perhaps split already (as ImageNet is), or without labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deepcanon.core.hints import listed
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
 from deepcanon.data.images.image_files import LEVELS, SUFFIXES, ImageFiles, Reader, shape_in_words
-from deepcanon.data.split import cut, stratified_order, three_counts
+from deepcanon.data.split import cut, fixed_random, stratified_order, three_counts
 
 MARK = "size="
 """The beginning of the suffix that has all images cropped and resized to one size."""
@@ -26,18 +26,20 @@ PARTS = {"valid": ("val", "valid"), "test": ("test",)}
 """The names of the sub-folders next to ``train`` in data that are split already."""
 
 
-def load(path: Path, preprocessing: Mapping[str, Any] | None = None, size: int | None = None) -> Dataset[Labeled]:
+def load(path: Path, preprocessing: Mapping[str, Any] | None = None, size: int | None = None) -> Dataset[Any]:
     """The images of a folder, split by a fixed seed and stratified by class.
 
     Where its sub-folders are ``train`` and ``val``, and perhaps ``test``, each with one sub-folder per class, as those
     of ImageNet are, these are the splits. Images may have different sizes and colors if a ``size`` is given: each is
     center-cropped to its largest square and resized. With the ``preprocessing`` of an earlier load, classes keep their
-    codes and images must have the same shape.
+    codes and images must have the same shape. Images that lie in the folder itself have no labels.
     """
     if path.is_file():
         raise DataError(
             f"{path} is one image; a model is trained on a folder of them, with a sub-folder for each class"
         )
+    if _images_in(path) and not _folders_in(path):
+        return _unlabeled(path, preprocessing, size)
     parts = _parts_in(path)
     whole, classes = _labeled(parts.get("train", path), preprocessing, size)
     shape = whole.reader.shape
@@ -59,6 +61,27 @@ def load(path: Path, preprocessing: Mapping[str, Any] | None = None, size: int |
         sizes=image_sizes(shape, classes=len(classes)),
         shape=shape,
         labels=classes,
+        source=str(path.resolve()),
+        preprocessing=fitted,
+    )
+
+
+def _unlabeled(path: Path, preprocessing: Mapping[str, Any] | None, size: int | None) -> Dataset[Batch]:
+    """The images that lie in a folder, all in memory, split by a fixed seed."""
+    files = _images_in(path)
+    reader = _reader(path, files[0], preprocessing, size)
+    counts = three_counts(len(files), str(path))
+    images = reader(files)
+    train, valid, test = (Batch(images[rows]) for rows in cut(fixed_random(0).permutation(len(files)), counts))
+    fitted = {"shape": list(reader.shape), "levels": LEVELS} | ({"size": size, "form": f"{MARK}{size}"} if size else {})
+    return Dataset(
+        name=f"{path}:{MARK}{size}" if size else str(path),
+        kind="images",
+        train=train,
+        valid=valid,
+        test=test,
+        sizes=image_sizes(reader.shape),
+        shape=reader.shape,
         source=str(path.resolve()),
         preprocessing=fitted,
     )
@@ -113,7 +136,9 @@ def _labeled(
 ) -> tuple[ImageFiles, tuple[str, ...]]:
     folders = _folders_in(path)
     if not folders:
-        raise DataError(f"{path} has no sub-folders; put the images of each class into one of its name")
+        raise DataError(
+            f"{path} has neither images ({', '.join(SUFFIXES[:4])} ...) nor a sub-folder of them for each class"
+        )
     classes = tuple(_class_name(folder) for folder in folders)
     if preprocessing is not None:
         if "classes" not in preprocessing:
