@@ -31,6 +31,7 @@ class Output:
         """A text for people, printed line by line as it is."""
         if self.first and not self.as_json:
             sys.stdout.write(text.translate(PICTURES) + "\n")
+            sys.stdout.flush()  # someone may wait for it at the end of a pipe
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Sequence[str] = ()) -> None:
         """A table for people; the columns named in ``numbers`` stand to the right."""
