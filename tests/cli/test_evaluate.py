@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,16 +108,3 @@ def test_a_regression_is_told_in_the_units_of_its_target(call: Call, tmp_path: P
     assert "Regression, on" in compared
     assert f"{rmse:.4g}" in compared
     assert "linear_regression has the lowest RMSE" in compared
-
-
-def test_a_loss_that_is_one_term_is_not_printed_twice(call: Call, runs: Path) -> None:
-    for words in (["evaluate", runs / "mlp"], ["runs", runs / "mlp"]):
-        shown = call(*words)
-        assert shown.code == 0
-        assert re.search(r"\bnll\b", shown.stdout)
-        assert not re.search(r"\bloss\b", shown.stdout), shown.stdout
-    assert call("evaluate", runs / "mlp", "--json").json["test"]["loss"] > 0, "programs find it where it was"
-
-
-def test_a_loss_of_several_terms_is_printed(call: Call, runs: Path) -> None:
-    assert re.search(r"^ loss +\d", call("evaluate", runs / "vae").stdout, re.MULTILINE)

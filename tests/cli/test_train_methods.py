@@ -24,31 +24,34 @@ def test_there_are_methods() -> None:
     assert {"bagging", "lora", "transfer"} <= set(METHODS)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_a_method_shows_what_it_wraps_by_default(name: str, call: Call) -> None:
-    cls = catalogue.find(name)
+@pytest.mark.parametrize(("name", "data"), [("augmentation", "digits"), ("fixmatch", "digits:labels=40")])
+def test_a_method_shows_what_it_wraps_by_default(name: str, data: str, call: Call) -> None:
     facts = call("show", name, "--json").json
     wrapped = {each["option"]: each["default"] for each in facts["arguments"]}["--model"]
-    assert wrapped == cls.default_model  # type: ignore[attr-defined]
-    assert facts["default"]["model"] == wrapped
-    assert facts["default"]["data"] == ("digits:labels=40" if name in FEW_LABELS else "digits")
-    assert from_options(cls, {}).missing() == []
+    assert wrapped == catalogue.find(name).default_model  # type: ignore[attr-defined]
+    assert facts["default"] == {"model": wrapped, "data": data}
 
 
 def test_the_default_is_shown_to_people_too(call: Call) -> None:
     assert "--model cnn --data digits\n" in call("show", "augmentation").stdout
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name != "bagging" else []) for name in METHODS]
-)
-def test_a_method_trains_and_draws_without_arguments(name: str, call: Call, tmp_path: Path, drawn: None) -> None:
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_trains_without_arguments(name: str, call: Call, tmp_path: Path) -> None:
     answer = call("train", name, "--steps", "2", "--threads", "1", "--out", tmp_path / "run")
     assert answer.code == 0, answer.stderr
-    assert {"curves.png", "confusion.png"} <= {picture.name for picture in (tmp_path / "run" / "pictures").iterdir()}
-    inner = dc.Run(tmp_path / "run").info["model"]["arguments"]["model"]["model"]
-    assert inner == catalogue.find(name).default_model  # type: ignore[attr-defined]
+    run = dc.Run(tmp_path / "run").info
+    assert run["model"]["arguments"]["model"]["model"] == catalogue.find(name).default_model  # type: ignore[attr-defined]
+    assert run["data"]["name"] == ("digits:labels=40" if name in FEW_LABELS else "digits")
     assert ("is meant for a trained model, and this mlp is not" in answer.stdout) == (name in ("lora", "transfer"))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("drawn")
+@pytest.mark.parametrize(("name", "own"), [("augmentation", "gallery.png"), ("lora", "updates.png")])
+def test_so_it_draws(name: str, own: str, call: Call, tmp_path: Path) -> None:
+    assert call("train", name, "--steps", "2", "--threads", "1", "--out", tmp_path / "run").code == 0
+    assert {"curves.png", own} <= {picture.name for picture in (tmp_path / "run" / "pictures").iterdir()}
 
 
 def test_arguments_of_the_default_model_are_options_too() -> None:
