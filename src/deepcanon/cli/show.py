@@ -25,25 +25,28 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a model: its equation, paper, arguments, methods and recipe; or an insight or a study and its arguments."""
-    from deepcanon.catalogue import FOLDERS, find, find_question, questions
+    from deepcanon.blueprints import is_code, named
+    from deepcanon.catalogue import FOLDERS, find_question, name_of, questions
 
     wanted = name.lower().replace("-", "_")
     kinds = {each.name: kind for kind in FOLDERS for each in questions(kind)}
     if wanted in kinds:
         _show_question(kinds[wanted], find_question(kinds[wanted], wanted), json)
     else:
-        _show_model(find(name), json)
+        found = named(name)
+        cls = found if isinstance(found, type) else type(found)
+        _show_model(cls, name if is_code(name) else name_of(cls), json)
 
 
-def _show_model(cls: type[Model[Any]], json: bool) -> None:
+def _show_model(cls: type[Model[Any]], called: str, json: bool) -> None:
     facts = facts_of(cls)
     out = Output(json)
     _say_text(out, facts["model"], facts)
-    _say_recipe(out, facts)
+    _say_recipe(out, facts, called)
     out.result(facts)
 
 
-def _say_recipe(out: Output, facts: Mapping[str, Any]) -> None:
+def _say_recipe(out: Output, facts: Mapping[str, Any], called: str) -> None:
     """What a model learns from, what it can, and how it is trained unless options say otherwise."""
     recipe = ", ".join(f"{setting} {value}" for setting, value in facts["recipe"].items() if value is not None)
     methods = [*facts["methods"], *(["what the model it wraps can"] if facts["wraps"] else [])]
@@ -53,7 +56,7 @@ def _say_recipe(out: Output, facts: Mapping[str, Any]) -> None:
         ("learns from", facts["learns_from"]),
         ("can", ", ".join(methods) or "only learn"),
         ("recipe", recipe or "that of the model it wraps"),
-        ("train it", " ".join([f"deepcanon train {facts['model']}", *(f"{o} {o[2:].upper()}" for o in required)])),
+        ("train it", " ".join([f"deepcanon train {called}", *(f"{o} {o[2:].upper()}" for o in required)])),
         ("by default", f"--model {default['model']} --data {default['data']}" if default else ""),
     ):
         if text:
@@ -90,7 +93,8 @@ def _facts_of_question(kind: Question, function: Callable[..., Any]) -> dict[str
 
 def show_options(out: Output, command: str, name: str) -> None:
     """The options that a model, an insight or a study of this name adds to a command; nothing if there is none."""
-    from deepcanon.catalogue import FOLDERS, find, find_question, is_name, questions
+    from deepcanon.blueprints import is_code, named
+    from deepcanon.catalogue import FOLDERS, find_question, is_name, questions
 
     wanted = name.lower().replace("-", "_")
     if command in FOLDERS:
@@ -98,15 +102,16 @@ def show_options(out: Output, command: str, name: str) -> None:
         if wanted not in {entry.name for entry in questions(kind)}:
             return
         facts = _facts_of_question(kind, find_question(kind, wanted))
-    elif is_name(name):
-        facts = facts_of(find(name))
+    elif is_name(name) or is_code(name):
+        found = named(name)
+        facts = facts_of(found if isinstance(found, type) else type(found))
     else:
         return
     if facts["arguments"]:
-        out.say(f"Options of {wanted}:")
+        out.say(f"Options of {name}:")
         _say_arguments(out, facts)
     if "recipe" in facts:
-        _say_recipe(out, facts)
+        _say_recipe(out, facts, name)
 
 
 def _say_text(out: Output, name: str, facts: Mapping[str, Any]) -> None:
