@@ -62,7 +62,7 @@ def test_a_run_that_another_process_finishes_meanwhile_is_what_it_was_when_it_wa
     for name in ("results", "weights", "sha256"):
         del opened.info[name]
     opened.info["status"] = "running"  # the finished run.json was written after this one was read
-    with pytest.raises(UsageError, match="no final weights .it is running.: resume it first"):
+    with pytest.raises(UsageError, match=r"no final weights \(it is running\): resume it first"):
         opened.evaluate()
 
 
