@@ -22,7 +22,7 @@ PACKAGE = ROOT / "src" / "deepcanon"
 def run(*command: str | Path, cwd: Path) -> str:
     """What a command prints, far from this tree and from what the environment adds to Python's path."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

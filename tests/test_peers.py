@@ -47,7 +47,7 @@ def collect(hidden: set[str], *files: str | Path) -> subprocess.CompletedProcess
         *files,
     ]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
 
 
 @pytest.mark.slow
