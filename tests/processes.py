@@ -30,15 +30,15 @@ def done(*words: object) -> str:
 
 def killed(*words: object, step: int) -> None:
     """Train in a process that dies of SIGKILL as soon as the checkpoint of this step is there."""
-    assert _ended(_forked(words, step)) == -signal.SIGKILL, "it has ended before it could be killed"
+    assert _ended(_forked(words, {}, step)) == -signal.SIGKILL, "it has ended before it could be killed"
 
 
 def together(*words: object) -> None:
     """Train in two processes, which meet at a store of this one, as those do that ``torchrun`` starts."""
-    store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
     ranks = [{**place, "WORLD_SIZE": "2", "RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
-    assert [_ended(child) for child in [_forked(words, **rank) for rank in ranks]] == [0, 0]
+    assert [_ended(child) for child in [_forked(words, rank) for rank in ranks]] == [0, 0]
 
 
 def die_at(step: int) -> None:
@@ -51,11 +51,11 @@ def die_at(step: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return saved
 
-    checkpoint.save = last
+    vars(checkpoint)["save"] = last
 
 
-def _forked(words: Sequence[object], step: int | None = None, **environment: str) -> Any:
-    child = multiprocessing.get_context("fork").Process(target=_called, args=(words, step, environment))
+def _forked(words: Sequence[object], environment: dict[str, str], step: int | None = None) -> Any:
+    child = multiprocessing.get_context("fork").Process(target=_called, args=(words, environment, step))
     child.start()
     return child
 
@@ -67,7 +67,7 @@ def _ended(child: Any) -> int | None:
     return child.exitcode  # type: ignore[no-any-return]
 
 
-def _called(words: Sequence[object], step: int | None, environment: dict[str, str]) -> None:
+def _called(words: Sequence[object], environment: dict[str, str], step: int | None) -> None:
     sys.settrace(None)  # what a process of its own runs does not count as covered
     torch.set_num_threads(1)
     os.environ |= environment

@@ -55,9 +55,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
 @pytest.mark.slow
 def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     """Other libraries are lent by the environment of the tests; ours is only what the wheel has brought."""
-    run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv", cwd=tmp_path)
     python, command = (tmp_path / "venv" / "bin" / name for name in ("python", "deepcanon"))
-    run(python, "-m", "pip", "install", "--no-deps", "--no-index", wheel, cwd=tmp_path)
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=tmp_path)
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=tmp_path).strip())
     (site / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its own .pth files are not read again
     found = run(python, "-c", "import deepcanon; print(deepcanon.__file__, deepcanon.__version__)", cwd=tmp_path)
