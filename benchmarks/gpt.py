@@ -62,7 +62,7 @@ def pair(length: int, sizes: Sizes) -> tuple[GPT, Any]:
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=None,
     )  # fmt: skip
     theirs = transformers.GPT2LMHeadModel(config)
-    ours = GPT(VOCAB, length, layers, heads, width)
+    ours = GPT(VOCAB, length, layers, heads, width, activation="gelu_tanh")
     load_gpt2(ours, theirs.state_dict())
     return ours, theirs
 

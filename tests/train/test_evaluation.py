@@ -46,9 +46,14 @@ def test_what_is_no_bound_is_measured_once_and_bounds_of_many_examples_are_too()
         model.seen, model.likelihood_kind = [], kind  # type: ignore[assignment]
         dc.evaluate(model, Batch(x), draws=100)
         assert sum(model.seen) == wanted
+    for draws in (40, None):
+        model.seen = []
+        dc.evaluate(model, Batch(x), draws=draws)
+        assert model.seen == [40]
+    model.least_draws = 100
     model.seen = []
-    dc.evaluate(model, Batch(x), draws=40)
-    assert model.seen == [40]
+    dc.evaluate(model, Batch(x))
+    assert sum(model.seen) == 80
 
 
 class Rooted(Toy):

@@ -41,7 +41,7 @@ def test_scores_of_classes_are_those_of_scikit_learn(classes: int, ties: bool) -
             "pr_auc": metrics.average_precision_score(one_hot, shares, average="macro"),
         }
     )
-    each = predicted.by_class()
+    each = predicted.by_class
     precision, recall, f1, examples = metrics.precision_recall_fscore_support(true, mode, zero_division=0)
     assert [scores["recall"] for scores in each] == pytest.approx(recall)
     assert [scores["precision"] or 0.0 for scores in each] == pytest.approx(precision)
@@ -53,7 +53,7 @@ def test_a_class_without_examples_counts_in_no_mean() -> None:
     predicted = guesses(200, 3, ties=False)
     held = predicted.true != 2
     some = Predicted(predicted.mean[held], predicted.true[held])
-    assert some.by_class()[2]["recall"] is None
+    assert some.by_class[2]["recall"] is None
     assert some.scores()["balanced_accuracy"] == pytest.approx(
         metrics.recall_score(some.true, some.mean.argmax(1), labels=[0, 1], average="macro")
     )

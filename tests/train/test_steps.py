@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from deepcanon import catalogue
 from deepcanon.core import Absorb, Batch, Descend, Model, Recipe, Terms, Turn, UsageError
 from deepcanon.train.distributed import World
 from deepcanon.train.settings import resolve_settings
-from deepcanon.train.steps import Descender, players
+from deepcanon.train.steps import Descender, clip_by_norm, players
 
 
 class Line(Model[Batch]):
@@ -81,6 +82,21 @@ def test_a_gradient_by_hand_is_the_gradient() -> None:
         player(model).play(batch, batch, 1.0, False)
     torch.testing.assert_close(manual.weight, automatic.weight, rtol=0, atol=1e-15)
     torch.testing.assert_close(manual.bias, automatic.bias, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e25, math.nan])
+def test_clipping_by_norm_is_torchs(scale: float, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    ours, theirs = ([torch.zeros(n, 3, dtype=dtype, requires_grad=True) for n in (1, 40, 2)] for _ in range(2))
+    for one, other in zip(ours[:2], theirs, strict=False):  # one of them has no gradient
+        one.grad = scale * torch.randn_like(one)
+        other.grad = one.grad.clone()
+    wanted = torch.nn.utils.clip_grad_norm_(theirs, 0.5)
+    torch.testing.assert_close(clip_by_norm(ours, 0.5), wanted, equal_nan=True)
+    for one, other in zip(ours[:2], theirs, strict=False):
+        torch.testing.assert_close(one.grad, other.grad, equal_nan=True)
+    assert ours[2].grad is None
 
 
 def test_clipping_by_norm_and_by_value() -> None:

@@ -131,7 +131,7 @@ def is_gray(x: Tensor) -> bool:
     if x.is_meta or len(x) == 0 or x[0].numel() < FEW_FEATURES:
         return False
     x = x.detach().flatten()
-    if len(x[: 4 * LEVELS].unique()) > LEVELS:  # cheaper than to sort all of every batch
+    if len(x[: 2 * LEVELS].unique()) > LEVELS:  # cheaper than to sort all of every batch
         return False
     values = x.unique().double()
     if not 1 < len(values) <= LEVELS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -17,11 +16,8 @@ from deepcanon.core.memory import enough_for
 from deepcanon.core.model import Evaluated, LikelihoodKind, Model, Support
 from deepcanon.core.turn import B, Terms
 
-REDRAWN = 128
-"""One example of so many is drawn a second time, to tell how far the draws scatter."""
-
-LEAST_REDRAWN = 8
-"""How many are drawn again of few examples: two draws of one may happen to be equal."""
+REDRAWN = 64
+"""So many examples are drawn a second time, to tell how far the draws scatter."""
 
 
 class Sampler(Model[B]):
@@ -49,6 +45,10 @@ class Density(Sampler[B]):
     """
 
     likelihood_kind: LikelihoodKind = "exact"
+    measured_samples: int | None = None
+    """By how many samples for each example a metric estimates the likelihood; without, the loss is the estimate."""
+    least_draws: int = 1
+    """By how many draws a mean over few examples is estimated at least, each of them drawn again and again."""
     discrete: tuple[int, ...] = ()
     """Where the support is mixed, the positions of the features that are categories; the others are real."""
 
@@ -119,27 +119,32 @@ class Density(Sampler[B]):
         return Evaluated(terms, self._metrics_of(terms, batch))
 
     def metrics(self, batch: B) -> Terms:
-        return self._metrics_of(self.loss(batch), batch)
+        found = self._metrics_of(self.loss(batch), batch)
+        drawn = "nll" in found and self._is_drawn()
+        return {**found, "nll_error": self.error_of_draws(batch, self.measured_samples)} if drawn else found
 
     def _metrics_of(self, terms: Terms, batch: B) -> Terms:
-        """The negative log-likelihood, where the loss is one, and the standard error of its mean by the draws."""
+        """The negative log-likelihood: the loss, where it is one, or an estimate by ``measured_samples``."""
         if not self.has_likelihood_of(batch.x):
             return {}
-        nll = torch.stack(list(terms.values())).sum()
-        return {"nll": nll, "nll_error": self.error_of_draws(batch)} if self._is_drawn() else {"nll": nll}
+        if self.measured_samples is None:
+            return {"nll": torch.stack(list(terms.values())).sum()}
+        return {"nll": -given_batch(self, batch).log_prob(batch.x, samples=self.measured_samples).mean()}
 
     @torch.no_grad()
     def error_of_draws(self, batch: B, samples: int | None = None) -> Tensor:
         """The Monte-Carlo error of the mean ``log_prob`` of a batch, 0-d: its standard deviation over the draws.
 
-        Some examples are drawn twice more; half of the mean squared difference is the variance of one.
+        Some examples from all over the batch are drawn twice more; half of the mean squared difference is the variance
+        of one.
         """
-        if not self._is_drawn():
+        if not self._is_drawn() or len(batch) == 0:
             return batch.x.new_zeros(())
-        few = torch.arange(max(math.ceil(len(batch) / REDRAWN), min(LEAST_REDRAWN, len(batch))), device=batch.device)
+        count = min(REDRAWN, len(batch))
+        few = torch.arange(count, device=batch.device) * len(batch) // count
         both = batch.select(few.repeat(2))
         once, again = given_rows(self, batch, few.repeat(2)).log_prob(both.x, samples=samples).chunk(2)
-        error: Tensor = ((once - again).square().mean() / (2 * max(1, len(batch)))).sqrt()
+        error: Tensor = ((once - again).square().mean() / (2 * len(batch))).sqrt()
         return error
 
     def _is_drawn(self) -> bool:

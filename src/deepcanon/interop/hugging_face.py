@@ -28,7 +28,7 @@ NOT_WEIGHTS = (".attn.bias", ".attn.masked_bias", "lm_head.weight")
 def load_gpt2(model: GPT, weights: Mapping[str, Tensor]) -> None:
     """Load the weights of a GPT-2 by their names in Hugging Face's files, with or without a head, into the model.
 
-    >>> load_gpt2(GPT(5, 4, 1, 1, 2), {})
+    >>> load_gpt2(GPT(5, 4, 1, 1, 2, activation="gelu_tanh"), {})
     Traceback (most recent call last):
     ...
     deepcanon.core.errors.UsageError: the file is not a GPT-2 of this size: it has no token_embedding.weight and 15 more

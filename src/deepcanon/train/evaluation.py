@@ -17,8 +17,6 @@ from deepcanon.train.scores import ClassScores, Collected, gather
 MOST_EVALUATED = 2048
 """Of more training examples than these, a sample of so many is evaluated at the end."""
 
-DRAWS = 4096
-"""How many draws make the mean of a bound that is drawn at random."""
 ROOT = "rmse"
 """The metric that is the root of a mean: over several batches it is the mean of squares that is taken."""
 
@@ -32,17 +30,17 @@ class Assessment:
 
 
 def evaluate(
-    model: Model[Any], split: AnyBatch, *, seed: int = 0, size: int = 1024, draws: int = DRAWS
+    model: Model[Any], split: AnyBatch, *, seed: int = 0, size: int = 1024, draws: int | None = None
 ) -> dict[str, float]:
     """The loss with its terms and the model's metrics, and the scores of its predictions, in evaluation mode.
 
     Terms and metrics are means over the split. The scores of predictions are those of all of them at once: of classes
     ``balanced_accuracy``, ``f1``, ``roc_auc`` and ``pr_auc``, of targets ``rmse`` and ``r2``.
 
-    What is random in them is drawn anew from ``seed``; the caller's random states stay as they are. A lower bound on
-    the likelihood is drawn for each example, by few draws: where examples are few, noise would lift it above the
-    truth. So they are gone through again and again until there are ``draws`` of them. Next to a likelihood that is
-    drawn stands its Monte-Carlo error, ``nll_error``: the standard deviation of its mean over the draws.
+    What is random in them is drawn anew from ``seed``; the caller's random states stay as they are. Of a bound whose
+    draws scatter so far that few would lift it above the truth, few examples are gone through again and again until
+    there are ``draws`` of them; the model says how many it needs. Next to a likelihood that is drawn stands its
+    Monte-Carlo error, ``nll_error``: the standard deviation of its mean over the draws.
 
     >>> from deepcanon.core.toy import Toy
     >>> model, batch = Toy.example()
@@ -58,7 +56,7 @@ def assess(
     *,
     seed: int = 0,
     size: int = 1024,
-    draws: int = DRAWS,
+    draws: int | None = None,
     predictions: bool = True,
 ) -> Assessment:
     """What :func:`evaluate` measures, and the scores of each class; without ``predictions`` the means alone."""
@@ -69,7 +67,8 @@ def assess(
         )
     sums: dict[str, float] = {}
     weights: dict[str, float] = {}
-    whole, collected = split, Collected()
+    whole, collected, measures = split, Collected(), set[str]()
+    draws = getattr(model, "least_draws", 1) if draws is None else draws
     if getattr(model, "likelihood_kind", "exact") == "lower bound" and 0 < len(split) < draws:
         split = split.part(torch.arange(len(split)).repeat(draws // len(split)))
     with kept(), eval_mode(model):
@@ -80,6 +79,7 @@ def assess(
             terms, metrics, mean = model.evaluated(batch)
             if mean is not None and whole is split:
                 collected.add(batch, mean)
+            measures.update(metrics)
             total = {"loss": torch.stack(list(terms.values())).sum()} if terms else {}
             of_loss, of_metrics = dict.fromkeys({**terms, **total}, weight), dict.fromkeys(metrics, measured)
             for name, value in {**terms, **total, **metrics}.items():
@@ -90,12 +90,20 @@ def assess(
                 part = number**2 * share if name == ROOT else number * share
                 sums[name] = sums.get(name, 0.0) + (part**2 if _is_error(name) else part)
                 weights[name] = weights.get(name, 0.0) + share
+        errors = _error_of_draws(model, split) if "nll" in measures else {}
         predicted = (collected.all() or gather(model, whole, size)) if predictions else None
     means = {name: (math.sqrt(value) if _is_error(name) else value) / weights[name] for name, value in sums.items()}
     scores = {name: math.sqrt(value) if name == ROOT else value for name, value in means.items()}
     if predicted is None:
-        return Assessment(scores, [])
-    return Assessment({**scores, **predicted.scores()}, predicted.by_class())
+        return Assessment({**scores, **errors}, [])
+    return Assessment({**scores, **errors, **predicted.scores()}, predicted.by_class)
+
+
+def _error_of_draws(model: Any, split: AnyBatch) -> dict[str, float]:
+    """The Monte-Carlo error of a likelihood that is drawn; nothing where none is."""
+    if not hasattr(model, "error_of_draws") or model.likelihood_kind not in ("lower bound", "estimate"):
+        return {}
+    return {"nll_error": model.error_of_draws(split, model.measured_samples).item()}
 
 
 def some_of_train(train: AnyBatch, settings: Settings) -> AnyBatch:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import TypedDict
@@ -51,20 +53,21 @@ class Predicted:
     def is_classes(self) -> bool:
         return not self.true.is_floating_point()
 
+    @cached_property
     def by_class(self) -> list[ClassScores]:
         """The scores of each class; none of targets.
 
-        >>> right = Predicted(torch.eye(2), torch.tensor([0, 1])).by_class()
-        >>> [each["recall"] for each in right]
+        >>> right = Predicted(torch.eye(2), torch.tensor([0, 1]))
+        >>> [each["recall"] for each in right.by_class]
         [1.0, 1.0]
         """
         if not self.is_classes:
             return []
-        modes = self.mean.argmax(1)
-        return [
-            _class_scores(self.mean[:, place], modes == place, self.true == place)
-            for place in range(self.mean.shape[1])
-        ]
+        modes, classes = self.mean.argmax(1), self.mean.shape[1]
+        which = (self.true, modes, self.true[modes == self.true])
+        counts = torch.stack([each.bincount(minlength=classes) for each in which], 1).tolist()
+        columns, true = self.mean.T.contiguous().numpy(), self.true.numpy()
+        return [_class_scores(column, true == place, *counts[place]) for place, column in enumerate(columns)]
 
     def scores(self) -> dict[str, float]:
         """The scores of all classes together, means over those that have examples; or those of the targets.
@@ -72,7 +75,7 @@ class Predicted:
         The mean of the recalls is the balanced accuracy. Scores of a curve need examples of two classes, and the
         coefficient of determination targets that differ: else they are left out.
         """
-        return _of_classes(self.by_class()) if self.is_classes else _of_targets(self.mean, self.true)
+        return _of_classes(self.by_class) if self.is_classes else _of_targets(self.mean, self.true)
 
 
 class Collected:
@@ -85,7 +88,7 @@ class Collected:
     def add(self, part: AnyBatch, mean: Tensor) -> None:
         """Add the mean that is predicted for a part, if that has labels."""
         if part.labels is not None:
-            self.means.append(part.where_labeled(mean).double().cpu())
+            self.means.append(part.where_labeled(mean).cpu())
             self.labels.append(part.labels.cpu())
 
     def all(self) -> Predicted | None:
@@ -93,6 +96,8 @@ class Collected:
         if not self.means:
             return None
         mean, true = torch.cat(self.means), torch.cat(self.labels)
+        if true.is_floating_point() or mean.dtype != torch.float32:  # float32 is sorted faster, and enough for an order
+            mean = mean.double()
         fits = mean.shape == true.shape if true.is_floating_point() else mean.ndim == 2 and len(mean) == len(true)
         return Predicted(mean, true.double() if true.is_floating_point() else true) if fits else None
 
@@ -111,33 +116,33 @@ def gather(model: Any, split: AnyBatch, size: int = 1024) -> Predicted | None:
     return found.all()
 
 
-def areas(score: Tensor, positive: Tensor) -> tuple[float, float]:
+def areas(score: np.ndarray[Any, Any], positive: np.ndarray[Any, Any]) -> tuple[float, float]:
     r"""The areas under the ROC curve and, as average precision, under the precision-recall curve.
 
     .. math:: \text{ROC} = P(s_+ > s_-) + \tfrac12 P(s_+ = s_-), \qquad \text{PR} = \sum_t (R_t - R_{t-1})\, P_t
 
     The sum is over the distinct scores t from the highest on, with the recall and the precision of all that reach them.
+    Only the scores of positives add to either: each is looked up among all scores in order.
 
     References:
         | An introduction to ROC analysis (Fawcett, 2006), https://doi.org/10.1016/j.patrec.2005.10.010
         | The relationship between Precision-Recall and ROC curves (Davis & Goadrich, 2006),
         | https://doi.org/10.1145/1143844.1143874
 
-    >>> areas(torch.tensor([0.9, 0.8, 0.3]), torch.tensor([True, False, True]))
+    >>> areas(np.array([0.9, 0.8, 0.3]), np.array([True, False, True]))
     (0.5, 0.8333333333333333)
     """
-    levels, place = torch.unique(score, return_inverse=True)
-    positives = torch.bincount(place, positive.double(), len(levels)).flip(0)
-    negatives = torch.bincount(place, (~positive).double(), len(levels)).flip(0)
-    caught, alarms = positives.cumsum(0), negatives.cumsum(0)
-    below = alarms[-1] - alarms + negatives / 2
-    roc = (positives * below).sum() / (caught[-1] * alarms[-1])
-    precision = caught / (caught + alarms)
-    return float(roc), float((positives * precision).sum() / caught[-1])
+    ordered, own = np.sort(score), np.sort(score[positive])
+    below, own_below = ordered.searchsorted(own), own.searchsorted(own)
+    upto, own_upto = ordered.searchsorted(own, "right"), own.searchsorted(own, "right")
+    beaten = (below - own_below + upto - own_upto) / 2  # negatives below each positive, ties by half
+    precision = (len(own) - own_below) / (len(ordered) - below)
+    return float(beaten.mean() / (len(ordered) - len(own))), float(precision.mean())
 
 
-def _class_scores(probability: Tensor, predicted: Tensor, true: Tensor) -> ClassScores:
-    examples, claimed, found = int(true.sum()), int(predicted.sum()), int((predicted & true).sum())
+def _class_scores(
+    probability: np.ndarray[Any, Any], true: np.ndarray[Any, Any], examples: int, claimed: int, found: int
+) -> ClassScores:
     roc, pr = areas(probability, true) if 0 < examples < len(true) else (None, None)
     return {
         "examples": examples,

@@ -20,6 +20,9 @@ from deepcanon.train.distributed import World
 from deepcanon.train.settings import clipping, torch_device
 from deepcanon.train.variables import Variables
 
+SMALL = 1e-6
+"""What is added to a norm that is divided by, as torch does."""
+
 
 class Player:
     """The player of an ``Absorb``: the rule gets the batch of all processes, and all take the first one's result."""
@@ -152,7 +155,7 @@ class Descender(Player):
     def _clip(self, want_norm: bool) -> None:
         kind, limit = self.clipping or (None, 0.0)
         if kind == "norm":
-            self.norm = nn.utils.clip_grad_norm_(self.parameters, limit)
+            self.norm = clip_by_norm(self.parameters, limit)
             return
         if want_norm:
             gradients = [p.grad for p in self.parameters if p.grad is not None]
@@ -191,6 +194,37 @@ class Descender(Player):
             if variable in self.optimizer.state:
                 trial.state[twin] = copy.deepcopy(self.optimizer.state[variable])
         trial.step(lambda: 0.0)
+
+
+@torch.no_grad()
+def clip_by_norm(parameters: Sequence[Tensor], limit: float) -> Tensor:
+    r"""Scale the gradients so that their norm is at most ``limit``, and return what it was: :math:`\lVert g \rVert`.
+
+    .. math:: g \leftarrow g \cdot \min(1, c / \lVert g \rVert)
+
+    As torch's ``clip_grad_norm_``; but on a CPU the norm is a dot product, and gradients within the limit stay as they
+    are.
+
+    References:
+        | On the difficulty of training recurrent neural networks (Pascanu et al., 2013), https://arxiv.org/abs/1211.5063
+
+    >>> weight = torch.zeros(2, requires_grad=True)
+    >>> weight.grad = torch.tensor([3.0, 4.0])
+    >>> clip_by_norm([weight], 1.0), weight.grad
+    (tensor(5.), tensor([0.6000, 0.8000]))
+    """
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    kinds = {(each.device.type, each.dtype, each.layout) for each in gradients}
+    if kinds == {("cpu", torch.float32, torch.strided)}:
+        norm = torch.stack([torch.dot(flat, flat) for flat in (each.reshape(-1) for each in gradients)]).sum().sqrt()
+        if norm <= limit:
+            return norm
+        if norm.isfinite():  # else the squares may have overflowed
+            torch._foreach_mul_(gradients, limit / (norm + SMALL))
+            return norm
+    norm = nn.utils.get_total_norm(gradients)
+    nn.utils.clip_grads_with_norm_(parameters, limit, norm)
+    return norm
 
 
 def players(model: Model[Any], settings: Settings, world: World) -> list[Player]:

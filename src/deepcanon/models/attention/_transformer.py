@@ -8,12 +8,11 @@ from typing import Any, Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout
+from torch.nn.functional import dropout, gelu
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.nn.attention import KVCache, MultiHeadAttention
-from deepcanon.nn.gelu import gelu_tanh
 
 INITIAL_STD = 0.02
 """The standard deviation of the initial weights."""
@@ -41,7 +40,7 @@ class Block(nn.Module):
         width: The width of the embedding of a token.
         heads: The number of attention heads.
         drop: The dropout probability of attention weights and of what the skip connections add to, in training.
-        activation: The activation of the MLP, by default GELU by its tanh formula.
+        activation: The activation of the MLP, by default GELU.
         epsilon: The small number under the root of the normalizations.
         norm: The normalization: "layer" or "rms".
         post_norm: Whether it stands after the skip connection.
@@ -57,7 +56,7 @@ class Block(nn.Module):
         width: int,
         heads: int,
         drop: float = 0.0,
-        activation: Callable[[Tensor], Tensor] = gelu_tanh,
+        activation: Callable[[Tensor], Tensor] = gelu,
         epsilon: float = 1e-5,
         *,
         norm: Norm = "layer",

@@ -59,8 +59,8 @@ class GPT(LanguageModel[Sequences]):
         heads: The number of attention heads of each block.
         embedding: The width of the token embedding, a multiple of ``heads``.
         dropout: The dropout probability of embeddings, attention weights and what a block adds.
-        activation: The activation of the blocks: GELU by its tanh formula, "gelu_tanh", as GPT-2 has it, or exactly,
-            "gelu", as nanoGPT has it.
+        activation: The activation of the blocks: the GELU, "gelu", or its tanh formula, "gelu_tanh", by which the
+            weights of GPT-2 were trained and which takes longer.
     """
 
     recipe = Recipe(
@@ -80,7 +80,7 @@ class GPT(LanguageModel[Sequences]):
         heads: int = 4,
         embedding: int = 128,
         dropout: float = 0.0,
-        activation: Gelu = "gelu_tanh",
+        activation: Gelu = "gelu",
     ) -> None:
         super().__init__(vocab)
         at_least(1, length=length, layers=layers, heads=heads, embedding=embedding)
