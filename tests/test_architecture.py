@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -240,6 +241,15 @@ def test_every_model_file_has_its_test_file() -> None:
     assert models
     missing = [path for path in models if not (TESTS / path.parent / f"test_{path.name}").is_file()]
     assert missing == []
+
+
+def test_the_median_model_is_short() -> None:
+    lengths = [
+        len(path.read_text(encoding="utf-8").splitlines())
+        for path in PACKAGE.glob("models/*/*.py")
+        if not path.name.startswith("_")
+    ]
+    assert statistics.median(lengths) <= 110
 
 
 def test_no_file_names_a_place_on_somebodys_machine() -> None:

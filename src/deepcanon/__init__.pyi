@@ -8,6 +8,7 @@ from deepcanon import nn as nn
 from deepcanon import optim as optim
 from deepcanon import pictures as pictures
 from deepcanon import tensor as tensor
+from deepcanon import train as train
 from deepcanon.blueprints import blueprint as blueprint
 from deepcanon.catalogue import find as find
 from deepcanon.comparison.compare import compare as compare
@@ -36,6 +37,7 @@ from deepcanon.data import from_graph as from_graph
 from deepcanon.data import from_graphs as from_graphs
 from deepcanon.data import from_tensors as from_tensors
 from deepcanon.data import load_data as load_data
+from deepcanon.interop.pretrained import from_pretrained as from_pretrained
 from deepcanon.laws import check as check
 from deepcanon.questions import insight as insight
 from deepcanon.questions import microscope as microscope
@@ -43,6 +45,7 @@ from deepcanon.questions import study as study
 from deepcanon.runs.resume import load as load
 from deepcanon.runs.resume import resume as resume
 from deepcanon.runs.run import Run as Run
+from deepcanon.train import Observer as Observer
 from deepcanon.train import Result as Result
 from deepcanon.train import Trainer as Trainer
 from deepcanon.train import evaluate as evaluate

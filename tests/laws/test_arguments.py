@@ -8,11 +8,16 @@ from torch import Generator, Tensor, nn
 
 from deepcanon.core import Context, How, UsageError
 from deepcanon.core.toy import Toy
+from deepcanon.decoding import Beams
 from deepcanon.laws.arguments import optional_arguments_matter
 from deepcanon.laws.outcome import Outcome
 from deepcanon.models.analytic.gaussian import Gaussian
+from deepcanon.models.attention.gpt import GPT
+from deepcanon.models.diffusion.ddpm import DDPM
 from deepcanon.models.diffusion.guided_ddpm import GuidedDDPM
+from deepcanon.models.energy.hopfield import Hopfield
 from deepcanon.models.feedforward.mlp import MLP
+from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention
 from deepcanon.models.variational.conditional_vae import ConditionalVAE
 from deepcanon.models.variational.vae import VAE
 
@@ -59,6 +64,35 @@ class AlwaysTheMode(MLP):
         return super().predict(*inputs)
 
 
+class SearchesWithOneBeam(GPT):
+    def beam_search(self, prompt: Tensor, steps: int, *, beams: int = 4, **options: Any) -> Beams:
+        return super().beam_search(prompt, steps, beams=1, **options)
+
+
+class SearchesOn(GPT):
+    """The stop token stops nothing."""
+
+    def beam_search(self, prompt: Tensor, steps: int, *, stop: int | None = None, **options: Any) -> Beams:
+        return super().beam_search(prompt, steps, **options)
+
+
+class AlwaysDeterministic(DDPM):
+    def ddim(self, n: int, steps: int = 20, *, eta: float = 0.0, generator: Generator | None = None) -> Tensor:
+        return super().ddim(n, steps, generator=generator)
+
+
+class UpdatesInOneOrder(Hopfield):
+    def _order(self, generator: Generator | None) -> list[int]:
+        return super()._order(None)
+
+
+class AlignsPadding(Seq2SeqAttention):
+    """The source is read to its end, however short it is said to be."""
+
+    def alignment(self, x: Tensor, y: Tensor, *, lengths: Tensor | None = None, **options: Any) -> Tensor:
+        return super().alignment(x, y, **options)
+
+
 class HasAnOptionOfItsOwn(MLP):
     def predict(
         self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None, politely: bool = False
@@ -83,6 +117,11 @@ def verdict(cls: Any) -> Outcome:
         (TakesOneSample, "log_prob ignores samples"),
         (DrawsFromTheGlobalGenerator, "log_prob ignores generator"),
         (AlwaysTheMode, "predict ignores how"),
+        (SearchesWithOneBeam, "beam_search ignores beams"),
+        (SearchesOn, "beam_search ignores stop"),
+        (AlwaysDeterministic, "ddim ignores eta"),
+        (UpdatesInOneOrder, "retrieve ignores generator"),
+        (AlignsPadding, "alignment ignores lengths"),
     ],
 )
 def test_an_argument_that_is_ignored_is_named(cls: Any, fault: str) -> None:
@@ -91,7 +130,7 @@ def test_an_argument_that_is_ignored_is_named(cls: Any, fault: str) -> None:
     assert fault in found.detail
 
 
-@pytest.mark.parametrize("cls", [Toy, GuidedDDPM, ConditionalVAE, VAE, MLP])
+@pytest.mark.parametrize("cls", [Toy, GuidedDDPM, ConditionalVAE, VAE, MLP, GPT, DDPM, Hopfield])
 def test_arguments_that_matter_or_are_refused_keep_it(cls: Any) -> None:
     assert verdict(cls).holds
 

@@ -54,7 +54,10 @@ def train(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The model, as 'deepcanon list' shows it.")],
     data: Annotated[
         str | None,
-        typer.Option(help="A data set of 'deepcanon data', a CSV file, or a folder of images by class.", metavar="D"),
+        typer.Option(
+            help="A data set of 'deepcanon data', a CSV or text file, or a folder of images by class or texts.",
+            metavar="D",
+        ),
     ] = None,
     target: Target = None,
     out: Annotated[Path | None, typer.Option(help="The folder of the run.", metavar="DIR")] = None,

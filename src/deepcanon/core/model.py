@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from deepcanon.core.batch import AnyBatch, Labeled
 from deepcanon.core.conditional import given_batch
+from deepcanon.core.display import LONGEST, in_few_words
+from deepcanon.core.errors import shortened
 from deepcanon.core.metered import Metered
 from deepcanon.core.recipe import Recipe
 from deepcanon.core.turn import B, Descend, Terms, Turn
@@ -55,6 +57,18 @@ class Model(nn.Module, ABC, Generic[B]):
         super().__init_subclass__(**kwargs)
         if "__init__" in cls.__dict__:
             cls.__init__ = _recording(cls.__init__)  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        """The arguments that are not the defaults, and the number of parameters; ``print`` shows all layers."""
+        parameters = inspect.signature(type(self)).parameters
+        usual = {name: in_few_words(parameter.default) for name, parameter in parameters.items()}
+        given = {name: in_few_words(value) for name, value in self.__dict__.get("_hparams", {}).items()}
+        told = ", ".join(f"{name}={words}" for name, words in given.items() if words != usual.get(name))
+        size = sum(parameter.numel() for parameter in self.parameters())
+        return f"{shortened(f'{type(self).__name__}({told})', LONGEST)} of {size:,} parameters"
+
+    def __str__(self) -> str:
+        return nn.Module.__repr__(self)
 
     @abstractmethod
     def loss(self, batch: B) -> Terms:

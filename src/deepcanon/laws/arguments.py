@@ -24,6 +24,9 @@ COUNT = 64
 
 CHANGES = 12
 
+FURTHER = ("beam_search", "ddim", "alignment", "log_partition", "retrieve", "attention_maps", "fill")
+"""Methods with optional arguments that belong to no role of the contract, or to a part of one."""
+
 
 @law
 def optional_arguments_matter(model: Any, batch: Batch) -> Measured | None:
@@ -32,7 +35,7 @@ def optional_arguments_matter(model: Any, batch: Batch) -> Measured | None:
     model.eval()
     asked: list[str] = []
     faults: list[str] = []
-    for method in methods_of(model):
+    for method in (*methods_of(model), *(each for each in FURTHER if hasattr(model, each))):
         for name in _optional(getattr(model, method)):
             asked.append(f"{method} {name}")
             with torch.no_grad():
@@ -50,12 +53,12 @@ def _optional(method: Callable[..., Any]) -> list[str]:
 def _variants(model: Any, method: str, name: str) -> Iterator[Any]:
     """The model, and variants with changed weights where tokens that are found or drawn are often the same."""
     yield model
-    for _ in range(CHANGES if method == "translate" or name == "context" else 0):
+    for _ in range(CHANGES if method in ("translate", "beam_search", "fill", "retrieve") or name == "context" else 0):
         yield stirred(copy.deepcopy(model))
 
 
 def _ignored(model: Any, batch: Batch, method: str, name: str) -> bool:
-    if method == "generate":
+    if method in ("generate", "beam_search"):
         batch = repeated(batch, 1 + COUNT // max(1, len(batch)))
     subject = model if name == "context" else given_batch(model, batch)
     inputs = _inputs(subject, batch, method)
@@ -71,12 +74,24 @@ def _ignored(model: Any, batch: Batch, method: str, name: str) -> bool:
 
 def _inputs(model: Any, batch: Batch, method: str) -> tuple[Any, ...]:
     """The required arguments of a method."""
-    if method == "sample":
+    if method == "log_partition":
+        return ()
+    if method in ("sample", "ddim"):
         return (len(batch) if is_conditional(model) else COUNT,)  # a row of the context for each
     if method == "predict":
         return repeated(batch, 4).inputs if len(batch) > 1 else batch.inputs
-    if method == "generate":
+    if method in ("generate", "beam_search"):
         return _sequences(model, batch)[0][:, :2], 6
+    if method == "alignment":
+        source, _, target, _ = batch.inputs
+        return source, target
+    if method == "retrieve":
+        chosen = torch.randint(2, (COUNT, *batch.x.shape[1:]), generator=seeded(0)).bool()
+        return (torch.where(chosen, batch.x.min(), batch.x.max()),)  # noise: what is stored stays as it is
+    if method == "fill":
+        x = batch.x.clone()
+        x[:, 1] = model.masking.mask_token
+        return (x,)
     if method in ("log_prob", "step_log_probs"):
         return (_sequences(model, batch)[0],)
     if method == "decode":
@@ -110,11 +125,14 @@ def _values(model: Any, batch: Batch, method: str, name: str) -> Values:
         rolled = context.roll(1, 0) if isinstance(context, Tensor) else tuple(part.roll(1, 0) for part in context)
         return {"context": context, **seed}, {"context": rolled, **again}
     if name == "lengths":
-        lengths = batch.inputs[1] if method == "translate" else _sequences(model, batch)[1]
+        lengths = batch.inputs[1] if method in ("translate", "alignment") else _sequences(model, batch)[1]
         return {"lengths": lengths}, {"lengths": (lengths - 1).clamp_min(1)}
     if name == "segments":
         segments = batch.inputs[2]
         return {"segments": segments}, {"segments": torch.zeros_like(segments)}
+    if name == "y_lengths":
+        lengths = batch.inputs[3]
+        return {"y_lengths": lengths}, {"y_lengths": (lengths - 1).clamp_min(2)}
     others: dict[str, tuple[Any, Any]] = {
         "samples": (1, 3),
         "how": ("mode", "mean" if method == "predict" and is_certain(model, batch) else "sample"),
@@ -122,10 +140,16 @@ def _values(model: Any, batch: Batch, method: str, name: str) -> Values:
         "top_k": (None, 1),
         "top_p": (None, 1e-4),
         "beams": (1, 4),
+        "eta": (0.0, 1.0),
+        "chains": (2, 3),
+        "temperatures": (5, 9),
+        "update_steps": (0, 3),
         "steps": (1, 3),
         "t": (1, 2),
         "to": ("x", "y"),
     }
+    if name == "stop" and method == "beam_search":
+        return {}, {"stop": int(model.beam_search(*_inputs(model, batch, method)).tokens[0, 0, 2])}
     if name == "stop":
         drawn = model.generate(*_inputs(model, batch, "generate"), generator=seeded(0))
         return seed, {**again, "stop": int(drawn[0, 2])}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -66,7 +66,7 @@ def seeded(seed: int) -> Generator:
 
 
 def tensors_of(value: Any) -> list[Tensor]:
-    """Every tensor in an output: a tensor, a distribution by its parameters, or a collection of these."""
+    """Every tensor in an output: a tensor, a distribution by its parameters, or a collection or dataclass of these."""
     return list(_walk(value))
 
 
@@ -82,6 +82,8 @@ def _walk(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for part in value:
             yield from _walk(part)
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from _walk([getattr(value, part.name) for part in fields(value)])
 
 
 def same(left: Any, right: Any) -> bool:

@@ -29,7 +29,7 @@ from deepcanon.core.checks import at_least
 from deepcanon.core.files import free, writable
 from deepcanon.core.roles import Domain, HasNeighbors, Maps, Translates
 from deepcanon.core.settings import Settings
-from deepcanon.data import Dataset, load_data
+from deepcanon.data import Dataset, image_names, kind_of_path, load_data
 from deepcanon.data.suits import check_suits, default_data
 from deepcanon.data.text.special import padded
 from deepcanon.data.transforms.forms import black_and_white
@@ -41,6 +41,7 @@ from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import draw_forecasts, quantile_columns, sample_paths
 from deepcanon.runs.predict import check_room, mapped, predictions, write_csv
 from deepcanon.runs.resume import finder, load_from, resume
+from deepcanon.runs.shown_run import ShownRun
 from deepcanon.train import Observer, fit, randomness
 from deepcanon.train.evaluation import some_of_train
 from deepcanon.train.health import examine
@@ -53,7 +54,7 @@ Scores = dict[str, dict[str, float]]
 """Metrics by name for each split of the data."""
 
 
-class Run:
+class Run(ShownRun):
     """A trained model in its folder, with the data, the preprocessing and the settings it was trained with.
 
     Arguments:
@@ -159,11 +160,13 @@ class Run:
         to: Domain | None = None,
         out: str | Path | None = None,
         overwrite: bool = False,
+        notify: Callable[[str], None] = lambda sentence: None,
     ) -> dict[str, list[Any]]:
         """The predictions for all rows of a file or folder as named columns, in the units of the user's table.
 
         Without ``data`` they are those for the test split of the run's own; a tensor holds examples as the model takes
-        them. ``out`` is a CSV file to write. A model of two domains maps the examples ``to`` the domain y, or x.
+        them. ``out`` is a CSV file to write. A model of two domains maps the examples ``to`` the domain y, or x. Of
+        images, ``file`` is the first column, and ``notify`` hears of files in their folder that are none.
         """
         maps = isinstance(self.model, Maps)
         model: Any = self.model if maps else self._model_that_can("predict")
@@ -175,6 +178,11 @@ class Run:
         else:
             rows = new_rows(self.folder, model, None if data is None else str(data), labeled=False)
         columns = mapped(model, rows, to or "y") if maps else predictions(model, rows, self.info["data"])
+        if isinstance(data, str | Path) and kind_of_path(str(data)) == "images":
+            names, others = image_names(str(data))
+            columns = {"file": names, **columns}
+            if others:
+                notify(f"{data} also has files that are no images by their names, and were left out: {others}.")
         if path is not None:
             write_csv(path, columns)
         return columns
@@ -283,13 +291,16 @@ class Run:
             raise UsageError(f"{self.model.name()} has no word vectors, so no word has neighbors; word2vec has some")
         return self.model.nearest(word, n)
 
-    def export(self, to: str | Path, *, part: str | None = None, overwrite: bool = False) -> float | None:
+    def export(
+        self, to: str | Path, *, part: str | None = None, forward: bool = False, overwrite: bool = False
+    ) -> float | None:
         """Write the model, or a part of it, as ONNX or safetensors; of a method, the plain model that it wraps.
 
-        It returns how far the ONNX file's output is from torch's at most.
+        The ONNX file of a table takes its columns by name and gives what ``predict`` gives (NaN and no class, where a
+        category is new); with ``forward`` it is the network alone. It returns how far its output is from torch's.
         """
         path = writable(Path(to), overwrite, ".onnx", ".safetensors")
-        return export(self.plain, path, part, self.info["data"], lambda: self.data.train)
+        return export(self.plain, path, part, self.info["data"], lambda: self.data.train, forward)
 
     @property
     def plain(self) -> Model[Any]:
