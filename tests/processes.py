@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import signal
@@ -55,6 +56,7 @@ def die_at(step: int) -> None:
 
 
 def _forked(words: Sequence[object], environment: dict[str, str], step: int | None = None) -> Any:
+    importlib.import_module("torch._dynamo")  # which the first optimizer imports: here, not in every child
     child = multiprocessing.get_context("fork").Process(target=_called, args=(words, environment, step))
     child.start()
     return child
