@@ -24,6 +24,7 @@ from deepcanon.core import ImagePairs as ImagePairs
 from deepcanon.core import Labeled as Labeled
 from deepcanon.core import LabeledSequences as LabeledSequences
 from deepcanon.core import Model as Model
+from deepcanon.core import PlainModule as PlainModule
 from deepcanon.core import Recipe as Recipe
 from deepcanon.core import SemiBatch as SemiBatch
 from deepcanon.core import SequencePairs as SequencePairs

@@ -196,7 +196,7 @@ def test_predictions_of_images_name_their_files_and_say_what_was_left_out(
     (images / "notes.txt.bak").write_text("not an image")
     answer = call("predict", runs / "mlp", "--data", images, "--out", tmp_path / "out.csv")
     assert answer.code == 0, answer.stderr
-    assert "also has files that are no images by their names, and were left out: 1." in answer.stdout
+    assert "also has files that are not images by their names, and were left out: 1." in answer.stdout
     rows = {row["file"]: row["prediction"] for row in read(tmp_path / "out.csv")}
     assert list(rows) == ["1.bmp", "2.png", "3.png"]
     one = call("predict", runs / "mlp", "--data", images / "2.png", "--out", tmp_path / "one.csv")

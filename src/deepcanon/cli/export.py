@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deepcanon.cli._parse import Folder, Json, Overwrite
+from deepcanon.cli._parse import Folder, Json, Overwrite, Own
 from deepcanon.cli._print import Output
 
 
@@ -19,6 +19,7 @@ def export(
         bool, typer.Option("--forward", help="Of a table, the network alone: features in, logits out.")
     ] = False,
     overwrite: Overwrite = False,
+    own: Own = None,
     json: Json = False,
 ) -> None:
     """Write a trained model, or a part of it, for other programs; of a method, the plain model that it wraps."""
@@ -26,7 +27,7 @@ def export(
     from deepcanon.runs.exporting import columns_taken
     from deepcanon.runs.run import Run
 
-    opened = Run(run)
+    opened = Run(run, own)
     difference = opened.export(to, part=part, forward=forward, overwrite=overwrite)
     name, printer = opened.plain.name(), Output(json)
     printer.say(f"{name if part is None else f'The {part} of {name}'} is in {to}")

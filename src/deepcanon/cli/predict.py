@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from deepcanon.cli._parse import Folder, Json, Overwrite
+from deepcanon.cli._parse import Folder, Json, Overwrite, Own
 from deepcanon.cli._print import Output
 
 
@@ -21,12 +21,13 @@ def predict(
         Literal["x", "y"] | None, typer.Option(help="The domain to map to, of a model of two domains; y by default.")
     ] = None,
     overwrite: Overwrite = False,
+    own: Own = None,
     json: Json = False,
 ) -> None:
     """Write predictions for all rows of a CSV file, one image, those of a folder or the test split of a data set."""
     from deepcanon.runs.run import Run
 
-    opened, printer = Run(run), Output(json)
+    opened, printer = Run(run, own), Output(json)
     columns = opened.predict(data, to=to, out=out, overwrite=overwrite, notify=printer.say)
     model, count = opened.model.name(), len(next(iter(columns.values())))  # of a graph, its nodes
     printer.say(f"{count} predictions of {model} are in {out}; its columns: {', '.join(columns)}")

@@ -23,6 +23,9 @@ from deepcanon.core.turn import B, Descend, Terms, Turn
 Support = Literal["binary", "spins", "categorical", "gray levels", "real", "mixed", "any"]
 LikelihoodKind = Literal["exact", "lower bound", "estimate", "unnormalized"]
 
+TREE = ("deepcanon.models.", "deepcanon.methods.")
+"""What the modules of the catalogue's own models begin with."""
+
 
 class Evaluated(NamedTuple):
     """The measures of a model on a batch: the terms of the loss and the metrics.
@@ -122,8 +125,7 @@ class Model(nn.Module, ABC, Generic[B]):
     @classmethod
     def name(cls) -> str:
         """The name in the catalogue, which is that of the file; outside the catalogue, the name of the class."""
-        tree = cls.__module__.startswith(("deepcanon.models.", "deepcanon.methods."))
-        return cls.__module__.rpartition(".")[2] if tree else cls.__name__
+        return cls.__module__.rpartition(".")[2] if cls.__module__.startswith(TREE) else cls.__name__
 
     @classmethod
     def batch_type(cls) -> type[AnyBatch]:
