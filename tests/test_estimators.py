@@ -34,7 +34,9 @@ NEEDS_ARRAY_API = "check_array_api_input"
 """Skipped by scikit-learn itself unless SciPy was started with its array API."""
 
 
-@pytest.mark.parametrize("name", CHECKED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if "linear" in name else ()) for name in CHECKED]
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learns_own_checks_pass(name: str) -> None:
     checks = 0
