@@ -81,7 +81,7 @@ def train(
     check_model(name, options, own_options(context))
     given = {key: value for key, value in settings.items() if value is not None}
     check_numbers(given)
-    from deepcanon.blueprints import from_words
+    from deepcanon.blueprints import from_words, untrained
     from deepcanon.cli.evaluate import report
     from deepcanon.runs.examining import as_trained
     from deepcanon.runs.run import Run
@@ -91,5 +91,7 @@ def train(
     if given.get("freeze"):
         given["freeze"] = tuple(given["freeze"])
     printer = Output(json)
+    for sentence in untrained(asked):
+        printer.say(sentence)
     run = Run.train(asked, data, target=target, out=out, overwrite=overwrite, notify=printer.say, **given)
     report(printer, run, as_trained(run))

@@ -169,6 +169,6 @@ def check_form(name: str, kind: str, form: str) -> None:
         return
     there = ", ".join(FORMS)
     if form not in FORMS:
-        raise UsageError(f"there is no form {form!r} of {name}; image sets have the forms {there}")
+        raise UsageError(f"there is no form {form!r} of {name}; 'deepcanon data' lists the forms of data")
     if kind != "images":
         raise UsageError(f"{name} gives {kind}, but the forms {there} are for images; leave out ':{form}'")
