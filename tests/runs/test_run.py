@@ -208,3 +208,24 @@ def test_a_run_that_is_not_finished_says_so(tmp_path: Path) -> None:
     run.info.pop("results")
     with pytest.raises(UsageError, match="has no results yet"):
         run.scores  # noqa: B018
+
+
+def test_samples_of_a_table_are_rows_of_it(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    kinds = random.choice(["bird", "cat"], 300)
+    weights = np.where(kinds == "cat", 4000, 100) + random.normal(0, 10, 300)
+    ages = [f"{age:.1f}" if age > 2 else "" for age in random.uniform(0, 20, 300)]
+    table = tmp_path / "animals.csv"
+    rows = zip(kinds, weights, ages, strict=True)
+    table.write_text("kind,weight,age\n" + "\n".join(f"{kind},{weight:.1f},{age}" for kind, weight, age in rows) + "\n")
+    run = dc.Run.train(dc.blueprint("gaussian_mixture:components=2"), table, out=tmp_path / "run", quiet=True)
+    run.sample(500, out=tmp_path / "drawn.csv")
+    drawn = list(csv.DictReader((tmp_path / "drawn.csv").read_text().splitlines()))
+    assert list(drawn[0]) == ["kind", "weight", "age"]
+    assert {row["kind"] for row in drawn} == {"bird", "cat"}
+    heavy = [float(row["weight"]) for row in drawn if row["kind"] == "cat"]
+    light = [float(row["weight"]) for row in drawn if row["kind"] == "bird"]
+    assert np.mean(heavy) == pytest.approx(4000, rel=0.02)
+    assert np.mean(light) == pytest.approx(100, abs=60)
+    empty = np.mean([row["age"] == "" for row in drawn])
+    assert empty == pytest.approx(np.mean([age == "" for age in ages]), abs=0.06)

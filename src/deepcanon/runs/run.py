@@ -30,7 +30,7 @@ from deepcanon.core.checks import at_least
 from deepcanon.core.files import free, writable
 from deepcanon.core.roles import Domain, HasNeighbors, Maps, Translates
 from deepcanon.core.settings import Settings
-from deepcanon.data import Dataset, image_names, kind_of_path, of
+from deepcanon.data import Dataset, of
 from deepcanon.data.suits import check_suits, default_data
 from deepcanon.data.text.special import padded
 from deepcanon.data.transforms.forms import black_and_white
@@ -41,7 +41,7 @@ from deepcanon.runs.examining import draw_pictures, examine_run
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import draw_forecasts, quantile_columns, sample_paths
-from deepcanon.runs.predict import check_room, mapped, predictions, write_csv
+from deepcanon.runs.predict import check_room, mapped, predictions, sampled_rows, with_files, write_csv
 from deepcanon.runs.resume import load_from, resume
 from deepcanon.runs.shown_run import ShownRun
 from deepcanon.train import Observer, fit, randomness
@@ -186,11 +186,8 @@ class Run(ShownRun):
         else:
             rows = data if isinstance(data, AnyBatch) else Batch(data) if isinstance(data, Tensor) else of(data).train
         columns = mapped(model, rows, to or "y") if maps else predictions(model, rows, self.info["data"])
-        if isinstance(data, str | Path) and kind_of_path(str(data)) == "images":
-            names, others = image_names(str(data))
-            columns = {"file": names, **columns}
-            if others:
-                notify(f"{data} also has files that are not images by their names, and were left out: {others}.")
+        if isinstance(data, str | Path):
+            columns = with_files(columns, str(data), notify)
         if path is not None:
             write_csv(path, columns)
         return columns
@@ -207,7 +204,8 @@ class Run(ShownRun):
     ) -> Tensor:
         """New examples drawn from the model, (n, features); ``out`` is a picture or a CSV file to write.
 
-        ``given`` is the class that a class-conditional model draws, and ``guidance`` above 0 makes it count for more.
+        Rows of a table are written in its own columns, categories and units. ``given`` is the class that a
+        class-conditional model draws, and ``guidance`` above 0 makes it count for more.
         """
         model = self._model_that_can("sample")
         at_least(1, n=n)
@@ -221,7 +219,7 @@ class Run(ShownRun):
         conditioned = self._conditioned(model, n, given, guidance)
         drawn: Tensor = conditioned.sample(n, generator=Generator().manual_seed(seed)).detach().flatten(1)
         if path is not None and table:
-            write_csv(path, {f"x{i + 1}": drawn[:, i].tolist() for i in range(drawn.shape[1])})
+            write_csv(path, sampled_rows(drawn, self.info["data"], given))
         elif path is not None:
             self._draw(drawn, path, f"{n} samples of {model.name()}{'' if given is None else f', given {given}'}")
         return drawn

@@ -13,7 +13,7 @@ The preprocessing is fitted on the training split and kept as JSON, so that new 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +28,7 @@ from deepcanon.core.memory import need
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.split import cut, stratified_order, three_counts
 from deepcanon.data.tables.csv_file import CsvFile, number, read
+from deepcanon.data.tables.table_columns import Category, Column, Number, column_as_json, column_from_json
 
 MOST_CLASSES = 20
 """A target with more different whole numbers is a quantity."""
@@ -40,85 +41,6 @@ RAW = "raw"
 
 BYTES = 8
 """The bytes that a feature takes while a table is made: in its column, and in the table."""
-
-ROUNDING = 1e-12
-"""A standard deviation below this share of the largest value is what rounding leaves of a constant."""
-
-
-@dataclass(frozen=True)
-class Number:
-    """A column of numbers, standardized; ``indicator`` adds the feature that says where it was missing."""
-
-    name: str
-    median: float
-    mean: float
-    std: float
-    indicator: bool
-
-    @classmethod
-    def fit(cls, file: CsvFile, name: str) -> Self:
-        values = _numbers(file, name)
-        missing = np.isnan(values)
-        if missing.all():
-            raise DataError(f"{file.path}: column {name!r} has no value in the training split; take it out")
-        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is seen in what comes out
-            median = float(np.median(values[~missing]))
-            filled = np.where(missing, median, values)
-            mean, std = float(filled.mean()), float(filled.std())
-        if not np.isfinite((median, mean, std)).all():
-            raise DataError(
-                f"{file.path}: column {name!r} has numbers up to {np.abs(filled).max():.3g}, too large to be "
-                "standardized; write them in a larger unit"
-            )
-        constant = std <= ROUNDING * np.abs(filled).max()
-        return cls(name, median, mean, 1.0 if constant else std, bool(missing.any()))
-
-    def encode(self, file: CsvFile) -> NDArray[np.float64]:
-        """One row per row of the file: the standardized value, and whether it was missing."""
-        values = _numbers(file, self.name)
-        missing = np.isnan(values)
-        with np.errstate(over="ignore"):
-            standard = (np.where(missing, self.median, values) - self.mean) / self.std
-        if (large := np.abs(standard) > np.finfo(np.float32).max).any():
-            row = int(large.argmax())
-            raise file.wrong(
-                row, self.name, f"{values[row]:.3g} is too far from the training data, about {self.mean:.3g}"
-            )
-        return np.stack([standard, missing], axis=1) if self.indicator else standard[:, None]
-
-
-@dataclass(frozen=True)
-class Category:
-    """A column of categories, one-hot encoded; the index of a value among ``values`` is its code."""
-
-    name: str
-    values: tuple[str, ...]
-
-    @classmethod
-    def fit(cls, file: CsvFile, name: str) -> Self:
-        """Numbers come first, by size, then texts, by letter."""
-        texts, codes = file.coded(name)
-        there = [texts[code] for code in np.unique(codes)]
-        return cls(name, tuple(sorted(there, key=lambda text: (*_size(text), text))))
-
-    def codes(self, file: CsvFile) -> NDArray[np.int64]:
-        texts, codes = file.coded(self.name)
-        known = {value: index for index, value in enumerate(self.values)}
-        found = np.array([known.get(text, -1) for text in texts])[codes]
-        if (unknown := found < 0).any():
-            row = int(unknown.argmax())
-            problem = f"{texts[codes[row]] or '(missing)'!r} does not occur in the training data, which have"
-            raise file.wrong(row, self.name, f"{problem} {listed(self.values)}")
-        return found
-
-    def encode(self, file: CsvFile) -> NDArray[np.float32]:
-        """One row per row of the file: 1 at the code of its value, 0 elsewhere."""
-        encoded = np.zeros((len(file), len(self.values)), dtype=np.float32)
-        encoded[np.arange(len(file)), self.codes(file)] = 1
-        return encoded
-
-
-Column = Number | Category
 
 
 @dataclass(frozen=True)
@@ -153,17 +75,23 @@ class Table:
         return Labeled(self.x(file), torch.from_numpy(self.target.encode(file)).float())
 
     def sizes(self) -> dict[str, int]:
-        features = sum(len(c.values) if isinstance(c, Category) else 1 + c.indicator for c in self.columns)
+        features = sum(column.features for column in self.columns)
         if self.target is None:
             return {"features": features}
         if isinstance(self.target, Category):
             return {"features": features, "classes": len(self.target.values)}
         return {"features": features, "targets": 1}
 
+    def decode(self, x: Tensor) -> dict[str, list[Any]]:
+        """Rows of features, (N, features), as the columns of the file, in its units and categories."""
+        ends = np.cumsum([column.features for column in self.columns])[:-1]
+        parts = np.split(x.detach().cpu().double().numpy(), ends, axis=1)
+        return {column.name: column.decode(part) for column, part in zip(self.columns, parts, strict=True)}
+
     def as_json(self) -> dict[str, Any]:
         return {
-            "columns": [_column_as_json(column) for column in self.columns],
-            "target": None if self.target is None else _column_as_json(self.target),
+            "columns": [column_as_json(column) for column in self.columns],
+            "target": None if self.target is None else column_as_json(self.target),
         }
 
     @classmethod
@@ -172,8 +100,8 @@ class Table:
             raise DataError(f"this preprocessing is not that of a table: it has {listed(saved)}, not columns")
         target = saved.get("target")
         return cls(
-            columns=tuple(_column_from_json(column) for column in saved["columns"]),
-            target=None if target is None else _column_from_json(target),
+            columns=tuple(column_from_json(column) for column in saved["columns"]),
+            target=None if target is None else column_from_json(target),
         )
 
 
@@ -270,6 +198,18 @@ def in_original_units(values: Tensor, preprocessing: Mapping[str, Any]) -> Tenso
     return values * target.std + target.mean if isinstance(target, Number) else values
 
 
+def original_rows(x: Tensor, preprocessing: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Rows of features as the columns of the table that they were made of; of other data ``x1``, ``x2`` ...
+
+    >>> original_rows(torch.tensor([[1.0, 2.0]]), {})
+    {'x1': [1.0], 'x2': [2.0]}
+    """
+    columns = preprocessing.get("columns")
+    if columns and isinstance(columns[0], Mapping):
+        return Table.from_json(preprocessing).decode(x)
+    return {f"x{i + 1}": x[:, i].tolist() for i in range(x.shape[1])}
+
+
 def target_unit(preprocessing: Mapping[str, Any]) -> tuple[str, float] | None:
     """The name of a target that is a number, and its unit in the model's: its standard deviation where standardized.
 
@@ -359,15 +299,6 @@ def _agreed(target: str | None, saved: Table) -> str | None:
     return known
 
 
-def _numbers(file: CsvFile, name: str) -> NDArray[np.float64]:
-    """The column's numbers, NaN where they are missing."""
-    values = file.numbers(name)
-    if (wrong := np.isinf(values)).any():
-        row = int(wrong.argmax())
-        raise file.wrong(row, name, f"a number was expected, got {file.text(row, name)!r}")
-    return values
-
-
 def _with_class_names(file: CsvFile, target: str | None) -> CsvFile:
     """The file with whole numbers written alike in its target column: 1.0 is the class 1."""
     if target is None or target not in file.columns:
@@ -380,20 +311,3 @@ def _class_name(text: str) -> str:
     if value is None or not value.is_integer() or abs(value) >= 2**53:  # beyond, floats skip whole numbers
         return text
     return str(int(value))
-
-
-def _size(text: str) -> tuple[bool, float]:
-    value = number(text)
-    return (True, 0.0) if value is None or np.isnan(value) else (False, value)
-
-
-def _column_as_json(column: Column) -> dict[str, Any]:
-    plain = {"kind": "number" if isinstance(column, Number) else "category", **asdict(column)}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
-
-
-def _column_from_json(saved: Mapping[str, Any]) -> Column:
-    facts = {key: value for key, value in saved.items() if key != "kind"}
-    if saved["kind"] == "number":
-        return Number(**facts)
-    return Category(facts["name"], tuple(facts["values"]))
