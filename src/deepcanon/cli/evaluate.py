@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deepcanon.cli._parse import Folder, Json, Threads, use_threads
-from deepcanon.cli._print import Output, show_number
+from deepcanon.cli._parse import Folder, Json, Own, Threads, use_threads
+from deepcanon.cli._print import Output, show_number, without_repetition
+from deepcanon.core.plural import counted
 
 if TYPE_CHECKING:
     from deepcanon.runs.run import Run
@@ -21,7 +22,9 @@ MOST_CLASSES = 12
 def evaluate(
     run: Folder,
     data: Annotated[str | None, typer.Option(help="Other data than the run's own.", metavar="D")] = None,
+    pictures: Annotated[bool, typer.Option("--pictures", help="Draw the pictures of the run, too.")] = False,
     threads: Threads = None,
+    own: Own = None,
     json: Json = False,
 ) -> None:
     """Measure a trained model, on its own data or on others."""
@@ -29,10 +32,13 @@ def evaluate(
     from deepcanon.runs.run import Run
 
     use_threads(threads)
-    opened, out = Run(run), Output(json)
+    opened, out = Run(run, own), Output(json)
     if opened.changed(data):
         out.say(f"{opened.data.name} has changed since {run} was trained, so what it holds counts as new.")
-    report(out, opened, examine_run(opened, data), data)
+    found = examine_run(opened, data)
+    if pictures:
+        opened.draw()
+    report(out, opened, found, data)
 
 
 def report(out: Output, run: Run, found: Examined, data: str | None = None) -> None:
@@ -50,8 +56,8 @@ def report(out: Output, run: Run, found: Examined, data: str | None = None) -> N
         "weights": info["weights"],
     }
     out.say(
-        f"{facts['model']} on {facts['data']}: {facts['parameters']:,} parameters, {facts['steps']:,} steps, "
-        f"{facts['seconds']:.1f} s; weights: {facts['weights']}"
+        f"{facts['model']} on {facts['data']}: {counted(facts['parameters'], 'parameter', ',')}, "
+        f"{counted(facts['steps'], 'step', ',')}, {facts['seconds']:.1f} s; weights: {facts['weights']}"
     )
     _table(out, found)
     target = info["data"]["preprocessing"].get("target")
@@ -68,19 +74,24 @@ def report(out: Output, run: Run, found: Examined, data: str | None = None) -> N
     says = [*found.says, *info["results"].get("course", [])]
     for sentence in says:
         out.say(sentence)
-    out.say(f"The run is in {run.dir}, its pictures in {run.folder.pictures}.")
+    if not any(scores.values()):
+        out.say(f"It was not evaluated; to do so: deepcanon evaluate {run.dir}")
+    drawn = run.settings["pictures"] or run.folder.pictures.is_dir()
+    shown = f", its pictures in {run.folder.pictures}" if drawn else ""
+    out.say(f"The run is in {run.dir}{shown}.")
     out.result({**facts, **scores, "baseline": found.baseline, "by_class": found.by_class, "says": says})
 
 
 def _table(out: Output, found: Examined) -> None:
     """The metrics by split; what the baseline reaches on held-out data stands next to them."""
     columns = {part: metrics for part, metrics in found.scores.items() if metrics}
-    names = dict.fromkeys(name for metrics in columns.values() for name in metrics)
+    names = without_repetition(columns)
     if found.baseline is not None:
         split = next((part for part in ("test", "valid", "train") if part in columns), "train")
         columns[f"{found.baseline['name']}, {split}"] = found.baseline[split]  # type: ignore[literal-required]
     rows = [[name, *(metrics.get(name) for metrics in columns.values())] for name in names]
-    out.table(["", *columns], rows, numbers=list(columns))
+    if rows:
+        out.table(["", *columns], rows, numbers=list(columns))
 
 
 def _classes(out: Output, found: Examined, labels: Sequence[str]) -> None:
@@ -91,7 +102,7 @@ def _classes(out: Output, found: Examined, labels: Sequence[str]) -> None:
     names = labels or [str(place) for place in range(len(found.by_class[split]))]
     classes = [pair for pair in zip(names, found.by_class[split], strict=False) if pair[1]["examples"]]
     if len(classes) > MOST_CLASSES:
-        out.say(f"The {MOST_CLASSES} of {len(classes)} classes with the lowest recall:")
+        out.say(f"The {MOST_CLASSES} of {counted(len(classes), 'class', '', 'classes')} with the lowest recall:")
         classes = sorted(classes, key=lambda pair: pair[1]["recall"] or 0.0)[:MOST_CLASSES]
     columns = ["examples", "found", "recall", "precision", "f1", "roc_auc", "pr_auc"]
     rows = [[name, *(each[column] for column in columns)] for name, each in classes]  # type: ignore[literal-required]

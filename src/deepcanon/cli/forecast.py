@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from deepcanon.cli._parse import Folder, Json, Overwrite, Seed
+from deepcanon.cli._parse import Folder, Json, Overwrite, Own, Seed
 from deepcanon.cli._print import Output
+from deepcanon.core.plural import counted
 from deepcanon.core.settings import LARGEST
 
 SHOWN = 24
@@ -31,12 +32,13 @@ def forecast(
     ] = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
+    own: Own = None,
     json: Json = False,
 ) -> None:
     """Forecast time series from their forecast origins on: quantiles of sample paths, as a table or a picture."""
     from deepcanon.runs.run import Run
 
-    opened = Run(run)
+    opened = Run(run, own)
     columns = opened.forecast(steps, samples=samples, data=data, seed=seed, out=out, overwrite=overwrite)
     model, count = opened.model.name(), columns["series"][-1] + 1
     printer = Output(json)
@@ -44,7 +46,7 @@ def forecast(
         rows = list(zip(*columns.values(), strict=True))[:SHOWN]
         printer.table(list(columns), rows, numbers=list(columns))
         left = len(columns["step"]) - len(rows)
-        printer.say(f"{left} further rows; --out FILE.csv writes all of them" if left else "")
+        printer.say(f"{counted(left, 'further row')}; --out FILE.csv writes all of them" if left else "")
     else:
         printer.say(f"forecasts of {count} series by {model} are in {out}")
     printer.result({"run": run, "model": model, "series": count, "steps": max(columns["step"]), "out": out})

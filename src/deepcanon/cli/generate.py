@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from deepcanon.cli._parse import Folder, Json, Seed
+from deepcanon.cli._parse import Folder, Json, Own, Seed
 from deepcanon.cli._print import Output
 from deepcanon.core.settings import LARGEST
 
@@ -33,15 +33,16 @@ def generate(
         typer.Option(help="The source of a model that translates or captions: a text, or an image.", metavar="SOURCE"),
     ] = None,
     seed: Seed = 0,
+    own: Own = None,
     json: Json = False,
 ) -> None:
     """Generate text with a trained model, from a prompt on."""
     from deepcanon.runs.run import Run
 
-    opened = Run(run)
+    opened = Run(run, own)
     text = opened.generate(
         prompt, steps, temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, given=given, seed=seed
     )  # fmt: skip
     printer = Output(json)
-    printer.say(text)
+    printer.verbatim(text)
     printer.result({"run": run, "model": opened.model.name(), "prompt": prompt, "text": text})

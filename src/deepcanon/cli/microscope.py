@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from deepcanon.cli._parse import Json, Overwrite, Seed, Target, check_name_first, own_options, read_options
+from deepcanon.cli._early import check_model
+from deepcanon.cli._parse import Json, Overwrite, Own, Seed, Target, check_name_first, own_options, read_options
 from deepcanon.cli._print import Output
 from deepcanon.core.errors import UsageError
+from deepcanon.core.plural import counted
 
 ROWS = 60
 """The longest table in the terminal; all edges are in the file."""
@@ -17,7 +19,9 @@ ROWS = 60
 
 def microscope(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME|DIR", help="A model of 'deepcanon list', or a run's folder.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|DIR", help="A model of 'deepcanon list' or FILE.py:CLASS, or a run's folder.")
+    ],
     out: Annotated[Path, typer.Option(help="A page for the browser, or numbers.", metavar="FILE.html|FILE.json")],
     data: Annotated[
         str | None,
@@ -27,6 +31,7 @@ def microscope(
     examples: Annotated[int, typer.Option(min=1, max=64, help="How many examples to send through.")] = 2,
     seed: Seed = 0,
     overwrite: Overwrite = False,
+    own: Own = None,
     json: Json = False,
 ) -> None:
     """Show the value and the gradient on every edge of a model's compute graph, each checked by finite differences.
@@ -34,28 +39,30 @@ def microscope(
     An untrained model takes every argument of its constructor as an option, as in 'deepcanon train'. The exit code is 1
     if a gradient is not the derivative.
     """
-    from deepcanon.blueprints import from_options
-    from deepcanon.catalogue import find
+    check_name_first("microscope", name, "model")
+    options = read_options(context.args)
+    check_model(name, options, own_options(context))
+    from deepcanon.blueprints import from_words
     from deepcanon.core.files import writable
     from deepcanon.microscopy.summary import COLUMNS, table
     from deepcanon.questions import is_run, magnified, subject_of
+    from deepcanon.runs.run import Run
 
-    check_name_first("microscope", name, "model")
     path = writable(out, overwrite, ".html", ".json")
     subject: Any
     if is_run(name):
         if context.args:
             raise UsageError(f"a trained model has its arguments already; leave out {context.args[0]}")
-        subject = name
+        subject = Run(name, own)
     else:
-        subject = from_options(find(name), read_options(context.args), own_options(context))
+        subject = from_words(name, options, own_options(context), own or ())
     seen = subject_of(subject, data, target=target, seed=seed, splits=("train",))
     graph = magnified(seen, examples, seed)
     graph.save(path, overwrite=overwrite)
     printer = Output(json)
     printer.table(COLUMNS, table(graph, ROWS), numbers=["edge", "shape", "value", "delta"])
     if len(graph.edges) > ROWS:
-        printer.say(f"{len(graph.edges) - ROWS} more edges are in {path}.")
+        printer.say(f"{counted(len(graph.edges) - ROWS, 'more edge')} are in {path}.")
     for check in graph.checks:
         printer.say(f"{'holds' if check.holds else 'FAILS'}  {check.name}: {check.detail}")
     printer.say(f"The graph of {graph.title}, loss {graph.loss:.6g}, is in {path}.")

@@ -9,9 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from deepcanon.cli._early import check_model
 from deepcanon.cli._parse import (
     Json,
     OverwriteRun,
+    Own,
     Target,
     Threads,
     check_name_first,
@@ -20,7 +22,7 @@ from deepcanon.cli._parse import (
     use_threads,
 )
 from deepcanon.cli._print import Output
-from deepcanon.core.settings import RECIPE, listed_settings
+from deepcanon.core.settings import RECIPE, check_numbers, listed_settings
 
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -40,6 +42,9 @@ def _option(name: str) -> Any:
     kind, setting = listed_settings()[name]
     silent = setting.default is RECIPE or setting.default is False or setting.default in (None, ())
     shown = "" if silent else f" (default: {setting.default})"
+    if kind is bool and setting.default:
+        flag = name.replace("_", "-")
+        return Annotated[bool | None, typer.Option(f"--{flag}/--no-{flag}", help=setting.help)]
     if kind is bool:
         return Annotated[bool | None, typer.Option(f"--{name.replace('_', '-')}", help=f"{setting.help}{shown}")]
     if name == "freeze":
@@ -51,15 +56,19 @@ def _option(name: str) -> Any:
 @_with_settings
 def train(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The model, as 'deepcanon list' shows it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A model of 'deepcanon list', or FILE.py:CLASS.")],
     data: Annotated[
         str | None,
-        typer.Option(help="A data set of 'deepcanon data', a CSV file, or a folder of images by class.", metavar="D"),
+        typer.Option(
+            help="A data set of 'deepcanon data', a CSV or text file, or a folder of images by class or texts.",
+            metavar="D",
+        ),
     ] = None,
     target: Target = None,
     out: Annotated[Path | None, typer.Option(help="The folder of the run.", metavar="DIR")] = None,
     overwrite: OverwriteRun = False,
     threads: Threads = None,
+    own: Own = None,
     json: Json = False,
     **settings: Any,
 ) -> None:
@@ -68,17 +77,21 @@ def train(
     A model that wraps another takes --model NAME and that one's arguments as --model.ARGUMENT VALUE.
     """
     check_name_first("train", name, "name of the model")
-    from deepcanon.blueprints import from_options
-    from deepcanon.catalogue import find
+    options = read_options(context.args)
+    check_model(name, options, own_options(context))
+    given = {key: value for key, value in settings.items() if value is not None}
+    check_numbers(given)
+    from deepcanon.blueprints import from_words, untrained
     from deepcanon.cli.evaluate import report
     from deepcanon.runs.examining import as_trained
     from deepcanon.runs.run import Run
 
-    asked = from_options(find(name), read_options(context.args), others=own_options(context))
+    asked = from_words(name, options, own_options(context), own or ())
     use_threads(threads)
-    given = {key: value for key, value in settings.items() if value is not None and value is not False}
     if given.get("freeze"):
         given["freeze"] = tuple(given["freeze"])
     printer = Output(json)
+    for sentence in untrained(asked):
+        printer.say(sentence)
     run = Run.train(asked, data, target=target, out=out, overwrite=overwrite, notify=printer.say, **given)
     report(printer, run, as_trained(run))

@@ -1,4 +1,4 @@
-"""Loading of data: by a known name, from a CSV file or a folder of images, with suffixes that choose their form."""
+"""Loading of data: by a known name, from a CSV or text file or a folder, with suffixes that choose their form."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from deepcanon.data import sets
 from deepcanon.data.dataset import Dataset, Kind
 from deepcanon.data.entry import Entry
 from deepcanon.data.images import image_folder
-from deepcanon.data.images.image_files import LEVELS
+from deepcanon.data.images.image_files import LEVELS, SUFFIXES
 from deepcanon.data.tables import rated, table
-from deepcanon.data.text import lines, streams, tokens, words
+from deepcanon.data.text import text_file
+from deepcanon.data.transforms.form_list import forms_of
 from deepcanon.data.transforms.forms import FORMS, batch_in_form, check_form, in_form
 
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
@@ -27,14 +28,13 @@ SPREADSHEETS = (".xlsx", ".xls", ".ods")
 def load_data(
     name: str | Path, *, target: str | None = None, preprocessing: Mapping[str, Any] | None = None
 ) -> Dataset[Any]:
-    """The data of this name: a known set, ``file.csv`` or a folder of images by class.
+    """The data of this name: a known set, ``file.csv``, ``file.txt``, or a folder of images by class or of texts.
 
     ``target`` names the column of a CSV file that is to be predicted. ``preprocessing`` is what an earlier load has
     fitted (``Dataset.preprocessing``); a file or folder is then treated by it. ``file.csv:raw`` leaves the target in
     its own units, ``file.csv:ratings`` holds the ratings of a user in each row, and ``folder:size=64`` cuts images of
-    all sizes to 64x64. Image sets also come as ``name:binary``, ``name:spins``, ``name:dequantized`` and, in gray
-    levels, ``name:levels``, texts as ``name:words`` and, in their order, ``name:stream``, or line by line,
-    ``name:lines``, and whatever has classes as ``name:labels=40``, with all other labels hidden.
+    all sizes to 64x64. :mod:`deepcanon.data.transforms.form_list` has all forms: images come as ``name:binary`` too,
+    texts as ``name:words``, whatever has classes as ``name:labels=40``, with all other labels hidden.
 
     >>> load_data("digits:binary").train.x.unique()
     tensor([0., 1.])
@@ -77,10 +77,25 @@ def load_rows(name: str, preprocessing: Mapping[str, Any], *, labeled: bool = Tr
         check_form(base, kind, form)
     if ratings:
         return rated.apply(path, preprocessing)
+    if kind == "text":  # in the tokens and windows of the training, whatever form is said
+        return text_file.apply(path, preprocessing)
     batch = (table.apply if kind == "table" else image_folder.apply)(path, preprocessing, labeled)
     for form in (form for form in forms if form in FORMS):  # of new rows no label is hidden
         batch = batch_in_form(batch, form, LEVELS, seed=2)
     return batch
+
+
+def image_names(name: str) -> tuple[list[str], int]:
+    """The images of a folder, or the one, in the order in which they are read, and how many files are none."""
+    path = Path(_parted(name)[0]).expanduser()
+    files = image_folder.images_of(path)
+    return [str(file.relative_to(path) if path.is_dir() else file.name) for file in files], image_folder.left_out(path)
+
+
+def kind_of_path(name: str) -> Kind | None:
+    """The kind of data that a file or folder holds; None where the name is that of a known data set."""
+    base, _ = _parted(name)
+    return None if base in entries() else _kind(base)
 
 
 def absolute_name(name: str) -> str:
@@ -96,9 +111,13 @@ def absolute_name(name: str) -> str:
     return ":".join([str(path.resolve()), *forms])
 
 
-def describe_data() -> list[dict[str, Any]]:
-    """What is known by name, one row per data set, in plain values; nothing is downloaded."""
-    return [_row(entry) for entry in entries().values()]
+def describe_data(name: str | None = None) -> list[dict[str, Any]]:
+    """What is known by name, one row per data set, or the row of one, in plain values; nothing is downloaded."""
+    if name is not None and name not in entries():
+        if Path(name).expanduser().exists():
+            raise UsageError(f"{name} is a file or folder of yours; what is described are the data sets known by name")
+        raise _unknown(name, Path(name).expanduser())
+    return [_row(entry) for entry in entries().values() if name in (None, entry.name)]
 
 
 @cache
@@ -118,15 +137,19 @@ def _plain(
         return table.load(path, target, preprocessing, raw)
     if target is not None:
         raise UsageError(f"a target is a column of a CSV file, and {name} is not one; leave out the target {target!r}")
+    if entry is None and kind == "text":
+        return text_file.load(path, preprocessing)
     return image_folder.load(path, preprocessing, size) if entry is None else entry.load(entry)
 
 
 def _kind(name: str) -> Kind:
-    """The kind of the data of this name, which are a known set, a CSV file or a folder."""
+    """The kind of the data of this name, which are a known set, a CSV or text file or a folder."""
     path = Path(name).expanduser()
     if name in entries():
         return entries()[name].kind
-    if path.is_dir():
+    if text_file.is_text(path):
+        return "text"
+    if path.is_dir() or (path.is_file() and path.suffix.lower() in SUFFIXES):
         return "images"
     if path.suffix.lower() == ".csv":
         if path.exists() and not path.is_file():  # a pipe would be waited for, a device may have no end
@@ -193,7 +216,10 @@ def _unknown(name: str, path: Path) -> UsageError:
     if path.suffix.lower() in SPREADSHEETS:
         return DataError(f"{name} is a spreadsheet; save the sheet that is meant as CSV (UTF-8, with commas)")
     if path.exists():
-        return DataError(f"{name} is neither a CSV file (its name must end in .csv) nor a folder of images")
+        return DataError(
+            f"{name} is neither a CSV file (its name must end in .csv) nor a text (in .txt) "
+            "nor a folder of images or texts"
+        )
     if len(path.parts) > 1:
         return DataError(f"there is no file or folder {name}")
     return UsageError(f"there are no data {name!r}; {did_you_mean(name, entries())}")
@@ -210,9 +236,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "shape": list(entry.shape),
         "sizes": dict(entry.sizes),
         **dict(zip(("train", "valid", "test"), counts, strict=True)),
-        "forms": {"images": list(FORMS), "text": [words.MARK, streams.MARK, lines.MARK, *tokens.SHOWN]}.get(
-            entry.kind, []
-        ),
+        "forms": {form.suffix: form.gives for form in forms_of(entry.kind, entry.sizes)},
         "source": entry.source,
         "folder": entry.remote.folder,
         "here": entry.remote.here(),

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from deepcanon.core import UsageError
-from deepcanon.core.files import writable
+from deepcanon.core.display import Shown, notebook, table
+from deepcanon.core.files import with_folder, writable
+from deepcanon.core.plural import counted
 from deepcanon.microscopy.tape import Group, Place, Record, Tape
 from deepcanon.microscopy.verdict import Array, Verdict, coarseness, inner, judge, moved, typical
 
@@ -20,7 +23,7 @@ TIGHT = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class Node(Shown):
     """An operation with its outputs, or a value from outside; ``deltas`` are the gradients of the loss in them."""
 
     id: int
@@ -45,7 +48,7 @@ class Node:
 
 
 @dataclass(frozen=True, eq=False)
-class Edge:
+class Edge(Shown):
     """An edge: a value that goes from the node that made it (``source``, its ``output``) into the ``slot`` of another.
 
     ``delta`` is the contribution of this edge to the gradient of the loss in the value: over all edges that leave an
@@ -73,7 +76,7 @@ class Check:
 
 
 @dataclass(eq=False)
-class ComputeGraph:
+class ComputeGraph(Shown):
     """The compute graph that the microscope has recorded: nodes and edges in the order of the forward pass."""
 
     title: str
@@ -82,6 +85,15 @@ class ComputeGraph:
     groups: list[Group]
     tape: Tape = field(repr=False)
     checks: list[Check] = field(default_factory=list)
+
+    def _facts(self) -> dict[str, Any]:
+        counts = {"nodes": len(self.nodes), "edges": len(self.edges), "mismatches": len(self.mismatches)}
+        return {"title": self.title, **counts, "loss": self.loss}
+
+    def _repr_html_(self) -> str:
+        checks = [[check.name, "holds" if check.holds else "FAILS", check.gap, check.detail] for check in self.checks]
+        head = ["check", "", "gap", "what was compared"]
+        return notebook("ComputeGraph", table([], self._facts().items()), table(head, checks) if checks else "")
 
     @property
     def loss(self) -> float:
@@ -132,7 +144,7 @@ class ComputeGraph:
         """Write the graph as a page for a browser (``.html``) or as numbers for a program (``.json``)."""
         from deepcanon.microscopy.page import write
 
-        return write(self, writable(Path(path), overwrite, ".html", ".json"))
+        return write(self, with_folder(writable(Path(path), overwrite, ".html", ".json")))
 
     def __str__(self) -> str:
         from deepcanon.microscopy.summary import as_text
@@ -229,9 +241,11 @@ def _local(graph: ComputeGraph) -> Check:
     worst = max((edge.verdict.gap for edge in mismatches), default=0.0)
     if mismatches:
         names = ", ".join(dict.fromkeys(graph.nodes[edge.target].name for edge in mismatches))
-        detail = f"{len(mismatches)} of {len(checked)} deltas are not the derivative of their operation: {names}"
+        detail = (
+            f"{len(mismatches)} of {counted(len(checked), 'delta')} are not the derivative of their operation: {names}"
+        )
     else:
-        detail = f"{len(checked)} deltas are each the derivative of their operation, by finite differences"
+        detail = f"{counted(len(checked), 'delta')} are each the derivative of their operation, by finite differences"
     return Check("each operation", not mismatches, worst, detail)
 
 
@@ -254,13 +268,16 @@ def _whole(graph: ComputeGraph) -> Check:
     spread = np.sqrt(sum(inner(delta, lines[place]) ** 2 for place, delta in leaves.items()))
     gap = abs(measured - given) / max(abs(measured), abs(given), 1e-3 * spread, 1e-12 * (1 + abs(graph.loss)))
     detail = (
-        f"along a random direction of all {len(leaves)} inputs and parameters the loss has the slope {measured:.6g}; "
+        f"along a random direction of all {len(leaves)} inputs and parameters the loss has the slope "
+        f"{measured:.6g}; "
         f"by their deltas it is {given:.6g}"
     )
     holds = bool(gap <= 1e-5 * coarse)
     corners = sum(edge.verdict.status == "kink" for edge in graph.edges)
     if not holds and corners:  # then the loss has no slope here, and each edge has been checked alone
-        return Check("the whole", True, float(gap), f"{detail}; {corners} edges are at a corner, so both may be right")
+        return Check(
+            "the whole", True, float(gap), f"{detail}; {counted(corners, 'edge')} are at a corner, so both may be right"
+        )
     return Check("the whole", holds, float(gap), detail)
 
 

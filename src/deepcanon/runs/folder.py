@@ -17,19 +17,18 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from deepcanon.core import CheckpointError, Model, UsageError, describe
+from deepcanon.core import CheckpointError, Model, UsageError, describe, own_parts
 from deepcanon.core.files import as_json, open_plain, refuse_links, seal, write_whole
+from deepcanon.core.named_code import origin_of
+from deepcanon.core.plural import counted
 from deepcanon.core.stored import read_file
 from deepcanon.data import Dataset
 from deepcanon.runs.contents import read_info
+from deepcanon.runs.folder_parts import BEGINNING, PARTS, info_of
 from deepcanon.runs.log_lines import log_lines, read_lines, running_checksum
-from deepcanon.runs.stored_tensors import bytes_of, check_tensors, load_tensors
+from deepcanon.runs.stored_tensors import bytes_of, check_tensors, floating_type, load_tensors
 
 FORMAT = 1
-PARTS = ("run.json", "log.jsonl", "checkpoints", "model.safetensors", "pictures")
-"""What a run consists of."""
-BEGINNING = ".beginning"
-"""Marks a folder whose run is not complete enough to be resumed; what stands next to it may be replaced."""
 _TAIL = 2**16
 """Bytes of the end of a log, in which its last line is."""
 
@@ -82,12 +81,7 @@ class RunFolder:
     @classmethod
     def open(cls, folder: str | Path) -> Self:
         folder = Path(folder)
-        path = folder / "run.json"
-        if not path.is_file():
-            left = [name for name in PARTS if (folder / name).exists()]
-            lost = f", though it holds {' and '.join(left)}: it was lost, or never finished" if left else ""
-            raise UsageError(f"{folder} is not a run: it has no run.json{lost}")
-        return cls(folder, read_info(path, FORMAT))
+        return cls(folder, read_info(info_of(folder), FORMAT))
 
     @property
     def file(self) -> Path:
@@ -124,7 +118,7 @@ class RunFolder:
         records, complaints = read_lines(raw, path)
         end = self.info.get("log") if self.info.get("status") == "finished" else None
         if end is not None and end["lines"] > lines:
-            complaints.append(f"{path} is damaged: {end['lines']} lines belong there, it has {lines}")
+            complaints.append(f"{path} is damaged: {counted(end['lines'], 'line')} belong there, it has {lines}")
         elif end is not None and not complaints and end["running"] != running_checksum(raw):
             complaints.append(f"{path} is damaged: it is not the log that {self.file} was finished with")
         return records, complaints
@@ -172,22 +166,21 @@ class RunFolder:
             if before[key] != now[key]
         ]
 
-    def write_results(
-        self,
-        state: Mapping[str, Tensor],
-        weights: str,
-        steps: int,
-        seconds: float,
-        scores: Mapping[str, Any],
-    ) -> None:
-        """Write the final weights and what they reach; ``weights`` says which ones they are."""
+    def write_weights(self, state: Mapping[str, Tensor], weights: str, steps: int, seconds: float) -> None:
+        """Write the final weights, from which the model can be loaded from now on; ``weights`` says which they are."""
         content = safetensors.torch.save({name: tensor.cpu().clone() for name, tensor in state.items()})
         write_whole(self.weights, content)
-        results = {"steps": steps, "seconds": round(seconds, 3), **as_json(scores)}
-        sha256 = hashlib.sha256(content).hexdigest()
+        results = {"steps": steps, "seconds": round(seconds, 3), "train": {}, "valid": {}, "test": {}}
+        self.update(weights=weights, results=results, sha256=hashlib.sha256(content).hexdigest())
+
+    def write_results(self, scores: Mapping[str, Any]) -> None:
+        """Write what the final weights reach."""
+        self.update(results={**self.info["results"], **as_json(scores)})
+
+    def finish(self) -> None:
+        """Say that nothing is missing any more."""
         log = read_file(self.dir / "log.jsonl", sys.maxsize)
-        end = {"lines": log.count(b"\n"), "running": running_checksum(log)}
-        self.update(status="finished", weights=weights, results=results, sha256=sha256, log=end)
+        self.update(status="finished", log={"lines": log.count(b"\n"), "running": running_checksum(log)})
 
     def read_weights(self, model: Model[Any] | None = None) -> dict[str, Tensor]:
         """The final weights, if they are whole and, where it is given, those of this model."""
@@ -213,7 +206,11 @@ def describe_run(model: Model[Any], data: Dataset[Any], settings: Mapping[str, A
         "status": "running",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": describe(model),
+        "classes": {
+            name: origin_of(part if isinstance(part, type) else type(part)) for name, part in own_parts(model).items()
+        },
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "dtype": floating_type(model.state_dict()),
         "data": {
             "name": data.name,
             "kind": data.kind,

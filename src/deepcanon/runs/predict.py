@@ -5,17 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from deepcanon.core import AnyBatch, Incomplete, TwoDomains
-from deepcanon.core.files import write_whole
+from deepcanon.core.files import with_folder, write_whole
 from deepcanon.core.memory import need
+from deepcanon.core.plural import counted
 from deepcanon.core.roles import Domain, Maps
-from deepcanon.data import Batches, in_original_units
+from deepcanon.data import Batches, image_names, in_original_units, kind_of_path, original_rows
 
 ROWS_AT_ONCE = 1024
 VALUE_IN_A_TABLE, VALUE_IN_A_TENSOR = 60, 4
@@ -53,10 +55,26 @@ def mapped(model: Maps, rows: AnyBatch, to: Domain) -> dict[str, list[Any]]:
     return {f"{to}{i + 1}": images[:, i].tolist() for i in range(images.shape[1])}
 
 
+def with_files(columns: dict[str, list[Any]], data: str, notify: Callable[[str], None]) -> dict[str, list[Any]]:
+    """The columns after one of file names, if these data are images; ``notify`` hears of files that are none."""
+    if kind_of_path(data) != "images":
+        return columns
+    names, others = image_names(data)
+    if others:
+        notify(f"{data} also has files that are not images by their names, and were left out: {others}.")
+    return {"file": names, **columns}
+
+
+def sampled_rows(drawn: Tensor, data: Mapping[str, Any], given: str | int | None) -> dict[str, list[Any]]:
+    """Samples as the columns of the table that the model has learned from, with the target that they were given."""
+    rows = original_rows(drawn, data["preprocessing"])
+    return rows if given is None or data["target"] is None else {**rows, data["target"]: [given] * len(drawn)}
+
+
 def check_room(n: int, shape: Sequence[int], table: bool) -> None:
     """Refuse so many samples of this shape if they do not fit into memory, as a table or as a tensor."""
     size = n * math.prod(shape) * (VALUE_IN_A_TABLE if table else VALUE_IN_A_TENSOR)
-    need(size, f"a draw of {n:,} samples", "draw fewer by -n, several times with another --seed each")
+    need(size, f"a draw of {counted(n, 'sample', ',')}", "draw fewer by -n, several times with another --seed each")
 
 
 def write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
@@ -66,4 +84,4 @@ def write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     writer.writerow(columns)
     for row in zip(*columns.values(), strict=True):
         writer.writerow([f"{value:.9g}" if isinstance(value, float) else value for value in row])
-    write_whole(path, text.getvalue())
+    write_whole(with_folder(path), text.getvalue())

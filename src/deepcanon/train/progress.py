@@ -1,4 +1,4 @@
-"""Progress: a bar in a terminal, one plain line per epoch elsewhere."""
+"""Progress: a bar in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from deepcanon.train.trainer import Trainer
 
 _SECONDS_BETWEEN_FRAMES = 0.4
+_SECONDS_BETWEEN_LINES = 10.0
 
 
 class Bar(Observer):
@@ -66,22 +67,40 @@ class Bar(Observer):
         description = f"{trainer.model.name()} epoch {trainer.epoch}/{trainer.epochs}"
         numbers = _numbers(self.log.latest, self._valid)
         self._bar.update(
-            self._task, completed=trainer.step, description=description, numbers=numbers, speed=_speed(trainer)
+            self._task,
+            completed=trainer.step,
+            description=description,
+            numbers=numbers,
+            speed=speed_in_words(trainer.speed()),
         )
         self._bar.refresh()
 
 
 class Lines(Observer):
-    """One plain line per epoch, for logs and pipes."""
+    """Plain lines, for logs and pipes: one per epoch, and in a long epoch one every ten seconds."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
+        self._said = 0.0
+
+    def begin(self, trainer: Trainer) -> None:
+        self._said = time.monotonic()
+
+    def step(self, trainer: Trainer, terms: Terms) -> None:
+        due = time.monotonic() - self._said >= _SECONDS_BETWEEN_LINES
+        if due and trainer.step < trainer.plan.end(trainer.epoch - 1):
+            self._say(trainer, {name: float(value) for name, value in terms.items()}, {})
 
     def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None:
+        self._say(trainer, self.log.latest, valid)
+
+    def _say(self, trainer: Trainer, terms: dict[str, float], valid: dict[str, float]) -> None:
+        self._said = time.monotonic()
         left = trainer.seconds() / max(1, trainer.step) * (trainer.total - trainer.step)
         where = f"epoch {trainer.epoch}/{trainer.epochs}  step {trainer.step}/{trainer.total}"
-        numbers = _numbers(self.log.latest, valid)
-        say(f"{where}  {numbers}  {_speed(trainer)}  {timedelta(seconds=round(left))} left")
+        numbers = _numbers(terms, valid)
+        rest = f"{timedelta(seconds=round(left))} left"
+        say("  ".join(filter(None, (where, numbers, speed_in_words(trainer.speed()), rest))))
 
 
 def progress(log: Log) -> Observer:
@@ -101,5 +120,12 @@ def _numbers(terms: dict[str, float], valid: dict[str, float]) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in shown.items())
 
 
-def _speed(trainer: Trainer) -> str:
-    return f"{trainer.speed():.0f} steps/s"
+def speed_in_words(speed: float) -> str:
+    """Steps per second, or of a slow training the seconds per step; nothing where no step was taken yet.
+
+    >>> [speed_in_words(speed) for speed in (123.4, 3.21, 0.25, 0.0)]
+    ['123 steps/s', '3.2 steps/s', '4.0 s/step', '']
+    """
+    if speed <= 0:
+        return ""
+    return f"{1 / speed:.1f} s/step" if speed < 1 else f"{speed:.{0 if speed >= 10 else 1}f} steps/s"

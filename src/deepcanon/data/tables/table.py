@@ -13,7 +13,7 @@ The preprocessing is fitted on the training split and kept as JSON, so that new 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +28,7 @@ from deepcanon.core.memory import need
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.split import cut, stratified_order, three_counts
 from deepcanon.data.tables.csv_file import CsvFile, number, read
+from deepcanon.data.tables.table_columns import Category, Column, Number, column_as_json, column_from_json
 
 MOST_CLASSES = 20
 """A target with more different whole numbers is a quantity."""
@@ -38,84 +39,8 @@ MOST_CATEGORIES = 20
 RAW = "raw"
 """The form of a file whose target is left as it is."""
 
-BYTES = 20
-"""The bytes that a feature takes while a table is made: twice in double precision, and once as a number of torch."""
-
-ROUNDING = 1e-12
-"""A standard deviation below this share of the largest value is what rounding leaves of a constant."""
-
-
-@dataclass(frozen=True)
-class Number:
-    """A column of numbers, standardized; ``indicator`` adds the feature that says where it was missing."""
-
-    name: str
-    median: float
-    mean: float
-    std: float
-    indicator: bool
-
-    @classmethod
-    def fit(cls, file: CsvFile, name: str) -> Self:
-        values = _numbers(file, name)
-        missing = np.isnan(values)
-        if missing.all():
-            raise DataError(f"{file.path}: column {name!r} has no value in the training split; take it out")
-        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is seen in what comes out
-            median = float(np.median(values[~missing]))
-            filled = np.where(missing, median, values)
-            mean, std = float(filled.mean()), float(filled.std())
-        if not np.isfinite((median, mean, std)).all():
-            raise DataError(
-                f"{file.path}: column {name!r} has numbers up to {np.abs(filled).max():.3g}, too large to be "
-                "standardized; write them in a larger unit"
-            )
-        constant = std <= ROUNDING * np.abs(filled).max()
-        return cls(name, median, mean, 1.0 if constant else std, bool(missing.any()))
-
-    def encode(self, file: CsvFile) -> NDArray[np.float64]:
-        """One row per row of the file: the standardized value, and whether it was missing."""
-        values = _numbers(file, self.name)
-        missing = np.isnan(values)
-        with np.errstate(over="ignore"):
-            standard = (np.where(missing, self.median, values) - self.mean) / self.std
-        if (large := np.abs(standard) > np.finfo(np.float32).max).any():
-            row = int(large.argmax())
-            raise file.wrong(
-                row, self.name, f"{values[row]:.3g} is too far from the training data, about {self.mean:.3g}"
-            )
-        return np.stack([standard, missing], axis=1) if self.indicator else standard[:, None]
-
-
-@dataclass(frozen=True)
-class Category:
-    """A column of categories, one-hot encoded; the index of a value among ``values`` is its code."""
-
-    name: str
-    values: tuple[str, ...]
-
-    @classmethod
-    def fit(cls, file: CsvFile, name: str) -> Self:
-        """Numbers come first, by size, then texts, by letter."""
-        return cls(name, tuple(sorted(set(file.column(name)), key=lambda text: (*_size(text), text))))
-
-    def codes(self, file: CsvFile) -> NDArray[np.int64]:
-        code = {value: index for index, value in enumerate(self.values)}
-        texts = file.column(self.name)
-        for row, text in enumerate(texts):
-            if text not in code:
-                problem = f"{text or '(missing)'!r} does not occur in the training data, which have"
-                raise file.wrong(row, self.name, f"{problem} {listed(self.values)}")
-        return np.array([code[text] for text in texts], dtype=np.int64)
-
-    def encode(self, file: CsvFile) -> NDArray[np.float64]:
-        """One row per row of the file: 1 at the code of its value, 0 elsewhere."""
-        encoded = np.zeros((len(file), len(self.values)))
-        encoded[np.arange(len(file)), self.codes(file)] = 1
-        return encoded
-
-
-Column = Number | Category
+BYTES = 8
+"""The bytes that a feature takes while a table is made: in its column, and in the table."""
 
 
 @dataclass(frozen=True)
@@ -129,28 +54,44 @@ class Table:
         features = self.sizes()["features"]
         remedy = "take fewer rows, or out columns of many categories"
         need(BYTES * features * len(file), f"a table of {len(file):,} rows and {features:,} features", remedy)
-        return torch.from_numpy(np.concatenate([column.encode(file) for column in self.columns], axis=1)).float()
+        x = np.empty((len(file), features), dtype=np.float32)
+        end = 0
+        for column in self.columns:
+            encoded = column.encode(file)
+            start, end = end, end + encoded.shape[1]
+            x[:, start:end] = encoded
+        return torch.from_numpy(x)
 
     def batch(self, file: CsvFile) -> Batch:
         """The rows of the file, with labels where all of them have their target."""
-        if self.target is None or not all(file.columns.get(self.target.name, [""])):
+        if (
+            self.target is None
+            or self.target.name not in file.columns
+            or np.isnan(file.numbers(self.target.name)).any()
+        ):
             return Batch(self.x(file))
         if isinstance(self.target, Category):
             return Labeled(self.x(file), torch.from_numpy(self.target.codes(file)))
         return Labeled(self.x(file), torch.from_numpy(self.target.encode(file)).float())
 
     def sizes(self) -> dict[str, int]:
-        features = sum(len(c.values) if isinstance(c, Category) else 1 + c.indicator for c in self.columns)
+        features = sum(column.features for column in self.columns)
         if self.target is None:
             return {"features": features}
         if isinstance(self.target, Category):
             return {"features": features, "classes": len(self.target.values)}
         return {"features": features, "targets": 1}
 
+    def decode(self, x: Tensor) -> dict[str, list[Any]]:
+        """Rows of features, (N, features), as the columns of the file, in its units and categories."""
+        ends = np.cumsum([column.features for column in self.columns])[:-1]
+        parts = np.split(x.detach().cpu().double().numpy(), ends, axis=1)
+        return {column.name: column.decode(part) for column, part in zip(self.columns, parts, strict=True)}
+
     def as_json(self) -> dict[str, Any]:
         return {
-            "columns": [_column_as_json(column) for column in self.columns],
-            "target": None if self.target is None else _column_as_json(self.target),
+            "columns": [column_as_json(column) for column in self.columns],
+            "target": None if self.target is None else column_as_json(self.target),
         }
 
     @classmethod
@@ -159,8 +100,8 @@ class Table:
             raise DataError(f"this preprocessing is not that of a table: it has {listed(saved)}, not columns")
         target = saved.get("target")
         return cls(
-            columns=tuple(_column_from_json(column) for column in saved["columns"]),
-            target=None if target is None else _column_from_json(target),
+            columns=tuple(column_from_json(column) for column in saved["columns"]),
+            target=None if target is None else column_from_json(target),
         )
 
 
@@ -177,10 +118,9 @@ def load(
         target = _agreed(target, saved)
     if raw and target is None:
         raise UsageError(f"{path}:{RAW} leaves the target as it is; say which column is the target")
-    file = _with_class_names(read(path), target)
-    if target is not None and "" in file.column(target):
-        row = file.column(target).index("")
-        raise file.wrong(row, target, "the target is missing; fill it in or take the row out")
+    file = _with_class_names(read(path, _words(saved, target)), target)
+    if target is not None and (missing := np.isnan(file.numbers(target))).any():
+        raise file.wrong(int(missing.argmax()), target, "the target is missing; fill it in or take the row out")
     kinds = (
         _kinds(file, target, raw) if saved is None else {c.name: type(c) for c in (*saved.columns, saved.target) if c}
     )
@@ -210,9 +150,9 @@ def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) ->
     Unless rows are to be ``labeled``, the target is ignored too.
     """
     table = Table.from_json(preprocessing)
-    if not labeled:
-        return Batch(table.x(read(path)))
-    return table.batch(_with_class_names(read(path), table.target.name if table.target else None))
+    target = table.target.name if table.target else None
+    file = read(path, _words(table, target))
+    return table.batch(_with_class_names(file, target)) if labeled else Batch(table.x(file))
 
 
 def feature_scales(preprocessing: Mapping[str, Any]) -> tuple[float, ...]:
@@ -258,6 +198,18 @@ def in_original_units(values: Tensor, preprocessing: Mapping[str, Any]) -> Tenso
     return values * target.std + target.mean if isinstance(target, Number) else values
 
 
+def original_rows(x: Tensor, preprocessing: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Rows of features as the columns of the table that they were made of; of other data ``x1``, ``x2`` ...
+
+    >>> original_rows(torch.tensor([[1.0, 2.0]]), {})
+    {'x1': [1.0], 'x2': [2.0]}
+    """
+    columns = preprocessing.get("columns")
+    if columns and isinstance(columns[0], Mapping):
+        return Table.from_json(preprocessing).decode(x)
+    return {f"x{i + 1}": x[:, i].tolist() for i in range(x.shape[1])}
+
+
 def target_unit(preprocessing: Mapping[str, Any]) -> tuple[str, float] | None:
     """The name of a target that is a number, and its unit in the model's: its standard deviation where standardized.
 
@@ -271,58 +223,59 @@ def target_unit(preprocessing: Mapping[str, Any]) -> tuple[str, float] | None:
 def _kinds(file: CsvFile, target: str | None, raw: bool) -> dict[str, type[Column]]:
     """The kind of each column: numbers or categories (classes, for the target)."""
     kinds: dict[str, type[Column]] = {} if target is None else {target: _target_kind(file, target, raw)}
-    for name, texts in file.columns.items():
-        values = set(texts) - {""}
-        odd = next((text for text in texts if text and number(text) is None), None)
+    for name, cells in file.columns.items():
         if name == target:
             continue
-        if odd is None:
+        if cells.numeric:
             kinds[name] = Number
-        elif len(values) > MOST_CATEGORIES and 2 * len(values) > len(file):
+            continue
+        values = [text for text in cells.coded[0] if text]
+        if len(values) > MOST_CATEGORIES and 2 * len(values) > len(file):
+            odd = next(text for text in values if number(text) is None)
             raise DataError(
                 f"{file.path}: column {name!r} has {len(values)} different values in {len(file)} rows and not all are "
                 f"numbers ({odd!r}), so it names rows rather than describing them; take it out or mend it"
             )
-        else:
-            kinds[name] = Category
+        kinds[name] = Category
     if not kinds.keys() - {target}:
         raise DataError(f"{file.path} has no column but the target {target!r}; there is nothing to predict it from")
     return kinds
 
 
 def _target_kind(file: CsvFile, name: str, raw: bool) -> type[Column]:
-    values = set(file.column(name))
-    if len(values) == 1:
-        raise DataError(
-            f"{file.path}: the target {name!r} is {values.pop()} in every row, so there is nothing to learn"
-        )
-    if raw:
-        return Number
-    numbers = [number(text) for text in values]
-    whole = all(value is not None and value.is_integer() for value in numbers)
-    if None in numbers or (whole and len(values) <= MOST_CLASSES and 2 * len(values) <= len(file)):
-        return Category
-    return Number
+    cells = file.column(name)
+    different = len(np.unique(cells.numbers))  # at most as many as there are texts, and found much faster
+    if different == 1 and len(texts := cells.coded[0]) == 1:
+        raise DataError(f"{file.path}: the target {name!r} is {texts[0]} in every row, so there is nothing to learn")
+    if raw or not cells.numeric:
+        return Number if raw else Category
+    whole = np.isfinite(cells.numbers) & (np.floor(cells.numbers) == cells.numbers)
+    few = different <= MOST_CLASSES and len(cells.coded[0]) <= min(MOST_CLASSES, len(file) // 2)
+    return Category if few and whole.all() else Number
 
 
-def _split(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None) -> list[list[int]]:
+def _split(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None) -> list[NDArray[np.int64]]:
     """The rows of the training, validation and test split: fixed by a seed and stratified by class."""
-    classes = file.column(target) if target and kinds[target] is Category else [""] * len(file)
-    order = stratified_order(np.unique(classes, return_inverse=True)[1], seed=0)
-    train, *held = (rows.tolist() for rows in cut(order, three_counts(len(file), str(file.path))))
-    categories = [file.column(name) for name, kind in kinds.items() if kind is Category]
-    known = [{texts[row] for row in train} for texts in categories]
+    classes = file.coded(target)[1] if target and kinds[target] is Category else np.zeros(len(file), dtype=np.int64)
+    order = stratified_order(classes, seed=0)
+    train, *held = (rows.numpy() for rows in cut(order, three_counts(len(file), str(file.path))))
+    categories = [file.coded(name)[1] for name, kind in kinds.items() if kind is Category]
+    known = [np.bincount(codes[train], minlength=codes.max() + 1) > 0 for codes in categories]
     # A category without a row in the training split could never be learned, so its first row goes there.
-    for part in held:
-        for row in list(part):
-            if any(texts[row] not in seen for texts, seen in zip(categories, known, strict=True)):
-                part.remove(row)
-                train.append(row)
-                for texts, seen in zip(categories, known, strict=True):
-                    seen.add(texts[row])
-        if not part:
+    moved: list[int] = []
+    for place, part in enumerate(held):
+        strange = np.zeros(len(part), dtype=bool)
+        for codes, seen in zip(categories, known, strict=True):
+            strange |= ~seen[codes[part]]
+        for row in part[strange]:
+            if not all(seen[codes[row]] for codes, seen in zip(categories, known, strict=True)):
+                moved.append(row)
+                for codes, seen in zip(categories, known, strict=True):
+                    seen[codes[row]] = True
+        held[place] = part[~np.isin(part, moved)]
+        if not len(held[place]):
             raise DataError(f"{file.path} has too few rows for its categories: none is left to validate or test")
-    return [sorted(train), *held]
+    return [np.sort(np.concatenate([train, np.array(moved, dtype=np.int64)])), *held]
 
 
 def _fit(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None, raw: bool) -> Table:
@@ -333,6 +286,12 @@ def _fit(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None, r
     return Table(columns=tuple(column for name, column in fitted.items() if name != target), target=predicted)
 
 
+def _words(table: Table | None, target: str | None) -> list[str | None]:
+    """The columns that are read as texts, even where these are numbers."""
+    categories = [column.name for column in table.columns if isinstance(column, Category)] if table else []
+    return [target, *categories]
+
+
 def _agreed(target: str | None, saved: Table) -> str | None:
     known = None if saved.target is None else saved.target.name
     if target not in (None, known):
@@ -340,24 +299,11 @@ def _agreed(target: str | None, saved: Table) -> str | None:
     return known
 
 
-def _numbers(file: CsvFile, name: str) -> NDArray[np.float64]:
-    """The column's numbers, NaN where they are missing."""
-    values = np.full(len(file), np.nan)
-    for row, text in enumerate(file.column(name)):
-        if text:
-            value = number(text)
-            if value is None or not np.isfinite(value):
-                raise file.wrong(row, name, f"a number was expected, got {text!r}")
-            values[row] = value
-    return values
-
-
 def _with_class_names(file: CsvFile, target: str | None) -> CsvFile:
     """The file with whole numbers written alike in its target column: 1.0 is the class 1."""
     if target is None or target not in file.columns:
         return file
-    texts = [_class_name(text) for text in file.columns[target]]
-    return CsvFile(file.path, {**file.columns, target: texts}, file.lines)
+    return file.with_meaning(target, _class_name)
 
 
 def _class_name(text: str) -> str:
@@ -365,20 +311,3 @@ def _class_name(text: str) -> str:
     if value is None or not value.is_integer() or abs(value) >= 2**53:  # beyond, floats skip whole numbers
         return text
     return str(int(value))
-
-
-def _size(text: str) -> tuple[bool, float]:
-    value = number(text)
-    return value is None, value or 0.0
-
-
-def _column_as_json(column: Column) -> dict[str, Any]:
-    plain = {"kind": "number" if isinstance(column, Number) else "category", **asdict(column)}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
-
-
-def _column_from_json(saved: Mapping[str, Any]) -> Column:
-    facts = {key: value for key, value in saved.items() if key != "kind"}
-    if saved["kind"] == "number":
-        return Number(**facts)
-    return Category(facts["name"], tuple(facts["values"]))
