@@ -172,10 +172,6 @@ class Translates(Protocol):
 class Aligns(Translates, Protocol):
     """A model that translates sequences by attention: that of each target token but the first, (B, T - 1, S)."""
 
-    def translate(
-        self, x: Tensor, *, lengths: Tensor | None = None, beams: int = 1, steps: int | None = None
-    ) -> tuple[Tensor, Tensor]: ...
-
     def alignment(
         self, x: Tensor, y: Tensor, *, lengths: Tensor | None = None, y_lengths: Tensor | None = None
     ) -> Tensor: ...

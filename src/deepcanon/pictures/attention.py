@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
@@ -70,7 +71,8 @@ def alignment_picture(
     model: Aligns, pairs: SequencePairs, source: Sequence[str], target: Sequence[str], title: str = ""
 ) -> Figure:
     """Translations of the sources of these pairs, each aligned with its source; the vocabularies name the tokens."""
-    y, y_lengths = model.translate(pairs.x, lengths=pairs.lengths)
+    translate: Any = model.translate  # of sequences, which have lengths
+    y, y_lengths = translate(pairs.x, lengths=pairs.lengths)
     weights = model.alignment(pairs.x, y, lengths=pairs.lengths, y_lengths=y_lengths)
     maps, names = [], []
     for row, (size, end) in enumerate(zip(pairs.lengths.tolist(), y_lengths.tolist(), strict=True)):

@@ -246,15 +246,7 @@ class Run(ShownRun):
         that translates, or captions images, writes a random text for what is ``given``: a text, or an image's file.
         """
         model, info = self._model_that_can("generate"), self.info["data"]
-        if isinstance(model, Translates):
-            if given is None:
-                raise UsageError(
-                    f"{self.model.name()} writes what a source says, not what follows a prompt: name the source by "
-                    "--given, or use translate"
-                )
-            model, info = conditioned(model, str(given), info), text.targets(info)
-        elif given is not None:
-            raise UsageError(f"{self.model.name()} writes text that is given nothing but a prompt; leave out --given")
+        model, info = conditioned(model, None if given is None else str(given), info)
         before, end = text.encode(prompt, info), text.encode_stop(stop, info)
         tokens = model.generate(
             before, steps, temperature=temperature, top_k=top_k, top_p=top_p, stop=end,

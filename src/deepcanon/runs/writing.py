@@ -32,10 +32,24 @@ def sources(given: Sequence[str], info: Mapping[str, Any]) -> tuple[Tensor, dict
     return x, {"lengths": lengths}
 
 
-def conditioned(model: Any, given: str, info: Mapping[str, Any]) -> Any:
-    """The model, conditioned on a text or on the image of a file."""
+def conditioned(model: Any, given: str | None, info: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
+    """The model of texts for what is given, a text or the file of an image, and what its texts are made of."""
+    if not isinstance(model, Translates):
+        if given is not None:
+            raise UsageError(f"{_name(model)} continues a prompt and is given nothing else; leave out --given")
+        return model, info
+    if given is None:
+        raise UsageError(
+            f"{_name(model)} writes what a source says, not what follows a prompt: name the source by --given, or use "
+            "translate"
+        )
     x, lengths = sources([given], info)
-    return model.given((x, *lengths.values()) if lengths else x)
+    bound: Any = model
+    return bound.given((x, *lengths.values()) if lengths else x), text.targets(info)
+
+
+def _name(model: Any) -> str:
+    return str(model.name())
 
 
 def texts(tokens: Tensor, lengths: Tensor, info: Mapping[str, Any]) -> list[str]:

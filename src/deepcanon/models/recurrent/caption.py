@@ -60,7 +60,7 @@ class Caption(Captioner):
         dropout: The dropout probability of the feature maps, of the embeddings and of the outputs of the LSTM.
     """
 
-    recipe = Recipe(lr=1e-3, schedule="cosine:warmup=100", batch_size=32, epochs=8, clip="norm:1.0")
+    recipe = Recipe(lr=1.5e-3, schedule="cosine:warmup=100", batch_size=32, epochs=9, clip="norm:1.0")
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Caption(Captioner):
         embedding: int = 128,
         units: int = 128,
         layers: int = 1,
-        dropout: float = 0.25,
+        dropout: float = 0.1,
     ) -> None:
         super().__init__(channels, height, width, target_vocab, begin_token, end_token)
         check_sizes(units, layers, dropout)
