@@ -26,7 +26,7 @@ class Given(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """What converts a module, as to double precision, does so with what it is conditioned on."""
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.context = fn(self.context) if isinstance(self.context, Tensor) else tuple(map(fn, self.context))
         return self
 

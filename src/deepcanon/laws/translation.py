@@ -58,13 +58,13 @@ def padding_of_the_source_changes_nothing(module: Any, batch: Pairs) -> Measured
     """Neither what the padding of a source holds nor how much of it there is changes a likelihood."""
     if isinstance(batch, Captioned):
         return None
-    model, batch = _prepared(module, batch)
-    inside = torch.arange(batch.x.shape[1]) < batch.lengths.unsqueeze(1)
-    dirty = batch.x.masked_fill(~inside, NO_TOKEN)
+    model, pairs = _prepared(module, batch)
+    inside = torch.arange(pairs.x.shape[1]) < pairs.lengths.unsqueeze(1)
+    dirty = pairs.x.masked_fill(~inside, NO_TOKEN)
     with torch.no_grad():
-        wanted = _log_prob(model, batch)
-        longer = torch.cat([dirty, dirty.new_full((len(batch), PADDING), NO_TOKEN)], 1)
-        gap = max(distance(_log_prob(model, replace(batch, x=x)), wanted) for x in (dirty, longer))
+        wanted = _log_prob(model, pairs)
+        longer = torch.cat([dirty, dirty.new_full((len(pairs), PADDING), NO_TOKEN)], 1)
+        gap = max(distance(_log_prob(model, replace(pairs, x=x)), wanted) for x in (dirty, longer))
     return gap, TIGHT, f"other padding and {PADDING} more positions of it move log-likelihoods by {gap:.2g}"
 
 
@@ -73,17 +73,17 @@ def each_token_of_the_source_is_read(module: Any, batch: Pairs) -> Measured | No
     """Another token at a position of the source changes the likelihood of the target."""
     if isinstance(batch, Captioned):
         return None
-    model, batch = _prepared(stirred(module), batch)
-    known, unread = batch.x.unique(), []
+    model, pairs = _prepared(stirred(module), batch)
+    known, unread = pairs.x.unique(), []
     with torch.no_grad():
-        before = _log_prob(model, batch)
-        for position in range(int(batch.lengths.max())):
-            x = batch.x.clone()
+        before = _log_prob(model, pairs)
+        for position in range(int(pairs.lengths.max())):
+            x = pairs.x.clone()
             x[:, position] = known[(torch.searchsorted(known, x[:, position].contiguous()) + 1) % len(known)]
-            inside = batch.lengths > position
-            if torch.equal(_log_prob(model, replace(batch, x=x))[inside], before[inside]):
+            inside = pairs.lengths > position
+            if torch.equal(_log_prob(model, replace(pairs, x=x))[inside], before[inside]):
                 unread.append(str(position))
-    return len(unread), 0, f"positions that are not read: {', '.join(unread) or 'none'} of {batch.x.shape[1]}"
+    return len(unread), 0, f"positions that are not read: {', '.join(unread) or 'none'} of {pairs.x.shape[1]}"
 
 
 @law

@@ -45,6 +45,6 @@ def test_the_splits_hold_other_digits_and_the_same_scenes_every_time() -> None:
     assert bool((data.train.y[:, 0] == sizes["begin_token"]).all())
     ends = data.train.y.gather(1, data.train.y_lengths.unsqueeze(1) - 1)
     assert bool((ends == sizes["end_token"]).all())
-    words = {CAPTIONS.decode(row) for row in data.test.y.tolist()}
+    words = {CAPTIONS.decode(row) for row in data.split("test").y.tolist()}
     assert len(words) > 500
-    assert not torch.equal(data.train.x[:1000], data.test.x)
+    assert not torch.equal(data.train.x[:1000], data.split("test").x)

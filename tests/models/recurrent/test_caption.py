@@ -38,7 +38,8 @@ def test_log_prob_is_that_of_torchs_lstm_with_the_image_in_its_cells(layers: int
     maps = x
     for place in (0, 4):
         maps = max_pool2d(conv2d(maps, ours.get_parameter(f"stages.{place}.weight"), padding="same"), 2)
-        maps = relu(group_norm(maps, 1, *ours.stages[place + 2].parameters()))
+        scale, shift = ours.stages[place + 2].parameters()
+        maps = relu(group_norm(maps, 1, scale, shift))
     seen = ours.seen(maps.reshape(3, -1))
     wanted = []
     for row, length in enumerate(lengths.tolist()):
