@@ -27,7 +27,8 @@ def data(json: Json = False) -> None:
         numbers=["train", "valid", "test"],
     )  # fmt: skip
     out.say(
-        "Image sets also come as NAME:binary, NAME:spins, NAME:dequantized and, in whole gray levels, as NAME:levels."
+        "Images and videos also come as NAME:binary, NAME:spins, NAME:dequantized and, in whole gray levels, as "
+        "NAME:levels."
     )
     out.say("Your own data: file.csv, or a folder of images.")
     out.say("A text also comes word by word as NAME:words, or NAME:words=5 with words that occur five times or more.")

@@ -18,7 +18,7 @@ from deepcanon.data.images import image_folder
 from deepcanon.data.images.image_files import LEVELS
 from deepcanon.data.tables import rated, table
 from deepcanon.data.text import lines, streams, tokens, words
-from deepcanon.data.transforms.forms import FORMS, batch_in_form, check_form, in_form
+from deepcanon.data.transforms.forms import FORMS, PICTURED, batch_in_form, check_form, in_form
 
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
 """Not read: what a cell holds and what it shows (dates, formulas) differ, and CSV settles which is meant."""
@@ -32,7 +32,7 @@ def load_data(
     ``target`` names the column of a CSV file that is to be predicted. ``preprocessing`` is what an earlier load has
     fitted (``Dataset.preprocessing``); a file or folder is then treated by it. ``file.csv:raw`` leaves the target in
     its own units, ``file.csv:ratings`` holds the ratings of a user in each row, and ``folder:size=64`` cuts images of
-    all sizes to 64x64. Image sets also come as ``name:binary``, ``name:spins``, ``name:dequantized`` and, in gray
+    all sizes to 64x64. Images and videos also come as ``name:binary``, ``name:spins``, ``name:dequantized`` and, in gray
     levels, ``name:levels``, texts as ``name:words`` and, in their order, ``name:stream``, or line by line,
     ``name:lines``, and whatever has classes as ``name:labels=40``, with all other labels hidden.
 
@@ -199,6 +199,12 @@ def _unknown(name: str, path: Path) -> UsageError:
     return UsageError(f"there are no data {name!r}; {did_you_mean(name, entries())}")
 
 
+def _forms(kind: Kind) -> list[str]:
+    if kind == "text":
+        return [words.MARK, streams.MARK, lines.MARK, *tokens.SHOWN]
+    return list(FORMS) if kind in PICTURED else []
+
+
 def _row(entry: Entry) -> dict[str, Any]:
     counts = entry.counts
     if not counts:
@@ -210,9 +216,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "shape": list(entry.shape),
         "sizes": dict(entry.sizes),
         **dict(zip(("train", "valid", "test"), counts, strict=True)),
-        "forms": {"images": list(FORMS), "text": [words.MARK, streams.MARK, lines.MARK, *tokens.SHOWN]}.get(
-            entry.kind, []
-        ),
+        "forms": _forms(entry.kind),
         "source": entry.source,
         "folder": entry.remote.folder,
         "here": entry.remote.here(),

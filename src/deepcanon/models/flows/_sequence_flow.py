@@ -1,0 +1,177 @@
+"""Flows of sequences: each frame goes through one flow, and the latents of all frames through a process in time."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from deepcanon.core import Context, DataError, Terms, Videos
+from deepcanon.core.checks import at_least
+from deepcanon.core.conditional import bound
+from deepcanon.core.memory import enough_for
+from deepcanon.core.padding import check_lengths, full_lengths, valid_positions
+from deepcanon.core.precision import full
+from deepcanon.core.series import steps_from
+from deepcanon.models.flows._flow import TransformFlow
+
+
+class SequenceFlow(TransformFlow[Videos]):
+    r"""A flow of whole videos: one flow of the frames, :math:`x_t = f(z_t)`, and a process in time that noise drives.
+
+    The latent :math:`z_t` of a frame is a function of the latent before it and of new noise, which can be told from
+    them. So a video is an invertible function of its noise, and has an exact likelihood, step by step.
+
+    .. math:: \log p(x_t \mid x_{<t}) = \log N(\varepsilon_t; 0, I)
+              + \log \left| \det \frac{d\varepsilon_t}{dz_t} \right| + \log \left| \det \frac{dz_t}{dx_t} \right|
+              \qquad (1)
+
+    A leaf builds ``flow``, which maps frames to vectors, and gives ``_noise_of`` and ``_latents_of``, the process and
+    its inverse. The latent of a video, as of any flow, is its noise, that of all frames side by side. Videos have any
+    length; a sample has ``length`` frames. Frames that are padding are never read.
+    """
+
+    causal = True
+
+    def __init__(self, channels: int, height: int, width: int, length: int) -> None:
+        at_least(1, channels=channels, height=height, width=width, length=length)
+        super().__init__(length * channels * height * width)
+        self.shape = (channels, height, width)
+        self.dimensions = channels * height * width
+        """The number of values of a frame."""
+
+    @abstractmethod
+    def _noise_of(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """The noise that drives latents (B, T, D), in the same shape, and log |det dnoise/dz| of each step, (T,)."""
+
+    @abstractmethod
+    def _latents_of(self, noise: Tensor, before: Tensor | None = None) -> Tensor:
+        """The latents that noise (B, T, D) drives from the beginning on, or from the latent ``before``, (B, D)."""
+
+    def sequences_of(self, batch: Videos) -> tuple[Tensor, Tensor]:
+        """The videos, and their lengths, (B,)."""
+        return batch.x, batch.lengths
+
+    def checked(self, data: Iterable[Videos]) -> Iterator[Videos]:
+        for batch in data:
+            self._check(batch.x, batch.lengths)
+            self.check_values(batch.frames)
+            yield batch
+
+    def has_likelihood_of(self, x: Tensor) -> bool:
+        return super().has_likelihood_of(x.flatten(0, 1) if x.ndim == 5 else x)
+
+    def loss(self, batch: Videos) -> Terms:
+        return {"nll": -self.log_prob(batch.x, lengths=batch.lengths).sum() / max(1, batch.weight)}
+
+    def log_prob(
+        self,
+        x: Tensor,
+        *,
+        lengths: Tensor | None = None,
+        context: Context | None = None,
+        samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """The exact log-likelihood of each video in nats, given its length, (B,); without ``lengths`` none is padded.
+
+        Nothing is drawn, so ``samples`` and ``generator`` are refused.
+        """
+        self._draws_nothing(samples, generator)
+        return self.step_log_probs(x, lengths=lengths, context=context).sum(1)
+
+    def step_log_probs(self, x: Tensor, *, lengths: Tensor | None = None, context: Context | None = None) -> Tensor:
+        """The log-likelihood (1) of each frame given all before it, (B, T), and 0 in the padding."""
+        model = bound(self, context, len(x))
+        noise, log_det = model._noise_and_volume(x, lengths)
+        square = full(noise).square().sum(-1)
+        log_p: Tensor = log_det - 0.5 * square - 0.5 * self.dimensions * math.log(2 * math.pi)
+        return log_p if lengths is None else log_p.masked_fill(~valid_positions(x, lengths), 0)
+
+    def score(self, x: Tensor, *, lengths: Tensor | None = None, context: Context | None = None) -> Tensor:
+        """The gradient of the log-density at each video, in the shape of ``x``, and 0 in the padding."""
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            (gradient,) = torch.autograd.grad(self.log_prob(x, lengths=lengths, context=context).sum(), x)
+        return gradient
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        return self.to_latent(x, lengths)
+
+    def to_latent(self, x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The noise of each video, (B, T values), and log |det dnoise/dx|, (B,); the padding has none and counts 0."""
+        noise, log_det = self._noise_and_volume(x, lengths)
+        if lengths is not None:
+            inside = valid_positions(x, lengths)
+            noise, log_det = noise.masked_fill(~inside.unsqueeze(2), 0), log_det.masked_fill(~inside, 0)
+        return noise.flatten(1), log_det.sum(1)
+
+    def to_data(self, z: Tensor) -> Tensor:
+        """The videos of noise (B, T values), as many frames as it has values for."""
+        return self._videos(self._latents_of(z.unflatten(1, (-1, self.dimensions))))
+
+    @torch.no_grad()
+    def forecast(
+        self,
+        past: Videos | Tensor,
+        steps: int,
+        *,
+        samples: int = 100,
+        context: Context | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """Sample paths of the frames after the end of each video, (samples, B, steps, channels, height, width)."""
+        at_least(1, steps=steps, samples=samples)
+        bound(self, context, len(past))
+        x, lengths = (past.x, past.lengths) if isinstance(past, Videos) else (past, full_lengths(past))
+        self._check(x, lengths)
+        what = f"{samples:,} continuations of {steps:,} frames for each of {len(x):,} videos"
+        with enough_for(what, "draw fewer paths or frames at a time"):
+            last = steps_from(x, lengths - 1, 1)
+            z = self._latents(last, None)[0].squeeze(1).repeat(samples, 1)
+            noise = torch.randn(
+                len(z), steps, self.dimensions, generator=generator, dtype=z.dtype, device=z.device
+            )
+            drawn = self._videos(self._latents_of(noise, z))
+        return drawn.reshape(samples, len(x), *drawn.shape[1:])
+
+    def _noise_and_volume(self, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The noise of each frame, (B, T, D), and log |det dnoise/dx|, (B, T); in the padding they mean nothing."""
+        z, log_det = self._latents(x, lengths)
+        noise, change = self._noise_of(z)
+        return noise, log_det + change
+
+    def _latents(self, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The latents of all frames, (B, T, D), and log |det dz/dx| of each, (B, T); zeros in the padding."""
+        self._check(x, lengths)
+        rows, steps = x.shape[:2]
+        frames = x.flatten(0, 1)
+        if lengths is None:
+            self.check_values(frames)
+            z, log_det = self.flow(frames)
+        else:
+            inside = valid_positions(x, lengths).flatten().nonzero().squeeze(1)
+            frames = frames.index_select(0, inside)
+            self.check_values(frames)
+            z, log_det = self.flow(frames)
+            z = z.new_zeros(rows * steps, self.dimensions).index_copy(0, inside, z)
+            log_det = log_det.new_zeros(rows * steps).index_copy(0, inside, log_det)
+        return z.reshape(rows, steps, self.dimensions), log_det.reshape(rows, steps)
+
+    def _videos(self, z: Tensor) -> Tensor:
+        """The videos with these latents of their frames, (B, T, D)."""
+        return self.flow.inverse(z.flatten(0, 1)).reshape(*z.shape[:2], *self.shape)
+
+    def _inputs_of(self, batch: Videos) -> Tensor:
+        return batch.frames
+
+    def _check(self, x: Tensor, lengths: Tensor | None) -> None:
+        """Refuse videos whose frames have another shape, and lengths that are none."""
+        if x.ndim != 5 or x.shape[2:] != self.shape:
+            wanted = ", ".join(map(str, self.shape))
+            raise DataError(f"the model takes videos of the shape (B, T, {wanted}), got {tuple(x.shape)}")
+        if lengths is not None:
+            check_lengths(x, lengths)
