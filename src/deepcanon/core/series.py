@@ -104,6 +104,16 @@ class Videos(AnyBatch):
         """The frames that are not padding, video by video, (frames, channels, height, width)."""
         return self.x[valid_positions(self.x, self.lengths)]
 
+    @property
+    def origins(self) -> Tensor:
+        """How many frames of each video are given where it is to be continued: its first half, (B,)."""
+        return (self.lengths // 2).clamp_min(1)
+
+    @property
+    def past(self) -> Self:
+        """The first half of each video; what comes after is padding."""
+        return replace(self, lengths=self.origins)
+
 
 def steps_from(values: Tensor, starts: Tensor, steps: int) -> Tensor:
     """Of values (B, T, ...) in each row so many steps from its own start on; beyond the end the last one is repeated.

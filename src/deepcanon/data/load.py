@@ -32,8 +32,8 @@ def load_data(
     ``target`` names the column of a CSV file that is to be predicted. ``preprocessing`` is what an earlier load has
     fitted (``Dataset.preprocessing``); a file or folder is then treated by it. ``file.csv:raw`` leaves the target in
     its own units, ``file.csv:ratings`` holds the ratings of a user in each row, and ``folder:size=64`` cuts images of
-    all sizes to 64x64. Images and videos also come as ``name:binary``, ``name:spins``, ``name:dequantized`` and, in gray
-    levels, ``name:levels``, texts as ``name:words`` and, in their order, ``name:stream``, or line by line,
+    all sizes to 64x64. Images and videos also come as ``name:binary``, ``name:spins``, ``name:dequantized`` and, in
+    gray levels, ``name:levels``, texts as ``name:words`` and, in their order, ``name:stream``, or line by line,
     ``name:lines``, and whatever has classes as ``name:labels=40``, with all other labels hidden.
 
     >>> load_data("digits:binary").train.x.unique()

@@ -76,7 +76,7 @@ def steins_identity_holds_on_own_samples(module: Any, batch: Batch) -> Measured 
     g = gradient(module, x.reshape(DRAWS, *batch.x.shape[1:])).flatten(1)
     centered = (x - x.mean(0)) / x.std(0)  # so that units do not matter
     products = torch.einsum("bi,bj->bij", centered, g * x.std(0))
-    worst = max(_sigmas(g * x.std(0), 0.0), _sigmas(products.flatten(1), -torch.eye(x.shape[1]).double().flatten()))
+    worst = max(sigmas(g * x.std(0), 0.0), sigmas(products.flatten(1), -torch.eye(x.shape[1]).double().flatten()))
     return worst, SIGMAS, f"{DRAWS} samples; the worst mean is {worst:.2f} standard errors off"
 
 
@@ -191,7 +191,7 @@ class Grid:
         return density.reshape([self.points] * len(lines)) + float(width.log().sum())
 
 
-def _sigmas(values: Tensor, wanted: Tensor | float) -> float:
+def sigmas(values: Tensor, wanted: Tensor | float) -> float:
     """How many standard errors the worst column mean is away from what it should be."""
     error = (values.var(0) / len(values)).sqrt() + 1e-12
     return float(((values.mean(0) - wanted).abs() / error).max())

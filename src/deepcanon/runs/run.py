@@ -21,6 +21,7 @@ from deepcanon.core import (
     Recipe,
     Series,
     UsageError,
+    Videos,
     given_batch,
     is_conditional,
     methods_of,
@@ -32,13 +33,13 @@ from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset, load_data
 from deepcanon.data.suits import check_suits, default_data
 from deepcanon.data.text.special import padded
-from deepcanon.data.transforms.forms import black_and_white
+from deepcanon.data.transforms.forms import PICTURED, black_and_white
 from deepcanon.runs import text
 from deepcanon.runs.data import is_own, new_rows, own_data
 from deepcanon.runs.examining import examine_run
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
-from deepcanon.runs.forecasting import draw_forecasts, quantile_columns, sample_paths
+from deepcanon.runs.forecasting import columns_of, draw_forecasts, sample_paths
 from deepcanon.runs.predict import check_room, mapped, predictions, write_csv
 from deepcanon.runs.resume import finder, load_from, resume
 from deepcanon.train import Observer, fit, randomness
@@ -47,7 +48,7 @@ from deepcanon.train.health import examine
 from deepcanon.train.settings import resolve_settings, settings_of
 
 MOST_IN_A_PICTURE = 4096
-"""Samples beyond these are too small to be recognized, and a picture of them may fill the memory."""
+"""Images beyond these are too small to be recognized, and a picture of them may fill the memory."""
 
 Scores = dict[str, dict[str, float]]
 """Metrics by name for each split of the data."""
@@ -197,11 +198,11 @@ class Run:
         at_least(1, n=n)
         path = None if out is None else writable(Path(out), overwrite, ".png", ".csv")
         table = path is not None and path.suffix.lower() == ".csv"
-        if path is not None and n > MOST_IN_A_PICTURE and not table:
-            raise UsageError(
-                f"a picture shows at most {MOST_IN_A_PICTURE:,} samples (got -n {n:,}); write more to a .csv file"
-            )
-        check_room(n, self.info["data"]["shape"], table)
+        info = self.info["data"]
+        most = MOST_IN_A_PICTURE // (info["shape"][0] if info["kind"] == "videos" else 1)
+        if path is not None and n > most and not table:
+            raise UsageError(f"a picture shows at most {most:,} samples (got -n {n:,}); write more to a .csv file")
+        check_room(n, info["shape"], table)
         conditioned = self._conditioned(model, n, given, guidance)
         drawn: Tensor = conditioned.sample(n, generator=Generator().manual_seed(seed)).detach().flatten(1)
         if path is not None and table:
@@ -243,26 +244,27 @@ class Run:
         steps: int | None = None,
         *,
         samples: int = 100,
-        data: str | Path | Series | None = None,
+        data: str | Path | Series | Videos | None = None,
         seed: int = 0,
         out: str | Path | None = None,
         overwrite: bool = False,
     ) -> dict[str, list[Any]]:
         """Quantiles of the steps after the forecast origins of series, as named columns, with the truth where known.
 
-        Without ``data`` the series are the test split of the run's own. ``out`` is a CSV file or a picture to write.
+        Videos are continued from their first half on. Without ``data`` the series are the test split of the run's own.
+        ``out`` is a CSV file or a picture to write.
         """
         model = self._model_that_can("forecast")
         path = None if out is None else writable(Path(out), overwrite, ".png", ".csv")
-        rows: Any = (
-            data if isinstance(data, Series) else new_rows(self.folder, model, None if data is None else str(data))
-        )
+        known = isinstance(data, Series | Videos)
+        rows: Any = data if known else new_rows(self.folder, model, None if data is None else str(data))
         paths = sample_paths(model, rows, steps, samples, seed)
-        columns = quantile_columns(paths, rows)
+        columns = columns_of(paths, rows)
         if path is not None and path.suffix.lower() == ".csv":
             write_csv(path, columns)
         elif path is not None:
-            draw_forecasts(paths, rows, path, f"forecasts of {model.name()}")
+            limits = black_and_white(self.info["data"]["preprocessing"])
+            draw_forecasts(paths, rows, path, f"forecasts of {model.name()}", limits)
         return columns
 
     def translate(self, *texts: str, beams: int = 1) -> list[str]:
@@ -363,9 +365,13 @@ class Run:
         from deepcanon.pictures import image_grid, save, scatter
 
         info = self.info["data"]
-        if info["kind"] == "images":
-            columns, limits = math.ceil(math.sqrt(len(drawn))), black_and_white(info["preprocessing"])
-            save(image_grid(drawn, info["shape"], columns, limits=limits, title=title), path)
+        if info["kind"] in PICTURED:
+            limits = black_and_white(info["preprocessing"])
+            columns, shape = math.ceil(math.sqrt(len(drawn))), info["shape"]
+            if info["kind"] == "videos":  # whose frames stand in a row each
+                columns, *shape = shape
+                drawn = drawn.reshape(len(drawn) * columns, -1)
+            save(image_grid(drawn, shape, columns, limits=limits, title=title), path)
         elif drawn.shape[1] == 2:
             save(scatter({"samples": drawn}, title), path)
         else:

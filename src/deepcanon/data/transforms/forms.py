@@ -130,7 +130,7 @@ def black_and_white(preprocessing: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def dequantized_anew(batch: Any, generator: Generator, levels: int) -> Any:
-    """A batch of dequantized images or videos with new noise, so that the density is learned of all of a gray level's values."""
+    """A dequantized batch with new noise, so that the density is learned of all of a gray level's values."""
     x: Tensor = batch.x
     steps = torch.randint(2**NOISE_BITS, x.shape, generator=generator).to(x.device)
     return replace(batch, x=((x * levels).floor() + _noise(steps, x.dtype)) / levels)
@@ -167,6 +167,4 @@ def check_form(name: str, kind: str, form: str) -> None:
     if form not in FORMS:
         raise UsageError(f"there is no form {form!r} of {name}; images and videos have the forms {there}")
     if kind not in PICTURED:
-        raise UsageError(
-            f"{name} gives {kind}, but the forms {there} are for images and videos; leave out ':{form}'"
-        )
+        raise UsageError(f"{name} gives {kind}, but the forms {there} are for images and videos; leave out ':{form}'")

@@ -15,23 +15,26 @@ from deepcanon.core.conditional import bound
 from deepcanon.core.memory import enough_for
 from deepcanon.core.padding import check_lengths, full_lengths, valid_positions
 from deepcanon.core.precision import full
-from deepcanon.core.series import steps_from
 from deepcanon.models.flows._flow import TransformFlow
+
+State = tuple[Tensor, ...]
+"""What is known of the latents to come, as tensors (B, D), or (1, D) where it is the same for all videos."""
 
 
 class SequenceFlow(TransformFlow[Videos]):
-    r"""A flow of whole videos: one flow of the frames, :math:`x_t = f(z_t)`, and a process in time that noise drives.
+    r"""A flow of whole videos: one flow of the frames, :math:`x_t = f(u_t)`, and a Gaussian process of their latents.
 
-    The latent :math:`z_t` of a frame is a function of the latent before it and of new noise, which can be told from
-    them. So a video is an invertible function of its noise, and has an exact likelihood, step by step.
+    Each latent is a Gaussian given those before it, and so a video an invertible function of noise, with an exact
+    likelihood, step by step.
 
-    .. math:: \log p(x_t \mid x_{<t}) = \log N(\varepsilon_t; 0, I)
-              + \log \left| \det \frac{d\varepsilon_t}{dz_t} \right| + \log \left| \det \frac{dz_t}{dx_t} \right|
-              \qquad (1)
+    .. math:: u_t = \mu_t(u_{<t}) + s_t(u_{<t}) \odot \varepsilon_t, \qquad
+              \log p(x_t \mid x_{<t}) = \log N(\varepsilon_t; 0, I) - \sum \log s_t
+              + \log \left| \det \frac{du_t}{dx_t} \right| \qquad (1)
 
-    A leaf builds ``flow``, which maps frames to vectors, and gives ``_noise_of`` and ``_latents_of``, the process and
-    its inverse. The latent of a video, as of any flow, is its noise, that of all frames side by side. Videos have any
-    length; a sample has ``length`` frames. Frames that are padding are never read.
+    A leaf builds ``flow``, which maps frames to vectors, and says by ``_start``, ``_predicted`` and ``_updated`` what a
+    state, which is carried along, knows of the next latent. The latent of a video, as of any flow, is its noise, that
+    of all frames side by side. Videos have any length; a sample has ``length`` frames. Frames that are padding are
+    never read.
     """
 
     causal = True
@@ -44,12 +47,16 @@ class SequenceFlow(TransformFlow[Videos]):
         """The number of values of a frame."""
 
     @abstractmethod
-    def _noise_of(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """The noise that drives latents (B, T, D), in the same shape, and log |det dnoise/dz| of each step, (T,)."""
+    def _start(self) -> State:
+        """The state before the first frame."""
 
     @abstractmethod
-    def _latents_of(self, noise: Tensor, before: Tensor | None = None) -> Tensor:
-        """The latents that noise (B, T, D) drives from the beginning on, or from the latent ``before``, (B, D)."""
+    def _predicted(self, state: State) -> tuple[Tensor, Tensor]:
+        """The mean and the standard deviation of the next latent, (B, D) or (1, D)."""
+
+    @abstractmethod
+    def _updated(self, state: State, latent: Tensor) -> State:
+        """The state after the next latent, (B, D), has been seen."""
 
     def sequences_of(self, batch: Videos) -> tuple[Tensor, Tensor]:
         """The videos, and their lengths, (B,)."""
@@ -111,7 +118,7 @@ class SequenceFlow(TransformFlow[Videos]):
 
     def to_data(self, z: Tensor) -> Tensor:
         """The videos of noise (B, T values), as many frames as it has values for."""
-        return self._videos(self._latents_of(z.unflatten(1, (-1, self.dimensions))))
+        return self._videos(self._latents_of(z.unflatten(1, (-1, self.dimensions)), self._start()))
 
     @torch.no_grad()
     def forecast(
@@ -130,22 +137,40 @@ class SequenceFlow(TransformFlow[Videos]):
         self._check(x, lengths)
         what = f"{samples:,} continuations of {steps:,} frames for each of {len(x):,} videos"
         with enough_for(what, "draw fewer paths or frames at a time"):
-            last = steps_from(x, lengths - 1, 1)
-            z = self._latents(last, None)[0].squeeze(1).repeat(samples, 1)
+            latents = self._latents(x, lengths)[0]
+            state = self._start()
+            for step, latent in enumerate(latents.unbind(1)):
+                inside = (lengths > step).unsqueeze(1)
+                pairs = zip(self._updated(state, latent), state, strict=True)
+                state = tuple(torch.where(inside, new, old) for new, old in pairs)
             noise = torch.randn(
-                len(z), steps, self.dimensions, generator=generator, dtype=z.dtype, device=z.device
+                samples * len(x), steps, self.dimensions, generator=generator, dtype=x.dtype, device=x.device
             )
-            drawn = self._videos(self._latents_of(noise, z))
+            drawn = self._videos(self._latents_of(noise, tuple(part.repeat(samples, 1) for part in state)))
         return drawn.reshape(samples, len(x), *drawn.shape[1:])
 
     def _noise_and_volume(self, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         """The noise of each frame, (B, T, D), and log |det dnoise/dx|, (B, T); in the padding they mean nothing."""
-        z, log_det = self._latents(x, lengths)
-        noise, change = self._noise_of(z)
-        return noise, log_det + change
+        latents, log_det = self._latents(x, lengths)
+        state, noise, change = self._start(), [], []
+        for latent in latents.unbind(1):
+            mean, scale = self._predicted(state)
+            noise.append((latent - mean) / scale)
+            change.append(-scale.log().sum(-1))
+            state = self._updated(state, latent)
+        return torch.stack(noise, 1), log_det + torch.stack(change, 1)
+
+    def _latents_of(self, noise: Tensor, state: State) -> Tensor:
+        """The latents that noise (B, T, D) gives from a state on."""
+        latents = []
+        for each in noise.unbind(1):
+            mean, scale = self._predicted(state)
+            latents.append(mean + scale * each)
+            state = self._updated(state, latents[-1])
+        return torch.stack(latents, 1)
 
     def _latents(self, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The latents of all frames, (B, T, D), and log |det dz/dx| of each, (B, T); zeros in the padding."""
+        """The latents of all frames, (B, T, D), and log |det du/dx| of each, (B, T); zeros in the padding."""
         self._check(x, lengths)
         rows, steps = x.shape[:2]
         frames = x.flatten(0, 1)

@@ -9,28 +9,33 @@ from torch import Tensor, nn
 
 from deepcanon.core import Recipe, Terms, Videos
 from deepcanon.models.flows._multi_scale import bits_per_dim, multi_scale
-from deepcanon.models.flows._sequence_flow import SequenceFlow
+from deepcanon.models.flows._sequence_flow import SequenceFlow, State
 
 
 class VideoFlow(SequenceFlow):
-    r"""A normalizing flow of videos: every frame goes through one flow, and its latents are a Gaussian random walk.
+    r"""A normalizing flow of videos: each frame goes through one flow, and its latents follow a Gaussian random walk.
 
-    .. math:: x_t = f(z_t), \qquad z_1 = \varepsilon_1, \qquad
-              z_t = z_{t-1} + \sigma \odot \varepsilon_t, \qquad \varepsilon_t \sim N(0, I) \qquad (1)
+    .. math:: x_t = f(u_t), \qquad u_t = z_t + \tau \odot \eta_t, \qquad z_t = z_{t-1} + \sigma \odot \xi_t, \qquad
+              \eta_t, \xi_t \sim N(0, I) \qquad (1)
 
-    .. math:: \log p(x_1 \dots x_T) = \sum_t \left( \log N(\varepsilon_t; 0, I)
-              + \log \left| \det \frac{dz_t}{dx_t} \right| \right) - (T - 1) \sum_i \log \sigma_i \qquad (2)
+    The walk :math:`z_t` carries on what stays, the noise :math:`\tau` what every frame has anew, as that of
+    dequantization; both scales are learned for each latent, and :math:`u_1 \sim N(0, I)`. What the latents before tell
+    of the next one is a Gaussian, by a Kalman filter of each latent, from :math:`m_1 = 0`, :math:`P_1 = 1 - \tau^2` on:
 
-    The flow f of a frame is that of Glow, invertible and with several scales; the scale :math:`\sigma` of the steps is
-    learned for each latent. A frame is told from its latent and back without loss, so the likelihood is exact; with a
-    linear f the model is a linear Gaussian state-space model without noise in the observations, and (2) its evidence.
-    One frame alone has the likelihood of Glow. The VideoFlow of Kumar et al. has networks for the mean and the scale
-    of the steps, where this model has the latent before and a constant.
+    .. math:: S_t = P_t + \tau^2, \qquad m_{t+1} = m_t + \tfrac{P_t}{S_t} (u_t - m_t), \qquad
+              P_{t+1} = \tfrac{\tau^2}{S_t} P_t + \sigma^2 \qquad (2)
 
-    The loss and the metrics are means over frames, and the length of a video is given. Of frames of L gray levels with
-    uniform noise, scaled to (0, 1), the negative log-likelihood is also given in bits per dimension:
+    .. math:: \log p(x_1 \dots x_T) = \sum_t \left( \log N(u_t; m_t, S_t)
+              + \log \left| \det \frac{du_t}{dx_t} \right| \right) \qquad (3)
 
-    .. math:: -\frac{\log p(x_1 \dots x_T)}{T D \log 2} + \log_2 L, \qquad D = C H W \qquad (3)
+    The flow f is that of Glow; it loses nothing, so (3) is exact. With a linear f the model is a linear Gaussian
+    state-space model and (3) its evidence; one frame alone has the likelihood of Glow. Without ``noise`` the latents
+    are the walk itself. The VideoFlow of Kumar et al. has networks for mean and variance of the next latent.
+
+    Loss and metrics are means over frames; the length of a video is given. Of frames of L gray levels with uniform
+    noise, scaled to (0, 1), the negative log-likelihood is also given in bits per dimension:
+
+    .. math:: -\frac{\log p(x_1 \dots x_T)}{T D \log 2} + \log_2 L, \qquad D = C H W \qquad (4)
 
     References:
         | VideoFlow: A Conditional Flow-Based Model for Stochastic Video Generation (Kumar et al., 2020),
@@ -47,6 +52,7 @@ class VideoFlow(SequenceFlow):
         scales: The number of scales; height and width must be divisible by 2 so many times.
         depth: The number of steps of the flow at each scale.
         hidden: The channels of the two hidden layers in the networks.
+        noise: Whether latents have noise of their own at every frame, besides that of the walk.
     """
 
     recipe = Recipe(lr=3e-3, schedule="cosine:warmup=50", batch_size=16, epochs=10, clip="norm:50")
@@ -61,11 +67,13 @@ class VideoFlow(SequenceFlow):
         scales: int = 2,
         depth: int = 4,
         hidden: int = 32,
+        noise: bool = True,
     ) -> None:
         super().__init__(channels, height, width, length)
         self.levels = levels
         self.flow = multi_scale(self.shape, scales, depth, hidden)
-        self.log_scale = nn.Parameter(torch.zeros(self.dimensions))
+        self.log_scale = nn.Parameter(torch.full((self.dimensions,), -1.0))
+        self.noise_logit = nn.Parameter(torch.zeros(self.dimensions)) if noise else None
 
     @classmethod
     def example(cls) -> tuple[Self, Videos]:
@@ -73,15 +81,20 @@ class VideoFlow(SequenceFlow):
         model = cls(channels=1, height=2, width=2, length=3, levels=4, scales=1, depth=2, hidden=4)
         return model, Videos(x, lengths=1 + torch.arange(12) % 3)
 
-    def _noise_of(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        steps = (z[:, 1:] - z[:, :-1]) * (-self.log_scale).exp()
-        change = torch.cat([self.log_scale.new_zeros(1), -self.log_scale.sum().expand(z.shape[1] - 1)])  # eq. (2)
-        return torch.cat([z[:, :1], steps], 1), change
+    def _start(self) -> State:
+        return torch.zeros_like(self.log_scale).unsqueeze(0), (1 - self._noise_variance()).unsqueeze(0)
 
-    def _latents_of(self, noise: Tensor, before: Tensor | None = None) -> Tensor:
-        steps = noise * self.log_scale.exp()
-        first = noise[:, :1] if before is None else before.unsqueeze(1) + steps[:, :1]
-        return torch.cat([first, steps[:, 1:]], 1).cumsum(1)  # eq. (1)
+    def _predicted(self, state: State) -> tuple[Tensor, Tensor]:
+        mean, variance = state
+        return mean, (variance + self._noise_variance()).sqrt()  # eq. (3)
+
+    def _updated(self, state: State, latent: Tensor) -> State:
+        (mean, variance), noise = state, self._noise_variance()
+        gain = variance / (variance + noise)
+        return mean + gain * (latent - mean), (1 - gain) * variance + (2 * self.log_scale).exp()  # eqs. (1) and (2)
+
+    def _noise_variance(self) -> Tensor:
+        return torch.zeros_like(self.log_scale) if self.noise_logit is None else self.noise_logit.sigmoid()
 
     def _metrics_of(self, terms: Terms, batch: Videos) -> Terms:
-        return bits_per_dim(super()._metrics_of(terms, batch), self.dimensions, self.levels)  # eq. (3)
+        return bits_per_dim(super()._metrics_of(terms, batch), self.dimensions, self.levels)  # eq. (4)
