@@ -39,7 +39,7 @@ def continued(scene: Scene) -> dict[str, Figure]:
         return {}
     steps = int((batch.lengths - batch.origins).max())
     paths = model.forecast(batch.past, steps, samples=PATHS, generator=scene.generator())
-    title = f"{model.name()} on {scene.data.name}: {scene.split} data, continued from their first half on"
+    title = f"{model.name()} on {scene.data.name}: {scene.split} videos, continued from the middle"
     return {"forecasts": continuations(paths, batch, title, scene.limits)}
 
 

@@ -114,15 +114,15 @@ def test_spins_are_the_binary_form_with_minus_one_for_zero() -> None:
 
 
 @pytest.mark.parametrize("name", ["moons:binary", "text:dequantized", "karate:binary", "rows.csv:binary"])
-def test_only_images_have_forms(name: str) -> None:
-    with pytest.raises(UsageError, match=r"but the forms binary, spins, dequantized, levels are for images"):
+def test_only_images_and_videos_have_forms(name: str) -> None:
+    with pytest.raises(UsageError, match=r"but the forms binary, spins, dequantized, levels are for images and videos"):
         load_data(name)
 
 
 @pytest.mark.parametrize("name", ["digits:round", "digits:", "mnist:binry", "digits:Binary"])
 def test_unknown_forms_are_refused_before_anything_is_loaded(name: str) -> None:
     with pytest.raises(
-        UsageError, match=r"there is no form .* of (digits|mnist); image sets have the forms binary, spins, deq"
+        UsageError, match=r"there is no form .* of (digits|mnist); images and videos have the forms binary, spins, deq"
     ):
         load_data(name)
 

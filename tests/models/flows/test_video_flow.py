@@ -107,7 +107,7 @@ def test_the_density_integrates_to_one() -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.1)
-        drawn = model.sample(20_000).flatten(1)
+        drawn = model.sample(10_000).flatten(1)
         gaussian = torch.distributions.MultivariateNormal(drawn.mean(0), 2 * drawn.T.cov())
         x = gaussian.sample((40_000,))
         ratio = (model.log_prob(x.reshape(-1, 2, 1, 2, 2)) - gaussian.log_prob(x)).exp()
@@ -120,8 +120,8 @@ def test_a_forecast_has_the_moments_of_the_kalman_filter() -> None:
     model = flow(linear=True)
     (a, b), (tau, sigma) = linear_map(model), variances(model)
     past, lengths = videos(2, 4), torch.tensor([4, 2])
-    paths = model.forecast(Videos(past, lengths), 2, samples=20_000, generator=torch.Generator().manual_seed(0))
-    assert paths.shape == (20_000, 2, 2, *SHAPE)
+    paths = model.forecast(Videos(past, lengths), 2, samples=4000, generator=torch.Generator().manual_seed(0))
+    assert paths.shape == (4000, 2, 2, *SHAPE)
     for row, length in enumerate(lengths.tolist()):
         latents = np.linalg.solve(a, (past[row, :length].flatten(1).numpy() - b).T).T
         mean, cov = np.zeros(16), 1 - tau
@@ -133,7 +133,7 @@ def test_a_forecast_has_the_moments_of_the_kalman_filter() -> None:
             drawn = paths[:, row, step].flatten(1).numpy()
             error = np.sqrt(np.diag(wanted) / len(drawn))
             assert np.abs((drawn.mean(0) - a @ mean - b) / error).max() < 5
-            assert np.abs(np.diag(np.cov(drawn.T)) / np.diag(wanted) - 1).max() < 0.06
+            assert np.abs(np.diag(np.cov(drawn.T)) / np.diag(wanted) - 1).max() < 5 * math.sqrt(2 / len(drawn))
 
 
 def test_samples_are_videos_that_come_back_from_their_noise() -> None:

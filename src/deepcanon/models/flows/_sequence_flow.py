@@ -12,13 +12,16 @@ from torch import Generator, Tensor
 from deepcanon.core import Context, DataError, Terms, Videos
 from deepcanon.core.checks import at_least
 from deepcanon.core.conditional import bound
-from deepcanon.core.memory import enough_for
+from deepcanon.core.memory import need
 from deepcanon.core.padding import check_lengths, full_lengths, valid_positions
 from deepcanon.core.precision import full
 from deepcanon.models.flows._flow import TransformFlow
 
 State = tuple[Tensor, ...]
 """What is known of the latents to come, as tensors (B, D), or (1, D) where it is the same for all videos."""
+
+COPIES = 4
+"""How many tensors of the size of what is drawn there are at the same time."""
 
 
 class SequenceFlow(TransformFlow[Videos]):
@@ -136,17 +139,15 @@ class SequenceFlow(TransformFlow[Videos]):
         x, lengths = (past.x, past.lengths) if isinstance(past, Videos) else (past, full_lengths(past))
         self._check(x, lengths)
         what = f"{samples:,} continuations of {steps:,} frames for each of {len(x):,} videos"
-        with enough_for(what, "draw fewer paths or frames at a time"):
-            latents = self._latents(x, lengths)[0]
-            state = self._start()
-            for step, latent in enumerate(latents.unbind(1)):
-                inside = (lengths > step).unsqueeze(1)
-                pairs = zip(self._updated(state, latent), state, strict=True)
-                state = tuple(torch.where(inside, new, old) for new, old in pairs)
-            noise = torch.randn(
-                samples * len(x), steps, self.dimensions, generator=generator, dtype=x.dtype, device=x.device
-            )
-            drawn = self._videos(self._latents_of(noise, tuple(part.repeat(samples, 1) for part in state)))
+        values = samples * len(x) * steps * self.dimensions
+        need(COPIES * x.element_size() * values, what, "draw fewer paths or frames at a time")
+        state = self._start()
+        for step, latent in enumerate(self._latents(x, lengths)[0].unbind(1)):
+            pairs = zip(self._updated(state, latent), state, strict=True)
+            state = tuple(torch.where((lengths > step).unsqueeze(1), new, old) for new, old in pairs)
+        shape = (samples * len(x), steps, self.dimensions)
+        noise = torch.randn(shape, generator=generator, dtype=x.dtype, device=x.device)
+        drawn = self._videos(self._latents_of(noise, tuple(part.repeat(samples, 1) for part in state)))
         return drawn.reshape(samples, len(x), *drawn.shape[1:])
 
     def _noise_and_volume(self, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
