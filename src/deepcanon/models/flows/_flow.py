@@ -118,11 +118,11 @@ class TransformFlow(Flow[B]):
         self.flow.fit(x, *told)
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        z, log_det = self.flow(self._inputs(x), *self._arguments(len(x)))
+        z, log_det = self.flow(self._inputs(x), *self._arguments(x.shape[0]))
         return z, log_det
 
     def to_data(self, z: Tensor) -> Tensor:
-        return self.flow.inverse(z, *self._arguments(len(z)))
+        return self.flow.inverse(z, *self._arguments(z.shape[0]))
 
     def _arguments(self, n: int) -> tuple[Tensor, ...]:
         told = self._told(n)

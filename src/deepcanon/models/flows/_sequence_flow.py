@@ -13,7 +13,7 @@ from deepcanon.core import Context, DataError, Terms, Videos
 from deepcanon.core.checks import at_least
 from deepcanon.core.conditional import bound
 from deepcanon.core.memory import need
-from deepcanon.core.padding import check_lengths, full_lengths, valid_positions
+from deepcanon.core.padding import check_lengths, full_lengths, shows_values, valid_positions, without_padding
 from deepcanon.core.precision import full
 from deepcanon.models.flows._flow import TransformFlow
 
@@ -96,6 +96,7 @@ class SequenceFlow(TransformFlow[Videos]):
     def step_log_probs(self, x: Tensor, *, lengths: Tensor | None = None, context: Context | None = None) -> Tensor:
         """The log-likelihood (1) of each frame given all before it, (B, T), and 0 in the padding."""
         model = bound(self, context, len(x))
+        model.check_values(model._frames(x, lengths)[0])
         noise, log_det = model._noise_and_volume(x, lengths)
         square = full(noise).square().sum(-1)
         log_p: Tensor = log_det - 0.5 * square - 0.5 * self.dimensions * math.log(2 * math.pi)
@@ -171,21 +172,27 @@ class SequenceFlow(TransformFlow[Videos]):
         return torch.stack(latents, 1)
 
     def _latents(self, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The latents of all frames, (B, T, D), and log |det du/dx| of each, (B, T); zeros in the padding."""
-        self._check(x, lengths)
+        """The latents of all frames, (B, T, D), and log |det du/dx| of each, (B, T); the padding has any."""
         rows, steps = x.shape[:2]
-        frames = x.flatten(0, 1)
-        if lengths is None:
-            self.check_values(frames)
-            z, log_det = self.flow(frames)
-        else:
-            inside = valid_positions(x, lengths).flatten().nonzero().squeeze(1)
-            frames = frames.index_select(0, inside)
-            self.check_values(frames)
-            z, log_det = self.flow(frames)
-            z = z.new_zeros(rows * steps, self.dimensions).index_copy(0, inside, z)
+        frames, inside = self._frames(x, lengths)
+        latents, log_det = self.flow(frames)
+        if inside is not None:
+            latents = latents.new_zeros(rows * steps, self.dimensions).index_copy(0, inside, latents)
             log_det = log_det.new_zeros(rows * steps).index_copy(0, inside, log_det)
-        return z.reshape(rows, steps, self.dimensions), log_det.reshape(rows, steps)
+        return latents.reshape(rows, steps, self.dimensions), log_det.reshape(rows, steps)
+
+    def _frames(self, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The frames that count, and where they stand among all frames; None where all are given.
+
+        Where lengths cannot be looked at, as in an export, the frames of the padding are zeros, not left out.
+        """
+        self._check(x, lengths)
+        if lengths is None:
+            return x.flatten(0, 1), None
+        if not shows_values(lengths):
+            return without_padding(x, lengths).flatten(0, 1), None
+        inside = valid_positions(x, lengths).flatten().nonzero().squeeze(1)
+        return x.flatten(0, 1).index_select(0, inside), inside
 
     def _videos(self, z: Tensor) -> Tensor:
         """The videos with these latents of their frames, (B, T, D)."""

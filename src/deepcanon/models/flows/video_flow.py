@@ -72,8 +72,9 @@ class VideoFlow(SequenceFlow):
         super().__init__(channels, height, width, length)
         self.levels = levels
         self.flow = multi_scale(self.shape, scales, depth, hidden)
-        self.log_scale = nn.Parameter(torch.full((self.dimensions,), -1.0))
-        self.noise_logit = nn.Parameter(torch.zeros(self.dimensions)) if noise else None
+        # With noise, it begins near frames that are independent, and learns what stays; a walk alone must explain all.
+        self.log_scale = nn.Parameter(torch.full((self.dimensions,), -2.0 if noise else 0.0))
+        self.noise_logit = nn.Parameter(torch.full((self.dimensions,), 2.0)) if noise else None
 
     @classmethod
     def example(cls) -> tuple[Self, Videos]:
