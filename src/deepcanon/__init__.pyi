@@ -8,6 +8,7 @@ from deepcanon import nn as nn
 from deepcanon import optim as optim
 from deepcanon import pictures as pictures
 from deepcanon import tensor as tensor
+from deepcanon import train as train
 from deepcanon.blueprints import blueprint as blueprint
 from deepcanon.catalogue import find as find
 from deepcanon.comparison.compare import compare as compare
@@ -23,6 +24,7 @@ from deepcanon.core import ImagePairs as ImagePairs
 from deepcanon.core import Labeled as Labeled
 from deepcanon.core import LabeledSequences as LabeledSequences
 from deepcanon.core import Model as Model
+from deepcanon.core import PlainModule as PlainModule
 from deepcanon.core import Recipe as Recipe
 from deepcanon.core import SemiBatch as SemiBatch
 from deepcanon.core import SequencePairs as SequencePairs
@@ -36,6 +38,7 @@ from deepcanon.data import from_graph as from_graph
 from deepcanon.data import from_graphs as from_graphs
 from deepcanon.data import from_tensors as from_tensors
 from deepcanon.data import load_data as load_data
+from deepcanon.interop.pretrained import from_pretrained as from_pretrained
 from deepcanon.laws import check as check
 from deepcanon.questions import insight as insight
 from deepcanon.questions import microscope as microscope
@@ -43,6 +46,7 @@ from deepcanon.questions import study as study
 from deepcanon.runs.resume import load as load
 from deepcanon.runs.resume import resume as resume
 from deepcanon.runs.run import Run as Run
+from deepcanon.train import Observer as Observer
 from deepcanon.train import Result as Result
 from deepcanon.train import Trainer as Trainer
 from deepcanon.train import evaluate as evaluate

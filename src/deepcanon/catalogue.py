@@ -1,7 +1,7 @@
 """The catalogue of models, insights and studies: the file tree itself.
 
 ``models/<family>/<name>.py`` and ``methods/<name>.py`` hold one model each, found by its file's name; a leading
-underscore marks what a family shares. Other packages add models through the entry-point group ``deepcanon.models``.
+underscore marks what a family shares. Installed packages add models by the entry-point group ``deepcanon.models``.
 ``insights/<name>.py`` and ``studies/<name>.py`` hold an insight or a study where a function called as the file is
 returns a ``Finding``. Listing reads the files as text, so that it needs no torch.
 """
@@ -59,7 +59,8 @@ def entries() -> tuple[Entry, ...]:
     """
     root = Path(__file__).parent
     own = [_entry(file, root) for file in _files(root)]
-    others = [Entry(point.name, point.dist.name if point.dist else "other", point.module, "") for point in _points()]
+    taken = {entry.name for entry in own}
+    others = [_registered(point, hidden=_plain(point.name) in taken) for point in _points()]
     return tuple(sorted([*own, *others], key=lambda entry: (entry.family, entry.name)))
 
 
@@ -73,21 +74,33 @@ def find(name: str) -> type[Model[Any]]:
     ...
     deepcanon.core.errors.UsageError: there is no model 'softmax_regresion'; did you mean softmax_regression?
     """
-    wanted, root = name.lower().replace("-", "_"), Path(__file__).parent
+    wanted, root = _plain(name), Path(__file__).parent
     for file in _files(root):
         if file.stem == wanted:
             return model_in(importlib.import_module(_module(file, root)))
     for point in _points():
-        if name in (point.name, point.attr):
-            return _checked(point.load(), point.value)
+        if wanted == _plain(point.name) or name == point.attr:
+            return _loaded(point)
     known = [*(file.stem for file in _files(root)), *(point.name for point in _points())]
     raise unknown("model", name, known, "'deepcanon list' shows all")
 
 
 def is_name(name: str) -> bool:
     """Whether this is the name of a model."""
-    wanted = name.lower().replace("-", "_")
-    return any(file.stem == wanted for file in _files(Path(__file__).parent)) or name in [p.name for p in _points()]
+    wanted, points = _plain(name), [_plain(point.name) for point in _points()]
+    return wanted in points or any(file.stem == wanted for file in _files(Path(__file__).parent))
+
+
+def registered(module: str, name: str) -> type[Model[Any]] | None:
+    """The class of this module and name, if an installed package has registered it; else nothing is imported."""
+    found = (_loaded(point) for point in _points() if point.attr == name)
+    return next((cls for cls in found if cls.__module__ == module), None)
+
+
+def name_of(cls: type[Model[Any]]) -> str:
+    """The name by which :func:`find` finds a class."""
+    points = (point for point in _points() if point.attr == cls.__name__)
+    return next((point.name for point in points if _loaded(point) is cls), cls.name())
 
 
 @cache
@@ -101,7 +114,7 @@ def questions(kind: Question) -> tuple[Entry, ...]:
 
 def find_question(kind: Question, name: str) -> Callable[..., Finding]:
     """The function of an insight or a study by name; only its own file is imported."""
-    wanted = name.lower().replace("-", "_")
+    wanted = _plain(name)
     for entry in questions(kind):
         if entry.name == wanted:
             function: Callable[..., Finding] = getattr(importlib.import_module(entry.module), wanted)
@@ -136,9 +149,41 @@ def _checked(cls: Any, where: str) -> type[Model[Any]]:
     return cls
 
 
+def _plain(name: str) -> str:
+    """A name as that of a file: case does not matter, and hyphens are underscores."""
+    return name.lower().replace("-", "_")
+
+
 @cache
 def _points() -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=GROUP))
+
+
+def _loaded(point: EntryPoint) -> type[Model[Any]]:
+    try:
+        found = point.load()
+    except (Exception, SystemExit) as error:  # whatever someone else's package does when it is imported
+        raise UsageError(f"{_words(point)} cannot be imported: {type(error).__name__}: {error}") from error
+    return _checked(found, _words(point))
+
+
+def _words(point: EntryPoint) -> str:
+    return f"{point.value}, which {point.dist.name if point.dist else 'a package'} adds as {point.name},"
+
+
+def _registered(point: EntryPoint, *, hidden: bool) -> Entry:
+    """The entry of a model of another package, read off its file, if that is where the package says, as text."""
+    family = point.dist.name if point.dist else "other"
+    if hidden:
+        words = f"Hidden by deepcanon's own model of this name; as {point.value} it is found all the same."
+        return Entry(point.name, family, point.module, words)
+    place = Path(*point.module.split("."))
+    places = [place.with_suffix(".py"), place / "__init__.py"] if point.dist else []
+    files = (Path(str(point.dist.locate_file(each))) for each in places if point.dist)
+    file = next((each for each in files if each.is_file()), None)
+    content = "" if file is None else file.read_text(encoding="utf-8", errors="replace")
+    summary, others = _described(content, point.attr)
+    return Entry(point.name, family, point.module, summary or f"{point.attr} of {point.module}", "", others)
 
 
 def _files(root: Path) -> list[Path]:
@@ -155,11 +200,16 @@ def _entry(file: Path, root: Path) -> Entry:
     """
     content = file.read_text(encoding="utf-8")
     title = inspect.cleandoc(found[1]).partition("\n")[0] if (found := _MODULE.match(content)) else ""
-    classes = dict(_CLASS.findall(content))
-    named = [name for name in classes if name.lower() == file.stem.replace("_", "")]
-    text = inspect.cleandoc(classes[(named or list(classes))[-1]]) if classes else ""
-    summary, others = text.partition("\n")[0], other_names(text)
+    summary, others = _described(content, file.stem.replace("_", ""))
     return Entry(file.stem, file.parent.name, _module(file, root), summary, title.removesuffix("."), others)
+
+
+def _described(content: str, name: str) -> tuple[str, tuple[str, ...]]:
+    """The first line of what a file says of the class of this name, else of its last, and the class's other names."""
+    classes = dict(_CLASS.findall(content))
+    named = [each for each in classes if each.lower() == name.lower()]
+    text = inspect.cleandoc(classes[(named or list(classes))[-1]]) if classes else ""
+    return text.partition("\n")[0], other_names(text)
 
 
 _MODULE = re.compile(r'\A(?:#[^\n]*\n)*r?"""(.*?)"""', re.DOTALL)

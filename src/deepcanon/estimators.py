@@ -34,7 +34,11 @@ from deepcanon.core import Batch, Model, UsageError, eval_mode, log_likelihood, 
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.settings import Settings, listed_settings
 from deepcanon.data import Batches, from_tensors
+from deepcanon.lazy import listing
 from deepcanon.train import fit, randomness
+
+__all__ = ["Classifier", "Density", "Encoder", "Estimator", "Regressor"]
+__dir__ = listing(__name__)
 
 ROWS = 1024
 """How many examples a model is asked about at once."""

@@ -40,6 +40,19 @@ def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]],
     )
 
 
+def listing(package: str) -> Callable[[], list[str]]:
+    """The ``__dir__`` of a module that imports what it offers at once: what its ``__all__`` names, and nothing else.
+
+    What it imports for its own use, and the files of a package, are not for those who complete a name.
+
+    >>> import deepcanon.data
+    >>> "load_data" in dir(deepcanon.data), "Any" in dir(deepcanon.data)
+    (True, False)
+    """
+    module = sys.modules[package]
+    return lambda: sorted({*module.__all__, *(name for name in vars(module) if name.startswith("__"))})
+
+
 def _offers(stub: Path) -> dict[str, str]:
     """For each name that the stub exports, the module that holds it."""
     nodes = ast.parse(stub.read_text(encoding="utf-8")).body

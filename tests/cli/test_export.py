@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,9 @@ def test_onnx_files_compute_what_the_model_computes(
     module = whole if part is None else whole.get_submodule(part)
     session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
     (name,) = [node.name for node in session.get_inputs()]
+    about = session.get_modelmeta().custom_metadata_map
+    assert (about["model"], about["kind"], about.get("part")) == (model, "images", part)
+    assert json.loads(about["labels"]) == [str(digit) for digit in range(10)]
     for size in (1, 4, 7):
         x = torch.randn(size, *shape, generator=torch.Generator().manual_seed(size))
         with torch.no_grad():
@@ -66,3 +70,16 @@ def test_a_model_of_no_parts_and_no_map_has_only_weights_to_export(call: Call, t
     sentence = "gaussian is not a single map; export its weights to .safetensors"
     assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
     assert call("export", tmp_path / "run", "--to", tmp_path / "x.safetensors").code == 0
+
+
+def test_the_columns_that_a_file_takes_are_said(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"{i % 7},{'ab'[i % 2]},{'yes' if i % 7 > 3 else 'no'}" for i in range(40)]
+    (tmp_path / "rows.csv").write_text("age,kind,ill\n" + "\n".join(lines) + "\n")
+    call("train", "mlp", "--data", tmp_path / "rows.csv", "--target", "ill", "--steps", "1", "--out", tmp_path / "run")
+    monkeypatch.setattr("deepcanon.runs.exporting.export_onnx", lambda *_, **__: 0.0)
+    answer = call("export", tmp_path / "run", "--to", tmp_path / "x.onnx")
+    assert "It takes the columns of the table by name (age, kind) and gives predictions" in " ".join(
+        answer.stdout.split()
+    )
+    assert call("export", tmp_path / "run", "--to", tmp_path / "x.onnx", "--json").json["columns"] == ["age", "kind"]
+    assert "by name" not in call("export", tmp_path / "run", "--to", tmp_path / "x.onnx", "--forward").stdout

@@ -186,6 +186,24 @@ def test_images_of_a_folder_suit_a_model_of_known_images(call: Call, runs: Path,
     assert more.json["rows"] == 9, "to be predicted, an image need not be of a known class"
 
 
+def test_predictions_of_images_name_their_files_and_say_what_was_left_out(
+    call: Call, runs: Path, tmp_path: Path
+) -> None:
+    test, images = dc.load_data("digits").split("test"), tmp_path / "images"
+    images.mkdir()
+    for place, suffix in ((3, "png"), (1, "bmp"), (2, "png")):
+        Image.fromarray((255 * test.x[place, 0]).round().byte().numpy()).save(images / f"{place}.{suffix}")
+    (images / "notes.txt.bak").write_text("not an image")
+    answer = call("predict", runs / "mlp", "--data", images, "--out", tmp_path / "out.csv")
+    assert answer.code == 0, answer.stderr
+    assert "also has files that are not images by their names, and were left out: 1." in answer.stdout
+    rows = {row["file"]: row["prediction"] for row in read(tmp_path / "out.csv")}
+    assert list(rows) == ["1.bmp", "2.png", "3.png"]
+    one = call("predict", runs / "mlp", "--data", images / "2.png", "--out", tmp_path / "one.csv")
+    assert one.code == 0, one.stderr
+    assert [(row["file"], row["prediction"]) for row in read(tmp_path / "one.csv")] == [("2.png", rows["2.png"])]
+
+
 def test_data_of_another_kind_are_refused(call: Call, runs: Path, tmp_path: Path) -> None:
     table = write(tmp_path / "t.csv", houses(40, seed=0))
     call("train", "softmax_regression", "--data", "moons", "--steps", "1", "--out", tmp_path / "moons")

@@ -83,6 +83,13 @@ def test_what_the_examples_contribute_is_read_as_every_file_is(tmp_path: Path) -
     runs = {name: {0: folder} for name, folder in folders.items()}
     with pytest.raises(CheckpointError, match="not of the same test examples"):
         differences("plain", runs)
+    whole = (folders["two"] / FILE).read_bytes()
+    for place in (len(whole) - 3, len(whole) // 2, 40):  # a tensor, and the header
+        flipped = bytearray(whole)
+        flipped[place] ^= 1
+        (folders["two"] / FILE).write_bytes(flipped)
+        with pytest.raises(CheckpointError, match=r"two/test-examples\.safetensors is"):
+            differences("plain", runs)
     (folders["two"] / FILE).write_bytes(b"cut off")
     with pytest.raises(CheckpointError, match=r"two/test-examples\.safetensors is not a safetensors file"):
         differences("plain", runs)

@@ -91,7 +91,7 @@ def test_unknown_names_are_answered_with_advice(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"there is no file .*nowhere\.csv"):
         load_data(str(tmp_path / "nowhere.csv"))
     (tmp_path / "a.tsv").touch()
-    with pytest.raises(DataError, match=r"a\.tsv is neither a CSV file \(its name must end in \.csv\) nor a folder"):
+    with pytest.raises(DataError, match=r"a\.tsv is neither a CSV file \(its name must end in \.csv\) nor a text"):
         load_data(str(tmp_path / "a.tsv"))
 
 

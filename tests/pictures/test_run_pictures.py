@@ -257,8 +257,9 @@ def test_the_part_that_is_held_out_is_shown(monkeypatch: pytest.MonkeyPatch) -> 
     full = dataset("points", (2,)).train
     drawn: list[str] = []
 
-    def note(points: dict[str, Tensor], title: str, names: tuple[str, str]) -> None:
+    def note(points: dict[str, Tensor], title: str, names: tuple[str, str]) -> Figure:
         drawn.append(next(iter(points)))
+        return Figure()
 
     monkeypatch.setattr(run_module, "scatter", note)
     monkeypatch.setattr(run_module, "save", lambda figure, path: path)

@@ -44,11 +44,11 @@ def test_a_failed_write_leaves_the_old_picture_alone(tmp_path: Path, monkeypatch
     assert os.listdir(tmp_path) == ["a.png"]
 
 
-def test_a_saved_figure_is_emptied(tmp_path: Path) -> None:
+def test_a_figure_stays_as_it_is_when_it_is_saved(tmp_path: Path) -> None:
     figure = style.new_figure(1, 1)
-    figure.add_subplot()
+    axes = figure.add_subplot()
     style.save(figure, tmp_path / "a.png")
-    assert figure.axes == []
+    assert figure.axes == [axes]
 
 
 def test_titles_are_broken_where_they_would_run_out_or_into_the_next_panel() -> None:

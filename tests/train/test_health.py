@@ -169,6 +169,7 @@ def test_validation_on_the_way_costs_no_more_than_the_epoch() -> None:
             return super().evaluated(batch)
 
     dc.fit(Counting(features=5, classes=2), replace(small, valid=large.train), quiet=True, epochs=2)
+    assert seen.pop(0)[0] == 2  # before the training, to see whether they can be measured
     on_the_way, parts = seen[:4], [count for count, _ in seen]
     assert parts[:4] == [1024] * 4
     assert on_the_way[:2] == on_the_way[2:]

@@ -3,6 +3,7 @@
 from deepcanon.augment.counters import mixed, uniforms, unit
 from deepcanon.augment.motions import Augment, Motion
 from deepcanon.augment.perturbations import contrasted, cut_out, flipped, noisy, shifted, strongly, weakly
+from deepcanon.lazy import listing
 
 __all__ = [
     "Augment",
@@ -18,3 +19,4 @@ __all__ = [
     "unit",
     "weakly",
 ]
+__dir__ = listing(__name__)

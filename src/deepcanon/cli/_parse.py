@@ -19,6 +19,15 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file i
 OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")]
 Target = Annotated[str | None, typer.Option(help="The column of a CSV file that is to be predicted.")]
 
+Own = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--class",
+        metavar="FILE.py:NAME",
+        help="A class of the run that is not in the catalogue (repeatable): its code runs only if you name it.",
+    ),
+]
+
 
 def read_options(words: Iterable[str]) -> dict[str, list[str]]:
     """The words after each option.

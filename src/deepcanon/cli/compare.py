@@ -28,7 +28,10 @@ def compare(
         ),
     ],
     data: Annotated[
-        str, typer.Option(help="A data set of 'deepcanon data', a CSV file, or a folder of images.", metavar="D")
+        str,
+        typer.Option(
+            help="A data set of 'deepcanon data', a CSV or text file, or a folder of images or texts.", metavar="D"
+        ),
     ],
     out: Annotated[Path, typer.Option(help="The folder for the runs and the report.", metavar="DIR")],
     target: Target = None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deepcanon.cli._parse import Folder, Json, Threads, use_threads
+from deepcanon.cli._parse import Folder, Json, Own, Threads, use_threads
 from deepcanon.cli._print import Output, show_number
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def evaluate(
     run: Folder,
     data: Annotated[str | None, typer.Option(help="Other data than the run's own.", metavar="D")] = None,
     threads: Threads = None,
+    own: Own = None,
     json: Json = False,
 ) -> None:
     """Measure a trained model, on its own data or on others."""
@@ -29,7 +30,7 @@ def evaluate(
     from deepcanon.runs.run import Run
 
     use_threads(threads)
-    opened, out = Run(run), Output(json)
+    opened, out = Run(run, own), Output(json)
     if opened.changed(data):
         out.say(f"{opened.data.name} has changed since {run} was trained, so what it holds counts as new.")
     report(out, opened, examine_run(opened, data), data)

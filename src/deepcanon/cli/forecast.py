@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deepcanon.cli._parse import Folder, Json, Overwrite, Seed
+from deepcanon.cli._parse import Folder, Json, Overwrite, Own, Seed
 from deepcanon.cli._print import Output
 from deepcanon.core.settings import LARGEST
 
@@ -31,12 +31,13 @@ def forecast(
     ] = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
+    own: Own = None,
     json: Json = False,
 ) -> None:
     """Forecast time series from their origins on, or videos from their middle: a table of quantiles, or a picture."""
     from deepcanon.runs.run import Run
 
-    opened = Run(run)
+    opened = Run(run, own)
     columns = opened.forecast(steps, samples=samples, data=data, seed=seed, out=out, overwrite=overwrite)
     (noun, rows_of), *_ = columns.items()  # series, or the number of a video
     model, count = opened.model.name(), rows_of[-1] + 1

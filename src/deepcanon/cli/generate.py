@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from deepcanon.cli._parse import Folder, Json, Seed
+from deepcanon.cli._parse import Folder, Json, Own, Seed
 from deepcanon.cli._print import Output
 from deepcanon.core.settings import LARGEST
 
@@ -29,12 +29,13 @@ def generate(
         typer.Option(help="End at this token; by default at the end token of data that have one.", metavar="TOKEN"),
     ] = None,
     seed: Seed = 0,
+    own: Own = None,
     json: Json = False,
 ) -> None:
     """Generate text with a trained model, from a prompt on."""
     from deepcanon.runs.run import Run
 
-    opened = Run(run)
+    opened = Run(run, own)
     text = opened.generate(
         prompt, steps, temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, seed=seed
     )  # fmt: skip

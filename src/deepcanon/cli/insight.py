@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from deepcanon.cli._findings import Out, Overwrite, folder_for, list_questions, print_finding
-from deepcanon.cli._parse import Json, Seed, Threads, check_name_first, own_options, read_options, use_threads
+from deepcanon.cli._parse import Json, Own, Seed, Threads, check_name_first, own_options, read_options, use_threads
+from deepcanon.core.errors import UsageError
 from deepcanon.core.settings import LARGEST
 
 
@@ -22,7 +23,7 @@ def insight(
         str | None,
         typer.Argument(
             metavar="[DIR|MODEL|IMAGE]",
-            help="A run's folder; or a model of 'deepcanon list', untrained; or an image, where no model is needed.",
+            help="A run's folder; a model of 'deepcanon list' or FILE.py:CLASS, untrained; or an image, if no model.",
         ),
     ] = None,
     out: Out = None,
@@ -33,6 +34,7 @@ def insight(
     seed: Seed = 0,
     overwrite: Overwrite = False,
     threads: Threads = None,
+    own: Own = None,
     json: Json = False,
 ) -> None:
     """Look inside a model; every argument of the insight is an option, too (see: deepcanon show NAME).
@@ -44,9 +46,10 @@ def insight(
         list_questions("insight", json)
         return
     check_name_first("insight", name)
-    from deepcanon.blueprints import from_options, read_arguments, switches_off
-    from deepcanon.catalogue import find, find_question
+    from deepcanon.blueprints import from_words, read_arguments, switches_off
+    from deepcanon.catalogue import find_question
     from deepcanon.questions import fill, filled, is_image, is_run, options_of
+    from deepcanon.runs.run import Run
 
     function = find_question("insight", name)
     words = list(context.args)
@@ -54,16 +57,20 @@ def insight(
         words.insert(0, subject)
         subject = None
     takes, options = options_of(function), read_options(words)
-    own = {key: value for key, value in options.items() if key in takes or switches_off(key, value, takes)}
-    others = {key: value for key, value in options.items() if key not in own}
+    mine = {key: value for key, value in options.items() if key in takes or switches_off(key, value, takes)}
+    others = {key: value for key, value in options.items() if key not in mine}
     use_threads(threads)
-    arguments = read_arguments(function.__name__, takes, own)
+    arguments = read_arguments(function.__name__, takes, mine)
     known = [*takes, *own_options(context)]
     looked_at: Any = subject
     if subject is not None and "model" in filled(function) and not (is_run(subject) or is_image(subject)):
-        looked_at = from_options(find(subject), others, known) if not Path(subject).is_dir() else subject
+        looked_at = from_words(subject, others, known, own or ()) if not Path(subject).is_dir() else subject
     elif others:
         read_arguments(function.__name__, takes, others, known)  # which refuses them
+    if subject is not None and is_run(subject):
+        looked_at = Run(subject, own)
+    elif own and looked_at is subject:
+        raise UsageError("--class names a class of a run, and no run is named here: leave it out")
     if "seed" in takes:
         arguments["seed"] = seed
     filling, seen = fill(function, looked_at, data, examples, seed)

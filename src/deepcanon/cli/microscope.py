@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deepcanon.cli._parse import Json, Overwrite, Seed, Target, check_name_first, own_options, read_options
+from deepcanon.cli._parse import Json, Overwrite, Own, Seed, Target, check_name_first, own_options, read_options
 from deepcanon.cli._print import Output
 from deepcanon.core.errors import UsageError
 
@@ -17,7 +17,9 @@ ROWS = 60
 
 def microscope(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME|DIR", help="A model of 'deepcanon list', or a run's folder.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|DIR", help="A model of 'deepcanon list' or FILE.py:CLASS, or a run's folder.")
+    ],
     out: Annotated[Path, typer.Option(help="A page for the browser, or numbers.", metavar="FILE.html|FILE.json")],
     data: Annotated[
         str | None,
@@ -27,6 +29,7 @@ def microscope(
     examples: Annotated[int, typer.Option(min=1, max=64, help="How many examples to send through.")] = 2,
     seed: Seed = 0,
     overwrite: Overwrite = False,
+    own: Own = None,
     json: Json = False,
 ) -> None:
     """Show the value and the gradient on every edge of a model's compute graph, each checked by finite differences.
@@ -34,11 +37,11 @@ def microscope(
     An untrained model takes every argument of its constructor as an option, as in 'deepcanon train'. The exit code is 1
     if a gradient is not the derivative.
     """
-    from deepcanon.blueprints import from_options
-    from deepcanon.catalogue import find
+    from deepcanon.blueprints import from_words
     from deepcanon.core.files import writable
     from deepcanon.microscopy.summary import COLUMNS, table
     from deepcanon.questions import is_run, magnified, subject_of
+    from deepcanon.runs.run import Run
 
     check_name_first("microscope", name, "model")
     path = writable(out, overwrite, ".html", ".json")
@@ -46,9 +49,9 @@ def microscope(
     if is_run(name):
         if context.args:
             raise UsageError(f"a trained model has its arguments already; leave out {context.args[0]}")
-        subject = name
+        subject = Run(name, own)
     else:
-        subject = from_options(find(name), read_options(context.args), own_options(context))
+        subject = from_words(name, read_options(context.args), own_options(context), own or ())
     seen = subject_of(subject, data, target=target, seed=seed, splits=("train",))
     graph = magnified(seen, examples, seed)
     graph.save(path, overwrite=overwrite)

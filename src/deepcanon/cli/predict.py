@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from deepcanon.cli._parse import Folder, Json, Overwrite
+from deepcanon.cli._parse import Folder, Json, Overwrite, Own
 from deepcanon.cli._print import Output
 
 
@@ -21,14 +21,14 @@ def predict(
         Literal["x", "y"] | None, typer.Option(help="The domain to map to, of a model of two domains; y by default.")
     ] = None,
     overwrite: Overwrite = False,
+    own: Own = None,
     json: Json = False,
 ) -> None:
-    """Write predictions for all rows of a CSV file, the images of a folder or the test split of a data set."""
+    """Write predictions for all rows of a CSV file, one image, those of a folder or the test split of a data set."""
     from deepcanon.runs.run import Run
 
-    opened = Run(run)
-    columns = opened.predict(data, to=to, out=out, overwrite=overwrite)
+    opened, printer = Run(run, own), Output(json)
+    columns = opened.predict(data, to=to, out=out, overwrite=overwrite, notify=printer.say)
     model, count = opened.model.name(), len(next(iter(columns.values())))  # of a graph, its nodes
-    printer = Output(json)
     printer.say(f"{count} predictions of {model} are in {out}; its columns: {', '.join(columns)}")
     printer.result({"run": run, "model": model, "rows": count, "columns": list(columns), "out": out})

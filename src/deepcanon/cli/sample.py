@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deepcanon.cli._parse import Folder, Json, Overwrite, Seed
+from deepcanon.cli._parse import Folder, Json, Overwrite, Own, Seed
 from deepcanon.cli._print import Output
 from deepcanon.core.settings import LARGEST
 
@@ -22,12 +22,13 @@ def sample(
     guidance: Annotated[float, typer.Option(help="The weight of classifier-free guidance; 0 is none.")] = 0.0,
     seed: Seed = 0,
     overwrite: Overwrite = False,
+    own: Own = None,
     json: Json = False,
 ) -> None:
     """Draw samples from a trained model: a grid of images, a cloud of points, or a table of numbers."""
     from deepcanon.runs.run import Run
 
-    opened = Run(run)
+    opened = Run(run, own)
     opened.sample(n, given=given, guidance=guidance, seed=seed, out=out, overwrite=overwrite)
     printer = Output(json)
     printer.say(f"{n} samples of {opened.model.name()} are in {out}")

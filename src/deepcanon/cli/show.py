@@ -24,17 +24,20 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a model: its equation, paper, arguments, methods and recipe; or an insight or a study and its arguments."""
-    from deepcanon.catalogue import FOLDERS, find, find_question, questions
+    from deepcanon.blueprints import is_code, named
+    from deepcanon.catalogue import FOLDERS, find_question, name_of, questions
 
     wanted = name.lower().replace("-", "_")
     kinds = {each.name: kind for kind in FOLDERS for each in questions(kind)}
     if wanted in kinds:
         _show_question(kinds[wanted], find_question(kinds[wanted], wanted), json)
     else:
-        _show_model(find(name), json)
+        found = named(name)
+        cls = found if isinstance(found, type) else type(found)
+        _show_model(cls, name if is_code(name) else name_of(cls), json)
 
 
-def _show_model(cls: type[Model[Any]], json: bool) -> None:
+def _show_model(cls: type[Model[Any]], called: str, json: bool) -> None:
     facts = facts_of(cls)
     out = Output(json)
     _say_text(out, facts["model"], facts)
@@ -44,7 +47,7 @@ def _show_model(cls: type[Model[Any]], json: bool) -> None:
     out.say(f"learns from  {facts['learns_from']}")
     out.say(f"can          {', '.join(methods) or 'only learn'}")
     out.say(f"recipe       {recipe or 'that of the model it wraps'}")
-    out.say(" ".join([f"train it     deepcanon train {facts['model']}", *(f"{o} {o[2:].upper()}" for o in required)]))
+    out.say(" ".join([f"train it     deepcanon train {called}", *(f"{o} {o[2:].upper()}" for o in required)]))
     out.result(facts)
 
 

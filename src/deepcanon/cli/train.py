@@ -12,6 +12,7 @@ import typer
 from deepcanon.cli._parse import (
     Json,
     OverwriteRun,
+    Own,
     Target,
     Threads,
     check_name_first,
@@ -51,15 +52,19 @@ def _option(name: str) -> Any:
 @_with_settings
 def train(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The model, as 'deepcanon list' shows it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A model of 'deepcanon list', or FILE.py:CLASS.")],
     data: Annotated[
         str | None,
-        typer.Option(help="A data set of 'deepcanon data', a CSV file, or a folder of images by class.", metavar="D"),
+        typer.Option(
+            help="A data set of 'deepcanon data', a CSV or text file, or a folder of images by class or texts.",
+            metavar="D",
+        ),
     ] = None,
     target: Target = None,
     out: Annotated[Path | None, typer.Option(help="The folder of the run.", metavar="DIR")] = None,
     overwrite: OverwriteRun = False,
     threads: Threads = None,
+    own: Own = None,
     json: Json = False,
     **settings: Any,
 ) -> None:
@@ -68,13 +73,12 @@ def train(
     A model that wraps another takes --model NAME and that one's arguments as --model.ARGUMENT VALUE.
     """
     check_name_first("train", name, "name of the model")
-    from deepcanon.blueprints import from_options
-    from deepcanon.catalogue import find
+    from deepcanon.blueprints import from_words
     from deepcanon.cli.evaluate import report
     from deepcanon.runs.examining import as_trained
     from deepcanon.runs.run import Run
 
-    asked = from_options(find(name), read_options(context.args), others=own_options(context))
+    asked = from_words(name, read_options(context.args), own_options(context), own or ())
     use_threads(threads)
     given = {key: value for key, value in settings.items() if value is not None and value is not False}
     if given.get("freeze"):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from deepcanon.cli._parse import Folder, Json
+from deepcanon.cli._parse import Folder, Json, Own
 from deepcanon.cli._print import Output
 
 
@@ -16,12 +16,13 @@ def translate(
     beams: Annotated[
         int, typer.Option(min=1, max=10_000, help="How many translations a beam search keeps; 1 is greedy.")
     ] = 1,
+    own: Own = None,
     json: Json = False,
 ) -> None:
     """Translate texts with a trained model."""
     from deepcanon.runs.run import Run
 
-    opened = Run(run)
+    opened = Run(run, own)
     translations = opened.translate(*texts, beams=beams)
     printer = Output(json)
     for translation in translations:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deepcanon.cli._parse import Folder, Json, OverwriteRun
+from deepcanon.cli._parse import Folder, Json, OverwriteRun, Own
 from deepcanon.cli._print import Output
 
 
@@ -15,6 +15,7 @@ def unwrap(
     run: Folder,
     out: Annotated[Path, typer.Option(help="The folder for the run of the plain model.", metavar="DIR")],
     overwrite: OverwriteRun = False,
+    own: Own = None,
     json: Json = False,
 ) -> None:
     """Write the model that a method has trained as a run of its own; what LoRA has added is merged into its weights."""
@@ -22,7 +23,7 @@ def unwrap(
     from deepcanon.runs.examining import as_trained
     from deepcanon.runs.run import Run
 
-    plain = Run(run).unwrap(out, overwrite=overwrite)
+    plain = Run(run, own).unwrap(out, overwrite=overwrite)
     printer = Output(json)
     printer.say(f"The {plain.model.name()} inside {run} is in {out}.")
     report(printer, plain, as_trained(plain))

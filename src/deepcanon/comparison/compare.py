@@ -9,15 +9,16 @@ from typing import Any
 
 from deepcanon.blueprints import blueprint
 from deepcanon.comparison.job import FILE, Comparison, run_jobs
-from deepcanon.comparison.report import write_report
+from deepcanon.comparison.report import tables_of, write_report
 from deepcanon.comparison.sentences import conclusions
 from deepcanon.comparison.tables import Section, failures, sections
 from deepcanon.core import Blueprint, Model, UsageError
+from deepcanon.core.display import Shown, notebook, sentences
 from deepcanon.core.files import free
 
 
 @dataclass(frozen=True)
-class Compared:
+class Compared(Shown):
     """A finished comparison: its ``content``, which is that of ``compare.json``, and its ``report`` for the browser."""
 
     content: Comparison
@@ -43,6 +44,16 @@ class Compared:
     def says(self) -> tuple[str, ...]:
         """The findings, a plain sentence each."""
         return tuple(sentence for section in self.sections for sentence in conclusions(section))
+
+    def _facts(self) -> dict[str, Any]:
+        asked = self.content["request"]
+        ranked = [row.label for section in self.sections for row in section.rows]
+        failed = {"failed": list(self.failures)} if self.failures else {}
+        return {"data": asked["data"], "models": ranked, **failed, "report": str(self.report)}
+
+    def _repr_html_(self) -> str:
+        said = [*self.says, f"The report is {self.report}; all numbers are in {self.numbers}."]
+        return notebook("Comparison", tables_of(self.sections), sentences(said))
 
     def __str__(self) -> str:
         return "\n".join([*self.says, f"The report is {self.report}; all numbers are in {self.numbers}."])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -20,6 +21,8 @@ from deepcanon.runs.stored_tensors import load_tensors
 from deepcanon.train.scores import Predicted
 
 FILE = "test-examples.safetensors"
+CHECKSUM = "sha256"
+"""The name of the checksum among the tensors of the file."""
 LEVEL = 0.95
 """The coverage of the intervals."""
 
@@ -70,7 +73,8 @@ def contributions(predicted: Predicted, unit: float = 1.0) -> dict[str, Tensor]:
 
 def write_examples(folder: Path, found: Mapping[str, Tensor]) -> None:
     """Keep what the examples contribute next to the run they belong to."""
-    write_whole(folder / FILE, safetensors.torch.save({name: part.float().clone() for name, part in found.items()}))
+    kept = {name: part.float().clone() for name, part in found.items()}
+    write_whole(folder / FILE, safetensors.torch.save({**kept, CHECKSUM: _checksum(kept)}))
 
 
 def differences(form: str, runs: Mapping[str, Mapping[int, Path]]) -> list[Difference]:
@@ -95,7 +99,21 @@ def differences(form: str, runs: Mapping[str, Mapping[int, Path]]) -> list[Diffe
 
 
 def _examples(path: Path) -> dict[str, Tensor]:
-    return load_tensors(path.read_bytes(), path)
+    """What the examples contribute, as it was written."""
+    found = load_tensors(path.read_bytes(), path)
+    checksum = found.pop(CHECKSUM, None)
+    if checksum is None or not torch.equal(checksum, _checksum(found)):
+        raise CheckpointError(f"{path} is damaged: it does not match its checksum; delete it and compare again")
+    return found
+
+
+def _checksum(tensors: Mapping[str, Tensor]) -> Tensor:
+    """The SHA-256 of tensors with their names, (32,)."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.contiguous().numpy().tobytes())
+    return torch.tensor(list(digest.digest()), dtype=torch.uint8)
 
 
 def _difference(first: str, second: str, form: str, measure: Measure, gaps: Sequence[Tensor]) -> Difference:

@@ -64,6 +64,11 @@ def page(comparison: Comparison, candidates: Sequence[Blueprint], out: Path) -> 
     return HEAD.replace("TITLE", _text(f"{asked['data']}: a comparison")) + "\n".join(parts) + FOOT
 
 
+def tables_of(found: Sequence[Section]) -> str:
+    """The tables of a comparison alone, as a notebook displays them."""
+    return "".join(f"<p>{_text(title(section))} on {_text(section.data)}</p>{_table(section)}" for section in found)
+
+
 def _header(comparison: Comparison) -> str:
     data, asked = comparison["data"], comparison["request"]
     counts = ", ".join(f"{data[part]:,} {part}" for part in ("train", "valid", "test") if data[part] is not None)

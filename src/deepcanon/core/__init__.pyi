@@ -8,6 +8,7 @@ from deepcanon.core.batch import Sequences as Sequences
 from deepcanon.core.batch import Stream as Stream
 from deepcanon.core.blueprint import Blueprint as Blueprint
 from deepcanon.core.blueprint import describe as describe
+from deepcanon.core.blueprint import own_parts as own_parts
 from deepcanon.core.conditional import ClassConditional as ClassConditional
 from deepcanon.core.conditional import Conditional as Conditional
 from deepcanon.core.conditional import Context as Context
@@ -28,6 +29,7 @@ from deepcanon.core.errors import DataError as DataError
 from deepcanon.core.errors import DeepcanonError as DeepcanonError
 from deepcanon.core.errors import DivergenceError as DivergenceError
 from deepcanon.core.errors import DownloadError as DownloadError
+from deepcanon.core.errors import EvaluationError as EvaluationError
 from deepcanon.core.errors import UsageError as UsageError
 from deepcanon.core.finding import Finding as Finding
 from deepcanon.core.graph import Graph as Graph
@@ -46,6 +48,7 @@ from deepcanon.core.model import Support as Support
 from deepcanon.core.modes import eval_mode as eval_mode
 from deepcanon.core.pairs import Captioned as Captioned
 from deepcanon.core.pairs import SequencePairs as SequencePairs
+from deepcanon.core.plain_module import PlainModule as PlainModule
 from deepcanon.core.recipe import Recipe as Recipe
 from deepcanon.core.roles import METHODS as METHODS
 from deepcanon.core.roles import How as How

@@ -10,9 +10,14 @@ from typing import Any, Literal, Union, get_args, get_origin
 from deepcanon.core.errors import UsageError
 from deepcanon.core.settings import LARGEST
 
+UNKNOWN = (int, float, bool, types.NoneType, tuple[int, ...], tuple[float, ...], str)
+"""What a word is tried as where nothing is annotated, in this order."""
+
 
 def members_of(annotation: Any) -> tuple[Any, ...]:
     """The types of a union; a single type is a union of one."""
+    if annotation is Any:
+        return UNKNOWN
     return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
 
 
@@ -44,7 +49,7 @@ def describe_type(annotation: Any) -> str:
     >>> describe_type(tuple[int, ...] | None)
     'whole numbers with commas between them or none'
     """
-    return " or ".join(_in_words(member) for member in members_of(annotation))
+    return "a value" if annotation is Any else " or ".join(_in_words(member) for member in members_of(annotation))
 
 
 def show_value(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Generator, Tensor
 
+from deepcanon.core.display import Shown
 from deepcanon.core.errors import DataError
 from deepcanon.core.graph import Graph
 from deepcanon.core.padding import valid_positions
@@ -17,7 +18,7 @@ from deepcanon.core.sparse import Sparse
 
 
 @dataclass(frozen=True, eq=False)
-class AnyBatch:
+class AnyBatch(Shown):
     """A batch of examples, the base of all batch types; ``noun`` names its content in messages."""
 
     noun: ClassVar[str]
@@ -26,7 +27,7 @@ class AnyBatch:
     in_memory: ClassVar[bool] = True
     """False where the examples lie in files: select some rather than read all of ``x``."""
     x: Tensor
-    positions: Tensor | None = field(default=None, kw_only=True)
+    positions: Tensor | None = field(default=None, kw_only=True, repr=False)
     """Of a selection, where its examples stand in the data set, (B,); None for a data set, and where there is no such
     place: for the nodes of one graph and for two domains, each of which has an order of its own."""
 

@@ -10,12 +10,13 @@ from typing import Any
 
 from deepcanon.core.annotations import describe_type, show_value
 from deepcanon.core.errors import UsageError
-from deepcanon.core.model import Model
+from deepcanon.core.model import TREE, Model
+from deepcanon.core.plain_module import PlainModule
 from deepcanon.core.spec import SIZES, arguments_of, is_model, with_sizes
 from deepcanon.core.stored import fits
 
-Find = Callable[[str], type[Model[Any]]]
-"""Finds the class of a model by its name."""
+Find = Callable[[str], "type[Model[Any]] | Model[Any]"]
+"""Finds the class of a model by its name, or a model that no class can build again."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class Blueprint:
         if isinstance(model, Mapping) and "model" in model:
             return cls.of(model["model"], find, {**model.get("arguments", {}), **(arguments or {})})
         found = find(model) if isinstance(model, str) else model
+        if isinstance(found, Model):
+            return cls.of(found, find, arguments)
         if not (inspect.isclass(found) and issubclass(found, Model)):
             raise UsageError(f"model is the name of a model or its class, got {model!r}")
         asked = cls(found, arguments or {})
@@ -81,6 +84,10 @@ class Blueprint:
         if not isinstance(name, str) or not isinstance(arguments, dict):
             raise UsageError(f"a model is described by its name and its arguments, got {str(content)[:100]}")
         found = find(name)
+        if isinstance(found, Model):
+            if describe(found) != content:
+                raise UsageError(f"the {name} that was given is another: {describe(found)}, not {content}")
+            return cls.of(found, find)
         parameters = arguments_of(found)
         if unknown := ", ".join(sorted(arguments.keys() - parameters.keys()))[:100]:
             raise UsageError(f"{name} takes no argument {unknown}: made by another version?")
@@ -110,9 +117,9 @@ class Blueprint:
         """The same model with some of its arguments changed."""
         return replace(self, arguments={**self.arguments, **changes}, label="")
 
-    def find(self, name: str) -> type[Model[Any]]:
+    def find(self, name: str) -> type[Model[Any]] | Model[Any]:
         """The class of this name among those of the blueprint: a run of it can hold no other."""
-        known = {part.cls.name(): part.cls for part in self.everything()}
+        known = {part.cls.name(): _again(part.cls, part.trained) for part in self.everything()}
         if name not in known:
             raise UsageError(f"the run holds a {name} where {self.label} was expected; choose another folder")
         return known[name]
@@ -173,6 +180,39 @@ def describe(model: Model[Any]) -> dict[str, Any]:
     {'model': 'Toy', 'arguments': {'features': 3}}
     """
     return {"model": model.name(), "arguments": {name: _plain(value) for name, value in model.hparams.items()}}
+
+
+def own_parts(model: Model[Any]) -> dict[str, type[Model[Any]] | Model[Any]]:
+    """By name what is needed to build a model again, besides the catalogue: the classes that are not of its tree.
+
+    >>> from deepcanon.core.toy import Toy
+    >>> own_parts(Toy(features=3))["Toy"] is Toy
+    True
+    """
+    found: dict[str, Model[Any]] = {}
+    for part in _described(model):
+        if type(part).__module__.startswith(TREE):
+            continue
+        if type(found.setdefault(part.name(), part)) is not type(part):
+            raise UsageError(f"two classes of the model are called {part.name()}: give one of them another name")
+    return {name: _again(type(part), part) for name, part in found.items()}
+
+
+def _again(cls: type[Model[Any]], model: Model[Any] | None) -> type[Model[Any]] | Model[Any]:
+    """What builds a model again: its class or, of a plain module, only the model itself."""
+    return model if isinstance(model, PlainModule) else cls
+
+
+def _described(value: Any) -> Iterator[Model[Any]]:
+    """The models in a value, and those among their arguments."""
+    if isinstance(value, Model):
+        yield value
+        yield from _described(tuple(value.hparams.values()))
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _described(item)
+    elif isinstance(value, Mapping):
+        yield from _described(tuple(value.values()))
 
 
 def _plain(value: Any) -> Any:

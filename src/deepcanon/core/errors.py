@@ -64,5 +64,9 @@ class DivergenceError(DeepcanonError):
     """Training that produced NaN, infinity or an exploding loss."""
 
 
+class EvaluationError(DeepcanonError):
+    """A model that is trained and kept, whose evaluation or pictures failed."""
+
+
 class MemoryLimitError(UsageError):
     """A request for more memory than there is."""

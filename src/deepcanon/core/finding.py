@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from deepcanon.core.display import Shown, image, notebook, sentences
 from deepcanon.core.files import writable, write_json, write_whole
 
 
@@ -18,7 +19,7 @@ class Figure(Protocol):
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Shown):
     """The result of an insight or a study: numbers, a figure and sentences."""
 
     numbers: Mapping[str, Any]
@@ -26,6 +27,12 @@ class Finding:
     figure: Any
     says: tuple[str, ...]
     """What the numbers mean, a plain sentence each, for the one who reads the terminal."""
+
+    def _facts(self) -> dict[str, Any]:
+        return {"says": self.says[0] if self.says else "", "numbers": list(self.numbers)}
+
+    def _repr_html_(self) -> str:
+        return notebook("Finding", image(drawn(self.figure)), sentences(self.says))
 
     def save(self, folder: Path | str, name: str, *, overwrite: bool = False) -> list[Path]:
         """Write ``NAME.png`` and ``NAME.json`` into the folder, each whole or not at all."""
@@ -37,6 +44,11 @@ class Finding:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure in the format that the path's ending names, whole or not at all."""
+    write_whole(path, drawn(figure, path.suffix.removeprefix(".").lower()))
+
+
+def drawn(figure: Figure, kind: str = "png") -> bytes:
+    """The figure as the content of a file of this kind."""
     content = io.BytesIO()
-    figure.savefig(content, format=path.suffix.removeprefix(".").lower())
-    write_whole(path, content.getvalue())
+    figure.savefig(content, format=kind)
+    return content.getvalue()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
+from deepcanon.core.display import Shown
 from deepcanon.core.errors import DataError, UsageError
 from deepcanon.core.graph_spectrum import Spectrum, smallest_eigenpairs
 from deepcanon.core.sparse import Pattern, Sparse, ranges, sorted_pattern
@@ -24,7 +25,7 @@ Entries = tuple[Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(Shown):
     r"""A graph by its edges ``edge_index`` (2, E), from source to target; an undirected edge is listed both ways.
 
     The number of ``nodes`` is given, never inferred, so that isolated nodes are not lost. An edge may have a
@@ -83,6 +84,11 @@ class Graph:
             return
         if not 0 <= int(self.edge_index.min()) <= int(self.edge_index.max()) < self.nodes:
             raise DataError(f"edges must join nodes 0 to {self.nodes - 1}")
+
+    def _facts(self) -> dict[str, Any]:
+        found = {"weight": self.weight, "parts": len(self.parts) or None, "edge_features": self.edge_features}
+        counts = {"nodes": self.nodes, "edges": self.edge_index.shape[1]}
+        return counts | {name: value for name, value in found.items() if value is not None}
 
     @classmethod
     def of(cls, graph: Graph | Tensor, nodes: int, edge_features: int | None = None) -> Graph:

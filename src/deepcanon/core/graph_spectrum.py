@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from deepcanon.core.display import Shown
 from deepcanon.core.errors import DataError
 from deepcanon.core.sparse import Sparse
 
@@ -22,7 +23,7 @@ SAME = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class Spectrum(Shown):
     r"""The smallest eigenvalues of a Laplacian, ``values`` (k,), rising, and eigenvectors, ``vectors`` (nodes, k).
 
     The eigenvectors are orthonormal columns: the graph Fourier basis, the eigenvalues being the frequencies. A filter

@@ -14,12 +14,17 @@ from torch import Tensor, nn
 
 from deepcanon.core.batch import AnyBatch, Labeled
 from deepcanon.core.conditional import given_batch
+from deepcanon.core.display import LONGEST, in_few_words
+from deepcanon.core.errors import shortened
 from deepcanon.core.metered import Metered
 from deepcanon.core.recipe import Recipe
 from deepcanon.core.turn import B, Descend, Terms, Turn
 
 Support = Literal["binary", "spins", "categorical", "gray levels", "real", "mixed", "any"]
 LikelihoodKind = Literal["exact", "lower bound", "estimate", "unnormalized"]
+
+TREE = ("deepcanon.models.", "deepcanon.methods.")
+"""What the modules of the catalogue's own models begin with."""
 
 
 class Evaluated(NamedTuple):
@@ -55,6 +60,18 @@ class Model(nn.Module, ABC, Generic[B]):
         super().__init_subclass__(**kwargs)
         if "__init__" in cls.__dict__:
             cls.__init__ = _recording(cls.__init__)  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        """The arguments that are not the defaults, and the number of parameters; ``print`` shows all layers."""
+        parameters = inspect.signature(type(self)).parameters
+        usual = {name: in_few_words(parameter.default) for name, parameter in parameters.items()}
+        given = {name: in_few_words(value) for name, value in self.__dict__.get("_hparams", {}).items()}
+        told = ", ".join(f"{name}={words}" for name, words in given.items() if words != usual.get(name))
+        size = sum(parameter.numel() for parameter in self.parameters())
+        return f"{shortened(f'{type(self).__name__}({told})', LONGEST)} of {size:,} parameters"
+
+    def __str__(self) -> str:
+        return nn.Module.__repr__(self)
 
     @abstractmethod
     def loss(self, batch: B) -> Terms:
@@ -108,8 +125,7 @@ class Model(nn.Module, ABC, Generic[B]):
     @classmethod
     def name(cls) -> str:
         """The name in the catalogue, which is that of the file; outside the catalogue, the name of the class."""
-        tree = cls.__module__.startswith(("deepcanon.models.", "deepcanon.methods."))
-        return cls.__module__.rpartition(".")[2] if tree else cls.__name__
+        return cls.__module__.rpartition(".")[2] if cls.__module__.startswith(TREE) else cls.__name__
 
     @classmethod
     def batch_type(cls) -> type[AnyBatch]:

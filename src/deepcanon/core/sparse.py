@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from deepcanon.core.display import Shown
 from deepcanon.core.errors import DataError
 
 
-class Pattern:
+class Pattern(Shown):
     """The sparsity pattern of a matrix: row i has entries in ``columns[starts[i] : starts[i + 1]]``, in order.
 
     A pattern is shared by all matrices that differ in their values only, and with it the work of sorting it.
@@ -19,6 +20,9 @@ class Pattern:
 
     def __init__(self, starts: Tensor, columns: Tensor, shape: tuple[int, int]) -> None:
         self.starts, self.columns, self.shape = starts, columns, shape
+
+    def _facts(self) -> dict[str, Any]:
+        return {"shape": self.shape, "entries": len(self.columns)}
 
     @cached_property
     def rows(self) -> Tensor:
@@ -37,7 +41,7 @@ class Pattern:
         return Pattern(self.starts.to(device), self.columns.to(device), self.shape)
 
 
-class Sparse:
+class Sparse(Shown):
     """A sparse matrix, stored by rows; entries with the same row and column add up.
 
     ``sparse @ dense`` is the product with a matrix or vector. Its gradient multiplies by the transpose, which is made
@@ -51,6 +55,9 @@ class Sparse:
 
     def __init__(self, pattern: Pattern, values: Tensor) -> None:
         self.pattern, self.values = pattern, values
+
+    def _facts(self) -> dict[str, Any]:
+        return {"shape": self.pattern.shape, "entries": self.values}
 
     @classmethod
     def from_entries(cls, rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Sparse:

@@ -23,10 +23,10 @@ RESERVED = frozenset({*listed_settings(), "data", "json", "out", "overwrite", "t
 
 
 def arguments_of(cls: type[Model[Any]]) -> dict[str, inspect.Parameter]:
-    """The constructor's parameters with their annotations resolved."""
+    """The constructor's parameters with their annotations resolved; what is not annotated may be anything."""
     signature = inspect.signature(cls.__init__, eval_str=True)
     _, *parameters = signature.parameters.values()
-    return {parameter.name: parameter for parameter in parameters}
+    return {each.name: each.replace(annotation=Any) if each.annotation is each.empty else each for each in parameters}
 
 
 def is_model(annotation: Any) -> bool:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from deepcanon.core.batch import AnyBatch
 from deepcanon.core.coordinates import Coordinates
+from deepcanon.core.display import Shown
 from deepcanon.core.errors import UsageError
 
 B = TypeVar("B", bound=AnyBatch)
@@ -24,7 +25,7 @@ Terms = dict[str, Tensor]
 
 
 @dataclass(eq=False)
-class Turn(Generic[B]):
+class Turn(Shown, Generic[B]):
     """A parameter update, the base of all turns.
 
     ``every`` plays the turn at every n-th step only (the slower player of a GAN); ``share`` limits it to a part of the

@@ -2,9 +2,10 @@
 
 from deepcanon.data.anything import of
 from deepcanon.data.dataset import Batches, Dataset, Kind
-from deepcanon.data.load import absolute_name, describe_data, load_data, load_rows
+from deepcanon.data.load import absolute_name, describe_data, image_names, kind_of_path, load_data, load_rows
 from deepcanon.data.tables.table import in_original_units
 from deepcanon.data.tensors import from_graph, from_graphs, from_tensors
+from deepcanon.lazy import listing
 
 __all__ = [
     "Batches",
@@ -15,8 +16,11 @@ __all__ = [
     "from_graph",
     "from_graphs",
     "from_tensors",
+    "image_names",
     "in_original_units",
+    "kind_of_path",
     "load_data",
     "load_rows",
     "of",
 ]  # fmt: skip
+__dir__ = listing(__name__)

@@ -1,4 +1,4 @@
-"""Data sets of anything: a name, a file, tensors, graphs."""
+"""Data sets of anything: a name, a file, tensors, graphs, the data sets of torch."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from deepcanon.core import AnyBatch, Graph, UsageError
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.load import load_data
 from deepcanon.data.tensors import from_graph, from_graphs, from_tensors
+from deepcanon.data.torch_datasets import parts_of
 
 
 def of(data: Any, *parts: Any, **named: Any) -> Dataset[Any]:
     """The data set that this is: a data set, a name, a file or folder, graphs, or tensors and arrays.
+
+    A tuple is (x,) or (x, y). The examples of a torch ``Dataset``, or of that of a ``DataLoader``, x or (x, y) each,
+    are read into memory, once and in their order.
 
     Further arguments are those of :func:`~deepcanon.data.load_data`, :func:`~deepcanon.data.from_graph` of a graph,
     :func:`~deepcanon.data.from_graphs` of a list of them or :func:`~deepcanon.data.from_tensors`, whichever makes it.
@@ -32,4 +36,7 @@ def of(data: Any, *parts: Any, **named: Any) -> Dataset[Any]:
         return from_graph(data, *parts, **named)
     if isinstance(data, list | tuple) and len(data) > 0 and isinstance(data[0], Graph):
         return from_graphs(list(data), *parts, **named)
-    return from_tensors(data, *parts, **named)
+    given = parts_of(data)
+    if len(given) > 1 and parts:
+        raise UsageError("these data have their y already; leave out the other")
+    return from_tensors(*given, *parts, **named)

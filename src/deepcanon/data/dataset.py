@@ -11,6 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.core import AnyBatch, Graph, UsageError
+from deepcanon.core.display import Shown
 from deepcanon.core.turn import B
 from deepcanon.data.images.image_files import ImageFiles
 
@@ -39,7 +40,7 @@ GIVES: Mapping[Kind, str] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset(Generic[B]):
+class Dataset(Shown, Generic[B]):
     """A data set: each split is one batch of all its examples; a mini-batch is an index select of it.
 
     ``sizes`` are the constructor arguments that follow from the data. ``shape`` is that of one example. ``source`` says
@@ -66,6 +67,13 @@ class Dataset(Generic[B]):
     preprocessing: Mapping[str, Any] = field(default_factory=dict)
     fresh: Callable[[B, Generator], B] | None = None
     """A fresh random form of a training batch, drawn at every step: new noise of dequantized images, for instance."""
+
+    def _facts(self) -> dict[str, Any]:
+        splits = {name: getattr(self, name) for name in ("train", "valid", "test")}
+        counts = {name: len(part) for name, part in splits.items() if part is not None}
+        named = {"labels": self.labels, "target": self.target, "source": self.source}
+        about = {"name": self.name, "kind": self.kind, "shape": self.shape, **counts, "sizes": dict(self.sizes)}
+        return {**about, **{name: value for name, value in named.items() if value}}
 
     def split(self, name: str) -> B:
         """The split of this name, or an error that says which there are."""
@@ -100,7 +108,7 @@ class Dataset(Generic[B]):
         return digest.hexdigest()
 
 
-class Batches(Generic[B]):
+class Batches(Shown, Generic[B]):
     """A split in consecutive batches, which can be gone through more than once.
 
     >>> from deepcanon.core import Batch
@@ -111,6 +119,9 @@ class Batches(Generic[B]):
     def __init__(self, split: B, size: int) -> None:
         self.split = split
         self.size = size
+
+    def _facts(self) -> dict[str, Any]:
+        return {"split": self.split, "size": self.size}
 
     def __iter__(self) -> Iterator[B]:
         rows, device = len(self.split), self.split.device

@@ -1,4 +1,4 @@
-"""Loading of data: by a known name, from a CSV file or a folder of images, with suffixes that choose their form."""
+"""Loading of data: by a known name, from a CSV or text file or a folder, with suffixes that choose their form."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from deepcanon.data import sets
 from deepcanon.data.dataset import Dataset, Kind
 from deepcanon.data.entry import Entry
 from deepcanon.data.images import image_folder
-from deepcanon.data.images.image_files import LEVELS
+from deepcanon.data.images.image_files import LEVELS, SUFFIXES
 from deepcanon.data.tables import rated, table
-from deepcanon.data.text import lines, streams, tokens, words
+from deepcanon.data.text import lines, streams, text_file, tokens, words
 from deepcanon.data.transforms.forms import FORMS, PICTURED, batch_in_form, check_form, in_form
 
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
@@ -27,7 +27,7 @@ SPREADSHEETS = (".xlsx", ".xls", ".ods")
 def load_data(
     name: str | Path, *, target: str | None = None, preprocessing: Mapping[str, Any] | None = None
 ) -> Dataset[Any]:
-    """The data of this name: a known set, ``file.csv`` or a folder of images by class.
+    """The data of this name: a known set, ``file.csv``, ``file.txt``, or a folder of images by class or of texts.
 
     ``target`` names the column of a CSV file that is to be predicted. ``preprocessing`` is what an earlier load has
     fitted (``Dataset.preprocessing``); a file or folder is then treated by it. ``file.csv:raw`` leaves the target in
@@ -77,10 +77,25 @@ def load_rows(name: str, preprocessing: Mapping[str, Any], *, labeled: bool = Tr
         check_form(base, kind, form)
     if ratings:
         return rated.apply(path, preprocessing)
+    if kind == "text":  # in the tokens and windows of the training, whatever form is said
+        return text_file.apply(path, preprocessing)
     batch = (table.apply if kind == "table" else image_folder.apply)(path, preprocessing, labeled)
     for form in (form for form in forms if form in FORMS):  # of new rows no label is hidden
         batch = batch_in_form(batch, form, LEVELS, seed=2)
     return batch
+
+
+def image_names(name: str) -> tuple[list[str], int]:
+    """The images of a folder, or the one, in the order in which they are read, and how many files are none."""
+    path = Path(_parted(name)[0]).expanduser()
+    files = image_folder.images_of(path)
+    return [str(file.relative_to(path) if path.is_dir() else file.name) for file in files], image_folder.left_out(path)
+
+
+def kind_of_path(name: str) -> Kind | None:
+    """The kind of data that a file or folder holds; None where the name is that of a known data set."""
+    base, _ = _parted(name)
+    return None if base in entries() else _kind(base)
 
 
 def absolute_name(name: str) -> str:
@@ -118,15 +133,19 @@ def _plain(
         return table.load(path, target, preprocessing, raw)
     if target is not None:
         raise UsageError(f"a target is a column of a CSV file, and {name} is not one; leave out the target {target!r}")
+    if entry is None and kind == "text":
+        return text_file.load(path, preprocessing)
     return image_folder.load(path, preprocessing, size) if entry is None else entry.load(entry)
 
 
 def _kind(name: str) -> Kind:
-    """The kind of the data of this name, which are a known set, a CSV file or a folder."""
+    """The kind of the data of this name, which are a known set, a CSV or text file or a folder."""
     path = Path(name).expanduser()
     if name in entries():
         return entries()[name].kind
-    if path.is_dir():
+    if text_file.is_text(path):
+        return "text"
+    if path.is_dir() or (path.is_file() and path.suffix.lower() in SUFFIXES):
         return "images"
     if path.suffix.lower() == ".csv":
         if path.exists() and not path.is_file():  # a pipe would be waited for, a device may have no end
@@ -193,7 +212,10 @@ def _unknown(name: str, path: Path) -> UsageError:
     if path.suffix.lower() in SPREADSHEETS:
         return DataError(f"{name} is a spreadsheet; save the sheet that is meant as CSV (UTF-8, with commas)")
     if path.exists():
-        return DataError(f"{name} is neither a CSV file (its name must end in .csv) nor a folder of images")
+        return DataError(
+            f"{name} is neither a CSV file (its name must end in .csv) nor a text (in .txt) "
+            "nor a folder of images or texts"
+        )
     if len(path.parts) > 1:
         return DataError(f"there is no file or folder {name}")
     return UsageError(f"there are no data {name!r}; {did_you_mean(name, entries())}")

@@ -32,9 +32,11 @@ from deepcanon.core.padding import valid_positions
 from deepcanon.core.series import check_lengths
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
+from deepcanon.data.given_splits import with_splits
 from deepcanon.data.text.sentence_rows import sentence_pairs_from
 from deepcanon.data.text.text_pairs import pairs_from
 from deepcanon.data.time_series import series_from
+from deepcanon.data.torch_datasets import parts_of
 
 SOURCE = "given as tensors"
 
@@ -44,6 +46,8 @@ def from_tensors(
     y: Any = None,
     *,
     name: str = "tensors",
+    valid: Any = None,
+    test: Any = None,
     lengths: Any = None,
     y_lengths: Any = None,
     segments: Any = None,
@@ -54,7 +58,7 @@ def from_tensors(
     statics: Any = None,
     times: Any = None,
 ) -> Dataset[Any]:
-    """A data set with only a training split; its kind follows from the shape of ``x`` and from the parts given.
+    """A data set of tensors or arrays; its kind follows from the shape of ``x`` and from the parts given.
 
     - Images (N, channels, height, width) or rows (N, features). Whole numbers ``y`` are classes, (N,); real numbers are
       targets, (N,) or (N, targets), or images, one of each example.
@@ -70,6 +74,9 @@ def from_tensors(
     - ``segments``, (N, T): rows of tokens with ``lengths`` are pairs of sentences, and ``y`` says which follow each
       other.
 
+    ``valid`` and ``test`` are further splits: x or (x, y), or a data set made of the parts of that split in the same
+    way. Without them there is only a training split.
+
     All real numbers become float32, also those of arrays; only if ``x`` is a tensor of float64 they become float64.
 
     >>> data = from_tensors(np.zeros((6, 3)), [0, 1, 2, 0, 1, 2])
@@ -79,12 +86,16 @@ def from_tensors(
     given: Any = x
     if isinstance(given, Graph) or (isinstance(given, list | tuple) and given and isinstance(given[0], Graph)):
         raise DataError("graphs are given to from_graphs(graphs, features, y)")
-    dtype = torch.float64 if isinstance(x, Tensor) and x.dtype == torch.float64 else torch.float32
-    x = _tensor(x, "x")
     in_time = {"origins": origins, "covariates": covariates, "statics": statics, "times": times}
     others = {"lengths": lengths, "y_lengths": y_lengths, "segments": segments, "unpaired": unpaired,
               "observed": observed}  # fmt: skip
     parts = {part: value for part, value in {**others, **in_time}.items() if value is not None}
+    splits = {split: rows for split, rows in {"valid": valid, "test": test}.items() if rows is not None}
+    if splits:
+        train = from_tensors(x, y, name=name, **parts)
+        return with_splits(train, **{split: _split(rows, train) for split, rows in splits.items()})
+    dtype = torch.float64 if isinstance(x, Tensor) and x.dtype == torch.float64 else torch.float32
+    x = _tensor(x, "x")
     if segments is not None:
         _only(parts, "pairs of sentences", "segments", "lengths")
         labels = None if y is None else _tensor(y, "y")
@@ -101,6 +112,14 @@ def from_tensors(
         return _in_time(x, y, dtype, name, lengths, {part: parts[part] for part in in_time if part in parts})
     _only(parts, "rows and images", "unpaired")
     return _plain(_real(x, dtype, "x"), y, unpaired, name)
+
+
+def _split(given: Any, data: Dataset[Any]) -> Dataset[Any]:
+    """A further split of the data: a data set, or the parts of it, in the precision of the data."""
+    if isinstance(given, Dataset):
+        return given
+    x, *others = parts_of(given)
+    return from_tensors(_tensor(x, "x").double() if data.train.x.dtype == torch.float64 else x, *others)
 
 
 def _plain(x: Tensor, y: Any, unpaired: Any, name: str) -> Dataset[Any]:

@@ -3,8 +3,10 @@
 from deepcanon.decoding.beam import Beams, DecodingState, beam_search
 from deepcanon.decoding.generation import check_prompt, choose, filtered, generate
 from deepcanon.decoding.next_token import next_token_nats, next_token_nll
+from deepcanon.lazy import listing
 
 __all__ = [
     "Beams", "DecodingState", "beam_search", "check_prompt", "choose", "filtered", "generate", "next_token_nats",
     "next_token_nll",
 ]  # fmt: skip
+__dir__ = listing(__name__)

@@ -15,6 +15,7 @@ from deepcanon.distributions.scaled import (
     scaled_head,
 )
 from deepcanon.distributions.spherical import Spherical
+from deepcanon.lazy import listing
 
 __all__ = [
     "BernoulliLikelihood",
@@ -36,3 +37,4 @@ __all__ = [
     "log_odds",
     "scaled_head",
 ]
+__dir__ = listing(__name__)

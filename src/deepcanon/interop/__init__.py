@@ -1,1 +1,1 @@
-"""Trained models for other programs: ONNX and safetensors files."""
+"""Models from and for other programs: ONNX and safetensors files, pretrained weights of Hugging Face."""

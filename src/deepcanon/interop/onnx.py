@@ -6,8 +6,9 @@ import importlib.util
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -20,15 +21,24 @@ TOLERANCE = 1e-4
 """The largest difference of a file from its module, relative to the largest output: float32 sums in another order."""
 
 
-def export_onnx(module: nn.Module, inputs: Sequence[Tensor], path: Path) -> float | None:
+def export_onnx(
+    module: nn.Module,
+    inputs: Sequence[Tensor],
+    path: Path,
+    *,
+    about: Mapping[str, str] | None = None,
+    finish: Callable[[bytes], bytes] = lambda content: content,
+) -> float | None:
     """Write the module's ``forward`` to ``path`` and return by how much onnxruntime's outputs differ from torch's.
 
     ``inputs`` are an example, at least two rows of each input, whose first dimension becomes free. Without onnxruntime
-    nothing is compared and None is returned. A file that computes something else is not written.
+    nothing is compared and None is returned. A file that computes something else is not written. ``about`` are the
+    metadata of the file, and ``finish`` changes the graph in the end, with nodes that torch does not have. A module may
+    name its inputs and outputs, by ``input_names`` and ``output_names``.
     """
     if not all(isinstance(value, Tensor) for value in inputs):
         raise UsageError(
-            f"{type(module).__name__} takes a graph, and an ONNX file only tensors; export its weights to .safetensors"
+            f"{module._get_name()} takes a graph, and an ONNX file only tensors; export its weights to .safetensors"
         )
     missing = [package for package in ("onnx", "onnxscript") if importlib.util.find_spec(package) is None]
     if missing:
@@ -47,8 +57,19 @@ def export_onnx(module: nn.Module, inputs: Sequence[Tensor], path: Path) -> floa
         raise DeepcanonError(
             f"the ONNX file differs from the model by {difference:.2g}, so it was not written to {path}"
         )
-    write_whole(path, content)
+    write_whole(path, _described(finish(content), about or {}))
     return difference
+
+
+def _described(content: bytes, about: Mapping[str, str]) -> bytes:
+    """The file with these metadata."""
+    import onnx
+
+    model = onnx.load_from_string(content)
+    model.producer_name, model.producer_version = "deepcanon", version("deepcanon")
+    onnx.helper.set_model_props(model, dict(about))
+    described: bytes = model.SerializeToString()
+    return described
 
 
 def _convert(module: nn.Module, inputs: tuple[Tensor, ...]) -> bytes:
@@ -61,16 +82,21 @@ def _convert(module: nn.Module, inputs: tuple[Tensor, ...]) -> bytes:
                 inputs,
                 dynamo=True,
                 verbose=False,
-                input_names=[f"input_{i}" for i in range(len(inputs))] if len(inputs) > 1 else ["input"],
+                input_names=getattr(module, "input_names", None) or _numbered("input", len(inputs)),
+                output_names=getattr(module, "output_names", None) or None,
                 dynamic_shapes=tuple({0: batch} for _ in inputs),
             )
     except torch.onnx.OnnxExporterError as error:
         reason = str(error.__cause__ or error).strip().partition("\n")[0]
-        raise DeepcanonError(f"{type(module).__name__} cannot be written as ONNX: {reason}") from error
+        raise DeepcanonError(f"{module._get_name()} cannot be written as ONNX: {reason}") from error
     if program is None:
-        raise DeepcanonError(f"{type(module).__name__} cannot be written as ONNX")
+        raise DeepcanonError(f"{module._get_name()} cannot be written as ONNX")
     file.write(program.model_proto.SerializeToString())
     return file.getvalue()
+
+
+def _numbered(name: str, count: int) -> list[str]:
+    return [f"{name}_{i}" for i in range(count)] if count > 1 else [name]
 
 
 @contextmanager

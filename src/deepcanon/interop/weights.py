@@ -39,4 +39,6 @@ def give_weights(module: nn.Module, weights: Mapping[str, Tensor], kind: str) ->
         if parameter.shape != weights[name].shape:
             came, wanted = tuple(weights[name].shape), tuple(parameter.shape)
             raise UsageError(f"{name} has the shape {came} in the file and {wanted} in the model: make it of that size")
+        if parameter.is_floating_point() != weights[name].is_floating_point():
+            raise UsageError(f"{name} is of type {weights[name].dtype} in the file and {parameter.dtype} in the model")
     module.load_state_dict(weights)

@@ -39,7 +39,7 @@ from deepcanon.laws.method import check_method
 from deepcanon.laws.mixed import check_mixed
 from deepcanon.laws.normalization import check_normalization
 from deepcanon.laws.optimizer import check_optimizer
-from deepcanon.laws.outcome import Outcome, report
+from deepcanon.laws.outcome import Outcome, Outcomes, report
 from deepcanon.laws.positions import check_positions
 from deepcanon.laws.recurrent import check_recurrent
 from deepcanon.laws.sampler import check_sampler
@@ -49,6 +49,7 @@ from deepcanon.laws.target import load_target, target_of
 from deepcanon.laws.transform import check_transform
 from deepcanon.laws.translation import check_translation
 from deepcanon.laws.videos import check_videos
+from deepcanon.lazy import listing
 
 KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "contract": check_contract,
@@ -85,16 +86,17 @@ KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
 }
 """The kinds of laws: first those of whole models, then those of parts."""
 
-__all__ = ["KINDS", "Outcome", "check", "kinds_of", "load_target", "report"]
+__all__ = ["KINDS", "Outcome", "Outcomes", "check", "kinds_of", "load_target", "report"]
+__dir__ = listing(__name__)
 
 
-def check(target: Any, kind: str | None = None) -> list[Outcome]:
+def check(target: Any, kind: str | None = None) -> Outcomes:
     """The outcomes of the laws of a kind for a class with ``example()``, a module, or a pair of module and batch.
 
     Without a kind, those of all kinds that the module falls under; ``"FILE.py:NAME"`` names a class in a file.
     """
     with torch.random.fork_rng(devices=[]):  # what is built here draws from no one else's random numbers
-        return _checked(load_target(target) if isinstance(target, str) else target, kind)
+        return Outcomes(_checked(load_target(target) if isinstance(target, str) else target, kind))
 
 
 def _checked(target: Any, kind: str | None) -> list[Outcome]:

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from deepcanon.core.display import in_few_words, notebook, table
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -28,6 +30,22 @@ class Outcome:
     @classmethod
     def of(cls, law: str, measured: float, bound: float, detail: str) -> Outcome:
         return cls(law, bool(measured <= bound), float(measured), float(bound), detail)
+
+
+class Outcomes(list[Outcome]):
+    """The outcomes of a check: on one line how many laws hold and which fail, in a notebook a table of all."""
+
+    def __repr__(self) -> str:
+        failing = [outcome.law for outcome in self if not outcome.holds]
+        fail = f"{len(failing)} fail{f': {in_few_words(failing)}' if failing else ''}"
+        return f"Outcomes({len(self) - len(failing)} of {len(self)} laws hold, {fail})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ["holds" if outcome.holds else "FAILS", outcome.law, outcome.measured, outcome.bound, outcome.detail]
+            for outcome in sorted(self, key=lambda outcome: outcome.holds)
+        ]
+        return notebook(repr(self), table(["", "law", "measured", "bound", "what was compared"], rows))
 
 
 Measured = tuple[float, float, str]

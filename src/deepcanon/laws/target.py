@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from deepcanon.core import SIZES, AnyBatch, Batch, Labeled, Model, UsageError
+from deepcanon.core.named_code import load_named
 from deepcanon.laws.parts import Stepper
 from deepcanon.laws.probe import seeded
 
@@ -23,19 +20,12 @@ SIDES = (28, 32, 8, 16, 64, 96, 224)
 
 
 def load_target(text: str) -> Target:
-    """The module that ``FILE.py:Name`` names, and its examples where it has them.
+    """The module that ``FILE.py:Name`` or ``MODULE:Name`` names, and its examples where it has them.
 
     ``Name`` is a class with an ``example()``, a class that is built without arguments, or a function; the function and
     ``example()`` give a module, or a module and a batch.
     """
-    path, separator, name = text.rpartition(":")
-    if not separator or not name.isidentifier():
-        raise UsageError(f"write FILE.py:Name, the name of a class or function in a file (got {text!r})")
-    module = _imported(Path(path))
-    if not hasattr(module, name):
-        there = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
-        raise UsageError(f"{path} has no {name}; it has {', '.join(there) or 'no class or function'}")
-    return target_of(getattr(module, name), name)
+    return target_of(load_named(text), text.rpartition(":")[2])
 
 
 def target_of(thing: Any, name: str = "") -> Target:
@@ -108,30 +98,6 @@ def _candidates(module: nn.Module) -> list[Tensor]:
         if isinstance(layer, nn.Conv2d):
             return [torch.randn(ROWS, layer.in_channels, side, side, generator=random) for side in SIDES]
     return []
-
-
-def _imported(path: Path) -> ModuleType:
-    """The file as a module, under a name that hides no other; it can import the files next to it."""
-    if not path.is_file():
-        raise UsageError(f"there is no file {path}")
-    name = f"_checked_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    folder = str(path.resolve().parent)
-    sys.modules[name] = module  # dataclasses and annotations of the file look their module up
-    sys.path.insert(0, folder)
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
-        if isinstance(error, SystemExit):
-            raise UsageError(f"{path} calls sys.exit({error.code!r}) when it is imported; take that out") from error
-        raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.remove(folder)
-    return module
 
 
 def _module(thing: Any, name: str) -> nn.Module:

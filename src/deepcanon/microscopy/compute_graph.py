@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from deepcanon.core import UsageError
+from deepcanon.core.display import Shown, notebook, table
 from deepcanon.core.files import writable
 from deepcanon.microscopy.tape import Group, Place, Record, Tape
 from deepcanon.microscopy.verdict import Array, Verdict, coarseness, inner, judge, moved, typical
@@ -20,7 +22,7 @@ TIGHT = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class Node(Shown):
     """An operation with its outputs, or a value from outside; ``deltas`` are the gradients of the loss in them."""
 
     id: int
@@ -45,7 +47,7 @@ class Node:
 
 
 @dataclass(frozen=True, eq=False)
-class Edge:
+class Edge(Shown):
     """An edge: a value that goes from the node that made it (``source``, its ``output``) into the ``slot`` of another.
 
     ``delta`` is the contribution of this edge to the gradient of the loss in the value: over all edges that leave an
@@ -73,7 +75,7 @@ class Check:
 
 
 @dataclass(eq=False)
-class ComputeGraph:
+class ComputeGraph(Shown):
     """The compute graph that the microscope has recorded: nodes and edges in the order of the forward pass."""
 
     title: str
@@ -82,6 +84,15 @@ class ComputeGraph:
     groups: list[Group]
     tape: Tape = field(repr=False)
     checks: list[Check] = field(default_factory=list)
+
+    def _facts(self) -> dict[str, Any]:
+        counts = {"nodes": len(self.nodes), "edges": len(self.edges), "mismatches": len(self.mismatches)}
+        return {"title": self.title, **counts, "loss": self.loss}
+
+    def _repr_html_(self) -> str:
+        checks = [[check.name, "holds" if check.holds else "FAILS", check.gap, check.detail] for check in self.checks]
+        head = ["check", "", "gap", "what was compared"]
+        return notebook("ComputeGraph", table([], self._facts().items()), table(head, checks) if checks else "")
 
     @property
     def loss(self) -> float:

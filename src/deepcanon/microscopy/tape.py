@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from deepcanon.core.display import Shown
 from deepcanon.microscopy.verdict import Array
 
 Place = tuple[int, int]
@@ -25,7 +26,7 @@ class Operation(Protocol):
 
 
 @dataclass(eq=False)
-class Record:
+class Record(Shown):
     """An entry of the tape: an operation with its inputs and outputs, or a value that comes from outside.
 
     ``call`` is the operation as it was written, its tensors as a, b, c ..., and ``where`` the line of the program.
@@ -56,7 +57,7 @@ class Group:
 
 
 @dataclass(eq=False)
-class Tape:
+class Tape(Shown):
     """The records in the order of the forward pass, and the value that is differentiated, the loss."""
 
     records: list[Record]

@@ -1,5 +1,6 @@
 """Layers that torch.nn lacks, exported by name: ``deepcanon.nn.GraphConv``."""
 
+from deepcanon.lazy import listing
 from deepcanon.nn.activations import Arctan, BinaryThreshold, Softmax, StochasticBinary, Swish, activation_layer
 from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention, attention_weights, causal_mask
 from deepcanon.nn.averaged import Averaged
@@ -147,3 +148,4 @@ __all__ = [
     "to_bits",
     "transposed",
 ]
+__dir__ = listing(__name__)

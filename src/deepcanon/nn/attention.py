@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,7 @@ from torch.nn.functional import linear, scaled_dot_product_attention
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
+from deepcanon.core.display import Shown
 from deepcanon.core.padding import shows_values
 
 
@@ -152,7 +153,7 @@ def _allowed(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> t
     return mask | empty, empty
 
 
-class KVCache:
+class KVCache(Shown):
     """The key-value cache of one attention layer: keys and values of all tokens read so far, in preallocated memory.
 
     It starts empty, with room for ``capacity`` positions, and grows when that is not enough.
@@ -170,6 +171,9 @@ class KVCache:
         self.size = 0
         self.keys: Tensor | None = None  # (B, heads, capacity, d)
         self.values: Tensor | None = None
+
+    def _facts(self) -> dict[str, Any]:
+        return {"size": self.size, "capacity": self.capacity}
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Append t keys and values, (B, heads, t, d), and return all there are."""

@@ -1,5 +1,6 @@
 """Figures of data, models and training: each function gives a matplotlib figure, and ``save`` writes it."""
 
+from deepcanon.lazy import listing
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
 from deepcanon.pictures.images import image_grid, image_grids, rows
@@ -12,3 +13,4 @@ __all__ = [
     "confusion", "curves", "decision_map", "draw_run", "filter_grid", "image_grid", "image_grids", "latent_map",
     "responses", "rows", "save", "scatter", "truth_plot",
 ]  # fmt: skip
+__dir__ = listing(__name__)

@@ -24,6 +24,7 @@ from deepcanon.core import (
     eval_mode,
     given_batch,
 )
+from deepcanon.core.display import Pictures
 from deepcanon.core.roles import (
     Decodes,
     Encodes,
@@ -77,7 +78,11 @@ def draw_run(
     with eval_mode(model), drawing_from(scene.generator()):
         for picture in PICTURES:
             drawn |= picture(scene)
-    return [save(figure, Path(folder) / f"{name}.png") for name, figure in drawn.items()]
+    saved = Pictures()
+    for name, figure in drawn.items():
+        saved.append(save(figure, Path(folder) / f"{name}.png"))
+        figure.clear()  # a figure refers to itself: its memory would wait for the garbage collector
+    return saved
 
 
 def _unit(scene: Scene) -> str:

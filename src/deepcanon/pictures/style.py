@@ -15,7 +15,7 @@ from matplotlib.text import Text
 
 from deepcanon.core import UsageError
 from deepcanon.core.errors import shortened
-from deepcanon.core.finding import save_figure
+from deepcanon.core.finding import drawn, save_figure
 
 INK = "#1f2933"
 MUTED = "#66727f"
@@ -40,8 +40,11 @@ ROOM = 12
 class Sheet(Figure):
     """A figure that breaks its titles into lines where they would run out of it, or into the panel next to them.
 
-    Above bars it makes room for the legend.
+    Above bars it makes room for the legend. A notebook displays it without pyplot.
     """
+
+    def _repr_png_(self) -> bytes:
+        return drawn(self)
 
     def draw(self, renderer: Any) -> None:
         _break_titles(self, renderer)
@@ -165,14 +168,11 @@ def colors(count: int) -> list[str]:
 
 
 def save(figure: Figure, path: Path | str) -> Path:
-    """Write the figure and empty it; the file appears whole or not at all."""
+    """Write the figure; the file appears whole or not at all."""
     path = Path(path)
     kind = path.suffix.removeprefix(".").lower()
     if kind not in FORMATS:
         raise UsageError(f"a picture is written as {', '.join(FORMATS)}; {path.name!r} ends in none of them")
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        save_figure(figure, path)
-    finally:
-        figure.clear()
+    save_figure(figure, path)
     return path

@@ -30,6 +30,14 @@ class SavedModel(TypedDict):
     arguments: dict[str, Any]
 
 
+class SavedOrigin(TypedDict):
+    """Where a class outside the catalogue came from; nothing of it is ever imported, it is for the reader alone."""
+
+    module: NotRequired[str]
+    file: NotRequired[str]
+    sha256: NotRequired[Sha256]
+
+
 class Environment(TypedDict):
     """The versions and numbers that, besides the settings, decide the last bits of a result."""
 
@@ -74,6 +82,7 @@ class RunInfo(TypedDict):
     status: Literal["running", "stopped", "finished", "diverged"]
     created: str
     model: SavedModel
+    classes: NotRequired[dict[str, SavedOrigin]]
     parameters: NotNegative
     data: SavedData
     settings: dict[str, Any]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from deepcanon.core import AnyBatch, Labeled, Model, UsageError
-from deepcanon.data import Dataset, absolute_name, load_data, load_rows
+from deepcanon.data import Dataset, absolute_name, kind_of_path, load_data, load_rows
 from deepcanon.data.dataset import GIVES
 from deepcanon.data.tensors import SOURCE as FROM_TENSORS
 from deepcanon.runs.folder import RunFolder
@@ -32,9 +32,9 @@ def new_rows(run: RunFolder, model: Model[Any], data: str | None, labeled: bool 
     """
     name = data or _own_name(run)
     info = run.info["data"]
-    holds = _kind_of_path(name)
+    holds = kind_of_path(name)
     if holds == "table" and info["kind"] == "ratings":  # a file is read as that of the training was
-        name, holds = f"{name}:{info['kind']}", None
+        name, holds = name if name.endswith(f":{info['kind']}") else f"{name}:{info['kind']}", None
     if holds is not None and holds != info["kind"]:
         raise UsageError(f"the model has learned from {GIVES[info['kind']]}; {name} gives {GIVES[holds]}")
     rows = load_rows(
@@ -43,7 +43,7 @@ def new_rows(run: RunFolder, model: Model[Any], data: str | None, labeled: bool 
     learned, given = tuple(info["shape"]), tuple(rows.x.shape[1:])
     if given[-len(learned) :] != learned:
         raise UsageError(f"the model has learned from examples of shape {learned}; {name} gives {given}")
-    if info["vocabulary"] and tuple(info["vocabulary"]) != load_data(name).vocabulary:
+    if info["vocabulary"] and holds is None and tuple(info["vocabulary"]) != load_data(name).vocabulary:
         raise UsageError(f"the model has learned from text in {len(info['vocabulary'])} tokens; {name} has others")
     if labeled:
         _check_labels(rows, model, info, name)
@@ -58,13 +58,6 @@ def _check_labels(rows: AnyBatch, model: Model[Any], info: Mapping[str, Any], na
     classes = info["sizes"].get("classes")
     if classes is not None and isinstance(rows, Labeled) and int(rows.y.max()) >= classes:
         raise UsageError(f"the model predicts {classes} classes; {name} has at least {int(rows.y.max()) + 1}")
-
-
-def _kind_of_path(name: str) -> Any:
-    """The kind of data in a file or folder; None where the name is that of a known data set."""
-    if name.lower().endswith(".csv"):
-        return "table"
-    return "images" if Path(name).is_dir() else None
 
 
 def _own_name(run: RunFolder, remedy: str = "say which data to use now") -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deepcanon.core import AnyBatch, DeepcanonError
-from deepcanon.data import Dataset
+from deepcanon.data import Dataset, of
 from deepcanon.runs.data import is_own, new_rows
 from deepcanon.train.evaluation import some_of_train
 from deepcanon.train.health import Examined, examine
@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from deepcanon.runs.run import Run
 
 
-def examine_run(run: Run, data: str | Path | Dataset[Any] | AnyBatch | None = None) -> Examined:
-    """Measure a run's model on its own data, or on others, next to the baseline of its own."""
+def examine_run(run: Run, data: Any = None) -> Examined:
+    """Measure a run's model on its own data, or on others, next to the baseline of its own.
+
+    These are a name, a file, a data set, a batch, or whatever makes a data set (:func:`~deepcanon.data.of`).
+    """
     splits: dict[str, AnyBatch | None]
     if isinstance(data, Dataset):
         splits = {"train": data.train, "valid": data.valid, "test": data.test}
-    elif isinstance(data, AnyBatch):
-        splits = {"train": None, "test": data}
+    elif data is not None and not isinstance(data, str | Path):
+        splits = {"train": None, "test": data if isinstance(data, AnyBatch) else of(data).train}
     else:
         name = None if data is None else str(data)
         if is_own(run.folder, name) and not run.changed(name):

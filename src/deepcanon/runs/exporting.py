@@ -2,30 +2,86 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from deepcanon.core import AnyBatch, Model, UsageError, conditioned, describe, is_conditional, methods_of
+from deepcanon.core import (
+    AnyBatch,
+    DeepcanonError,
+    Model,
+    UsageError,
+    conditioned,
+    describe,
+    is_conditional,
+    methods_of,
+)
+from deepcanon.data.tables.table import Table
 from deepcanon.interop.onnx import export_onnx
 from deepcanon.interop.parts import inputs_of, part_of
+from deepcanon.interop.raw_table import RawTable
 from deepcanon.interop.weights import export_weights
 
 
 def export(
-    model: Model[Any], path: Path, part: str | None, info: Mapping[str, Any], rows: Callable[[], AnyBatch]
+    model: Model[Any],
+    path: Path,
+    part: str | None,
+    info: Mapping[str, Any],
+    rows: Callable[[], AnyBatch],
+    forward: bool = False,
 ) -> float | None:
     """Write a model, or a part of it; the largest difference of an ONNX file's output from torch's.
 
-    ``info`` is what ``run.json`` says of the data, and ``rows`` gives some, where an example cannot be made up.
+    ``info`` is what ``run.json`` says of the data, and ``rows`` gives some, where an example cannot be made up. A model
+    of a table is written with its preprocessing, unless ``forward`` says that it is to be the network alone.
     """
-    module = model if part is None else part_of(model, part)
+    if forward and (part is not None or path.suffix.lower() != ".onnx"):
+        what = "weights have no forward pass" if part is None else "a part is written alone already"
+        raise UsageError(f"--forward writes the network of a whole model as ONNX, and {what}; leave it out")
+    module, spec = model if part is None else part_of(model, part), describe(model)
+    named = {} if part is None else {"part": part}
     if path.suffix.lower() == ".onnx":
-        return export_onnx(module, _inputs(model, part, info, rows), path)
-    export_weights(module, path, {**describe(model), **({} if part is None else {"part": part})})
+        about = {**_about(spec, info), **named}
+        if not columns_taken(path, part, info, forward):
+            return export_onnx(module, _inputs(model, part, info, rows), path, about=about)
+        whole = RawTable(model, Table.from_json(info["preprocessing"]))
+        try:
+            return export_onnx(whole, whole.example(), path, about=about, finish=whole.with_columns)
+        except UsageError:
+            raise
+        except DeepcanonError as error:
+            raise DeepcanonError(f"{error}; --forward writes the network alone, without its preprocessing") from error
+    export_weights(module, path, {**spec, **named})
     return None
+
+
+def columns_taken(path: Path, part: str | None, info: Mapping[str, Any], forward: bool) -> list[str]:
+    """The columns that the ONNX file of a table takes; none where it takes features, as every other file does."""
+    if path.suffix.lower() != ".onnx" or part is not None or forward or info["kind"] != "table":
+        return []
+    return [column["name"] for column in info["preprocessing"].get("columns", [])]
+
+
+def _about(spec: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, str]:
+    """The metadata of an ONNX file: the model, its data, the names of the classes, what was done to the inputs."""
+    told = {
+        "deepcanon": version("deepcanon"),
+        "model": spec["model"],
+        "arguments": json.dumps(spec["arguments"]),
+        "data": Path(info["name"]).name,
+        "kind": info["kind"],
+        "shape": json.dumps(info["shape"]),
+        "labels": json.dumps(info["labels"]),
+        "vocabulary": json.dumps(info["vocabulary"]),
+        "preprocessing": json.dumps(info["preprocessing"]),
+        "target": info["target"] or "",
+    }
+    return {name: value for name, value in told.items() if value not in ("", "[]", "{}")}
 
 
 def _inputs(

@@ -17,8 +17,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from deepcanon.core import CheckpointError, Model, UsageError, describe
+from deepcanon.core import CheckpointError, Model, UsageError, describe, own_parts
 from deepcanon.core.files import as_json, open_plain, refuse_links, seal, write_whole
+from deepcanon.core.named_code import origin_of
 from deepcanon.core.stored import read_file
 from deepcanon.data import Dataset
 from deepcanon.runs.contents import read_info
@@ -172,22 +173,21 @@ class RunFolder:
             if before[key] != now[key]
         ]
 
-    def write_results(
-        self,
-        state: Mapping[str, Tensor],
-        weights: str,
-        steps: int,
-        seconds: float,
-        scores: Mapping[str, Any],
-    ) -> None:
-        """Write the final weights and what they reach; ``weights`` says which ones they are."""
+    def write_weights(self, state: Mapping[str, Tensor], weights: str, steps: int, seconds: float) -> None:
+        """Write the final weights, from which the model can be loaded from now on; ``weights`` says which they are."""
         content = safetensors.torch.save({name: tensor.cpu().clone() for name, tensor in state.items()})
         write_whole(self.weights, content)
-        results = {"steps": steps, "seconds": round(seconds, 3), **as_json(scores)}
-        sha256 = hashlib.sha256(content).hexdigest()
+        results = {"steps": steps, "seconds": round(seconds, 3), "train": {}, "valid": {}, "test": {}}
+        self.update(weights=weights, results=results, sha256=hashlib.sha256(content).hexdigest())
+
+    def write_results(self, scores: Mapping[str, Any]) -> None:
+        """Write what the final weights reach."""
+        self.update(results={**self.info["results"], **as_json(scores)})
+
+    def finish(self) -> None:
+        """Say that nothing is missing any more."""
         log = read_file(self.dir / "log.jsonl", sys.maxsize)
-        end = {"lines": log.count(b"\n"), "running": running_checksum(log)}
-        self.update(status="finished", weights=weights, results=results, sha256=sha256, log=end)
+        self.update(status="finished", log={"lines": log.count(b"\n"), "running": running_checksum(log)})
 
     def read_weights(self, model: Model[Any] | None = None) -> dict[str, Tensor]:
         """The final weights, if they are whole and, where it is given, those of this model."""
@@ -213,6 +213,9 @@ def describe_run(model: Model[Any], data: Dataset[Any], settings: Mapping[str, A
         "status": "running",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": describe(model),
+        "classes": {
+            name: origin_of(part if isinstance(part, type) else type(part)) for name, part in own_parts(model).items()
+        },
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "data": {
             "name": data.name,

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from deepcanon.catalogue import find as find_in_catalogue
+from deepcanon.blueprints import Classes
 from deepcanon.core import Blueprint, CheckpointError, DataError, DeepcanonError, Model
 from deepcanon.core.blueprint import Find
-from deepcanon.data import Dataset
+from deepcanon.data import Dataset, of
+from deepcanon.runs.classes import finder
 from deepcanon.runs.contents import Results
 from deepcanon.runs.data import own_data
 from deepcanon.runs.folder import RunFolder
@@ -23,9 +24,13 @@ EXACT, AT_LEAST = ("features", "channels", "height", "width", "targets"), ("clas
 """Sizes of a model that must be those of the data, and those that may be larger."""
 
 
-def load(run: str | Path, model: type[Model[Any]] | None = None, *, find: Find | None = None) -> Model[Any]:
-    """The trained model of a run, in evaluation mode; ``model`` is its class where that is not in the catalogue."""
-    return load_from(RunFolder.open(run), find or finder(*([] if model is None else [model])))
+def load(run: str | Path, model: Classes | None = None, *, find: Find | None = None) -> Model[Any]:
+    """The trained model of a run, in evaluation mode.
+
+    ``model`` is its class where that is not in the catalogue, ``"FILE.py:Class"``, or several of these.
+    """
+    folder = RunFolder.open(run)
+    return load_from(folder, find or finder(folder, model))
 
 
 def load_from(folder: RunFolder, find: Find) -> Model[Any]:
@@ -35,8 +40,8 @@ def load_from(folder: RunFolder, find: Find) -> Model[Any]:
 
 def resume(
     run: str | Path,
-    data: Dataset[Any] | None = None,
-    model: type[Model[Any]] | None = None,
+    data: Any = None,
+    model: Classes | None = None,
     *,
     find: Find | None = None,
     quiet: bool = False,
@@ -44,10 +49,11 @@ def resume(
 ) -> Result:
     """Go on with a run from its last whole checkpoint; the parameters end as if it had never been broken off.
 
-    ``data`` and ``model`` are needed where the run's data have no name or its class is not in the catalogue.
+    ``data``, whatever :func:`~deepcanon.train.fit` takes, and ``model`` are needed where the run's data have no name or
+    its class is not in the catalogue.
     """
     folder = RunFolder.open(run)
-    built = _built(folder, find or finder(*([] if model is None else [model])))
+    built = _built(folder, find or finder(folder, model))
     if folder.info["status"] == "finished" and folder.weights.is_file():
         results = {name: value for name, value in folder.info["results"].items() if name in Results.__annotations__}
         return Result(
@@ -58,12 +64,6 @@ def resume(
     )
     trainer.go_on(folder)
     return trainer.fit()
-
-
-def finder(*models: type[Model[Any]]) -> Find:
-    """Finds classes by name: these, and those of the catalogue."""
-    known = {model.name(): model for model in models}
-    return lambda name: known.get(name) or find_in_catalogue(name)
 
 
 def _with_weights(model: Model[Any], folder: RunFolder) -> Model[Any]:
@@ -100,9 +100,9 @@ def _unfitting(model: Model[Any], sizes: Mapping[str, int]) -> str:
     return ""
 
 
-def _same_data(folder: RunFolder, data: Dataset[Any] | None) -> Dataset[Any]:
+def _same_data(folder: RunFolder, data: Any) -> Dataset[Any]:
     """The data the run was begun with; other data would silently make it another run."""
-    data = own_data(folder, "give the same data to resume") if data is None else data
-    if data.fingerprint() != folder.info["data"]["fingerprint"]:
-        raise DataError(f"the data {data.name} are not those that {folder.dir} was begun with; resuming needs the same")
-    return data
+    same = own_data(folder, "give the same data to resume") if data is None else of(data)
+    if same.fingerprint() != folder.info["data"]["fingerprint"]:
+        raise DataError(f"the data {same.name} are not those that {folder.dir} was begun with; resuming needs the same")
+    return same

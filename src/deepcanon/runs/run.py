@@ -12,7 +12,7 @@ from typing import Any, Self, Unpack
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.blueprints import blueprint
+from deepcanon.blueprints import Classes, blueprint
 from deepcanon.core import (
     AnyBatch,
     Batch,
@@ -25,23 +25,26 @@ from deepcanon.core import (
     given_batch,
     is_conditional,
     methods_of,
+    own_parts,
 )
 from deepcanon.core.checks import at_least
 from deepcanon.core.files import free, writable
 from deepcanon.core.roles import Domain, HasNeighbors, Maps, Translates
 from deepcanon.core.settings import Settings
-from deepcanon.data import Dataset, load_data
+from deepcanon.data import Dataset, image_names, kind_of_path, of
 from deepcanon.data.suits import check_suits, default_data
 from deepcanon.data.text.special import padded
 from deepcanon.data.transforms.forms import PICTURED, black_and_white
 from deepcanon.runs import text
+from deepcanon.runs.classes import finder
 from deepcanon.runs.data import is_own, new_rows, own_data
 from deepcanon.runs.examining import examine_run
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import columns_of, draw_forecasts, sample_paths
 from deepcanon.runs.predict import check_room, mapped, predictions, write_csv
-from deepcanon.runs.resume import finder, load_from, resume
+from deepcanon.runs.resume import load_from, resume
+from deepcanon.runs.shown_run import ShownRun
 from deepcanon.train import Observer, fit, randomness
 from deepcanon.train.evaluation import some_of_train
 from deepcanon.train.health import examine
@@ -54,23 +57,23 @@ Scores = dict[str, dict[str, float]]
 """Metrics by name for each split of the data."""
 
 
-class Run:
+class Run(ShownRun):
     """A trained model in its folder, with the data, the preprocessing and the settings it was trained with.
 
     Arguments:
         folder: The folder of the run.
-        model: The class of its model, where that is not in the catalogue.
+        model: The class of its model, where that is not in the catalogue: itself or ``"FILE.py:Class"``, or several.
     """
 
-    def __init__(self, folder: str | Path, model: type[Model[Any]] | None = None) -> None:
+    def __init__(self, folder: str | Path, model: Classes | None = None) -> None:
         self.folder = RunFolder.open(folder)
-        self.find = finder(*([] if model is None else [model]))
+        self.find = finder(self.folder, model)
 
     @classmethod
     def train(
         cls,
         model: str | type[Model[Any]] | Blueprint | Model[Any],
-        data: str | Path | Dataset[Any] | None = None,
+        data: Any = None,
         *,
         target: str | None = None,
         out: str | Path | None = None,
@@ -82,6 +85,8 @@ class Run:
     ) -> Self:
         """Train a model on data, each by name or itself, into a folder; by default on embedded data that suit it.
 
+        Data in memory are whatever :func:`~deepcanon.train.fit` takes.
+
         ``settings`` are those of :class:`~deepcanon.core.settings.Settings`. A method that learns from few labels is
         followed by its baselines, of which ``notify`` hears.
         """
@@ -89,15 +94,14 @@ class Run:
         seed = resolve_settings(Recipe(), **settings)["seed"]  # a wrong setting is said before any data are read
         if target is not None and not isinstance(data, str | Path):
             raise UsageError(f"the target {target!r} is a column of which file? Name a CSV file as the data")
-        chosen = default_data(asked) if data is None else _loaded(data, target)
+        chosen = default_data(asked) if data is None else of(data, **({} if target is None else {"target": target}))
         check_suits(asked, chosen)
         with randomness.kept():
             torch.manual_seed(seed)
             built = asked.build(chosen.sizes, chosen.name)
         folder = Path(out) if out is not None else folder_for(built.name(), chosen.name, taken=overwrite)
         fit(built, chosen, out=folder, overwrite=overwrite, quiet=quiet, observers=observers, **settings)
-        run = cls(folder)
-        run.find = finder(*(type(part) for part in built.modules() if isinstance(part, Model)))
+        run = cls(folder, tuple(own_parts(built).values()))
         run._add_baselines(asked, notify)
         return run
 
@@ -118,9 +122,10 @@ class Run:
     @property
     def scores(self) -> Scores:
         """The metrics that the training has left, on each split of the data."""
-        if "results" not in self.info:
+        found = {split: self.info.get("results", {}).get(split, {}) for split in ("train", "valid", "test")}
+        if not any(found.values()) and ("results" not in self.info or self.info["status"] != "finished"):
             raise UsageError(f"{self.dir} has no results yet (it is {self.info['status']}): resume it first")
-        return {split: self.info["results"][split] for split in ("train", "valid", "test")}
+        return found
 
     @cached_property
     def model(self) -> Model[Any]:
@@ -134,7 +139,7 @@ class Run:
 
     def resume(
         self,
-        data: Dataset[Any] | None = None,
+        data: Any = None,
         *,
         quiet: bool = False,
         notify: Callable[[str], None] = lambda sentence: None,
@@ -149,33 +154,40 @@ class Run:
         """Whether these are the run's own data, and they have changed since."""
         return is_own(self.folder, data) and self.data.fingerprint() != self.info["data"]["fingerprint"]
 
-    def evaluate(self, data: str | Path | Dataset[Any] | AnyBatch | None = None) -> Scores:
+    def evaluate(self, data: Any = None) -> Scores:
         """Measure the model again on its own data, or on others; own data that have changed count as new ones."""
         return examine_run(self, data).scores
 
     def predict(
         self,
-        data: str | Path | AnyBatch | Tensor | None = None,
+        data: Any = None,
         *,
         to: Domain | None = None,
         out: str | Path | None = None,
         overwrite: bool = False,
+        notify: Callable[[str], None] = lambda sentence: None,
     ) -> dict[str, list[Any]]:
         """The predictions for all rows of a file or folder as named columns, in the units of the user's table.
 
-        Without ``data`` they are those for the test split of the run's own; a tensor holds examples as the model takes
-        them. ``out`` is a CSV file to write. A model of two domains maps the examples ``to`` the domain y, or x.
+        Without ``data`` they are those for the test split of the run's own; a tensor or an array holds examples as the
+        model takes them. ``out`` is a CSV file to write. A model of two domains maps the examples ``to`` the domain y,
+        or x. Of images, ``file`` is the first column, and ``notify`` hears of files in their folder that are none.
         """
         maps = isinstance(self.model, Maps)
         model: Any = self.model if maps else self._model_that_can("predict")
         if to is not None and not maps:
             raise UsageError(f"{model.name()} does not map examples to another domain; leave out --to")
         path = None if out is None else writable(Path(out), overwrite, ".csv")
-        if isinstance(data, Tensor | AnyBatch):
-            rows = Batch(data) if isinstance(data, Tensor) else data
-        else:
+        if data is None or isinstance(data, str | Path):
             rows = new_rows(self.folder, model, None if data is None else str(data), labeled=False)
+        else:
+            rows = data if isinstance(data, AnyBatch) else Batch(data) if isinstance(data, Tensor) else of(data).train
         columns = mapped(model, rows, to or "y") if maps else predictions(model, rows, self.info["data"])
+        if isinstance(data, str | Path) and kind_of_path(str(data)) == "images":
+            names, others = image_names(str(data))
+            columns = {"file": names, **columns}
+            if others:
+                notify(f"{data} also has files that are not images by their names, and were left out: {others}.")
         if path is not None:
             write_csv(path, columns)
         return columns
@@ -285,13 +297,16 @@ class Run:
             raise UsageError(f"{self.model.name()} has no word vectors, so no word has neighbors; word2vec has some")
         return self.model.nearest(word, n)
 
-    def export(self, to: str | Path, *, part: str | None = None, overwrite: bool = False) -> float | None:
+    def export(
+        self, to: str | Path, *, part: str | None = None, forward: bool = False, overwrite: bool = False
+    ) -> float | None:
         """Write the model, or a part of it, as ONNX or safetensors; of a method, the plain model that it wraps.
 
-        It returns how far the ONNX file's output is from torch's at most.
+        The ONNX file of a table takes its columns by name and gives what ``predict`` gives (NaN and no class, where a
+        category is new); with ``forward`` it is the network alone. It returns how far its output is from torch's.
         """
         path = writable(Path(to), overwrite, ".onnx", ".safetensors")
-        return export(self.plain, path, part, self.info["data"], lambda: self.data.train)
+        return export(self.plain, path, part, self.info["data"], lambda: self.data.train, forward)
 
     @property
     def plain(self) -> Model[Any]:
@@ -313,7 +328,9 @@ class Run:
         new.begin()
         results, source = self.info["results"], f"unwrapped from {self.model.name()}"
         content = {**found.scores, "baseline": found.baseline, "by_class": found.by_class, "says": found.says}
-        new.write_results(plain.state_dict(), source, results["steps"], results["seconds"], content)
+        new.write_weights(plain.state_dict(), source, results["steps"], results["seconds"])
+        new.write_results(content)
+        new.finish()
         new.commit()
         return self._at(folder)
 
@@ -376,16 +393,6 @@ class Run:
             save(scatter({"samples": drawn}, title), path)
         else:
             raise UsageError(f"samples of {drawn.shape[1]} values are not a picture; write them to a .csv file")
-
-
-def _loaded(data: str | Path | Dataset[Any], target: str | None) -> Dataset[Any]:
-    if isinstance(data, str | Path):
-        return load_data(data, target=target)
-    if not isinstance(data, Dataset):
-        raise UsageError(
-            f"data are a name, a file or a Dataset, got {type(data).__name__}; from_tensors(x, y) makes one"
-        )
-    return data
 
 
 def folder_for(model: str, data: str, taken: bool = False) -> Path:

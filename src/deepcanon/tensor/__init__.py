@@ -145,3 +145,7 @@ __all__ = [
     "vjp",
 ]
 __all__ += standard.__all__
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -32,6 +32,9 @@ class Edge(NamedTuple):
     parent: Node
     delta: Value
 
+    def __repr__(self) -> str:
+        return f"Edge(argument {self.argument} of {self.node} <- {self.parent})"
+
 
 def backward(
     outputs: Sequence[tuple[Node, Value]],

@@ -92,6 +92,9 @@ class Node:
         node.value, node.needs, node.id = value, needs, _next_id()
         return node
 
+    def __repr__(self) -> str:
+        return f"Node({self.op.name if self.op else 'leaf'}:{self.id}, {self.value.dtype} {self.value.shape})"
+
 
 class Operand:
     """An operand: an array, with its node if it is in a graph. :class:`Tensor` is the only kind."""

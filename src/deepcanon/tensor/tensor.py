@@ -73,6 +73,10 @@ def wrap(array: Any, *, requires_grad: bool = False) -> Tensor:
     return out
 
 
+LONGEST: Final = 1000
+"""The most characters of the numbers that a tensor shows; of more it shows the first and the last ones."""
+
+
 class Tensor(Operators):
     """A view of a storage: shape, strides and offset say where its elements lie; ``node`` how it was computed."""
 
@@ -165,7 +169,14 @@ class Tensor(Operators):
         notes = "" if self.dtype in (np.float64, np.int64, np.bool_) else f", dtype={self.dtype}"
         if self.requires_grad and self.node is not None:
             notes += ", requires_grad=True" if self.node.op is None else f", op={self.node.op.name}"
-        return f"tensor({np.array2string(self.array, separator=', ', prefix='tensor(')}{notes})"
+        whole = f"tensor({np.array2string(self.array, separator=', ', prefix='tensor(')}{notes})"
+        if len(whole) <= LONGEST:
+            return whole
+        for edge in (3, 2, 1):
+            cut = np.array2string(self.array, separator=", ", prefix="tensor(", threshold=0, edgeitems=edge)
+            if len(cut) <= LONGEST:
+                return f"tensor({cut}, shape={self.shape}{notes})"
+        return f"tensor(..., shape={self.shape}{notes})"
 
     def __len__(self) -> int:
         if not self.ndim:

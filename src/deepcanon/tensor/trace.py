@@ -21,6 +21,9 @@ class Trace(NamedTuple):
     edges: list[Edge]
     deltas: dict[int, np.ndarray[Any, Any]]
 
+    def __repr__(self) -> str:
+        return f"Trace({len(self.nodes)} nodes, {len(self.edges)} edges)"
+
     def __str__(self) -> str:
         """The edges as a table, from the result back to the leaves."""
         rows: list[tuple[str, ...]] = [("edge", "shape", "value", "delta")]

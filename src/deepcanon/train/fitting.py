@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from deepcanon.core import Model, UsageError
+from torch import nn
+from torch.utils.data import DataLoader
+
+from deepcanon.core import Model, PlainModule, UsageError
+from deepcanon.core.plain_module import Loss
 from deepcanon.core.settings import Settings
-from deepcanon.data import Dataset
+from deepcanon.data import of
 from deepcanon.train.observers import Observer
 from deepcanon.train.result import Result
 from deepcanon.train.settings import resolve_settings
@@ -16,9 +20,10 @@ from deepcanon.train.trainer import Trainer
 
 
 def fit(
-    model: Model[Any],
-    data: Dataset[Any],
+    model: nn.Module,
+    data: Any,
     *,
+    loss: Loss | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
     quiet: bool = False,
@@ -26,6 +31,11 @@ def fit(
     **settings: Unpack[Settings],
 ) -> Result:
     """Train ``model`` on ``data``; with ``out`` into a run's folder, without it nothing is written to disk.
+
+    A plain module that is no :class:`~deepcanon.core.Model` is trained by ``loss``, a function of its output and the
+    labels, as :class:`~deepcanon.core.PlainModule` says. Data are a data set, its name, or what makes one
+    (:func:`~deepcanon.data.of`): arrays or tensors, x or a tuple (x, y); a torch ``Dataset``; or a ``DataLoader``,
+    which also gives its batch size, while the order of the examples is the trainer's.
 
     ``settings`` are those of :class:`~deepcanon.core.settings.Settings`; what is not given comes from the model's
     recipe.
@@ -37,19 +47,29 @@ def fit(
     >>> bool((model.mean - batch.x.mean(0)).abs().max() < 0.05)
     True
     """
-    _check(model, data, out)
-    trainer = Trainer(model, data, resolve_settings(model.recipe, **settings), quiet=quiet, observers=observers)
+    trained, examples = _model(model, loss), of(data)
+    if out is not None and not str(out):
+        raise UsageError("the folder of a run needs a name, got an empty one")
+    if isinstance(data, DataLoader) and data.batch_size is not None:
+        settings.setdefault("batch_size", data.batch_size)
+    chosen = resolve_settings(trained.recipe, **settings)
+    trainer = Trainer(trained, examples, chosen, quiet=quiet, observers=observers)
     if out is not None:
         trainer.write_to(Path(out), overwrite=overwrite)
     return trainer.fit()
 
 
-def _check(model: Any, data: Any, out: Any) -> None:
-    """Refuse what is not a model, a data set or the name of a folder."""
-    if not isinstance(model, Model):
+def _model(model: Any, loss: Loss | None) -> Model[Any]:
+    if not isinstance(model, nn.Module):
         raise UsageError(f"fit trains a model that is built, got {model!r}; Run.train(name, data) takes names")
-    if not isinstance(data, Dataset):
-        kind = type(data).__name__
-        raise UsageError(f"fit takes a Dataset, got {kind}; load_data(name) and from_tensors(x, y) make one")
-    if out is not None and not str(out):
-        raise UsageError("the folder of a run needs a name, got an empty one")
+    kind = type(model).__name__
+    if isinstance(model, Model):
+        if loss is not None:
+            raise UsageError(f"{kind} has a loss of its own; leave out the other one")
+        return model
+    if loss is None:
+        raise UsageError(
+            f"{kind} is a plain module without a loss: give one, loss=torch.nn.CrossEntropyLoss() for instance, or "
+            "derive it from deepcanon.Model"
+        )
+    return PlainModule(model, loss)

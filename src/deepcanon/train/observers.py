@@ -50,20 +50,30 @@ class WatchState(TypedDict):
 
 
 class Observer:
-    """An observer (callback), called in the course of a training; this one does nothing."""
+    """An observer (callback), called in the course of a training; this one does nothing.
 
-    def begin(self, trainer: Trainer) -> None: ...
+    Derive from it, write the methods that you need, and give instances by ``observers=``; ``docs/observers.md`` has an
+    example. It may end the training by ``trainer.stop(reason)``, and must not draw random numbers.
+    """
 
-    def step(self, trainer: Trainer, terms: Terms) -> None: ...
+    def begin(self, trainer: Trainer) -> None:
+        """Called before the first step, and again when a run is resumed."""
 
-    def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None: ...
+    def step(self, trainer: Trainer, terms: Terms) -> None:
+        """Called after each step with the terms of its loss, tensors on the device: ``item()`` waits for it."""
 
-    def end(self, trainer: Trainer) -> None: ...
+    def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None:
+        """Called after each epoch with the measures on the validation split, empty where there is none."""
+
+    def end(self, trainer: Trainer) -> None:
+        """Called when the training ends, also where it fails."""
 
     def state(self) -> dict[str, Any]:
+        """What it must remember: goes into every checkpoint, made of numbers, texts, tensors, lists and mappings."""
         return {}
 
-    def restore(self, state: dict[str, Any]) -> None: ...
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back the state of the checkpoint that a run is resumed from."""
 
 
 class Log(Observer):

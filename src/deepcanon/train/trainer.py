@@ -17,6 +17,7 @@ from deepcanon.core import AnyBatch, DivergenceError, Model, Terms, UsageError
 from deepcanon.core.errors import MemoryLimitError
 from deepcanon.core.memory import ran_out, sentence_about
 from deepcanon.core.settings import Settings
+from deepcanon.core.signatures import check_signatures
 from deepcanon.data import Batches, Dataset
 from deepcanon.data.suits import check_suits
 from deepcanon.data.tables.table import feature_scales
@@ -26,8 +27,8 @@ from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.train import randomness
 from deepcanon.train.class_weights import weight_classes
 from deepcanon.train.distributed import World
-from deepcanon.train.evaluation import assess, some_of_train, some_of_valid
-from deepcanon.train.health import examine, overfitting
+from deepcanon.train.evaluation import assess, some_of_valid
+from deepcanon.train.finishing import finish
 from deepcanon.train.moving_average import Average
 from deepcanon.train.observers import Checkpoints, Log, Observer, Watch
 from deepcanon.train.plan import Plan, settled_at
@@ -60,6 +61,7 @@ class Trainer:
         observers: Sequence[Observer] = (),
     ) -> None:
         check_suits(model, data)
+        check_signatures(model, len(next(iter(Batches(data.train, 2))).inputs))
         watch = Watch.of(settings)
         self.settings = settings
         self.device = torch_device(settings)
@@ -146,12 +148,12 @@ class Trainer:
                 self._watched_loop()
                 return self._finish()
             except DivergenceError:
-                self._note(status="diverged")
+                self.note(status="diverged")
                 raise
             except Exception as error:
                 if not ran_out(error):
                     raise
-                self._note(status="stopped")
+                self.note(status="stopped")
                 raise MemoryLimitError(f"at step {self.step} {sentence_about(error)}; {self._remedy()}") from error
 
     def _begin(self, context: ExitStack) -> None:
@@ -159,11 +161,12 @@ class Trainer:
         self.model.prepare(Batches(self.data.train, self.settings["batch_size"]))
         self.world.spread(self.model.state_dict().values())
         self.average.take_over()
-        if self.watch is not None and self.watch.asked:  # a metric is better missed now than after an epoch
+        if self.watch is not None:  # what cannot be measured is better known now than after an epoch
             some = next(iter(Batches(self.data.split("valid"), 2)))
             measured = self._glance(some, whole=True)
-            scores = next((each for each in (OF_CLASSES, OF_TARGETS) if each[0] in measured), ())
-            self.watch.choose(self, {**measured, **dict.fromkeys(scores, 0.0)})
+            if self.watch.asked:
+                scores = next((each for each in (OF_CLASSES, OF_TARGETS) if each[0] in measured), ())
+                self.watch.choose(self, {**measured, **dict.fromkeys(scores, 0.0)})
         if self.run is not None:
             run = self.run
             self._lock(run, context)
@@ -183,9 +186,9 @@ class Trainer:
         self._step_at_start = self.step
         fallbacks = [f"{complaint}; going on from {found.path.name}" for complaint in found.complaints]
         fallbacks += self.log.rewind(self)
-        self._note(status="running")
+        self.note(status="running")
         if fallbacks and self.world.first:  # said and kept also where nobody wants to see progress
-            self._note(fallbacks=[*run.info.get("fallbacks", []), *fallbacks])
+            self.note(fallbacks=[*run.info.get("fallbacks", []), *fallbacks])
             sys.stderr.writelines(f"{sentence}\n" for sentence in fallbacks)
         if not self.quiet:
             for difference in run.differences(self.world.size):
@@ -288,56 +291,16 @@ class Trainer:
     def _stop_by_signal(self) -> None:
         number = self.signals.caught or 15  # another process may have caught it
         self.save()
-        self._note(status="stopped")
+        self.note(status="stopped")
         if self.run is not None and not self.quiet:
             say(f"stopped at step {self.step} and saved; go on with: deepcanon resume {self.run.dir}")
         raise Stopped(128 + number)
 
     def _finish(self) -> Result:
-        seconds = self.seconds()
         self.save()
         if self._stop_reason and not self.quiet:
             say(f"stopped early at step {self.step}: {self._stop_reason}")
-        weights = self._choose_weights()
-        self.model.eval()
-        splits = {
-            "train": some_of_train(self.data.train, self.settings),
-            "valid": self.data.valid,
-            "test": self.data.test,
-        }
-        found = examine(self.model, splits, self.data, self.settings)
-        folder = None if self.run is None else self.run.dir
-        result = Result(
-            self.model, folder, self.step, seconds, weights, **found.scores, history=self.log.history,
-            baseline=found.baseline, by_class=found.by_class, says=found.says,
-            course=overfitting(self.watch, self.step),
-        )  # fmt: skip
-        if self.run is not None:
-            run = self.run
-            self.world.first_does(lambda: self._write_results(run, result))
-        elif not self.quiet:  # of a run the caller prints them
-            for sentence in [*result.says, *result.course]:
-                say(sentence)
-        return result
-
-    def _choose_weights(self) -> str:
-        """Leave in the model the weights that the settings ask for, and say which they are."""
-        if self.watch is not None and self.watch.weights:  # none where the last ones are to be kept
-            self.model.load_state_dict(self.watch.weights)
-            return f"best by validation {self.watch.name}, of step {self.watch.best_step}"
-        if self.average.active:
-            self.average.copy_to_model()
-            return "moving average"
-        return "last"
-
-    def _write_results(self, run: RunFolder, result: Result) -> None:
-        from deepcanon.pictures import draw_run  # matplotlib is slow to import and only a run needs it
-
-        run.refuse_links()
-        names = ("train", "valid", "test", "baseline", "by_class", "says", "course")
-        results = {name: getattr(result, name) for name in names}
-        run.write_results(self.model.state_dict(), result.weights, result.steps, result.seconds, results)
-        draw_run(self.model, self.data, result.history, run.pictures, self.settings["seed"])
+        return finish(self)
 
     def _named_observers(self) -> dict[str, Observer]:
         """Observers by the name of their class, with a number where there are several of one."""
@@ -347,7 +310,8 @@ class Trainer:
             named[name if name not in named else f"{name}-{len(named)}"] = observer
         return named
 
-    def _note(self, **changes: Any) -> None:
+    def note(self, **changes: Any) -> None:
+        """Change what ``run.json`` says of the run, if there is one."""
         if self.run is not None and self.world.first:
             self.run.update(**changes)
 

@@ -10,9 +10,10 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from deepcanon.core import Batch, DataError, Labeled
+from deepcanon import Run
+from deepcanon.core import Batch, DataError, Labeled, UsageError
 from deepcanon.data import load_data, load_rows
-from deepcanon.data.images.image_folder import apply, load
+from deepcanon.data.images.image_folder import apply, load, read_image
 
 Pixels = dict[str, list[NDArray[np.uint8]]]
 
@@ -114,7 +115,7 @@ def test_an_unseen_class_or_another_shape_is_named(tmp_path: Path) -> None:
     [
         (np.zeros((4, 6, 3), dtype=np.uint8), r"dog/odd\.png is 6x4 color, but .*cat/00\.png is 5x4 color"),
         (np.zeros((4, 5), dtype=np.uint8), r"dog/odd\.png is 5x4 gray, but .*cat/00\.png is 5x4 color"),
-        (np.zeros((4, 5, 4), dtype=np.uint8), r"dog/odd\.png has the mode RGBA; convert it"),
+        (np.zeros((4, 5, 4), dtype=np.uint8), r"dog/odd\.png has transparent pixels; put it onto a background"),
         (np.zeros((4, 5), dtype=np.uint16), r"dog/odd\.png has the mode I;16; convert it"),
     ],
 )
@@ -123,6 +124,43 @@ def test_the_odd_image_is_named(odd: NDArray[np.uint8], problem: str, tmp_path: 
     Image.fromarray(odd).save(folder / "dog" / "odd.png")
     with pytest.raises(DataError, match=problem):
         load(folder)
+
+
+@pytest.mark.parametrize("suffix", ["png", "webp", "bmp", "gif", "tiff", "ppm", "tga"])
+def test_images_of_all_formats_are_read_as_pillow_reads_them(suffix: str, tmp_path: Path) -> None:
+    folder, images = write(tmp_path / "a", animals()), animals()
+    for file in sorted((folder / "dog").iterdir())[:2]:
+        with Image.open(file) as image:
+            image.save(file.with_suffix(f".{suffix}"), lossless=True)
+        if suffix != "png":
+            file.unlink()
+    data = load(folder)
+    everything = [part for part in (data.train, data.valid, data.test) if part is not None]
+    assert sum(len(part) for part in everything) == sum(map(len, images.values()))
+    with Image.open(folder / "dog" / f"00.{suffix}") as image:
+        wanted = torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1) / 255
+    rows = torch.cat([part.x for part in everything])
+    assert (rows == wanted).flatten(1).all(1).any()
+
+
+def test_black_and_white_palettes_and_opaque_alpha_are_gray_or_color_and_films_are_refused(tmp_path: Path) -> None:
+    plain = Image.fromarray(animals(channels=1)["cat"][0])
+    for mode, shape in (("1", (1, 4, 5)), ("P", (3, 4, 5)), ("RGBA", (3, 4, 5)), ("LA", (1, 4, 5))):
+        plain.convert(mode).save(tmp_path / f"{mode}.png")
+        assert tuple(read_image(tmp_path / f"{mode}.png").x.shape[1:]) == shape
+    film = tmp_path / "film.gif"
+    plain.save(film, save_all=True, append_images=[plain.rotate(180)])
+    with pytest.raises(DataError, match=r"film.gif has 2 frames; save those that are meant"):
+        read_image(film)
+
+
+def test_one_image_is_predicted_but_not_trained_on(tmp_path: Path) -> None:
+    folder = write(tmp_path / "a", animals())
+    data = load(folder)
+    image = folder / "cat" / "00.png"
+    assert torch.equal(load_rows(str(image), data.preprocessing, labeled=False).x, read_image(image).x)
+    with pytest.raises(DataError, match="is one image; a model is trained on a folder of them"):
+        load_data(str(image))
 
 
 @pytest.mark.parametrize("kept", [0, 10, 40, 70])
@@ -134,11 +172,32 @@ def test_a_damaged_image_is_named(kept: int, tmp_path: Path) -> None:
         load(folder)
 
 
+def test_images_without_classes_are_data_for_models_that_need_none(tmp_path: Path) -> None:
+    folder = write(tmp_path / "a", animals(channels=1)) / "cat"
+    data = load_data(str(folder))
+    assert [len(data.split(part)) for part in ("train", "valid", "test")] == [14, 2, 4]
+    assert not isinstance(data.train, Labeled)
+    assert dict(data.sizes) == {"features": 20, "channels": 1, "height": 4, "width": 5}
+    everything = torch.cat([data.split(part).x for part in ("train", "valid", "test")])
+    assert {row.numpy().tobytes() for row in everything} == {
+        row.numpy().tobytes() for row in apply(folder, data.preprocessing).x
+    }
+    again = load_data(str(folder), preprocessing=json.loads(json.dumps(data.preprocessing)))
+    assert again.fingerprint() == data.fingerprint()
+    assert set(load_data(f"{folder}:size=4:binary").train.x.unique().tolist()) == {0.0, 1.0}
+    run = Run.train("vae", f"{folder}:dequantized", out=tmp_path / "run", quiet=True, steps=2)
+    assert run.evaluate()["test"].keys() == run.scores["test"].keys()
+    with pytest.raises(UsageError, match=r"mlp learns from labeled examples; .*cat gives images without labels"):
+        Run.train("mlp", folder, out=tmp_path / "none", quiet=True)
+
+
 def test_folders_without_classes_or_images_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="has no sub-folders; put the images of each class"):
+    with pytest.raises(
+        DataError, match=r"has neither images \(\.png, .* \.\.\.\) nor a sub-folder of them for each class"
+    ):
         load(tmp_path)
     (tmp_path / "cat").mkdir()
-    with pytest.raises(DataError, match=r"cat has no images \(\.png, \.jpg, \.jpeg\)"):
+    with pytest.raises(DataError, match=r"cat has no images \(\.png, \.jpg, \.jpeg, \.webp, .*\)"):
         load(tmp_path)
     write(tmp_path / "few", {"cat": animals()["cat"][:4]})
     with pytest.raises(DataError, match="has 4 examples; at least 5"):

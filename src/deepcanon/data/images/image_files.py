@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
-SUFFIXES = (".png", ".jpg", ".jpeg")
-CHANNELS = {"L": 1, "RGB": 3}
-"""The modes that are read: 8-bit gray and 8-bit color."""
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".jp2", ".avif", ".tga")
+CHANNELS = {"1": 1, "L": 1, "LA": 1, "P": 3, "RGB": 3, "RGBA": 3, "PA": 3, "CMYK": 3, "YCbCr": 3}
+"""The modes that are read, all of 8 bits: as gray or as color. Alpha must be opaque everywhere."""
 LEVELS = 256
 BYTES = 9
 """The bytes that a value takes while it is read: as a level, as a number, and as that number divided."""
@@ -92,6 +92,9 @@ class ImageFiles(Labeled):
         # Not by the dataclass: x is not a field here.
         self.__dict__.update(files=tuple(files), y=y.to(device), reader=reader)
 
+    def _facts(self) -> dict[str, Any]:
+        return {"files": len(self), "shape": self.reader.shape, "y": self.y}
+
     @property
     def x(self) -> Tensor:
         return self.reader(self.files).to(self.device)
@@ -139,12 +142,24 @@ def _pixels(file: Path, reader: Reader | None) -> NDArray[np.uint8]:
     from PIL import Image, ImageOps
 
     def read(image: Image.Image) -> NDArray[np.uint8]:
+        _refuse_what_is_hidden(image, file)
         if reader is not None and reader.size is not None:
             colors = image.convert("L" if reader.shape[0] == 1 else "RGB")
             image = ImageOps.fit(colors, (reader.size, reader.size), Image.Resampling.BILINEAR)
-        return np.asarray(image).reshape(image.height, image.width, _known_channels(image.mode, file))
+        channels = _known_channels(image.mode, file)
+        plain = image.convert("L" if channels == 1 else "RGB")
+        return np.asarray(plain).reshape(image.height, image.width, channels)
 
     return np.moveaxis(_opened(file, read), -1, 0)
+
+
+def _refuse_what_is_hidden(image: Image.Image, file: Path) -> None:
+    """Refuse an image of which a plain one would show a part: several frames, or pixels that are transparent."""
+    frames = getattr(image, "n_frames", 1)
+    if frames > 1:
+        raise DataError(f"{file} has {frames} frames; save those that are meant as images of their own")
+    if image.has_transparency_data and image.convert("RGBA").getchannel("A").getextrema() != (255, 255):
+        raise DataError(f"{file} has transparent pixels; put it onto a background first")
 
 
 def _known_channels(mode: str, file: Path) -> int:

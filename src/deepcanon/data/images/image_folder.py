@@ -1,4 +1,4 @@
-"""Folders of images with one sub-folder per class, with or without a given split (as that of ImageNet)."""
+"""Folders of images: with one sub-folder per class, perhaps split already (as ImageNet is), or without labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deepcanon.core.hints import listed
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
 from deepcanon.data.images.image_files import LEVELS, SUFFIXES, ImageFiles, Reader, shape_in_words
-from deepcanon.data.split import cut, stratified_order, three_counts
+from deepcanon.data.split import cut, fixed_random, stratified_order, three_counts
 
 MARK = "size="
 """The beginning of the suffix that has all images cropped and resized to one size."""
@@ -26,14 +26,20 @@ PARTS = {"valid": ("val", "valid"), "test": ("test",)}
 """The names of the sub-folders next to ``train`` in data that are split already."""
 
 
-def load(path: Path, preprocessing: Mapping[str, Any] | None = None, size: int | None = None) -> Dataset[Labeled]:
+def load(path: Path, preprocessing: Mapping[str, Any] | None = None, size: int | None = None) -> Dataset[Any]:
     """The images of a folder, split by a fixed seed and stratified by class.
 
     Where its sub-folders are ``train`` and ``val``, and perhaps ``test``, each with one sub-folder per class, as those
     of ImageNet are, these are the splits. Images may have different sizes and colors if a ``size`` is given: each is
     center-cropped to its largest square and resized. With the ``preprocessing`` of an earlier load, classes keep their
-    codes and images must have the same shape.
+    codes and images must have the same shape. Images that lie in the folder itself have no labels.
     """
+    if path.is_file():
+        raise DataError(
+            f"{path} is one image; a model is trained on a folder of them, with a sub-folder for each class"
+        )
+    if _images_in(path) and not _folders_in(path):
+        return _unlabeled(path, preprocessing, size)
     parts = _parts_in(path)
     whole, classes = _labeled(parts.get("train", path), preprocessing, size)
     shape = whole.reader.shape
@@ -60,18 +66,52 @@ def load(path: Path, preprocessing: Mapping[str, Any] | None = None, size: int |
     )
 
 
+def _unlabeled(path: Path, preprocessing: Mapping[str, Any] | None, size: int | None) -> Dataset[Batch]:
+    """The images that lie in a folder, all in memory, split by a fixed seed."""
+    files = _images_in(path)
+    reader = _reader(path, files[0], preprocessing, size)
+    counts = three_counts(len(files), str(path))
+    images = reader(files)
+    train, valid, test = (Batch(images[rows]) for rows in cut(fixed_random(0).permutation(len(files)), counts))
+    fitted = {"shape": list(reader.shape), "levels": LEVELS} | ({"size": size, "form": f"{MARK}{size}"} if size else {})
+    return Dataset(
+        name=f"{path}:{MARK}{size}" if size else str(path),
+        kind="images",
+        train=train,
+        valid=valid,
+        test=test,
+        sizes=image_sizes(reader.shape),
+        shape=reader.shape,
+        source=str(path.resolve()),
+        preprocessing=fitted,
+    )
+
+
 def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) -> Batch:
-    """All images of a folder, preprocessed for a model trained on another folder; without sub-folders, without labels.
+    """All images of a folder, or one, preprocessed for a model trained on another; without sub-folders, without labels.
 
     Unless images are to be ``labeled``, the names of sub-folders are ignored.
     """
-    files = _images_in(path)
-    if not files and not labeled:
-        files = [image for folder in _folders_in(path) for image in _images_in(folder)]
+    files = images_of(path) if path.is_file() or not labeled else _images_in(path)
     size = preprocessing.get("size")
     if not files:
         return _held(_labeled(path, preprocessing, size)[0])
     return Batch(_reader(path, files[0], preprocessing, size)(files))
+
+
+def images_of(path: Path) -> list[Path]:
+    """The images that a path names, in their order: itself, those of a folder, or those of its sub-folders."""
+    if path.is_file():
+        return [path]
+    return _images_in(path) or [image for folder in _folders_in(path) for image in _images_in(folder)]
+
+
+def left_out(path: Path) -> int:
+    """How many files of a folder and its sub-folders are not images by their names, and are not read."""
+    if path.is_file():
+        return 0
+    files = [file for folder in (path, *_folders_in(path)) for file in folder.iterdir() if not file.is_dir()]
+    return sum(not file.name.startswith(".") and file.suffix.lower() not in SUFFIXES for file in files)
 
 
 def read_image(file: Path) -> Batch:
@@ -96,7 +136,9 @@ def _labeled(
 ) -> tuple[ImageFiles, tuple[str, ...]]:
     folders = _folders_in(path)
     if not folders:
-        raise DataError(f"{path} has no sub-folders; put the images of each class into one of its name")
+        raise DataError(
+            f"{path} has neither images ({', '.join(SUFFIXES[:4])} ...) nor a sub-folder of them for each class"
+        )
     classes = tuple(_class_name(folder) for folder in folders)
     if preprocessing is not None:
         if "classes" not in preprocessing:

@@ -25,6 +25,4 @@ def in_order(part: Sequences) -> Stream:
 
 def as_stream(data: Dataset[Any]) -> Dataset[Stream]:
     """The text with a training split of consecutive windows; the other splits are as they were."""
-    before = data.preprocessing.get("form")
-    preprocessing = {**data.preprocessing, "form": f"{before}:{MARK}" if before else MARK}
-    return replace(data, name=f"{data.name}:{MARK}", train=in_order(data.train), preprocessing=preprocessing)
+    return replace(data, name=f"{data.name}:{MARK}", train=in_order(data.train))

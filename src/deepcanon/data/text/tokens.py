@@ -1,4 +1,4 @@
-"""Other tokens or windows of a text: ``text:bytes``, ``text:bpe=512``, ``text:length=256``."""
+"""Other tokens or windows of a text: ``text:characters``, ``text:bytes``, ``text:bpe=512``, ``text:length=256``."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import torch
 from deepcanon.core import Sequences, UsageError
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.text.bpe import BPE
-from deepcanon.data.text.tokenizers import Bytes, Tokenizer, tokenizer_of
+from deepcanon.data.text.tokenizers import Bytes, Characters, Tokenizer, tokenizer_of
 from deepcanon.data.text.windows import stream, windows
 
-MARKS = ("bytes", "bpe", "length")
+MARKS = ("characters", "bytes", "bpe", "length")
 """The beginnings of the suffixes of these forms."""
 
-SHOWN = ("bytes", "bpe=512", "length=256")
+SHOWN = ("characters", "bytes", "bpe=512", "length=256")
 """The suffixes as they are written."""
 
 
@@ -31,7 +31,7 @@ def check(name: str, kind: str, form: str) -> None:
     mark, _, number = form.partition("=")
     if kind != "text":
         raise UsageError(f"{name} gives {kind}, but {mark} is a form of text; leave out ':{form}'")
-    if (mark == "bytes") == bool(number) or not re.fullmatch(r"bytes|bpe=\d+|length=[1-9]\d*", form):
+    if not re.fullmatch(r"characters|bytes|bpe=\d+|length=[1-9]\d*", form):
         raise UsageError(f"a text has the forms {', '.join(f'{name}:{shown}' for shown in SHOWN)}; got {name}:{form}")
     if mark == "bpe" and int(number) <= 256:
         raise UsageError(f"a byte-pair encoding has more tokens than the 256 bytes; got {name}:{form}")
@@ -41,6 +41,10 @@ def in_tokens(data: Dataset[Sequences], form: str) -> Dataset[Sequences]:
     """The text in other tokens, which are learned from its training split, or in windows of another length."""
     mark, _, number = form.partition("=")
     before = tokenizer_of(data.vocabulary, data.preprocessing)
+    if mark == "characters":  # which every text comes in
+        if not isinstance(before, Characters):
+            raise UsageError(f"the tokens of {data.name} are others already; leave out ':{form}'")
+        return replace(data, name=f"{data.name}:{form}")
     if mark == "length":
         return _cut(data, form, before, int(number), lambda codes: codes)
     text = before.decode(stream(data.train).tolist())

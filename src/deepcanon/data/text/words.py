@@ -105,7 +105,7 @@ def in_words(data: Dataset[Sequences], form: str) -> Dataset[Sequences]:
         test=cut.get("test"),
         sizes={**data.sizes, "vocab": len(tokenizer.vocabulary)},
         vocabulary=tokenizer.vocabulary,
-        preprocessing={**data.preprocessing, "form": form, "tokenizer": tokenizer.to_json()},
+        preprocessing={**data.preprocessing, "tokenizer": tokenizer.to_json()},
     )
 
 

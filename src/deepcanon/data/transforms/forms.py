@@ -94,14 +94,8 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
         return few_labels.few_labels(data, form)
     if form.startswith(as_domains.MARK):
         return as_domains.as_domains(data, form)
-    if form.startswith(words.MARK):
-        return words.in_words(data, form)
-    if form == streams.MARK:
-        return streams.as_stream(data)
-    if form == lines.MARK:
-        return lines.in_lines(data)
-    if tokens.is_form(form):
-        return tokens.in_tokens(data, form)
+    if data.kind == "text":
+        return _with_form(_text_in_form(data, form), data, form)
     if isinstance(data.train, SemiBatch):
         raise UsageError(f"labels are hidden last: write ':{form}' before ':labels=' (got {data.name}:{form})")
     levels = data.preprocessing["levels"]
@@ -109,14 +103,26 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
         None if part is None else batch_in_form(part, form, levels, seed)
         for seed, part in enumerate((data.train, data.valid, data.test))
     )
-    before = data.preprocessing.get("form")
-    preprocessing = {**data.preprocessing, "form": f"{before}:{form}" if before else form}
     name = f"{data.name}:{form}"
     fresh = partial(dequantized_anew, levels=levels) if form == "dequantized" else None
     sizes = {**data.sizes, "levels": 2 if form in ("binary", "spins") else levels}
-    return replace(
-        data, name=name, train=train, valid=valid, test=test, sizes=sizes, preprocessing=preprocessing, fresh=fresh
-    )
+    changed = replace(data, name=name, train=train, valid=valid, test=test, sizes=sizes, fresh=fresh)
+    return _with_form(changed, data, form)
+
+
+def _text_in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
+    """A text in this form."""
+    if form.startswith(words.MARK):
+        return words.in_words(data, form)
+    if form == streams.MARK:
+        return streams.as_stream(data)
+    return lines.in_lines(data) if form == lines.MARK else tokens.in_tokens(data, form)
+
+
+def _with_form(changed: Dataset[Any], data: Dataset[Any], form: str) -> Dataset[Any]:
+    """The changed data with their forms written down, by which a run finds them again."""
+    before = data.preprocessing.get("form")
+    return replace(changed, preprocessing={**changed.preprocessing, "form": f"{before}:{form}" if before else form})
 
 
 def black_and_white(preprocessing: Mapping[str, Any]) -> tuple[float, float]:

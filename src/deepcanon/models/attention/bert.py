@@ -63,8 +63,8 @@ class BERT(Model[SentencePairs]):
     terms are means over them, so that rows count alike in both. Fine-tuning, which
     :class:`~deepcanon.methods.transfer.Transfer` does with a pretrained model, masks nothing: N has an output for each
     class of the new task, and the loss is :math:`-\log p(y \mid x)` alone.
-    ``BERT(30522, 512, 103, 101, 102, layers=12, heads=12, embedding=768)`` is BERT-base, uncased; its weights load by
-    :func:`deepcanon.interop.bert_names.load_bert`.
+    ``BERT(30522, 512, 103, 101, 102, layers=12, heads=12, embedding=768)`` is BERT-base, uncased, which
+    ``deepcanon.from_pretrained(folder)`` builds with its weights from a folder of Hugging Face.
 
     References:
         | BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding (Devlin et al., 2019),

@@ -36,7 +36,8 @@ class GPT(LanguageModel[Sequences]):
     The token embedding E is tied to the output layer, P is the position embedding. Training is teacher forcing: all
     positions of a text predict their next token at once, in nats per token; e to the power of this loss is the
     perplexity. Blocks, initial weights and names of sizes are those of GPT-2:
-    ``GPT(vocab=50257, length=1024, layers=12, heads=12, embedding=768)`` is its small model.
+    ``GPT(vocab=50257, length=1024, layers=12, heads=12, embedding=768)`` is its small model, which
+    ``deepcanon.from_pretrained(folder)`` builds with its weights from a folder of Hugging Face.
 
     A text longer than the context of ``length`` tokens is read in windows that overlap by half: when a window is full,
     its latter half begins the next one. So every token is predicted from at least half of ``length`` tokens, and

@@ -29,8 +29,9 @@ class ViT(ImagePredictor):
     Here :math:`x_1, \dots, x_N` are the patches, row by row; the class token c and the position embedding P are
     learned. Only P says which patches are neighbors; it is initialized as sines and cosines along rows and columns, so
     that few images are enough to learn from.
-    ``ViT(3, 224, 224, 1000, patch=16, layers=12, heads=12, embedding=768)`` is ViT-B/16; its weights by the names of
-    timm or of Hugging Face load by :func:`deepcanon.interop.vit_names.load_vit`.
+    ``ViT(3, 224, 224, 1000, patch=16, layers=12, heads=12, embedding=768)`` is ViT-B/16, which
+    ``deepcanon.from_pretrained(folder)`` builds with its weights from a folder of Hugging Face; those of timm load by
+    :func:`deepcanon.interop.vit_names.load_vit`.
 
     References:
         | An Image is Worth 16x16 Words: Transformers for Image Recognition at Scale (Dosovitskiy et al., 2021),

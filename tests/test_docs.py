@@ -1,0 +1,38 @@
+"""The examples of the documentation run, and say what they give."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+from deepcanon.train import Observer
+
+DOCS = Path(__file__).parents[1] / "docs"
+BLOCK = re.compile(r"^```python\n(>>> .*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def examples(path: Path) -> str:
+    """The interactive examples of a page, one after the other."""
+    return "\n".join(BLOCK.findall(path.read_text(encoding="utf-8")))
+
+
+PAGES = [path.name for path in sorted(DOCS.glob("*.md")) if examples(path)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_examples_of_a_page_give_what_it_says(page: str) -> None:
+    said: list[str] = []
+    test = doctest.DocTestParser().get_doctest(examples(DOCS / page), {}, page, page, 0)
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=said.append)
+    assert test.examples
+    assert said == []
+
+
+def test_the_page_of_observers_has_every_method() -> None:
+    assert "observers.md" in PAGES
+    page = (DOCS / "observers.md").read_text(encoding="utf-8")
+    for method in (name for name in vars(Observer) if not name.startswith("_")):
+        assert f"| `{method}(" in page
