@@ -20,7 +20,7 @@ CONTINUED, PATHS = 4, 2
 
 
 def filmed(scene: Scene) -> dict[str, Figure]:
-    """Videos of the data beside sampled ones, a row for each."""
+    """Videos of the data next to sampled ones, a row for each."""
     model, batch = scene.model, scene.some(SHOWN)
     if not isinstance(model, Samples) or not isinstance(batch, Videos):
         return {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -34,7 +33,7 @@ from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset, image_names, kind_of_path, of
 from deepcanon.data.suits import check_suits, default_data
 from deepcanon.data.text.special import padded
-from deepcanon.data.transforms.forms import PICTURED, black_and_white
+from deepcanon.data.transforms.forms import black_and_white
 from deepcanon.runs import text
 from deepcanon.runs.classes import finder
 from deepcanon.runs.data import is_own, new_rows, own_data
@@ -44,14 +43,12 @@ from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import columns_of, draw_forecasts, sample_paths
 from deepcanon.runs.predict import check_room, mapped, predictions, write_csv
 from deepcanon.runs.resume import load_from, resume
+from deepcanon.runs.sampling import check_drawable, draw_samples
 from deepcanon.runs.shown_run import ShownRun
 from deepcanon.train import Observer, fit, randomness
 from deepcanon.train.evaluation import some_of_train
 from deepcanon.train.health import examine
 from deepcanon.train.settings import resolve_settings, settings_of
-
-MOST_IN_A_PICTURE = 4096
-"""Images beyond these are too small to be recognized, and a picture of them may fill the memory."""
 
 Scores = dict[str, dict[str, float]]
 """Metrics by name for each split of the data."""
@@ -211,16 +208,16 @@ class Run(ShownRun):
         path = None if out is None else writable(Path(out), overwrite, ".png", ".csv")
         table = path is not None and path.suffix.lower() == ".csv"
         info = self.info["data"]
-        most = MOST_IN_A_PICTURE // (info["shape"][0] if info["kind"] == "videos" else 1)
-        if path is not None and n > most and not table:
-            raise UsageError(f"a picture shows at most {most:,} samples (got -n {n:,}); write more to a .csv file")
+        if path is not None and not table:
+            check_drawable(n, info)
         check_room(n, info["shape"], table)
         conditioned = self._conditioned(model, n, given, guidance)
         drawn: Tensor = conditioned.sample(n, generator=Generator().manual_seed(seed)).detach().flatten(1)
         if path is not None and table:
             write_csv(path, {f"x{i + 1}": drawn[:, i].tolist() for i in range(drawn.shape[1])})
         elif path is not None:
-            self._draw(drawn, path, f"{n} samples of {model.name()}{'' if given is None else f', given {given}'}")
+            title = f"{n} samples of {model.name()}{'' if given is None else f', given {given}'}"
+            draw_samples(drawn, path, title, info)
         return drawn
 
     def generate(
@@ -377,22 +374,6 @@ class Run(ShownRun):
         data = self.data
         split: AnyBatch = next(part for part in (data.test, data.valid, data.train) if part is not None)
         return split.select(torch.arange(n, device=split.device) % len(split))
-
-    def _draw(self, drawn: Tensor, path: Path, title: str) -> None:
-        from deepcanon.pictures import image_grid, save, scatter
-
-        info = self.info["data"]
-        if info["kind"] in PICTURED:
-            limits = black_and_white(info["preprocessing"])
-            columns, shape = math.ceil(math.sqrt(len(drawn))), info["shape"]
-            if info["kind"] == "videos":  # whose frames stand in a row each
-                columns, *shape = shape
-                drawn = drawn.reshape(len(drawn) * columns, -1)
-            save(image_grid(drawn, shape, columns, limits=limits, title=title), path)
-        elif drawn.shape[1] == 2:
-            save(scatter({"samples": drawn}, title), path)
-        else:
-            raise UsageError(f"samples of {drawn.shape[1]} values are not a picture; write them to a .csv file")
 
 
 def folder_for(model: str, data: str, taken: bool = False) -> Path:
