@@ -9,6 +9,7 @@ import os
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import matplotlib
 import pytest
@@ -34,6 +35,16 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deepcanon.pictures.draw_run", draw_run)
 
 
+TRAININGS = tuple(Path(__file__).with_name(name) for name in ("models", "methods", "test_contract.py"))
+"""The tests that train models until they are good, or hold the slowest ones to their laws."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long, so that no process waits at the end for another's long test."""
+    """Begin with what takes long, so that no process waits at the end for another's long test.
+
+    Long trainings are left out of the coverage, which they hardly add to: being traced, they take half as long again.
+    """
     items.sort(key=lambda item: "slow" not in item.keywords)
+    for item in items:
+        if "slow" in item.keywords and any(item.path.is_relative_to(path) for path in TRAININGS):
+            item.add_marker("no_cover")

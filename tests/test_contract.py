@@ -18,7 +18,18 @@ from deepcanon.runs import checkpoint
 from deepcanon.runs.folder import RunFolder
 from deepcanon.runs.resume import resume
 
-MODELS = [entry.name for entry in catalogue.entries() if entry.module.startswith("deepcanon.")]
+FAMILIES = {
+    entry.name: entry.module.rpartition(".")[0]
+    for entry in catalogue.entries()
+    if entry.module.startswith("deepcanon.")
+}
+MODELS = list(FAMILIES)
+LONG = {
+    "bert", "conditional_pixelcnn", "conditional_vae", "continuous_flow", "deepar", "densenet", "flow_vae",
+    "full_covariance_vae", "gaussian_rbm", "glow", "guided_ddpm", "pixelcnn", "ratings_rbm", "rbm", "resnet",
+    "seq2seq_attention", "vit",
+}  # fmt: skip
+"""Models whose laws take about two seconds or more; of each family there are others."""
 
 
 def test_the_catalogue_finds_the_models() -> None:
@@ -74,7 +85,14 @@ def test_densities_refuse_zeros_and_ones_and_probabilities_all_else(name: str) -
         model.log_prob(wrong)
 
 
-@pytest.mark.parametrize("name", MODELS)
+def test_without_the_slow_tests_models_of_every_family_are_held_to_their_laws() -> None:
+    assert set(MODELS) >= LONG
+    assert {FAMILIES[name] for name in set(MODELS) - LONG} == set(FAMILIES.values())
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in MODELS]
+)
 def test_a_model_keeps_the_laws_of_its_kinds(name: str) -> None:
     cls = catalogue.find(name)
     for kind in laws.kinds_of(cls):

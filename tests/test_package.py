@@ -22,7 +22,7 @@ PACKAGE = ROOT / "src" / "deepcanon"
 def run(*command: str | Path, cwd: Path) -> str:
     """What a command prints, far from this tree and from what the environment adds to Python's path."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -55,9 +55,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
 @pytest.mark.slow
 def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     """Other libraries are lent by the environment of the tests; ours is only what the wheel has brought."""
-    run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv", cwd=tmp_path)
     python, command = (tmp_path / "venv" / "bin" / name for name in ("python", "deepcanon"))
-    run(python, "-m", "pip", "install", "--no-deps", "--no-index", wheel, cwd=tmp_path)
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=tmp_path)
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=tmp_path).strip())
     (site / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its own .pth files are not read again
     found = run(python, "-c", "import deepcanon; print(deepcanon.__file__, deepcanon.__version__)", cwd=tmp_path)

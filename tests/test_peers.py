@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,38 +27,53 @@ sys.exit(pytest.main(sys.argv[2:]))
 """Runs pytest as if libraries were not installed."""
 
 
-def peers() -> set[str]:
+@cache
+def peers() -> frozenset[str]:
     """What all extras but ``dev`` ask for, by the names that are imported."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     wanted = [line for extra in extras.keys() - {"dev"} for line in extras[extra]]
-    return {re.split(r"[\[<>=]", line)[0].replace("-", "_") for line in wanted} - {"deepcanon"}
+    return frozenset(re.split(r"[\[<>=]", line)[0].replace("-", "_") for line in wanted) - {"deepcanon"}
 
 
-def collect(hidden: set[str], *files: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-c",
-        WITHOUT,
-        ",".join(hidden),
-        "--collect-only",
-        "-qq",
-        "-p",
-        "no:cacheprovider",
-        *files,
-    ]
+def collect(hidden: frozenset[str], *files: str | Path) -> subprocess.CompletedProcess[str]:
+    options = ["--collect-only", "-qq", "--assert=plain", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-c", WITHOUT, ",".join(hidden), *options, *files]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
+
+
+def importing(source: str) -> bool:
+    """Whether a file imports a peer, or has its name as a string; no other file lacks a peer but by one of these."""
+    names = "|".join(peers())
+    return re.search(rf"\b(?:import|from) (?:{names})\b|[\"'](?:{names})[\"'.]", source) is not None
 
 
 @pytest.mark.slow
 def test_all_tests_are_found_where_no_peer_is_installed() -> None:
     assert {"zuko", "onnx", "array_api_strict"} <= peers()
-    done = collect(peers())
+    files = [path for path in sorted((ROOT / "tests").rglob("*.py")) if importing(path.read_text(encoding="utf-8"))]
+    assert len(files) > 20
+    done = collect(peers(), "src", *files)
     assert done.returncode == 0, done.stdout + done.stderr
     whole = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
     assert whole, "some files hold nothing but comparisons"
     assert all(re.search(r": (needs|.* not installed)", line) for line in whole), whole
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import zuko\n", True),
+        ("    from diffusers.models import UNet2DModel\n", True),
+        ('keras = pytest.importorskip("keras", reason="needs it")\n', True),
+        ("importlib.import_module('onnx.helper')\n", True),
+        ("torch.autograd.grad(y, x)  # as zuko does\n", False),
+        ("import onnxlike\n", False),
+    ],
+)
+def test_a_file_that_imports_a_peer_is_known(source: str, found: bool) -> None:
+    assert importing(source) == found
 
 
 def test_a_file_that_takes_a_peer_for_granted_is_seen(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_listing_needs_no_torch() -> None:
         "import sys\nsys.argv = ['deepcanon', 'insight']\nfrom deepcanon.cli import main\n"
         "try:\n    main()\nfinally:\n    assert not {'torch', 'numpy', 'matplotlib'} & set(sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600, capture_output=True)
 
 
 def _is_class_of_models(annotation: Any) -> bool:

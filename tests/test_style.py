@@ -177,6 +177,42 @@ def test_clean(command: list[str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+USER = """
+import deepcanon as dc
+from deepcanon.methods import LoRA
+
+flow = dc.models.RealNVP(features=2, couplings=4)
+reveal_type(flow)
+reveal_type(dc.Run("runs/mlp").predict("new.csv"))
+reveal_type(dc.compare)
+reveal_type(dc.check(flow))
+reveal_type(LoRA)
+reveal_type(dc.nn.GraphConv)
+dc.models.RealNVP(features="two")
+dc.fit(flow, dc.load_data("moons"), epochs="many")
+"""
+
+
+@pytest.mark.slow
+def test_mypy_in_a_users_project_sees_the_types(tmp_path: Path) -> None:
+    """Strict as ours and after it, so that mypy has read torch already, which takes most of its time."""
+    (tmp_path / "user.py").write_text(USER)
+    known = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *known, "user.py"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    lines = [line.partition(": ")[2] for line in done.stdout.splitlines()]
+    revealed = [line for line in lines if line.startswith("note: Revealed")]
+    assert len(revealed) == 6
+    for line, kind in zip(revealed, ("RealNVP", "list[", "def (models", "Outcome", "LoRA", "GraphConv"), strict=True):
+        assert kind in line, line
+    errors = [line for line in lines if line.startswith("error")]
+    assert len(errors) == 2, done.stdout
+    assert '"features" to "RealNVP" has incompatible type "str"' in errors[0]
+    assert '"epochs" to "fit" has incompatible type "str"' in errors[1]
+
+
 def test_the_readme_begins_with_the_two_commands() -> None:
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     demo, tests = blocks[:2]

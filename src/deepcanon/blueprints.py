@@ -21,7 +21,7 @@ from deepcanon.core.annotations import describe_type, members_of, read_value
 from deepcanon.core.hints import did_you_mean
 from deepcanon.core.named_code import load_named, names_code
 from deepcanon.core.options import split
-from deepcanon.core.spec import is_model
+from deepcanon.core.spec import is_model, wrapped_by_default
 
 Classes = str | type[Model[Any]] | Model[Any] | Sequence["str | type[Model[Any]] | Model[Any]"]
 """Classes outside the catalogue: themselves, or code that the user names; a model stands for its class."""
@@ -117,6 +117,7 @@ def from_options(
 ) -> Blueprint:
     """The model that options ask for; ``others`` are the command's own options, for advice on a misspelling."""
     parameters = arguments_of(cls)
+    options = {**{name: [wrapped] for name, wrapped in wrapped_by_default(cls, options).items()}, **options}
     asked = Blueprint(cls, read_arguments(cls.name(), parameters, options, others, prefix, own))
     needed = {_option(prefix, name): describe_type(parameters[name].annotation) for name in asked.missing()}
     if missing := [f"{option} ({takes})" for option, takes in needed.items()]:
@@ -187,6 +188,17 @@ def trained(run: str | Path, own: Classes = ()) -> Blueprint:
 
     model = load(run, own)
     return Blueprint(type(model), {}, f"the model of {run}", model)
+
+
+def untrained(asked: Blueprint) -> list[str]:
+    """What is to be said where a method that is meant for a trained model gets one that is not."""
+    pairs = [(part.cls, inner) for part in asked.everything() for inner in part.inner]
+    return [
+        f"{cls.name()} is meant for a trained model, and this {inner.cls.name()} is not: "
+        "--model DIR takes that of a run."
+        for cls, inner in pairs
+        if getattr(cls, "wraps_trained", False) and inner.trained is None
+    ]
 
 
 def _unknown(owner: str, name: str, prefix: str, known: Sequence[str]) -> UsageError:

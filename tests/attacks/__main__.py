@@ -1,7 +1,8 @@
 """Attack the library: ``python -m tests.attacks --damaged 500 --kills 200 --seed 0``, from the root of the repository.
 
-Every trial is a process that must end within a minute, without a traceback, and never with another number unsaid. The
-command ends with a line for each attack and the code 1 if one has come through; ``--only 37`` repeats one trial alone.
+Every trial is a process that must end within a minute of processor time, without a traceback, and never with another
+number unsaid. The command ends with a line for each attack and the code 1 if one has come through; ``--only 37``
+repeats one trial alone.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ def main() -> int:
     parser.add_argument("--only", type=int, help="the number of the one trial to do, of the attack that is named")
     given = parser.parse_args()
     faults = 0
-    for name in attacks():
+    for name, attack in attacks().items():
         count = getattr(given, name)
         if not count:
             continue
         numbers = range(count) if given.only is None else [given.only]
         began, done, found = time.monotonic(), 0, 0
         with tempfile.TemporaryDirectory() as folder:
-            for number, trial in trials(name, numbers, given.seed, Path(folder)):
+            ready = Path(folder) / "ready"
+            ready.mkdir()
+            for number, trial in trials(attack(ready), name, numbers, given.seed, Path(folder)):
                 done += 1
                 found += bool(trial.fault)
                 if done % 50 == 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 from dataclasses import dataclass
@@ -97,18 +96,10 @@ class Bases:
 
 def begin(words: list[str]) -> None:
     """Train, and die at the second checkpoint: in the child."""
-    from deepcanon.runs import checkpoint
     from tests.attacks._frame import deepcanon
+    from tests.processes import die_at
 
-    save = checkpoint.save
-
-    def last(folder: Path, step: int, state: Any) -> Path:
-        saved = save(folder, step, state)
-        if step == 20:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return saved
-
-    checkpoint.save = last
+    die_at(20)
     deepcanon([*words, "--out", "X", "--json"], pictures=False)
 
 

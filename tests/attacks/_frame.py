@@ -14,15 +14,18 @@ import os
 import random
 import resource
 import shutil
+import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-LIMIT = 60.0
-"""Seconds after which a process that has not ended hangs."""
+LIMIT = 60
+"""Seconds of processor time that a process may take."""
+PATIENCE = 600.0
+"""Seconds on the clock after which a process that has not ended waits for nothing, however busy the machine is."""
 LONGEST_MESSAGE = 4000
 """Characters on stderr beyond which nobody reads what was wrong."""
 EXPECTED_CODES = (0, 1, 2)
@@ -52,7 +55,7 @@ class Attack(Protocol):
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process has ended; ``code`` is None if it was still running at the limit and had to be killed."""
+    """How a process has ended; ``code`` is None if it has waited without end and had to be killed."""
 
     code: int | None
     out: str
@@ -72,8 +75,8 @@ class Child:
         """SIGKILL: the process gets no chance to do anything more."""
         self.process.kill()
 
-    def wait(self, limit: float = LIMIT) -> Ended:
-        self.process.join(limit)
+    def wait(self, patience: float = PATIENCE) -> Ended:
+        self.process.join(patience)
         seconds, code = time.monotonic() - self.began, self.process.exitcode
         if code is None:
             self.process.kill()
@@ -87,13 +90,14 @@ class Child:
         return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
-def start(
-    function: str, *arguments: Any, cwd: Path, environment: Mapping[str, str] | None = None, memory: int | None = None
-) -> Child:
-    """Call ``module:function`` in a process of its own, in the folder ``cwd``; ``memory`` is its limit in bytes."""
+def start(function: str, *arguments: Any, cwd: Path, memory: int | None = None, seconds: int = LIMIT) -> Child:
+    """Call ``module:function`` in a process of its own, in the folder ``cwd``.
+
+    Its memory is limited to so many bytes, and its processor time, which other work on the machine does not stretch.
+    """
     output = cwd / f".output-{time.monotonic_ns()}"
     output.mkdir(parents=True)
-    given = (function, arguments, str(cwd), str(output), dict(environment or {}), memory)
+    given = (function, arguments, str(cwd), str(output), memory, seconds)
     process = _PROCESSES.Process(target=_called, args=given)
     process.start()
     return Child(process, output)
@@ -104,9 +108,9 @@ def start_command(words: Sequence[str], cwd: Path, *, pictures: bool = True, **o
     return start("tests.attacks._frame:deepcanon", list(words), pictures, cwd=cwd, **options)
 
 
-def run_command(words: Sequence[str], cwd: Path, limit: float = LIMIT, **options: Any) -> Ended:
+def run_command(words: Sequence[str], cwd: Path, **options: Any) -> Ended:
     """Run ``deepcanon WORDS`` to its end."""
-    return start_command(words, cwd, **options).wait(limit)
+    return start_command(words, cwd, **options).wait()
 
 
 def deepcanon(words: list[str], pictures: bool = True) -> None:
@@ -119,16 +123,14 @@ def deepcanon(words: list[str], pictures: bool = True) -> None:
     app(words, prog_name="deepcanon")
 
 
-def _called(
-    function: str, arguments: Sequence[Any], cwd: str, output: str, environment: Mapping[str, str], memory: int | None
-) -> None:
+def _called(function: str, arguments: Sequence[Any], cwd: str, output: str, memory: int | None, seconds: int) -> None:
     """What the child does: its output goes to files, so that no pipe can fill up and hold it."""
     os.chdir(cwd)
-    os.environ.update(environment)
     for number, name in ((1, "stdout"), (2, "stderr")):
         file = os.open(os.path.join(output, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(file, number)
         os.close(file)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     if memory is not None:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     module, _, name = function.partition(":")
@@ -142,6 +144,8 @@ def fault(ended: Ended) -> str:
         return f"it did not end within {ended.seconds:.0f} s"
     if "Traceback (most recent call last)" in ended.err + ended.out:
         return f"it ended in a traceback: {last[:300]}"
+    if ended.code == -signal.SIGXCPU:
+        return "it took more processor time than it may"
     if ended.code < 0:
         return f"it died of signal {-ended.code}: {last[:300]}"
     if ended.code not in EXPECTED_CODES:
@@ -159,11 +163,8 @@ def attacks() -> dict[str, type[Attack]]:
     return {name: importlib.import_module(f"tests.attacks.{name}").Attack for name in names}
 
 
-def trials(name: str, numbers: Sequence[int], seed: int, folder: Path) -> Iterator[tuple[int, Trial]]:
+def trials(attack: Attack, name: str, numbers: Sequence[int], seed: int, folder: Path) -> Iterator[tuple[int, Trial]]:
     """The trials of an attack with these numbers, one after the other, each in an empty folder that is removed."""
-    ready = folder / "ready"
-    ready.mkdir(parents=True)
-    attack = attacks()[name](ready)
     for number in numbers:
         place = folder / f"trial-{number}"
         place.mkdir()

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from tests.attacks._frame import Trial, fault
-from tests.attacks._limited import run_limited
+from tests.attacks._installed import run_installed
 
 WORDS = (
     "", "0", "-1", "1", "2", "7", "3.5", "-0.0", "nan", "inf", "-inf", "1e308", "1e-320", "2**3", "0x10", "1_000", "٣",
@@ -59,7 +59,7 @@ def exits():
 class Attack:
     """Command lines of random words; what they may read lies in the folder in which they run."""
 
-    FAST, SLOW = 2, 5
+    FAST, SLOW = 1, 6
 
     def __init__(self, folder: Path) -> None:
         from typer.main import get_command
@@ -80,7 +80,7 @@ class Attack:
             if path.name not in RUNS and not path.name.startswith("."):
                 os.symlink(path, folder / path.name)
         words = [word for word in self._line(chance, folder) if "\0" not in word]
-        ended = run_limited(words, folder)
+        ended = run_installed(words, folder)
         shown = " ".join(repr(word if len(word) < 80 else f"{word[:40]}...") for word in words)
         return Trial(f"deepcanon {shown}", fault(ended))
 
@@ -153,7 +153,7 @@ class Attack:
         if kind not in self.made:
             self.made.add(kind)
             words = ["train", *RUNS[kind].split(), "--steps", "1", "--out", kind]
-            if (ended := run_limited(words, self.folder)).code != 0:
+            if (ended := run_installed(words, self.folder)).code != 0:
                 raise RuntimeError(ended.err)
         if not (folder / kind).exists():
             shutil.copytree(base, folder / kind)

@@ -25,7 +25,7 @@ ODD: tuple[Any, ...] = (
 
 
 class Attack:
-    FAST, SLOW = 2, 6
+    FAST, SLOW = 1, 7
 
     def __init__(self, folder: Path) -> None:
         self.bases = Bases(folder)

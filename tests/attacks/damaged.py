@@ -15,7 +15,7 @@ Damage = Callable[[bytes, random.Random], bytes]
 
 
 class Attack:
-    FAST, SLOW = 2, 6
+    FAST, SLOW = 1, 7
 
     def __init__(self, folder: Path) -> None:
         self.bases = Bases(folder)

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from tests.attacks._frame import Trial, fault
-from tests.attacks._limited import run_limited
+from tests.attacks._installed import run_installed
 
 SIZES = ("", ":size=8", ":size=1", ":size=99999", ":size=0", ":size=999999999999", ":size=x", ":size=8:size=9")
 
@@ -21,7 +21,7 @@ SIZES = ("", ":size=8", ":size=1", ":size=99999", ":size=0", ":size=999999999999
 class Attack:
     """A folder of two classes of images with one thing or more that is none."""
 
-    FAST, SLOW = 2, 5
+    FAST, SLOW = 1, 6
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -38,7 +38,7 @@ class Attack:
         size = chance.choice(SIZES) if chance.random() < 0.5 else chance.choice(SIZES[:2])
         words = ["train", chance.choice(["mlp", "cnn"]), "--data", f"photos{size}", "--steps", "1", "--out", "run"]
         what = " and ".join(way.__name__.lstrip("_") for way in ways)
-        return Trial(f"{what}: deepcanon {' '.join(words)}", fault(run_limited(words, folder)))
+        return Trial(f"{what}: deepcanon {' '.join(words)}", fault(run_installed(words, folder)))
 
 
 def _picture(chance: random.Random, mode: str = "RGB", side: int = 8, kind: str = "PNG") -> bytes:

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 from tests.attacks._frame import Trial, fault
-from tests.attacks._limited import run_limited
+from tests.attacks._installed import run_installed
 
 CELLS = (
     "", "NA", "nan", "inf", "-inf", "1e308", "-1e308", "1e-320", "1e999", "0x10", "1_000", "1,5", "1;5", "'", '"', '""',
@@ -21,7 +21,7 @@ CELLS = (
 class Attack:
     """A table in which one thing or more is wrong, trained on by a model that reads tables."""
 
-    FAST, SLOW = 2, 5
+    FAST, SLOW = 1, 6
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -37,7 +37,7 @@ class Attack:
         model = chance.choice(["mlp", "softmax_regression", "linear_regression", "gaussian", "autoencoder", "vae"])
         words = ["train", model, "--data", str(path), "--steps", "2", "--out", "run"]
         words += ["--target", "y"] if chance.random() < 0.8 else []
-        return Trial(f"{what}: deepcanon {' '.join(words)}", fault(run_limited(words, folder)))
+        return Trial(f"{what}: deepcanon {' '.join(words)}", fault(run_installed(words, folder)))
 
 
 def _healthy(chance: random.Random, rows: int = 40, columns: int = 3) -> list[list[str]]:

@@ -15,15 +15,16 @@ from typing import Any
 
 import pytest
 
+from deepcanon.catalogue import find
 from deepcanon.cli import app as application
-from deepcanon.core import CheckpointError, DataError
+from deepcanon.core import CheckpointError, DataError, arguments_of
 
 HEAVY = ("torch", "numpy", "sklearn", "matplotlib", "scipy", "networkx")
 
 
 def run(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "deepcanon", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **options)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, **options)  # type: ignore[call-overload, no-any-return]
 
 
 @pytest.mark.parametrize("words", [["--help"], ["list"], ["list", "--json"], ["train", "--help"], ["--version"]])
@@ -37,7 +38,7 @@ def test_help_and_lists_answer_without_torch(words: list[str]) -> None:
         f"    sys.stderr.write('loaded: ' + ' '.join(name for name in {HEAVY!r} if name in sys.modules))\n"
     )
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=600)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0
     assert done.stderr == "loaded: "
@@ -93,8 +94,37 @@ def test_an_interrupted_training_exits_with_130_and_can_be_resumed(tmp_path: Pat
     assert "epoch 1" in process.stdout.readline(), "the training has begun"
     time.sleep(0.1)
     os.kill(process.pid, signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "Traceback" not in output
     assert f"deepcanon resume {folder}" in output
     assert "stopped" in call("runs", tmp_path).stdout
+
+
+def test_the_help_of_train_lists_the_options_of_the_model(call: Callable[..., Any]) -> None:
+    shown = call("train", "mlp", "--help").stdout
+    plain = call("train", "--help").stdout
+    listed = shown.partition("Options of mlp:")[2]
+    assert [option for option in arguments_of(find("mlp")) if f" --{option} " not in listed] == []
+    assert "The widths of the hidden layers" in shown
+    assert " 256 " in shown
+    assert "lr 0.002" in shown, "what the recipe sets unless options do"
+    assert "The widths of the hidden layers" not in plain
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [(["insight", "landscape"], "--points"), (["study", "lottery"], "--seeds"), (["microscope", "vae"], "--latent")],
+)
+def test_so_does_the_help_of_insights_studies_and_the_microscope(
+    words: list[str], option: str, call: Callable[..., Any]
+) -> None:
+    assert option in call(*words, "--help").stdout
+    assert option not in call(words[0], "--help").stdout
+
+
+def test_a_flag_takes_nothing_and_its_help_says_so(call: Callable[..., Any]) -> None:
+    for command in ("train", "runs", "sample", "export", "insight"):
+        shown = call(command, "--help").stdout
+        assert "<bool>" not in shown
+        assert "--json " in shown

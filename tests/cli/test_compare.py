@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,11 @@ import pytest
 
 from deepcanon.blueprints import blueprint
 from deepcanon.comparison.sentences import compare_command, run_commands
-from deepcanon.core import UsageError
+from deepcanon.core import Batch, Terms, UsageError
 from deepcanon.core.files import unseal
 from deepcanon.data.tables.table import log_det_of_scaling
+from deepcanon.models.variational.vae import VAE
+from deepcanon.runs import checkpoint
 from deepcanon.runs.folder import RunFolder
 
 Call = Callable[..., Any]
@@ -144,35 +144,29 @@ def test_interrupted_between_trainings_it_says_how_to_go_on(
     assert call(*words).code == 0
 
 
-@pytest.mark.slow
-def test_a_signal_stops_it_and_the_same_command_goes_on(tmp_path: Path, call: Call) -> None:
-    out = tmp_path / "out"
-    words = [
-        "compare",
-        "softmax_regression",
-        "vae",
-        "--data",
-        "digits",
-        "--budget",
-        "2",
-        "--threads",
-        "1",
-        "--out",
-        str(out),
-    ]
-    process = subprocess.Popen([sys.executable, "-m", "deepcanon", *words], stdout=subprocess.PIPE, text=True)
-    log = out / "vae-dequantized" / "seed-0" / "log.jsonl"
-    for _ in range(600):
-        if log.is_file() and log.stat().st_size > 1000:
-            break
-        time.sleep(0.1)
-    process.terminate()
-    said, _ = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM
-    assert "the same command goes on" in said
-    assert RunFolder.open(log.parent).info["status"] == "stopped"
+def test_a_signal_stops_a_training_and_the_same_command_goes_on(
+    iris: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, losses, loss = tmp_path / "out", itertools.count(1), VAE.loss
+
+    def interrupted(model: VAE, batch: Batch) -> Terms:
+        if model.training and next(losses) == 20:
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL, "the signal would end these tests"
+            signal.raise_signal(signal.SIGTERM)
+        return loss(model, batch)
+
+    words = ("compare", "softmax_regression", "vae:hidden=8,latent=1", "--data", iris, "--target", "kind",
+             "--threads", "1", "--out", out)  # fmt: skip
+    with monkeypatch.context() as patch:
+        patch.setattr(VAE, "loss", interrupted)
+        stopped = call(*words)
+    assert stopped.code == 128 + signal.SIGTERM
+    assert "the same command goes on" in stopped.stdout
+    run = out / "vae-hidden-8-latent-1-plain" / "seed-0"
+    assert RunFolder.open(run).info["status"] == "stopped"
+    assert checkpoint.latest(run / "checkpoints").state["step"] == 20
     again = call(*words)
     assert again.code == 0, again.stderr
-    assert "softmax_regression on digits, seed 0: kept" in again.stdout
-    assert RunFolder.open(log.parent).info["status"] == "finished"
+    assert f"softmax_regression on {iris}, seed 0: kept" in again.stdout.replace("\n", "")
+    assert RunFolder.open(run).info["status"] == "finished"
     assert json.loads((out / "compare.json").read_text())["status"] == "finished"

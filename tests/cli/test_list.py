@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -104,3 +105,28 @@ def test_a_folder_without_runs(call: Call, tmp_path: Path) -> None:
     nowhere = call("runs", tmp_path / "nowhere")
     assert nowhere.code == 2
     assert "there is no folder" in nowhere.stderr
+
+
+def test_a_loss_that_is_one_term_is_not_printed_twice(call: Call, runs: Path) -> None:
+    for words in (["evaluate", runs / "mlp"], ["runs", runs / "mlp"]):
+        shown = call(*words)
+        assert shown.code == 0
+        assert re.search(r"\bnll\b", shown.stdout)
+        assert not re.search(r"\bloss\b", shown.stdout), shown.stdout
+    assert call("evaluate", runs / "mlp", "--json").json["test"]["loss"] > 0, "programs find it where it was"
+
+
+def test_a_loss_of_several_terms_is_printed(call: Call, runs: Path) -> None:
+    assert re.search(r"^ loss +\d", call("evaluate", runs / "vae").stdout, re.MULTILINE)
+
+
+def test_runs_and_their_results_fit_into_80_columns(call: Call, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for words in (["runs", runs], ["evaluate", runs / "mlp"]):
+        wide = call(*words).stdout
+        monkeypatch.setenv("COLUMNS", "80")
+        narrow = call(*words).stdout
+        monkeypatch.delenv("COLUMNS")
+        assert [line for line in narrow.splitlines() if len(line) > 80 and len(line.split()) > 1] == []
+        assert {word.rstrip(":;") for word in narrow.split()} - {word.rstrip(":;") for word in wide.split()} <= {
+            word for word in narrow.split() if set(word) == {"─"}
+        }

@@ -55,6 +55,7 @@ def test_a_model_without_words_has_no_neighbors(call: Call, tmp_path: Path) -> N
     assert "softmax_regression has no word vectors" in answer.stderr
 
 
+@pytest.mark.slow
 def test_words_are_what_word2vec_is_trained_on_unless_told(call: Call, tmp_path: Path) -> None:
     answer = call("train", "word2vec", "--latent", "4", "--steps", "1", "--out", tmp_path / "run", "--json")
     assert answer.json["data"] == "text:words"

@@ -129,6 +129,7 @@ def test_a_method_around_a_conditional_model_takes_a_class_as_that_model_does(ca
     assert torch.equal(values, inner.given(1, 2.0).sample(3, generator=torch.Generator().manual_seed(7)))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("drawn")
 def test_a_method_around_a_model_that_needs_a_class_is_trained_measured_and_drawn(call: Call, tmp_path: Path) -> None:
     run = tmp_path / "run"

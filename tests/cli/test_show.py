@@ -48,7 +48,8 @@ def test_a_method_is_shown_as_one_that_wraps_a_model(call: Call) -> None:
     for line in (
         "can what the model it wraps can",
         "recipe that of the model it wraps",
-        "train it deepcanon train lora --model MODEL",
+        "train it deepcanon train lora",
+        "by default --model mlp --data digits",
     ):
         assert line in page
 

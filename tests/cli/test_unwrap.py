@@ -91,6 +91,7 @@ def test_a_run_that_does_not_suit_is_refused_in_one_sentence(call: Call, tmp_pat
     assert wrong.stderr == ("deepcanon: fixmatch learns from labeled and unlabeled examples; karate gives a graph\n")
 
 
+@pytest.mark.slow
 def test_few_labels_are_shown_beside_what_learns_without_the_unlabeled_examples(call: Call, tmp_path: Path) -> None:
     run = tmp_path / "run"
     words = ["--model", "mlp", "--model.hidden", "16", "--steps", "20", "--threads", "1"]

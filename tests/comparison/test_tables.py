@@ -162,11 +162,33 @@ def compared(*runs: Entry, gaps: tuple[Difference, ...] = ()) -> Section:
     return section
 
 
-def test_classifiers_stand_by_log_loss_and_by_balanced_accuracy_where_one_has_none() -> None:
-    a, b, c = classifier("a", 0.5, (75, 15)), classifier("b", 0.6, (79, 16)), classifier("c", 0.4, (70, 10))
+def test_classifiers_stand_by_log_loss_and_one_without_probabilities_after_them() -> None:
+    a, b, c = classifier("a", 0.5, (75, 15)), classifier("b", 0.55, (79, 16)), classifier("c", 0.4, (70, 10))
     assert [row.label for row in compared(a, b, c).rows] == ["c", "a", "b"]
-    hard = classifier("hard", None, (76, 18))
-    assert [row.label for row in compared(a, b, c, hard).rows] == ["hard", "b", "a", "c"]
+    hard, harder = classifier("hard", None, (76, 18)), classifier("harder", None, (78, 19))
+    gaps = (gap("hard", "c", 0.1, 0.3, "balanced_accuracy"), gap("hard", "c", -9.0, 9.0, "log_loss"))
+    section = compared(hard, a, b, c, harder, gaps=gaps)
+    assert [row.label for row in section.rows] == ["c", "a", "b", "harder", "hard"]
+    verdict, *others = conclusions(section)
+    assert verdict.startswith("c has the lowest log loss on the test data of d: log loss 0.4000")
+    assert others == [
+        "harder gives no probabilities, so it has no log loss and no rank: its balanced accuracy is 0.9625, that of c "
+        "0.6875.",
+        "hard gives no probabilities, so it has no log loss and no rank: its balanced accuracy is 0.9250, that of c "
+        "0.6875; the difference is 0.2000 (95% interval 0.1000 to 0.3000).",
+    ]
+
+
+def test_one_classifier_with_probabilities_and_one_without_stand_by_balanced_accuracy() -> None:
+    section = compared(classifier("soft", 0.4, (70, 10)), classifier("hard", None, (76, 18)))
+    assert [row.label for row in section.rows] == ["hard", "soft"]
+    assert conclusions(section)[0].startswith("hard has the highest balanced accuracy")
+
+
+def test_a_classifier_without_probabilities_is_held_to_the_baseline_too() -> None:
+    lazy = classifier("lazy", None, (80, 0))
+    section = compared(classifier("a", 0.5, (75, 15)), classifier("b", 0.4, (75, 15)), lazy)
+    assert "lazy does not beat the class prior: balanced accuracy 0.5000 against 0.5000." in conclusions(section)
 
 
 def test_a_winner_is_named_and_marked_only_outside_the_noise() -> None:

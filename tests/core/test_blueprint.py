@@ -69,7 +69,7 @@ def test_options_of_the_command_line_ask_for_the_same_model() -> None:
         (lambda: Blueprint(Toy, [1]), "the arguments of Toy are a mapping"),  # type: ignore[arg-type]
         (lambda: blueprint(3), "model is the name of a model or its class, got 3"),
         (lambda: Blueprint(Toy).build({"vocab": 3}, "text"), "Toy needs features, which text does not have"),
-        (lambda: blueprint("lora").build(SIZES), "lora needs the argument model"),
+        (lambda: Blueprint(find("lora")).build(SIZES), "lora needs the argument model"),
         (lambda: blueprint("vae:latent"), "options are written name:option=value"),
         (lambda: blueprint("vae:latnet=3"), "vae takes no latnet; did you mean latent?"),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from deepcanon.core import UsageError
-from deepcanon.core.files import free, writable
+from deepcanon.core.files import free, with_folder, writable
 from deepcanon.runs.run import folder_for
 
 
@@ -32,8 +32,8 @@ def test_a_run_is_named_after_model_and_data(tmp_path: Path, monkeypatch: pytest
 def test_a_file_is_only_replaced_where_that_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "new" / "table.CSV"
     assert writable(path, False, ".csv") == path
-    assert path.parent.is_dir()
-    path.touch()
+    assert not path.parent.exists(), "what is refused later leaves no empty folder"
+    with_folder(path).touch()
     with pytest.raises(UsageError, match="is already there: choose another name, or add --overwrite"):
         writable(path, False, ".csv")
     assert writable(path, True, ".csv") == path
@@ -45,6 +45,9 @@ def test_what_cannot_be_written_is_said_before_any_work(tmp_path: Path, monkeypa
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(UsageError, match="is a folder"):
         writable(tmp_path / "folder.csv", True, ".csv")
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="file is a file, not a folder"):
+        writable(tmp_path / "file" / "x.csv", False, ".csv")
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(UsageError, match="nothing can be written to the folder"):
         writable(tmp_path / "x.csv", False, ".csv")

@@ -36,8 +36,8 @@ def test_descriptions_are_plain_and_say_what_is_here(tmp_path: Path, monkeypatch
     assert json.loads(json.dumps(rows)) == rows
     assert [name for name, row in rows.items() if not row["here"]] == list(REMOTE)
     assert rows["mnist"]["folder"] == "mnist"
-    assert rows["digits"]["forms"] == ["binary", "spins", "dequantized", "levels"]
-    assert rows["moons"]["forms"] == []
+    assert [*rows["digits"]["forms"]] == ["binary", "spins", "dequantized", "levels", "labels=40", "domains=A/B"]
+    assert [*rows["diabetes"]["forms"]] == []
     (tmp_path / "mnist").mkdir()
     for file in entries()["mnist"].remote.files:
         (tmp_path / "mnist" / file.name).touch()

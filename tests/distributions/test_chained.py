@@ -2,6 +2,7 @@
 
 from typing import Self
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution, Independent, MultivariateNormal, Normal
@@ -143,6 +144,7 @@ class HierarchicalVAE(VariationalAutoencoder[Batch]):
         return {"reconstruction": reconstruction.mean(), "kl": kl.mean()}
 
 
+@pytest.mark.slow
 def test_a_vae_of_two_layers_keeps_all_laws() -> None:
     assert laws.kinds_of(HierarchicalVAE) == ["contract", "latent"]
     broken = [outcome for outcome in laws.check(HierarchicalVAE) if not outcome.holds]

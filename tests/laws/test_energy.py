@@ -82,7 +82,7 @@ class Alone(nn.Module):
         (Contrastive, 8),
         (Large, 5),
         (GaussianRBM, 7),
-        (RatingsRBM, 9),
+        pytest.param(RatingsRBM, 9, marks=pytest.mark.slow),
         (Hopfield, 1),
         (Bowl, 2),
         (Alone, 4),

@@ -60,7 +60,7 @@ class PlainConditional(ConditionalVAE):
         (VAE, 9),
         (Binary, 9),
         (Deep, 7),
-        (FlowVAE, 9),
+        pytest.param(FlowVAE, 9, marks=pytest.mark.slow),
         (FullCovarianceVAE, 9),
         (ConditionalVAE, 9),
         (PlainConditional, 9),

@@ -109,6 +109,7 @@ def test_an_update_is_the_scaled_product_of_its_factors() -> None:
         assert before.shape == update.shape
 
 
+@pytest.mark.slow
 def test_peft_computes_the_same_on_the_same_weights() -> None:
     peft = pytest.importorskip("peft", reason="needs peft, of deepcanon[oracles]")
     torch.manual_seed(0)

@@ -72,7 +72,7 @@ def test_six_labels_of_two_moons_go_further_with_unlabeled_examples() -> None:
         for wrap in (lambda net: net, PiModel):
             torch.manual_seed(seed)
             net = MLP(features=2, classes=2, hidden=(64, 64))
-            reached.append(dc.fit(wrap(net), data, steps=500, lr=1e-2, seed=seed, quiet=True).test["accuracy"])
+            reached.append(dc.fit(wrap(net), data, steps=250, lr=1e-2, seed=seed, quiet=True).test["accuracy"])
         gains.append(reached[1] - reached[0])
     assert np.mean(gains) >= 0.05, gains
 

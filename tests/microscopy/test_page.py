@@ -63,7 +63,7 @@ def in_browser(page: str, script: str, tmp_path: Path) -> dict[str, Any]:
     file.write_text(page.replace("<style>", f"{WATCH}<style>", 1).replace("</body>", TELL % script + "</body>"))
     command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,900", "--dump-dom"]
     seen = subprocess.run(
-        [*command, f"--user-data-dir={tmp_path}/profile", file.as_uri()], capture_output=True, text=True, timeout=60
+        [*command, f"--user-data-dir={tmp_path}/profile", file.as_uri()], capture_output=True, text=True, timeout=600
     )
     found = re.search(r'<output id="told">(.*?)</output>', seen.stdout, re.DOTALL)
     assert found is not None, seen.stderr[-2000:]

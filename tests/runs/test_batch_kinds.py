@@ -1,27 +1,18 @@
-"""Runs on other data than rows by the command line: killed and resumed, evaluated, their output, and two processes.
-
-The children are forked, with what a command imports already there; else each would take seconds to begin.
-"""
+"""Runs on other data than rows by the command line: killed and resumed, evaluated, their output, and two processes."""
 
 from __future__ import annotations
 
 import csv
-import multiprocessing
-import os
-import socket
-import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import deepcanon as dc
-from deepcanon.cli.app import app
 from deepcanon.core import LabeledGraphs
-from deepcanon.runs import checkpoint
 from deepcanon.runs.folder import RunFolder
+from tests.processes import done, killed, together
 
 
 class Kind(NamedTuple):
@@ -63,24 +54,6 @@ def words_of(name: str, *more: object) -> list[str]:
     return ["train", name, *KINDS[name].train, "--seed", "3", "--threads", "1", *map(str, more)]
 
 
-def done(*words: object) -> str:
-    answer = CliRunner().invoke(app, list(map(str, words)))
-    assert answer.exit_code == 0, answer.stderr
-    return answer.stdout
-
-
-def forked(words: list[str], **environment: str) -> Any:
-    child = multiprocessing.get_context("fork").Process(target=_command, args=(words, environment))
-    child.start()
-    return child
-
-
-def _command(words: list[str], environment: dict[str, str]) -> None:
-    torch.set_num_threads(1)
-    os.environ |= environment
-    os._exit(CliRunner().invoke(app, words).exit_code)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_killed_and_resumed_it_ends_with_the_same_bits_and_gives_its_output(name: str, tmp_path: Path) -> None:
@@ -88,13 +61,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bits_and_gives_its_output(name
     words = words_of(name, *kind.random, *kind.long, "--checkpoint-every", 10)
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
     done(*words, "--out", unbroken)
-    child = forked([*words, "--out", str(broken)])
-    until = time.monotonic() + 120
-    while len(checkpoint.saved(broken / "checkpoints")) < 2 and time.monotonic() < until:
-        time.sleep(0.002)
-    child.kill()
-    child.join()
-    assert child.exitcode == -9
+    killed(*words, "--out", broken, step=20)
     assert RunFolder.open(broken).info["status"] == "running"
     done("resume", broken)
     ours, wanted = (RunFolder.open(folder).read_weights() for folder in (broken, unbroken))
@@ -118,18 +85,9 @@ def test_killed_and_resumed_it_ends_with_the_same_bits_and_gives_its_output(name
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_two_processes_are_one(name: str, tmp_path: Path) -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
     words = words_of(name, *KINDS[name].short, "--optimizer", "sgd")
     done(*words, "--out", tmp_path / "alone")
-    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    both = [
-        forked([*words, "--out", str(tmp_path / "together")], RANK=rank, LOCAL_RANK=rank, **shared) for rank in "01"
-    ]
-    for child in both:
-        child.join(120)
-        assert child.exitcode == 0
+    together(*words, "--out", tmp_path / "together")
     ours, wanted = (RunFolder.open(tmp_path / each).read_weights() for each in ("together", "alone"))
     for key, value in ours.items():
         torch.testing.assert_close(value, wanted[key], rtol=0, atol=2e-5)

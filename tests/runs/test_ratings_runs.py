@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
-import socket
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +12,10 @@ from typer.testing import CliRunner
 
 import deepcanon as dc
 from deepcanon.cli.app import app
-from deepcanon.runs import checkpoint
 from deepcanon.runs.folder import RunFolder
+from tests.processes import done, killed, together
 
 TRAIN = ("train", "ratings_rbm", "--units", "8", "--seed", "3", "--threads", "1")
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-
-
-def command(*words: object) -> list[str]:
-    return [sys.executable, "-m", "deepcanon", *map(str, words)]
-
-
-def done(*words: object) -> str:
-    answer = CliRunner().invoke(app, list(map(str, words)))
-    assert answer.exit_code == 0, answer.stderr
-    return answer.stdout
 
 
 def table(path: Path) -> list[dict[str, str]]:
@@ -40,21 +24,15 @@ def table(path: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("drawn")
-def test_killed_and_resumed_it_ends_with_the_same_bits_and_completes_the_ratings(tmp_path: Path) -> None:
+def test_killed_and_resumed_it_ends_with_the_same_bits_and_completes_the_ratings(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     words = (*TRAIN, "--epochs", 3, "--checkpoint-every", 5)
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
     done(*words, "--out", unbroken)
-    with subprocess.Popen(
-        command(*words, "--out", broken), env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as child:
-        until = time.monotonic() + 120
-        while len(checkpoint.saved(broken / "checkpoints")) < 2 and time.monotonic() < until:
-            time.sleep(0.005)
-        child.kill()
-        child.wait()
-    assert child.returncode == -9
+    killed(*words, "--out", broken, step=10)
     assert RunFolder.open(broken).info["status"] == "running"
+    request.getfixturevalue("drawn")
     done("resume", broken)
     ours, wanted = (RunFolder.open(folder).read_weights() for folder in (broken, unbroken))
     assert ours.keys() == wanted.keys()
@@ -103,22 +81,9 @@ def test_ratings_of_a_file_are_learned_and_those_of_new_users_completed(tmp_path
 
 @pytest.mark.slow
 def test_two_processes_learn_as_one(tmp_path: Path) -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
     words = (*TRAIN, "--epochs", 12, "--batch-size", 99)
     done(*words, "--out", tmp_path / "alone")
-    launcher = ["torch.distributed.run", "--nproc-per-node=2", f"--master-port={port}", "-m"]
-    together = command(*words, "--out", tmp_path / "together")
-    answer = subprocess.run(
-        [*together[:2], *launcher, *together[2:]],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert answer.returncode == 0, answer.stderr[-3000:]
+    together(*words, "--out", tmp_path / "together")
     run, alone = dc.Run(tmp_path / "together"), dc.Run(tmp_path / "alone")
     assert run.info["environment"]["processes"] == 2
     assert run.scores["test"]["rmse"] == pytest.approx(alone.scores["test"]["rmse"], abs=0.02)  # their chains differ

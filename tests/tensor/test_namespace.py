@@ -53,24 +53,50 @@ def test_every_name_of_the_standard_is_here_but_for_those_with_a_reason() -> Non
     assert dt.__array_api_version__ == "2023.12"
 
 
-def kinds(function: Any) -> list[tuple[str, Any]]:
-    return [(p.name, p.kind) for p in inspect.signature(function).parameters.values()]
+Signature = list[tuple[str, Any, Any]]
+
+BY_PLACE, KEYWORD = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.KEYWORD_ONLY
+EMPTY = inspect.Parameter.empty
+
+CHANGED_LATER: dict[str, Signature] = {
+    "expand_dims": [("x", BY_PLACE, EMPTY), ("axis", KEYWORD, 0)],
+    "to_device": [("device", BY_PLACE, EMPTY), ("stream", KEYWORD, None)],
+}
+"""Signatures of version 2023.12 in whose place the oracle has those of a later version, or its own."""
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if inspect.isfunction(getattr(strict, n)) and n not in LEFT_OUT])
+def signature(function: Any) -> Signature:
+    """Names, kinds and defaults; what the oracle cannot tell from None, it calls undefined."""
+    return [
+        (p.name, p.kind, None if type(p.default).__name__ == "Undef" else p.default)
+        for p in inspect.signature(function).parameters.values()
+    ]
+
+
+FUNCTIONS = [name for name in NAMES if inspect.isfunction(getattr(strict, name)) and name not in LEFT_OUT]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_signatures(name: str) -> None:
-    if name == "expand_dims":  # the oracle took over a later version's: there the axis may be given by place
-        assert kinds(dt.expand_dims) == [
-            ("x", inspect.Parameter.POSITIONAL_ONLY),
-            ("axis", inspect.Parameter.KEYWORD_ONLY),
-        ]
-    else:
-        assert kinds(getattr(dt, name)) == kinds(getattr(strict, name))
+    assert signature(getattr(dt, name)) == CHANGED_LATER.get(name, signature(getattr(strict, name)))
 
 
 @pytest.mark.parametrize("name", strict.linalg.__all__)
 def test_signatures_of_linalg(name: str) -> None:
-    assert kinds(getattr(dt.linalg, name)) == kinds(getattr(strict.linalg, name))
+    assert signature(getattr(dt.linalg, name)) == signature(getattr(strict.linalg, name))
+
+
+def test_signatures_of_methods() -> None:
+    array, own = type(strict.asarray([1.0])), {"__new__", "__init__", "__str__", "__repr__", "__reduce__"}
+    methods = [name for name in dir(array) if inspect.isfunction(getattr(array, name)) and name not in own]
+    ours = {name: getattr(dt.Tensor, name) for name in methods if hasattr(dt.Tensor, name)}
+    assert {"__dlpack__", "__dlpack_device__", "__array_namespace__", "__add__", "to_device"} <= ours.keys()
+
+    def called(function: Any) -> Signature:  # on an instance, so that self is given
+        return signature(function)[1:]
+
+    wanted = {name: CHANGED_LATER.get(name) or called(getattr(array, name)) for name in ours}
+    assert {name: called(method) for name, method in ours.items()} == wanted
 
 
 def test_attributes_and_methods_of_an_array() -> None:
@@ -317,6 +343,25 @@ def test_memory_is_shared_with_other_libraries_by_dlpack() -> None:
     assert ours.tolist() == [9.0, 1.0, 2.0, 3.0]
     back = torch.utils.dlpack.from_dlpack(dt.arange(3.0))
     assert back.tolist() == [0.0, 1.0, 2.0]
+    assert dt.arange(3.0).__dlpack_device__() == np.arange(3.0).__dlpack_device__()
+
+
+def test_dlpack_answers_each_option_of_the_standard() -> None:
+    x = dt.arange(3.0)
+    copied = np.from_dlpack(x, copy=True)
+    copied[0] = 9.0
+    assert x.tolist() == [0.0, 1.0, 2.0]
+    assert "versioned" in str(x.__dlpack__(max_version=(1, 0)))
+    with pytest.raises(BufferError, match="device"):
+        x.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(TypeError, match="nosuch"):
+        x.__dlpack__(nosuch=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("axis", [3, -4])
+def test_a_new_axis_out_of_range_is_an_index_error(axis: int) -> None:
+    with pytest.raises(IndexError, match=str(axis)):
+        dt.expand_dims(dt.ones((2, 3)), axis=axis)
 
 
 def test_reshape_without_a_copy_is_refused_where_one_is_needed() -> None:

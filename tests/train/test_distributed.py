@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,27 +13,20 @@ import torch
 
 from deepcanon import catalogue
 from deepcanon.runs.folder import RunFolder
-
-SCRIPT = Path(__file__).with_name("replicas.py")
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+from tests.train import replicas
 
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[str, torch.Tensor]]]:
     """The weights of both ranks and of one process alone."""
     folder = tmp_path_factory.mktemp("replicas")
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    for command in ([*launcher, str(SCRIPT), str(folder)], [str(SCRIPT), str(folder)]):
-        done = subprocess.run(
-            [sys.executable, *command], env=environment, capture_output=True, text=True, timeout=240, check=False
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [sys.executable, *launcher, replicas.__file__, str(folder)], env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    replicas.main(folder)
     names = {"first": "rank-0-of-2", "second": "rank-1-of-2", "alone": "rank-0-of-1"}
     return folder, {key: safetensors.torch.load_file(folder / f"{name}.safetensors") for key, name in names.items()}
 

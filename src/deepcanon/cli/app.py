@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from deepcanon.cli._help import Command, NamingCommand
 from deepcanon.cli.check import check
 from deepcanon.cli.compare import compare
 from deepcanon.cli.data import data
@@ -98,24 +99,24 @@ def deepcanon(
 MODEL_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 LOOK, TRAIN, USE = "Look around", "Train", "Use what was trained"
 
-app.command("list", rich_help_panel=LOOK)(list_models)
-app.command("show", rich_help_panel=LOOK)(show)
-app.command("data", rich_help_panel=LOOK)(data)
-app.command("runs", rich_help_panel=LOOK)(runs)
-app.command("demo", rich_help_panel=LOOK)(demo)
-app.command("microscope", rich_help_panel=LOOK, context_settings=MODEL_OPTIONS)(microscope)
-app.command("insight", rich_help_panel=LOOK, context_settings=MODEL_OPTIONS)(insight)
-app.command("train", rich_help_panel=TRAIN, context_settings=MODEL_OPTIONS)(train)
-app.command("resume", rich_help_panel=TRAIN)(resume)
-app.command("compare", rich_help_panel=TRAIN)(compare)
-app.command("study", rich_help_panel=TRAIN, context_settings=MODEL_OPTIONS)(study)
-app.command("evaluate", rich_help_panel=TRAIN)(evaluate)
-app.command("predict", rich_help_panel=USE)(predict)
-app.command("sample", rich_help_panel=USE)(sample)
-app.command("generate", rich_help_panel=USE)(generate)
-app.command("forecast", rich_help_panel=USE)(forecast)
-app.command("translate", rich_help_panel=USE)(translate)
-app.command("nearest", rich_help_panel=USE)(nearest)
-app.command("export", rich_help_panel=USE)(export)
-app.command("unwrap", rich_help_panel=USE)(unwrap)
-app.command("check", rich_help_panel=USE)(check)
+app.command("list", cls=Command, rich_help_panel=LOOK)(list_models)
+app.command("show", cls=Command, rich_help_panel=LOOK)(show)
+app.command("data", cls=Command, rich_help_panel=LOOK)(data)
+app.command("runs", cls=Command, rich_help_panel=LOOK)(runs)
+app.command("demo", cls=Command, rich_help_panel=LOOK)(demo)
+app.command("microscope", cls=NamingCommand, rich_help_panel=LOOK, context_settings=MODEL_OPTIONS)(microscope)
+app.command("insight", cls=NamingCommand, rich_help_panel=LOOK, context_settings=MODEL_OPTIONS)(insight)
+app.command("train", cls=NamingCommand, rich_help_panel=TRAIN, context_settings=MODEL_OPTIONS)(train)
+app.command("resume", cls=Command, rich_help_panel=TRAIN)(resume)
+app.command("compare", cls=Command, rich_help_panel=TRAIN)(compare)
+app.command("study", cls=NamingCommand, rich_help_panel=TRAIN, context_settings=MODEL_OPTIONS)(study)
+app.command("evaluate", cls=Command, rich_help_panel=TRAIN)(evaluate)
+app.command("predict", cls=Command, rich_help_panel=USE)(predict)
+app.command("sample", cls=Command, rich_help_panel=USE)(sample)
+app.command("generate", cls=Command, rich_help_panel=USE)(generate)
+app.command("forecast", cls=Command, rich_help_panel=USE)(forecast)
+app.command("translate", cls=Command, rich_help_panel=USE)(translate)
+app.command("nearest", cls=Command, rich_help_panel=USE)(nearest)
+app.command("export", cls=Command, rich_help_panel=USE)(export)
+app.command("unwrap", cls=Command, rich_help_panel=USE)(unwrap)
+app.command("check", cls=Command, rich_help_panel=USE)(check)

@@ -8,6 +8,7 @@ import typer
 
 from deepcanon.cli._parse import Json
 from deepcanon.cli._print import Output
+from deepcanon.core.plural import counted
 
 
 def check(
@@ -50,7 +51,7 @@ def check(
         [("holds" if each.pop("holds") else "FAILS", *each.values()) for each in map(dict, found)],
         numbers=["measured", "bound"],
     )
-    out.say(f"{target} as {' and '.join(kinds)}: {len(found) - failed} of {len(found)} laws hold.")
+    out.say(f"{target} as {' and '.join(kinds)}: {len(found) - failed} of {counted(len(found), 'law')} hold.")
     out.result(
         {
             "target": target,

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from deepcanon.cli._parse import Json
 from deepcanon.cli._print import Output
 
 
-def data(json: Json = False) -> None:
-    """List the data sets: what they are, how large, where they come from, whether they are here."""
+def data(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="One data set; without it all are listed.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the data sets: what they are, how large, where they come from, whether they are here, in which forms."""
     from deepcanon.data import describe_data
 
-    rows = describe_data()
+    rows = describe_data(name)
     out = Output(json)
+    if name is not None:
+        _show(out, rows[0])
+        return
     out.table(
         ["data", "gives", "shape", "train", "valid", "test", "here", "source"],
         [
@@ -26,14 +36,31 @@ def data(json: Json = False) -> None:
         ],
         numbers=["train", "valid", "test"],
     )  # fmt: skip
-    out.say(
-        "Images and videos also come as NAME:binary, NAME:spins, NAME:dequantized and, in whole gray levels, as "
-        "NAME:levels."
-    )
-    out.say("Your own data: file.csv, or a folder of images.")
-    out.say("A text also comes word by word as NAME:words, or NAME:words=5 with words that occur five times or more.")
-    out.say("What has classes also comes as NAME:labels=40: with 40 labels, all other training examples unlabeled.")
+    _show_forms(out)
+    out.say("Your own data: file.csv, text.txt, or a folder of images or texts.")
+    out.say("deepcanon data NAME shows one set with its forms.")
     out.result({"data": rows})
+
+
+def _show_forms(out: Output) -> None:
+    """All forms, and of which data they are."""
+    from deepcanon.data.transforms.form_list import FORM_LIST
+
+    out.say("Forms, chosen by a suffix on the name, one or several, as digits:binary:labels=40:")
+    out.table(["form", "of", "what it gives"], [(f"NAME:{form.suffix}", form.of, form.gives) for form in FORM_LIST])
+
+
+def _show(out: Output, row: Mapping[str, Any]) -> None:
+    """One data set in full, with the forms that it has."""
+    sizes = ", ".join(f"{size} {value}" for size, value in row["sizes"].items())
+    counts = ", ".join(f"{row[part]:,} for {part}" for part in ("train", "valid", "test") if row[part])
+    out.say(f"{row['name']}: {row['source']}")
+    for label, text in (("gives", row["kind"]), ("sizes", sizes), ("examples", counts), ("here", _where(row))):
+        out.say(f"{label:<10}{text}", hanging=10)
+    if row["forms"]:
+        forms = [(f"{row['name']}:{suffix}", gives) for suffix, gives in row["forms"].items()]
+        out.table(["form", "what it gives"], forms)
+    out.result(row)
 
 
 def _where(row: Mapping[str, Any]) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deepcanon.cli._parse import Folder, Json, Own, Threads, use_threads
-from deepcanon.cli._print import Output, show_number
+from deepcanon.cli._print import Output, show_number, without_repetition
+from deepcanon.core.plural import counted
 
 if TYPE_CHECKING:
     from deepcanon.runs.run import Run
@@ -51,8 +52,8 @@ def report(out: Output, run: Run, found: Examined, data: str | None = None) -> N
         "weights": info["weights"],
     }
     out.say(
-        f"{facts['model']} on {facts['data']}: {facts['parameters']:,} parameters, {facts['steps']:,} steps, "
-        f"{facts['seconds']:.1f} s; weights: {facts['weights']}"
+        f"{facts['model']} on {facts['data']}: {counted(facts['parameters'], 'parameter', ',')}, "
+        f"{counted(facts['steps'], 'step', ',')}, {facts['seconds']:.1f} s; weights: {facts['weights']}"
     )
     _table(out, found)
     target = info["data"]["preprocessing"].get("target")
@@ -76,7 +77,7 @@ def report(out: Output, run: Run, found: Examined, data: str | None = None) -> N
 def _table(out: Output, found: Examined) -> None:
     """The metrics by split; what the baseline reaches on held-out data stands next to them."""
     columns = {part: metrics for part, metrics in found.scores.items() if metrics}
-    names = dict.fromkeys(name for metrics in columns.values() for name in metrics)
+    names = without_repetition(columns)
     if found.baseline is not None:
         split = next((part for part in ("test", "valid", "train") if part in columns), "train")
         columns[f"{found.baseline['name']}, {split}"] = found.baseline[split]  # type: ignore[literal-required]
@@ -92,7 +93,7 @@ def _classes(out: Output, found: Examined, labels: Sequence[str]) -> None:
     names = labels or [str(place) for place in range(len(found.by_class[split]))]
     classes = [pair for pair in zip(names, found.by_class[split], strict=False) if pair[1]["examples"]]
     if len(classes) > MOST_CLASSES:
-        out.say(f"The {MOST_CLASSES} of {len(classes)} classes with the lowest recall:")
+        out.say(f"The {MOST_CLASSES} of {counted(len(classes), 'class', '', 'classes')} with the lowest recall:")
         classes = sorted(classes, key=lambda pair: pair[1]["recall"] or 0.0)[:MOST_CLASSES]
     columns = ["examples", "found", "recall", "precision", "f1", "roc_auc", "pr_auc"]
     rows = [[name, *(each[column] for column in columns)] for name, each in classes]  # type: ignore[literal-required]

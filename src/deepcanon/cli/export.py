@@ -13,7 +13,7 @@ from deepcanon.cli._print import Output
 
 def export(
     run: Folder,
-    to: Annotated[Path, typer.Option(help="The file to write.", metavar="FILE.onnx|FILE.safetensors")],
+    to: Annotated[Path, typer.Option(help="The file to write, FILE.onnx or FILE.safetensors.", metavar="FILE")],
     part: Annotated[str | None, typer.Option(help="Only this part of the model, as decoder.")] = None,
     forward: Annotated[
         bool, typer.Option("--forward", help="Of a table, the network alone: features in, logits out.")

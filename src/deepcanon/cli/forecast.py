@@ -9,6 +9,7 @@ import typer
 
 from deepcanon.cli._parse import Folder, Json, Overwrite, Own, Seed
 from deepcanon.cli._print import Output
+from deepcanon.core.plural import counted
 from deepcanon.core.settings import LARGEST
 
 SHOWN = 24
@@ -46,7 +47,7 @@ def forecast(
         rows = list(zip(*columns.values(), strict=True))[:SHOWN]
         printer.table(list(columns), rows, numbers=list(columns))
         left = len(columns["step"]) - len(rows)
-        printer.say(f"{left} further rows; --out FILE.csv writes all of them" if left else "")
+        printer.say(f"{counted(left, 'further row')}; --out FILE.csv writes all of them" if left else "")
     else:
         printer.say(f"forecasts of {count} {'series' if noun == 'series' else f'{noun}s'} by {model} are in {out}")
     printer.result({"run": run, "model": model, noun: count, "steps": max(columns["step"]), "out": out})

@@ -40,5 +40,5 @@ def generate(
         prompt, steps, temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, seed=seed
     )  # fmt: skip
     printer = Output(json)
-    printer.say(text)
+    printer.verbatim(text)
     printer.result({"run": run, "model": opened.model.name(), "prompt": prompt, "text": text})

@@ -10,6 +10,7 @@ import typer
 from deepcanon.cli._parse import Json, Overwrite, Own, Seed, Target, check_name_first, own_options, read_options
 from deepcanon.cli._print import Output
 from deepcanon.core.errors import UsageError
+from deepcanon.core.plural import counted
 
 ROWS = 60
 """The longest table in the terminal; all edges are in the file."""
@@ -58,7 +59,7 @@ def microscope(
     printer = Output(json)
     printer.table(COLUMNS, table(graph, ROWS), numbers=["edge", "shape", "value", "delta"])
     if len(graph.edges) > ROWS:
-        printer.say(f"{len(graph.edges) - ROWS} more edges are in {path}.")
+        printer.say(f"{counted(len(graph.edges) - ROWS, 'more edge')} are in {path}.")
     for check in graph.checks:
         printer.say(f"{'holds' if check.holds else 'FAILS'}  {check.name}: {check.detail}")
     printer.say(f"The graph of {graph.title}, loss {graph.loss:.6g}, is in {path}.")

@@ -9,6 +9,7 @@ import typer
 
 from deepcanon.cli._parse import Folder, Json, Overwrite, Own
 from deepcanon.cli._print import Output
+from deepcanon.core.plural import counted
 
 
 def predict(
@@ -30,5 +31,5 @@ def predict(
     opened, printer = Run(run, own), Output(json)
     columns = opened.predict(data, to=to, out=out, overwrite=overwrite, notify=printer.say)
     model, count = opened.model.name(), len(next(iter(columns.values())))  # of a graph, its nodes
-    printer.say(f"{count} predictions of {model} are in {out}; its columns: {', '.join(columns)}")
+    printer.say(f"{counted(count, 'prediction')} of {model} are in {out}; its columns: {', '.join(columns)}")
     printer.result({"run": run, "model": model, "rows": count, "columns": list(columns), "out": out})

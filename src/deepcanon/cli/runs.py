@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from deepcanon.cli._parse import Json
-from deepcanon.cli._print import Output
+from deepcanon.cli._print import Output, without_repetition
 
 
 def runs(
@@ -27,11 +27,15 @@ def runs(
     for name, group in groupby((row for row in rows if not row["problem"]), key=lambda row: row["data"]):
         same_data = list(group)
         out.say(f"{name}: measured on test data")
-        metrics = list(dict.fromkeys(metric for row in same_data for metric in row["test"]))
+        tests = [{name: row["test"][name] for name in without_repetition({"": row["test"]})} for row in same_data]
+        metrics = list(dict.fromkeys(name for test in tests for name in test))
         fixed = ["run", "model", "status", "steps", "seconds"]
         out.table(
             [*fixed, *metrics],
-            [[*(row[column] for column in fixed), *map(row["test"].get, metrics)] for row in same_data],
+            [
+                [*(row[column] for column in fixed), *map(test.get, metrics)]
+                for row, test in zip(same_data, tests, strict=True)
+            ],
             numbers=["steps", "seconds", *metrics],
         )
     if not rows:

@@ -9,6 +9,7 @@ import typer
 
 from deepcanon.cli._parse import Folder, Json, Overwrite, Own, Seed
 from deepcanon.cli._print import Output
+from deepcanon.core.plural import counted
 from deepcanon.core.settings import LARGEST
 
 
@@ -31,5 +32,5 @@ def sample(
     opened = Run(run, own)
     opened.sample(n, given=given, guidance=guidance, seed=seed, out=out, overwrite=overwrite)
     printer = Output(json)
-    printer.say(f"{n} samples of {opened.model.name()} are in {out}")
+    printer.say(f"{counted(n, 'sample')} of {opened.model.name()} are in {out}")
     printer.result({"run": run, "model": opened.model.name(), "n": n, "out": out})

@@ -73,7 +73,7 @@ def train(
     A model that wraps another takes --model NAME and that one's arguments as --model.ARGUMENT VALUE.
     """
     check_name_first("train", name, "name of the model")
-    from deepcanon.blueprints import from_words
+    from deepcanon.blueprints import from_words, untrained
     from deepcanon.cli.evaluate import report
     from deepcanon.runs.examining import as_trained
     from deepcanon.runs.run import Run
@@ -84,5 +84,7 @@ def train(
     if given.get("freeze"):
         given["freeze"] = tuple(given["freeze"])
     printer = Output(json)
+    for sentence in untrained(asked):
+        printer.say(sentence)
     run = Run.train(asked, data, target=target, out=out, overwrite=overwrite, notify=printer.say, **given)
     report(printer, run, as_trained(run))

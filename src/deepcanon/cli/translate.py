@@ -26,5 +26,5 @@ def translate(
     translations = opened.translate(*texts, beams=beams)
     printer = Output(json)
     for translation in translations:
-        printer.say(translation)
+        printer.verbatim(translation)
     printer.result({"run": run, "model": opened.model.name(), "texts": texts, "translations": translations})

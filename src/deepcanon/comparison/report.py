@@ -16,6 +16,7 @@ from deepcanon.comparison.support import Forms
 from deepcanon.comparison.tables import Row, Section, failures, sections
 from deepcanon.core import Blueprint
 from deepcanon.core.files import write_whole
+from deepcanon.core.plural import counted
 
 FILE = "report.html"
 NOTE = """<p>All numbers are means over the seeds, measured on the test split, which no training uses; small numbers
@@ -75,10 +76,10 @@ def _header(comparison: Comparison) -> str:
     shape = "\N{MULTIPLICATION SIGN}".join(map(str, data["shape"]))
     facts = [
         f"{data['kind']}, {shape}", counts,
-        f"{asked['seeds']} seed{'s' if asked['seeds'] > 1 else ''}",
+        counted(asked["seeds"], "seed"),
         *([f"at most {asked['budget']:g} s of training each"] if asked["budget"] is not None else []),
         *([f"target {asked['target']}"] if asked["target"] else []),
-        f"{comparison['threads']} thread{'s' if comparison['threads'] > 1 else ''}",
+        counted(comparison["threads"], "thread"),
         f"deepcanon {comparison['deepcanon']}, torch {comparison['torch']}", comparison["created"][:10],
     ]  # fmt: skip
     chips = "".join(f"<li>{_text(fact)}</li>" for fact in facts)

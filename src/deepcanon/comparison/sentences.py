@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from deepcanon.comparison.columns import ACCURACY, BITS, COPIES, ERROR, R2, SHARPEST, TWO_SAMPLE, Column
+from deepcanon.comparison.columns import ACCURACY, BALANCED, BITS, COPIES, ERROR, R2, SHARPEST, TWO_SAMPLE, Column
 from deepcanon.comparison.differences import LEVEL, Difference
 from deepcanon.comparison.job import Comparison
 from deepcanon.comparison.quality import FEWEST
 from deepcanon.comparison.tables import Row, Section
 from deepcanon.core import Blueprint
+from deepcanon.core.plural import counted
 
 MEMORIZED = 0.25
 """The share of near-copies from which on a report warns of memorization."""
@@ -41,7 +42,11 @@ def title(section: Section) -> str:
 def conclusions(section: Section) -> list[str]:
     """The result of a table, in a sentence or two."""
     if section.question in ("classes", "targets"):
-        return [_verdict(section), *(sentence for row in section.rows for sentence in section.failings(row))]
+        return [
+            _verdict(section),
+            *_unranked(section),
+            *(sentence for row in section.rows for sentence in section.failings(row)),
+        ]
     if section.question == "others":
         return []
     return [*_likeliest(section), *_best_samples(section), *_memorized(section)]
@@ -79,7 +84,9 @@ def remarks(section: Section) -> list[str]:
             found.append(f"{row.label} was stopped by the budget: {', '.join(stopped)}.")
         failed = len(row.entries) - len(row.measured)
         if failed:
-            found.append(f"{row.label} failed with {failed} of {len(row.entries)} seeds: {' '.join(row.errors)}")
+            found.append(
+                f"{row.label} failed with {failed} of {counted(len(row.entries), 'seed')}: {' '.join(row.errors)}"
+            )
     return found
 
 
@@ -112,7 +119,7 @@ def run_commands(comparison: Comparison, candidates: Sequence[Blueprint]) -> lis
 
 def _verdict(section: Section) -> str:
     """Which of the models that predict is best, or that the test examples do not tell."""
-    first, *others = section.rows
+    first, *others = section.ranked
     column = section.chooser
     where = f"on the test data of {section.data}"
     if all(section.no_better(row) for row in section.rows) and first.baseline is not None:
@@ -132,6 +139,21 @@ def _verdict(section: Section) -> str:
         f"{first.label} has the {most} {column.title} {where}: {_reached(section, [first])}. "
         f"Next is {others[0].label} with {_reached(section, others[:1])}{apart}."
     )
+
+
+def _unranked(section: Section) -> list[str]:
+    """What can be said of classifiers without probabilities, which the log loss does not rank."""
+    best = section.ranked[0]
+    found = []
+    for row in (row for row in section.rows if row not in section.ranked):
+        gap = section.difference(row, best, BALANCED)
+        apart = "" if gap is None else f"; the difference is {_interval(gap, BALANCED)}"
+        found.append(
+            f"{row.label} gives no probabilities, so it has no {section.chooser.title} and no rank: its "
+            f"{BALANCED.title} is {BALANCED.write(row.mean(BALANCED))}, that of {best.label} "
+            f"{BALANCED.write(best.mean(BALANCED))}{apart}."
+        )
+    return found
 
 
 def _apart(section: Section, first: Row, tied: Sequence[Row], column: Column) -> str:

@@ -38,6 +38,7 @@ from deepcanon.comparison.job import Comparison, Entry
 from deepcanon.comparison.measures import BaselineMeasures, Likelihood, Measured
 from deepcanon.comparison.quality import Quality
 from deepcanon.comparison.support import FORMS, Form
+from deepcanon.core.plural import counted
 
 Question = Literal["classes", "targets", "densities", "others"]
 
@@ -123,10 +124,23 @@ class Section:
 
     @property
     def chooser(self) -> Column:
-        """The column that ranks models which predict; of classes the log loss, unless some have no probabilities."""
+        """The column that ranks models which predict; of classes the log loss, if there are two that have one.
+
+        A classifier without probabilities has none, and no rank among those that have: it stands after them.
+        """
         if self.question == "targets":
             return RMSE
-        return LOG_LOSS if all(row.mean(LOG_LOSS) is not None for row in self.rows) else BALANCED
+        with_loss = [row for row in self.rows if row.mean(LOG_LOSS) is not None]
+        return LOG_LOSS if len(with_loss) >= min(2, len(self.rows)) else BALANCED
+
+    @property
+    def ranked(self) -> tuple[Row, ...]:
+        """The rows that the chooser ranks."""
+        return tuple(row for row in self.rows if row.mean(self.chooser) is not None)
+
+    def measure_of(self, row: Row) -> Column:
+        """The column by which a row that predicts is judged: the chooser, or what it has in place of it."""
+        return self.chooser if row in self.ranked else BALANCED
 
     def marked(self, row: Row, column: Column) -> bool:
         """Whether a row is marked as the best in a column: it is sound, and no other row is as good.
@@ -148,7 +162,9 @@ class Section:
         return [other for other, gap in found if gap is not None and not told_apart(gap)]
 
     def difference(self, first: Row, second: Row, column: Column) -> Difference | None:
-        """The difference of two rows in a measure, if it is known."""
+        """The difference of two rows in a measure, if both have it and it is known."""
+        if first.mean(column) is None or second.mean(column) is None:
+            return None
         for found in self.differences:
             if found["measure"] == column.measure and found["form"] == self.form:
                 if (found["first"], found["second"]) == (first.label, second.label):
@@ -167,14 +183,15 @@ class Section:
         seeds = [each["classes"] for each in row.measured if each["classes"]]
         names = self.labels or tuple(map(str, range(len(seeds[0]) if seeds else 0)))
         return [
-            f"{row.label} finds none of the {seeds[0][place]['examples']:,} test examples of the class {name!r}."
+            f"{row.label} finds none of the {counted(seeds[0][place]['examples'], 'test example', ',')} of the "
+            f"class {name!r}."
             for place, name in enumerate(names)
             if seeds and seeds[0][place]["examples"] and not any(classes[place]["found"] for classes in seeds)
         ]
 
     def no_better(self, row: Row) -> list[str]:
         """A sentence on a row that does not beat the baseline, which uses no input."""
-        column, found = self.chooser, row.baseline
+        column, found = self.measure_of(row), row.baseline
         value, other = row.mean(column), None if found is None else column.of_baseline(found["test"])
         if found is None or value is None or other is None or column.distance(value) < column.distance(other):
             return []
@@ -273,6 +290,8 @@ def _rank(section: Section, row: Row) -> tuple[float, ...]:
         "densities": (SHARPEST, TWO_SAMPLE),
         "others": (section.columns[0], SECONDS),
     }[section.question]
+    if section.question == "classes" and row not in section.ranked:
+        second = BALANCED
     means = ((column, row.mean(column)) for column in (first, second))
     apart = float(section.question == "densities" and row.given is not None)
     return (apart, *(math.inf if mean is None else column.distance(mean) for column, mean in means))

@@ -12,7 +12,7 @@ from deepcanon.core.annotations import describe_type, show_value
 from deepcanon.core.errors import UsageError
 from deepcanon.core.model import TREE, Model
 from deepcanon.core.plain_module import PlainModule
-from deepcanon.core.spec import SIZES, arguments_of, is_model, with_sizes
+from deepcanon.core.spec import SIZES, arguments_of, is_model, with_sizes, wrapped_by_default
 from deepcanon.core.stored import fits
 
 Find = Callable[[str], "type[Model[Any]] | Model[Any]"]
@@ -52,7 +52,7 @@ class Blueprint:
     def of(cls, model: Any, find: Find, arguments: Mapping[str, Any] | None = None) -> Blueprint:
         """The blueprint of a model given by its name, its class, ``{"model": name, "arguments": {...}}``, or itself.
 
-        Models among the arguments may be given in the same ways.
+        Models among the arguments may be given in the same ways; a method wraps its default model if none is given.
         """
         if isinstance(model, Model):
             model = cls(type(model), {}, f"the {model.name()} that was given", model)
@@ -70,12 +70,13 @@ class Blueprint:
         if not (inspect.isclass(found) and issubclass(found, Model)):
             raise UsageError(f"model is the name of a model or its class, got {model!r}")
         asked = cls(found, arguments or {})
+        wrapped = wrapped_by_default(found, asked.arguments)
         inner = {name for name, parameter in arguments_of(found).items() if is_model(parameter.annotation)}
         built = {
             name: cls.of(value, find) if name in inner and value is not None else value
-            for name, value in asked.arguments.items()
+            for name, value in {**wrapped, **asked.arguments}.items()
         }
-        return cls(found, built)
+        return cls(found, built, asked.label)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any], find: Find) -> Blueprint:

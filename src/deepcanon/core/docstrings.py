@@ -6,6 +6,8 @@ import inspect
 import re
 from dataclasses import dataclass
 
+from deepcanon.core.unicode_math import in_unicode
+
 
 @dataclass(frozen=True)
 class Docstring:
@@ -79,5 +81,6 @@ def _arguments(lines: list[str]) -> dict[str, str]:
 
 def _plain(text: str) -> str:
     """The text without the marks of reStructuredText, on one line."""
+    text = re.sub(r":math:`([^`]*)`", lambda found: in_unicode(found[1]), text)
     text = re.sub(r":\w+:`([^`]*)`", r"\1", text)
     return " ".join(text.replace("``", "").split())

@@ -128,14 +128,22 @@ def free(base: Path) -> Path:
 
 
 def writable(path: Path, overwrite: bool, *suffixes: str) -> Path:
-    """The path, if a file with one of these endings may be written there; its folder is made."""
+    """The path, if a file with one of these endings may be written there; no folder is made yet."""
     if path.suffix.lower() not in suffixes:
         raise UsageError(f"{path} must end in {' or '.join(suffixes)}, which says what to write")
     if path.is_dir():
         raise UsageError(f"{path} is a folder, not a file")
     if path.exists() and not overwrite:
         raise UsageError(f"{path} is already there: choose another name, or add --overwrite")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not os.access(path.parent, os.W_OK):
+    nearest = next(folder for folder in path.absolute().parents if folder.exists())
+    if not nearest.is_dir():
+        raise UsageError(f"{nearest} is a file, not a folder")
+    if not os.access(nearest, os.W_OK):
         raise UsageError(f"nothing can be written to the folder {path.parent}")
+    return path
+
+
+def with_folder(path: Path) -> Path:
+    """The path, whose folder is made if it is not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     return path

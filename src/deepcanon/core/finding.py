@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from deepcanon.core.display import Shown, image, notebook, sentences
-from deepcanon.core.files import writable, write_json, write_whole
+from deepcanon.core.files import with_folder, writable, write_json, write_whole
 
 
 class Figure(Protocol):
@@ -37,7 +37,7 @@ class Finding(Shown):
     def save(self, folder: Path | str, name: str, *, overwrite: bool = False) -> list[Path]:
         """Write ``NAME.png`` and ``NAME.json`` into the folder, each whole or not at all."""
         picture, table = (writable(Path(folder) / f"{name}{kind}", overwrite, kind) for kind in (".png", ".json"))
-        save_figure(self.figure, picture)
+        save_figure(self.figure, with_folder(picture))
         write_json(table, self.numbers)
         return [picture, table]
 

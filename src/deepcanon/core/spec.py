@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, get_origin
 
 from deepcanon.core.annotations import members_of
@@ -37,6 +37,19 @@ def is_model(annotation: Any) -> bool:
     """
     origins = [get_origin(member) or member for member in members_of(annotation)]
     return any(isinstance(origin, type) and issubclass(origin, Model) for origin in origins)
+
+
+def wrapped_by_default(cls: type[Model[Any]], given: Container[str]) -> dict[str, str]:
+    """The names of the models that ``cls`` wraps where none is given, by argument: its ``default_model``, if any.
+
+    >>> from deepcanon.core.toy import Toy
+    >>> wrapped_by_default(Toy, given=())
+    {}
+    """
+    default = getattr(cls, "default_model", None)
+    left = {name: parameter for name, parameter in arguments_of(cls).items() if name not in given}
+    needed = [name for name, each in left.items() if is_model(each.annotation) and each.default is each.empty]
+    return {} if default is None else dict.fromkeys(needed, default)
 
 
 def with_sizes(cls: type[Model[Any]], sizes: Mapping[str, int], given: Mapping[str, Any], data: str) -> dict[str, Any]:

@@ -17,8 +17,9 @@ from deepcanon.data.entry import Entry
 from deepcanon.data.images import image_folder
 from deepcanon.data.images.image_files import LEVELS, SUFFIXES
 from deepcanon.data.tables import rated, table
-from deepcanon.data.text import lines, streams, text_file, tokens, words
-from deepcanon.data.transforms.forms import FORMS, PICTURED, batch_in_form, check_form, in_form
+from deepcanon.data.text import text_file
+from deepcanon.data.transforms.form_list import forms_of
+from deepcanon.data.transforms.forms import FORMS, batch_in_form, check_form, in_form
 
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
 """Not read: what a cell holds and what it shows (dates, formulas) differ, and CSV settles which is meant."""
@@ -32,9 +33,9 @@ def load_data(
     ``target`` names the column of a CSV file that is to be predicted. ``preprocessing`` is what an earlier load has
     fitted (``Dataset.preprocessing``); a file or folder is then treated by it. ``file.csv:raw`` leaves the target in
     its own units, ``file.csv:ratings`` holds the ratings of a user in each row, and ``folder:size=64`` cuts images of
-    all sizes to 64x64. Images and videos also come as ``name:binary``, ``name:spins``, ``name:dequantized`` and, in
-    gray levels, ``name:levels``, texts as ``name:words`` and, in their order, ``name:stream``, or line by line,
-    ``name:lines``, and whatever has classes as ``name:labels=40``, with all other labels hidden.
+    all sizes to 64x64. :mod:`deepcanon.data.transforms.form_list` has all forms: images and videos come as
+    ``name:binary`` too, texts as ``name:words``, whatever has classes as ``name:labels=40``, with all other labels
+    hidden.
 
     >>> load_data("digits:binary").train.x.unique()
     tensor([0., 1.])
@@ -111,9 +112,13 @@ def absolute_name(name: str) -> str:
     return ":".join([str(path.resolve()), *forms])
 
 
-def describe_data() -> list[dict[str, Any]]:
-    """What is known by name, one row per data set, in plain values; nothing is downloaded."""
-    return [_row(entry) for entry in entries().values()]
+def describe_data(name: str | None = None) -> list[dict[str, Any]]:
+    """What is known by name, one row per data set, or the row of one, in plain values; nothing is downloaded."""
+    if name is not None and name not in entries():
+        if Path(name).expanduser().exists():
+            raise UsageError(f"{name} is a file or folder of yours; what is described are the data sets known by name")
+        raise _unknown(name, Path(name).expanduser())
+    return [_row(entry) for entry in entries().values() if name in (None, entry.name)]
 
 
 @cache
@@ -221,12 +226,6 @@ def _unknown(name: str, path: Path) -> UsageError:
     return UsageError(f"there are no data {name!r}; {did_you_mean(name, entries())}")
 
 
-def _forms(kind: Kind) -> list[str]:
-    if kind == "text":
-        return [words.MARK, streams.MARK, lines.MARK, *tokens.SHOWN]
-    return list(FORMS) if kind in PICTURED else []
-
-
 def _row(entry: Entry) -> dict[str, Any]:
     counts = entry.counts
     if not counts:
@@ -238,7 +237,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "shape": list(entry.shape),
         "sizes": dict(entry.sizes),
         **dict(zip(("train", "valid", "test"), counts, strict=True)),
-        "forms": _forms(entry.kind),
+        "forms": {form.suffix: form.gives for form in forms_of(entry.kind, entry.sizes)},
         "source": entry.source,
         "folder": entry.remote.folder,
         "here": entry.remote.here(),

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, UsageError
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.insights._engines.layers import CONVOLUTIONS, PASSING, LayerOutput, images_of, outputs_of
 from deepcanon.pictures.style import INK, LINE, MUTED, new_figure
 
@@ -58,7 +59,7 @@ def activation_maps(model: nn.Module, batch: AnyBatch, *, example: int = 0, chan
     """
     images = images_of(batch)
     if not 0 <= example < len(images):
-        raise UsageError(f"there are {len(images)} images, numbered from 0 (got {example})")
+        raise UsageError(f"there are {counted(len(images), 'image')}, numbered from 0 (got {example})")
     if channels < 1:
         raise UsageError(f"channels must be at least 1 (got {channels})")
     maps = maps_of(model, batch.inputs)
@@ -82,7 +83,7 @@ def activation_maps(model: nn.Module, batch: AnyBatch, *, example: int = 0, chan
     dead, count = sum(layer["dead"] for layer in layers), sum(layer["channels"] for layer in layers)
     last = layers[-1]
     says = (
-        f"{dead} of {count} channels are zero for all {len(images)} images.",
+        f"{dead} of {counted(count, 'channel')} are zero for all {counted(len(images), 'image')}.",
         f"Of the feature maps of the last convolution, in {last['layer']}, {last['zeros']:.0%} is zero.",
     )
     return Finding({"example": example, "layers": layers}, _figure(images[example], layers, dead, count), says)
@@ -93,7 +94,9 @@ def _figure(image: Tensor, layers: Sequence[dict[str, Any]], dead: int, count: i
     if len(layers) > ROWS:
         shown = [layers[round(i * (len(layers) - 1) / (ROWS - 1))] for i in range(ROWS)]
     columns = max(len(layer["maps"]) for layer in shown)
-    title = f"The strongest feature maps of each layer for one image; {dead} of all {count} channels are dead"
+    title = (
+        f"The strongest feature maps of each layer for one image; {dead} of all {counted(count, 'channel')} are dead"
+    )
     figure = new_figure(1.0 * columns + 3.3, 1.05 * len(shown) + 0.8, title)
     grid = figure.subplots(len(shown), columns + 1, squeeze=False)
     for axes in grid.flat:
@@ -107,7 +110,7 @@ def _figure(image: Tensor, layers: Sequence[dict[str, Any]], dead: int, count: i
     grid[0, 0].imshow(scaled.numpy(), cmap="gray", vmin=0, vmax=1)
     grid[0, 0].set_title("image", fontsize=8, color=INK)
     for row, layer in enumerate(shown):
-        lines = [layer["layer"], f"{layer['channels']} channels", "x".join(map(str, layer["size"]))]
+        lines = [layer["layer"], counted(layer["channels"], "channel"), "x".join(map(str, layer["size"]))]
         lines.append(f"{layer['zeros']:.0%} zeros")
         first = grid[row, 0]
         text = "\n".join(lines[1:])

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from deepcanon.core import AnyBatch, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.insights._engines.objective import Mode, Objective
 from deepcanon.insights._engines.spectrum import Function, Spectrum, hessian_product, lanczos
 from deepcanon.pictures.style import INK, LINE, MUTED, PALETTE, dress, legend, new_figure
@@ -278,7 +279,7 @@ def _sentences(numbers: dict[str, Any], spectrum: Spectrum) -> tuple[str, ...]:
     low, high = spectrum.low, spectrum.high
     lines = [
         f"The Hessian's eigenvalues go from {low:.4g} (± {spectrum.residuals[0]:.1g}) to {high:.4g} "
-        f"(± {spectrum.residuals[-1]:.1g}), after {len(spectrum.values)} products."
+        f"(± {spectrum.residuals[-1]:.1g}), after {counted(len(spectrum.values), 'product')}."
     ]
     if not spectrum.settled():
         lines.append("They have not converged to 1 %: the true extremes may lie further out; give more steps.")

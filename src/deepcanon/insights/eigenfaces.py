@@ -15,6 +15,7 @@ from deepcanon.core import AnyBatch, DataError, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
 from deepcanon.core.modes import eval_mode
+from deepcanon.core.plural import counted
 from deepcanon.insights._engines.layers import images_of
 from deepcanon.pictures.images import rows
 
@@ -99,8 +100,8 @@ def eigenfaces(model: nn.Module, batch: AnyBatch, *, components: int = 8) -> Fin
         sum(numbers["variance_shares"]), sum(numbers["variance_shares_rebuilt"]), numbers["angles_degrees"][0],
     )  # fmt: skip
     says = (
-        f"{count} components hold {held:.1%} of the variance of {len(x)} images; along those of the reconstructions "
-        f"there are {held_rebuilt:.1%}.",
+        f"{counted(count, 'component')} hold {held:.1%} of the variance of {counted(len(x), 'image')}; along those of "
+        f"the reconstructions there are {held_rebuilt:.1%}.",
         f"The largest angle between the two spaces is {widest:.3g} degrees, the smallest "
         f"{numbers['angles_degrees'][-1]:.3g}; zero would be PCA.",
     )
@@ -124,7 +125,8 @@ def _figure(numbers: dict[str, Any], example: Tensor, shape: torch.Size) -> Figu
     }
     captions = ["mean", *(f"{k}: {share:.1%}" for k, share in enumerate(numbers["variance_shares"], start=1))]
     widest, narrowest = max(numbers["angles_degrees"]), min(numbers["angles_degrees"])
-    title = f"{len(faces)} eigenfaces of the data and of reconstructions: angles from {narrowest:.3g}° to {widest:.3g}°"
+    angles = f"angles from {narrowest:.3g}° to {widest:.3g}°"
+    title = f"{counted(len(faces), 'eigenface')} of the data and of reconstructions: {angles}"
     return rows(gallery, shape, len(captions), captions=captions, title=title)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, UsageError, eval_mode
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.insights._engines.layers import images_of
 from deepcanon.insights.activation_maps import maps_of
 from deepcanon.insights.receptive_field import Field, theoretical
@@ -206,7 +207,7 @@ def _says(layers: Sequence[Mapping[str, Any]], shifts: Sequence[Mapping[str, Any
         says.append(f"Counting the border, the largest relative error is {max(known['shift']):.0%}.")
     far = shifts[-1]
     says.append(
-        f"A shift by {far['pixels']} pixels changes the scores by {far['change']:.0%} "
+        f"A shift by {counted(far['pixels'], 'pixel')} changes the scores by {far['change']:.0%} "
         f"and leaves {far['kept']:.0%} of the predictions as they were."
     )
     return tuple(says)
@@ -225,7 +226,7 @@ def _figure(
     layers: Sequence[Mapping[str, Any]], shifts: Sequence[Mapping[str, Any]], others: Mapping[str, Mapping[str, Any]]
 ) -> Figure:
     last = shifts[-1]
-    title = f"A shift by {last['pixels']} pixels leaves {last['kept']:.0%} of the predictions as they were"
+    title = f"A shift by {counted(last['pixels'], 'pixel')} leaves {last['kept']:.0%} of the predictions as they were"
     inside = [row["shift inside"] for row in layers if row["shift inside"] is not None]
     if inside:
         how = f"up to {max(inside):.0e}" if max(inside) else "exactly"

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from deepcanon.core import AnyBatch, Labeled, UsageError, eval_mode
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.insights._engines.layers import images_of, last_map, named, outputs_of
 from deepcanon.pictures.heat import heat_over
 
@@ -286,8 +287,8 @@ def _says(numbers: dict[str, Any]) -> tuple[str, ...]:
     empty, count = sum(numbers["empty"]), len(numbers["empty"])
     if empty:
         says.append(
-            f"Warning: {empty} of {count} maps are empty, since no position of the layer has evidence for the class; "
-            "an earlier layer, or another class, may show more."
+            f"Warning: {empty} of {counted(count, 'map')} are empty, since no position of the layer has evidence for "
+            "the class; an earlier layer, or another class, may show more."
         )
     likeness = numbers["mean_likeness_to_control"]
     if likeness is None:

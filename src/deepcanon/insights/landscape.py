@@ -16,6 +16,7 @@ from torch import Generator, Tensor, nn
 from deepcanon.core import AnyBatch, UsageError
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.insights._engines.objective import Mode, Objective
 from deepcanon.pictures.style import INK, PALETTE, dress, legend, new_figure
 from deepcanon.pictures.surfaces import contours
@@ -341,8 +342,8 @@ def _sentences(numbers: dict[str, Any]) -> tuple[str, ...]:
         truth, plane = numbers["checkpoint_losses"], numbers["plane"]
         gap = max(abs(a - b) for a, b in zip(truth, plane["losses_at_coordinates"], strict=True))
         lines += [
-            f"{len(truth)} checkpoints, from a loss of {truth[0]:.4g} to {truth[-1]:.4g}; the highest barrier of the "
-            f"linear interpolation between them is {numbers['path']['barrier']:.3g}.",
+            f"{counted(len(truth), 'checkpoint')}, from a loss of {truth[0]:.4g} to {truth[-1]:.4g}; the highest "
+            f"barrier of the linear interpolation between them is {numbers['path']['barrier']:.3g}.",
             f"{plane['share']:.1%} of the trajectory lies in the plane; the loss there differs from that of the "
             f"checkpoints by at most {gap:.2g}.",
         ]
@@ -351,5 +352,7 @@ def _sentences(numbers: dict[str, Any]) -> tuple[str, ...]:
     planes = [numbers["random"], *([numbers["plane"]] if "plane" in numbers else [])]
     missing = sum(not math.isfinite(value) for plane in planes for row in plane["losses"] for value in row)
     if missing:
-        lines.append(f"At {missing} points the loss is not finite, as where a running variance would be below zero.")
+        lines.append(
+            f"At {counted(missing, 'point')} the loss is not finite, as where a running variance would be below zero."
+        )
     return tuple(lines)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, UsageError
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.insights._engines.regions import Line, Plane, most_regions, regions_on_line, regions_on_plane, widths
 from deepcanon.pictures.style import INK, PALETTE, colors, dress, new_figure
 
@@ -135,8 +136,9 @@ def _title(found: int, what: str, at_most: int) -> str:
 
 def _say_line(line: Line, layers: list[int]) -> str:
     return (
-        f"Along the line there are {line.regions} linear pieces; {len(layers)} layer{'s' * (len(layers) > 1)} of "
-        f"{', '.join(map(str, layers))} units could have at most {most_regions(layers, 1):,}."
+        f"Along the line there are {counted(line.regions, 'linear piece')}; {len(layers)} "
+        f"layer{'s' * (len(layers) > 1)} of {', '.join(map(str, layers))} units could have at most "
+        f"{most_regions(layers, 1):,}."
     )
 
 
@@ -161,4 +163,4 @@ def _draw_line(axes: Axes, line: Line, x: Tensor, name: str) -> None:
         axes.plot(x, values, color=color, linewidth=1.4)
         axes.scatter(x[joints], values[joints], s=9, color=color, linewidths=0, zorder=3)
     which = "output" if line.values.shape[1] == 1 else f"outputs{' (first ten)' * (line.values.shape[1] > DRAWN)}"
-    dress(axes, f"{line.regions} linear pieces; a dot is a joint", name, which)
+    dress(axes, f"{counted(line.regions, 'linear piece')}; a dot is a joint", name, which)

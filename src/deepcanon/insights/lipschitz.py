@@ -15,6 +15,7 @@ from torch.nn.functional import normalize
 from deepcanon.core import AnyBatch, DataError, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.insights._engines.operator_norms import SIDE_BY_SIDE, constants
 from deepcanon.microscopy.capture import Recorder
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
@@ -308,8 +309,8 @@ def _draw_growth(axes: Axes, numbers: dict[str, Any]) -> None:
 
 def _sentences(numbers: dict[str, Any]) -> tuple[str, ...]:
     lines = [
-        f"The largest slope at {numbers['examples']} examples is {numbers['local']:.4g}; random directions find "
-        f"{numbers['sampled']:.4g}."
+        f"The largest slope at {counted(numbers['examples'], 'example')} is {numbers['local']:.4g}; random directions "
+        f"find {numbers['sampled']:.4g}."
     ]
     if numbers["pairs"] is not None:
         lines.append(f"Between two of the examples it is at most {numbers['pairs']:.4g}.")

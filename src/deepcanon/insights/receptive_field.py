@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, DataError, UsageError
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.insights._engines.footprints import Footprints
 from deepcanon.insights._engines.input_windows import Footprint
 from deepcanon.insights._engines.layers import images_of, last_map, named, outputs_of, recorded
@@ -145,9 +146,9 @@ def receptive_field(model: nn.Module, batch: AnyBatch, *, layer: str | None = No
     says = (
         f"The receptive field of a unit of {deepest['layer']} is {_by(deepest['size'])} pixels ({deepest['status']}), "
         f"of which {deepest['inside']:.0%} lie in the image of {_by(sides)}.",
-        f"Its effective receptive field is {deepest['effective_pixels']} pixels, as many as a square of side "
-        f"{deepest['effective_side']:.1f}, {deepest['effective_share']:.0%} of the field within the image.",
-        f"Half of its gradient lies on {deepest['half_pixels']} pixels.",
+        f"Its effective receptive field is {counted(deepest['effective_pixels'], 'pixel')}, as many as a square of "
+        f"side {deepest['effective_side']:.1f}, {deepest['effective_share']:.0%} of the field within the image.",
+        f"Half of its gradient lies on {counted(deepest['half_pixels'], 'pixel')}.",
     )
     return Finding(numbers, _figure(rows, {name: slopes[name] for name in chosen}, sides), says)
 

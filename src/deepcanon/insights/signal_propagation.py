@@ -18,6 +18,7 @@ from torch import Generator, Tensor, nn
 
 from deepcanon.core import AnyBatch, UsageError, drawing_from
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.insights._engines import mean_field
 from deepcanon.nn.initialize import initialize as initialize_weights
 from deepcanon.nn.initialize import own_weights
@@ -190,7 +191,7 @@ def _title(numbers: Mapping[str, Any]) -> str:
 
 def _change(what: str, factor: float | None, squares: Sequence[float | None]) -> str:
     if factor is None:
-        return f"{what} are zero in {sum(not square for square in squares)} of {len(squares)} layers"
+        return f"{what} are zero in {sum(not square for square in squares)} of {counted(len(squares), 'layer')}"
     if abs(factor - 1) < KEPT:
         return f"{what} keep their size"
     return f"{what} {'grow' if factor > 1 else 'shrink'} by x{factor:.3g} a layer"

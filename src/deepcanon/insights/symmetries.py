@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from deepcanon.core import AnyBatch, UsageError, eval_mode
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.pictures.style import INK, LINE, MUTED, PALETTE, dress, legend, new_figure
 
 ALL = 4
@@ -272,7 +273,7 @@ def _say(layer: Hidden, numbers: dict[str, Any]) -> tuple[str, ...]:
     says = [
         f"The signs of {_name(layer)} units {'can' if flips else 'cannot'} be flipped, so a layer of N units has "
         f"{count} equivalent weight vectors; the whole network has 10^{numbers['log10_equal']:.1f}.",
-        f"{ways} of them were tried in {layer.name}, of {layer.units} units: the outputs change by at most "
+        f"{ways} of them were tried in {layer.name}, of {counted(layer.units, 'unit')}: the outputs change by at most "
         f"{largest['symmetry']:.1e} of their size; with signs flipped on one side only, by "
         f"{largest['one side only']:.1e}.",
     ]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import UsageError
 from deepcanon.core.files import write_whole
+from deepcanon.runs.stored_tensors import rounded
 
 
 def export_weights(module: nn.Module, path: Path, spec: Mapping[str, Any]) -> None:
@@ -41,4 +42,9 @@ def give_weights(module: nn.Module, weights: Mapping[str, Tensor], kind: str) ->
             raise UsageError(f"{name} has the shape {came} in the file and {wanted} in the model: make it of that size")
         if parameter.is_floating_point() != weights[name].is_floating_point():
             raise UsageError(f"{name} is of type {weights[name].dtype} in the file and {parameter.dtype} in the model")
+        if rounded(weights[name], parameter):
+            raise UsageError(
+                f"{name} is {weights[name].dtype} in the file and {parameter.dtype} in the model, which would round "
+                "it: give the model that type first, or convert the weights"
+            )
     module.load_state_dict(weights)

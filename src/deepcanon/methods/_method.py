@@ -34,6 +34,10 @@ class Method(Model[B]):
     method is conditional if the wrapped model is: ``given(context)`` is the method around the model so conditioned.
     """
 
+    default_model: ClassVar[str] = "mlp"
+    """The name of the model that it wraps where none is given."""
+    wraps_trained: ClassVar[bool] = False
+    """Whether it is meant for a model that is trained already."""
     null: ClassVar[Mapping[str, Any]]
     """Constructor arguments with which it is the model that it wraps, bit for bit."""
 

@@ -49,6 +49,7 @@ class Augmentation(Method[B]):
         border: The padding outside of an image: its ``border`` repeated, ``zeros``, or its ``reflection``.
     """
 
+    default_model: ClassVar[str] = "cnn"
     null: ClassVar[Mapping[str, Any]] = {
         "rotate": 0.0, "translate": 0.0, "stretch": 0.0, "shear": 0.0, "crop": 0.0, "flip": 0.0, "lens": 0.0
     }  # fmt: skip

@@ -44,6 +44,7 @@ class LoRA(Method[B]):
         layers: The layers to adapt, as patterns of their names.
     """
 
+    wraps_trained: ClassVar[bool] = True
     null: ClassVar[Mapping[str, Any]] = {"alpha": 0.0}
 
     def __init__(self, model: Model[Any], rank: int = 4, alpha: float = 8.0, layers: tuple[str, ...] = ("*",)) -> None:

@@ -39,6 +39,7 @@ class Transfer(Method[Any]):
         head: Whether the last layer is new, or kept with its pretrained weights.
     """
 
+    wraps_trained: ClassVar[bool] = True
     null: ClassVar[Mapping[str, Any]] = {"backbone": "fine-tuned", "head": "kept"}
 
     def __init__(

@@ -11,7 +11,8 @@ import numpy as np
 
 from deepcanon.core import UsageError
 from deepcanon.core.display import Shown, notebook, table
-from deepcanon.core.files import writable
+from deepcanon.core.files import with_folder, writable
+from deepcanon.core.plural import counted
 from deepcanon.microscopy.tape import Group, Place, Record, Tape
 from deepcanon.microscopy.verdict import Array, Verdict, coarseness, inner, judge, moved, typical
 
@@ -143,7 +144,7 @@ class ComputeGraph(Shown):
         """Write the graph as a page for a browser (``.html``) or as numbers for a program (``.json``)."""
         from deepcanon.microscopy.page import write
 
-        return write(self, writable(Path(path), overwrite, ".html", ".json"))
+        return write(self, with_folder(writable(Path(path), overwrite, ".html", ".json")))
 
     def __str__(self) -> str:
         from deepcanon.microscopy.summary import as_text
@@ -240,9 +241,11 @@ def _local(graph: ComputeGraph) -> Check:
     worst = max((edge.verdict.gap for edge in mismatches), default=0.0)
     if mismatches:
         names = ", ".join(dict.fromkeys(graph.nodes[edge.target].name for edge in mismatches))
-        detail = f"{len(mismatches)} of {len(checked)} deltas are not the derivative of their operation: {names}"
+        detail = (
+            f"{len(mismatches)} of {counted(len(checked), 'delta')} are not the derivative of their operation: {names}"
+        )
     else:
-        detail = f"{len(checked)} deltas are each the derivative of their operation, by finite differences"
+        detail = f"{counted(len(checked), 'delta')} are each the derivative of their operation, by finite differences"
     return Check("each operation", not mismatches, worst, detail)
 
 
@@ -265,13 +268,16 @@ def _whole(graph: ComputeGraph) -> Check:
     spread = np.sqrt(sum(inner(delta, lines[place]) ** 2 for place, delta in leaves.items()))
     gap = abs(measured - given) / max(abs(measured), abs(given), 1e-3 * spread, 1e-12 * (1 + abs(graph.loss)))
     detail = (
-        f"along a random direction of all {len(leaves)} inputs and parameters the loss has the slope {measured:.6g}; "
+        f"along a random direction of all {len(leaves)} inputs and parameters the loss has the slope "
+        f"{measured:.6g}; "
         f"by their deltas it is {given:.6g}"
     )
     holds = bool(gap <= 1e-5 * coarse)
     corners = sum(edge.verdict.status == "kink" for edge in graph.edges)
     if not holds and corners:  # then the loss has no slope here, and each edge has been checked alone
-        return Check("the whole", True, float(gap), f"{detail}; {corners} edges are at a corner, so both may be right")
+        return Check(
+            "the whole", True, float(gap), f"{detail}; {counted(corners, 'edge')} are at a corner, so both may be right"
+        )
     return Check("the whole", holds, float(gap), detail)
 
 

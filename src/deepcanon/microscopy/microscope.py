@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from deepcanon.core import AnyBatch, Model, UsageError
+from deepcanon.core.plural import counted
 from deepcanon.microscopy.capture import Recorder
 from deepcanon.microscopy.compute_graph import TIGHT, Check, ComputeGraph, compute_graph
 from deepcanon.microscopy.replay import array_of
@@ -143,7 +144,7 @@ def _against_autograd(graph: ComputeGraph, expected: Mapping[Place, Array]) -> C
         if not gap <= worst:
             worst, where = gap, graph.nodes[number].name
     holds = worst <= TIGHT
-    detail = f"{len(expected)} deltas, each the sum over its edges, equal those of torch.autograd"
+    detail = f"{counted(len(expected), 'delta')}, each the sum over its edges, equal those of torch.autograd"
     if not holds:
         detail = f"the delta of {where} is not what torch.autograd gives: a hook, or a part that was not seen"
     return Check("torch.autograd", holds, worst, detail)

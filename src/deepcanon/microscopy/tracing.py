@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from deepcanon.core import UsageError
+from deepcanon.core.plural import counted
 from deepcanon.microscopy.compute_graph import TIGHT, Check, ComputeGraph, compute_graph
 from deepcanon.microscopy.tape import Place, Record, Tape
 from deepcanon.microscopy.verdict import Array
@@ -135,5 +136,5 @@ def _against_trace(graph: ComputeGraph, expected: dict[Place, Array]) -> Check:
         size = max(float(np.abs(delta).max(initial=0.0)), 1e-300)
         gap = float(np.abs(delta - (0.0 if found is None else found)).max(initial=0.0)) / size
         worst = max(worst, gap)
-    detail = f"{len(expected)} deltas, each the sum over its edges, compared with those of one backward pass"
+    detail = f"{counted(len(expected), 'delta')}, each the sum over its edges, compared with those of one backward pass"
     return Check("deepcanon.tensor", worst <= TIGHT, worst, detail)

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from deepcanon.core.plural import counted
+
 Array = NDArray[Any]
 Status = Literal["agrees", "kink", "mismatch", "cut", "constant", "unchecked"]
 
@@ -96,7 +98,7 @@ def judge(height: Callable[[Array], float], x: Array, delta: Array, size: float,
     failed = {number: probe for number, probe in probes.items() if not probe.agrees}
     if not failed:
         worst = max(probes.values(), key=lambda probe: probe.gap * abs(probe.given))
-        return Verdict("agrees", f"along {len(lines)} directions", worst.given, worst.middle, worst.gap)
+        return Verdict("agrees", f"along {counted(len(lines), 'direction')}", worst.given, worst.middle, worst.gap)
     corner: Probe | None = None
     for number in failed:
         line = lines[number].copy()

@@ -6,6 +6,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from deepcanon.core.plural import counted
 from deepcanon.pictures.style import INK, LINE, MUTED, PALETTE, SHADES, dress, new_figure
 
 ROWS, COLUMNS = 30, 60
@@ -45,5 +46,10 @@ def held_out_plot(predicted: Tensor, true: Tensor, title: str = "") -> Figure:
     ends = torch.tensor([min(kinds), max(kinds)])
     axes.plot(ends, ends, color=MUTED, linewidth=1, linestyle="--")
     axes.set_xticks(kinds, [f"{kind:g}" for kind in kinds])
-    dress(axes, f"{len(truth)} held-out entries: rmse {error:.3f}", "true value", "expected value")
+    dress(
+        axes,
+        f"{counted(len(truth), 'held-out entry', '', 'held-out entries')}: rmse {error:.3f}",
+        "true value",
+        "expected value",
+    )
     return figure

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from torch import Generator, Tensor
 
 from deepcanon.core import Series
+from deepcanon.core.plural import counted
 from deepcanon.core.roles import Forecasts
 from deepcanon.core.series import steps_from
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
@@ -27,7 +28,7 @@ def forecast_picture(model: Forecasts, series: Series, title: str, generator: Ge
     steps = int((series.lengths - series.origins).max())
     shown = series.select((series.lengths - series.origins == steps).nonzero().squeeze(1))
     paths = model.forecast(shown.past, steps, samples=PATHS, generator=generator)
-    return forecast_fans(paths.cpu(), shown.to("cpu"), f"{title}, {steps} steps")
+    return forecast_fans(paths.cpu(), shown.to("cpu"), f"{title}, {counted(steps, 'step')}")
 
 
 def forecast_fans(paths: Tensor, series: Series, title: str = "", feature: int = 0) -> Figure:

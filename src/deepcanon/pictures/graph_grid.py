@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from deepcanon.core import Graphs
+from deepcanon.core.plural import counted
 from deepcanon.pictures.class_names import class_names
 from deepcanon.pictures.graphs import layout
 from deepcanon.pictures.style import INK, MUTED, PALETTE, colors, new_figure
@@ -57,7 +58,7 @@ def graph_grid(batch: Graphs, captions: Sequence[str], title: str = "") -> Figur
         axes.set_axis_off()
         axes.set_title(caption, fontsize=7, color=PALETTE[1] if ", predicted " in caption else INK)
         if not 0 < one.graph.nodes <= LARGEST:
-            axes.text(0.5, 0.5, f"{one.graph.nodes} nodes", ha="center", color=MUTED, transform=axes.transAxes)
+            axes.text(0.5, 0.5, counted(one.graph.nodes, "node"), ha="center", color=MUTED, transform=axes.transAxes)
             continue
         points = layout(one.graph)
         source, target = one.graph.edge_index

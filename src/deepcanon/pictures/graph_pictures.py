@@ -6,6 +6,7 @@ import torch
 from matplotlib.figure import Figure
 
 from deepcanon.core import GraphBatch, LabeledGraphs
+from deepcanon.core.plural import counted
 from deepcanon.core.roles import Predicts
 from deepcanon.pictures.graph_grid import graph_captions, graph_grid
 from deepcanon.pictures.graphs import class_graph
@@ -23,7 +24,7 @@ def graphed(scene: Scene) -> dict[str, Figure]:
     classes = probabilities.shape[1]
     matrix = torch.bincount(true * classes + predicted, minlength=classes**2).reshape(classes, classes)
     right = float((predicted == true).double().mean())
-    words = f"Confusion on {scene.split}: accuracy {right:.2%} of {len(true)} nodes"
+    words = f"Confusion on {scene.split}: accuracy {right:.2%} of {counted(len(true), 'node')}"
     graph = class_graph(
         batch.graph, batch.y, probabilities, training=scene.data.train.mask, counted=batch.mask,
         labels=scene.data.labels, split=scene.split, title=f"{model.name()} on {scene.data.name}",

@@ -12,6 +12,7 @@ from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from deepcanon.core import UsageError
+from deepcanon.core.plural import counted
 from deepcanon.pictures.class_names import class_names
 from deepcanon.pictures.style import INK, MUTED, PALETTE, colors, dress, legend, new_figure
 
@@ -34,7 +35,7 @@ def scatter(points: Mapping[str, Tensor], title: str = "", names: tuple[str, str
         axes.scatter(x[:, 0], x[:, 1], s=5, color=color, alpha=0.55, linewidths=0)
         outside = float(((x < low) | (x > high)).any(1).double().mean())
         note = f" ({outside:.0%} outside)" if outside >= 0.005 else ""
-        dress(axes, f"{name}: {len(x)} examples{note}", *names)
+        dress(axes, f"{name}: {counted(len(x), 'example')}{note}", *names)
         frame(axes, low, high)
     return figure
 
@@ -208,7 +209,9 @@ def _names(classes: Tensor, labels: Sequence[str]) -> list[str]:
 def _plane(x: Tensor) -> Tensor:
     points = x.detach().cpu().double().flatten(1)
     if points.shape[1] != 2:
-        raise UsageError(f"a scatter picture needs points in the plane, got {points.shape[1]} values per example")
+        raise UsageError(
+            f"a scatter picture needs points in the plane, got {counted(points.shape[1], 'value')} per example"
+        )
     return points
 
 

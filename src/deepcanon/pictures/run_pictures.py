@@ -25,6 +25,7 @@ from deepcanon.core import (
     given_batch,
 )
 from deepcanon.core.display import Pictures
+from deepcanon.core.plural import counted
 from deepcanon.core.roles import (
     Decodes,
     Encodes,
@@ -111,7 +112,7 @@ def _classified(scene: Scene) -> dict[str, Figure]:
         return {}
     matrix = torch.bincount(true * classes + predicted, minlength=classes**2).reshape(classes, classes)
     right = float((predicted == true).double().mean())
-    title = f"Confusion on {scene.split}: accuracy {right:.2%} of {len(true)} examples"
+    title = f"Confusion on {scene.split}: accuracy {right:.2%} of {counted(len(true), 'example')}"
     drawn = {"confusion": confusion(matrix, scene.data.labels, title)}
     if scene.images and right < 1:
         drawn["mistakes"] = _mistakes(scene, probabilities, predicted, true)
@@ -139,7 +140,7 @@ def _mistakes(scene: Scene, probabilities: Tensor, predicted: Tensor, true: Tens
         for i in worst
     ]
     shown = {"": scene.batch.x[worst.to(scene.batch.x.device)]}
-    title = f"{len(wrong)} wrong predictions on {scene.split}, worst first"
+    title = f"{counted(len(wrong), 'wrong prediction')} on {scene.split}, worst first"
     return rows(shown, scene.data.shape, captions=captions, limits=scene.limits, title=title)
 
 
@@ -154,7 +155,10 @@ def _regressed(scene: Scene) -> dict[str, Figure]:
         predicted = in_chunks(lambda part: model.predict(*part.inputs, how=how), batch)
     drawn = {
         "predictions": truth_plot(
-            predicted, batch.y, f"Predictions ({how}) on {scene.split}: {len(predicted)} examples", scene.target
+            predicted,
+            batch.y,
+            f"Predictions ({how}) on {scene.split}: {counted(len(predicted), 'example')}",
+            scene.target,
         )
     }
     if batch.x.shape[1:].numel() == 1 and len(batch.inputs) == 1:

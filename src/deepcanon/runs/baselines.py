@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from deepcanon.core import Blueprint, Labeled, Model, SemiBatch
+from deepcanon.core.plural import counted
 from deepcanon.data import Dataset
 from deepcanon.pictures.bars import share_bars
 from deepcanon.pictures.points import decision_maps
@@ -78,7 +79,7 @@ def baselines(
         ("supervised", type(method).null),  # type: ignore[attr-defined]
         ("supervised, same augmentation", type(method).supervised),  # type: ignore[attr-defined]
     ):
-        notify(f"To compare, {name}: training on the {len(data.train.x)} labeled examples alone ...")
+        notify(f"To compare, {name}: training on the {counted(len(data.train.x), 'labeled example')} alone ...")
         with kept():
             torch.manual_seed(settings["seed"])
             baseline = asked.changed(changes).build(data.sizes, data.name)
@@ -112,7 +113,7 @@ def label_spreading(data: Dataset[SemiBatch]) -> Predict:
 
 def picture(baselines: list[Baseline], data: Dataset[SemiBatch]) -> Figure:
     """Decision regions side by side where examples are points in the plane, else the accuracies."""
-    title = f"{data.name}: {len(data.train.x)} labeled among {len(data.train.unlabeled)} unlabeled examples"
+    title = f"{data.name}: {len(data.train.x)} labeled among {counted(len(data.train.unlabeled), 'unlabeled example')}"
     if data.train.x[0].numel() == 2 and data.kind != "images":
         maps = {f"{baseline.name}: {baseline.accuracy:.1%}": baseline.predict for baseline in baselines}
         return decision_maps(maps, data.train.unlabeled, data.train.x, data.train.y, data.labels, title)

@@ -17,6 +17,7 @@ import torch
 
 from deepcanon.core import CheckpointError
 from deepcanon.core.files import free, read_sealed, refuse_links, seal, sync_folder, write_synced
+from deepcanon.core.plural import counted
 from deepcanon.core.stored import parse_json, read_file
 from deepcanon.runs.contents import MOST_MANIFEST, Manifest
 from deepcanon.runs.stored_tensors import load_tensors
@@ -116,7 +117,9 @@ def freeze_state(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def _verified(path: Path, expected: Mapping[str, Any]) -> bytes:
     content = read_file(path, expected["bytes"])
     if len(content) != expected["bytes"]:
-        raise CheckpointError(f"{path} is damaged: it has {len(content)} bytes in place of {expected['bytes']}")
+        raise CheckpointError(
+            f"{path} is damaged: it has {counted(len(content), 'byte')} in place of {expected['bytes']}"
+        )
     if _sha256(content) != expected["sha256"]:
         raise CheckpointError(f"{path} is damaged: it does not match its checksum in {MANIFEST}")
     return content

@@ -84,6 +84,7 @@ class RunInfo(TypedDict):
     model: SavedModel
     classes: NotRequired[dict[str, SavedOrigin]]
     parameters: NotNegative
+    dtype: NotRequired[Literal["float16", "bfloat16", "float32", "float64"] | None]
     data: SavedData
     settings: dict[str, Any]
     environment: Environment

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from deepcanon.core import AnyBatch, Labeled, Model, UsageError
+from deepcanon.core.plural import counted
 from deepcanon.data import Dataset, absolute_name, kind_of_path, load_data, load_rows
 from deepcanon.data.dataset import GIVES
 from deepcanon.data.tensors import SOURCE as FROM_TENSORS
@@ -44,7 +45,9 @@ def new_rows(run: RunFolder, model: Model[Any], data: str | None, labeled: bool 
     if given[-len(learned) :] != learned:
         raise UsageError(f"the model has learned from examples of shape {learned}; {name} gives {given}")
     if info["vocabulary"] and holds is None and tuple(info["vocabulary"]) != load_data(name).vocabulary:
-        raise UsageError(f"the model has learned from text in {len(info['vocabulary'])} tokens; {name} has others")
+        raise UsageError(
+            f"the model has learned from text in {counted(len(info['vocabulary']), 'token')}; {name} has others"
+        )
     if labeled:
         _check_labels(rows, model, info, name)
     return rows
@@ -57,7 +60,10 @@ def _check_labels(rows: AnyBatch, model: Model[Any], info: Mapping[str, Any], na
         raise UsageError(f"{name} does not have {wanted} in every row, so there is nothing to compare with")
     classes = info["sizes"].get("classes")
     if classes is not None and isinstance(rows, Labeled) and int(rows.y.max()) >= classes:
-        raise UsageError(f"the model predicts {classes} classes; {name} has at least {int(rows.y.max()) + 1}")
+        raise UsageError(
+            f"the model predicts {counted(classes, 'class', '', 'classes')}; {name} has at least "
+            f"{int(rows.y.max()) + 1}"
+        )
 
 
 def _own_name(run: RunFolder, remedy: str = "say which data to use now") -> str:

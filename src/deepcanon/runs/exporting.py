@@ -20,6 +20,7 @@ from deepcanon.core import (
     is_conditional,
     methods_of,
 )
+from deepcanon.core.files import with_folder
 from deepcanon.data.tables.table import Table
 from deepcanon.interop.onnx import export_onnx
 from deepcanon.interop.parts import inputs_of, part_of
@@ -48,15 +49,15 @@ def export(
     if path.suffix.lower() == ".onnx":
         about = {**_about(spec, info), **named}
         if not columns_taken(path, part, info, forward):
-            return export_onnx(module, _inputs(model, part, info, rows), path, about=about)
+            return export_onnx(module, _inputs(model, part, info, rows), with_folder(path), about=about)
         whole = RawTable(model, Table.from_json(info["preprocessing"]))
         try:
-            return export_onnx(whole, whole.example(), path, about=about, finish=whole.with_columns)
+            return export_onnx(whole, whole.example(), with_folder(path), about=about, finish=whole.with_columns)
         except UsageError:
             raise
         except DeepcanonError as error:
             raise DeepcanonError(f"{error}; --forward writes the network alone, without its preprocessing") from error
-    export_weights(module, path, {**spec, **named})
+    export_weights(module, with_folder(path), {**spec, **named})
     return None
 
 

@@ -20,11 +20,12 @@ from torch import Tensor
 from deepcanon.core import CheckpointError, Model, UsageError, describe, own_parts
 from deepcanon.core.files import as_json, open_plain, refuse_links, seal, write_whole
 from deepcanon.core.named_code import origin_of
+from deepcanon.core.plural import counted
 from deepcanon.core.stored import read_file
 from deepcanon.data import Dataset
 from deepcanon.runs.contents import read_info
 from deepcanon.runs.log_lines import log_lines, read_lines, running_checksum
-from deepcanon.runs.stored_tensors import bytes_of, check_tensors, load_tensors
+from deepcanon.runs.stored_tensors import bytes_of, check_tensors, floating_type, load_tensors
 
 FORMAT = 1
 PARTS = ("run.json", "log.jsonl", "checkpoints", "model.safetensors", "pictures")
@@ -125,7 +126,7 @@ class RunFolder:
         records, complaints = read_lines(raw, path)
         end = self.info.get("log") if self.info.get("status") == "finished" else None
         if end is not None and end["lines"] > lines:
-            complaints.append(f"{path} is damaged: {end['lines']} lines belong there, it has {lines}")
+            complaints.append(f"{path} is damaged: {counted(end['lines'], 'line')} belong there, it has {lines}")
         elif end is not None and not complaints and end["running"] != running_checksum(raw):
             complaints.append(f"{path} is damaged: it is not the log that {self.file} was finished with")
         return records, complaints
@@ -217,6 +218,7 @@ def describe_run(model: Model[Any], data: Dataset[Any], settings: Mapping[str, A
             name: origin_of(part if isinstance(part, type) else type(part)) for name, part in own_parts(model).items()
         },
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "dtype": floating_type(model.state_dict()),
         "data": {
             "name": data.name,
             "kind": data.kind,

@@ -12,8 +12,9 @@ from typing import Any
 import torch
 
 from deepcanon.core import AnyBatch, Incomplete, TwoDomains
-from deepcanon.core.files import write_whole
+from deepcanon.core.files import with_folder, write_whole
 from deepcanon.core.memory import need
+from deepcanon.core.plural import counted
 from deepcanon.core.roles import Domain, Maps
 from deepcanon.data import Batches, in_original_units
 
@@ -56,7 +57,7 @@ def mapped(model: Maps, rows: AnyBatch, to: Domain) -> dict[str, list[Any]]:
 def check_room(n: int, shape: Sequence[int], table: bool) -> None:
     """Refuse so many samples of this shape if they do not fit into memory, as a table or as a tensor."""
     size = n * math.prod(shape) * (VALUE_IN_A_TABLE if table else VALUE_IN_A_TENSOR)
-    need(size, f"a draw of {n:,} samples", "draw fewer by -n, several times with another --seed each")
+    need(size, f"a draw of {counted(n, 'sample', ',')}", "draw fewer by -n, several times with another --seed each")
 
 
 def write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
@@ -66,4 +67,4 @@ def write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     writer.writerow(columns)
     for row in zip(*columns.values(), strict=True):
         writer.writerow([f"{value:.9g}" if isinstance(value, float) else value for value in row])
-    write_whole(path, text.getvalue())
+    write_whole(with_folder(path), text.getvalue())

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from deepcanon.blueprints import Classes
 from deepcanon.core import Blueprint, CheckpointError, DataError, DeepcanonError, Model
 from deepcanon.core.blueprint import Find
@@ -78,6 +80,8 @@ def _built(folder: RunFolder, find: Find) -> Model[Any]:
     try:
         with randomness.kept():  # initial weights are drawn, then replaced
             model = Blueprint.from_json(info["model"], find).build()
+            if info.get("dtype") is not None:
+                model = model.to(getattr(torch, info["dtype"]))
     except DeepcanonError as error:
         raise type(error)(f"{path}: {error}") from error
     except Exception as error:  # whatever a constructor says to arguments that nobody would have given it

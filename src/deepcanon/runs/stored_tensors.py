@@ -39,7 +39,8 @@ def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], p
         raise CheckpointError(f"{path} has {name[:100]!r}, which the model in run.json does not have")
     for name, tensor in expected.items():
         given = found[name]
-        if not isinstance(given, Tensor) or (given.shape, _kind(given)) != (tensor.shape, _kind(tensor)):
+        fits = isinstance(given, Tensor) and (given.shape, _kind(given)) == (tensor.shape, _kind(tensor))
+        if not fits or rounded(given, tensor):
             was = f"{tuple(given.shape)} {given.dtype}" if isinstance(given, Tensor) else type(given).__name__
             raise CheckpointError(
                 f"{path}: {name} is {was}, and {tuple(tensor.shape)} {tensor.dtype} in the model of run.json"
@@ -50,6 +51,21 @@ def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], p
             )
 
 
+def floating_type(tensors: Mapping[str, Tensor]) -> str | None:
+    """The type that all real numbers of a model have; None where they have several.
+
+    >>> floating_type({"weight": torch.zeros(2).double(), "steps": torch.tensor(3)})
+    'float64'
+    """
+    types = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
+    return str(types.pop()).removeprefix("torch.") if len(types) == 1 else None
+
+
+def rounded(given: Tensor, to: Tensor) -> bool:
+    """Whether numbers would lose digits by taking the place of others."""
+    return given.is_floating_point() and given.dtype.itemsize > to.dtype.itemsize
+
+
 def _kind(tensor: Tensor) -> tuple[bool, bool, bool]:
-    """The kind of a tensor's numbers; how many digits they have may differ."""
+    """The kind of a tensor's numbers; those in the file may have fewer digits."""
     return tensor.is_floating_point(), tensor.is_complex(), tensor.dtype == torch.bool

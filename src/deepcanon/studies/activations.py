@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from deepcanon.core import Model
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.data import load_data
 from deepcanon.insights.signal_propagation import signals
 from deepcanon.nn.activations import Activation, activation_layer
@@ -103,8 +104,8 @@ def activations(
             **trained,
         }
     settings = (
-        f"{loaded.name}, {depth} hidden layers of {width} units; {tuning(epochs)}; initial weights that keep the "
-        f"size of signals; test accuracies are means over {seeds} seeds with {CERTAIN}"
+        f"{loaded.name}, {counted(depth, 'hidden layer')} of {counted(width, 'unit')}; {tuning(epochs)}; initial "
+        f"weights that keep the size of signals; test accuracies are means over {counted(seeds, 'seed')} with {CERTAIN}"
     )
     numbers = {
         "settings": settings,
@@ -167,7 +168,7 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
         first = f"{listed(best)} cannot be told apart, {best[0]} with {middle:.1%} ± {width:.1%}"
     failed = [name for name, found in accuracies.items() if fmean(found) < 2 * numbers["chance"]]
     worse = [name for name in accuracies if name not in best and name not in failed]
-    first = f"{numbers['depth']} layers, each activation at its best rate: {first}"
+    first = f"{counted(numbers['depth'], 'layer')}, each activation at its best rate: {first}"
     if worse:
         first += f"; {listed(worse)} {'are' if len(worse) > 1 else 'is'} worse"
     if failed:

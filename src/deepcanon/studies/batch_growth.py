@@ -16,6 +16,7 @@ from torch import Generator
 from deepcanon.core import Labeled, Model, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.data import Dataset, load_data
 from deepcanon.insights._engines.objective import Objective
 from deepcanon.insights._engines.spectrum import hessian_product, lanczos
@@ -97,8 +98,8 @@ def batch_growth(
     largest = first * factor ** (stages - 1)
     if largest > len(loaded.train):
         raise UsageError(
-            f"batches would grow to {largest}, but {loaded.name} has {len(loaded.train)} examples; take fewer stages, "
-            "a smaller factor or smaller first batches"
+            f"batches would grow to {largest}, but {loaded.name} has {counted(len(loaded.train), 'example')}; take "
+            "fewer stages, a smaller factor or smaller first batches"
         )
     ways = {
         "decay": {"schedule": f"staircase:rate={1 / factor},stages={stages}"},
@@ -132,9 +133,9 @@ def batch_growth(
 
     runs = [{"rate": rate, **{name: trained(rate, way) for name, way in ways.items()}} for rate in rates]
     settings = (
-        f"{loaded.name} with {wrong:g} of the labels drawn anew, one hidden layer of {hidden} units; SGD from rates "
-        f"{rates[0]:g} to {rates[-1]:g} in batches of {first}, {stages} stages of {stage} epochs, the factor {factor} "
-        f"between them; {seeds} seeds, {CERTAIN} over them"
+        f"{loaded.name} with {wrong:g} of the labels drawn anew, one hidden layer of {counted(hidden, 'unit')}; SGD "
+        f"from rates {rates[0]:g} to {rates[-1]:g} in batches of {first}, {counted(stages, 'stage')} of "
+        f"{counted(stage, 'epoch')}, the factor {factor} between them; {counted(seeds, 'seed')}, {CERTAIN} over them"
     )
     numbers = {"settings": settings, "examples": len(loaded.train), "runs": runs, "quadratic": _quadratic(factor, seed)}
     return concluded(numbers, sentences, draw)
@@ -281,7 +282,7 @@ def _draw_losses(axes: Axes, run: Mapping[str, Any], over_steps: bool) -> None:
         at: Sequence[int] = training["steps"] if over_steps else range(1, len(by_epoch) + 1)
         lows, highs = ([choose(losses) for losses in by_epoch] for choose in (min, max))
         axes.fill_between(at, lows, highs, color=color, alpha=0.15, linewidth=0)
-        label = f"{NAMES[name]}: {training['steps'][-1]} steps" if over_steps else NAMES[name]
+        label = f"{NAMES[name]}: {counted(training['steps'][-1], 'step')}" if over_steps else NAMES[name]
         axes.plot(at, _means(training), color=color, linestyle=style, linewidth=1.8, label=label)
     title = f"Rate {run['rate']:g}, {'step by step' if over_steps else 'epoch by epoch'}"
     axes.set_yscale("log")
@@ -338,8 +339,8 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     largest, steps = runs[0]["growth"]["sizes"][-1], {name: runs[0][name]["steps"][-1] for name in NAMES}
     verdicts = [f"{_verdict(*_gaps(run, 'growth')[-1])} from rate {run['rate']:g}" for run in runs]
     lines = [
-        f"Growing the batch, not decaying the rate: {steps['growth']} steps for {steps['decay']}; the training losses "
-        f"{' and '.join(verdicts)}.",
+        f"Growing the batch, not decaying the rate: {counted(steps['growth'], 'step')} for {steps['decay']}; the "
+        f"training losses {' and '.join(verdicts)}.",
         "Decaying rates and growing batches have the same ε N / B in every epoch; the exact ε (N / B - 1) is "
         f"{1 - exact['growth'] / exact['decay']:.1%} smaller for batches of {largest}.",
     ]
@@ -350,8 +351,9 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
         right = ", ".join(f"{NAMES[name]} {fmean(run[name]['accuracies']):.1%}" for name in NAMES)
         lines += [
             f"From rate {run['rate']:g} decaying rates end at a training loss of {decay[-1]:.3f}; compared with that, "
-            f"growing batches end at {gap} and neither at {other}, paired over {len(run['decay']['losses'])} seeds. "
-            f"They differ most in epoch {widest + 1}, {decay[widest]:.3f} and {growth[widest]:.3f}.",
+            f"growing batches end at {gap} and neither at {other}, paired over "
+            f"{counted(len(run['decay']['losses']), 'seed')}. They differ most in epoch {widest + 1}, "
+            f"{decay[widest]:.3f} and {growth[widest]:.3f}.",
             f"From rate {run['rate']:g}, test accuracy: {right}. Rate x curvature of the network with growing "
             f"batches: {run['rate'] * fmean(run['growth']['curvatures']):.2g}.",
         ]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from deepcanon.core import Model, UsageError
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.studies._helpers.concluded import concluded
 from deepcanon.studies._helpers.side_by_side import fit_side_by_side
@@ -129,7 +130,7 @@ def bias_variance(
         seed: The seed of all random numbers.
     """
     if max(degrees) >= examples:
-        raise UsageError(f"a polynomial of degree {max(degrees)} needs more than {max(degrees)} examples")
+        raise UsageError(f"a polynomial of degree {max(degrees)} needs more than {counted(max(degrees), 'example')}")
     if min(datasets, networks) < 2:
         raise UsageError(f"a variance needs at least 2 data sets (got {datasets}, and {networks} for networks)")
     random = np.random.default_rng(seed)
@@ -158,9 +159,9 @@ def bias_variance(
     by_width = {"rows": rows, "best": min(rows, key=lambda row: row["measured"]["total"])["setting"]}
 
     settings = (
-        f"{examples} examples with noise of standard deviation {noise:g}; {datasets} data sets for polynomials of "
-        f"degree {degrees[0]} to {degrees[-1]}, {networks} for tanh networks of {widths[0]} to {widths[-1]} units, "
-        f"each trained by {steps} steps of Adam at rate {RATE:g} on all examples"
+        f"{counted(examples, 'example')} with noise of standard deviation {noise:g}; {datasets} data sets for "
+        f"polynomials of degree {degrees[0]} to {degrees[-1]}, {networks} for tanh networks of {widths[0]} to "
+        f"{widths[-1]} units, each trained by {counted(steps, 'step')} of Adam at rate {RATE:g} on all examples"
     )
     shown = {f"degree {degree}": fits[f"degree {degree}"][:SHOWN] for degree in _telling(degrees, by_degree["best"])}
     numbers = {
@@ -259,7 +260,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
 
 def _fits(axes: Axes, fits: Floats, x: Floats, y: Floats) -> None:
     axes.plot(INPUTS, fits.T, color=VARIANCE, alpha=0.3, linewidth=0.7)
-    axes.plot([], [], color=VARIANCE, linewidth=0.7, label=f"{len(fits)} fits, each to its own data")
+    axes.plot([], [], color=VARIANCE, linewidth=0.7, label=f"{counted(len(fits), 'fit')}, each to its own data")
     axes.plot(INPUTS, fits.mean(0), color=BIAS, linewidth=1.8, label="their mean")
     axes.plot(INPUTS, _truth(INPUTS), color=INK, linewidth=1.2, linestyle="--", label="the truth")
     axes.plot(x, y, "o", color=MUTED, markersize=2.5, label="one of the data sets")

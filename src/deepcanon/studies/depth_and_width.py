@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from deepcanon.core import Model
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.insights._engines.regions import most_regions, regions_on_line
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.studies._helpers.concluded import concluded
@@ -108,9 +109,10 @@ def depth_and_width(
     y = 2 * sawtooth(folds)((x.double() + 1) / 2).detach().float() - 1
     trained = [_trained(mlp, depth, parameters, x, y, epochs, repeats, seed) for depth in depths]
     settings = (
-        f"Built: up to {deepest} layers. Trained: {depths[0]} to {depths[-1]} hidden layers with about {parameters} "
-        f"parameters, on {EXAMPLES} points of a sawtooth folded {folds} times; Adam, {epochs} epochs of all points, "
-        f"cosine schedule, the first rate of each depth the best for its error; {repeats} networks of each, {CERTAIN}"
+        f"Built: up to {counted(deepest, 'layer')}. Trained: {depths[0]} to {depths[-1]} hidden layers with about "
+        f"{counted(parameters, 'parameter')}, on {EXAMPLES} points of a sawtooth folded {folds} times; Adam, "
+        f"{counted(epochs, 'epoch')} of all points, cosine schedule, the first rate of each depth the best for its "
+        f"error; {counted(repeats, 'network')} of each, {CERTAIN}"
     )
     numbers = {
         "settings": settings, "target_pieces": 2**folds, "built": built, "trained": trained, "x": x[:, 0].tolist(),
@@ -128,18 +130,18 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     most = max(trained, key=lambda each: max(each["after"]) / (each["depth"] * each["width"]))
     share = max(most["after"]) / (most["depth"] * most["width"])
     return (
-        f"With {last['parameters']} parameters {last['depth']} layers of two units have {last['deep']} linear pieces, "
-        f"one layer of {2 * last['depth']} units has {last['wide']}; networks that were trained have {min(pieces)} to "
-        f"{max(pieces)}.",
+        f"With {counted(last['parameters'], 'parameter')} {counted(last['depth'], 'layer')} of two units have "
+        f"{counted(last['deep'], 'linear piece')}, one layer of {counted(2 * last['depth'], 'unit')} has "
+        f"{last['wide']}; networks that were trained have {min(pieces)} to {max(pieces)}.",
         f"A trained network has at most {share:.2f} pieces per unit, with {_layers(most)}; with {_layers(deep)} there "
         f"could be more than 10^{deep['log10_most']}.",
-        f"Mean squared error on a sawtooth of {numbers['target_pieces']} pieces: "
+        f"Mean squared error on a sawtooth of {counted(numbers['target_pieces'], 'piece')}: "
         f"{', '.join(f'{_layers(each)} {_error(each)}' for each in trained)}; {winner(errors, lowest=True)}.",
     )
 
 
 def _layers(each: Mapping[str, Any]) -> str:
-    return f"{each['depth']} x {each['width']} units"
+    return f"{each['depth']} x {counted(each['width'], 'unit')}"
 
 
 def _error(each: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from deepcanon.core import Labeled, UsageError
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.data import load_data
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.studies._helpers.concluded import concluded
@@ -136,7 +137,9 @@ def double_descent(
         seed: The seed of all random numbers.
     """
     if features < examples + 2:
-        raise UsageError(f"to go beyond {examples} examples, features must be {examples + 2} or more (got {features})")
+        raise UsageError(
+            f"to go beyond {counted(examples, 'example')}, features must be {examples + 2} or more (got {features})"
+        )
     if draws < 2 or seeds < 2:
         raise UsageError(f"a mean with its spread needs at least 2 draws and 2 seeds (got {draws} and {seeds})")
     loaded = load_data(data)
@@ -147,9 +150,10 @@ def double_descent(
     rows = np.arange(training) * len(loaded.train) // training
     own, new = loaded.train.select(torch.from_numpy(rows)), loaded.split("valid" if loaded.test is None else "test")
     settings = (
-        f"Gaussian: {examples} examples, {features} features, noise {noise:g}, {draws} draws. Random features: "
-        f"{training} examples of {data}, {wrong:.0%} ({wrong:g}) of their labels drawn anew, {counts[0]} to "
-        f"{counts[-1]} features, ridge penalty {RIDGE:g} per example where there is one; {seeds} seeds, {CERTAIN}"
+        f"Gaussian: {counted(examples, 'example')}, {counted(features, 'feature')}, noise {noise:g}, "
+        f"{counted(draws, 'draw')}. Random features: {counted(training, 'example')} of {data}, {wrong:.0%} ({wrong:g}) "
+        f"of their labels drawn anew, {counts[0]} to {counted(counts[-1], 'feature')}, ridge penalty {RIDGE:g} per "
+        f"example where there is one; {counted(seeds, 'seed')}, {CERTAIN}"
     )
     numbers = {
         "settings": settings,
@@ -233,18 +237,20 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     finite = [row for row in numbers["gaussian"] if row["expected"] is not None]
     off = float(np.median([abs(row["mean"] / row["expected"] - 1) for row in finite]))
     rises, falls = (_told_apart(peak["tests"], other["tests"]) for other in (before, rows[-1]))
+    where = counted(peak["features"], "random feature")
     if rises and falls:
-        verdict = f"peaks at {peak['features']} random features"
+        verdict = f"peaks at {where}"
     elif falls:
-        verdict = f"is largest at {peak['features']} random features, with no rise before that is beyond the noise,"
+        verdict = f"is largest at {where}, with no rise before that is beyond the noise,"
     else:
-        verdict = f"has no peak beyond the noise; it is largest at {peak['features']} random features"
+        verdict = f"has no peak beyond the noise; it is largest at {where}"
     return (
-        f"The test error on {numbers['data']} {verdict}, with {training} training examples: {_wrong(before)} at "
-        f"{before['features']}, {_wrong(peak)} at {peak['features']}, {_wrong(rows[-1])} at {rows[-1]['features']}.",
+        f"The test error on {numbers['data']} {verdict}, with {counted(training, 'training example')}: "
+        f"{_wrong(before)} at {before['features']}, {_wrong(peak)} at {peak['features']}, {_wrong(rows[-1])} at "
+        f"{rows[-1]['features']}.",
         f"Gaussian features: half of the measured errors are within {off:.1%} of the exact expectation, which is "
-        f"infinite from {numbers['examples'] - 1} to {numbers['examples'] + 1} parameters for {numbers['examples']} "
-        "examples.",
+        f"infinite from {numbers['examples'] - 1} to {numbers['examples'] + 1} parameters for "
+        f"{counted(numbers['examples'], 'example')}.",
         f"At {peak['features']} the norm of the weights is {peak['length'] / rows[-1]['length']:.0f} times that at the "
         f"end, and a small ridge penalty reduces the test error there to {peak['penalized']:.1%}.",
     )
@@ -269,11 +275,13 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         axes = figure.add_subplot(grid[0, 2 * column : 2 * column + 2])
         axes.plot(INPUTS, np.sin(3 * INPUTS), color=INK, linewidth=1.2, linestyle="--", label="the truth")
         axes.plot(INPUTS, np.transpose(fits), color=NEW, linewidth=1, alpha=0.6)
-        axes.plot([], [], color=NEW, linewidth=1, label=f"{len(fits)} minimum-norm fits")
+        axes.plot([], [], color=NEW, linewidth=1, label=f"{counted(len(fits), 'minimum-norm fit')}")
         axes.plot(waves["x"], waves["y"], "o", color=MUTED, markersize=3.5, label="examples")
         axes.set_ylim(-3, 3)
         axes.set_xticks([-1, -0.5, 0, 0.5, 1])
-        dress(axes, f"{count} random waves, {len(waves['x'])} examples", "x", "" if column else "y")
+        dress(
+            axes, f"{counted(count, 'random wave')}, {counted(len(waves['x']), 'example')}", "x", "" if column else "y"
+        )
         if column == 0:
             legend(axes).set_loc("upper left")
     _gaussian_panel(figure.add_subplot(grid[1, 0:2]), numbers)
@@ -315,7 +323,7 @@ def _gaussian_panel(axes: Axes, numbers: Mapping[str, Any]) -> None:
     rows = [row for row in numbers["gaussian"] if row["expected"] is not None]
     axes.errorbar(
         [row["parameters"] for row in rows], [row["mean"] for row in rows], [2 * row["error"] for row in rows],
-        fmt="o", color=NEW, markersize=3, linewidth=0.8, label=f"mean of {numbers['draws']} fits",
+        fmt="o", color=NEW, markersize=3, linewidth=0.8, label=f"mean of {counted(numbers['draws'], 'fit')}",
     )  # fmt: skip
     axes.set_yscale("log")
     axes.set_ylim(0.3, 100)
@@ -327,6 +335,6 @@ def _gaussian_panel(axes: Axes, numbers: Mapping[str, Any]) -> None:
 def _threshold(axes: Axes, examples: int) -> None:
     axes.axvline(examples, color=MUTED, linewidth=0.9, linestyle=":")
     axes.annotate(
-        f"{examples} examples", (examples, 0.02), xycoords=("data", "axes fraction"), xytext=(3, 0),
+        counted(examples, "example"), (examples, 0.02), xycoords=("data", "axes fraction"), xytext=(3, 0),
         textcoords="offset points", fontsize=7.5, color=MUTED,
     )  # fmt: skip

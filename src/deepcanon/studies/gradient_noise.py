@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 from deepcanon.core import Labeled, Model
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.data import load_data
 from deepcanon.pictures.style import INK, LINE, MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.studies._helpers.concluded import concluded
@@ -78,15 +79,15 @@ def gradient_noise(
         batch = Labeled(batch.x.double(), batch.y)
         stages = {"at the start": example_gradients(model, batch)}
         _descend(model, batch, steps, seed)
-        stages[f"after {steps} steps"] = example_gradients(model, batch)
+        stages[f"after {counted(steps, 'step')}"] = example_gradients(model, batch)
     start = stages["at the start"]
     generator = Generator().manual_seed(seed)
     small = {"few": few, "batch_sizes": list(range(1, few + 1)), **_enumerated(start[:few])}
     large = {name: _drawn(gradients, draws, generator) for name, gradients in stages.items()}
     settings = (
-        f"digits: {len(batch)} of at most {examples} examples, {few} of them enumerated; one hidden layer of {hidden} "
-        f"units; SGD at rate {RATE:g} in batches of {SIZE} for {steps} steps; {draws} batches drawn of each size, "
-        f"{FINER} times as many for the table"
+        f"digits: {len(batch)} of at most {counted(examples, 'example')}, {few} of them enumerated; one hidden layer "
+        f"of {counted(hidden, 'unit')}; SGD at rate {RATE:g} in batches of {SIZE} for {counted(steps, 'step')}; "
+        f"{counted(draws, 'batch', '', 'batches')} drawn of each size, {FINER} times as many for the table"
     )
     numbers = {
         "settings": settings,
@@ -245,7 +246,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         few.plot(small["batch_sizes"], small[kind], "o", color=color, markersize=6)
     few.plot([], [], "o", color=MUTED, label="all batches enumerated")
     few.set_ylim(bottom=0)
-    dress(few, f"{small['few']} examples, exact", "batch size B", "variance of the gradient")
+    dress(few, f"{counted(small['few'], 'example')}, exact", "batch size B", "variance of the gradient")
     legend(few)
     _draw_many(many, numbers)
     _draw_table(table, numbers["table"])
@@ -267,7 +268,7 @@ def _draw_many(axes: Axes, numbers: Mapping[str, Any]) -> None:
     axes.set_yscale("log")
     lowest = min(stage["expected_with"][-1] for stage in numbers["drawn"].values())
     axes.set_ylim(bottom=lowest / 20)
-    dress(axes, f"{numbers['examples']} digits, drawn", "batch size B", "variance of the gradient")
+    dress(axes, f"{counted(numbers['examples'], 'digit')}, drawn", "batch size B", "variance of the gradient")
     axes.legend(fontsize=7.5, labelcolor=INK, edgecolor="none", framealpha=0.75, loc="lower left")
 
 
@@ -312,8 +313,8 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     lines = [
         f"A batch of B examples has 1/B of the noise, up to {drawn:.1%} for drawn batches; noise and gradient are as "
         f"large at a batch size of {' and '.join(scales)}.",
-        f"Over all batches of {small['few']} examples the variance is sigma²/B, and without replacement (N-B)/(N-1) of "
-        f"that, up to {gap:.1g}.",
+        f"Over all batches of {counted(small['few'], 'example')} the variance is sigma²/B, and without replacement "
+        f"(N-B)/(N-1) of that, up to {gap:.1g}.",
         f"Step lengths and variances change by the factors of the table, up to {off:.1%}.",
     ]
     return tuple(lines)

@@ -13,6 +13,7 @@ from torch import Generator, Tensor
 from deepcanon.comparison.quality import Yardstick, coverage
 from deepcanon.core import Model, UsageError
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.core.spec import with_sizes
 from deepcanon.data import Dataset, load_data
 from deepcanon.pictures.images import draw_images
@@ -70,15 +71,17 @@ def guidance(
     test = loaded.split("test")
     yardstick = Yardstick.of(loaded.train.x, test.x)
     if yardstick is None:
-        raise UsageError(f"{data} has only {len(test)} test examples, too few to see how much of them is covered")
+        raise UsageError(
+            f"{data} has only {counted(len(test), 'test example')}, too few to see how much of them is covered"
+        )
     labels = test.y[: len(yardstick.held_out)]
     drawn = [_drawn(model, labels, weight, seed) for weight in weights]
     real = _measured(classifier, yardstick, test.x, test.y) | {"coverage": _of_training_data(yardstick)}
     each = [int((labels == c).int().argmax()) for c in labels.unique().tolist()][:SHOWN]
     settings = (
-        f"{data}; one diffusion model, trained by {steps} steps, sampled by DDIM in {DDIM_STEPS} steps with weights "
-        f"{weights[0]:g} to {weights[-1]:g} from the same noise; one classifier; {CONFIDENCE:.0%} intervals over the "
-        f"samples, not over trainings"
+        f"{data}; one diffusion model, trained by {counted(steps, 'step')}, sampled by DDIM in {DDIM_STEPS} steps with "
+        f"weights {weights[0]:g} to {weights[-1]:g} from the same noise; one classifier; {CONFIDENCE:.0%} intervals "
+        "over the samples, not over trainings"
     )
     numbers = {
         "settings": settings, "data": data, "samples": len(labels), "weights": list(weights),
@@ -126,9 +129,9 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         f"With guidance {weights[-1]:g} in place of {weights[0]:g}, samples of the given class are {sure}, and test "
         f"examples that samples cover {wide}.",
-        f"Of {numbers['samples']} samples with w = {weights[0]:g} the classifier predicts {rows[0]['right']:.1%} as "
-        f"the given class, with w = {weights[-1]:g} {rows[-1]['right']:.1%}; of real test examples it predicts "
-        f"{real['right']:.1%} right.",
+        f"Of {counted(numbers['samples'], 'sample')} with w = {weights[0]:g} the classifier predicts "
+        f"{rows[0]['right']:.1%} as the given class, with w = {weights[-1]:g} {rows[-1]['right']:.1%}; of real test "
+        f"examples it predicts {real['right']:.1%} right.",
         f"The mean probability of that class goes from {rows[0]['probability']:.3f} to {rows[-1]['probability']:.3f} "
         f"({real['probability']:.3f} for real ones).",
         f"Coverage goes from {rows[0]['coverage']:.1%} of the test examples to {rows[-1]['coverage']:.1%}; as many "
@@ -161,7 +164,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         left.axhline(real[name], color=color, linewidth=1, linestyle="--")
     left.plot([], [], color=MUTED, linewidth=1, linestyle="--", label="the same of real examples")
     left.set_ylim(top=1.02)
-    dress(left, f"{numbers['samples']} samples of {numbers['data']}", "guidance weight w", "share")
+    dress(left, f"{counted(numbers['samples'], 'sample')} of {numbers['data']}", "guidance weight w", "share")
     legend(left).set_loc("lower left")
     images = torch.tensor(numbers["images"])  # (weights, classes, pixels)
     draw_images(right, images.flatten(0, 1), numbers["shape"], images.shape[1])

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from deepcanon.core import Labeled, Model
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.data import load_data
 from deepcanon.insights.signal_propagation import signals
 from deepcanon.nn.activations import Activation
@@ -104,8 +105,8 @@ def initialization(
         found, trained = classification(network, loaded, steps=steps_of(loaded, epochs), seeds=seeds, seed=seed)
         results[name] = before | found | {"variety": [_variety(model) for model in trained]}
     settings = (
-        f"{loaded.name}, {depth} hidden layers of {width} units, {activation}; {tuning(epochs)}; test accuracies are "
-        f"means over {seeds} seeds with {CERTAIN}"
+        f"{loaded.name}, {counted(depth, 'hidden layer')} of {counted(width, 'unit')}, {activation}; {tuning(epochs)}; "
+        f"test accuracies are means over {counted(seeds, 'seed')} with {CERTAIN}"
     )
     numbers = {"settings": settings, "chance": 1 / loaded.sizes["classes"], "initializations": results}
     return concluded(numbers, sentences, draw)

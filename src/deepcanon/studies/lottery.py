@@ -14,6 +14,7 @@ from torch import Tensor
 from deepcanon.core import Model, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.data import load_data
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.studies._helpers.concluded import concluded
@@ -98,8 +99,9 @@ def lottery(
                 method.keep(shuffled(masks, order) if arm == "random" else masks)
                 rows.append({"seed": number, "arm": arm, "kept": share, **trained(method, order)})
     settings = (
-        f"{data}, one hidden layer of {hidden} units; {steps} steps of Adam at rate {lr:g} for all, "
-        f"{max(kept_shares):g} to {min(kept_shares):g} of the weights kept; {seeds} seeds, {CERTAIN} over them"
+        f"{data}, one hidden layer of {counted(hidden, 'unit')}; {counted(steps, 'step')} of Adam at rate {lr:g} for "
+        f"all, {max(kept_shares):g} to {min(kept_shares):g} of the weights kept; {counted(seeds, 'seed')}, {CERTAIN} "
+        "over them"
     )
     numbers = {
         "settings": settings, "data": data, "seeds": seeds, "weights": _weights(network(0)),
@@ -171,7 +173,8 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         f"Over all sparsities, tickets have a negative log-likelihood {_lower(worth['anew'])} the same masks with new "
         f"initial weights, and {_lower(worth['random'])} random masks.",
-        f"The whole network of {numbers['weights']} weights reaches {fmean(_of(rows, 'whole')):.1%} on test data.",
+        f"The whole network of {counted(numbers['weights'], 'weight')} reaches {fmean(_of(rows, 'whole')):.1%} on "
+        "test data.",
         f"The ticket leads most clearly with {clearest:.0%} of them: it reaches {mean('ticket', clearest):.1%}, the "
         f"same mask with new initial weights {mean('anew', clearest):.1%}, a random mask "
         f"{mean('random', clearest):.1%}.",
@@ -195,7 +198,9 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     rows, shares = numbers["rows"], numbers["kept"]
     whole = _of(rows, "whole")
     left.axhspan(min(whole), max(whole), color=MUTED, alpha=0.2, linewidth=0)
-    left.axhline(sum(whole) / len(whole), color=MUTED, linewidth=1, label=f"all {numbers['weights']} weights")
+    left.axhline(
+        sum(whole) / len(whole), color=MUTED, linewidth=1, label=f"all {counted(numbers['weights'], 'weight')}"
+    )
     colors = dict(zip(ARMS, PALETTE, strict=False))
     for arm, words in ARMS.items():
         values = [_values(rows, arm, share) for share in shares]
@@ -206,7 +211,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         left.fill_between(shares, low, high, color=colors[arm], alpha=0.15, linewidth=0)
     dress(
         left,
-        f"Accuracy on {numbers['data']}, mean and range of {numbers['seeds']} seeds",
+        f"Accuracy on {numbers['data']}, mean and range of {counted(numbers['seeds'], 'seed')}",
         "weights that are kept",
         "accuracy on test data",
     )

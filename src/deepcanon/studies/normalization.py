@@ -14,6 +14,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, new_figure
 from deepcanon.studies._helpers.concluded import concluded
 
@@ -68,7 +69,8 @@ def normalization(*, inputs: int = 12, units: int = 8, examples: int = 32, seed:
             for change in CHANGES
         }
     invariant = {norm: [change for change in CHANGES if row[change] < INVARIANT] for norm, row in moved.items()}
-    settings = f"A linear layer of {inputs} inputs and {units} units on {examples} random examples, in double precision"
+    layer = f"A linear layer of {inputs} inputs and {counted(units, 'unit')}"
+    settings = f"{layer} on {counted(examples, 'random example')}, in double precision"
     return concluded({"settings": settings, "relative_change": moved, "invariant": invariant}, sentences, draw)
 
 
@@ -76,7 +78,7 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     """To how many and to which changes each normalization is invariant."""
     counts = [f"{_title(norm).lower()} to {len(changes)}" for norm, changes in numbers["invariant"].items()]
     return (
-        f"Of {len(CHANGES)} changes of weights and data, outputs are invariant with {', '.join(counts)}.",
+        f"Of {counted(len(CHANGES), 'change')} of weights and data, outputs are invariant with {', '.join(counts)}.",
         *(
             f"{_title(norm)} is invariant to {', '.join(changes)}."
             for norm, changes in numbers["invariant"].items()

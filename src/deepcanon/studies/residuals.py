@@ -17,6 +17,7 @@ from torch.func import jacrev
 from deepcanon.core import Labeled, Model, Terms, drawing_from
 from deepcanon.core.checks import at_least, flat
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.data import load_data
 from deepcanon.nn.connections import Residual
 from deepcanon.nn.initialize import initialize
@@ -120,8 +121,8 @@ def residuals(
             result["trained"].append(found)
         results[kind] = result
     settings = (
-        f"{loaded.name}, {min(depths)} to {max(depths)} layers of {width} units; {tuning(epochs, RATES)}; losses are "
-        f"means over {seeds} seeds with {CERTAIN}"
+        f"{loaded.name}, {min(depths)} to {max(depths)} layers of {counted(width, 'unit')}; {tuning(epochs, RATES)}; "
+        f"losses are means over {counted(seeds, 'seed')} with {CERTAIN}"
     )
     numbers = {
         "settings": settings,
@@ -139,13 +140,13 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     plain, residual = (numbers["kinds"][kind]["trained"] for kind in KINDS)
     verdicts = [_verdict(one["losses"], other["losses"]) for one, other in zip(plain, residual, strict=True)]
     first = (
-        f"{depths[-1]} layers at their best rates: {_loss(residual[-1])} with skip connections, {_loss(plain[-1])} "
-        f"without; {verdicts[-1]}."
+        f"{counted(depths[-1], 'layer')} at their best rates: {_loss(residual[-1])} with skip connections, "
+        f"{_loss(plain[-1])} without; {verdicts[-1]}."
     )
     return (
         first,
         *(
-            f"{depth} layers: residual {_loss(other)} at rate {other['rate']:g}, plain {_loss(one)} at rate "
+            f"{counted(depth, 'layer')}: residual {_loss(other)} at rate {other['rate']:g}, plain {_loss(one)} at rate "
             f"{one['rate']:g}; {verdict}."
             for depth, one, other, verdict in zip(depths, plain, residual, verdicts, strict=True)
         ),
@@ -231,12 +232,14 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     for axes in (learning, depth):
         axes.axhline(numbers["uniform"], color=MUTED, linewidth=0.8, linestyle="--", label="uniform probabilities")
         axes.set_ylim(-0.05, 1.3 * numbers["uniform"])
-    _finish(learning, f"Learning with {deepest} layers: mean and range", "step", "training loss in nats")
+    _finish(learning, f"Learning with {counted(deepest, 'layer')}: mean and range", "step", "training loss in nats")
     _finish(depth, "Loss of all training data in the end, by depth", "number of layers", "training loss in nats")
     gradient.set_yscale("log")
-    _finish(gradient, f"Before training: gradients in {deepest} layers", "layer", "mean square E[(∂L/∂h)²]")
+    _finish(gradient, f"Before training: gradients in {counted(deepest, 'layer')}", "layer", "mean square E[(∂L/∂h)²]")
     stretch.set_yscale("log")
-    _finish(stretch, f"Singular values of the Jacobian of {deepest} layers", "number", "singular value of ∂h/∂h₀")
+    _finish(
+        stretch, f"Singular values of the Jacobian of {counted(deepest, 'layer')}", "number", "singular value of ∂h/∂h₀"
+    )
     return figure
 
 

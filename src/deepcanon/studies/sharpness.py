@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from deepcanon.core import Labeled, Model, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.data import load_data
 from deepcanon.insights._engines.objective import Objective
 from deepcanon.insights._engines.spectrum import hessian_product, lanczos
@@ -102,10 +103,11 @@ def sharpness(
         measured = [around(model, some, points, lines, seed) for model in models]
         found[name] = trained | {key: [each[key] for each in measured] for key in measured[0]}
     settings = (
-        f"{loaded.name}, {depth} layers of {width} units; Adam in batches of {small} and {large}, each at its best "
-        f"rate on validation data of {RATES[0]:g} to {RATES[-1]:g} and beyond where that is best, to a training loss "
-        f"of {loss:g} or {steps} steps; the loss of {len(some)} of {examples} examples on {lines} lines of {points} "
-        f"points, directions of the length of each filter; {seeds} seeds, {CERTAIN}"
+        f"{loaded.name}, {counted(depth, 'layer')} of {counted(width, 'unit')}; Adam in batches of {small} and "
+        f"{large}, each at its best rate on validation data of {RATES[0]:g} to {RATES[-1]:g} and beyond where that is "
+        f"best, to a training loss of {loss:g} or {counted(steps, 'step')}; the loss of {len(some)} of "
+        f"{counted(examples, 'example')} on {counted(lines, 'line')} of {points} points, directions of the length of "
+        f"each filter; {counted(seeds, 'seed')}, {CERTAIN}"
     )
     numbers = {
         "settings": settings,
@@ -133,7 +135,7 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
         f"{_spread(found[rise[0]]['largest_eigenvalue'])}"
     )
     return (
-        f"Two measures of sharpness at {numbers['depth']} layers: {verdict}.",
+        f"Two measures of sharpness at {counted(numbers['depth'], 'layer')}: {verdict}.",
         *(
             f"{name.capitalize()}: training loss {_spread(each['losses'])}, at the ends of lines "
             f"{_spread(each['rise'])} more, largest eigenvalue {_spread(each['largest_eigenvalue'])}, "

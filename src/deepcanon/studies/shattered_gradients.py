@@ -14,6 +14,7 @@ from torch.nn.utils import skip_init
 
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.nn.connections import Residual
 from deepcanon.nn.initialize import initialize
 from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
@@ -88,8 +89,9 @@ def shattered_gradients(
             "deepest_gradient": (shown / shown.std()).tolist(),
         }
     settings = (
-        f"Layers of {width} units, inputs {shift * step:.3g} rad apart (lag {lag:g}) of {points} around a circle, "
-        f"depths {depths[0]} to {depths[-1]}; {nets} networks with Kaiming initialization, {CERTAIN} over them"
+        f"Layers of {counted(width, 'unit')}, inputs {shift * step:.3g} rad apart (lag {lag:g}) of {points} around a "
+        f"circle, depths {depths[0]} to {depths[-1]}; {counted(nets, 'network')} with Kaiming initialization, "
+        f"{CERTAIN} over them"
     )
     numbers = {
         "settings": settings, "depths": list(depths), "width": width, "points": points, "angle": shift * step,
@@ -103,18 +105,18 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     deepest, kinds = numbers["depths"][-1], numbers["kinds"]
     values = [f"{_measured(result)} in {kind} nets" for kind, result in kinds.items()]
     first = (
-        f"At {deepest} layers the gradients of inputs {numbers['angle']:.2f} rad apart correlate by "
+        f"At {counted(deepest, 'layer')} the gradients of inputs {numbers['angle']:.2f} rad apart correlate by "
         f"{', '.join(values[:-1])} and {values[-1]}"
     )
     others = []
     for kind, result in kinds.items():
         found, error, theory = result["measured"][-1], result["errors"][-1], result["theory"][-1]
         agrees = abs(found - theory) <= error
-        width = f"layers of {numbers['width']} units"
+        width = f"layers of {counted(numbers['width'], 'unit')}"
         verdict = f"which {width} agree with" if agrees else f"for which {width} are too narrow"
         others.append(
-            f"{kind.capitalize()} nets of {deepest} layers: {_measured(result)}; theory, of wide nets, {theory:.3f}, "
-            f"{verdict}."
+            f"{kind.capitalize()} nets of {counted(deepest, 'layer')}: {_measured(result)}; theory, of wide nets, "
+            f"{theory:.3f}, {verdict}."
         )
     return (f"{first}.", *others)
 
@@ -201,7 +203,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
 
 def _title(kind: str, depth: int) -> str:
     layer = {"plain": "f(h)", "residual": "h + f(h)", "small residual": f"h + f(h) / √{depth}"}[kind]
-    return f"{kind.capitalize()}, {layer}, {depth} layers"
+    return f"{kind.capitalize()}, {layer}, {counted(depth, 'layer')}"
 
 
 def _by_depth(axes: Axes, numbers: Mapping[str, Any]) -> None:
@@ -227,4 +229,4 @@ def _by_lag(axes: Axes, numbers: Mapping[str, Any]) -> None:
         theory = [theoretical(lag, deepest, _beta(kind, deepest)) for lag in lags]
         axes.plot(lags, theory, color=color, linewidth=1.2)
     axes.set_xlim(0, math.pi)
-    dress(axes, f"Autocorrelation at {deepest} layers", "angle between two inputs in radians", "")
+    dress(axes, f"Autocorrelation at {counted(deepest, 'layer')}", "angle between two inputs in radians", "")

@@ -227,17 +227,25 @@ class Tensor(Operators):
             raise TypeError(_unknown(f"np.{function.__name__}"))
         return NUMPY[function](*args, **options)
 
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
         if api_version not in (None, "2021.12", "2022.12", "2023.12"):
             raise ValueError(f"deepcanon.tensor follows the array API 2023.12 (asked for {api_version})")
         import deepcanon.tensor
 
         return deepcanon.tensor
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.array.__dlpack__(**options)
+    def __dlpack__(
+        self,
+        /,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return self.array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
-    def __dlpack_device__(self) -> tuple[Any, Any]:
+    def __dlpack_device__(self, /) -> tuple[Any, Any]:
         return self.array.__dlpack_device__()
 
     # Movement.
@@ -292,10 +300,10 @@ class Tensor(Operators):
 
     # Reading and writing parts.
 
-    def __getitem__(self, key: Any) -> Tensor:
+    def __getitem__(self, key: Any, /) -> Tensor:
         return m.getitem(self, key=m.plain_key(key))
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Any, value: Any, /) -> None:
         """Write to a part of it.
 
         A recorded tensor becomes another one, computed by :func:`set_at`: the write is differentiable, and what was
@@ -342,16 +350,16 @@ class Tensor(Operators):
             op.forward(self.array, plain(other), out=self.array)
         return self
 
-    def __iadd__(self, other: Any) -> Tensor:
+    def __iadd__(self, other: Any, /) -> Tensor:
         return self._write(e.add, other)
 
-    def __isub__(self, other: Any) -> Tensor:
+    def __isub__(self, other: Any, /) -> Tensor:
         return self._write(e.subtract, other)
 
-    def __imul__(self, other: Any) -> Tensor:
+    def __imul__(self, other: Any, /) -> Tensor:
         return self._write(e.multiply, other)
 
-    def __itruediv__(self, other: Any) -> Tensor:
+    def __itruediv__(self, other: Any, /) -> Tensor:
         return self._write(e.divide, other)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import AnyBatch, UsageError
+from deepcanon.core.plural import counted
 
 
 def class_weights(asked: str, train: AnyBatch, classes: int) -> Tensor:
@@ -33,8 +34,9 @@ def class_weights(asked: str, train: AnyBatch, classes: int) -> Tensor:
         values = []
     if len(values) != classes or not all(value > 0 and math.isfinite(value) for value in values):
         raise UsageError(
-            f"class_weight is balanced, or a positive number for each of the {classes} classes, "
-            f"{'/'.join(['1'] * (classes - 1))}/20 for instance; got {asked!r}"
+            "class_weight is balanced, or a positive number for each of the "
+            f"{counted(classes, 'class', '', 'classes')}, {'/'.join(['1'] * (classes - 1))}/20 for instance; got "
+            f"{asked!r}"
         )
     return torch.tensor(values)
 

@@ -111,6 +111,12 @@ def some_of_train(train: AnyBatch, settings: Settings) -> AnyBatch:
     return train if settings["evaluate_all"] else _at_most(train, MOST_EVALUATED, settings["seed"])
 
 
+def first_that_count(model: Model[Any], valid: AnyBatch) -> AnyBatch:
+    """The first two examples with something to measure, as words with a pair; the very first if there are none."""
+    pairs = Batches(valid, 2)
+    return next((pair for pair in pairs if model.weight_of(pair) > 0), next(iter(pairs)))
+
+
 def some_of_valid(valid: AnyBatch, train: AnyBatch, settings: Settings) -> AnyBatch:
     """The validation examples that each epoch ends with: no more than it trains on, unless these are few."""
     return _at_most(valid, max(MOST_EVALUATED, len(train)), settings["seed"])

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from deepcanon.core import DivergenceError, Model, Terms, UsageError
 from deepcanon.core.files import as_json
+from deepcanon.core.plural import counted
 from deepcanon.core.settings import Settings
 from deepcanon.core.stored import held_to
 from deepcanon.runs import checkpoint
@@ -214,7 +215,7 @@ class Watch(Observer):
             return
         self.waited += 1
         if self.patience is not None and self.waited >= self.patience:
-            trainer.stop(f"no better validation {self.name} for {self.waited} epochs")
+            trainer.stop(f"no better validation {self.name} for {counted(self.waited, 'epoch')}")
 
     def choose(self, trainer: Trainer, valid: dict[str, float]) -> None:
         """Choose the metric, once, by what is measured; a metric that was asked for must be there."""

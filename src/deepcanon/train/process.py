@@ -25,6 +25,7 @@ from deepcanon.core import Model, UsageError
 from deepcanon.core.files import open_plain
 from deepcanon.core.memory import need
 from deepcanon.core.options import parse
+from deepcanon.core.plural import counted
 from deepcanon.core.settings import Settings
 
 
@@ -103,7 +104,7 @@ def check_memory(model: Model[Any], settings: Settings) -> None:
     """Refuse a model whose gradients, with the moments that an optimizer keeps of them, do not fit into memory."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     copies = 1 if parse(settings["optimizer"])[0] == "sgd" else 3
-    what = f"training {model.name()} with {sum(each.numel() for each in parameters):,} parameters"
+    what = f"training {model.name()} with {counted(sum(each.numel() for each in parameters), 'parameter', ',')}"
     size = copies * sum(each.nbytes for each in parameters)
     need(size, what, "take a smaller model, or the optimizer sgd")
 

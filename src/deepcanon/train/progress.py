@@ -66,7 +66,11 @@ class Bar(Observer):
         description = f"{trainer.model.name()} epoch {trainer.epoch}/{trainer.epochs}"
         numbers = _numbers(self.log.latest, self._valid)
         self._bar.update(
-            self._task, completed=trainer.step, description=description, numbers=numbers, speed=_speed(trainer)
+            self._task,
+            completed=trainer.step,
+            description=description,
+            numbers=numbers,
+            speed=speed_in_words(trainer.speed()),
         )
         self._bar.refresh()
 
@@ -81,7 +85,8 @@ class Lines(Observer):
         left = trainer.seconds() / max(1, trainer.step) * (trainer.total - trainer.step)
         where = f"epoch {trainer.epoch}/{trainer.epochs}  step {trainer.step}/{trainer.total}"
         numbers = _numbers(self.log.latest, valid)
-        say(f"{where}  {numbers}  {_speed(trainer)}  {timedelta(seconds=round(left))} left")
+        rest = f"{timedelta(seconds=round(left))} left"
+        say("  ".join(filter(None, (where, numbers, speed_in_words(trainer.speed()), rest))))
 
 
 def progress(log: Log) -> Observer:
@@ -101,5 +106,12 @@ def _numbers(terms: dict[str, float], valid: dict[str, float]) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in shown.items())
 
 
-def _speed(trainer: Trainer) -> str:
-    return f"{trainer.speed():.0f} steps/s"
+def speed_in_words(speed: float) -> str:
+    """Steps per second, or of a slow training the seconds per step; nothing where no step was taken yet.
+
+    >>> [speed_in_words(speed) for speed in (123.4, 3.21, 0.25, 0.0)]
+    ['123 steps/s', '3.2 steps/s', '4.0 s/step', '']
+    """
+    if speed <= 0:
+        return ""
+    return f"{1 / speed:.1f} s/step" if speed < 1 else f"{speed:.{0 if speed >= 10 else 1}f} steps/s"

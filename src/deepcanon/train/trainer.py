@@ -27,7 +27,7 @@ from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.train import randomness
 from deepcanon.train.class_weights import weight_classes
 from deepcanon.train.distributed import World
-from deepcanon.train.evaluation import assess, some_of_valid
+from deepcanon.train.evaluation import assess, first_that_count, some_of_valid
 from deepcanon.train.finishing import finish
 from deepcanon.train.moving_average import Average
 from deepcanon.train.observers import Checkpoints, Log, Observer, Watch
@@ -162,7 +162,7 @@ class Trainer:
         self.world.spread(self.model.state_dict().values())
         self.average.take_over()
         if self.watch is not None:  # what cannot be measured is better known now than after an epoch
-            some = next(iter(Batches(self.data.split("valid"), 2)))
+            some = first_that_count(self.model, self.data.split("valid"))
             measured = self._glance(some, whole=True)
             if self.watch.asked:
                 scores = next((each for each in (OF_CLASSES, OF_TARGETS) if each[0] in measured), ())

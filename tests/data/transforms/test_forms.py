@@ -122,7 +122,7 @@ def test_only_images_and_videos_have_forms(name: str) -> None:
 @pytest.mark.parametrize("name", ["digits:round", "digits:", "mnist:binry", "digits:Binary"])
 def test_unknown_forms_are_refused_before_anything_is_loaded(name: str) -> None:
     with pytest.raises(
-        UsageError, match=r"there is no form .* of (digits|mnist); images and videos have the forms binary, spins, deq"
+        UsageError, match=r"there is no form .* of (digits|mnist); 'deepcanon data' lists the forms of data"
     ):
         load_data(name)
 

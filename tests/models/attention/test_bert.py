@@ -1,9 +1,5 @@
 """BERT has the published sizes, predicts what it masks, and what it learns does not depend on how data are cut."""
 
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +12,7 @@ from deepcanon.data import load_data
 from deepcanon.models.attention.bert import BERT
 from deepcanon.runs.run import Run
 from deepcanon.train import evaluate, fit
+from tests.processes import done, killed, together
 
 SIZES = {"vocab": 11, "length": 12, "mask_token": 0, "class_token": 1, "separator_token": 2}
 
@@ -186,54 +183,42 @@ def test_it_learns_to_fill_in_masked_words() -> None:
     torch.manual_seed(0)
     data = load_data("stories")
     model = BERT(**data.sizes)
-    fit(model, data, quiet=True, steps=300)
+    fit(model, data, quiet=True, steps=200)
     found = evaluate(model, data.split("valid").select(torch.arange(300)))
     assert found["masked_accuracy"] > 0.6
 
 
+TRAIN = ("train", "bert", "--data", "stories", "--layers", "1", "--threads", "1")
+
+
 @pytest.mark.slow
-def test_a_run_on_stories_is_killed_resumed_evaluated_and_predicts(tmp_path: Path) -> None:
+def test_a_run_on_stories_is_killed_resumed_evaluated_and_predicts(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """From the command line: a run killed with SIGKILL and resumed has the bits of one that was not."""
 
-    def begin(out: str, *more: str, wait: bool = True) -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-m", "deepcanon", *more, *(("--out", str(tmp_path / out)) if out else ())]
-        one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # other tests run at the same time
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=one_thread)
-        if wait:
-            _, errors = process.communicate()
-            assert process.returncode == 0, errors.decode()
-        return process
-
-    train = ("train", "bert", "--layers", "1", "--steps", "60", "--checkpoint-every", "5", "--batch-size", "8")
-    begin("whole", *train)
-    process = begin("killed", *train, wait=False)
-    saved = tmp_path / "killed" / "checkpoints"
-    while process.poll() is None and not (saved / "step-000000010").exists():
-        time.sleep(0.005)
-    process.kill()
-    process.communicate()
-    begin("", "resume", str(tmp_path / "killed"))
-    whole, killed = (safetensors.torch.load_file(tmp_path / run / "model.safetensors") for run in ("whole", "killed"))
-    assert all(torch.equal(value, killed[name]) for name, value in whole.items())
-    begin("", "evaluate", str(tmp_path / "whole"))
-    Run(tmp_path / "whole").predict("stories", out=tmp_path / "predictions.csv")
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    train = (*TRAIN, "--steps", "60", "--checkpoint-every", "5", "--batch-size", "8")
+    done(*train, "--out", whole)
+    killed(*train, "--out", broken, step=10)
+    request.getfixturevalue("drawn")
+    done("resume", broken)
+    wanted, found = (safetensors.torch.load_file(run / "model.safetensors") for run in (whole, broken))
+    assert all(torch.equal(value, found[name]) for name, value in wanted.items())
+    done("evaluate", whole)
+    Run(whole).predict("stories", out=tmp_path / "predictions.csv")
     lines = (tmp_path / "predictions.csv").read_text().splitlines()
     assert lines[0] == "prediction,probability_next,probability_other"
     assert len(lines) == 1001
-    assert {"curves.png", "confusion.png", "attention.png"} <= {p.name for p in (tmp_path / "whole/pictures").iterdir()}
+    assert {"curves.png", "confusion.png", "attention.png"} <= {p.name for p in (broken / "pictures").iterdir()}
 
 
 @pytest.mark.slow
 def test_two_processes_train_as_one(tmp_path: Path) -> None:
     """On one full batch, whose masks are the same however it is shared out."""
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "deepcanon"]
-    more = ["train", "bert", "--layers", "1", "--steps", "4", "--batch-size", "9", "--optimizer", "sgd"]
-    for name, start in (("two", words), ("alone", [sys.executable, "-m", "deepcanon"])):
-        done = subprocess.run(
-            [*start, *more, "--out", str(tmp_path / name)], capture_output=True, check=False,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr.decode()
+    train = (*TRAIN, "--steps", "4", "--batch-size", "9", "--optimizer", "sgd")
+    done(*train, "--out", tmp_path / "alone")
+    together(*train, "--out", tmp_path / "two")
     two, alone = (safetensors.torch.load_file(tmp_path / name / "model.safetensors") for name in ("two", "alone"))
     for name, value in alone.items():
         torch.testing.assert_close(two[name], value, rtol=0, atol=1e-5)

@@ -84,6 +84,7 @@ def test_without_hidden_layers_it_is_one_convolution() -> None:
     torch.testing.assert_close(model(*sparse.inputs), model(*batch.inputs))
 
 
+@pytest.mark.slow
 def test_it_parts_the_karate_club() -> None:
     right = []
     for seed in range(3):

@@ -57,6 +57,7 @@ def test_logits_by_few_frequencies_are_as_smooth_as_these() -> None:
     assert spectrum.transform(centered)[:5].abs().max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frequencies", [None, 5])
 def test_it_parts_the_karate_club(frequencies: int | None) -> None:
     right = []

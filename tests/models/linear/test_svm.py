@@ -63,6 +63,7 @@ def test_the_default_recipe_finds_scikit_learns_optimum(of_two: tuple[SVM, Label
     torch.testing.assert_close(model.linear.bias, oracle.linear.bias, rtol=0, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_of_many_features_the_optimum_is_scikit_learns_too() -> None:
     """Odd against even digits, 64 pixels each."""
     data = load_data("digits").train
@@ -116,6 +117,7 @@ def test_its_predictions_are_certain_and_its_hinge_loss_bounds_the_error_rate(
     assert 1 - metrics["accuracy"] < metrics["hinge"] < 1
 
 
+@pytest.mark.slow
 def test_it_reads_95_percent_of_real_digits() -> None:
     result = fit(SVM(64, classes=10), load_data("digits"), quiet=True)
     assert result.test["accuracy"] >= 0.95

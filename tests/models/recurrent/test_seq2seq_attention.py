@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import socket
-import subprocess
-import sys
-import time
 from itertools import product
 from pathlib import Path
 
@@ -22,6 +16,7 @@ from deepcanon.core import DataError, SequencePairs, UsageError
 from deepcanon.data.sets.dates import MONTHS, SOURCE, TARGET
 from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention
 from deepcanon.runs.folder import RunFolder
+from tests.processes import done, killed, together
 
 BEGIN, END = 0, 1
 
@@ -201,54 +196,31 @@ def spans(text: str, target: str) -> list[tuple[int, int]]:
 
 
 TRAIN = ["train", "seq2seq_attention", "--data", "dates", "--units", "8", "--steps", "24", "--batch-size", "33",
-         "--checkpoint-every", "7"]  # fmt: skip
-
-
-def command(*words: str, processes: int = 1) -> list[str]:
-    if processes == 1:
-        return [sys.executable, "-m", "deepcanon", *words]
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = int(listener.getsockname()[1])
-    launcher = ["-m", "torch.distributed.run", f"--nproc-per-node={processes}", f"--master-port={port}"]
-    return [sys.executable, *launcher, "-m", "deepcanon", *words]
-
-
-def run(words: list[str]) -> str:
-    done = subprocess.run(
-        words, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=240, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+         "--threads", "1", "--checkpoint-every", "7"]  # fmt: skip
 
 
 @pytest.mark.slow
-def test_a_killed_run_ends_with_the_bits_of_an_unbroken_one_and_translates(tmp_path: Path) -> None:
+def test_a_killed_run_ends_with_the_bits_of_an_unbroken_one_and_translates(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    run(command(*TRAIN, "--out", str(whole)))
-    child = subprocess.Popen(
-        command(*TRAIN, "--out", str(broken)), env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    end = time.monotonic() + 120
-    while not (broken / "checkpoints" / "step-000000014").exists() and time.monotonic() < end:
-        time.sleep(0.01)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
+    done(*TRAIN, "--out", whole)
+    killed(*TRAIN, "--out", broken, step=14)
     assert RunFolder.open(broken).info["status"] == "running"
-    run(command("resume", str(broken)))
+    request.getfixturevalue("drawn")
+    done("resume", broken)
     wanted, found = (RunFolder.open(folder).read_weights() for folder in (whole, broken))
     assert [key for key, value in wanted.items() if not torch.equal(value, found[key])] == []
     scores = RunFolder.open(whole).info["results"]["test"]
     assert dc.Run(broken).evaluate()["test"] == pytest.approx(scores)
-    assert (whole / "pictures" / "alignment.png").stat().st_size > 10_000
+    assert (broken / "pictures" / "alignment.png").stat().st_size > 10_000
 
 
 @pytest.mark.slow
 def test_two_processes_train_as_one(tmp_path: Path) -> None:
     alone, two = tmp_path / "alone", tmp_path / "two"
-    run(command(*TRAIN[:-2], "--optimizer", "sgd", "--out", str(alone)))
-    run(command(*TRAIN[:-2], "--optimizer", "sgd", "--out", str(two), processes=2))
+    done(*TRAIN[:-2], "--optimizer", "sgd", "--out", alone)
+    together(*TRAIN[:-2], "--optimizer", "sgd", "--out", two)
     assert RunFolder.open(two).info["environment"]["processes"] == 2
     wanted, found = (RunFolder.open(folder).read_weights() for folder in (alone, two))
     for key, value in wanted.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -375,3 +376,16 @@ def test_words_that_belong_together_are_neighbors() -> None:
              ("minimum", "maximum"), ("open", "close"), ("keys", "values"))  # fmt: skip
     ranks = [[word for word, _ in model.nearest(one, len(data.vocabulary) - 1)].index(other) for one, other in pairs]
     assert statistics.median(ranks) < len(data.vocabulary) / 100
+
+
+def test_early_stopping_needs_no_pair_in_the_first_validation_windows() -> None:
+    def windows(lengths: list[int]) -> Sequences:
+        x = torch.randint(0, 40, (len(lengths), 6), generator=torch.Generator().manual_seed(0))
+        return Sequences(x, torch.tensor(lengths))
+
+    valid = windows([1] * 20 + [6] * 5)
+    data = replace(dc.from_tensors(windows([6] * 20).x, lengths=torch.full((20,), 6)), valid=valid)
+    fitted = dc.fit(Word2Vec(40, latent=4), data, epochs=2, patience=1, quiet=True)
+    assert math.isfinite(fitted.valid["loss"])
+    with pytest.raises(UsageError, match="validation gives nothing"):
+        dc.fit(Word2Vec(40, latent=4), replace(data, valid=windows([1] * 20)), epochs=2, patience=1, quiet=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -189,7 +190,8 @@ def words(text: str) -> list[str]:
 
 @cache
 def _word_pattern() -> re.Pattern[str]:
-    letters, numbers = _category("L"), _category("N")
+    kinds = "".join(map(itemgetter(0), map(unicodedata.category, map(chr, range(sys.maxunicode + 1)))))
+    letters, numbers = _spans("L", kinds), _spans("N", kinds)
     space = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
     return re.compile(
         rf"'(?:[stmd]|re|ve|ll)| ?[{letters}]+| ?[{numbers}]+| ?[^{space}{letters}{numbers}]+"
@@ -197,19 +199,13 @@ def _word_pattern() -> re.Pattern[str]:
     )
 
 
-def _category(first: str) -> str:
-    """All characters whose Unicode category begins so, as the inside of a set of a regular expression.
+def _spans(kind: str, kinds: str) -> str:
+    """All characters of this kind as the inside of a set of a regular expression, from the kinds of all there are.
 
-    Python's own \\d and \\w differ from GPT-2's pattern: there superscripts are numbers, and marks are not letters.
+    A kind is the first letter of a Unicode category. Python's own \\d and \\w differ from GPT-2's pattern: there
+    superscripts are numbers, and marks are not letters.
     """
-    spans: list[list[int]] = []
-    for code in range(sys.maxunicode + 1):
-        if unicodedata.category(chr(code))[0] == first:
-            if spans and spans[-1][1] == code - 1:
-                spans[-1][1] = code
-            else:
-                spans.append([code, code])
-    return "".join(f"\\U{start:08x}-\\U{end:08x}" for start, end in spans)
+    return "".join(f"\\U{span.start():08x}-\\U{span.end() - 1:08x}" for span in re.finditer(f"{kind}+", kinds))
 
 
 def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[Pair, int]]:

@@ -31,7 +31,7 @@ def read_form(name: str, form: str) -> tuple[str, str] | None:
 
 def as_domains(data: Dataset[Any], form: str) -> Dataset[TwoDomains]:
     """The examples of one class as domain x and those of another as domain y, in every split."""
-    if not isinstance(data.train, Labeled) or isinstance(data.train, SemiBatch) or "classes" not in data.sizes:
+    if not data.train.is_a(Labeled) or isinstance(data.train, SemiBatch) or "classes" not in data.sizes:
         raise DataError(f"two domains are two classes, and {data.name} does not give classes; leave out ':{form}'")
     names = list(data.labels) or [str(label) for label in range(data.sizes["classes"])]
     asked = read_form(data.name, form)

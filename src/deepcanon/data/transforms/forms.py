@@ -171,6 +171,6 @@ def check_form(name: str, kind: str, form: str) -> None:
         return
     there = ", ".join(FORMS)
     if form not in FORMS:
-        raise UsageError(f"there is no form {form!r} of {name}; images and videos have the forms {there}")
+        raise UsageError(f"there is no form {form!r} of {name}; 'deepcanon data' lists the forms of data")
     if kind not in PICTURED:
         raise UsageError(f"{name} gives {kind}, but the forms {there} are for images and videos; leave out ':{form}'")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from deepcanon.core.files import write_whole
+from deepcanon.core.plural import counted
 from deepcanon.microscopy.compute_graph import ComputeGraph, Edge
 from deepcanon.microscopy.formulas import filled
 from deepcanon.microscopy.summary import summary
@@ -59,7 +60,7 @@ def as_page(graph: ComputeGraph) -> str:
         "title": html.escape(graph.title),
         "style": _text("page.css"),
         "loss": f"{graph.loss:.6g}",
-        "size": f"{len(graph.nodes):,} nodes, {len(graph.edges):,} edges",
+        "size": f"{counted(len(graph.nodes), 'node', ',')}, {counted(len(graph.edges), 'edge', ',')}",
         "checks": checks,
         "data": data.replace("<", "\\u003c"),  # so that no text in it can end the script
         "script": "\n".join(_text(name) for name in ("layout.js", "panel.js", "graph.js")),

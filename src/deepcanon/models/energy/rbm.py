@@ -45,9 +45,9 @@ class RBM(Harmonium[Batch]):
     rates of the data, which makes the model look too good on average, and the metric is the ``pseudo_nll``,
     :math:`-\sum_i \log p(v_i \mid v_{\setminus i})`, which needs no Z and is not a likelihood.
 
-    On the fixed binarization of MNIST the first line takes three minutes of one core and leads to 91.6 nats per test
-    image, which the second line estimates with a standard error of 0.7. The paper that introduced this estimate
-    (Salakhutdinov and Murray, 2008) has 86.34 for as many units after a long training with CD-25::
+    The first line trains on the fixed binarization of MNIST, the second estimates log Z with its standard error. The
+    paper that introduced this estimate (Salakhutdinov and Murray, 2008) reports 86.34 nats per test image for as many
+    units after a long training with CD-25::
 
         deepcanon train rbm --units 500 --data binarized-mnist --lr 0.1 --epochs 30 --threads 1 --out runs/rbm
         z = deepcanon.load("runs/rbm").annealed_log_partition(temperatures=5000)  # and -energy(x) - z.value

@@ -16,6 +16,7 @@ from scipy.stats import t
 from torch import Generator, Tensor
 
 from deepcanon.core import Labeled, Model
+from deepcanon.core.plural import counted
 from deepcanon.data import Dataset
 from deepcanon.studies._helpers.side_by_side import SideBySide
 from deepcanon.train.randomness import kept, seed_from, seed_torch
@@ -44,8 +45,8 @@ def steps_of(data: Dataset[Any], epochs: int) -> int:
 def tuning(epochs: int, rates: Sequence[float] = RATES) -> str:
     """How :func:`classification` trains, in words."""
     return (
-        f"SGD, {epochs} epochs of batches of {SIZE}, cosine schedule, the first rate of each the best on validation "
-        f"data of {rates[0]:g} to {rates[-1]:g} and beyond where that is best"
+        f"SGD, {counted(epochs, 'epoch')} of batches of {SIZE}, cosine schedule, the first rate of each the best on "
+        f"validation data of {rates[0]:g} to {rates[-1]:g} and beyond where that is best"
     )
 
 

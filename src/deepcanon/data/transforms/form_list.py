@@ -1,0 +1,53 @@
+"""The forms of data, listed once: how each is written, of which data it is a form, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deepcanon.data.dataset import Kind
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of data: the ``suffix`` to their name, ``of`` which data, and what it gives."""
+
+    suffix: str
+    of: str
+    gives: str
+
+
+WITH_CLASSES = ("images", "points", "table")
+"""The kinds of data whose examples may have classes that can be hidden or taken apart."""
+
+FORM_LIST = (
+    Form("binary", "images, videos", "zeros and ones: 1 where a pixel has at least half of the largest brightness"),
+    Form("spins", "images, videos", "the same as -1 and 1"),
+    Form("dequantized", "images, videos", "real values in (0, 1): gray levels plus uniform noise, over their number"),
+    Form("levels", "images, videos", "gray levels as whole numbers from 0"),
+    Form("characters", "text", "characters, in which a text comes unless another form is said"),
+    Form("words", "text", "words in place of characters; words=5 keeps those that occur five times or more"),
+    Form("bytes", "text", "bytes in place of characters"),
+    Form("bpe=512", "text", "512 tokens of a byte-pair encoding that is learned from the training split"),
+    Form("length=256", "text", "windows of 256 tokens"),
+    Form("stream", "text", "consecutive windows, so that a model may carry its state from one to the next"),
+    Form("lines", "text", "whole lines, each between a begin and an end token"),
+    Form(
+        "labels=40", "classes", "few labels: all but 40 of the training split are hidden; labels=40,seed=1 are others"
+    ),
+    Form("domains=A/B", "classes", "the examples of two classes as two unpaired domains; of just two, domains"),
+    Form("raw", "a CSV file", "the target in its own units, not standardized"),
+    Form("ratings", "a CSV file", "a row for each user, a column for each item, nothing where none is given"),
+    Form("size=64", "a folder", "images of all sizes cut to a square and scaled to 64x64 pixels"),
+)
+"""The forms in the order in which they may follow each other, but that the forms of files and folders come first."""
+
+
+def forms_of(kind: Kind, sizes: Mapping[str, int]) -> tuple[Form, ...]:
+    """The forms that data of this kind with these sizes have.
+
+    >>> [form.suffix for form in forms_of("points", {"features": 2, "classes": 2})]
+    ['labels=40', 'domains=A/B']
+    """
+    classes = kind in WITH_CLASSES and "classes" in sizes
+    return tuple(form for form in FORM_LIST if kind in form.of.split(", ") or (form.of == "classes" and classes))
