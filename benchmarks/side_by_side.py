@@ -9,15 +9,20 @@ from collections.abc import Callable, Mapping
 Times = dict[str, list[float]]
 
 
-def interleaved(candidates: Mapping[str, Callable[[], object]], rounds: int, warm_up: int = 2) -> Times:
+def interleaved(
+    candidates: Mapping[str, Callable[[], object]],
+    rounds: int,
+    warm_up: int = 2,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Times:
     """Seconds of every run of each candidate, in turns, the order reversed from round to round."""
     times: Times = {name: [] for name in candidates}
     for number in range(warm_up + rounds):
         for name in candidates if number % 2 == 0 else reversed(list(candidates)):
-            begun = time.perf_counter()
+            begun = clock()
             candidates[name]()
             if number >= warm_up:
-                times[name].append(time.perf_counter() - begun)
+                times[name].append(clock() - begun)
     return times
 
 

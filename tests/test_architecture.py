@@ -40,7 +40,8 @@ MAY_IMPORT = {
 """What each part may import of the others."""
 
 STORAGE = {
-    f"deepcanon.runs.{name}" for name in ("folder", "checkpoint", "tree", "contents", "log_lines", "stored_tensors")
+    f"deepcanon.runs.{name}"
+    for name in ("folder", "folder_parts", "checkpoint", "tree", "contents", "log_lines", "stored_tensors")
 }
 """What a run's folder holds: the trainer writes it, so it stands below the trainer, and the rest of ``runs`` above."""
 

@@ -18,7 +18,8 @@ from torch import nn
 from deepcanon.catalogue import find, is_name
 from deepcanon.core import RESERVED, Blueprint, Model, UsageError, arguments_of
 from deepcanon.core.annotations import describe_type, members_of, read_value
-from deepcanon.core.hints import did_you_mean
+from deepcanon.core.hints import as_option as _option
+from deepcanon.core.hints import unknown_option
 from deepcanon.core.named_code import load_named, names_code
 from deepcanon.core.options import split
 from deepcanon.core.spec import is_model, wrapped_by_default
@@ -141,7 +142,7 @@ def read_arguments(
             arguments[name.removeprefix("no_")] = False
             continue
         if name not in parameters:
-            raise _unknown(owner, name, prefix, [*parameters, *others])
+            raise unknown_option(owner, name, prefix, [*parameters, *others])
         annotation = parameters[name].annotation
         if is_model(annotation):
             if name not in options:
@@ -199,13 +200,3 @@ def untrained(asked: Blueprint) -> list[str]:
         for cls, inner in pairs
         if getattr(cls, "wraps_trained", False) and inner.trained is None
     ]
-
-
-def _unknown(owner: str, name: str, prefix: str, known: Sequence[str]) -> UsageError:
-    otherwise = f"'deepcanon show {owner}' lists what it takes"
-    advice = did_you_mean(name, known, otherwise, lambda near: _option(prefix, near))
-    return UsageError(f"{owner} takes no {_option(prefix, name)}; {advice}")
-
-
-def _option(prefix: str, name: str) -> str:
-    return f"{prefix}{name}".replace("_", "-")

@@ -74,21 +74,41 @@ def find(name: str) -> type[Model[Any]]:
     ...
     deepcanon.core.errors.UsageError: there is no model 'softmax_regresion'; did you mean softmax_regression?
     """
-    wanted, root = _plain(name), Path(__file__).parent
-    for file in _files(root):
-        if file.stem == wanted:
-            return model_in(importlib.import_module(_module(file, root)))
-    for point in _points():
-        if wanted == _plain(point.name) or name == point.attr:
-            return _loaded(point)
-    known = [*(file.stem for file in _files(root)), *(point.name for point in _points())]
-    raise unknown("model", name, known, "'deepcanon list' shows all")
+    check_name(name)
+    if (file := _file(name)) is not None:
+        return model_in(importlib.import_module(_module(file, Path(__file__).parent)))
+    return _loaded(next(point for point in _points() if _names(point, name)))
 
 
 def is_name(name: str) -> bool:
     """Whether this is the name of a model."""
-    wanted, points = _plain(name), [_plain(point.name) for point in _points()]
-    return wanted in points or any(file.stem == wanted for file in _files(Path(__file__).parent))
+    return _file(name) is not None or any(_names(point, name) for point in _points())
+
+
+def check_name(name: str) -> None:
+    """Refuse what is not the name of a model; no model is imported for it, and so no torch."""
+    if not is_name(name):
+        known = [*(file.stem for file in _files(Path(__file__).parent)), *(point.name for point in _points())]
+        raise unknown("model", name, known, "'deepcanon list' shows all")
+
+
+def arguments_in_file(name: str) -> dict[str, str] | None:
+    """The constructor's arguments with their annotations as the file of a model writes them, which is not imported.
+
+    None where they are not written there.
+
+    >>> arguments_in_file("bagging")["model"]
+    'Model[Any]'
+    """
+    file = _file(name)
+    classes = [node for node in _body(file) if isinstance(node, ast.ClassDef)] if file else []
+    found = [node for node in classes if node.name.lower() == _plain(name).replace("_", "")]
+    bodies = [node for each in found for node in each.body if isinstance(node, ast.FunctionDef)]
+    written = [node.args for node in bodies if node.name == "__init__"]
+    if len(written) != 1 or written[0].vararg or written[0].kwarg:
+        return None
+    _, *arguments = (*written[0].posonlyargs, *written[0].args, *written[0].kwonlyargs)
+    return {each.arg: ast.unparse(each.annotation) if each.annotation else "" for each in arguments}
 
 
 def registered(module: str, name: str) -> type[Model[Any]] | None:
@@ -114,11 +134,17 @@ def questions(kind: Question) -> tuple[Entry, ...]:
 
 def find_question(kind: Question, name: str) -> Callable[..., Finding]:
     """The function of an insight or a study by name; only its own file is imported."""
+    entry = check_question(kind, name)
+    function: Callable[..., Finding] = getattr(importlib.import_module(entry.module), entry.name)
+    return function
+
+
+def check_question(kind: Question, name: str) -> Entry:
+    """The entry of an insight or a study by name; nothing is imported for it."""
     wanted = _plain(name)
     for entry in questions(kind):
         if entry.name == wanted:
-            function: Callable[..., Finding] = getattr(importlib.import_module(entry.module), wanted)
-            return function
+            return entry
     raise unknown(kind, name, [entry.name for entry in questions(kind)], f"'deepcanon {kind}' shows all")
 
 
@@ -157,6 +183,17 @@ def _plain(name: str) -> str:
 @cache
 def _points() -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=GROUP))
+
+
+def _file(name: str) -> Path | None:
+    """The file of a model, if one of ours has this name."""
+    wanted = _plain(name)
+    return next((file for file in _files(Path(__file__).parent) if file.stem == wanted), None)
+
+
+def _names(point: EntryPoint, name: str) -> bool:
+    """Whether a name is that of another package's model, or of its class."""
+    return _plain(name) == _plain(point.name) or name == point.attr
 
 
 def _loaded(point: EntryPoint) -> type[Model[Any]]:

@@ -47,7 +47,7 @@ NESTED = "arguments__"
 """What stands before an argument of the model where it is a parameter of a search: ``arguments__hidden``."""
 
 
-SETTINGS = [name for name in listed_settings() if name not in ("seed", "keep", "checkpoint_every")]
+SETTINGS = [name for name in listed_settings() if name not in ("seed", "keep", "checkpoint_every", "pictures")]
 """The training settings that are parameters: all but those of a run's folder, and the seed, for which scikit-learn has
 ``random_state``."""
 

@@ -258,3 +258,60 @@ def test_raw_targets_are_fitted_to_the_optimum_without_any_option(
     if family in (None, "gaussian"):
         r2 = LinearRegression().fit(x.numpy(), y.numpy()).score(x.numpy(), y.numpy())
         assert 1 - float(left.var() / y.var()) == pytest.approx(r2, abs=1e-6)
+
+
+def test_final_evaluation_and_pictures_can_be_left_out_and_made_later(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("deepcanon.pictures.draw_run", lambda *given: drawn.append(given))
+    words = ["train", "mlp", "--data", "moons", "--hidden", "4", "--epochs", "1", "--threads", "1"]
+    quick = call(*words, "--out", tmp_path / "quick", "--no-evaluate", "--no-pictures")
+    assert quick.code == 0, quick.stderr
+    assert f"It was not evaluated; to do so: deepcanon evaluate {tmp_path / 'quick'}" in quick.stdout
+    assert not drawn
+    run = dc.Run(tmp_path / "quick")
+    assert run.info["status"] == "finished"
+    assert run.scores == {"train": {}, "valid": {}, "test": {}}
+    whole = call(*words, "--out", tmp_path / "whole", "--json").json
+    listed = call("runs", tmp_path)
+    assert listed.code == 0
+    assert "quick" in listed.stdout
+    assert [row["test"] for row in call("runs", tmp_path, "--json").json["runs"]] == [{}, whole["test"]]
+    later = call("evaluate", tmp_path / "quick", "--pictures", "--json").json
+    assert {name: later[name] for name in ("train", "valid", "test", "baseline")} == {
+        name: whole[name] for name in ("train", "valid", "test", "baseline")
+    }
+    at_end, afterwards = drawn
+    assert [at_end[3], afterwards[3]] == [tmp_path / name / "pictures" for name in ("whole", "quick")]
+    assert [record["step"] for record in at_end[2]] == [record["step"] for record in afterwards[2]] != []
+    assert call("resume", tmp_path / "quick", "--json").json["test"] == {}
+    refused = call(*words, "--out", tmp_path / "both", "--no-evaluate", "--evaluate-all")
+    assert refused.code == 2
+    assert "evaluate=False for none; leave out one of them" in refused.stderr
+
+
+def test_a_fit_without_evaluation_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deepcanon.train.health.examine", lambda *given: pytest.fail("it was evaluated"))
+    model, batch = catalogue.find("mlp").example()
+    result = dc.fit(model, dc.from_tensors(batch.x, batch.y), quiet=True, steps=2, evaluate=False)
+    assert (result.train, result.test, result.baseline, result.says) == ({}, {}, None, [])
+
+
+def test_few_labels_are_not_compared_with_baselines_unless_evaluated(call: Call, tmp_path: Path) -> None:
+    words = [
+        "--data",
+        "moons:labels=6",
+        "--model",
+        "mlp",
+        "--model.hidden",
+        "4",
+        "--steps",
+        "2",
+        "--out",
+        tmp_path / "r",
+    ]
+    trained = call("train", "pi-model", *words, "--no-evaluate", "--no-pictures")
+    assert trained.code == 0, trained.stderr
+    assert "baselines" not in dc.Run(tmp_path / "r").info
+    assert "To compare" not in trained.stdout

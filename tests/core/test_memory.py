@@ -147,12 +147,15 @@ def test_every_way_to_ask_for_too_much_is_told(tmp_path: Path) -> None:
     Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(photo)
     table = tmp_path / "long.csv"
     with table.open("wb") as file:
-        file.truncate(30_000_000)
+        file.truncate(100_000_000)
+    wide = tmp_path / "wide.csv"
+    wide.write_bytes(b"1," * 11_000_000)
     lstm: Any
     deepar: Any
     (lstm, text), (deepar, series) = find("lstm").example(), find("deepar").example()
     ways: dict[str, Any] = {
         r"reading .*long.csv needs 300 MB": lambda: dc.load_data(table),
+        r"reading .*wide.csv needs 220 MB": lambda: dc.load_data(wide),
         "an image of 99,999 x 99,999 pixels needs": lambda: dc.load_data(f"{tmp_path / 'photos'}:size=99999"),
         r"1 x 1,000,000,000 tokens to generate needs 8 GB": lambda: lstm.generate(text.x[:1, :1], 10**9),
         "100,000,000 paths of 3 steps for each": lambda: deepar.forecast(series, 3, samples=10**8),

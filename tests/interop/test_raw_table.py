@@ -36,7 +36,9 @@ def table(path: Path, target: str) -> Path:
 
 def columns(path: Path) -> dict[str, Any]:
     """The columns of a file as an ONNX file takes them."""
-    found = {name: np.array(texts, dtype=object)[:, None] for name, texts in read(path).columns.items()}
+    file = read(path)
+    texts = {name: [file.text(row, name) for row in range(len(file))] for name in file.columns}
+    found = {name: np.array(column, dtype=object)[:, None] for name, column in texts.items()}
     numbers = {name: np.array([[float(text[0] or "nan")] for text in found[name]]) for name in ("area", "prediction")}
     return {**{name: found[name] for name in CATEGORIES}, **numbers}
 

@@ -10,10 +10,18 @@ import typer
 
 from deepcanon.core.errors import UsageError
 from deepcanon.core.settings import LARGEST
+from deepcanon.runs.folder_parts import info_of
+
+
+def _run(folder: Path) -> Path:
+    """The folder, if a run is there: seen before a command imports torch."""
+    info_of(folder)
+    return folder
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, as the last line, in place of tables.")]
 Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="How many threads torch may use.")]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.", callback=_run)]
 Seed = Annotated[int, typer.Option(min=0, max=LARGEST, help="The seed of everything that is random.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there.")]
 OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")]

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from deepcanon.cli._early import check_model
 from deepcanon.cli._parse import Json, Target, Threads, use_threads
 from deepcanon.cli._print import Output
+from deepcanon.core.named_code import names_code
 
 if TYPE_CHECKING:
     from deepcanon.comparison.tables import Row, Section
@@ -47,6 +49,8 @@ def compare(
     Each gets the form of the data that it models: images as zeros and ones, or dequantized. After an
     interruption the same command goes on; what is finished is kept.
     """
+    for name in names:
+        check_model(name if names_code(name) else name.partition(":")[0])
     from deepcanon.comparison.compare import compare as run_comparison
 
     printer = Output(json)

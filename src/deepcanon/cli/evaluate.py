@@ -22,6 +22,7 @@ MOST_CLASSES = 12
 def evaluate(
     run: Folder,
     data: Annotated[str | None, typer.Option(help="Other data than the run's own.", metavar="D")] = None,
+    pictures: Annotated[bool, typer.Option("--pictures", help="Draw the pictures of the run, too.")] = False,
     threads: Threads = None,
     own: Own = None,
     json: Json = False,
@@ -34,7 +35,10 @@ def evaluate(
     opened, out = Run(run, own), Output(json)
     if opened.changed(data):
         out.say(f"{opened.data.name} has changed since {run} was trained, so what it holds counts as new.")
-    report(out, opened, examine_run(opened, data), data)
+    found = examine_run(opened, data)
+    if pictures:
+        opened.draw()
+    report(out, opened, found, data)
 
 
 def report(out: Output, run: Run, found: Examined, data: str | None = None) -> None:
@@ -70,7 +74,11 @@ def report(out: Output, run: Run, found: Examined, data: str | None = None) -> N
     says = [*found.says, *info["results"].get("course", [])]
     for sentence in says:
         out.say(sentence)
-    out.say(f"The run is in {run.dir}, its pictures in {run.folder.pictures}.")
+    if not any(scores.values()):
+        out.say(f"It was not evaluated; to do so: deepcanon evaluate {run.dir}")
+    drawn = run.settings["pictures"] or run.folder.pictures.is_dir()
+    shown = f", its pictures in {run.folder.pictures}" if drawn else ""
+    out.say(f"The run is in {run.dir}{shown}.")
     out.result({**facts, **scores, "baseline": found.baseline, "by_class": found.by_class, "says": says})
 
 
@@ -82,7 +90,8 @@ def _table(out: Output, found: Examined) -> None:
         split = next((part for part in ("test", "valid", "train") if part in columns), "train")
         columns[f"{found.baseline['name']}, {split}"] = found.baseline[split]  # type: ignore[literal-required]
     rows = [[name, *(metrics.get(name) for metrics in columns.values())] for name in names]
-    out.table(["", *columns], rows, numbers=list(columns))
+    if rows:
+        out.table(["", *columns], rows, numbers=list(columns))
 
 
 def _classes(out: Output, found: Examined, labels: Sequence[str]) -> None:

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from deepcanon.catalogue import check_question
+from deepcanon.cli._early import check_model
 from deepcanon.cli._findings import Out, Overwrite, folder_for, list_questions, print_finding
 from deepcanon.cli._parse import Json, Own, Seed, Threads, check_name_first, own_options, read_options, use_threads
 from deepcanon.core.errors import UsageError
@@ -46,6 +48,9 @@ def insight(
         list_questions("insight", json)
         return
     check_name_first("insight", name)
+    check_question("insight", name)
+    if subject is not None and not subject.startswith("-"):
+        check_model(subject)
     from deepcanon.blueprints import from_words, read_arguments, switches_off
     from deepcanon.catalogue import find_question
     from deepcanon.questions import fill, filled, is_image, is_run, options_of

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from deepcanon.cli._early import check_model
 from deepcanon.cli._parse import Json, Overwrite, Own, Seed, Target, check_name_first, own_options, read_options
 from deepcanon.cli._print import Output
 from deepcanon.core.errors import UsageError
@@ -38,13 +39,15 @@ def microscope(
     An untrained model takes every argument of its constructor as an option, as in 'deepcanon train'. The exit code is 1
     if a gradient is not the derivative.
     """
+    check_name_first("microscope", name, "model")
+    options = read_options(context.args)
+    check_model(name, options, own_options(context))
     from deepcanon.blueprints import from_words
     from deepcanon.core.files import writable
     from deepcanon.microscopy.summary import COLUMNS, table
     from deepcanon.questions import is_run, magnified, subject_of
     from deepcanon.runs.run import Run
 
-    check_name_first("microscope", name, "model")
     path = writable(out, overwrite, ".html", ".json")
     subject: Any
     if is_run(name):
@@ -52,7 +55,7 @@ def microscope(
             raise UsageError(f"a trained model has its arguments already; leave out {context.args[0]}")
         subject = Run(name, own)
     else:
-        subject = from_words(name, read_options(context.args), own_options(context), own or ())
+        subject = from_words(name, options, own_options(context), own or ())
     seen = subject_of(subject, data, target=target, seed=seed, splits=("train",))
     graph = magnified(seen, examples, seed)
     graph.save(path, overwrite=overwrite)

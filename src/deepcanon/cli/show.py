@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from deepcanon.cli._early import check_model
 from deepcanon.cli._parse import Json
 from deepcanon.cli._print import Output
 from deepcanon.core.errors import UsageError
@@ -25,7 +26,6 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a model: its equation, paper, arguments, methods and recipe; or an insight or a study and its arguments."""
-    from deepcanon.blueprints import is_code, named
     from deepcanon.catalogue import FOLDERS, find_question, name_of, questions
 
     wanted = name.lower().replace("-", "_")
@@ -33,6 +33,9 @@ def show(
     if wanted in kinds:
         _show_question(kinds[wanted], find_question(kinds[wanted], wanted), json)
     else:
+        check_model(name)
+        from deepcanon.blueprints import is_code, named
+
         found = named(name)
         cls = found if isinstance(found, type) else type(found)
         _show_model(cls, name if is_code(name) else name_of(cls), json)

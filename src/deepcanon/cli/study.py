@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from deepcanon.catalogue import check_question
 from deepcanon.cli._findings import Out, Overwrite, folder_for, list_questions, print_finding
 from deepcanon.cli._parse import Json, Threads, check_name_first, own_options, read_options, use_threads
 
@@ -27,6 +28,7 @@ def study(
         list_questions("study", json)
         return
     check_name_first("study", name)
+    check_question("study", name)
     from deepcanon.blueprints import read_arguments
     from deepcanon.catalogue import find_question
     from deepcanon.questions import options_of

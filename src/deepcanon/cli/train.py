@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from deepcanon.cli._early import check_model
 from deepcanon.cli._parse import (
     Json,
     OverwriteRun,
@@ -21,7 +22,7 @@ from deepcanon.cli._parse import (
     use_threads,
 )
 from deepcanon.cli._print import Output
-from deepcanon.core.settings import RECIPE, listed_settings
+from deepcanon.core.settings import RECIPE, check_numbers, listed_settings
 
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -41,6 +42,9 @@ def _option(name: str) -> Any:
     kind, setting = listed_settings()[name]
     silent = setting.default is RECIPE or setting.default is False or setting.default in (None, ())
     shown = "" if silent else f" (default: {setting.default})"
+    if kind is bool and setting.default:
+        flag = name.replace("_", "-")
+        return Annotated[bool | None, typer.Option(f"--{flag}/--no-{flag}", help=setting.help)]
     if kind is bool:
         return Annotated[bool | None, typer.Option(f"--{name.replace('_', '-')}", help=f"{setting.help}{shown}")]
     if name == "freeze":
@@ -73,14 +77,17 @@ def train(
     A model that wraps another takes --model NAME and that one's arguments as --model.ARGUMENT VALUE.
     """
     check_name_first("train", name, "name of the model")
+    options = read_options(context.args)
+    check_model(name, options, own_options(context))
+    given = {key: value for key, value in settings.items() if value is not None}
+    check_numbers(given)
     from deepcanon.blueprints import from_words, untrained
     from deepcanon.cli.evaluate import report
     from deepcanon.runs.examining import as_trained
     from deepcanon.runs.run import Run
 
-    asked = from_words(name, read_options(context.args), own_options(context), own or ())
+    asked = from_words(name, options, own_options(context), own or ())
     use_threads(threads)
-    given = {key: value for key, value in settings.items() if value is not None and value is not False}
     if given.get("freeze"):
         given["freeze"] = tuple(given["freeze"])
     printer = Output(json)

@@ -125,9 +125,9 @@ def measure(model: Model[Any], data: Dataset[Any], form: Form, run: RunFolder, y
         "likelihood": likelihood,
         "drawn": _drawn(model, held_out, yardstick, seed),
         "predictions": None if predicted is None else measure_predictions(predicted),
-        "classes": info["results"]["by_class"].get("test", []),
+        "classes": info["results"].get("by_class", {}).get("test", []),
         "targets": None if predicted is None else _targets(predicted, target, unit),
-        "baseline": _baseline(info["results"]["baseline"], unit),
+        "baseline": _baseline(info["results"].get("baseline"), unit),
     }
 
 

@@ -38,6 +38,26 @@ def unknown(kind: str, name: str, known: Iterable[str], otherwise: str | None = 
     return UsageError(f"there is no {kind} {name!r}; {did_you_mean(name, known, otherwise)}")
 
 
+def unknown_option(owner: str, name: str, prefix: str, known: Iterable[str]) -> UsageError:
+    """The error for an option that a model, an insight or a study does not take.
+
+    >>> unknown_option("mlp", "hiden", "--", ["hidden"])
+    UsageError('mlp takes no --hiden; did you mean --hidden?')
+    """
+    otherwise = f"'deepcanon show {owner}' lists what it takes"
+    advice = did_you_mean(name, known, otherwise, lambda near: as_option(prefix, near))
+    return UsageError(f"{owner} takes no {as_option(prefix, name)}; {advice}")
+
+
+def as_option(prefix: str, name: str) -> str:
+    """An argument as it is written as an option.
+
+    >>> as_option("--", "batch_size")
+    '--batch-size'
+    """
+    return f"{prefix}{name}".replace("_", "-")
+
+
 def listed(names: Iterable[str]) -> str:
     """Names one after the other, the first dozen of them.
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, TypedDict, get_args, get_type_hints
 
+from deepcanon.core.errors import UsageError
+
 Precision = Literal["fp32", "bf16"]
 Kept = Literal["best", "last"]
+
+COUNTS = ("epochs", "steps", "batch_size", "accumulate", "patience", "keep", "checkpoint_every")
+"""The settings that are whole numbers of at least 1."""
 
 LARGEST = 2**63 - 1
 """The largest whole number that a setting or an option may be: what fits into 64 bits."""
@@ -59,9 +66,27 @@ class Settings(TypedDict, total=False):
     deterministic: Annotated[bool, Setting("Use deterministic algorithms only.", False)]
     checkpoint_every: Annotated[int | None, Setting("Steps between checkpoints; by default, a minute.", None)]
     keep: Annotated[int, Setting("How many checkpoints to keep.", 2)]
+    evaluate: Annotated[bool, Setting("Evaluate the model at the end, on each split of the data.", True)]
+    pictures: Annotated[bool, Setting("Draw the pictures of a run at its end.", True)]
     evaluate_all: Annotated[
         bool, Setting("Evaluate all of the training split at the end, not a sample of 2,048 examples.", False)
     ]
+
+
+def check_numbers(settings: Mapping[str, Any]) -> None:
+    """Refuse settings that are numbers beyond their range; those that are not there are not looked at."""
+    for name in COUNTS:
+        value = settings.get(name)
+        if value is not None and not (isinstance(value, int) and 1 <= value <= LARGEST):
+            most = " and at most 2^63 - 1" if isinstance(value, int) and value > 1 else ""
+            raise UsageError(f"{name} must be a whole number of at least 1{most}, got {value!r}")
+    lr, seed, ema = (settings.get(name) for name in ("lr", "seed", "ema"))
+    if lr is not None and not (lr > 0 and math.isfinite(lr)):
+        raise UsageError(f"lr must be a positive number, got {lr!r}")
+    if seed is not None and not (isinstance(seed, int) and 0 <= seed <= LARGEST):
+        raise UsageError(f"seed must be a whole number from 0 to 2^63 - 1, got {seed!r}")
+    if ema is not None and not 0 <= ema < 1:
+        raise UsageError(f"ema is a decay in [0, 1), got {ema!r}")
 
 
 @cache

@@ -57,7 +57,8 @@ def add_baselines(run: Run, asked: Blueprint, notify: Callable[[str], None] = la
     found = baselines(run.model, asked, run.data, run.settings, notify)
     if World().first:  # of several processes all train, and one writes
         run.folder.refuse_links()
-        save(picture(found, run.data), run.folder.pictures / "baselines.png")
+        if run.settings["pictures"]:
+            save(picture(found, run.data), run.folder.pictures / "baselines.png")
         run.folder.update(baselines={each.name: each.accuracy for each in found})
 
 

@@ -39,6 +39,15 @@ def examine_run(run: Run, data: Any = None) -> Examined:
     return found
 
 
+def draw_pictures(run: Run) -> Path:
+    """Draw the pictures of a run anew; the folder that they are in."""
+    from deepcanon.pictures import draw_run  # matplotlib is slow to import
+
+    run.folder.refuse_links()
+    draw_run(run.model, run.data, run.folder.log(), run.folder.pictures, run.settings["seed"])
+    return run.folder.pictures
+
+
 def as_trained(run: Run) -> Examined:
     """The measures that the training has left."""
     scores, results = run.scores, run.info["results"]

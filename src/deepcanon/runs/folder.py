@@ -24,14 +24,11 @@ from deepcanon.core.plural import counted
 from deepcanon.core.stored import read_file
 from deepcanon.data import Dataset
 from deepcanon.runs.contents import read_info
+from deepcanon.runs.folder_parts import BEGINNING, PARTS, info_of
 from deepcanon.runs.log_lines import log_lines, read_lines, running_checksum
 from deepcanon.runs.stored_tensors import bytes_of, check_tensors, floating_type, load_tensors
 
 FORMAT = 1
-PARTS = ("run.json", "log.jsonl", "checkpoints", "model.safetensors", "pictures")
-"""What a run consists of."""
-BEGINNING = ".beginning"
-"""Marks a folder whose run is not complete enough to be resumed; what stands next to it may be replaced."""
 _TAIL = 2**16
 """Bytes of the end of a log, in which its last line is."""
 
@@ -84,12 +81,7 @@ class RunFolder:
     @classmethod
     def open(cls, folder: str | Path) -> Self:
         folder = Path(folder)
-        path = folder / "run.json"
-        if not path.is_file():
-            left = [name for name in PARTS if (folder / name).exists()]
-            lost = f", though it holds {' and '.join(left)}: it was lost, or never finished" if left else ""
-            raise UsageError(f"{folder} is not a run: it has no run.json{lost}")
-        return cls(folder, read_info(path, FORMAT))
+        return cls(folder, read_info(info_of(folder), FORMAT))
 
     @property
     def file(self) -> Path:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from deepcanon.core import DeepcanonError, UsageError
-from deepcanon.runs.folder import BEGINNING, PARTS, RunFolder
+from deepcanon.core.errors import DeepcanonError
+from deepcanon.runs.folder_parts import BEGINNING, PARTS, check_folder
 
 SIGNS = frozenset({*PARTS, BEGINNING}) - {"pictures"}
 """What shows that a folder is, or was, that of a run; pictures are anybody's."""
@@ -20,8 +20,7 @@ def list_runs(folder: Path | str = "runs") -> list[dict[str, Any]]:
     A folder that holds parts of a run and no ``run.json`` has a row, too: nobody should think that it was never there.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}; 'deepcanon train' makes runs")
+    check_folder(folder)
     rows = [_row(path) for path in _folders(folder)]
     return sorted(rows, key=lambda row: (row["data"], row["model"], str(row["run"])))
 
@@ -34,6 +33,8 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 
 def _row(folder: Path) -> dict[str, Any]:
+    from deepcanon.runs.folder import RunFolder  # which imports torch: where there is no run, it is not needed
+
     try:
         info = RunFolder.open(folder).info
     except DeepcanonError as error:

@@ -37,7 +37,7 @@ from deepcanon.data.transforms.forms import black_and_white
 from deepcanon.runs import text
 from deepcanon.runs.classes import finder
 from deepcanon.runs.data import is_own, new_rows, own_data
-from deepcanon.runs.examining import examine_run
+from deepcanon.runs.examining import draw_pictures, examine_run
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import columns_of, draw_forecasts, sample_paths
@@ -154,6 +154,10 @@ class Run(ShownRun):
     def evaluate(self, data: Any = None) -> Scores:
         """Measure the model again on its own data, or on others; own data that have changed count as new ones."""
         return examine_run(self, data).scores
+
+    def draw(self) -> Path:
+        """Draw the pictures of the run, as its training does at its end; the folder that they are in."""
+        return draw_pictures(self)
 
     def predict(
         self,
@@ -338,7 +342,7 @@ class Run(ShownRun):
         return run
 
     def _add_baselines(self, asked: Blueprint, notify: Callable[[str], None]) -> None:
-        if hasattr(asked.cls, "supervised"):
+        if hasattr(asked.cls, "supervised") and self.settings["evaluate"]:
             from deepcanon.runs.baselines import add_baselines  # it draws, and matplotlib is slow to import
 
             add_baselines(self, asked, notify)

@@ -12,8 +12,7 @@ import torch
 
 from deepcanon.core.errors import EvaluationError
 from deepcanon.core.memory import ran_out
-from deepcanon.train.evaluation import some_of_train
-from deepcanon.train.health import examine, overfitting
+from deepcanon.train.health import examine_at_end, overfitting
 from deepcanon.train.progress import say
 from deepcanon.train.result import Result
 
@@ -29,8 +28,7 @@ def finish(trainer: Trainer) -> Result:
     if run is not None:
         trainer.world.first_does(lambda: _write_weights(trainer, run, weights, seconds))
     with _nothing_lost(trainer, "evaluation"):
-        train = some_of_train(data.train, trainer.settings)
-        found = examine(model, {"train": train, "valid": data.valid, "test": data.test}, data, trainer.settings)
+        found = examine_at_end(model, data, trainer.settings)
     folder = None if run is None else run.dir
     result = Result(
         model, folder, trainer.step, seconds, weights, **found.scores, history=trainer.log.history,
@@ -64,11 +62,12 @@ def _write_weights(trainer: Trainer, run: RunFolder, weights: str, seconds: floa
 
 
 def _write_results(trainer: Trainer, run: RunFolder, result: Result) -> None:
-    from deepcanon.pictures import draw_run  # matplotlib is slow to import and only a run needs it
-
     names = ("train", "valid", "test", "baseline", "by_class", "says", "course")
     run.write_results({name: getattr(result, name) for name in names})
-    draw_run(trainer.model, trainer.data, result.history, run.pictures, trainer.settings["seed"])
+    if trainer.settings["pictures"]:
+        from deepcanon.pictures import draw_run  # matplotlib is slow to import and only a run needs it
+
+        draw_run(trainer.model, trainer.data, result.history, run.pictures, trainer.settings["seed"])
     run.finish()
 
 

@@ -13,7 +13,7 @@ from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset
 from deepcanon.data.tables.table import target_unit
 from deepcanon.train.baseline import fit_baseline
-from deepcanon.train.evaluation import Assessment, assess
+from deepcanon.train.evaluation import Assessment, assess, some_of_train
 from deepcanon.train.observers import HIGHER_IS_BETTER, Watch
 from deepcanon.train.scores import ClassScores
 
@@ -67,6 +67,14 @@ def examine(
         *missed_classes(by_class.get(split, []), labels if data is None else data.labels, split),
     ]
     return Examined(scores, baseline, by_class, says)
+
+
+def examine_at_end(model: Model[Any], data: Dataset[Any], settings: Settings) -> Examined:
+    """What a training measures at its end on all splits of its data; nothing, if it is not to be evaluated."""
+    if not settings["evaluate"]:
+        return Examined({"train": {}, "valid": {}, "test": {}}, None, {}, [])
+    splits = {"train": some_of_train(data.train, settings), "valid": data.valid, "test": data.test}
+    return examine(model, splits, data, settings)
 
 
 def _baseline_scores(

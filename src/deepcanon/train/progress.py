@@ -1,4 +1,4 @@
-"""Progress: a bar in a terminal, one plain line per epoch elsewhere."""
+"""Progress: a bar in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from deepcanon.train.trainer import Trainer
 
 _SECONDS_BETWEEN_FRAMES = 0.4
+_SECONDS_BETWEEN_LINES = 10.0
 
 
 class Bar(Observer):
@@ -76,15 +77,28 @@ class Bar(Observer):
 
 
 class Lines(Observer):
-    """One plain line per epoch, for logs and pipes."""
+    """Plain lines, for logs and pipes: one per epoch, and in a long epoch one every ten seconds."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
+        self._said = 0.0
+
+    def begin(self, trainer: Trainer) -> None:
+        self._said = time.monotonic()
+
+    def step(self, trainer: Trainer, terms: Terms) -> None:
+        due = time.monotonic() - self._said >= _SECONDS_BETWEEN_LINES
+        if due and trainer.step < trainer.plan.end(trainer.epoch - 1):
+            self._say(trainer, {name: float(value) for name, value in terms.items()}, {})
 
     def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None:
+        self._say(trainer, self.log.latest, valid)
+
+    def _say(self, trainer: Trainer, terms: dict[str, float], valid: dict[str, float]) -> None:
+        self._said = time.monotonic()
         left = trainer.seconds() / max(1, trainer.step) * (trainer.total - trainer.step)
         where = f"epoch {trainer.epoch}/{trainer.epochs}  step {trainer.step}/{trainer.total}"
-        numbers = _numbers(self.log.latest, valid)
+        numbers = _numbers(terms, valid)
         rest = f"{timedelta(seconds=round(left))} left"
         say("  ".join(filter(None, (where, numbers, speed_in_words(trainer.speed()), rest))))
 

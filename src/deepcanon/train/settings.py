@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import os
 from dataclasses import asdict
@@ -16,12 +15,9 @@ import torch
 from deepcanon.core import CheckpointError, Recipe, UsageError
 from deepcanon.core.annotations import describe_type, members_of
 from deepcanon.core.options import choose, parse
-from deepcanon.core.settings import LARGEST, RECIPE, Settings, listed_settings
+from deepcanon.core.settings import RECIPE, Settings, check_numbers, listed_settings
 from deepcanon.core.stored import fits
 from deepcanon.optim import batch_size_schedule, default_lr, schedule
-
-COUNTS = ("epochs", "steps", "batch_size", "accumulate", "patience", "keep", "checkpoint_every")
-"""The settings that are whole numbers of at least 1."""
 
 
 def resolve_settings(recipe: Recipe, **given: Unpack[Settings]) -> Settings:
@@ -113,17 +109,11 @@ def _typed(name: str, value: Any) -> Any:
 
 
 def _checked(settings: Any) -> Settings:
-    for name in COUNTS:
-        value = settings[name]
-        if value is not None and not (isinstance(value, int) and 1 <= value <= LARGEST):
-            most = " and at most 2^63 - 1" if isinstance(value, int) and value > 1 else ""
-            raise UsageError(f"{name} must be a whole number of at least 1{most}, got {value!r}")
-    if not (settings["lr"] > 0 and math.isfinite(settings["lr"])):
-        raise UsageError(f"lr must be a positive number, got {settings['lr']!r}")
-    if not (isinstance(settings["seed"], int) and 0 <= settings["seed"] <= LARGEST):
-        raise UsageError(f"seed must be a whole number from 0 to 2^63 - 1, got {settings['seed']!r}")
-    if settings["ema"] is not None and not 0 <= settings["ema"] < 1:
-        raise UsageError(f"ema is a decay in [0, 1), got {settings['ema']!r}")
+    check_numbers(settings)
+    if settings["evaluate_all"] and not settings["evaluate"]:
+        raise UsageError(
+            "evaluate_all asks for more evaluation at the end, evaluate=False for none; leave out one of them"
+        )
     choose("precision", settings["precision"], ("fp32", "bf16"))
     choose("keep_weights", settings["keep_weights"], ("best", "last"))
     schedule(settings["schedule"])

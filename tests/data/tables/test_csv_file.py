@@ -1,12 +1,20 @@
-"""A CSV file becomes columns of text; what is none is refused with the place of the fault."""
+"""A CSV file becomes columns of texts and numbers; what is none is refused with the place of the fault."""
 
+import csv
+import io
+import math
 from pathlib import Path
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deepcanon.core import DataError
 from deepcanon.data import load_data
-from deepcanon.data.tables.csv_file import number, read
+from deepcanon.data.tables import csv_file
+from deepcanon.data.tables.csv_file import MISSING, CsvFile, number, read
 
 
 def file_with(folder: Path, content: str | bytes) -> Path:
@@ -15,11 +23,128 @@ def file_with(folder: Path, content: str | bytes) -> Path:
     return path
 
 
-def test_columns_have_names_and_texts(tmp_path: Path) -> None:
-    file = read(file_with(tmp_path, ' age , "name, full"\n3,"x ""y"""\n\n 4 ,"two\nlines"\r\n5,z'))
-    assert file.columns == {"age": ["3", "4", "5"], "name, full": ['x "y"', "two\nlines", "z"]}
-    assert file.lines == [2, 5, 6]
+def texts_of(file: CsvFile) -> dict[str, list[str]]:
+    return {name: [file.text(row, name) for row in range(len(file))] for name in file.columns}
+
+
+def lines_of(file: CsvFile) -> list[int]:
+    return [file.line(row) for row in range(len(file))]
+
+
+@pytest.mark.parametrize("name", ['"name, full"', ' "name, full"'])
+def test_columns_have_names_and_texts(name: str, tmp_path: Path) -> None:
+    file = read(file_with(tmp_path, f' age ,{name}\n3,"x ""y"""\n\n 4 ,"two\nlines"\r\n5,z'))
+    assert texts_of(file) == {"age": ["3", "4", "5"], "name, full": ['x "y"', "two\nlines", "z"]}
+    assert lines_of(file) == [2, 5, 6]
     assert len(file) == 3
+    assert file.columns["age"].numeric
+    assert not file.columns["name, full"].numeric
+    assert file.numbers("age").tolist() == [3, 4, 5]
+    assert file.numbers("name, full").tolist() == [math.inf] * 3
+
+
+CELLS = (
+    "1", "-2.5", "1e3", "+3", " 4 ", "", "NA", "nan", " na ", "-nan", "nan(1)", "inf", "1e400", "1_0", "0x1f", "٣", "a",
+    "b c", "é", "x\0", '"q"', '"q ""r"""', '"m\nn"', '"1"', '"NA"', ' "s, t"',
+    ' "s"', 'u"v', "\t", "\x1c5", "\u2003", '"', ",",
+)  # fmt: skip
+NAMES = ("c", " d ", '"e f"', '"two\nlines"')
+ENDS = ("\n", "\r\n", "\r", "\n\n")
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[str]:
+    """The lines of a table, rarely with a cell too many."""
+    width = draw(st.integers(1, 3))
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=width, max_size=width))
+    few = draw(st.lists(st.sampled_from(CELLS), min_size=1, max_size=4))
+    cells = st.sampled_from(draw(st.sampled_from([CELLS, few, ("1", "2.5")])))
+    rows = draw(st.lists(st.lists(cells, min_size=width, max_size=width), max_size=7))
+    return [",".join(row) for row in [names, *rows, *draw(st.sampled_from([[], [], [["1"] * 4]]))]]
+
+
+@settings(max_examples=250, deadline=None, derandomize=True)
+@given(
+    lines=tables(),
+    end=st.sampled_from(ENDS),
+    mark=st.sampled_from(["", "\ufeff"]),
+    words=st.booleans(),
+)
+def test_a_file_is_read_as_pythons_own_reader_reads_it(
+    lines: list[str], end: str, mark: str, words: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The texts are those of ``csv.reader``, the numbers those of ``float``, to the last bit."""
+    content = end.join(lines) + end
+    path = file_with(tmp_path_factory.getbasetemp(), mark + content)
+    reader = csv.reader(io.StringIO(content, newline=""), strict=True, skipinitialspace=True)
+    try:
+        (_, header), *rows = [(reader.line_num, record) for record in reader if record]
+        names = [name.strip() for name in header]
+        refused = (
+            not rows or len(set(names)) < len(names) or not all(names) or {len(r) for _, r in rows} != {len(names)}
+        )
+    except (csv.Error, ValueError):
+        refused = True
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_file, "PEEK", 1)  # so that most is not foreseen
+        if refused:
+            with pytest.raises(DataError):
+                read(path)
+            return
+        file = read(path, names if words else ())
+    told = [[text.strip() for text in record] for _, record in rows]
+    bare = [["" if text.lower() in MISSING else text for text in record] for record in told]
+    assert texts_of(file) == {name: [record[column] for record in bare] for column, name in enumerate(names)}
+    assert lines_of(file) == [line for line, _ in rows]
+    for name, texts in texts_of(file).items():
+        different, codes = file.coded(name)
+        assert [different[code] for code in codes] == texts
+        assert different == tuple(dict.fromkeys(texts))
+        values = [number(text) for text in texts]
+        assert file.columns[name].numeric == all(
+            value is not None for value, text in zip(values, texts, strict=True) if text
+        )
+        expected = [math.inf if value is None or math.isnan(value) else value for value in values]
+        expected = [value if text else math.nan for value, text in zip(expected, texts, strict=True)]
+        assert file.numbers(name).tobytes() == np.array(expected).tobytes()
+
+
+def test_numbers_are_rounded_as_python_rounds_them(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    values = chance.integers(0, 2**64, 20_000, dtype=np.uint64).view(np.float64)
+    values = values[np.isfinite(values)]
+    middles = [f"{2**53 + k}.5" for k in range(200)] + [
+        "9007199254740993",
+        "2.4703282292062328e-324",
+        "1.7976931348623159e308",
+    ]
+    texts = [*map(repr, values.tolist()), *(f"{value:.25g}" for value in values.tolist()), *middles]
+    file = read(file_with(tmp_path, "x\n" + "\n".join(texts) + "\n"))
+    assert file.numbers("x").tobytes() == np.array([float(text) for text in texts]).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("content", "careful"),
+    [
+        ("a,b\n" + "1,x\n" * 50, False),
+        ('a,b\n"1","x, y"\n' * 1 + '2,"x ""y"""\n' * 200, False),
+        ("a,b\n" + "1,NA\n" * 150 + "x,2\n", False),
+        ('a,b\n1, "x, y"\n', True),
+    ],
+)
+def test_only_odd_files_are_read_by_python(
+    content: str, careful: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What makes reading fast is that Python goes through no cell of an ordinary file."""
+    slow = Mock(wraps=csv_file._read_carefully)
+    monkeypatch.setattr(csv_file, "_read_carefully", slow)
+    assert len(read(file_with(tmp_path, content))) > 0
+    assert slow.called == careful
+
+
+def test_a_zero_byte_swallows_no_line(tmp_path: Path) -> None:
+    file = read(file_with(tmp_path, 'a\0,b\n"x",y\nu,v\n'))
+    assert texts_of(file) == {"a\0": ["x", "u"], "b": ["y", "v"]}
 
 
 def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
@@ -28,13 +153,16 @@ def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", " ", "NA", "n/a", "NaN", "nan", "NULL", "None", "?"])
 def test_missing_values_are_empty(text: str, tmp_path: Path) -> None:
-    assert read(file_with(tmp_path, f"a,b\n1,{text}\n")).columns["b"] == [""]
+    file = read(file_with(tmp_path, f"a,b\n1,{text}\n"))
+    assert texts_of(file)["b"] == [""]
+    assert np.isnan(file.numbers("b")).all()
 
 
 def test_rows_are_selected_with_their_lines(tmp_path: Path) -> None:
-    file = read(file_with(tmp_path, "a\n1\n2\n3\n")).rows([2, 0])
-    assert file.columns == {"a": ["3", "1"]}
-    assert file.lines == [4, 2]
+    file = read(file_with(tmp_path, "a\n1\n2\n3\n")).rows(np.array([2, 0]))
+    assert texts_of(file) == {"a": ["3", "1"]}
+    assert file.numbers("a").tolist() == [3, 1]
+    assert lines_of(file) == [4, 2]
 
 
 @pytest.mark.parametrize(
@@ -50,6 +178,9 @@ def test_rows_are_selected_with_their_lines(tmp_path: Path) -> None:
         ("a;b\n1;2\n", "separate its values by ';'; separate them by commas"),
         ("a\tb\n1\t2\n", r"separate its values by '\\t'"),
         (b"a,b\n1,caf\xe9\n", "is not UTF-8: byte 0xe9 at position 9; save it as UTF-8"),
+        (b"\xef\xbb\xbfa,b\n" + b"1,2\n" * 9999 + b"\xe9", "is not UTF-8: byte 0xe9 at position 40003"),
+        ("a,b\n" + "1,2\n" * 999 + "3\n", "line 1001 has 1 values, but there are 2 columns"),
+        (f"a,b\n1,{'x' * 200_000}\n", "line 2: this is not CSV, field larger than field limit"),
         ('a,b\n1,"2"x\n', "line 2: this is not CSV"),
         ('a,b\n1,"2\n', "this is not CSV"),
     ],

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from deepcanon.core import DataError, HeldOut, Incomplete
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.split import HELD_OUT, fixed_random
-from deepcanon.data.tables.csv_file import CsvFile, number, read
+from deepcanon.data.tables.csv_file import CsvFile, read
 
 MARK = "ratings"
 """The form of a file that holds ratings."""
@@ -61,11 +62,13 @@ def held_out(x: Tensor) -> tuple[Incomplete, HeldOut, HeldOut]:
 
 def _ratings(file: CsvFile, items: tuple[str, ...]) -> Tensor:
     """The ratings of these items, (users, items), NaN where none is given."""
-    table = torch.full((len(file), len(items)), torch.nan)
+    table = torch.empty(len(file), len(items))
     for column, item in enumerate(items):
-        for row, text in ((row, text) for row, text in enumerate(file.column(item)) if text):
-            value = number(text)
-            if value is None or value < 1 or not value.is_integer():
-                raise file.wrong(row, item, f"a rating, a whole number from 1 on, was expected, got {text!r}")
-            table[row, column] = value
+        values = file.numbers(item)
+        right = np.isnan(values) | (np.isfinite(values) & (values >= 1) & (np.floor(values) == values))
+        if not right.all():
+            row = int(right.argmin())
+            problem = f"a rating, a whole number from 1 on, was expected, got {file.text(row, item)!r}"
+            raise file.wrong(row, item, problem)
+        table[:, column] = torch.from_numpy(values)
     return table

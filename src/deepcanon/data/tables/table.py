@@ -38,8 +38,8 @@ MOST_CATEGORIES = 20
 RAW = "raw"
 """The form of a file whose target is left as it is."""
 
-BYTES = 20
-"""The bytes that a feature takes while a table is made: twice in double precision, and once as a number of torch."""
+BYTES = 8
+"""The bytes that a feature takes while a table is made: in its column, and in the table."""
 
 ROUNDING = 1e-12
 """A standard deviation below this share of the largest value is what rounding leaves of a constant."""
@@ -97,20 +97,23 @@ class Category:
     @classmethod
     def fit(cls, file: CsvFile, name: str) -> Self:
         """Numbers come first, by size, then texts, by letter."""
-        return cls(name, tuple(sorted(set(file.column(name)), key=lambda text: (*_size(text), text))))
+        texts, codes = file.coded(name)
+        there = [texts[code] for code in np.unique(codes)]
+        return cls(name, tuple(sorted(there, key=lambda text: (*_size(text), text))))
 
     def codes(self, file: CsvFile) -> NDArray[np.int64]:
-        code = {value: index for index, value in enumerate(self.values)}
-        texts = file.column(self.name)
-        for row, text in enumerate(texts):
-            if text not in code:
-                problem = f"{text or '(missing)'!r} does not occur in the training data, which have"
-                raise file.wrong(row, self.name, f"{problem} {listed(self.values)}")
-        return np.array([code[text] for text in texts], dtype=np.int64)
+        texts, codes = file.coded(self.name)
+        known = {value: index for index, value in enumerate(self.values)}
+        found = np.array([known.get(text, -1) for text in texts])[codes]
+        if (unknown := found < 0).any():
+            row = int(unknown.argmax())
+            problem = f"{texts[codes[row]] or '(missing)'!r} does not occur in the training data, which have"
+            raise file.wrong(row, self.name, f"{problem} {listed(self.values)}")
+        return found
 
-    def encode(self, file: CsvFile) -> NDArray[np.float64]:
+    def encode(self, file: CsvFile) -> NDArray[np.float32]:
         """One row per row of the file: 1 at the code of its value, 0 elsewhere."""
-        encoded = np.zeros((len(file), len(self.values)))
+        encoded = np.zeros((len(file), len(self.values)), dtype=np.float32)
         encoded[np.arange(len(file)), self.codes(file)] = 1
         return encoded
 
@@ -129,11 +132,21 @@ class Table:
         features = self.sizes()["features"]
         remedy = "take fewer rows, or out columns of many categories"
         need(BYTES * features * len(file), f"a table of {len(file):,} rows and {features:,} features", remedy)
-        return torch.from_numpy(np.concatenate([column.encode(file) for column in self.columns], axis=1)).float()
+        x = np.empty((len(file), features), dtype=np.float32)
+        end = 0
+        for column in self.columns:
+            encoded = column.encode(file)
+            start, end = end, end + encoded.shape[1]
+            x[:, start:end] = encoded
+        return torch.from_numpy(x)
 
     def batch(self, file: CsvFile) -> Batch:
         """The rows of the file, with labels where all of them have their target."""
-        if self.target is None or not all(file.columns.get(self.target.name, [""])):
+        if (
+            self.target is None
+            or self.target.name not in file.columns
+            or np.isnan(file.numbers(self.target.name)).any()
+        ):
             return Batch(self.x(file))
         if isinstance(self.target, Category):
             return Labeled(self.x(file), torch.from_numpy(self.target.codes(file)))
@@ -177,10 +190,9 @@ def load(
         target = _agreed(target, saved)
     if raw and target is None:
         raise UsageError(f"{path}:{RAW} leaves the target as it is; say which column is the target")
-    file = _with_class_names(read(path), target)
-    if target is not None and "" in file.column(target):
-        row = file.column(target).index("")
-        raise file.wrong(row, target, "the target is missing; fill it in or take the row out")
+    file = _with_class_names(read(path, _words(saved, target)), target)
+    if target is not None and (missing := np.isnan(file.numbers(target))).any():
+        raise file.wrong(int(missing.argmax()), target, "the target is missing; fill it in or take the row out")
     kinds = (
         _kinds(file, target, raw) if saved is None else {c.name: type(c) for c in (*saved.columns, saved.target) if c}
     )
@@ -210,9 +222,9 @@ def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) ->
     Unless rows are to be ``labeled``, the target is ignored too.
     """
     table = Table.from_json(preprocessing)
-    if not labeled:
-        return Batch(table.x(read(path)))
-    return table.batch(_with_class_names(read(path), table.target.name if table.target else None))
+    target = table.target.name if table.target else None
+    file = read(path, _words(table, target))
+    return table.batch(_with_class_names(file, target)) if labeled else Batch(table.x(file))
 
 
 def feature_scales(preprocessing: Mapping[str, Any]) -> tuple[float, ...]:
@@ -271,58 +283,59 @@ def target_unit(preprocessing: Mapping[str, Any]) -> tuple[str, float] | None:
 def _kinds(file: CsvFile, target: str | None, raw: bool) -> dict[str, type[Column]]:
     """The kind of each column: numbers or categories (classes, for the target)."""
     kinds: dict[str, type[Column]] = {} if target is None else {target: _target_kind(file, target, raw)}
-    for name, texts in file.columns.items():
-        values = set(texts) - {""}
-        odd = next((text for text in texts if text and number(text) is None), None)
+    for name, cells in file.columns.items():
         if name == target:
             continue
-        if odd is None:
+        if cells.numeric:
             kinds[name] = Number
-        elif len(values) > MOST_CATEGORIES and 2 * len(values) > len(file):
+            continue
+        values = [text for text in cells.coded[0] if text]
+        if len(values) > MOST_CATEGORIES and 2 * len(values) > len(file):
+            odd = next(text for text in values if number(text) is None)
             raise DataError(
                 f"{file.path}: column {name!r} has {len(values)} different values in {len(file)} rows and not all are "
                 f"numbers ({odd!r}), so it names rows rather than describing them; take it out or mend it"
             )
-        else:
-            kinds[name] = Category
+        kinds[name] = Category
     if not kinds.keys() - {target}:
         raise DataError(f"{file.path} has no column but the target {target!r}; there is nothing to predict it from")
     return kinds
 
 
 def _target_kind(file: CsvFile, name: str, raw: bool) -> type[Column]:
-    values = set(file.column(name))
-    if len(values) == 1:
-        raise DataError(
-            f"{file.path}: the target {name!r} is {values.pop()} in every row, so there is nothing to learn"
-        )
-    if raw:
-        return Number
-    numbers = [number(text) for text in values]
-    whole = all(value is not None and value.is_integer() for value in numbers)
-    if None in numbers or (whole and len(values) <= MOST_CLASSES and 2 * len(values) <= len(file)):
-        return Category
-    return Number
+    cells = file.column(name)
+    different = len(np.unique(cells.numbers))  # at most as many as there are texts, and found much faster
+    if different == 1 and len(texts := cells.coded[0]) == 1:
+        raise DataError(f"{file.path}: the target {name!r} is {texts[0]} in every row, so there is nothing to learn")
+    if raw or not cells.numeric:
+        return Number if raw else Category
+    whole = np.isfinite(cells.numbers) & (np.floor(cells.numbers) == cells.numbers)
+    few = different <= MOST_CLASSES and len(cells.coded[0]) <= min(MOST_CLASSES, len(file) // 2)
+    return Category if few and whole.all() else Number
 
 
-def _split(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None) -> list[list[int]]:
+def _split(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None) -> list[NDArray[np.int64]]:
     """The rows of the training, validation and test split: fixed by a seed and stratified by class."""
-    classes = file.column(target) if target and kinds[target] is Category else [""] * len(file)
-    order = stratified_order(np.unique(classes, return_inverse=True)[1], seed=0)
-    train, *held = (rows.tolist() for rows in cut(order, three_counts(len(file), str(file.path))))
-    categories = [file.column(name) for name, kind in kinds.items() if kind is Category]
-    known = [{texts[row] for row in train} for texts in categories]
+    classes = file.coded(target)[1] if target and kinds[target] is Category else np.zeros(len(file), dtype=np.int64)
+    order = stratified_order(classes, seed=0)
+    train, *held = (rows.numpy() for rows in cut(order, three_counts(len(file), str(file.path))))
+    categories = [file.coded(name)[1] for name, kind in kinds.items() if kind is Category]
+    known = [np.bincount(codes[train], minlength=codes.max() + 1) > 0 for codes in categories]
     # A category without a row in the training split could never be learned, so its first row goes there.
-    for part in held:
-        for row in list(part):
-            if any(texts[row] not in seen for texts, seen in zip(categories, known, strict=True)):
-                part.remove(row)
-                train.append(row)
-                for texts, seen in zip(categories, known, strict=True):
-                    seen.add(texts[row])
-        if not part:
+    moved: list[int] = []
+    for place, part in enumerate(held):
+        strange = np.zeros(len(part), dtype=bool)
+        for codes, seen in zip(categories, known, strict=True):
+            strange |= ~seen[codes[part]]
+        for row in part[strange]:
+            if not all(seen[codes[row]] for codes, seen in zip(categories, known, strict=True)):
+                moved.append(row)
+                for codes, seen in zip(categories, known, strict=True):
+                    seen[codes[row]] = True
+        held[place] = part[~np.isin(part, moved)]
+        if not len(held[place]):
             raise DataError(f"{file.path} has too few rows for its categories: none is left to validate or test")
-    return [sorted(train), *held]
+    return [np.sort(np.concatenate([train, np.array(moved, dtype=np.int64)])), *held]
 
 
 def _fit(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None, raw: bool) -> Table:
@@ -331,6 +344,12 @@ def _fit(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None, r
     if raw and isinstance(predicted, Number):
         predicted = replace(predicted, mean=0.0, std=1.0)
     return Table(columns=tuple(column for name, column in fitted.items() if name != target), target=predicted)
+
+
+def _words(table: Table | None, target: str | None) -> list[str | None]:
+    """The columns that are read as texts, even where these are numbers."""
+    categories = [column.name for column in table.columns if isinstance(column, Category)] if table else []
+    return [target, *categories]
 
 
 def _agreed(target: str | None, saved: Table) -> str | None:
@@ -342,13 +361,10 @@ def _agreed(target: str | None, saved: Table) -> str | None:
 
 def _numbers(file: CsvFile, name: str) -> NDArray[np.float64]:
     """The column's numbers, NaN where they are missing."""
-    values = np.full(len(file), np.nan)
-    for row, text in enumerate(file.column(name)):
-        if text:
-            value = number(text)
-            if value is None or not np.isfinite(value):
-                raise file.wrong(row, name, f"a number was expected, got {text!r}")
-            values[row] = value
+    values = file.numbers(name)
+    if (wrong := np.isinf(values)).any():
+        row = int(wrong.argmax())
+        raise file.wrong(row, name, f"a number was expected, got {file.text(row, name)!r}")
     return values
 
 
@@ -356,8 +372,7 @@ def _with_class_names(file: CsvFile, target: str | None) -> CsvFile:
     """The file with whole numbers written alike in its target column: 1.0 is the class 1."""
     if target is None or target not in file.columns:
         return file
-    texts = [_class_name(text) for text in file.columns[target]]
-    return CsvFile(file.path, {**file.columns, target: texts}, file.lines)
+    return file.with_meaning(target, _class_name)
 
 
 def _class_name(text: str) -> str:
@@ -369,7 +384,7 @@ def _class_name(text: str) -> str:
 
 def _size(text: str) -> tuple[bool, float]:
     value = number(text)
-    return value is None, value or 0.0
+    return (True, 0.0) if value is None or np.isnan(value) else (False, value)
 
 
 def _column_as_json(column: Column) -> dict[str, Any]:
