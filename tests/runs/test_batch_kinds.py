@@ -43,6 +43,10 @@ KINDS = {
         ("--data", "two-domains", "--hidden", "8"), ("--history", "20"), ("--steps", "60", "--batch-size", "16"),
         ("--steps", "8", "--batch-size", "9", "--history", "0"), ("predict", "--to", "y"),
     ),
+    "video_flow": Kind(
+        ("--data", "moving-digits:dequantized", "--depth", "1", "--hidden", "4", "--scales", "1"), (),
+        ("--steps", "40", "--batch-size", "16"), ("--steps", "6", "--batch-size", "9"), ("sample", "-n", "128"),
+    ),
 }  # fmt: skip
 
 
