@@ -46,6 +46,7 @@ def test_the_catalogue_finds_the_models() -> None:
     assert laws.kinds_of(catalogue.find("ratings_rbm")) == ["contract", "discrete", "energy"]
     assert laws.kinds_of(catalogue.find("gaussian_mixture")) == ["contract", "continuous", "sampler"]
     assert laws.kinds_of(catalogue.find("realnvp")) == ["contract", "continuous", "sampler", "flow"]
+    assert laws.kinds_of(catalogue.find("video_flow")) == ["contract", "continuous", "sampler", "flow", "videos"]
     assert laws.kinds_of(catalogue.find("score_matching")) == ["contract", "score"]
     assert laws.kinds_of(catalogue.find("ddpm")) == ["contract", "diffusion"]
     assert laws.kinds_of(catalogue.find("gan")) == ["contract", "game"]

@@ -32,7 +32,7 @@ DATA = (
     "moons", "digits", "digits:binary", "digits:labels=20", "text", "karate", "series", "dates", "table.csv",
     "table.csv:raw", "images:size=8", "ratings", "stories", "digits:levels", "moons:binary", "text:words",
     "text:bpe=300",
-    "two-domains", "waves", "adding", "planted-graphs", "spots", "diabetes",
+    "two-domains", "moving-digits:dequantized", "waves", "adding", "planted-graphs", "spots", "diabetes",
 )  # fmt: skip
 
 RUNS = {

@@ -175,6 +175,17 @@ def test_sequences_and_time_series_have_a_likelihood_per_predicted_token_or_step
         nats = model.log_prob(batch)
     assert found["nats"] == pytest.approx(float(nats.sum()) / batch.weight, rel=1e-5)
 
+    model, batch = find("video_flow").example()
+    whole = from_tensors(batch.x, lengths=batch.lengths)
+    videos = replace(whole, train=batch, valid=None, test=batch, preprocessing={"levels": 4})
+    found = trained(model, videos, "dequantized", tmp_path / "videos")["likelihood"]
+    assert found is not None
+    assert (found["kind"], found["per"], found["given"]) == ("exact", "frame", None)
+    with torch.no_grad():
+        nats = model.log_prob(batch.x, lengths=batch.lengths).sum() / batch.weight
+    assert found["nats"] == pytest.approx(float(nats), rel=1e-5)
+    assert found["bits"] == pytest.approx(bits_per_dimension(float(nats), dimensions=4, levels=4), rel=1e-5)
+
 
 def test_a_method_around_a_conditional_model_is_measured_as_that_model(tmp_path: Path) -> None:
     model, batch = find("conditional_vae").example()

@@ -60,3 +60,10 @@ def test_models_of_gray_levels_get_images_as_whole_numbers() -> None:
     assert Forms("digits").with_all_sizes.sizes["levels"] == 17
     assert Forms("moons").suiting("gray levels") == "plain"
     assert "levels" not in Forms("moons").with_all_sizes.sizes
+
+
+def test_densities_get_videos_dequantized() -> None:
+    forms = Forms("moving-digits")
+    assert forms.suiting("real") == "dequantized"
+    assert forms["dequantized"].name == "moving-digits:dequantized"
+    assert torch.equal(forms["dequantized"].split("test").lengths, forms["plain"].split("test").lengths)

@@ -43,6 +43,14 @@ def test_the_weight_is_the_number_of_steps_that_are_predicted() -> None:
     assert Videos(torch.zeros(2, 5, 3, 4, 4), torch.tensor([5, 2])).select(torch.tensor([1])).weight == 2
 
 
+def test_frames_are_those_that_are_not_padding_and_the_first_half_is_given() -> None:
+    x = torch.arange(10.0).view(2, 5, 1, 1, 1)
+    videos = Videos(x, torch.tensor([5, 2]))
+    assert videos.frames.flatten().tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert videos.past.lengths.tolist() == videos.origins.tolist() == [2, 1]
+    assert Videos(x, torch.tensor([1, 1])).past.frames.flatten().tolist() == [0, 5]
+
+
 @pytest.mark.parametrize("kind", [Batch, Labeled, Sequences, LabeledSequences])
 def test_a_model_of_other_examples_is_not_given_series_or_videos(kind: type[AnyBatch]) -> None:
     assert not Series.is_a(kind)

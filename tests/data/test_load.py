@@ -14,9 +14,9 @@ from deepcanon.data import describe_data, load_data, load_rows
 from deepcanon.data.load import entries
 
 EMBEDDED = (
-    "adding", "bars-and-stripes", "dates", "diabetes", "digits", "eight-gaussians", "karate", "moons", "planted-graphs",
-    "planted-links", "poisson-counts", "ratings", "rings", "scenes", "series", "spots", "stories", "text",
-    "two-domains", "waves",
+    "adding", "bars-and-stripes", "dates", "diabetes", "digits", "eight-gaussians", "karate", "moons",
+    "moving-digits", "planted-graphs", "planted-links", "poisson-counts", "ratings", "rings", "scenes", "series",
+    "spots", "stories", "text", "two-domains", "waves",
 )  # fmt: skip
 REMOTE = (
     "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "mutag", "proteins", "shakespeare", "movielens-100k",
@@ -57,7 +57,7 @@ def test_what_is_described_is_what_is_loaded(name: str) -> None:
     assert all(tuple(part.x.shape[1:]) == data.shape for part in parts)
     if "features" in data.sizes:
         one = (
-            data.train.x[0, 0] if data.kind in ("sequences", "series") else data.train.x[0]
+            data.train.x[0, 0] if data.kind in ("sequences", "series", "videos") else data.train.x[0]
         )  # a place, or a whole example
         assert data.sizes["features"] == one.numel()
     if "classes" in data.sizes:

@@ -100,8 +100,8 @@ def test_videos_come_from_tensors_with_the_sizes_of_their_frames() -> None:
     data = from_tensors(torch.zeros(2, 5, 1, 4, 6), lengths=[5, 3])
     assert isinstance(data.train, Videos)
     assert data.kind == "videos"
-    assert {name: data.sizes[name] for name in ("channels", "height", "width")} == {
-        "channels": 1, "height": 4, "width": 6,
+    assert {name: data.sizes[name] for name in ("channels", "height", "width", "length")} == {
+        "channels": 1, "height": 4, "width": 6, "length": 5,
     }  # fmt: skip
     assert data.train.weight == 8
     assert len(data.with_validation_split(seed=0).train) == 1

@@ -19,6 +19,7 @@ from deepcanon.models.adversarial.gan import GAN
 from deepcanon.models.autoencoders.autoencoder import Autoencoder
 from deepcanon.models.convolutional.cnn import CNN
 from deepcanon.models.feedforward.mlp import MLP
+from deepcanon.models.flows.video_flow import VideoFlow
 from deepcanon.models.graphs.gcn import GCN
 from deepcanon.models.linear.svm import SVM
 from deepcanon.models.variational.vae import VAE
@@ -99,6 +100,11 @@ CASES = [
     (lambda: CycleGAN(64, hidden=(8,)), load_data("digits:domains=3/8"), {"curves", "mapping"}),
     (lambda: CycleGAN(3, hidden=(8,)), from_tensors(torch.rand(9, 3), unpaired=torch.rand(7, 3)), {"curves"}),
     (Remembers, dataset("table", (3,)), {"curves"}),
+    (
+        lambda: VideoFlow(1, 12, 12, length=8, depth=1, hidden=4),
+        load_data("moving-digits:dequantized"),
+        {"curves", "samples", "forecasts"},
+    ),
 ]  # fmt: skip
 
 

@@ -47,6 +47,10 @@ KINDS = {
         ("--data", "scenes", "--hidden", "4,4", "--embedding", "8", "--units", "8"), ("--dropout", "0.2"),
         ("--steps", "40", "--batch-size", "16"), ("--steps", "6", "--batch-size", "9", "--dropout", "0"), ("predict",),
     ),
+    "video_flow": Kind(
+        ("--data", "moving-digits:dequantized", "--depth", "1", "--hidden", "4", "--scales", "1"), (),
+        ("--steps", "40", "--batch-size", "16"), ("--steps", "6", "--batch-size", "9"), ("sample", "-n", "128"),
+    ),
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import deepcanon as dc
-from deepcanon.core import Series, UsageError
+from deepcanon.core import Series, UsageError, Videos
 from deepcanon.runs.forecasting import LEVELS, quantile_columns, sample_paths
 
 
@@ -76,3 +76,19 @@ def test_columns_say_when_the_steps_are() -> None:
     series = Series(torch.zeros(2, 4, 1), torch.tensor([4, 3]), torch.tensor([3, 3]), times=times)
     columns = quantile_columns(torch.zeros(5, 2, 3, 1), series)
     assert columns["time"] == [6.0, 8.0, 10.0, 4.0, 5.0, 6.0]
+
+
+def test_videos_are_forecast_pixel_by_pixel_from_their_middle_on(tmp_path: Path) -> None:
+    model, batch = dc.find("video_flow").example()
+    videos = Videos(batch.x, torch.full_like(batch.lengths, 3))
+    dc.fit(model, dc.from_tensors(videos.x, lengths=3), out=tmp_path / "run", steps=1, quiet=True)
+    opened: Any = dc.Run(tmp_path / "run")
+    picture = tmp_path / "f.png"
+    columns = opened.forecast(data=videos, samples=5, seed=3, out=picture)
+    assert picture.stat().st_size > 0
+    assert list(columns)[:3] == ["video", "step", "pixel"]
+    assert columns["pixel"][:5] == [1, 2, 3, 4, 1]
+    given = Videos(videos.x[:, :1], torch.ones_like(videos.lengths))
+    paths = opened.model.forecast(given, 2, samples=5, generator=torch.Generator().manual_seed(3))
+    np.testing.assert_allclose(columns["q0.5"], paths.quantile(0.5, 0).flatten(), rtol=1e-6)
+    np.testing.assert_allclose(columns["truth"], videos.x[:, 1:].flatten())

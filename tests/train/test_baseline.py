@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,6 +66,17 @@ def test_marginals_of_reals_are_independent_gaussians() -> None:
     assert found.scores(Batch(torch.from_numpy(test)))["nll"] == pytest.approx(-density.logpdf(test).mean())
     constant = Batch(torch.cat([torch.randn(9, 1), torch.ones(9, 1)], 1))
     assert fit_baseline(model, constant, {}) is None  # its density has no bound
+
+
+def test_marginals_of_videos_are_those_of_their_frames_without_the_padding() -> None:
+    model, batch = dc.find("video_flow").example()
+    padded = replace(batch, x=batch.x.clone())
+    padded.x[torch.arange(3) >= batch.lengths.unsqueeze(1)] = math.nan
+    found = fit_baseline(model, padded, {})
+    assert found is not None
+    frames = torch.cat([x[:length] for x, length in zip(batch.x, batch.lengths, strict=True)]).flatten(1).double()
+    density = multivariate_normal(frames.mean(0), np.diag(frames.var(0, correction=0)))
+    assert found.scores(padded)["nll"] == pytest.approx(-density.logpdf(frames).mean())
 
 
 def test_marginals_of_bits_are_a_share_of_each_pixel() -> None:

@@ -35,12 +35,13 @@ def forecast(
     own: Own = None,
     json: Json = False,
 ) -> None:
-    """Forecast time series from their forecast origins on: quantiles of sample paths, as a table or a picture."""
+    """Forecast time series from their origins on, or videos from their middle: a table of quantiles, or a picture."""
     from deepcanon.runs.run import Run
 
     opened = Run(run, own)
     columns = opened.forecast(steps, samples=samples, data=data, seed=seed, out=out, overwrite=overwrite)
-    model, count = opened.model.name(), columns["series"][-1] + 1
+    (noun, rows_of), *_ = columns.items()  # series, or the number of a video
+    model, count = opened.model.name(), rows_of[-1] + 1
     printer = Output(json)
     if out is None:
         rows = list(zip(*columns.values(), strict=True))[:SHOWN]
@@ -48,5 +49,5 @@ def forecast(
         left = len(columns["step"]) - len(rows)
         printer.say(f"{counted(left, 'further row')}; --out FILE.csv writes all of them" if left else "")
     else:
-        printer.say(f"forecasts of {count} series by {model} are in {out}")
-    printer.result({"run": run, "model": model, "series": count, "steps": max(columns["step"]), "out": out})
+        printer.say(f"forecasts of {count} {'series' if noun == 'series' else f'{noun}s'} by {model} are in {out}")
+    printer.result({"run": run, "model": model, noun: count, "steps": max(columns["step"]), "out": out})

@@ -18,6 +18,7 @@ from deepcanon.core import AnyBatch, Batch, DataError, Model, given_batch, log_l
 from deepcanon.core.roles import Decodes, Encodes, HasLogProb, Samples
 from deepcanon.data import Batches, Dataset
 from deepcanon.data.tables.table import log_det_of_scaling, target_unit
+from deepcanon.data.transforms.forms import PICTURED
 from deepcanon.runs.folder import RunFolder
 from deepcanon.train.health import BaselineScores
 from deepcanon.train.plan import Plan
@@ -38,9 +39,9 @@ class Likelihood(TypedDict):
     For the lower bound (ELBO) of a latent-variable model there is a ``tighter`` one, the importance-weighted bound with
     its number of ``samples``. ``error`` is the Monte-Carlo error of the tightest: its standard deviation over the
     draws, 0 of an exact one. ``given`` names what a conditional model is conditioned on, and ``per`` what the mean is
-    over: examples, the predicted tokens of sequences, or the predicted steps of time series. ``bits`` are bits per
-    dimension, of images only. All are in the units of the data as they were given: where columns were standardized,
-    the log-determinant of that is counted in.
+    over: examples, the predicted tokens of sequences, the predicted steps of time series, or the frames of videos.
+    ``bits`` are bits per dimension, of images and videos only. All are in the units of the data as they were given:
+    where columns were standardized, the log-determinant of that is counted in.
     """
 
     nats: float
@@ -197,10 +198,10 @@ def _likelihood(
 
 
 def _bits(nats: float, data: Dataset[Any], form: Form) -> float | None:
-    if data.kind != "images" or form == "plain":
+    if data.kind not in PICTURED or form == "plain":
         return None
     levels = data.preprocessing["levels"] if form == "dequantized" else 1
-    return bits_per_dimension(nats, math.prod(data.shape), levels)
+    return bits_per_dimension(nats, math.prod(data.shape[-3:]), levels)  # of an image, or of a frame
 
 
 def _log_probs(model: HasLogProb, held_out: AnyBatch, seed: int, samples: int | None = None) -> Tensor:

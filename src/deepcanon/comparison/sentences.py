@@ -32,6 +32,8 @@ def title(section: Section) -> str:
     if section.question == "targets":
         return "Regression"
     terms = {row.per for row in section.rows}
+    if section.question == "densities" and terms == {"frame"}:
+        return "Models of videos"
     if section.question == "densities" and terms <= {"token", "step"}:
         return "Models of sequences" if terms == {"token"} else "Models of time series"
     return "Other models" if section.question == "others" else TITLES[section.form]

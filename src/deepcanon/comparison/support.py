@@ -9,7 +9,7 @@ from deepcanon.core import Support
 from deepcanon.data import Dataset, load_data
 from deepcanon.data.images import image_folder
 from deepcanon.data.transforms.few_labels import MARK
-from deepcanon.data.transforms.forms import in_form
+from deepcanon.data.transforms.forms import PICTURED, in_form
 
 Form = Literal["binary", "spins", "levels", "dequantized", "plain"]
 FORMS: tuple[Form, ...] = ("binary", "spins", "levels", "dequantized", "plain")
@@ -39,17 +39,17 @@ class Forms:
     @property
     def with_all_sizes(self) -> Dataset[Any]:
         """The data as given, with the sizes of all their forms: what suits one of the forms suits these."""
-        levels = {"levels": self._base.preprocessing["levels"]} if self._base.kind == "images" else {}
+        levels = {"levels": self._base.preprocessing["levels"]} if self._base.kind in PICTURED else {}
         return replace(self.given, sizes={**levels, **self.given.sizes})
 
     def suiting(self, support: Support) -> Form:
-        """The form for a model of these values; only images have other forms than their own.
+        """The form for a model of these values; only images and videos have other forms than their own.
 
         Binary probabilities and densities are kept apart even where the values happen to be the same.
         """
         if support == "binary":
             return "binary"
-        if self._base.kind != "images":
+        if self._base.kind not in PICTURED:
             return "plain"
         forms: dict[Support, Form] = {"spins": "spins", "gray levels": "levels", "real": "dequantized"}
         return forms.get(support, "plain")
@@ -62,7 +62,7 @@ class Forms:
     def _in(self, form: Form) -> Dataset[Any]:
         if form == "plain":
             return self.given
-        same = self._base.kind != "images" or (form == "binary" and _is_binary(self._base))
+        same = self._base.kind not in PICTURED or (form == "binary" and _is_binary(self._base))
         data = self._base if same else in_form(self._base, form)
         return in_form(data, *self._hidden) if self._hidden else data
 

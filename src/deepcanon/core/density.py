@@ -99,11 +99,7 @@ class Density(Sampler[B]):
         model = bound(self, context, len(x))
         model.check_values(x)
         if not self._is_drawn():
-            for name, value in (("samples", samples), ("generator", generator)):
-                if value is not None:
-                    raise UsageError(
-                        f"the log_prob of {self.name()} is {self.likelihood_kind} and draws nothing; leave out {name}"
-                    )
+            self._draws_nothing(samples, generator)
             exact: Tensor = model._log_prob(x)
             return exact
         if samples is not None:
@@ -146,6 +142,14 @@ class Density(Sampler[B]):
         once, again = given_rows(self, batch, few.repeat(2)).log_prob(both.x, samples=samples).chunk(2)
         error: Tensor = ((once - again).square().mean() / (2 * len(batch))).sqrt()
         return error
+
+    def _draws_nothing(self, samples: int | None, generator: Generator | None) -> None:
+        """Refuse what only a likelihood that is drawn can use."""
+        for name, value in (("samples", samples), ("generator", generator)):
+            if value is not None:
+                raise UsageError(
+                    f"the log_prob of {self.name()} is {self.likelihood_kind} and draws nothing; leave out {name}"
+                )
 
     def _is_drawn(self) -> bool:
         return self.likelihood_kind in ("lower bound", "estimate")

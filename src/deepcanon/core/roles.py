@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from torch import Generator, Tensor
 from torch.distributions import Distribution
-
-from deepcanon.core.series import Series
 
 if TYPE_CHECKING:
     from deepcanon.core.conditional import Context  # which takes the names of the methods from here
@@ -142,14 +140,16 @@ class Maps(Protocol):
 
 @runtime_checkable
 class Forecasts(Protocol):
-    """A model of time series: sample paths of the ``steps`` that follow the ``past``, (samples, B, steps, features).
+    """A model of time series or videos: sample paths of the ``steps`` that follow, (samples, B, steps, ...).
 
-    Covariates are part of the series, and those of the steps to come reach beyond the end of the past.
+    The ``past`` is a batch of ``Series`` or ``Videos``, or a tensor without padding. A step is the features of a series
+    or the channels, height and width of a frame. Covariates are part of the series, and those of the steps to come
+    reach beyond the end of the past.
     """
 
     def forecast(
         self,
-        past: Series | Tensor,
+        past: Any,
         steps: int,
         *,
         samples: int = 100,

@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 
 from deepcanon.core.batch import AnyBatch
 from deepcanon.core.errors import DataError
+from deepcanon.core.padding import valid_positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +75,15 @@ class Series(AnyBatch):
 class Videos(AnyBatch):
     """Videos, right-padded: frames ``x`` (B, T, channels, height, width); of row i the first ``lengths[i]`` count.
 
-    >>> Videos(torch.zeros(2, 5, 1, 4, 4), torch.tensor([5, 3])).weight
-    8
+    A loss is the mean over all frames. The padding is never read.
+
+    >>> videos = Videos(torch.zeros(2, 5, 1, 4, 4), torch.tensor([5, 3]))
+    >>> videos.weight, tuple(videos.frames.shape)
+    (8, (8, 1, 4, 4))
     """
 
     noun = "videos"
+    term = "frame"
     lengths: Tensor
 
     def __post_init__(self) -> None:
@@ -93,6 +98,21 @@ class Videos(AnyBatch):
     @property
     def weight(self) -> int:
         return int(self.lengths.sum())
+
+    @property
+    def frames(self) -> Tensor:
+        """The frames that are not padding, video by video, (frames, channels, height, width)."""
+        return self.x[valid_positions(self.x, self.lengths)]
+
+    @property
+    def origins(self) -> Tensor:
+        """How many frames of each video are given where it is to be continued: its first half, (B,)."""
+        return (self.lengths // 2).clamp_min(1)
+
+    @property
+    def past(self) -> Self:
+        """The first half of each video; what comes after is padding."""
+        return replace(self, lengths=self.origins)
 
 
 def steps_from(values: Tensor, starts: Tensor, steps: int) -> Tensor:

@@ -33,8 +33,9 @@ def load_data(
     ``target`` names the column of a CSV file that is to be predicted. ``preprocessing`` is what an earlier load has
     fitted (``Dataset.preprocessing``); a file or folder is then treated by it. ``file.csv:raw`` leaves the target in
     its own units, ``file.csv:ratings`` holds the ratings of a user in each row, and ``folder:size=64`` cuts images of
-    all sizes to 64x64. :mod:`deepcanon.data.transforms.form_list` has all forms: images come as ``name:binary`` too,
-    texts as ``name:words``, whatever has classes as ``name:labels=40``, with all other labels hidden.
+    all sizes to 64x64. :mod:`deepcanon.data.transforms.form_list` has all forms: images and videos come as
+    ``name:binary`` too, texts as ``name:words``, whatever has classes as ``name:labels=40``, with all other labels
+    hidden.
 
     >>> load_data("digits:binary").train.x.unique()
     tensor([0., 1.])

@@ -10,9 +10,10 @@ from deepcanon.core import SIZES, AnyBatch, Blueprint, Labeled, Model, SemiBatch
 from deepcanon.data.dataset import GIVES, Dataset
 from deepcanon.data.load import describe_data, load_data
 from deepcanon.data.tensors import SOURCE as FROM_TENSORS
+from deepcanon.data.transforms.forms import PICTURED
 
 FORM_OF: Mapping[str, str] = {"binary": "binary", "spins": "spins", "real": "dequantized"}
-"""The form of images for a likelihood of these values."""
+"""The form of images and videos for a likelihood of these values."""
 
 FEW = 4
 """The number of labels per class in the embedded data of semi-supervised methods."""
@@ -68,12 +69,12 @@ def default_data(model: Blueprint) -> Dataset[Any]:
         data = load_data(name)
         if semi and "classes" in data.sizes and type(data.train) is Labeled:
             data = load_data(f"{name}:labels={FEW * data.sizes['classes']}")
-        if data.kind == "images" and "levels" in _needed_sizes(model.cls):
+        if data.kind in PICTURED and "levels" in _needed_sizes(model.cls):
             data = load_data(f"{name}:levels")
         if suits(model, data):
             if data.kind == "text" and hasattr(model.cls, "nearest"):
                 return load_data(f"{name}:words")
-            form = FORM_OF.get(_values(model, data)) if data.kind == "images" else None
+            form = FORM_OF.get(_values(model, data)) if data.kind in PICTURED else None
             return data if form is None else load_data(f"{name}:{form}")
     raise UsageError(
         f"{model.cls.name()} learns from {learns_from(model.cls.batch_type())}, and none that suit come along: "
@@ -92,7 +93,7 @@ def _mismatch(model: Blueprint, data: Dataset[Any]) -> str | None:
         return f"{cls.name()} learns classes; {labels} numbers"
     if "targets" in missing and "classes" in data.sizes:
         return f"{cls.name()} learns numbers; {data.name} gives classes"
-    if missing == {"levels"} and data.kind == "images" and data.source != FROM_TENSORS:
+    if missing == {"levels"} and data.kind in PICTURED and data.source != FROM_TENSORS:
         return f"{cls.name()} learns gray levels as whole numbers: say {data.name}:levels, or {data.name}:binary"
     if missing:
         return f"{cls.name()} needs {' and '.join(sorted(missing))}, which {data.name} does not have"

@@ -218,8 +218,8 @@ def _in_time(x: Tensor, y: Any, dtype: torch.dtype, name: str, lengths: Any, ser
             raise UsageError("videos have no labels y; leave them out")
         videos = Videos(x.to(dtype), ends)
         check_lengths(videos)
-        frames = image_sizes(tuple(x.shape[2:]))
-        return Dataset(name=name, kind="videos", train=videos, sizes=frames, shape=shape, source=SOURCE)
+        sizes = {**image_sizes(tuple(x.shape[2:])), "length": x.shape[1]}
+        return Dataset(name=name, kind="videos", train=videos, sizes=sizes, shape=shape, source=SOURCE)
     if y is not None:
         sizes = {"features": x.shape[2], "length": x.shape[1]}
         return _labeled_sequences(x.to(dtype), y, ends, dtype, sizes, name)

@@ -48,6 +48,7 @@ from deepcanon.laws.sequence import check_sequence
 from deepcanon.laws.target import load_target, target_of
 from deepcanon.laws.transform import check_transform
 from deepcanon.laws.translation import check_translation
+from deepcanon.laws.videos import check_videos
 from deepcanon.lazy import listing
 
 KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
@@ -67,6 +68,7 @@ KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "attention": check_attention,
     "sequence": check_sequence,
     "forecaster": check_forecaster,
+    "videos": check_videos,
     "translation": check_translation,
     "graph": check_graph,
     "graphs": check_graphs,

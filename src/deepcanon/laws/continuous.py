@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from deepcanon.core import Batch, Model, UsageError, conditioned
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.play import train_briefly
-from deepcanon.laws.probe import converted, doubled, first, seeded, total
+from deepcanon.laws.probe import converted, doubled, first, log_prob_of, seeded, total
 
 DRAWS = 4000
 SIGMAS = 6.0
@@ -76,7 +76,7 @@ def steins_identity_holds_on_own_samples(module: Any, batch: Batch) -> Measured 
     g = gradient(module, x.reshape(DRAWS, *batch.x.shape[1:])).flatten(1)
     centered = (x - x.mean(0)) / x.std(0)  # so that units do not matter
     products = torch.einsum("bi,bj->bij", centered, g * x.std(0))
-    worst = max(_sigmas(g * x.std(0), 0.0), _sigmas(products.flatten(1), -torch.eye(x.shape[1]).double().flatten()))
+    worst = max(sigmas(g * x.std(0), 0.0), sigmas(products.flatten(1), -torch.eye(x.shape[1]).double().flatten()))
     return worst, SIGMAS, f"{DRAWS} samples; the worst mean is {worst:.2f} standard errors off"
 
 
@@ -102,13 +102,16 @@ def units_only_shift_the_density(module: Any, batch: Batch) -> Measured | None:
 
 @law
 def loss_is_the_negative_log_likelihood(module: Any, batch: Batch) -> Measured | None:
-    """The loss, unless it is a surrogate, or one of its terms is the mean negative log-likelihood."""
+    """The loss, unless it is a surrogate, or one of its terms is the negative log-likelihood by the batch's weight.
+
+    That is the mean over the examples, and of videos over their frames.
+    """
     if not (exact(module) and hasattr(module, "loss")) or getattr(module, "surrogate", False):
         return None
     module, batch = settled(module, batch)
     with torch.no_grad():
         terms = module.loss(batch)
-        wanted = -float(conditioned(module, batch).log_prob(batch.x).mean())
+        wanted = -float(log_prob_of(conditioned(module, batch), batch).sum()) / batch.weight
     nearest = min((float(v) for v in (total(terms), *terms.values())), key=lambda value: abs(value - wanted))
     return abs(nearest - wanted), 1e-6 * (1 + abs(wanted)), f"the loss is {nearest:.6g}, -log p is {wanted:.6g}"
 
@@ -188,7 +191,7 @@ class Grid:
         return density.reshape([self.points] * len(lines)) + float(width.log().sum())
 
 
-def _sigmas(values: Tensor, wanted: Tensor | float) -> float:
+def sigmas(values: Tensor, wanted: Tensor | float) -> float:
     """How many standard errors the worst column mean is away from what it should be."""
     error = (values.var(0) / len(values)).sqrt() + 1e-12
     return float(((values.mean(0) - wanted).abs() / error).max())

@@ -20,6 +20,7 @@ from deepcanon.core import (
     Model,
     Series,
     UsageError,
+    Videos,
 )
 from deepcanon.core.checks import is_binary
 from deepcanon.laws.activation import recognize_activation
@@ -134,6 +135,7 @@ def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:
         ("translation", has("translate")),
         ("attention", has("attention_maps", "read")),
         ("forecaster", has("log_prob", "forecast") and isinstance(batch, Series)),
+        ("videos", has("log_prob") and isinstance(batch, Videos)),
         ("graph", isinstance(batch, GraphBatch)),
         ("graphs", isinstance(batch, Graphs) and not pairs),
         ("method", isinstance(module, Model) and has("unwrapped")),

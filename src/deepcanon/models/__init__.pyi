@@ -31,6 +31,7 @@ from deepcanon.models.flows.continuous_flow import ContinuousFlow as ContinuousF
 from deepcanon.models.flows.glow import Glow as Glow
 from deepcanon.models.flows.nice import NICE as NICE
 from deepcanon.models.flows.realnvp import RealNVP as RealNVP
+from deepcanon.models.flows.video_flow import VideoFlow as VideoFlow
 from deepcanon.models.graphs.fixed_point_network import FixedPointNetwork as FixedPointNetwork
 from deepcanon.models.graphs.gcn import GCN as GCN
 from deepcanon.models.graphs.graph_classifier import GraphClassifier as GraphClassifier

@@ -66,7 +66,7 @@ class Chain(Transform):
         self.conditional = any(transform.conditional for transform in self.transforms)
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Mapped:
-        log_det = x.new_zeros(len(x))
+        log_det = x.new_zeros(x.shape[0])
         self._check(context)
         for transform in self.transforms:
             x, change = transform(x, *_given(transform, context))
@@ -96,7 +96,7 @@ class Reverse(Transform):
     """The features, or channels, in reverse order, so that the next coupling reads what this one has changed."""
 
     def forward(self, x: Tensor) -> Mapped:
-        return x.flip(1), x.new_zeros(len(x))
+        return x.flip(1), x.new_zeros(x.shape[0])
 
     def inverse(self, z: Tensor) -> Tensor:
         return z.flip(1)
@@ -224,7 +224,7 @@ class Squeeze(Transform):
     """Every 2x2 pixels become one position with four times the channels; an order of values, which keeps volumes."""
 
     def forward(self, x: Tensor) -> Mapped:
-        return F.pixel_unshuffle(x, 2), x.new_zeros(len(x))
+        return F.pixel_unshuffle(x, 2), x.new_zeros(x.shape[0])
 
     def inverse(self, z: Tensor) -> Tensor:
         return F.pixel_shuffle(z, 2)
@@ -238,7 +238,7 @@ class Flatten(Transform):
         self.shape = shape
 
     def forward(self, x: Tensor) -> Mapped:
-        return x.flatten(1), x.new_zeros(len(x))
+        return x.flatten(1), x.new_zeros(x.shape[0])
 
     def inverse(self, z: Tensor) -> Tensor:
         return z.reshape(-1, *self.shape)
@@ -289,7 +289,7 @@ def _of_channels(values: Tensor, x: Tensor) -> Tensor:
 
 def _everywhere(log_det: Tensor, x: Tensor) -> Tensor:
     """The log-determinant of a map of the channels that is the same at every position, (B,)."""
-    return (log_det * math.prod(x.shape[2:])).expand(len(x))
+    return (log_det * math.prod(x.shape[2:])).expand(x.shape[0])
 
 
 def _given(transform: Any, context: Tensor | None) -> tuple[Tensor, ...]:

@@ -99,16 +99,20 @@ def _show(axes: Axes, canvas: NDArray[np.float32]) -> None:
 
 
 def _canvas(x: Tensor, shape: Sequence[int], columns: int, limits: Limits) -> NDArray[np.float32]:
-    """All images on one pale sheet, (height, width, 3), so that white images have borders too."""
+    """All images on one pale sheet, (height, width, 3), so that white images have borders too.
+
+    An image of nothing but NaN is not there, and its place is left free.
+    """
     images = _colored(x, shape, limits)
+    there = ~x.detach().flatten(1).isnan().all(1).cpu().numpy()
     count, height, width, _ = images.shape
     gap = max(1, round(0.08 * height))
     lines = math.ceil(count / columns)
     sheet = np.empty((lines * (height + gap) + gap, columns * (width + gap) + gap, 3), dtype=np.float32)
     sheet[:] = to_rgb(LINE)
-    for number, image in enumerate(images):
+    for number in np.flatnonzero(there):
         top, left = (number // columns) * (height + gap) + gap, (number % columns) * (width + gap) + gap
-        sheet[top : top + height, left : left + width] = image
+        sheet[top : top + height, left : left + width] = images[number]
     return sheet
 
 

@@ -54,6 +54,7 @@ from deepcanon.pictures.points import decision_map, function_plot, latent_map, s
 from deepcanon.pictures.scene import Data, Scene, in_chunks
 from deepcanon.pictures.sequence_pictures import aligned, attended, captioned, forecasted, neighbored, written
 from deepcanon.pictures.style import save
+from deepcanon.pictures.videos import continued, filmed
 
 MAPPED = 2000
 COLUMNS = 10
@@ -93,7 +94,7 @@ def _unit(scene: Scene) -> str:
     if scene.model.surrogate and not isinstance(scene.model, Predicts | HasLogProb):
         return "loss per example"
     if isinstance(scene.model, Forecasts):
-        return "nats per step"
+        return f"nats per {scene.batch.term}"
     regression = isinstance(scene.batch, Labeled) and scene.batch.y.is_floating_point()
     other_loss = isinstance(scene.model, Predicts) and (regression or scene.model.surrogate)
     errors = isinstance(scene.model, Reconstructs) and not isinstance(scene.model, HasLogProb)
@@ -290,5 +291,6 @@ def _encoded(scene: Scene) -> dict[str, Figure]:
 
 PICTURES = (
     _classified, graphed, graph_rows, _regressed, _completed, _sampled, _reconstructed, _gallery, _mapped, _filtered,
-    _encoded, neighbored, _updated, attended, forecasted, aligned, captioned, written,
+    _encoded, neighbored, _updated, attended, forecasted, filmed, continued, aligned, captioned,
+    written,
 )  # fmt: skip

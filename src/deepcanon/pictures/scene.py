@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import Batch, Model, given_batch
+from deepcanon.core import Batch, Model, Videos, given_batch
 from deepcanon.pictures.images import Limits
 
 CHUNK = 1024
@@ -63,8 +63,9 @@ class Scene:
             batch = spread(batch, FROM_FILES)
         device = next((t.device for t in (*model.parameters(), *model.buffers())), batch.x.device)
         batch = batch.to(device)
-        real = batch.x.is_floating_point() and batch.x.layout == torch.strided and batch.x.numel() > 0
-        limits = (float(batch.x.min()), float(batch.x.max())) if real else (0.0, 1.0)
+        x = batch.frames if isinstance(batch, Videos) else batch.x  # the padding may hold anything
+        real = x.is_floating_point() and x.layout == torch.strided and x.numel() > 0
+        limits = (float(x.min()), float(x.max())) if real else (0.0, 1.0)
         return cls(model, data, batch, split, limits, seed)
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import Series, UsageError, eval_mode
+from deepcanon.core import Series, UsageError, Videos, eval_mode
 from deepcanon.core.series import steps_from
 from deepcanon.data import Batches
 
@@ -19,13 +19,13 @@ MOST_FANS = 12
 """The number of series in a picture of forecasts."""
 
 
-def sample_paths(model: Any, series: Series, steps: int | None, samples: int, seed: int) -> Tensor:
-    """Sample paths from the forecast origin of each series on, (samples, B, steps, features).
+def sample_paths(model: Any, series: Series | Videos, steps: int | None, samples: int, seed: int) -> Tensor:
+    """Sample paths from the forecast origin of each series or video on, (samples, B, steps, ...).
 
     Without ``steps`` there are as many as every series still has after its origin.
     """
     if steps is None and (steps := int((series.lengths - series.origins).min())) < 1:
-        raise UsageError("there are series that end at their forecast origin: say how many steps to forecast")
+        raise UsageError(f"there are {series.noun} that end at their forecast origin: say how many steps to forecast")
     generator = Generator().manual_seed(seed)
     with eval_mode(model):
         parts = [
@@ -33,6 +33,15 @@ def sample_paths(model: Any, series: Series, steps: int | None, samples: int, se
             for part in Batches(series, ROWS_AT_ONCE)
         ]
     return torch.cat(parts, 1)
+
+
+def columns_of(paths: Tensor, series: Series | Videos) -> dict[str, list[Any]]:
+    """The table of forecasts of series, or of videos, whose features are their pixels."""
+    if isinstance(series, Series):
+        return quantile_columns(paths, series)
+    names = {"series": "video", "feature": "pixel"}
+    pixels = Series(series.x.flatten(2), series.lengths, series.origins)
+    return {names.get(name, name): column for name, column in quantile_columns(paths.flatten(3), pixels).items()}
 
 
 def quantile_columns(paths: Tensor, series: Series, levels: Sequence[float] = LEVELS) -> dict[str, list[Any]]:
@@ -71,11 +80,17 @@ def _times_ahead(times: Tensor, lengths: Tensor, ahead: Tensor) -> Tensor:
     return torch.where(ahead > last, end + (ahead - last) * stride, times.gather(1, ahead.minimum(last)))
 
 
-def draw_forecasts(paths: Tensor, series: Series, path: Path, title: str) -> None:
-    """Write a picture of the forecasts of some series, spread evenly over all of them."""
+def draw_forecasts(paths: Tensor, series: Series | Videos, path: Path, title: str, limits: tuple[float, float]) -> None:
+    """Write a picture of the forecasts of some series or videos, spread evenly over all of them.
+
+    ``limits`` are the values of a black and of a white pixel.
+    """
     from deepcanon.pictures.forecasts import forecast_fans  # matplotlib is slow to import
     from deepcanon.pictures.style import save
+    from deepcanon.pictures.videos import CONTINUED, continuations
 
-    count = min(MOST_FANS, len(series))
+    count = min(MOST_FANS if isinstance(series, Series) else CONTINUED, len(series))
     spread = torch.arange(count) * len(series) // count
-    save(forecast_fans(paths[:, spread], series.select(spread), title), path)
+    paths, some = paths[:, spread], series.select(spread)
+    drawn = forecast_fans(paths, some, title) if isinstance(some, Series) else continuations(paths, some, title, limits)
+    save(drawn, path)

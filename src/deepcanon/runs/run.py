@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -21,6 +20,7 @@ from deepcanon.core import (
     Recipe,
     Series,
     UsageError,
+    Videos,
     given_batch,
     is_conditional,
     methods_of,
@@ -39,18 +39,16 @@ from deepcanon.runs.data import is_own, new_rows, own_data
 from deepcanon.runs.examining import draw_pictures, examine_run
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
-from deepcanon.runs.forecasting import draw_forecasts, quantile_columns, sample_paths
+from deepcanon.runs.forecasting import columns_of, draw_forecasts, sample_paths
 from deepcanon.runs.predict import check_room, mapped, predictions, sampled_rows, with_files, write_csv
 from deepcanon.runs.resume import load_from, resume
+from deepcanon.runs.sampling import check_drawable, draw_samples
 from deepcanon.runs.shown_run import ShownRun
 from deepcanon.runs.writing import conditioned, sources, texts, written
 from deepcanon.train import Observer, fit, randomness
 from deepcanon.train.evaluation import some_of_train
 from deepcanon.train.health import examine
 from deepcanon.train.settings import resolve_settings, settings_of
-
-MOST_IN_A_PICTURE = 4096
-"""Samples beyond these are too small to be recognized, and a picture of them may fill the memory."""
 
 Scores = dict[str, dict[str, float]]
 """Metrics by name for each split of the data."""
@@ -215,17 +213,17 @@ class Run(ShownRun):
         at_least(1, n=n)
         path = None if out is None else writable(Path(out), overwrite, ".png", ".csv")
         table = path is not None and path.suffix.lower() == ".csv"
-        if path is not None and n > MOST_IN_A_PICTURE and not table:
-            raise UsageError(
-                f"a picture shows at most {MOST_IN_A_PICTURE:,} samples (got -n {n:,}); write more to a .csv file"
-            )
-        check_room(n, self.info["data"]["shape"], table)
+        info = self.info["data"]
+        if path is not None and not table:
+            check_drawable(n, info)
+        check_room(n, info["shape"], table)
         conditioned = self._conditioned(model, n, given, guidance)
         drawn: Tensor = conditioned.sample(n, generator=Generator().manual_seed(seed)).detach().flatten(1)
         if path is not None and table:
             write_csv(path, sampled_rows(drawn, self.info["data"], given))
         elif path is not None:
-            self._draw(drawn, path, f"{n} samples of {model.name()}{'' if given is None else f', given {given}'}")
+            title = f"{n} samples of {model.name()}{'' if given is None else f', given {given}'}"
+            draw_samples(drawn, path, title, info)
         return drawn
 
     def generate(
@@ -262,26 +260,27 @@ class Run(ShownRun):
         steps: int | None = None,
         *,
         samples: int = 100,
-        data: str | Path | Series | None = None,
+        data: str | Path | Series | Videos | None = None,
         seed: int = 0,
         out: str | Path | None = None,
         overwrite: bool = False,
     ) -> dict[str, list[Any]]:
         """Quantiles of the steps after the forecast origins of series, as named columns, with the truth where known.
 
-        Without ``data`` the series are the test split of the run's own. ``out`` is a CSV file or a picture to write.
+        Videos are continued from their first half on. Without ``data`` the series are the test split of the run's own.
+        ``out`` is a CSV file or a picture to write.
         """
         model = self._model_that_can("forecast")
         path = None if out is None else writable(Path(out), overwrite, ".png", ".csv")
-        rows: Any = (
-            data if isinstance(data, Series) else new_rows(self.folder, model, None if data is None else str(data))
-        )
+        known = isinstance(data, Series | Videos)
+        rows: Any = data if known else new_rows(self.folder, model, None if data is None else str(data))
         paths = sample_paths(model, rows, steps, samples, seed)
-        columns = quantile_columns(paths, rows)
+        columns = columns_of(paths, rows)
         if path is not None and path.suffix.lower() == ".csv":
             write_csv(path, columns)
         elif path is not None:
-            draw_forecasts(paths, rows, path, f"forecasts of {model.name()}")
+            limits = black_and_white(self.info["data"]["preprocessing"])
+            draw_forecasts(paths, rows, path, f"forecasts of {model.name()}", limits)
         return columns
 
     def translate(self, *given: str, beams: int = 1) -> list[str]:
@@ -377,18 +376,6 @@ class Run(ShownRun):
         data = self.data
         split: AnyBatch = next(part for part in (data.test, data.valid, data.train) if part is not None)
         return split.select(torch.arange(n, device=split.device) % len(split))
-
-    def _draw(self, drawn: Tensor, path: Path, title: str) -> None:
-        from deepcanon.pictures import image_grid, save, scatter
-
-        info = self.info["data"]
-        if info["kind"] == "images":
-            columns, limits = math.ceil(math.sqrt(len(drawn))), black_and_white(info["preprocessing"])
-            save(image_grid(drawn, info["shape"], columns, limits=limits, title=title), path)
-        elif drawn.shape[1] == 2:
-            save(scatter({"samples": drawn}, title), path)
-        else:
-            raise UsageError(f"samples of {drawn.shape[1]} values are not a picture; write them to a .csv file")
 
 
 def folder_for(model: str, data: str, taken: bool = False) -> Path:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from deepcanon.core import AnyBatch, Batch, Captioned, Model, SequencePairs, Sequences
+from deepcanon.core import AnyBatch, Batch, Captioned, Model, SequencePairs, Sequences, Videos
 from deepcanon.core.padding import valid_positions
 from deepcanon.core.roles import Predicts
 from deepcanon.data.dataset import Batches
@@ -105,6 +105,9 @@ class Marginals(Baseline):
             self.mean, self.std = rows.mean(0), rows.std(0, correction=0)
 
     def scores(self, split: AnyBatch) -> dict[str, float]:
+        """The negative log-likelihood of a split, the mean over its examples; of videos over their frames."""
+        if isinstance(split, Videos):
+            split = Batch(split.frames)
         total = sum(float(self._log_p(part.x.double().flatten(1).cpu()).sum()) for part in Batches(split, 1024))
         return {"nll": -total / max(1, len(split))}
 
@@ -129,6 +132,8 @@ def fit_baseline(model: Model[Any], train: AnyBatch, sizes: Mapping[str, int]) -
     if tokens is not None:
         seen = int(tokens.max()) + 1 if len(tokens) else 1
         return Unigram(tokens, max(sizes.get("target_vocab", sizes.get("vocab", 0)), seen))
+    if isinstance(train, Videos):
+        train = Batch(train.frames)
     if isinstance(train, Batch) and model.support not in ("mixed", "any"):
         marginals = Marginals(_some(train).x, discrete=model.support != "real")
         return marginals if marginals.discrete or bool((marginals.std > 0).all()) else None  # else it has no bound

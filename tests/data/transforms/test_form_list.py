@@ -38,8 +38,9 @@ def test_data_have_the_forms_that_are_listed_for_them_and_no_others(name: str) -
     assert [form for form in FORM_LIST if has(data, form)] == [*forms_of(entry.kind, entry.sizes)]
 
 
-def test_every_form_of_images_is_listed() -> None:
-    assert [form.suffix for form in FORM_LIST if form.of == "images"] == [*FORMS]
+def test_every_form_of_images_and_videos_is_listed() -> None:
+    for kind in ("images", "videos"):
+        assert [form.suffix for form in FORM_LIST if kind in form.of.split(", ")] == [*FORMS]
 
 
 def test_forms_of_files_and_folders_are_read(tmp_path: Path) -> None:

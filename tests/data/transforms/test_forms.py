@@ -114,8 +114,8 @@ def test_spins_are_the_binary_form_with_minus_one_for_zero() -> None:
 
 
 @pytest.mark.parametrize("name", ["moons:binary", "text:dequantized", "karate:binary", "rows.csv:binary"])
-def test_only_images_have_forms(name: str) -> None:
-    with pytest.raises(UsageError, match=r"but the forms binary, spins, dequantized, levels are for images"):
+def test_only_images_and_videos_have_forms(name: str) -> None:
+    with pytest.raises(UsageError, match=r"but the forms binary, spins, dequantized, levels are for images and videos"):
         load_data(name)
 
 

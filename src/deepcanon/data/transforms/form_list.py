@@ -21,10 +21,10 @@ WITH_CLASSES = ("images", "points", "table")
 """The kinds of data whose examples may have classes that can be hidden or taken apart."""
 
 FORM_LIST = (
-    Form("binary", "images", "zeros and ones: 1 where a pixel has at least half of the largest brightness"),
-    Form("spins", "images", "the same as -1 and 1"),
-    Form("dequantized", "images", "real values in (0, 1): gray levels plus uniform noise, over their number"),
-    Form("levels", "images", "gray levels as whole numbers from 0"),
+    Form("binary", "images, videos", "zeros and ones: 1 where a pixel has at least half of the largest brightness"),
+    Form("spins", "images, videos", "the same as -1 and 1"),
+    Form("dequantized", "images, videos", "real values in (0, 1): gray levels plus uniform noise, over their number"),
+    Form("levels", "images, videos", "gray levels as whole numbers from 0"),
     Form("characters", "text", "characters, in which a text comes unless another form is said"),
     Form("words", "text", "words in place of characters; words=5 keeps those that occur five times or more"),
     Form("bytes", "text", "bytes in place of characters"),
@@ -50,4 +50,4 @@ def forms_of(kind: Kind, sizes: Mapping[str, int]) -> tuple[Form, ...]:
     ['labels=40', 'domains=A/B']
     """
     classes = kind in WITH_CLASSES and "classes" in sizes
-    return tuple(form for form in FORM_LIST if form.of == kind or (form.of == "classes" and classes))
+    return tuple(form for form in FORM_LIST if kind in form.of.split(", ") or (form.of == "classes" and classes))

@@ -18,6 +18,8 @@ from deepcanon.data.text import lines, streams, tokens, words
 from deepcanon.data.transforms import as_domains, few_labels
 
 THRESHOLD = 0.5
+PICTURED = ("images", "videos")
+"""The kinds of data whose values are pixels, which have these forms."""
 NOISE_BITS = 15
 
 
@@ -134,14 +136,14 @@ def black_and_white(preprocessing: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def dequantized_anew(batch: Any, generator: Generator, levels: int) -> Any:
-    """A batch of dequantized images with new noise, so that the density is learned of all of a gray level's values."""
+    """A dequantized batch with new noise, so that the density is learned of all of a gray level's values."""
     x: Tensor = batch.x
     steps = torch.randint(2**NOISE_BITS, x.shape, generator=generator).to(x.device)
     return replace(batch, x=((x * levels).floor() + _noise(steps, x.dtype)) / levels)
 
 
 def batch_in_form(batch: Any, form: str, levels: int, seed: int) -> Any:
-    """One split of an image set in this form, in memory."""
+    """One split of images or videos in this form, in memory."""
     if isinstance(batch, ImageFiles):
         return Labeled(FORMS[form](batch.x, levels, seed), batch.y)
     return replace(batch, x=FORMS[form](batch.x, levels, seed))
@@ -170,5 +172,5 @@ def check_form(name: str, kind: str, form: str) -> None:
     there = ", ".join(FORMS)
     if form not in FORMS:
         raise UsageError(f"there is no form {form!r} of {name}; 'deepcanon data' lists the forms of data")
-    if kind != "images":
-        raise UsageError(f"{name} gives {kind}, but the forms {there} are for images; leave out ':{form}'")
+    if kind not in PICTURED:
+        raise UsageError(f"{name} gives {kind}, but the forms {there} are for images and videos; leave out ':{form}'")

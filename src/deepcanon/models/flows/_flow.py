@@ -86,8 +86,8 @@ class StandardizedFlow(Flow[B]):
 class TransformFlow(Flow[B]):
     """A flow that is one chain of transforms, ``flow``; a conditional one tells its transforms the context.
 
-    A leaf builds ``flow``, and may give ``_inputs``, the examples as the transforms take them, and ``_told``, the rows
-    that conditional transforms get about the context.
+    A leaf builds ``flow``, and may give ``_inputs``, the examples as the transforms take them, ``_inputs_of``, those of
+    a batch, and ``_told``, the rows that conditional transforms get about the context.
     """
 
     flow: Chain
@@ -97,6 +97,10 @@ class TransformFlow(Flow[B]):
     def _inputs(self, x: Tensor) -> Tensor:
         """The examples as the transforms take them."""
         return flat(x, self.features)
+
+    def _inputs_of(self, batch: B) -> Tensor:
+        """What of a batch goes through the transforms, as they take it."""
+        return self._inputs(batch.x)
 
     def _told(self, n: int) -> Tensor | None:
         """The rows that conditional transforms get for n examples: the context, if there is one."""
@@ -109,16 +113,16 @@ class TransformFlow(Flow[B]):
     @torch.no_grad()
     def prepare(self, data: Iterable[B]) -> None:
         """Initialize what depends on the data, such as every ActNorm, by some training examples in their contexts."""
-        found = ((self._inputs(batch.x), given_batch(self, batch)._told(len(batch))) for batch in self.checked(data))
+        found = ((self._inputs_of(batch), given_batch(self, batch)._told(len(batch))) for batch in self.checked(data))
         x, *told = spread((tuple(part for part in parts if part is not None) for parts in found), self.FITTED)
         self.flow.fit(x, *told)
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        z, log_det = self.flow(self._inputs(x), *self._arguments(len(x)))
+        z, log_det = self.flow(self._inputs(x), *self._arguments(x.shape[0]))
         return z, log_det
 
     def to_data(self, z: Tensor) -> Tensor:
-        return self.flow.inverse(z, *self._arguments(len(z)))
+        return self.flow.inverse(z, *self._arguments(z.shape[0]))
 
     def _arguments(self, n: int) -> tuple[Tensor, ...]:
         told = self._told(n)

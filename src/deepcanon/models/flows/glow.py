@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Self
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
-from deepcanon.core import Batch, DataError, Recipe, Terms, UsageError
-from deepcanon.core.checks import at_least
+from deepcanon.core import Batch, DataError, Recipe, Terms
 from deepcanon.models.flows._flow import TransformFlow
-from deepcanon.nn.transforms import (
-    ActNorm,
-    AffineCoupling,
-    Chain,
-    Flatten,
-    InvertibleConv1x1,
-    Split,
-    Squeeze,
-    Transform,
-)
+from deepcanon.models.flows._multi_scale import bits_per_dim, multi_scale
 
 TEMPERATURES = (0.5, 0.75, 1.0)
 """The standard deviations of the noise in the gallery."""
@@ -74,15 +63,9 @@ class Glow(TransformFlow[Batch]):
         hidden: int = 64,
     ) -> None:
         super().__init__(channels * height * width)
-        at_least(1, channels=channels, height=height, width=width, scales=scales, depth=depth, hidden=hidden)
-        if height % 2**scales or width % 2**scales:
-            raise UsageError(
-                f"glow halves height and width {scales} times: both must be divisible by {2**scales} "
-                f"(got {height}x{width}); take fewer scales"
-            )
         self.shape = (channels, height, width)
         self.levels = levels
-        self.flow = _scale(self.shape, scales, depth, hidden)  # eqs. (1) and (2)
+        self.flow = multi_scale(self.shape, scales, depth, hidden)  # eqs. (1) and (2)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
@@ -96,34 +79,9 @@ class Glow(TransformFlow[Batch]):
         return {f"temperature {factor:g}": self.to_data(factor * z) for factor in TEMPERATURES}
 
     def _metrics_of(self, terms: Terms, batch: Batch) -> Terms:
-        metrics = super()._metrics_of(terms, batch)
-        if self.levels is None or "nll" not in metrics:
-            return metrics
-        bits = metrics["nll"] / (self.features * math.log(2)) + math.log2(self.levels)  # eq. (3)
-        return {**metrics, "bits_per_dim": bits}
+        return bits_per_dim(super()._metrics_of(terms, batch), self.features, self.levels)  # eq. (3)
 
     def _inputs(self, x: Tensor) -> Tensor:
         if x.shape[1:] != self.shape:
             raise DataError(f"the model takes images of the shape {self.shape}, got {tuple(x.shape[1:])}")
         return x
-
-
-def _scale(shape: tuple[int, int, int], scales: int, depth: int, hidden: int) -> Chain:
-    """The flow of images of this shape from one scale on, to vectors."""
-    shape = (4 * shape[0], shape[1] // 2, shape[2] // 2)
-    channels = shape[0]
-    steps: list[Transform] = [Squeeze()]
-    for _ in range(depth):
-        steps += [ActNorm(channels), InvertibleConv1x1(channels), AffineCoupling(_network(channels, hidden))]
-    if scales == 1:
-        return Chain([*steps, ActNorm(channels), Flatten(shape)])
-    rest = _scale((channels // 2, *shape[1:]), scales - 1, depth, hidden)
-    return Chain([*steps, AffineCoupling(_network(channels, hidden)), Split(shape, rest)])
-
-
-def _network(channels: int, hidden: int) -> nn.Sequential:
-    """The network of a coupling; its last layer is zero at first, and the coupling the identity."""
-    last = nn.Conv2d(hidden, channels, 3, padding=1)
-    nn.init.zeros_(last.weight)
-    first = nn.Conv2d(channels // 2, hidden, 3, padding=1)
-    return nn.Sequential(first, nn.ReLU(inplace=True), nn.Conv2d(hidden, hidden, 1), nn.ReLU(inplace=True), last)
