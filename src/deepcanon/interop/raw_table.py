@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Model, methods_of
-from deepcanon.data.tables.table import Category, Number, Table
+from deepcanon.data.tables.table import Table
+from deepcanon.data.tables.table_columns import Category, Number
 
 UNKNOWN = -1
 """The code of a category that the training data did not have, and of the class that is then predicted."""

@@ -30,8 +30,8 @@ class Caption(Captioner):
               p(y_{t+1} \mid y_{\le t}, x) = \mathrm{softmax}(V s_t + d) \qquad (2)
 
     The image is what the cells c of the LSTM hold before the first word, and it is read only once: what is said of it
-    later, they have kept. The paper's LSTM reads v as if it were the first word; as the initial state, of Xu et al., it
-    passes no gate, and the network learns to see far sooner. The paper's convolutional network was trained to classify;
+    later, they have kept. That is the initial state of Xu et al.; the LSTM of Show and Tell reads v as if it were the
+    first word, where it has to pass the gates. That paper's convolutional network was trained to classify;
     here both parts are learned together. The pooling takes the maximum of 2x2 pixels, and the normalization is over all
     feature maps of an image, so that the images of a batch do not mix.
 
