@@ -13,7 +13,8 @@ from deepcanon.core.files import write_synced, write_whole
 from deepcanon.core.toy import Toy
 from deepcanon.data import Dataset
 from deepcanon.runs import checkpoint
-from deepcanon.runs.folder import PARTS, RunFolder
+from deepcanon.runs.folder import RunFolder
+from deepcanon.runs.folder_parts import PARTS
 from deepcanon.train.process import locked
 
 
