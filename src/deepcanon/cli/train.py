@@ -43,14 +43,20 @@ def _option(name: str) -> Any:
     silent = setting.default is RECIPE or setting.default is False or setting.default in (None, ())
     shown = "" if silent else f" (default: {setting.default})"
     if kind is bool and setting.default:
-        flag = name.replace("_", "-")
-        return Annotated[bool | None, typer.Option(f"--{flag}/--no-{flag}", help=setting.help)]
+        left_out = f"Leave out {setting.help[0].lower()}{setting.help[1:]}"
+        flag = typer.Option(f"--no-{name.replace('_', '-')}", help=left_out, callback=_negated)
+        return Annotated[bool | None, flag]
     if kind is bool:
         return Annotated[bool | None, typer.Option(f"--{name.replace('_', '-')}", help=f"{setting.help}{shown}")]
     if name == "freeze":
         return Annotated[list[str] | None, typer.Option(help=f"{setting.help} (repeatable){shown}")]
     plain = str if kind not in (int, float, int | None, float | None) else kind
     return Annotated[plain | None, typer.Option(help=f"{setting.help}{shown}")]
+
+
+def _negated(said: bool | None) -> bool | None:
+    """The setting that a flag switches off."""
+    return None if said is None else not said
 
 
 @_with_settings

@@ -66,8 +66,8 @@ class Settings(TypedDict, total=False):
     deterministic: Annotated[bool, Setting("Use deterministic algorithms only.", False)]
     checkpoint_every: Annotated[int | None, Setting("Steps between checkpoints; by default, a minute.", None)]
     keep: Annotated[int, Setting("How many checkpoints to keep.", 2)]
-    evaluate: Annotated[bool, Setting("Evaluate the model at the end, on each split of the data.", True)]
-    pictures: Annotated[bool, Setting("Draw the pictures of a run at its end.", True)]
+    evaluate: Annotated[bool, Setting("The final evaluation, on each split of the data.", True)]
+    pictures: Annotated[bool, Setting("The pictures that are drawn at the end of a run.", True)]
     evaluate_all: Annotated[
         bool, Setting("Evaluate all of the training split at the end, not a sample of 2,048 examples.", False)
     ]
