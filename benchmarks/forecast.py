@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import torch
 from gluonts.dataset.common import ListDataset
 from gluonts.torch import DeepAREstimator

@@ -6,6 +6,7 @@ import os
 
 # NumPy's library of matrices asks for its number of threads once, when it is loaded, and two processes with two
 # threads each on two cores wait for each other.
+os.environ.pop("COLUMNS", None)  # which pytest-xdist sets, as if there were a terminal
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 from collections.abc import Iterator

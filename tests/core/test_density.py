@@ -1,6 +1,7 @@
 """Densities check values and options once, and tell how far their draws scatter."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from torch import Generator, Tensor
 
 import deepcanon as dc
 from deepcanon import catalogue
-from deepcanon.core import Batch, DataError, Density, Labeled, LikelihoodKind, Model, UsageError, log_likelihood
+from deepcanon.core import Batch, DataError, Density, Labeled, LikelihoodKind, Model, UsageError, Videos, log_likelihood
 from deepcanon.core.checks import check_support, is_gray
 from deepcanon.models.flows.realnvp import RealNVP
 from deepcanon.models.variational.vae import VAE
@@ -101,7 +102,7 @@ def test_rounded_tables_and_real_images_are_not_gray_levels() -> None:
 @pytest.mark.parametrize("name", [entry.name for entry in catalogue.entries()])
 def test_every_density_of_reals_refuses_gray_levels_and_bytes(name: str) -> None:
     cls: Any = dc.find(name)
-    model, _ = cls.example()
+    model, example = cls.example()
     if not isinstance(model, Density) or model.support != "real" or not hasattr(model, "features"):
         return
     levels = torch.randint(256, (40, 8, 8), generator=Generator().manual_seed(0))
@@ -109,8 +110,11 @@ def test_every_density_of_reals_refuses_gray_levels_and_bytes(name: str) -> None
         with pytest.raises(DataError, match="density of real numbers, but the data are"):
             model.check_values(x)
     if type(model).prepare is not Model.prepare:
+        batch: Any = Labeled(levels.to(torch.uint8), torch.zeros(40).long())
+        if isinstance(example, Videos):
+            batch = replace(example, x=torch.randint(256, example.x.shape, dtype=torch.uint8))
         with pytest.raises(DataError, match="density of real numbers, but the data are"):
-            model.prepare([Labeled(levels.to(torch.uint8), torch.zeros(40).long())])
+            model.prepare([batch])
 
 
 def test_a_density_is_not_trained_on_gray_levels_in_whole_numbers() -> None:

@@ -98,7 +98,7 @@ def test_the_weights_are_on_disk_before_anything_is_measured(tmp_path: Path, mon
         dc.load(tmp_path, ToyClassifier)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("deepcanon.train.finishing.examine", look)
+    monkeypatch.setattr("deepcanon.train.finishing.examine_at_end", look)
     with pytest.raises(KeyboardInterrupt):
         trained(out=tmp_path)
     assert [info["status"] for info in seen] == ["running"]  # a run killed here is finished by resume

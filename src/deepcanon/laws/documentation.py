@@ -142,9 +142,10 @@ def equations_are_numbered_and_cited(model: Model[Any], batch: Batch) -> Measure
 @law
 def constructor_is_the_configuration(model: Model[Any], batch: Batch) -> Measured:
     """Every argument is explicit and annotated, and none has the name of an argument of the trainer."""
-    arguments = arguments_of(type(model))
+    _, *arguments = inspect.signature(type(model).__init__).parameters.values()
     faults = []
-    for name, parameter in arguments.items():
+    for parameter in arguments:
+        name = parameter.name
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             faults.append(f"{parameter} hides arguments")
         elif parameter.annotation is parameter.empty:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from deepcanon.core.plural import counted
 from deepcanon.pictures.images import UNIT, Limits, draw_images
 from deepcanon.pictures.style import INK, MUTED, PALETTE, new_figure
 
@@ -41,7 +42,7 @@ def captioned_images(
         words = _folded(ours) if right else f"{_folded(ours or '(nothing)')}\n\u2260 {_folded(wanted)}"
         axes.set_xlabel(words, fontsize=8, color=INK if right else PALETTE[1], labelpad=4, parse_math=False)
     wrong = sum(ours != wanted for ours, wanted in zip(written, true, strict=True))
-    figure.supxlabel(f"{len(x) - wrong} of {len(x)} captions are exact", fontsize=8, color=MUTED)
+    figure.supxlabel(f"exact: {len(x) - wrong} of {counted(len(x), 'caption')}", fontsize=8, color=MUTED)
     return figure
 
 

@@ -53,7 +53,7 @@ def new_rows(run: RunFolder, model: Model[Any], data: str | None, labeled: bool 
         _check_labels(rows, model, info, name)
         targets = info.get("target_vocabulary")
         if targets and tuple(targets) != load_data(name).target_vocabulary:
-            raise UsageError(f"the model has learned to write in {len(targets)} tokens; {name} has others")
+            raise UsageError(f"the model has learned to write in {counted(len(targets), 'token')}; {name} has others")
     return rows
 
 
