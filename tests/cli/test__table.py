@@ -29,6 +29,11 @@ def test_words_stay_whole_and_lines_within_the_width(table: tuple[list[str], lis
     assert given_words <= shown <= given_words | set(columns) | labels
 
 
+def test_columns_of_one_name_both_stand_below_their_row() -> None:
+    lines = lay_out(["run", "text", "text"], [("mlp", "one " * 9, "two " * 9)], width=30)
+    assert {"one", "two"} <= {word for line in lines for word in line.split()}
+
+
 def test_a_word_that_is_wider_than_the_terminal_stays_whole() -> None:
     path = "/a/folder/" + "x" * 50
     assert any(path in line for line in lay_out(["run", "steps"], [(path, "3")], width=30))

@@ -41,9 +41,9 @@ def lay_out(
     lines = [*_row([columns[place] for place in across], room, right), " " + "─" * (sum(room) + GAP * (len(room) - 1))]
     for row in rows:
         lines += _row([row[place] for place in across], room, right)
-        named = {columns[place]: " ".join(row[place].splitlines()) for place in below if row[place]}
-        short = "; ".join(f"{name}: {text}" for name, text in named.items() if name in numbers)
-        long = [f"{name}: {text}" for name, text in named.items() if name not in numbers]
+        named = [(columns[place], " ".join(row[place].splitlines())) for place in below if row[place]]
+        short = "; ".join(f"{name}: {text}" for name, text in named if name in numbers)
+        long = [f"{name}: {text}" for name, text in named if name not in numbers]
         for text in filter(None, [short, *long]):
             lines += paragraph(" " * INDENT + text, width).split("\n")
     return lines
