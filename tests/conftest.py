@@ -12,10 +12,13 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import matplotlib
 import pytest
 import torch
 
+hypothesis.settings.register_profile("repeatable", derandomize=True)  # a test fails for everyone, or for no one
+hypothesis.settings.load_profile("repeatable")
 matplotlib.use("Agg")
 torch.set_num_threads(1)
 
