@@ -11,6 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, layer_norm, scaled_dot_product_attention
 
+from deepcanon.interop.hugging_face import to_gpt2
+from deepcanon.models.attention.gpt import GPT
+
 
 class Norm(nn.Module):
     def __init__(self, width: int) -> None:
@@ -84,3 +87,16 @@ class PlainGPT(nn.Module):
             h = block(h)
         logits = self.lm_head(parts.ln_f(h))
         return cross_entropy(logits.view(-1, logits.shape[-1]), following.reshape(-1), ignore_index=-1)
+
+
+def plain(ours: GPT) -> PlainGPT:
+    """The same model, with the same weights, as nanoGPT has it: with the exact GELU."""
+    sizes = ours.hparams
+    model = PlainGPT(sizes["vocab"], sizes["length"], sizes["layers"], sizes["heads"], sizes["embedding"])
+    model.to(ours.token_embedding.weight.dtype).load_state_dict(plain_names(ours))
+    return model
+
+
+def plain_names(ours: GPT) -> dict[str, Tensor]:
+    """The weights by the names that they have here."""
+    return {name: w.T if w.ndim == 2 and ".c_" in name else w for name, w in to_gpt2(ours).items()}

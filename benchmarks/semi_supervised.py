@@ -22,7 +22,7 @@ from deepcanon.data import load_data
 from deepcanon.methods.fixmatch import FixMatch
 from deepcanon.methods.pi_model import PiModel
 from deepcanon.models.feedforward.mlp import MLP
-from deepcanon.runs.baselines import baselines
+from deepcanon.runs.label_baselines import baselines
 from deepcanon.train import fit
 from deepcanon.train.settings import resolve_settings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 Times = dict[str, list[float]]
 
@@ -26,12 +26,20 @@ def interleaved(
     return times
 
 
+def quartiles(slow: Sequence[float], fast: Sequence[float]) -> tuple[float, float, float]:
+    """How many times faster ``fast`` is, over pairs of neighbors: the lower quartile, the median, the upper one."""
+    ratios = [a / b for a, b in zip(slow, fast, strict=True)]
+    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else 3 * ratios
+    return low, middle, high
+
+
 def table(title: str, times: Times, ours: str) -> dict[str, dict[str, float]]:
     """Print the median of each candidate and how many times faster ours is, by pairs of neighbors; return both."""
     print(title)
     numbers = {}
     for name, seconds in times.items():
-        factor = statistics.median(a / b for a, b in zip(seconds, times[ours], strict=True))
+        low, factor, high = quartiles(seconds, times[ours])
         numbers[name] = {"milliseconds": round(1e3 * statistics.median(seconds), 3), "ours_faster_by": round(factor, 3)}
-        print(f"  {name:32} {numbers[name]['milliseconds']:10.2f} ms   {ours} is faster by {factor:.2f}x")
+        spread = "" if name == ours else f" (quartiles {low:.2f} and {high:.2f})"
+        print(f"  {name:32} {numbers[name]['milliseconds']:10.2f} ms   {ours} is faster by {factor:.2f}x{spread}")
     return numbers

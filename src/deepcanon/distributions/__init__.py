@@ -6,6 +6,7 @@ from deepcanon.distributions.divergence import divergence
 from deepcanon.distributions.heads import Head, HeteroscedasticGaussian, NamedHead, head_layer
 from deepcanon.distributions.inverse_gaussian import InverseGaussian
 from deepcanon.distributions.likelihoods import BernoulliLikelihood, GaussianLikelihood, likelihood_layer
+from deepcanon.distributions.marginals import marginals
 from deepcanon.distributions.pushforward import Pushforward
 from deepcanon.distributions.scaled import (
     ScaledGaussian,
@@ -35,6 +36,7 @@ __all__ = [
     "head_layer",
     "likelihood_layer",
     "log_odds",
+    "marginals",
     "scaled_head",
 ]
 __dir__ = listing(__name__)

@@ -30,6 +30,7 @@ from deepcanon.laws.flow import check_flow
 from deepcanon.laws.forecaster import check_forecaster
 from deepcanon.laws.game import check_game
 from deepcanon.laws.graph import check_graph
+from deepcanon.laws.graph_density import check_graph_density
 from deepcanon.laws.graphs import check_graphs
 from deepcanon.laws.initialization import check_initialization
 from deepcanon.laws.kinds import EXAMPLES, kinds_of
@@ -72,6 +73,7 @@ KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "translation": check_translation,
     "graph": check_graph,
     "graphs": check_graphs,
+    "graph_density": check_graph_density,
     "method": check_method,
     "recurrent": check_recurrent,
     "transform": check_transform,

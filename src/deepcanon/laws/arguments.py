@@ -93,7 +93,7 @@ def _inputs(model: Any, batch: Batch, method: str) -> tuple[Any, ...]:
         x[:, 1] = model.masking.mask_token
         return (x,)
     if method in ("log_prob", "step_log_probs"):
-        return (_sequences(model, batch)[0],)
+        return (_sequences(model, batch)[0] if hasattr(model, "sequences_of") else batch.modeled,)
     if method == "decode":
         code = given_batch(model, batch).encode(batch.x)
         return (code if isinstance(code, Tensor) else code.mean,)

@@ -13,7 +13,7 @@ from torch.distributions import Distribution
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from deepcanon.core import Batch, Labeled, LikelihoodKind, Support, conditioned
+from deepcanon.core import Batch, Graph, Labeled, LikelihoodKind, Support, conditioned
 from deepcanon.laws.outcome import Measured, law, violations
 from deepcanon.laws.play import train_briefly
 from deepcanon.laws.probe import distance, draws, is_certain, log_prob_of, maps, precise, same, seeded, tensors_of
@@ -44,9 +44,12 @@ def methods_have_their_shapes(model: Any, batch: Batch) -> Measured | None:
         if hasattr(model, "sample"):
             for count in (5, 0):
                 drawn = conditioned(plain, batch, count).sample(count)
-                expect(f"sample({count})", (len(drawn), drawn.shape[1:].numel()), (count, size))
+                if isinstance(batch.modeled, Graph):
+                    expect(f"sample({count})", (len(drawn.parts),), (count,))
+                else:
+                    expect(f"sample({count})", (len(drawn), drawn.shape[1:].numel()), (count, size))
         if hasattr(model, "log_prob"):
-            expect("log_prob", tuple(log_prob_of(model, batch).shape), (rows,))
+            expect("log_prob", tuple(log_prob_of(model, batch).shape), (len(batch),))
         if hasattr(model, "energy"):
             expect("energy", tuple(model.energy(batch.x).shape), (rows,))
         for method in ("score", "reconstruct"):

@@ -137,6 +137,7 @@ def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:
         ("forecaster", has("log_prob", "forecast") and isinstance(batch, Series)),
         ("videos", has("log_prob") and isinstance(batch, Videos)),
         ("graph", isinstance(batch, GraphBatch)),
-        ("graphs", isinstance(batch, Graphs) and not pairs),
+        ("graphs", isinstance(batch, Graphs) and not pairs and not has("log_prob")),
+        ("graph_density", has("log_prob", "sample") and isinstance(batch, Graphs)),
         ("method", isinstance(module, Model) and has("unwrapped")),
     ]

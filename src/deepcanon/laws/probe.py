@@ -146,7 +146,7 @@ def log_prob_of(module: Any, batch: Any) -> Tensor:
         x, lengths = module.sequences_of(batch)
         found: Tensor = model.log_prob(x, lengths=lengths)
     else:
-        found = model.log_prob(batch.x)
+        found = model.log_prob(batch.modeled)
     return found
 
 

@@ -35,6 +35,7 @@ from deepcanon.models.flows.video_flow import VideoFlow as VideoFlow
 from deepcanon.models.graphs.fixed_point_network import FixedPointNetwork as FixedPointNetwork
 from deepcanon.models.graphs.gcn import GCN as GCN
 from deepcanon.models.graphs.graph_classifier import GraphClassifier as GraphClassifier
+from deepcanon.models.graphs.graph_generator import GraphGenerator as GraphGenerator
 from deepcanon.models.graphs.link_predictor import LinkPredictor as LinkPredictor
 from deepcanon.models.graphs.spectral_network import SpectralNetwork as SpectralNetwork
 from deepcanon.models.linear.glm import GLM as GLM

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, pad
 from deepcanon.core import Evaluated, LikelihoodKind, Model, Support, Terms, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.conditional import Context, bound, given_batch
-from deepcanon.core.padding import check_lengths, full_lengths, known_tokens, valid_positions
+from deepcanon.core.padding import check_lengths, full_lengths, has_padding, known_tokens, valid_positions
 from deepcanon.core.precision import full
 from deepcanon.core.turn import B
 from deepcanon.decoding.beam import Beams, beam_search
@@ -167,4 +167,6 @@ class LanguageModel(Model[B]):
     def _nats(self, outputs: Tensor, known: Tensor, lengths: Tensor) -> Tensor:
         """The negative log-likelihood of each token but the first, (B, T - 1); zero in the padding."""
         nats = self.nats(outputs, known[:, 1:])
+        if not has_padding(known, lengths):
+            return nats
         return nats.masked_fill(~valid_positions(known, lengths)[:, 1:], 0)

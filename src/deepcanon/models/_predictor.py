@@ -12,6 +12,7 @@ from deepcanon.core import DataError, Evaluated, How, Labeled, Model, Terms, Usa
 from deepcanon.core.checks import at_least, only_classes
 from deepcanon.core.precision import full
 from deepcanon.distributions.heads import Head, head_layer
+from deepcanon.distributions.marginals import marginals
 
 IGNORED = -100
 """In place of a class: torch's sign for a position that does not count."""
@@ -116,6 +117,14 @@ class Predictor(ClassWeighted, Model[Labeled]):
         if self.classes is None:
             return outputs
         return outputs.argmax(-1) if how == "mode" else outputs.softmax(-1)
+
+    @torch.no_grad()
+    def quantiles(self, *inputs: Tensor, levels: Tensor) -> Tensor:
+        """The quantiles of the targets at these levels, (levels, B, targets), if torch knows them of the head."""
+        if self.output_head is None:
+            raise NotImplementedError("without a head there is no distribution of the targets")
+        distribution = marginals(self._distribution(self._outputs(*inputs)))
+        return torch.stack([distribution.icdf(level) for level in levels.to(distribution.mean.dtype)])
 
     def _mean_of(self, outputs: Tensor) -> Tensor | None:
         """The mean of the prediction with these outputs; None where torch knows none."""

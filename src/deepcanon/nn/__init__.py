@@ -28,6 +28,7 @@ from deepcanon.nn.masked import (
     spread_degrees,
 )
 from deepcanon.nn.masked_convolution import AboveConv, GatedLayer, GatedPixelNet, LeftConv
+from deepcanon.nn.node_order import breadth_first
 from deepcanon.nn.ode import integrate, integrate_adjoint
 from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
@@ -109,6 +110,7 @@ __all__ = [
     "attention_weights",
     "autoregressive_mask",
     "bed_of_nails",
+    "breadth_first",
     "causal_mask",
     "chebyshev",
     "chebyshev_coefficients",

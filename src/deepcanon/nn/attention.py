@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import torch
@@ -89,7 +90,8 @@ def _not_finite(*tensors: Tensor) -> bool:
     """
     if not all(shows_values(each) and each.device.type == "cpu" for each in tensors):
         return True
-    return any(not bool(each.detach().sum().isfinite()) for each in tensors)
+    # One NaN or infinity makes the sum one; asking Python whether it is finite takes a third of torch's time.
+    return any(not math.isfinite(each.detach().sum().item()) for each in tensors)
 
 
 def _cleaned(

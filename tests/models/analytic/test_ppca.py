@@ -135,7 +135,7 @@ def test_of_a_standardized_table_it_is_the_model_of_the_table_as_given(tmp_path:
     dc.fit(model, data, quiet=True)
     held, as_given = data.split("test"), test.numpy()
     oracle = sklearn_pca(train, 2)
-    scaling = log_det_of_scaling(data.preprocessing)
+    scaling = log_det_of_scaling(data.preprocessing, held.x).numpy()
     np.testing.assert_allclose(
         model.log_prob(held.x.double()).numpy() + scaling, oracle.score_samples(as_given), rtol=0, atol=1e-3
     )
@@ -147,3 +147,17 @@ def test_of_a_standardized_table_it_is_the_model_of_the_table_as_given(tmp_path:
     gap = (again.mean - held.x).numpy()
     assert float(np.abs(gap - mean).max()) < 0.05  # the posterior's mean is a little nearer to zero
     torch.testing.assert_close(model.reconstruct(held.x), again.mean)
+
+
+def test_of_columns_in_very_different_units_the_regularization_is_not_the_noise(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(300, 4)) * [1e5, 30.0, 2.0, 0.5]
+    np.savetxt(tmp_path / "a.csv", rows, delimiter=",", header="a,b,c,d", comments="")
+    data = dc.load_data(str(tmp_path / "a.csv"))
+    scales = torch.tensor(feature_scales(data.preprocessing))
+    model = PPCA(features=4, latent=2)
+    dc.fit(model, data, quiet=True)
+    held = data.split("test").x
+    wanted = sklearn_pca(data.train.x.double() * scales, 2).score((held.double() * scales).numpy())
+    scaling = log_det_of_scaling(data.preprocessing, held)
+    assert float((model.log_prob(held.double()) + scaling).mean()) == pytest.approx(wanted, abs=1e-3)

@@ -1,14 +1,21 @@
 """GPT is GPT-2 in size and initial weights, is causal, and decodes with a key-value cache as without one."""
 
+import importlib
 import math
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from deepcanon.core import Sequences, UsageError
 from deepcanon.models.attention.gpt import GPT
+
+nano: Any = importlib.import_module("benchmarks.plain_gpt")
 
 
 def small(length: int = 8) -> GPT:
@@ -214,3 +221,55 @@ def test_the_tied_embedding_gets_the_gradient_of_its_input_and_of_its_output() -
     assert apart.grad is not None
     assert min(float(read.norm()), float(apart.grad.norm())) > 1e-3
     torch.testing.assert_close(read + apart.grad, tied, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(("kind", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_loss_and_gradient_are_those_of_nanogpt(kind: torch.dtype, tolerance: float) -> None:
+    ours = small().to(kind)
+    plain = nano.plain(ours)
+    x = tokens(3, 9)
+    loss = ours.loss(Sequences(x, torch.full((3,), 9)))["nll"]
+    wanted = plain(x[:, :-1], x[:, 1:])
+    torch.testing.assert_close(loss, wanted, rtol=tolerance, atol=tolerance)
+    loss.backward()
+    wanted.backward()
+    with torch.no_grad():
+        for parameter in ours.parameters():
+            assert parameter.grad is not None
+            parameter.copy_(parameter.grad)
+    found, theirs = nano.plain_names(ours), dict(plain.named_parameters())
+    assert {name: found[name].shape for name in theirs} == {name: value.shape for name, value in theirs.items()}
+    assert sum(value.numel() for value in theirs.values()) == sum(value.numel() for value in ours.parameters())
+    for name, value in theirs.items():
+        torch.testing.assert_close(found[name], value.grad, rtol=tolerance, atol=tolerance)
+
+
+class Kernels(TorchDispatchMode):
+    """A count of the kernels that run."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, kernel: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count[kernel.overloadpacket.__name__] += 1
+        return kernel(*args, **(kwargs or {}))
+
+
+def kernels_of(loss: Callable[[], Tensor]) -> Counter[str]:
+    """How often each kernel runs in a loss and its gradient."""
+    kernels = Kernels()
+    with kernels:
+        loss().backward()
+    return kernels.count
+
+
+def test_a_block_runs_the_kernels_of_nanogpt_and_one_look_for_nan() -> None:
+    x = tokens(3, 9)
+    batch = Sequences(x, torch.full((3,), 9))
+    one, two = (GPT(vocab=11, length=8, layers=layers, heads=2, embedding=16) for layers in (1, 2))
+    ours, more = kernels_of(lambda: one.loss(batch)["nll"]), kernels_of(lambda: two.loss(batch)["nll"])
+    theirs, theirs_more = (kernels_of(partial(nano.plain(model), x[:, :-1], x[:, 1:])) for model in (one, two))
+    assert (more - ours)["addmm"] == 4
+    assert (more - ours) - (theirs_more - theirs) == Counter(detach=1, sum=1, _local_scalar_dense=1)
+    assert not {"masked_fill", "where"} & ours.keys()  # rows of full length need no mask of the padding

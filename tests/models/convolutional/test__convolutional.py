@@ -49,23 +49,49 @@ def stirred(name: str, smoothing: float = 0.1) -> ImagePredictor:
 
 
 @every_net
-def test_the_terms_in_training_sum_to_torchs_smoothed_cross_entropy(name: str) -> None:
-    net, data = stirred(name), batch()
-    with torch.no_grad():
-        terms = net.loss(data)
-        wanted = F.cross_entropy(net(data.x), data.y, label_smoothing=0.1)
-    assert list(terms) == ["nll", "smoothing"]
-    torch.testing.assert_close(terms["nll"] + terms["smoothing"], wanted, rtol=1e-12, atol=1e-12)
+def test_the_terms_sum_to_torchs_smoothed_cross_entropy_in_evaluation_too(name: str) -> None:
+    data = batch()
+    for net in (stirred(name), stirred(name).eval()):
+        with torch.no_grad():
+            terms = net.loss(data)
+            wanted = F.cross_entropy(net(data.x), data.y, label_smoothing=0.1)
+        assert list(terms) == ["nll", "smoothing"]
+        torch.testing.assert_close(terms["nll"] + terms["smoothing"], wanted, rtol=1e-12, atol=1e-12)
 
 
 @every_net
-def test_without_smoothing_and_in_evaluation_the_loss_is_the_cross_entropy(name: str) -> None:
+def test_class_weights_count_in_training_only(name: str) -> None:
+    data, weights = batch(), torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64)
+    net = stirred(name)
+    net.class_weight = weights
+    with torch.no_grad():
+        logits = net(data.x)
+        smooth = F.cross_entropy(logits, data.y, label_smoothing=0.1, reduction="none")
+        torch.testing.assert_close(sum(net.loss(data).values()), (weights[data.y] * smooth).mean())
+        net.eval()
+        torch.testing.assert_close(
+            sum(net.loss(data).values()), F.cross_entropy(net(data.x), data.y, label_smoothing=0.1)
+        )
+
+
+@every_net
+def test_without_smoothing_the_loss_is_the_cross_entropy(name: str) -> None:
     data = batch()
-    for net in (stirred(name, smoothing=0.0), stirred(name).eval()):
+    for net in (stirred(name, smoothing=0.0), stirred(name, smoothing=0.0).eval()):
         with torch.no_grad():
             terms, wanted = net.loss(data), F.cross_entropy(net(data.x), data.y)
         assert list(terms) == ["nll"]
         torch.testing.assert_close(terms["nll"], wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_the_weights_that_are_kept_are_the_best_by_the_smoothed_loss() -> None:
+    """The likelihood alone may be best early, where the accuracy is lower, since it is not what is trained."""
+    data = from_tensors(batch(24).x.float(), batch(24).y, valid=(batch(12).x.float(), batch(12).y))
+    for smoothing, watched in ((0.1, "loss"), (0.0, "nll")):
+        torch.manual_seed(0)
+        result = fit(small("cnn", smoothing), data, epochs=2, quiet=True)
+        assert result.weights.startswith(f"best by validation {watched},")
+        assert result.valid["nll"] > 0
 
 
 def orders(net: nn.Module, x: Tensor) -> Iterator[bool]:

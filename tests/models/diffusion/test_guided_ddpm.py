@@ -142,7 +142,7 @@ def test_the_guided_model_keeps_the_laws_of_diffusion_processes() -> None:
 
 def test_labels_are_dropped_with_the_given_probability(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
-    model = GuidedDDPM(2, classes=3, hidden=(4,), timesteps=5, drop=0.3)
+    model = GuidedDDPM(2, classes=3, hidden=(4,), timesteps=5, class_dropout=0.3)
     y, seen = torch.randint(3, (20_000,)), []
 
     def spy(x: Tensor, time: Tensor, labels: Tensor) -> Tensor:
@@ -210,7 +210,7 @@ def test_labels_that_do_not_fit_are_refused_in_one_sentence() -> None:
 @pytest.mark.parametrize("drop", [0.0, 1.0])
 def test_both_sides_of_guidance_must_learn(drop: float) -> None:
     with pytest.raises(UsageError, match="between 0 and 1"):
-        GuidedDDPM(2, classes=2, drop=drop)
+        GuidedDDPM(2, classes=2, class_dropout=drop)
 
 
 def test_a_model_without_classes_takes_no_context() -> None:

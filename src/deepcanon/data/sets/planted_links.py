@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from deepcanon.core import Graph, LabeledPairs
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import Entry
+from deepcanon.data.graphs.graph_links import different, strangers
 from deepcanon.data.split import cut, fixed_random
 
 NODES, COMMUNITIES = 200, 4
@@ -21,21 +22,14 @@ def plant(random: np.random.RandomState, edges: int) -> NDArray[np.int64]:
     a, inside = random.randint(NODES, size=4 * edges), random.uniform(size=4 * edges) < INSIDE
     shift = np.where(inside, 0, random.randint(1, COMMUNITIES, size=4 * edges))
     b = (a + shift) % COMMUNITIES + COMMUNITIES * random.randint(NODES // COMMUNITIES, size=4 * edges)
-    return _different(a, b, edges)
-
-
-def strangers(random: np.random.RandomState, edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """As many pairs of nodes that no edge joins, each once, from the smaller number to the larger."""
-    a, b = random.randint(NODES, size=(2, 4 * edges.shape[1]))
-    joined = np.isin(np.minimum(a, b) * NODES + np.maximum(a, b), edges[0] * NODES + edges[1])
-    return _different(a[~joined], b[~joined], edges.shape[1])
+    return different(a, b, edges, NODES)
 
 
 def load(entry: Entry) -> Dataset[LabeledPairs]:
     """The training edges are the graph of all splits: what is to be predicted is never seen, in either direction."""
     random = fixed_random(0)
     edges = plant(random, sum(entry.counts) // 2)
-    apart = strangers(random, edges)
+    apart = strangers(random, edges, NODES)
     split = cut(np.arange(edges.shape[1]), [count // 2 for count in entry.counts])
     known = torch.from_numpy(edges)[:, split[0]]
     graph = Graph(torch.cat([known, known.flip(0)], 1), NODES)
@@ -45,14 +39,6 @@ def load(entry: Entry) -> Dataset[LabeledPairs]:
         y = torch.arange(2).repeat_interleave(len(rows))
         parts.append(LabeledPairs(x=torch.eye(NODES), y=y, graph=graph, pairs=pairs))
     return entry.dataset(*parts)
-
-
-def _different(a: NDArray[np.int64], b: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """The first so many pairs of different nodes, each once."""
-    low, high = np.minimum(a, b), np.maximum(a, b)
-    _, first = np.unique(low * NODES + high, return_index=True)
-    kept = np.sort(first[(low != high)[first]])[:count]
-    return np.stack([low[kept], high[kept]])
 
 
 PLANTED_LINKS = Entry(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.abc import InspectLoader
 
+import numpy as np
 import torch
 
 from deepcanon.core import DataError, Sequences
@@ -24,6 +25,10 @@ MODULES = (
 
 TOKENS = ("\n", *map(chr, range(ord(" "), ord("~") + 1)))
 """The vocabulary: the newline and the printable characters of ASCII. Other characters are left out."""
+
+CODES = np.full(128, -1)
+CODES[[ord(token) for token in TOKENS]] = range(len(TOKENS))
+"""The number of each character of ASCII in the vocabulary."""
 
 LENGTH = 64
 """The number of tokens that are predicted in a window."""
@@ -46,8 +51,7 @@ def windows(text: str) -> Sequences:
     >>> windows("a" * (2 * LENGTH)).lengths
     tensor([65, 64])
     """
-    code = {token: number for number, token in enumerate(TOKENS)}
-    return cut(torch.tensor([code[token] for token in text]), LENGTH)
+    return cut(torch.from_numpy(CODES[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]), LENGTH)
 
 
 def load(entry: Entry) -> Dataset[Sequences]:

@@ -11,10 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from deepcanon.core import DataError, Graph, LabeledGraphs
+from deepcanon.core import DataError, LabeledGraphs
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.download import BROKEN_ARCHIVE, VARIABLE, Remote, RemoteFile, data_folders
 from deepcanon.data.entry import Entry
+from deepcanon.data.graphs.tu_folder import graph_by_graph
 from deepcanon.data.split import cut, stratified_order
 
 SHA256 = {
@@ -46,13 +47,7 @@ def read(entry: Entry) -> LabeledGraphs:
     if hashlib.sha256(b"".join(column.tobytes() for column in found.values())).hexdigest() != SHA256[entry.name]:
         raise DataError(f"{path} does not hold the published graphs; replace the file")
     edges, owner, of_edges = found["A"] - 1, found["graph_indicator"][:, 0] - 1, found.get("edge_labels")
-    order = np.argsort(owner[edges[:, 0]], kind="stable")  # graph by graph
-    graph = Graph(
-        torch.from_numpy(edges[order].T.copy()),
-        len(owner),
-        parts=tuple(np.bincount(owner).tolist()),
-        edge_features=None if of_edges is None else _one_hot(of_edges[order]),
-    )
+    graph = graph_by_graph(edges.T, owner, None if of_edges is None else _one_hot(of_edges))
     y = np.unique(found["graph_labels"], return_inverse=True)[1].ravel()
     return LabeledGraphs(x=_one_hot(found["node_labels"]), y=torch.from_numpy(y.astype(np.int64)), graph=graph)
 

@@ -77,7 +77,8 @@ class PPCA(Moments):
         super().prepare(data)
         if self.feature_scales:
             scales = self.units.new_tensor(self.feature_scales)
-            self.units.copy_(scales / scales.square().mean().sqrt())
+            # By the smallest, next to whose variance the regularization must stay small; else it would be the noise.
+            self.units.copy_(scales / scales.min())
 
     @property
     def weight(self) -> Tensor:

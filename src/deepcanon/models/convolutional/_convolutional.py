@@ -34,10 +34,11 @@ class ImagePredictor(Predictor):
     .. math:: q_k = (1 - \epsilon)\, [k = y] + \frac{\epsilon}{K}, \qquad
         -\sum_k q_k \log p_k = -\log p_y + \epsilon \Bigl(\log p_y - \frac1K \sum_k \log p_k\Bigr) \qquad (1)
 
-    The two terms of the right-hand side are the two terms of the loss; the second is for training only. Real targets
-    have the loss of every predictor: the squared error, or the negative log-likelihood of a head; their recipe clips
-    gradients. Images are in the channels-last memory format, in which convolutions are fastest; weights keep torch's
-    own order.
+    The two terms of the right-hand side are the two terms of the loss, in evaluation, too, so that the weights that are
+    kept are the best by what was trained: the negative log-likelihood alone may be lowest early on, before the
+    smoothing has had its effect, at a lower accuracy. Real targets have the loss of every predictor: the squared
+    error, or the negative log-likelihood of a head; their recipe clips gradients. Images are in the channels-last
+    memory format, in which convolutions are fastest; weights keep torch's own order.
 
     A leaf ends in a linear map to ``outputs`` numbers.
     """
@@ -67,10 +68,11 @@ class ImagePredictor(Predictor):
             return super()._loss_of(outputs, batch)
         log_p = outputs.log_softmax(-1)
         terms = self.class_terms(log_p, batch.y)
-        if not self.training or self.smoothing == 0:
+        if self.smoothing == 0:
             return terms
         (nll,) = terms.values()
-        weighted = log_p if self.class_weight is None else log_p * self.class_weight.to(log_p)[batch.y].unsqueeze(1)
+        plain = self.class_weight is None or not self.training
+        weighted = log_p if plain else log_p * self.class_weight.to(log_p)[batch.y].unsqueeze(1)  # type: ignore[union-attr]
         return {**terms, "smoothing": self.smoothing * (-weighted.mean() - nll)}  # eq. (1)
 
     def filters(self) -> Tensor:

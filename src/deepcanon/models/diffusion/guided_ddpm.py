@@ -50,7 +50,7 @@ class GuidedDDPM(ClassConditional, Denoiser[Labeled]):
         timesteps: The number :math:`T` of timesteps.
         noise: The noise schedule, by which the noise grows from timestep to timestep: ``linear`` or ``cosine``.
         average: The decay of the exponential moving average of the weights.
-        drop: The probability :math:`d` with which a class is dropped in training.
+        class_dropout: The probability :math:`d` with which a class is dropped in training.
     """
 
     recipe = Recipe(lr=2e-3, schedule="cosine", batch_size=128, epochs=400)
@@ -67,14 +67,16 @@ class GuidedDDPM(ClassConditional, Denoiser[Labeled]):
         timesteps: int = 200,
         noise: ScheduleName = "cosine",
         average: float = 0.999,
-        drop: float = 0.2,
+        class_dropout: float = 0.2,
     ) -> None:
         super().__init__(features, timesteps, noise)
         at_least(1, classes=classes)
-        if not 0 < drop < 1:
-            raise UsageError(f"drop is a share between 0 and 1, since both sides of guidance must learn (got {drop})")
+        if not 0 < class_dropout < 1:
+            raise UsageError(
+                f"class_dropout is a share between 0 and 1: both sides of guidance must learn (got {class_dropout})"
+            )
         self.classes = classes
-        self.drop = drop
+        self.class_dropout = class_dropout
         self._set_network(ClassTimeMLP(features, hidden, classes), average)
 
     @classmethod
@@ -96,7 +98,7 @@ class GuidedDDPM(ClassConditional, Denoiser[Labeled]):
         super().prepare(self._checked(data))
 
     def loss(self, batch: Labeled) -> Terms:
-        dropped = torch.rand(len(batch.y), device=batch.y.device) < self.drop
+        dropped = torch.rand(len(batch.y), device=batch.y.device) < self.class_dropout
         labels = given_batch(self, batch)._context(len(batch)).masked_fill(dropped, self.classes)
         return {"simple": self._view(labels)._simple_loss(batch.x)}  # eq. (1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -81,7 +81,8 @@ class GCN(NodeClassifier):
     def _loss_of(self, logits: Tensor, y: Tensor) -> Terms:
         terms = super()._loss_of(logits, y)
         if self.decay:
-            terms["decay"] = 0.5 * self.decay * self.convs[0].get_parameter("weight").square().sum()  # eq. (2)
+            weight: Any = self.convs[0].weight  # an insight may have a plain tensor stand for it
+            terms["decay"] = 0.5 * self.decay * weight.square().sum()  # eq. (2)
         return terms
 
     def forward(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:

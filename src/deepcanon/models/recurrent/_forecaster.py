@@ -92,7 +92,8 @@ class Forecaster(Model[Series]):
             if self.likelihood.counts and not bool(((values >= 0) & (values == values.round())).all()):
                 raise DataError(
                     f"the negative binomial likelihood is one of counts 0, 1, 2 ...; the series have other values "
-                    f"(from {float(values.min()):.3g} to {float(values.max()):.3g}): take head=gaussian or student_t"
+                    f"(from {float(values.min()):.3g} to {float(values.max()):.3g}): take head=gaussian or student_t, "
+                    "or counts in a file as they are, by FILE.csv:raw"
                 )
 
     def loss(self, batch: Series) -> Terms:
