@@ -147,7 +147,7 @@ def test_every_way_to_ask_for_too_much_is_told(tmp_path: Path) -> None:
     Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(photo)
     table = tmp_path / "long.csv"
     with table.open("wb") as file:
-        file.truncate(100_000_000)
+        file.truncate(300_000_000)
     wide = tmp_path / "wide.csv"
     wide.write_bytes(b"1," * 11_000_000)
     lstm: Any

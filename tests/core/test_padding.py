@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from deepcanon.core import DataError
-from deepcanon.core.padding import check_lengths, known_tokens, without_padding
+from deepcanon.core.padding import check_lengths, has_padding, known_tokens, without_padding
 
 
 @pytest.mark.parametrize("padding", [-1, -100, 8, 10**12])
@@ -41,3 +41,18 @@ def test_lengths_are_those_of_rows() -> None:
     for lengths in ([3, 4], [0, 3], [-1, 3]):
         with pytest.raises(DataError, match="lengths from 1 to 3"):
             known_tokens(x, torch.tensor(lengths), vocab=5)
+
+
+def test_rows_of_full_length_stay_as_they_are() -> None:
+    x = torch.tensor([[1, 2, 3], [4, 5, 6]])
+    assert not has_padding(x, torch.tensor([3, 3]))
+    assert without_padding(x, torch.tensor([3, 3])) is x
+    assert has_padding(x, torch.tensor([3, 2]))
+    assert without_padding(x, torch.tensor([3, 2])).tolist() == [[1, 2, 3], [4, 5, 0]]
+    assert not has_padding(x[:0], torch.zeros(0, dtype=torch.long))
+
+
+def test_lengths_that_cannot_be_looked_at_may_leave_padding() -> None:
+    """In torch.func the mask is applied whatever the lengths are."""
+    x, lengths = torch.arange(6).view(2, 1, 3), torch.tensor([[3], [2]])
+    assert torch.func.vmap(without_padding)(x, lengths).tolist() == [[[0, 1, 2]], [[3, 4, 0]]]

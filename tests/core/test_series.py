@@ -1,12 +1,15 @@
 """Series and videos keep their parts together, count what is predicted, and are held out by time."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
 from deepcanon.core import AnyBatch, Batch, DataError, Labeled, LabeledSequences, Sequences, Series, Videos
+from deepcanon.core.calendar import Calendar
 from deepcanon.core.series import check_lengths, steps_from
+from deepcanon.core.series_legend import SeriesLegend
 
 
 def some(rows: int = 4, steps: int = 6) -> Series:
@@ -88,7 +91,7 @@ def test_steps_from_a_start_of_each_row_repeat_the_last_beyond_the_end() -> None
         ("times", torch.zeros(4, 5), r"\(4, 6\)"),
     ],
 )
-def test_parts_of_a_wrong_shape_are_refused(part: str, value: torch.Tensor, says: str) -> None:
+def test_parts_of_a_wrong_shape_are_refused(part: str, value: Any, says: str) -> None:
     with pytest.raises(DataError, match=says):
         replace(some(), **{part: value})
 
@@ -106,3 +109,10 @@ def test_lengths_beyond_the_padding_and_origins_beyond_the_end_are_refused() -> 
         check_lengths(Videos(torch.zeros(2, 5, 3, 4, 4), torch.tensor([5, 0])))
     with pytest.raises(DataError, match="channels"):
         Videos(torch.zeros(2, 5, 4, 4), torch.tensor([5, 1]))
+
+
+def test_a_selection_keeps_the_legend() -> None:
+    legend = SeriesLegend("id", "t", ("a",), ("y",), ((1.0,),), ((2.0,),), Calendar("number", 1, 0))
+    series = replace(some(), legend=legend)
+    assert series.select(torch.tensor([2, 0])).legend is legend
+    assert series.to("cpu").past.legend is legend

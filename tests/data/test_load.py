@@ -14,9 +14,9 @@ from deepcanon.data import describe_data, load_data, load_rows
 from deepcanon.data.load import entries
 
 EMBEDDED = (
-    "adding", "bars-and-stripes", "dates", "diabetes", "digits", "eight-gaussians", "karate", "moons",
-    "moving-digits", "planted-graphs", "planted-links", "poisson-counts", "ratings", "rings", "scenes", "series",
-    "spots", "stories", "text", "two-domains", "waves",
+    "adding", "bars-and-stripes", "dates", "diabetes", "digits", "eight-gaussians", "graph-families", "karate",
+    "moons", "moving-digits", "planted-graphs", "planted-links", "poisson-counts", "ratings", "rings", "scenes",
+    "series", "spots", "stories", "text", "two-domains", "waves",
 )  # fmt: skip
 REMOTE = (
     "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "mutag", "proteins", "shakespeare", "movielens-100k",
@@ -90,14 +90,14 @@ def test_unknown_names_are_answered_with_advice(tmp_path: Path) -> None:
         load_data(str(tmp_path / "nowhere"))
     with pytest.raises(DataError, match=r"there is no file .*nowhere\.csv"):
         load_data(str(tmp_path / "nowhere.csv"))
-    (tmp_path / "a.tsv").touch()
-    with pytest.raises(DataError, match=r"a\.tsv is neither a CSV file \(its name must end in \.csv\) nor a text"):
-        load_data(str(tmp_path / "a.tsv"))
+    (tmp_path / "a.dat").touch()
+    with pytest.raises(DataError, match=r"a\.dat is neither a CSV file \(its name must end in \.csv\), Parquet"):
+        load_data(str(tmp_path / "a.dat"))
 
 
 def test_only_tables_have_a_target(tmp_path: Path) -> None:
     for name in ("digits", str(tmp_path)):
-        with pytest.raises(UsageError, match=r"a target is a column of a CSV file, and .* is not one"):
+        with pytest.raises(UsageError, match=r"gives .*, without a target to choose; leave out the target 'label'"):
             load_data(name, target="label")
 
 

@@ -37,6 +37,11 @@ class AnyBatch(Shown):
         return (self.x,)
 
     @property
+    def modeled(self) -> Any:
+        """What a likelihood is of, and what samples are like: ``x``, or of many graphs their union."""
+        return self.x
+
+    @property
     def labels(self) -> Tensor | None:
         """The labels or targets that count, one for each term of a loss; None where the examples have none."""
         return None
@@ -101,7 +106,7 @@ class AnyBatch(Shown):
         """Where the examples at these positions stand in the data set."""
         return index if self.positions is None else self.positions.index_select(0, index)
 
-    def _map(self, change: Callable[[Tensor], Tensor], **others: Tensor | None) -> Self:
+    def _map(self, change: Callable[[Tensor], Tensor], **others: Any) -> Self:
         """The batch with every tensor changed but for ``others``, which are given."""
         parts = ((name, getattr(self, name)) for name in _names(type(self)) if name not in others)
         changed: dict[str, Any] = {name: None if part is None else change(part) for name, part in parts}
@@ -273,6 +278,7 @@ class Stream(Sequences):
 class GraphBatch(AnyBatch):
     """A whole graph as one batch: features ``x`` and classes ``y`` of each node; ``mask`` says which nodes count.
 
+    A class below 0 is not known, and its node is not in the mask.
     Sparse features are given as a sparse tensor of torch; a model gets them as :class:`Sparse`.
     """
 

@@ -8,9 +8,10 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from deepcanon.core.errors import CheckpointError, UsageError
 from deepcanon.core.stored import MOST_JSON, held_to, parse_json, read_file
@@ -33,6 +34,26 @@ def write_whole(path: Path, content: bytes | str) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise CheckpointError(f"could not write {path}: {error.strerror}; what was there before is intact") from error
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[TextIO]:
+    """A text file that is written bit by bit, under a temporary name until all of it is there."""
+    refuse_links(path)
+    temporary = path.with_name(f".writing-{path.name}-{os.getpid()}")
+    try:
+        temporary.unlink(missing_ok=True)
+        descriptor = open_plain(temporary, os.O_WRONLY | os.O_EXCL)
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise CheckpointError(f"could not write {path}: {error.strerror}; what was there before is intact") from error
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -42,6 +42,10 @@ class Graphs(AnyBatch):
     def inputs(self) -> tuple[Any, ...]:
         return (self.x, self.graph)
 
+    @property
+    def modeled(self) -> Graph:
+        return self.graph
+
     def __len__(self) -> int:
         return len(self.graph.parts) or min(1, self.graph.nodes)
 

@@ -20,12 +20,19 @@ def valid_positions(x: Tensor, lengths: Tensor) -> Tensor:
     return torch.arange(x.shape[1], device=x.device) < lengths.unsqueeze(1)
 
 
+def has_padding(x: Tensor, lengths: Tensor) -> bool:
+    """Whether some position may be padding: a row ends before the last one, or the lengths cannot be looked at."""
+    return not shows_values(lengths) or bool((lengths < x.shape[1]).any())
+
+
 def without_padding(x: Tensor, lengths: Tensor) -> Tensor:
     """The sequences with zeros in the padding, whatever was there: NaN would pass into the gradients.
 
     >>> without_padding(torch.tensor([[7, 8, -1]]), torch.tensor([2]))
     tensor([[7, 8, 0]])
     """
+    if not has_padding(x, lengths):
+        return x
     inside = valid_positions(x, lengths)
     return x.masked_fill(~inside.view(*inside.shape, *[1] * (x.ndim - 2)), 0)
 
@@ -41,8 +48,11 @@ def check_lengths(x: Tensor, lengths: Tensor) -> None:
         raise DataError(
             f"{len(x)} sequences have as many lengths, whole numbers; got {lengths.dtype} of {tuple(lengths.shape)}"
         )
-    if shows_values(lengths) and not 1 <= int(lengths.min()) <= int(lengths.max()) <= x.shape[1]:
-        found = f"from {int(lengths.min())} to {int(lengths.max())}"
+    if not shows_values(lengths):
+        return
+    least, most = (int(each) for each in lengths.aminmax())
+    if not 1 <= least <= most <= x.shape[1]:
+        found = f"from {least} to {most}"
         raise DataError(f"sequences padded to {x.shape[1]} positions have lengths from 1 to {x.shape[1]}; got {found}")
 
 

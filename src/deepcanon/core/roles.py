@@ -42,7 +42,7 @@ class Predicts(Protocol):
 
 @runtime_checkable
 class Samples(Protocol):
-    """A generative model with ``sample``: ``n`` independent draws, (n, ...)."""
+    """A generative model with ``sample``: ``n`` independent draws, (n, ...), or a union of ``n`` graphs."""
 
     def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor: ...
 

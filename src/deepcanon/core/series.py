@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import torch
@@ -11,6 +12,7 @@ from torch import Generator, Tensor
 from deepcanon.core.batch import AnyBatch
 from deepcanon.core.errors import DataError
 from deepcanon.core.padding import valid_positions
+from deepcanon.core.series_legend import SeriesLegend
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +22,8 @@ class Series(AnyBatch):
     The first ``origins[i]`` steps of a row are given, up to its forecast origin; a model predicts the others, and its
     loss is the mean over these. What is known besides: ``covariates`` (B, T or more, covariates), which are known of
     the future too and so may reach beyond the series; ``statics`` (B, ids), whole numbers that say what the series is
-    of; and ``times`` (B, T), when the steps are. The padding is never read.
+    of; and ``times`` (B, T), when the steps are. The padding is never read. Of series from a file the ``legend`` says
+    what all these numbers stand for.
 
     >>> series = Series(torch.zeros(2, 5, 1), lengths=torch.tensor([5, 3]), origins=torch.tensor([2, 2]))
     >>> series.weight, series.past.lengths
@@ -34,6 +37,7 @@ class Series(AnyBatch):
     covariates: Tensor | None = None
     statics: Tensor | None = None
     times: Tensor | None = None
+    legend: SeriesLegend | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if self.x.ndim != 3 or not self.x.is_floating_point():
@@ -69,6 +73,9 @@ class Series(AnyBatch):
         if bool((ends <= self.origins).any()):
             raise DataError("to hold out the last steps of a series, at least 2 steps must come after its origin")
         return replace(self, lengths=ends), replace(self, origins=ends)
+
+    def _map(self, change: Callable[[Tensor], Tensor], **others: Any) -> Self:
+        return super()._map(change, legend=self.legend, **others)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, TypedDict, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+from typing_extensions import TypedDict
 
 from deepcanon.core.errors import UsageError
 
@@ -25,10 +27,11 @@ RECIPE = object()
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting: a sentence of help, and its default."""
+    """One setting: a sentence of help, its default, and whether the command line may give it more than once."""
 
     help: str
     default: Any = RECIPE
+    repeatable: bool = False
 
 
 class Settings(TypedDict, total=False):
@@ -46,7 +49,7 @@ class Settings(TypedDict, total=False):
     clip: Annotated[str | None, Setting("Gradient clipping: norm:1.0 or value:0.5")]
     accumulate: Annotated[int, Setting("Gradient accumulation: split each mini-batch into this many micro-batches.", 1)]
     ema: Annotated[float | None, Setting("The decay of an exponential moving average of the weights.", None)]
-    freeze: Annotated[str | tuple[str, ...], Setting("Patterns of parameters not to train: encoder.*", ())]
+    freeze: Annotated[str | tuple[str, ...], Setting("Patterns of parameters not to train: encoder.*", (), True)]
     watch: Annotated[
         str | None, Setting("The validation metric that chooses the weights; max:NAME where more is better.", None)
     ]
@@ -89,12 +92,17 @@ def check_numbers(settings: Mapping[str, Any]) -> None:
         raise UsageError(f"ema is a decay in [0, 1), got {ema!r}")
 
 
-@cache
 def listed_settings() -> dict[str, tuple[Any, Setting]]:
     """The type and the setting of each name, in their order.
 
     >>> listed_settings()["accumulate"][1].default
     1
     """
-    hints = get_type_hints(Settings, include_extras=True)
+    return listed_options(Settings)
+
+
+@cache
+def listed_options(options: type) -> dict[str, tuple[Any, Setting]]:
+    """The type and the setting of each name of a typed dictionary of options."""
+    hints = get_type_hints(options, include_extras=True)
     return {name: (get_args(hint)[0], get_args(hint)[1]) for name, hint in hints.items()}

@@ -9,7 +9,8 @@ from typing import Any, get_origin
 from deepcanon.core.annotations import members_of
 from deepcanon.core.errors import UsageError
 from deepcanon.core.model import Model
-from deepcanon.core.settings import listed_settings
+from deepcanon.core.reading import Reading
+from deepcanon.core.settings import listed_options, listed_settings
 
 SIZES = (
     "features", "channels", "height", "width", "levels", "classes", "targets", "vocab", "length", "nodes",
@@ -18,8 +19,10 @@ SIZES = (
 )  # fmt: skip
 """Constructor arguments that come from the data: sizes, and the ids of special tokens."""
 
-RESERVED = frozenset({*listed_settings(), "data", "json", "out", "overwrite", "target", "threads"})
-"""Names of training settings and of the command line, which no constructor may use."""
+RESERVED = frozenset(
+    {*listed_settings(), *listed_options(Reading), "data", "json", "out", "overwrite", "threads"} - {*SIZES}
+)
+"""Names of training settings and of the command line, which no constructor may use; sizes come from the data."""
 
 
 def arguments_of(cls: type[Model[Any]]) -> dict[str, inspect.Parameter]:

@@ -10,8 +10,9 @@ from typing import Any, Generic, Literal, Self
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import AnyBatch, Graph, UsageError
+from deepcanon.core import AnyBatch, Graph, GraphBatch, LabeledPairs, UsageError
 from deepcanon.core.display import Shown
+from deepcanon.core.plural import counted
 from deepcanon.core.turn import B
 from deepcanon.data.images.image_files import ImageFiles
 
@@ -39,6 +40,13 @@ GIVES: Mapping[Kind, str] = {
 """What data of a kind give, in words."""
 
 
+COUNTED = {
+    "features": "feature", "vocab": "token", "target_vocab": "target token", "nodes": "node", "targets": "target",
+    "classes": "class",
+}  # fmt: skip
+"""The sizes that are said of data, and what they count."""
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset(Shown, Generic[B]):
     """A data set: each split is one batch of all its examples; a mini-batch is an index select of it.
@@ -64,7 +72,11 @@ class Dataset(Shown, Generic[B]):
     source: str = ""
     folder: str | None = None
     target: str | None = None
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    """The options by which a file was read, so that it is read alike again."""
     preprocessing: Mapping[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+    """What was decided when a file was read, a sentence each, to be shown before a training."""
     fresh: Callable[[B, Generator], B] | None = None
     """A fresh random form of a training batch, drawn at every step: new noise of dequantized images, for instance."""
 
@@ -74,6 +86,24 @@ class Dataset(Shown, Generic[B]):
         named = {"labels": self.labels, "target": self.target, "source": self.source}
         about = {"name": self.name, "kind": self.kind, "shape": self.shape, **counts, "sizes": dict(self.sizes)}
         return {**about, **{name: value for name, value in named.items() if value}}
+
+    @property
+    def says(self) -> str:
+        """What the data are, in a sentence: their kind, their sizes, their target, and how many each split has.
+
+        >>> from deepcanon.core import Batch
+        >>> Dataset("a.csv", "table", Batch(torch.zeros(5, 2)), sizes={"features": 2}).says
+        'a.csv gives rows of a table (2 features): 5 to train.'
+        """
+        tasks = {"train": "train", "valid": "validate", "test": "test"}
+        there = {task: part for name, task in tasks.items() if (part := getattr(self, name)) is not None}
+        splits = [f"{_counted(part)} to {task}" for task, part in there.items()]
+        about = [counted(self.sizes[size], noun, ",", "classes" if noun == "class" else None)
+                 for size, noun in COUNTED.items() if size in self.sizes]  # fmt: skip
+        if self.kind == "images":
+            about[0] = f"{'x'.join(map(str, self.shape))} values"
+        about += [f"target {self.target!r}"] if self.target else []
+        return f"{self.name} gives {GIVES[self.kind]} ({', '.join(about)}): {', '.join(splits)}."
 
     def split(self, name: str) -> B:
         """The split of this name, or an error that says which there are."""
@@ -104,7 +134,7 @@ class Dataset(Shown, Generic[B]):
         digest = hashlib.sha256()
         for tensor in _tensors(self.train):
             digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+            digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
 
@@ -127,6 +157,13 @@ class Batches(Shown, Generic[B]):
         rows, device = len(self.split), self.split.device
         for start in range(0, rows, self.size):
             yield self.split.select(torch.arange(start, min(start + self.size, rows), device=device))
+
+
+def _counted(part: AnyBatch) -> str:
+    """How many examples a split has; of a graph, how many nodes or pairs with a label."""
+    if isinstance(part, GraphBatch):
+        return counted(len(part.counted), "node", ",")
+    return counted(part.weight, "pair", ",") if isinstance(part, LabeledPairs) else f"{len(part):,}"
 
 
 def _tensors(batch: AnyBatch) -> Iterator[Tensor]:

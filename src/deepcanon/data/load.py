@@ -1,23 +1,32 @@
-"""Loading of data: by a known name, from a CSV or text file or a folder, with suffixes that choose their form."""
+"""Loading of data: by a known name, from a file or a folder, with suffixes that choose their form."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
+
+from torch import Tensor
 
 from deepcanon.core import AnyBatch, DataError, UsageError
 from deepcanon.core.hints import did_you_mean
-from deepcanon.data import sets
-from deepcanon.data.dataset import Dataset, Kind
+from deepcanon.core.reading import Reading, check_reading, reading_of
+from deepcanon.data import array_file, series_file, sets
+from deepcanon.data.dataset import GIVES, Dataset, Kind
 from deepcanon.data.entry import Entry
-from deepcanon.data.images import image_folder
-from deepcanon.data.images.image_files import LEVELS, SUFFIXES
-from deepcanon.data.tables import rated, table
-from deepcanon.data.text import text_file
+from deepcanon.data.file_kind import FileKind
+from deepcanon.data.graphs import edge_list, graph_links, graph_markup, sparse_graph, tu_folder
+from deepcanon.data.images import image_folder, image_list
+from deepcanon.data.images.image_files import LEVELS
+from deepcanon.data.tables import rated, table_file
+from deepcanon.data.tables.csv_file import is_csv
+from deepcanon.data.tables.profile import Profile, profile
+from deepcanon.data.text import labeled_text, pair_file, text_file
+from deepcanon.data.text.text_columns import TOKENS
 from deepcanon.data.transforms.form_list import forms_of
 from deepcanon.data.transforms.forms import FORMS, batch_in_form, check_form, in_form
 
@@ -25,17 +34,35 @@ SPREADSHEETS = (".xlsx", ".xls", ".ods")
 """Not read: what a cell holds and what it shows (dates, formulas) differ, and CSV settles which is meant."""
 
 
-def load_data(
-    name: str | Path, *, target: str | None = None, preprocessing: Mapping[str, Any] | None = None
-) -> Dataset[Any]:
-    """The data of this name: a known set, ``file.csv``, ``file.txt``, or a folder of images by class or of texts.
+GRAPH_KINDS = (
+    edge_list.EDGE_LIST,
+    graph_links.GRAPH_LINKS,
+    graph_markup.GRAPH_MARKUP,
+    sparse_graph.SPARSE_GRAPH,
+    tu_folder.TU_FOLDER,
+)
+"""The kinds of files and folders that hold graphs."""
 
-    ``target`` names the column of a CSV file that is to be predicted. ``preprocessing`` is what an earlier load has
+FILE_KINDS = (
+    *GRAPH_KINDS, rated.RATINGS, series_file.SERIES_FILE, image_list.IMAGE_LIST, pair_file.PAIRS,
+    labeled_text.LABELED_TEXT, table_file.TABLE, array_file.ARRAY_ROWS, array_file.ARRAY_IMAGES, text_file.TEXT,
+    image_folder.IMAGES,
+)  # fmt: skip
+"""The kinds of files and folders; of several that recognize a path, the first reads it."""
+
+
+def load_data(
+    name: str | Path, *, preprocessing: Mapping[str, Any] | None = None, **reading: Unpack[Reading]
+) -> Dataset[Any]:
+    """The data of this name: a known set, a file (``.csv``, ``.parquet``, ``.tsv``, ``.npz``, ``.txt``) or a folder.
+
+    ``reading`` are the options of :class:`~deepcanon.core.reading.Reading`: ``target`` names the column of a CSV file
+    that is to be predicted, ``nodes`` the table of a graph's nodes. ``preprocessing`` is what an earlier load has
     fitted (``Dataset.preprocessing``); a file or folder is then treated by it. ``file.csv:raw`` leaves the target in
-    its own units, ``file.csv:ratings`` holds the ratings of a user in each row, and ``folder:size=64`` cuts images of
-    all sizes to 64x64. :mod:`deepcanon.data.transforms.form_list` has all forms: images and videos come as
-    ``name:binary`` too, texts as ``name:words``, whatever has classes as ``name:labels=40``, with all other labels
-    hidden.
+    its own units, ``file.csv:ratings`` holds ratings, ``file.csv:text`` texts, ``file.csv:images`` the paths of images,
+    ``file.csv:links`` the edges of a graph, and ``folder:size=64`` cuts images of all sizes to 64x64.
+    :mod:`deepcanon.data.transforms.form_list` has all forms: images and videos come as ``name:binary`` too, texts as
+    ``name:words``, whatever has classes as ``name:labels=40``, with all other labels hidden.
 
     >>> load_data("digits:binary").train.x.unique()
     tensor([0., 1.])
@@ -44,22 +71,29 @@ def load_data(
     ...
     deepcanon.core.errors.UsageError: there are no data 'monos'; did you mean moons?
     """
+    check_reading(reading)
+    asked = reading_of(reading)
     base, forms = _parted(_in_utf8(str(name)))
-    size, forms = _sized(base, forms)
-    raw, forms = _of_a_file(base, forms, table.RAW)
-    ratings, forms = _of_a_file(base, forms, rated.MARK)
+    kind = None if base in entries() else _file_kind(base, forms, asked)
+    own, forms = _own_forms(base, kind, forms)
+    gives = entries()[base].kind if kind is None else kind.kind
     for form in forms:  # before a download begins
-        check_form(base, _kind(base), form)
-    if ratings:
-        return _rated(base, target, preprocessing, raw, forms)
-    data = _plain(base, target, preprocessing, size, raw)
+        check_form(base, gives, form)
+    _check_taken(base, gives, kind, asked)
+    if kind is None:
+        data = entries()[base].load(entries()[base])
+    else:
+        data = kind.load(Path(base).expanduser(), own, asked, preprocessing)
+        data = replace(data, reading={**asked, **data.reading})
     for form in forms:
         data = in_form(data, form)
     return data
 
 
-def load_rows(name: str, preprocessing: Mapping[str, Any], *, labeled: bool = True) -> AnyBatch:
-    """All rows of a file or folder, as new rows for a model whose data had this ``preprocessing``.
+def load_rows(
+    name: str, preprocessing: Mapping[str, Any], *, labeled: bool = True, reading: Mapping[str, Any] | None = None
+) -> AnyBatch:
+    """All rows of a file or folder, as new rows for a model whose data had this ``preprocessing`` and ``reading``.
 
     They are treated as its training data were, and have labels only if these are there; unless they are to be
     ``labeled``, labels are ignored. Of data known by name, the test split is given.
@@ -68,35 +102,91 @@ def load_rows(name: str, preprocessing: Mapping[str, Any], *, labeled: bool = Tr
     if base in entries():
         known: AnyBatch = load_data(name).split("test")
         return known
-    kind, path = _kind(base), Path(base).expanduser()
-    size, forms = _sized(base, forms)
-    _, forms = _of_a_file(base, forms, table.RAW)  # new rows are treated as those of the training were
-    ratings, forms = _of_a_file(base, forms, rated.MARK)
-    if size not in (None, preprocessing.get("size")):
-        raise UsageError(f"new images are cut as those of the training were; leave out ':{image_folder.MARK}{size}'")
+    learned = _learned_forms(preprocessing)
+    kind = _file_kind(base, (*forms, *learned), reading or {})
+    own, forms = _own_forms(base, kind, forms)
+    if strange := [form for form in own if form not in learned]:
+        raise UsageError(f"new data are read as those of the training were; leave out ':{strange[0]}'")
     for form in forms:
-        check_form(base, kind, form)
-    if ratings:
-        return rated.apply(path, preprocessing)
-    if kind == "text":  # in the tokens and windows of the training, whatever form is said
-        return text_file.apply(path, preprocessing)
-    batch = (table.apply if kind == "table" else image_folder.apply)(path, preprocessing, labeled)
+        check_form(base, kind.kind, form)
+    batch = kind.apply(Path(base).expanduser(), {**preprocessing, "reading": reading or {}}, labeled)
     for form in (form for form in forms if form in FORMS):  # of new rows no label is hidden
         batch = batch_in_form(batch, form, LEVELS, seed=2)
     return batch
 
 
-def image_names(name: str) -> tuple[list[str], int]:
-    """The images of a folder, or the one, in the order in which they are read, and how many files are none."""
+def row_names(name: str, preprocessing: Mapping[str, Any], reading: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """What the rows of a file or folder are called, as columns; none of data known by name."""
+    base, forms = _parted(name)
+    if base in entries():
+        return {}
+    kind = _file_kind(base, (*forms, *_learned_forms(preprocessing)), reading)
+    if kind.names is None:
+        return {}
+    return dict(kind.names(Path(base).expanduser(), {**preprocessing, "reading": reading}))
+
+
+def table_path(name: str, preprocessing: Mapping[str, Any], reading: Mapping[str, Any] | None = None) -> Path | None:
+    """The CSV file of this name, if it is read as a table by a saved ``preprocessing``; None of all other data."""
+    base, forms = _parted(_in_utf8(name))
+    learned = _learned_forms(preprocessing)
+    if base in entries() or _file_kind(base, (*forms, *learned), reading or {}) is not table_file.TABLE:
+        return None
+    return Path(base).expanduser() if all(form in learned for form in forms) else None
+
+
+def image_names(name: str, target: str | None = None) -> tuple[list[str], int]:
+    """The images of a folder, or the one, in the order in which they are read, and how many files are none.
+
+    Of a file that names images by the side of a ``target``, they are its paths; those of an array have no names.
+    """
     path = Path(_parted(name)[0]).expanduser()
+    if is_csv(path):
+        return image_list.listed_images(path, target), 0
+    if path.suffix.lower() in array_file.SUFFIXES:
+        return [], 0
     files = image_folder.images_of(path)
     return [str(file.relative_to(path) if path.is_dir() else file.name) for file in files], image_folder.left_out(path)
 
 
-def kind_of_path(name: str) -> Kind | None:
-    """The kind of data that a file or folder holds; None where the name is that of a known data set."""
+def asked_ratings(name: str, items: Sequence[str]) -> tuple[list[str], Tensor] | None:
+    """The users of a file of ratings in long form, and whose ratings of these items are asked for; else None."""
+    base = _parted(name)[0]
+    return None if base in entries() else rated.asked_pairs(Path(base).expanduser(), items)
+
+
+def kind_of_path(
+    name: str, preprocessing: Mapping[str, Any] | None = None, reading: Mapping[str, Any] | None = None
+) -> Kind | None:
+    """The kind of data that a file or folder holds; None where the name is that of a known data set.
+
+    With the ``preprocessing`` and the ``reading`` of a run it is read as the data of the run were.
+    """
+    base, forms = _parted(name)
+    if base in entries():
+        return None
+    return _file_kind(base, (*forms, *_learned_forms(preprocessing or {})), reading or {}).kind
+
+
+def is_known(name: str) -> bool:
+    """Whether this names a data set known by name, or nothing that is there, rather than a file or folder.
+
+    >>> is_known("digits:binary"), is_known("nowhere")
+    (True, True)
+    """
     base, _ = _parted(name)
-    return None if base in entries() else _kind(base)
+    return base in entries() or (not Path(base).expanduser().exists() and Path(base).suffix == "")
+
+
+def profile_of(name: str | Path, **reading: Unpack[Reading]) -> Profile:
+    """The profile of the table in a CSV file: what each column holds, and what becomes of it when it is read so."""
+    base, forms = _parted(_in_utf8(str(name)))
+    kind = _file_kind(base, forms, reading_of(reading))
+    check_reading(reading)
+    if kind is not table_file.TABLE:
+        raise UsageError(f"a profile is of the columns of a table; {name} gives {GIVES[kind.kind]}")
+    own, _ = _own_forms(base, kind, forms)
+    return profile(Path(base).expanduser(), own, reading_of(reading))
 
 
 def absolute_name(name: str) -> str:
@@ -130,33 +220,44 @@ def entries() -> Mapping[str, Entry]:
     return {entry.name: entry for entry in sorted(found, key=lambda entry: (len(entry.remote.files), entry.name))}
 
 
-def _plain(
-    name: str, target: str | None, preprocessing: Mapping[str, Any] | None, size: int | None, raw: bool
-) -> Dataset[Any]:
-    entry, kind, path = entries().get(name), _kind(name), Path(name).expanduser()
-    if entry is None and kind == "table":
-        return table.load(path, target, preprocessing, raw)
-    if target is not None:
-        raise UsageError(f"a target is a column of a CSV file, and {name} is not one; leave out the target {target!r}")
-    if entry is None and kind == "text":
-        return text_file.load(path, preprocessing)
-    return image_folder.load(path, preprocessing, size) if entry is None else entry.load(entry)
-
-
-def _kind(name: str) -> Kind:
-    """The kind of the data of this name, which are a known set, a CSV or text file or a folder."""
+def _file_kind(name: str, forms: tuple[str, ...], reading: Mapping[str, Any]) -> FileKind:
+    """The kind of the file or folder of this name."""
     path = Path(name).expanduser()
-    if name in entries():
-        return entries()[name].kind
-    if text_file.is_text(path):
-        return "text"
-    if path.is_dir() or (path.is_file() and path.suffix.lower() in SUFFIXES):
-        return "images"
-    if path.suffix.lower() == ".csv":
-        if path.exists() and not path.is_file():  # a pipe would be waited for, a device may have no end
-            raise DataError(f"{name} is a pipe or a device, not a file; write its content to a file first")
-        return "table"
-    raise _unknown(name, path)
+    found = next((kind for kind in FILE_KINDS if kind.recognizes(path, forms, reading_of(reading))), None)
+    if found is None:
+        raise _unknown(name, path)
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe would be waited for, a device may have no end
+        raise DataError(f"{name} is a pipe or a device, not a file; write its content to a file first")
+    return found
+
+
+def _own_forms(base: str, kind: FileKind | None, forms: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The forms that say how the file itself is read, and the others."""
+    own = tuple(form for form in forms if kind is not None and kind.of_its_own(form))
+    rest = tuple(form for form in forms if form not in own)
+    for form in (form for form in rest if form not in TOKENS and f"{form.partition('=')[0]}=" not in TOKENS):
+        having = next((having for each in FILE_KINDS if (having := each.of_its_own(form))), None)
+        if having is not None:
+            raise UsageError(f"':{form}' is a form of {having}, and {base} is not one; leave it out")
+    once = {form.partition("=")[0]: form for form in own}
+    if forms != (*once.values(), *rest):
+        raise UsageError(f"the forms of a file itself come once and first: {':'.join([base, *once.values(), *rest])}")
+    return own, rest
+
+
+def _learned_forms(preprocessing: Mapping[str, Any]) -> tuple[str, ...]:
+    """The forms of files, among those that a model has learned from."""
+    forms = preprocessing.get("form", "").split(":")
+    return tuple(form for form in forms if any(kind.of_its_own(form) for kind in FILE_KINDS))
+
+
+def _check_taken(base: str, gives: Kind, kind: FileKind | None, reading: Mapping[str, Any]) -> None:
+    """Refuse reading options that these data do not have."""
+    for name in (name for name in reading if kind is None or name not in kind.takes):
+        one = name if name.endswith("s") else f"a {name}"
+        raise UsageError(
+            f"{base} gives {GIVES[gives]}, without {one} to choose; leave out the {name} {reading[name]!r}"
+        )
 
 
 def _parted(name: str) -> tuple[str, tuple[str, ...]]:
@@ -181,45 +282,13 @@ def _in_utf8(name: str) -> str:
     return name
 
 
-def _sized(base: str, forms: tuple[str, ...]) -> tuple[int | None, tuple[str, ...]]:
-    """The size to which the images of a folder are to be cut, and the other forms."""
-    asked = [form for form in forms if form.startswith(image_folder.MARK)]
-    if not asked:
-        return None, forms
-    if base in entries() or _kind(base) != "images":
-        raise UsageError(f"{base} is not a folder of images, whose sizes may differ; leave out ':{asked[0]}'")
-    if forms[0] != asked[0] or len(asked) > 1:
-        raise UsageError(f"the size comes once and first: {base}:{':'.join([asked[0], *set(forms) - set(asked)])}")
-    return image_folder.read_form(base, asked[0]), forms[1:]
-
-
-def _of_a_file(base: str, forms: tuple[str, ...], mark: str) -> tuple[bool, tuple[str, ...]]:
-    """Whether a CSV file is to be read in a way of its own, and the other forms."""
-    if mark not in forms:
-        return False, forms
-    if base in entries() or _kind(base) != "table":
-        what = "whose target may be left as it is" if mark == table.RAW else "which may hold ratings"
-        raise UsageError(f"{base} is not a CSV file, {what}; leave out ':{mark}'")
-    return True, tuple(form for form in forms if form != mark)
-
-
-def _rated(
-    name: str, target: str | None, preprocessing: Mapping[str, Any] | None, raw: bool, forms: tuple[str, ...]
-) -> Dataset[Any]:
-    """The ratings of a CSV file, which have no target and no other form."""
-    if target is not None or raw or forms:
-        extra = f"the target {target!r}" if target is not None else f"':{table.RAW if raw else forms[0]}'"
-        raise UsageError(f"{name}:{rated.MARK} are ratings of items by users; leave out {extra}")
-    return rated.load(Path(name).expanduser(), preprocessing)
-
-
 def _unknown(name: str, path: Path) -> UsageError:
     if path.suffix.lower() in SPREADSHEETS:
         return DataError(f"{name} is a spreadsheet; save the sheet that is meant as CSV (UTF-8, with commas)")
     if path.exists():
         return DataError(
-            f"{name} is neither a CSV file (its name must end in .csv) nor a text (in .txt) "
-            "nor a folder of images or texts"
+            f"{name} is neither a CSV file (its name must end in .csv), Parquet (.parquet), pairs of texts (.tsv), an "
+            "array (.npy, .npz), a graph (.graphml, .gml) or a text (.txt), nor a folder of images, texts or graphs"
         )
     if len(path.parts) > 1:
         return DataError(f"there is no file or folder {name}")

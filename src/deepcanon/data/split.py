@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from deepcanon.core import DataError
+from deepcanon.core.plural import counted
 
 HELD_OUT = (0.1, 0.2)
 """The fractions of the validation and the test split of data that come without a split."""
@@ -44,6 +45,26 @@ def cut(order: NDArray[np.int64], counts: Sequence[int]) -> list[Tensor]:
     return [torch.from_numpy(np.sort(order[end - count : end])) for end, count in zip(ends, counts, strict=True)]
 
 
+def grouped_order(groups: NDArray[np.int64], counts: Sequence[int], what: str, by: str) -> list[NDArray[np.int64]]:
+    """Parts with about these many rows each, in which no group is in two: groups are shuffled and taken whole.
+
+    >>> [rows.tolist() for rows in grouped_order(np.array([0, 0, 1, 1, 2, 2]), (2, 2, 2), "the table", "patient")]
+    [[4, 5], [2, 3], [0, 1]]
+    """
+    _, groups, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    if len(sizes) < len(counts):
+        raise DataError(f"{what} has {len(sizes)} groups by {by!r}; at least {len(counts)} are needed to split it")
+    order = fixed_random(0).permutation(len(sizes))
+    reached = np.cumsum(sizes[order])
+    ends = [int(np.abs(reached - end).argmin()) + 1 for end in np.cumsum(counts)[:-1]]
+    for place in range(len(ends)):  # each part has a group at least, and leaves one for each after it
+        least = ends[place - 1] + 1 if place else 1
+        ends[place] = min(max(ends[place], least), len(sizes) - (len(ends) - place))
+    part = np.empty(len(sizes), dtype=np.int64)
+    part[order] = np.searchsorted(ends, np.arange(len(sizes)), side="right")
+    return [np.flatnonzero(part[groups] == place) for place in range(len(counts))]
+
+
 def three_counts(examples: int, what: str) -> tuple[int, int, int]:
     """The numbers of training, validation and test examples.
 
@@ -51,6 +72,8 @@ def three_counts(examples: int, what: str) -> tuple[int, int, int]:
     (70, 10, 20)
     """
     if examples < FEWEST:
-        raise DataError(f"{what} has {examples} examples; at least {FEWEST} are needed to train, validate and test")
+        raise DataError(
+            f"{what} has {counted(examples, 'example')}; at least {FEWEST} are needed to train, validate and test"
+        )
     valid, test = (max(1, round(share * examples)) for share in HELD_OUT)
     return examples - valid - test, valid, test

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin
 
-from deepcanon.core import SIZES, AnyBatch, Blueprint, Labeled, Model, SemiBatch, UsageError, arguments_of
+from deepcanon.core import SIZES, AnyBatch, Blueprint, Labeled, Model, SemiBatch, Series, UsageError, arguments_of
 from deepcanon.data.dataset import GIVES, Dataset
 from deepcanon.data.load import describe_data, load_data
 from deepcanon.data.tensors import SOURCE as FROM_TENSORS
@@ -63,7 +63,11 @@ def default_data(model: Blueprint) -> Dataset[Any]:
     of real numbers dequantized ones, a
     semi-supervised model data with few labels, one of word vectors a text word by word.
     """
-    names = [row["name"] for row in describe_data() if row["folder"] is None]
+    needed = {size for part in model.everything() for size in _needed_sizes(part.cls)} - {
+        "levels"
+    }  # which a form gives
+    here = [row for row in describe_data() if row["folder"] is None]
+    names = [row["name"] for row in here if needed <= row["sizes"].keys()]  # so that no others are loaded
     semi = issubclass(model.cls.batch_type(), SemiBatch)
     for name in sorted(names, key=lambda name: name != "digits"):
         data = load_data(name)
@@ -98,7 +102,8 @@ def _mismatch(model: Blueprint, data: Dataset[Any]) -> str | None:
     if missing:
         return f"{cls.name()} needs {' and '.join(sorted(missing))}, which {data.name} does not have"
     if "edge_features" in data.sizes and "edge_features" not in arguments_of(cls) and cls.batch_type() is not AnyBatch:
-        return f"{cls.name()} takes no features of edges, which {data.name} has"
+        remedy = f"; {data.name}:plain leaves them out" if "graph" in data.preprocessing else ""
+        return f"{cls.name()} takes no features of edges, which {data.name} has{remedy}"
     for name, allowed in _fixed_sizes(cls).items():
         if data.sizes[name] not in allowed:
             return (
@@ -117,6 +122,11 @@ def _other_batch(name: str, batch_type: type[AnyBatch], data: Dataset[Any]) -> s
         return f"{wanted}; {data.name} has labels only: say {data.name}:labels={few}"
     if data.source == FROM_TENSORS:
         return f"{name} learns from {learns_from(batch_type)}; {data.name} gives {data.train.noun}"
+    if issubclass(batch_type, Series) and data.kind == "table":
+        return (
+            f"{name} learns from time series; {data.name} gives rows of a table, unless --time names the column that "
+            "says when they are"
+        )
     bare = issubclass(batch_type, Labeled) and not hasattr(data.train, "y")
     advice = f" without labels{': name a column by --target' if data.kind == 'table' else ''}" if bare else ""
     return f"{name} learns from {learns_from(batch_type)}; {data.name} gives {GIVES[data.kind]}{advice}"

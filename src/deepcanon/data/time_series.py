@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from deepcanon.core import DataError, Series
 from deepcanon.core.checks import at_least
-from deepcanon.core.series import check_lengths, steps_from
+from deepcanon.core.series import check_lengths
 
 
 def windows(series: Series, given: int, steps: int, every: int = 1) -> Series:
@@ -26,33 +27,30 @@ def windows(series: Series, given: int, steps: int, every: int = 1) -> Series:
     if not sum(map(len, starts)):
         raise DataError(f"no series has the {size} steps of a window; the longest has {int(series.lengths.max())}")
     rows = torch.cat([torch.full((len(each),), row) for row, each in enumerate(starts)])
-    return _cut(series.select(rows), torch.cat(starts), given, steps)
+    return _cut(series, rows, torch.cat(starts), given, steps)
 
 
 def split_by_time(
-    series: Series, given: int, steps: int, every: int = 1, tests: int = 1
+    series: Series, given: int, steps: int, every: int = 1, tests: int = 1, valids: int = 1
 ) -> tuple[Series, Series, Series]:
     """Windows for training, validation and test, never at random: what is predicted later is never trained on.
 
     The last ``steps`` of each series are predicted in the test, from ``tests`` forecast origins one after the other,
-    those before them in the validation, and the windows of the training end before these. Each window has ``given``
-    steps before its forecast origin; these are past by then, and were trained on where they are old enough.
+    those before them in the validation, from ``valids`` ones, and the windows of the training end before these. Each
+    window has ``given`` steps before its forecast origin; these are past by then, and were trained on where they are
+    old enough.
     """
-    at_least(1, tests=tests)
-    ends = series.lengths - (1 + tests) * steps
+    at_least(1, tests=tests, valids=valids)
+    ends = series.lengths - (valids + tests) * steps
     if int(ends.min()) < given + steps:
         raise DataError(
             f"a split by time into windows of {given} and {steps} steps needs series of at least "
-            f"{given + (2 + tests) * steps} steps; the shortest has {int(series.lengths.min())}"
+            f"{given + (1 + valids + tests) * steps} steps; the shortest has {int(series.lengths.min())}"
         )
-    old = Series(series.x, ends, ends, series.covariates, series.statics, series.times)
-    rows = torch.arange(len(series)).repeat_interleave(tests)
-    origins = (ends.unsqueeze(1) + steps * torch.arange(1, 1 + tests)).flatten()
-    return (
-        windows(old, given, steps, every),
-        _cut(series, ends - given, given, steps),
-        _cut(series.select(rows), origins - given, given, steps),
+    valid, test = (
+        _from_origins(series, ends, given, steps, places) for places in (range(valids), range(valids, valids + tests))
     )
+    return windows(replace(series, lengths=ends, origins=ends), given, steps, every), valid, test
 
 
 def series_from(
@@ -78,14 +76,22 @@ def series_from(
     return series, sizes
 
 
-def _cut(series: Series, starts: Tensor, given: int, steps: int) -> Series:
-    """One window of each series, from its own start on."""
-    size = given + steps
+def _from_origins(series: Series, ends: Tensor, given: int, steps: int, places: range) -> Series:
+    """The windows from the forecast origins at these places after the ends, series by series."""
+    rows = torch.arange(len(series)).repeat_interleave(len(places))
+    origins = (ends.unsqueeze(1) + steps * torch.tensor(places)).flatten()
+    return _cut(series, rows, origins - given, given, steps)
+
+
+def _cut(series: Series, rows: Tensor, starts: Tensor, given: int, steps: int) -> Series:
+    """Windows of the series in these rows, each from its own start on; no more of a long one is copied."""
+    places = starts.unsqueeze(1) + torch.arange(given + steps)
     parts = (series.x, series.covariates, series.times)
-    x, covariates, times = (None if part is None else steps_from(part, starts, size) for part in parts)
+    x, covariates, times = (None if part is None else part[rows.unsqueeze(1), places] for part in parts)
     assert x is not None
-    full = torch.full((len(series),), size)
-    return Series(x, full, torch.full_like(full, given), covariates, series.statics, times)
+    full = torch.full((len(rows),), given + steps)
+    statics = None if series.statics is None else series.statics[rows]
+    return Series(x, full, torch.full_like(full, given), covariates, statics, times, legend=series.legend)
 
 
 def _numbers(values: Any) -> Tensor:

@@ -64,7 +64,7 @@ def test_new_images_are_cut_as_those_of_the_training(tmp_path: Path) -> None:
     assert load_rows(f"{folder}:size=8", saved, labeled=False).x.shape == (24, 3, 8, 8)
     gray_first = photographs(tmp_path / "b", modes=("L", "RGB"))
     assert load_rows(str(gray_first), saved).x.shape == (24, 3, 8, 8)
-    with pytest.raises(UsageError, match="new images are cut as those of the training were; leave out ':size=16'"):
+    with pytest.raises(UsageError, match="new data are read as those of the training were; leave out ':size=16'"):
         load_rows(f"{folder}:size=16", saved)
 
 
@@ -130,8 +130,8 @@ def test_files_that_do_not_fit_are_found_before_the_training(tmp_path: Path, mon
     [
         (":size=big", "images are cut to one size by .*:size=64; got .*:size=big"),
         (":size=0", "images are cut to one size by"),
-        (":binary:size=8", "the size comes once and first: .*:size=8:binary"),
-        (":size=8:size=9", "the size comes once and first"),
+        (":binary:size=8", "the forms of a file itself come once and first: .*:size=8:binary"),
+        (":size=8:size=9", "the forms of a file itself come once and first"),
     ],
 )
 def test_a_wrong_size_is_answered_with_the_right_form(suffix: str, problem: str, tmp_path: Path) -> None:
@@ -141,6 +141,7 @@ def test_a_wrong_size_is_answered_with_the_right_form(suffix: str, problem: str,
 
 def test_only_folders_are_cut() -> None:
     with pytest.raises(
-        UsageError, match="digits is not a folder of images, whose sizes may differ; leave out ':size=4'"
+        UsageError,
+        match="':size=4' is a form of a folder of images, whose sizes may differ, and digits is not one; leave it out",
     ):
         load_data("digits:size=4")

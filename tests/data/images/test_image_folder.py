@@ -13,7 +13,7 @@ from PIL import Image
 from deepcanon import Run
 from deepcanon.core import Batch, DataError, Labeled, UsageError
 from deepcanon.data import load_data, load_rows
-from deepcanon.data.images.image_folder import apply, load, read_image
+from deepcanon.data.images.image_folder import apply, read_image
 
 Pixels = dict[str, list[NDArray[np.uint8]]]
 
@@ -38,7 +38,7 @@ def write(folder: Path, images: Pixels) -> Path:
 @pytest.mark.parametrize("channels", [1, 3])
 def test_every_pixel_comes_back(channels: int, tmp_path: Path) -> None:
     images = animals(channels)
-    data = load(write(tmp_path / "a", images))
+    data = load_data(write(tmp_path / "a", images))
     found = {
         (int(label), image.permute(1, 2, 0).contiguous().numpy().tobytes())
         for part in ("train", "valid", "test")
@@ -54,7 +54,7 @@ def test_every_pixel_comes_back(channels: int, tmp_path: Path) -> None:
 
 
 def test_the_split_is_stratified(tmp_path: Path) -> None:
-    data = load(write(tmp_path / "a", animals()))
+    data = load_data(write(tmp_path / "a", animals()))
     counts = [data.split(part).y.bincount().tolist() for part in ("train", "valid", "test")]
     assert counts == [[14, 7], [2, 1], [4, 2]]
 
@@ -65,7 +65,7 @@ def test_jpegs_are_read_and_other_files_left_aside(tmp_path: Path) -> None:
     (folder / "dog" / "notes.txt").write_text("no image")
     (folder / "dog" / ".hidden.png").write_text("no image")
     (folder / ".cache").mkdir()
-    everything = apply(folder, load(folder).preprocessing)
+    everything = apply(folder, load_data(folder).preprocessing)
     assert len(everything) == 31
     assert (everything.x[-1] * 255 - 200).abs().max() <= 2
 
@@ -81,7 +81,7 @@ def test_forms_work_on_folders(tmp_path: Path) -> None:
 
 def test_new_images_keep_the_codes_of_training(tmp_path: Path) -> None:
     images = animals()
-    saved = json.loads(json.dumps(load(write(tmp_path / "a", images)).preprocessing))
+    saved = json.loads(json.dumps(load_data(write(tmp_path / "a", images)).preprocessing))
     new = apply(write(tmp_path / "b", {"dog": images["dog"]}), saved)
     assert isinstance(new, Labeled)
     assert new.y.tolist() == [1] * 10
@@ -99,7 +99,7 @@ def test_saved_preprocessing_loads_the_same_data(tmp_path: Path) -> None:
 
 def test_an_unseen_class_or_another_shape_is_named(tmp_path: Path) -> None:
     images = animals()
-    saved = load(write(tmp_path / "a", images)).preprocessing
+    saved = load_data(write(tmp_path / "a", images)).preprocessing
     with pytest.raises(DataError, match=r"cow is a class that does not occur .* have cat, dog"):
         apply(write(tmp_path / "b", {"cow": images["dog"]}), saved)
     with pytest.raises(DataError, match="are 5x4 gray, but the training data are 5x4 color"):
@@ -107,7 +107,7 @@ def test_an_unseen_class_or_another_shape_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="are 5x4 gray, but"):
         apply(tmp_path / "c" / "cat", saved)
     with pytest.raises(DataError, match="not that of a folder of images: it has columns"):
-        load(tmp_path / "a", {"columns": []})
+        load_data(tmp_path / "a", preprocessing={"columns": []})
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_odd_image_is_named(odd: NDArray[np.uint8], problem: str, tmp_path: 
     folder = write(tmp_path / "a", animals())
     Image.fromarray(odd).save(folder / "dog" / "odd.png")
     with pytest.raises(DataError, match=problem):
-        load(folder)
+        load_data(folder)
 
 
 @pytest.mark.parametrize("suffix", ["png", "webp", "bmp", "gif", "tiff", "ppm", "tga"])
@@ -134,7 +134,7 @@ def test_images_of_all_formats_are_read_as_pillow_reads_them(suffix: str, tmp_pa
             image.save(file.with_suffix(f".{suffix}"), lossless=True)
         if suffix != "png":
             file.unlink()
-    data = load(folder)
+    data = load_data(folder)
     everything = [part for part in (data.train, data.valid, data.test) if part is not None]
     assert sum(len(part) for part in everything) == sum(map(len, images.values()))
     with Image.open(folder / "dog" / f"00.{suffix}") as image:
@@ -156,7 +156,7 @@ def test_black_and_white_palettes_and_opaque_alpha_are_gray_or_color_and_films_a
 
 def test_one_image_is_predicted_but_not_trained_on(tmp_path: Path) -> None:
     folder = write(tmp_path / "a", animals())
-    data = load(folder)
+    data = load_data(folder)
     image = folder / "cat" / "00.png"
     assert torch.equal(load_rows(str(image), data.preprocessing, labeled=False).x, read_image(image).x)
     with pytest.raises(DataError, match="is one image; a model is trained on a folder of them"):
@@ -169,7 +169,7 @@ def test_a_damaged_image_is_named(kept: int, tmp_path: Path) -> None:
     image = folder / "dog" / "03.png"
     image.write_bytes(image.read_bytes()[:kept])
     with pytest.raises(DataError, match=r"dog/03\.png is not a readable image"):
-        load(folder)
+        load_data(folder)
 
 
 def test_images_without_classes_are_data_for_models_that_need_none(tmp_path: Path) -> None:
@@ -187,6 +187,8 @@ def test_images_without_classes_are_data_for_models_that_need_none(tmp_path: Pat
     assert set(load_data(f"{folder}:size=4:binary").train.x.unique().tolist()) == {0.0, 1.0}
     run = Run.train("vae", f"{folder}:dequantized", out=tmp_path / "run", quiet=True, steps=2)
     assert run.evaluate()["test"].keys() == run.scores["test"].keys()
+    assert run.evaluate(tmp_path / "a")["test"].keys() == run.evaluate(folder)["test"].keys()  # classes are ignored
+    assert len(load_rows(str(tmp_path / "a"), data.preprocessing)) == 30
     with pytest.raises(UsageError, match=r"mlp learns from labeled examples; .*cat gives images without labels"):
         Run.train("mlp", folder, out=tmp_path / "none", quiet=True)
 
@@ -195,13 +197,13 @@ def test_folders_without_classes_or_images_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"has neither images \(\.png, .* \.\.\.\) nor a sub-folder of them for each class"
     ):
-        load(tmp_path)
+        load_data(tmp_path)
     (tmp_path / "cat").mkdir()
     with pytest.raises(DataError, match=r"cat has no images \(\.png, \.jpg, \.jpeg, \.webp, .*\)"):
-        load(tmp_path)
+        load_data(tmp_path)
     write(tmp_path / "few", {"cat": animals()["cat"][:4]})
     with pytest.raises(DataError, match="has 4 examples; at least 5"):
-        load(tmp_path / "few")
+        load_data(tmp_path / "few")
 
 
 @pytest.mark.parametrize("names", [("train", "val"), ("train", "valid", "test")], ids="-".join)
@@ -224,12 +226,12 @@ def test_a_part_with_a_class_of_its_own_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "train", animals())
     write(tmp_path / "val", {"owl": animals()["dog"]})
     with pytest.raises(DataError, match="owl is a class that does not occur in the training data, which have cat, dog"):
-        load(tmp_path)
+        load_data(tmp_path)
 
 
 @pytest.mark.parametrize("names", [("train", "bus"), ("train", "val")], ids="-".join)
 def test_classes_that_happen_to_be_called_like_parts_are_classes(names: tuple[str, str], tmp_path: Path) -> None:
-    assert load(write(tmp_path, dict(zip(names, animals().values(), strict=True)))).labels == tuple(sorted(names))
+    assert load_data(write(tmp_path, dict(zip(names, animals().values(), strict=True)))).labels == tuple(sorted(names))
 
 
 @pytest.mark.parametrize("name", ["zz.png", "00.png"])
@@ -240,7 +242,7 @@ def test_a_pipe_among_the_images_is_named_and_not_waited_for(name: str, tmp_path
         Image.fromarray(np.zeros((4, 4), np.uint8)).save(place / f"{number + 1:02}.png")
     os.mkfifo(tmp_path / "a" / name)
     with pytest.raises(DataError, match=f"{name} is a pipe, a device or a folder, not an image"):
-        load(tmp_path)
+        load_data(tmp_path)
 
 
 def test_a_class_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
@@ -248,6 +250,6 @@ def test_a_class_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
     folder.mkdir()
     Image.fromarray(np.zeros((4, 4), np.uint8)).save(folder / "a.png")
     with pytest.raises(DataError, match="which is not UTF-8; rename the folder"):
-        load(tmp_path)
+        load_data(tmp_path)
     with pytest.raises(DataError, match="is not UTF-8; rename the file or folder"):
         load_data(folder)

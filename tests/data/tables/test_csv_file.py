@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from deepcanon.core import DataError
 from deepcanon.data import load_data
-from deepcanon.data.tables import csv_file
-from deepcanon.data.tables.csv_file import MISSING, CsvFile, number, read
+from deepcanon.data.tables import csv_file, csv_pieces
+from deepcanon.data.tables.csv_cells import MISSING, number
+from deepcanon.data.tables.csv_file import CsvFile, read, read_pieces
 
 
 def file_with(folder: Path, content: str | bytes) -> Path:
@@ -69,11 +70,12 @@ def tables(draw: st.DrawFn) -> list[str]:
     end=st.sampled_from(ENDS),
     mark=st.sampled_from(["", "\ufeff"]),
     words=st.booleans(),
+    piece=st.sampled_from([2**22, 2**22, 1, 3, 10, 30]),
 )
 def test_a_file_is_read_as_pythons_own_reader_reads_it(
-    lines: list[str], end: str, mark: str, words: bool, tmp_path_factory: pytest.TempPathFactory
+    lines: list[str], end: str, mark: str, words: bool, piece: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The texts are those of ``csv.reader``, the numbers those of ``float``, to the last bit."""
+    """The texts are those of ``csv.reader``, the numbers those of ``float``, to the last bit, in pieces of any size."""
     content = end.join(lines) + end
     path = file_with(tmp_path_factory.getbasetemp(), mark + content)
     reader = csv.reader(io.StringIO(content, newline=""), strict=True, skipinitialspace=True)
@@ -87,11 +89,14 @@ def test_a_file_is_read_as_pythons_own_reader_reads_it(
         refused = True
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_file, "PEEK", 1)  # so that most is not foreseen
+        patch.setattr(csv_pieces, "PIECE", piece)
+        patch.setattr(csv_file, "RECORDS", 2)
         if refused:
             with pytest.raises(DataError):
                 read(path)
             return
         file = read(path, names if words else ())
+        _ = [file.column(name).coded for name in names]  # what is read again, is read in pieces, too
     told = [[text.strip() for text in record] for _, record in rows]
     bare = [["" if text.lower() in MISSING else text for text in record] for record in told]
     assert texts_of(file) == {name: [record[column] for record in bare] for column, name in enumerate(names)}
@@ -142,6 +147,27 @@ def test_only_odd_files_are_read_by_python(
     assert slow.called == careful
 
 
+def test_a_column_without_a_name_is_called_by_its_place(tmp_path: Path) -> None:
+    """An index has no name in the files of pandas and R."""
+    assert list(read(file_with(tmp_path, ",b,\n1,2,3\n")).columns) == ["column 1", "b", "column 3"]
+
+
+def test_pieces_follow_each_other_and_name_lines_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_pieces, "PIECE", 64)
+    lines = [f'{row},"two\nlines {row}"' for row in range(50)]
+    pieces = list(read_pieces(file_with(tmp_path, "a,b\n" + "\n".join(lines) + "\n")))
+    assert len(pieces) > 5
+    assert [value for piece in pieces for value in piece.numbers("a").tolist()] == list(range(50))
+    assert [text for piece in pieces for text in piece.texts("b")] == [f"two\nlines {row}" for row in range(50)]
+    assert [line for piece in pieces for line in lines_of(piece)] == [3 + 2 * row for row in range(50)]
+    ragged = file_with(tmp_path, "a,b\n" + "\n".join([*lines, "1,2,3"]) + "\n")
+    with pytest.raises(DataError, match="line 102 has 3 values, but there are 2 columns"):
+        list(read_pieces(ragged))
+    damaged = file_with(tmp_path, b"a,b\n" + b"1,2\n" * 50 + b"3,\xe9\n" + b"1,2\n" * 50)
+    with pytest.raises(DataError, match="byte 0xe9 at position 206"):
+        read(damaged)
+
+
 def test_a_zero_byte_swallows_no_line(tmp_path: Path) -> None:
     file = read(file_with(tmp_path, 'a\0,b\n"x",y\nu,v\n'))
     assert texts_of(file) == {"a\0": ["x", "u"], "b": ["y", "v"]}
@@ -174,7 +200,7 @@ def test_rows_are_selected_with_their_lines(tmp_path: Path) -> None:
         ("a,b\n1,2\n3\n", "line 3 has 1 values, but there are 2 columns"),
         ("a,b\n1,2,3\n", "line 2 has 3 values, but there are 2 columns"),
         ("a,b,a\n1,2,3\n", "two columns named 'a'"),
-        (",b\n1,2\n", "column 1 has no name"),
+        (",column 1\n1,2\n", "two columns named 'column 1'"),
         ("a;b\n1;2\n", "separate its values by ';'; separate them by commas"),
         ("a\tb\n1\t2\n", r"separate its values by '\\t'"),
         (b"a,b\n1,caf\xe9\n", "is not UTF-8: byte 0xe9 at position 9; save it as UTF-8"),

@@ -97,7 +97,7 @@ def test_what_is_not_a_text_is_said_with_its_line(tmp_path: Path, book: Path) ->
         load_rows(str(book), {"columns": ["a"]})
     with pytest.raises(UsageError, match=r"the tokens of .* are others already; leave out ':characters'"):
         dc.load_data(f"{book}:bytes:characters")
-    with pytest.raises(UsageError, match="a target is a column of a CSV file"):
+    with pytest.raises(UsageError, match="gives text, without a target to choose; leave out the target 'x'"):
         dc.load_data(book, target="x")
 
 

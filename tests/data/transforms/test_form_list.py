@@ -47,7 +47,9 @@ def test_forms_of_files_and_folders_are_read(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("a,b\n" + "".join(f"{i % 5 + 1},{i % 3 + 1}\n" for i in range(40)))
     assert load_data(f"{tmp_path / 'rows.csv'}:raw", target="b").preprocessing["form"] == "raw"
     assert load_data(f"{tmp_path / 'rows.csv'}:ratings").kind == "ratings"
-    assert {form.suffix for form in FORM_LIST if form.of in ("a CSV file", "a folder")} == {"raw", "ratings", "size=64"}
+    of_files = {form.suffix for form in FORM_LIST if form.of in ("a CSV file", "a folder", "a graph in a file")}
+    of_graphs = {"directed", "undirected", "plain", "links"}  # tests/data/graphs
+    assert of_files == {"raw", "ratings", "text", "pairs", "images", "size=64", *of_graphs}  # of texts: tests/data/text
 
 
 def test_the_page_on_data_names_every_form() -> None:

@@ -14,8 +14,10 @@ from torch import Tensor
 
 from deepcanon.core import Batch, DataError, Labeled, UsageError
 from deepcanon.core.hints import listed
+from deepcanon.core.reading import Reading
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import image_sizes
+from deepcanon.data.file_kind import FileKind
 from deepcanon.data.images.image_files import LEVELS, SUFFIXES, ImageFiles, Reader, shape_in_words
 from deepcanon.data.split import cut, fixed_random, stratified_order, three_counts
 
@@ -27,14 +29,15 @@ PARTS = {"valid": ("val", "valid"), "test": ("test",)}
 """The names of the sub-folders next to ``train`` in data that are split already."""
 
 
-def load(path: Path, preprocessing: Mapping[str, Any] | None = None, size: int | None = None) -> Dataset[Any]:
+def load(path: Path, forms: tuple[str, ...], reading: Reading, preprocessing: Mapping[str, Any] | None) -> Dataset[Any]:
     """The images of a folder, split by a fixed seed and stratified by class.
 
     Where its sub-folders are ``train`` and ``val``, and perhaps ``test``, each with one sub-folder per class, as those
-    of ImageNet are, these are the splits. Images may have different sizes and colors if a ``size`` is given: each is
+    of ImageNet are, these are the splits. Images may have different sizes and colors if a form gives a size: each is
     center-cropped to its largest square and resized. With the ``preprocessing`` of an earlier load, classes keep their
     codes and images must have the same shape. Images that lie in the folder itself have no labels.
     """
+    size = read_form(str(path), *forms) if forms else None
     if path.is_file():
         raise DataError(
             f"{path} is one image; a model is trained on a folder of them, with a sub-folder for each class"
@@ -56,9 +59,9 @@ def load(path: Path, preprocessing: Mapping[str, Any] | None = None, size: int |
     return Dataset(
         name=f"{path}:{MARK}{size}" if size else str(path),
         kind="images",
-        train=_held(train),
-        valid=_held(valid),
-        test=None if test is None else _held(test),
+        train=held(train),
+        valid=held(valid),
+        test=None if test is None else held(test),
         sizes=image_sizes(shape, classes=len(classes)),
         shape=shape,
         labels=classes,
@@ -70,7 +73,7 @@ def load(path: Path, preprocessing: Mapping[str, Any] | None = None, size: int |
 def _unlabeled(path: Path, preprocessing: Mapping[str, Any] | None, size: int | None) -> Dataset[Batch]:
     """The images that lie in a folder, all in memory, split by a fixed seed."""
     files = _images_in(path)
-    reader = _reader(path, files[0], preprocessing, size)
+    reader = reader_for(path, files[0], preprocessing, size)
     counts = three_counts(len(files), str(path))
     images = reader(files)
     train, valid, test = (Batch(images[rows]) for rows in cut(fixed_random(0).permutation(len(files)), counts))
@@ -91,13 +94,14 @@ def _unlabeled(path: Path, preprocessing: Mapping[str, Any] | None, size: int | 
 def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) -> Batch:
     """All images of a folder, or one, preprocessed for a model trained on another; without sub-folders, without labels.
 
-    Unless images are to be ``labeled``, the names of sub-folders are ignored.
+    Unless images are to be ``labeled``, and those of the training were, the names of sub-folders are ignored.
     """
+    labeled = labeled and bool(preprocessing.get("classes"))
     files = images_of(path) if path.is_file() or not labeled else _images_in(path)
     size = preprocessing.get("size")
     if not files:
-        return _held(_labeled(path, preprocessing, size)[0])
-    return Batch(_reader(path, files[0], preprocessing, size)(files))
+        return held(_labeled(path, preprocessing, size)[0])
+    return Batch(reader_for(path, files[0], preprocessing, size)(files))
 
 
 def images_of(path: Path) -> list[Path]:
@@ -122,7 +126,7 @@ def read_image(file: Path) -> Batch:
 
 def read_images(files: Sequence[Path], preprocessing: Mapping[str, Any]) -> Tensor:
     """The images of these files, (N, channels, height, width) in [0, 1], for a model trained on others."""
-    return _reader(files[0], files[0], preprocessing, preprocessing.get("size"))(files)
+    return reader_for(files[0], files[0], preprocessing, preprocessing.get("size"))(files)
 
 
 def read_form(name: str, form: str) -> int:
@@ -162,10 +166,10 @@ def _labeled(
             raise DataError(f"{folder} has no images ({', '.join(SUFFIXES)})")
         files += images
         codes += [classes.index(folder.name)] * len(images)
-    return ImageFiles(files, torch.tensor(codes), _reader(path, files[0], preprocessing, size)), classes
+    return ImageFiles(files, torch.tensor(codes), reader_for(path, files[0], preprocessing, size)), classes
 
 
-def _reader(path: Path, first: Path, preprocessing: Mapping[str, Any] | None, size: int | None) -> Reader:
+def reader_for(path: Path, first: Path, preprocessing: Mapping[str, Any] | None, size: int | None) -> Reader:
     """A reader of images like the first, which must have the shape of the training data where these are given."""
     reader = Reader.for_images_like(first, size)
     if preprocessing is None:
@@ -179,7 +183,7 @@ def _reader(path: Path, first: Path, preprocessing: Mapping[str, Any] | None, si
     return reader
 
 
-def _held(images: ImageFiles) -> Labeled:
+def held(images: ImageFiles) -> Labeled:
     """The images in memory if they are few, else in their files, each checked to have the right shape."""
     if len(images) * math.prod(images.reader.shape) * 4 <= IN_MEMORY:
         return Labeled(images.x, images.y)
@@ -213,3 +217,10 @@ def _images_in(folder: Path) -> list[Path]:
     return sorted(
         file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES and not file.name.startswith(".")
     )
+
+
+def _recognizes(path: Path, forms: tuple[str, ...], reading: Reading) -> bool:
+    return path.is_dir() or (path.is_file() and path.suffix.lower() in SUFFIXES)
+
+
+IMAGES = FileKind("images", _recognizes, load, apply, forms={MARK: "a folder of images, whose sizes may differ"})

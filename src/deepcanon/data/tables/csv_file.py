@@ -2,18 +2,21 @@
 
 Python's own :mod:`csv` says what a file holds and where it is malformed. Arrow's reader is many times faster and less
 strict: it is given only what both read alike, and where it stumbles, Python's reads the file and names the line.
+
+A file is read piece by piece, each of which ends with a record: one after the other by :func:`read_pieces`, for files
+of any size, or all of them together by :func:`read`, so that its text is never in memory as a whole.
 """
 
 from __future__ import annotations
 
 import codecs
 import csv
-import io
-import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from itertools import islice, product
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import Any
 
@@ -23,103 +26,37 @@ from numpy.typing import NDArray
 from deepcanon.core import DataError
 from deepcanon.core.hints import did_you_mean
 from deepcanon.core.memory import need
+from deepcanon.data.tables.csv_cells import MISSING, PEEK, Cells, Texts, as_numbers, look_numeric
+from deepcanon.data.tables.csv_pieces import PIECE, Piece, opened, pieces_of, records_of
 
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
-"""The texts that stand for a missing value, in upper or lower case."""
+BYTES_OF_CELL = 20
+"""The bytes that a cell takes while a file is read: a number in double precision, or a short text."""
 
-BYTES, BYTES_OF_CELL, BYTES_OF_OBJECT = 3, 20, 70
-"""The bytes that a file takes while it is read: for each of its bytes, and for each cell, Arrow's or Python's."""
+RECORDS = 2**14
+"""The records that Python's reader reads at a time."""
 
-PEEK = 100
-"""The rows by which a column is taken for one of numbers; another is read once more."""
-
-PIECE = 2**18
-"""The bytes of a file that are searched for quotes at a time."""
-
-Texts = Any
-"""A chunked array of Arrow's that holds the cells of a column as they are written; a null is missing, too."""
+ARROW = (".parquet", ".feather", ".arrow")
+"""Files that hold columns with their types, read as a CSV file of the same columns is."""
 
 
-class Cells:
-    """The cells of one column, without the blanks around them; a missing value is the empty text.
-
-    Arguments:
-        written: Gives the cells as they are written.
-        numbers: The numbers in them, if they are known already.
-        meaning: What a text stands for, where different texts stand for the same.
-    """
-
-    def __init__(
-        self,
-        written: Callable[[], Texts],
-        numbers: NDArray[np.float64] | None = None,
-        meaning: Callable[[str], str] = str,
-    ) -> None:
-        self._written = written
-        self._numbers = numbers
-        self._meaning = meaning
-
-    def meaning(self, meaning: Callable[[str], str]) -> Cells:
-        """The same cells, with other texts in place of theirs; a number must stay what it is."""
-        return Cells(self._written, self._numbers, meaning)
-
-    def text(self, place: int) -> str:
-        return self._text(self._texts[place].as_py())
-
-    @cached_property
-    def coded(self) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-        """The different texts, in the order in which they occur, and the index of each cell's among them."""
-        chunks = self._texts.dictionary_encode(null_encoding="encode").chunks
-        index: dict[str, int] = {}
-        same = [index.setdefault(self._text(text), len(index)) for text in chunks[0].dictionary.to_pylist()]
-        return tuple(index), np.array(same)[np.concatenate([chunk.indices.to_numpy() for chunk in chunks])]
-
-    @cached_property
-    def numeric(self) -> bool:
-        """Whether every cell that is not missing holds a number."""
-        return self._plain is not None or all(number(text) is not None for text in self.coded[0] if text)
-
-    @cached_property
-    def numbers(self) -> NDArray[np.float64]:
-        """The number in each cell, NaN where it is missing, infinite where there is none."""
-        if self._plain is not None:
-            return self._plain
-        texts, codes = self.coded
-        return np.array([_finite(text) if text else math.nan for text in texts])[codes]
-
-    @cached_property
-    def _texts(self) -> Texts:
-        return self._written()
-
-    @cached_property
-    def _plain(self) -> NDArray[np.float64] | None:
-        """The numbers as Arrow reads them, or None if a cell holds anything but a plain number."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        if self._numbers is not None:
-            return self._numbers
-        if not _look_numeric(self._texts.slice(0, PEEK).to_pylist()):
-            return None
-        bare = pc.utf8_trim(self._texts, " \t\r\n\v\f")
-        there = pc.if_else(pc.is_in(pc.ascii_lower(bare), pa.array(sorted(MISSING), bare.type)), None, bare)
-        try:
-            return _numbers(pc.cast(there, pa.float64()))
-        except pa.ArrowInvalid:
-            return None
-
-    def _text(self, cell: str | None) -> str:
-        return self._meaning(_plain_text(cell))
+def is_csv(path: Path) -> bool:
+    """Whether a path is that of a CSV file, or of another file of columns that is read alike, by its name."""
+    return path.suffix.lower() in (".csv", *ARROW) and not path.is_dir()
 
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A CSV file as columns by name, or some of its rows: ``places`` says which. ``content`` is the whole file."""
+    """A CSV file as columns by name, or some of its rows: ``places`` says which of those that are read.
+
+    These begin with the row ``first`` of the file.
+    """
 
     path: Path
-    columns: Mapping[str, Cells]
+    columns: dict[str, Cells]
     places: NDArray[np.int64]
-    content: bytes = field(repr=False)
+    first: int = 0
+    selected: bool = False
+    """Whether these are some of the rows that are read, or in another order."""
 
     def __len__(self) -> int:
         return len(self.places)
@@ -135,7 +72,7 @@ class CsvFile:
     def coded(self, name: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
         """The different texts of a column of the whole file, and the index of each row's among them."""
         texts, codes = self.column(name).coded
-        return texts, codes[self.places]
+        return texts, codes[self.places] if self.selected else codes
 
     def numbers(self, name: str) -> NDArray[np.float64]:
         """The number in each row, NaN where it is missing, infinite where there is none."""
@@ -143,7 +80,7 @@ class CsvFile:
 
     def rows(self, rows: NDArray[np.int64]) -> CsvFile:
         """The file as if it had these rows only."""
-        return replace(self, places=self.places[rows])
+        return replace(self, places=self.places[rows], selected=True)
 
     def with_meaning(self, name: str, meaning: Callable[[str], str]) -> CsvFile:
         """The file with other texts in place of those of a column."""
@@ -155,8 +92,13 @@ class CsvFile:
 
     def line(self, row: int) -> int:
         """The line at which a row ends."""
-        line, _ = next(islice(_records(self.path, self.content), 1 + int(self.places[row]), None))
+        with opened(self.path) as stream:
+            line, _ = next(islice(records_of(self.path, stream), 1 + self.first + int(self.places[row]), None))
         return line
+
+    def texts(self, name: str) -> list[str]:
+        """The cells of a column as they stand in the file."""
+        return ["" if cell is None else cell for cell in self.column(name).written().to_pylist()]
 
 
 def read(path: Path, words: Collection[str | None] = ()) -> CsvFile:
@@ -164,142 +106,113 @@ def read(path: Path, words: Collection[str | None] = ()) -> CsvFile:
 
     ``words`` are columns of which the texts will be asked for, even if they are numbers; others are read for it again.
     """
-    try:
-        need(BYTES * path.stat().st_size, f"reading {path}", "take some of its rows")
-        content = path.read_bytes()
-        need(BYTES_OF_CELL * _cells(content), f"reading {path}", "take some of its rows")
-    except FileNotFoundError:
-        raise DataError(f"there is no file {path}") from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
-    columns, rows = _read_fast(path, content, words) or _read_carefully(path, content)
+    if path.suffix.lower() in ARROW:
+        from deepcanon.data.tables.arrow_file import read_arrow  # which stands on what is here
+
+        return read_arrow(path)
+    with opened(path) as stream:
+        beginning = stream.read(2**16)
+        size = os.fstat(stream.fileno()).st_size
+    cells = (beginning.count(b",") + beginning.count(b"\n")) * size / max(1, len(beginning))
+    need(max(size, BYTES_OF_CELL * cells), f"reading {path}", "take some of its rows")
+    pieces = read_pieces(path, words)
+    first, second = next(pieces), next(pieces, None)
+    if second is None:
+        return first
+    from deepcanon.data.tables.csv_gathered import Gathered  # which stands on what is here
+
+    gathered = Gathered(path, capacity=int(1.1 * len(first) * size / PIECE))
+    for piece in chain([first, second], pieces):
+        gathered.add(piece)
+    return gathered.file()
+
+
+def read_pieces(path: Path, words: Collection[str | None] = ()) -> Iterator[CsvFile]:
+    """The file as consecutive pieces, each with some of its rows; the memory that this takes does not grow with it."""
+    if path.suffix.lower() in ARROW:
+        yield read(path)
+        return
+    names: list[str] = []
+    numeric: frozenset[str] = frozenset()
+    rows = 0
+    for piece in pieces_of(path):
+        if not names:
+            first = [record for _, record in islice(piece.records(), 1 + PEEK)]
+            if not first:
+                continue
+            names, peeked = _names(path, first[0]), first[1:]
+            even = peeked if all(len(row) == len(names) for row in peeked) else []
+            cells = zip(names, zip(*even, strict=True), strict=True) if even else ()
+            numeric = frozenset(name for name, texts in cells if name not in words and look_numeric(texts))
+            piece = replace(piece, header=True)
+        for columns, count in _read_piece(piece, names, numeric):
+            yield CsvFile(path, columns, np.arange(count), rows)
+            rows += count
+    if not names:
+        raise DataError(f"{path} is empty; its first line must name the columns")
     if not rows:
         raise DataError(f"{path} names its columns but has no rows")
-    return CsvFile(path, columns, np.arange(rows), content)
 
 
-def number(text: str) -> float | None:
-    """The number that a text writes, or None.
-
-    >>> number("2.5e1"), number("1_000"), number("red")
-    (25.0, None, None)
-    """
-    if "_" in text:  # Python reads 1_000 as a number, a CSV does not mean it so
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _cells(content: bytes) -> float:
-    """About how many cells a file has: as many as its beginning has in its share."""
-    beginning = content[: 2**16]
-    return (beginning.count(b",") + beginning.count(b"\n")) * len(content) / max(1, len(beginning))
-
-
-def _read_fast(path: Path, content: bytes, words: Collection[str | None]) -> tuple[dict[str, Cells], int] | None:
-    """The columns as Arrow reads them, and the number of rows; None if Python's reader might read something else."""
+def _read_piece(piece: Piece, names: list[str], numeric: Collection[str]) -> Iterator[tuple[dict[str, Cells], int]]:
+    """The columns of a piece, with the number of its rows, as Arrow reads them, or in several parts as Python does."""
     import pyarrow as pa
 
-    first = [record for _, record in islice(_records(path, content), 1 + PEEK)]
-    if not first or b"\0" in content or not _plainly_quoted(content):
-        return None
-    header, *rows = first
-    names = _names(path, header)
-    if any(len(row) != len(names) for row in rows):
-        return None
-    cells = enumerate(zip(names, zip(*rows, strict=True), strict=True)) if rows else ()
-    numeric = {column for column, (name, texts) in cells if name not in words and _look_numeric(texts)}
-    try:
-        try:
-            table = _by_arrow(content, len(names), numeric)
-        except pa.ArrowInvalid:  # further down a number is none
-            numeric = set()
-            table = _by_arrow(content, len(names), numeric)
-    except pa.ArrowInvalid:
-        return None
-    if _longest(table) > csv.field_size_limit():
-        return None
-    rows_read, columns = table.num_rows, table.columns
-    del table  # so that a column goes when its numbers are taken out of it
-    found = {}
-    for column, name in enumerate(names):
-        values = columns.pop(0)
-        if column in numeric:
-            found[name] = Cells(partial(_written, content, len(names), column), _numbers(values))
-        else:
-            found[name] = Cells(partial(_itself, values))
-    return found, rows_read
+    found = None
+    if piece.plain:
+        for guess in (numeric, ()):  # further down a number may be none
+            with suppress(pa.ArrowInvalid):
+                found = _by_arrow(piece, names, guess)
+                break
+    if found is None or _longest(found) > csv.field_size_limit():
+        yield from _read_carefully(piece, names)
+    elif found.num_rows:
+        rows, columns = found.num_rows, found.columns
+        del found  # so that a column goes when its numbers are taken out of it
+        yield {name: _cells_of(piece.path, name, columns.pop(0)) for name in names}, rows
 
 
-def _by_arrow(content: bytes, columns: int, numeric: Collection[int] = (), only: int | None = None) -> Any:
-    """The table that Arrow reads, or ``only`` one of its columns; those that are not ``numeric`` are texts."""
+def _cells_of(path: Path, name: str, values: Any) -> Cells:
+    import pyarrow as pa
+
+    if values.type != pa.float64():
+        return Cells(partial(_itself, values))
+    return Cells(partial(written_in, path, name), as_numbers(values))
+
+
+def _by_arrow(piece: Piece, names: Sequence[str], numeric: Collection[str]) -> Any:
+    """The table that Arrow reads; columns that are not ``numeric`` are texts."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    quoted = b'"' in content
-    names = [str(column) for column in range(columns)]
-    types = {name: pa.float64() if column in numeric else pa.string() for column, name in enumerate(names)}
+    content = piece.content
+    if piece.header:
+        content = content.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
+    types = {str(place): pa.float64() if name in numeric else pa.string() for place, name in enumerate(names)}
     return arrow.read_csv(
-        pa.BufferReader(content.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")),
-        arrow.ReadOptions(use_threads=False, column_names=names, skip_rows_after_names=1),
-        arrow.ParseOptions(quote_char='"' if quoted else False, newlines_in_values=quoted),
-        arrow.ConvertOptions(
-            column_types=types,
-            null_values=_MISSING_AS_WRITTEN,
-            strings_can_be_null=True,
-            include_columns=None if only is None else [names[only]],
+        pa.BufferReader(content),
+        arrow.ReadOptions(
+            use_threads=False,
+            block_size=max(1, len(content)),  # one array for a column, which is then not copied
+            column_names=list(types),
+            skip_rows_after_names=int(piece.header),
         ),
+        arrow.ParseOptions(quote_char='"' if piece.quoted else False, newlines_in_values=piece.quoted),
+        arrow.ConvertOptions(column_types=types, null_values=_MISSING_AS_WRITTEN, strings_can_be_null=True),
     )
 
 
-def _written(content: bytes, columns: int, column: int) -> Texts:
-    """The cells of a column of numbers as they are written."""
-    return _by_arrow(content, columns, only=column).column(0)
+def written_in(path: Path, name: str) -> Texts:
+    """The cells of a column of a file as they are written."""
+    import pyarrow as pa
+
+    chunks = [chunk for piece in read_pieces(path, [name]) for chunk in piece.columns[name].written().chunks]
+    return pa.chunked_array([chunk.cast(pa.large_string()) for chunk in chunks])
 
 
 _MISSING_AS_WRITTEN = sorted(
     {"".join(letters) for text in MISSING for letters in product(*zip(text, text.upper(), strict=True))}
 )
-
-
-def _plainly_quoted(content: bytes) -> bool:
-    """Whether every quote begins a cell, ends one, or is one of two inside it: others are read in different ways."""
-    if b'"' not in content:
-        return True
-    letters = np.frombuffer(content.removeprefix(codecs.BOM_UTF8), dtype=np.uint8)
-    pieces = range(0, len(letters), PIECE)  # which stay in the cache
-    quotes = np.concatenate([start + np.flatnonzero(letters[start : start + PIECE] == ord('"')) for start in pieces])
-    if len(quotes) % 2:
-        return False
-    opening, closing, last = quotes[::2], quotes[1::2], len(letters) - 1
-    around = np.zeros(256, dtype=bool)
-    around[list(b",\r\n")] = True
-    begins = (opening == 0) | around[letters[opening - 1]]
-    ends = (closing == last) | around[letters[np.minimum(closing + 1, last)]]
-    doubled = opening[1:] == closing[:-1] + 1
-    begins[1:] |= doubled
-    ends[:-1] |= doubled
-    return bool(begins.all() and ends.all())
-
-
-def _look_numeric(cells: Iterable[str | None]) -> bool:
-    """Whether these cells hold numbers, where they are not missing."""
-    texts = (_plain_text(cell) for cell in cells)
-    return all(not text or number(text) is not None for text in texts)
-
-
-def _numbers(values: Any) -> NDArray[np.float64] | None:
-    """The numbers that Arrow has read, NaN where a value is missing; None if it took a text for NaN."""
-    numbers: NDArray[np.float64] = values.to_numpy()
-    return numbers if np.isnan(numbers).sum() == values.null_count else None
-
-
-def _finite(text: str) -> float:
-    """The number that a text writes, or infinity."""
-    value = number(text)
-    return math.inf if value is None or math.isnan(value) else value
 
 
 def _longest(table: Any) -> int:
@@ -312,19 +225,17 @@ def _longest(table: Any) -> int:
     return max((pc.max(pc.binary_length(chunk)).as_py() or 0 for chunk in large), default=0)
 
 
-def _read_carefully(path: Path, content: bytes) -> tuple[dict[str, Cells], int]:
+def _read_carefully(piece: Piece, names: Sequence[str]) -> Iterator[tuple[dict[str, Cells], int]]:
     """The columns as Python's reader reads them, or an error that says what is wrong with the file, and where."""
-    need(BYTES_OF_OBJECT * _cells(content), f"reading {path}", "take some of its rows")
-    records = list(_records(path, content))
-    if not records:
-        raise DataError(f"{path} is empty; its first line must name the columns")
-    (_, header), *rows = records
-    names = _names(path, header)
-    for line, record in rows:
-        if len(record) != len(names):
-            raise DataError(f"{path}, line {line} has {len(record)} values, but there are {len(names)} columns")
-    columns = zip(*(record for _, record in rows), strict=True) if rows else [()] * len(names)
-    return {name: _as_cells(texts) for name, texts in zip(names, columns, strict=True)}, len(rows)
+    records = islice(piece.records(), int(piece.header), None)
+    while part := list(islice(records, RECORDS)):
+        for line, record in part:
+            if len(record) != len(names):
+                raise DataError(
+                    f"{piece.path}, line {line} has {len(record)} values, but there are {len(names)} columns"
+                )
+        columns = zip(*(record for _, record in part), strict=True)
+        yield {name: _as_cells(texts) for name, texts in zip(names, columns, strict=True)}, len(part)
 
 
 def _as_cells(texts: Sequence[str]) -> Cells:
@@ -337,40 +248,13 @@ def _itself(texts: Texts) -> Texts:
     return texts
 
 
-def _records(path: Path, content: bytes) -> Iterator[tuple[int, list[str]]]:
-    """Each record of the file that is not empty, with the line at which it ends."""
-    stream = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
-    reader = csv.reader(stream, strict=True, skipinitialspace=True)
-    try:
-        yield from ((reader.line_num, record) for record in reader if record)
-    except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: this is not CSV, {error}") from error
-    except UnicodeDecodeError:
-        raise _not_utf8(path, content) from None
-
-
-def _not_utf8(path: Path, content: bytes) -> DataError:
-    try:
-        content.decode()
-    except UnicodeDecodeError as error:
-        place = f"byte {content[error.start]:#04x} at position {error.start}"
-    return DataError(f"{path} is not UTF-8: {place}; save it as UTF-8")
-
-
 def _names(path: Path, header: list[str]) -> list[str]:
-    names = [name.strip() for name in header]
+    names = [name.strip() or f"column {place}" for place, name in enumerate(header, start=1)]  # an index has no name
     if len(names) == 1 and (mark := next((mark for mark in ";\t" if mark in names[0]), None)):
         raise DataError(f"{path} seems to separate its values by {mark!r}; separate them by commas")
     seen: set[str] = set()
-    for column, name in enumerate(names):
-        if not name:
-            raise DataError(f"{path}: column {column + 1} has no name; name it or take it out (an index, for example)")
+    for name in names:
         if name in seen:
             raise DataError(f"{path} has two columns named {name!r}; every column needs a name of its own")
         seen.add(name)
     return names
-
-
-def _plain_text(cell: str | None) -> str:
-    text = "" if cell is None else cell.strip()
-    return "" if text.lower() in MISSING else text

@@ -1,19 +1,25 @@
-"""Tables from CSV files: numbers and categories become features, one column a target.
+"""Tables from CSV files: numbers, categories and dates become features, one column a target.
 
-The preprocessing is fitted on the training split and kept as JSON, so that new rows are treated alike:
+:mod:`~deepcanon.data.tables.column_rule` says what each column is. The preprocessing is fitted on the training split
+and kept as JSON, so that new rows are treated alike:
 
-- A column in which every value is a number is standardized by its mean and standard deviation. A missing number becomes
-  the median; if the training split misses any, a further feature says where.
-- Any other column holds categories, one-hot encoded; a missing category is a category.
+- A number is standardized by its mean and standard deviation. A missing one becomes the median; if the training split
+  misses any, a further feature says where. With a target, a heavy tail is bent by arsinh first.
+- A category is one-hot encoded; a missing category is a category, and one that did not occur is unknown. Of more than
+  fifty, the most frequent ones have a feature each, and all others share one.
+- A date is the number of its days; with a target, also sine and cosine of the time of year, week and day.
 - A target that is not numeric, or that has few different whole numbers, gives classes. Any other target is standardized
   too, and :func:`in_original_units` takes predictions back.
 - In the form ``raw`` a target is a number in its own units: a count, a fraction or a duration.
+
+Without a target the table itself is what is modeled, so that every column is one feature that can be taken back.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,57 +28,114 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from deepcanon.core import Batch, DataError, Labeled, UsageError
+from deepcanon.core import Batch, DataError, Labeled
 from deepcanon.core.hints import listed
 from deepcanon.core.memory import need
-from deepcanon.data.dataset import Dataset
-from deepcanon.data.split import cut, stratified_order, three_counts
-from deepcanon.data.tables.csv_file import CsvFile, number, read
-from deepcanon.data.tables.table_columns import Category, Column, Number, column_as_json, column_from_json
+from deepcanon.core.plural import counted
+from deepcanon.data.tables.csv_cells import number
+from deepcanon.data.tables.csv_file import CsvFile, read
+from deepcanon.data.tables.table_columns import (
+    Category,
+    Column,
+    Date,
+    Number,
+    column_as_json,
+    column_from_json,
+)
 
 MOST_CLASSES = 20
 """A target with more different whole numbers is a quantity."""
 
-MOST_CATEGORIES = 20
-"""A column may have more categories than these only if every one fills two rows on average."""
-
-RAW = "raw"
-"""The form of a file whose target is left as it is."""
-
 BYTES = 8
 """The bytes that a feature takes while a table is made: in its column, and in the table."""
+
+AT_ONCE = 2**12
+"""The rows whose features are filled in at a time."""
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A column of which no feature is made, and why; predictions are written next to those that name rows."""
+
+    name: str
+    why: str
+    names_rows: bool
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Categories that the training data do not have, and in how many rows; without any, what is missing is a number."""
+
+    rows: int
+    values: tuple[str, ...]
+
+    def __add__(self, other: Unknown) -> Unknown:
+        return Unknown(self.rows + other.rows, tuple(dict.fromkeys((*self.values, *other.values)))[:MOST_CLASSES])
+
+    def __str__(self) -> str:
+        if not self.values:
+            lacking = counted(self.rows, "row lacks", ",", "rows lack")
+            return f"{lacking} a value, which no row of the training data does, filled with the median"
+        count = counted(self.rows, "row has a value", ",", "rows have values")
+        return f"{count} that the training data do not have ({listed(self.values)}), taken as unknown"
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The rows of a file, of which each column keeps what its features are made of."""
+
+    parts: tuple[tuple[Column, NDArray[Any]], ...]
+    features: int
+
+    def x(self, rows: NDArray[np.int64]) -> Tensor:
+        """The features of these rows, filled in for some at a time, which stay in the cache."""
+        x = np.empty((len(rows), self.features), dtype=np.float32)
+        for start in range(0, len(rows), AT_ONCE):
+            block, place = rows[start : start + AT_ONCE], 0
+            for column, staged in self.parts:
+                part = x[start : start + AT_ONCE, place : place + column.features]
+                column.fill(part, np.take(staged, block, axis=0))
+                place += column.features
+        return torch.from_numpy(x)
 
 
 @dataclass(frozen=True)
 class Table:
-    """The preprocessing of a table: the columns that are features, and the target if there is one."""
+    """The preprocessing of a table: the columns that are features, the target if there is one, and what is left out."""
 
     columns: tuple[Column, ...]
     target: Column | None
+    dropped: tuple[Dropped, ...] = ()
 
     def x(self, file: CsvFile) -> Tensor:
+        """The features of all rows of a file."""
+        return self.staged(file).x(np.arange(len(file)))
+
+    def staged(self, file: CsvFile, forget: bool = False) -> Staged:
+        """What is kept of the rows of a file until features are made of it; a file may ``forget`` what is taken."""
         features = self.sizes()["features"]
         remedy = "take fewer rows, or out columns of many categories"
         need(BYTES * features * len(file), f"a table of {len(file):,} rows and {features:,} features", remedy)
-        x = np.empty((len(file), features), dtype=np.float32)
-        end = 0
+        parts = []
         for column in self.columns:
-            encoded = column.encode(file)
-            start, end = end, end + encoded.shape[1]
-            x[:, start:end] = encoded
-        return torch.from_numpy(x)
+            parts.append((column, column.staged(file)))
+            if forget:
+                del file.columns[column.name]
+        return Staged(tuple(parts), features)
+
+    def labels(self, file: CsvFile) -> Tensor | None:
+        """The target of each row, where all of them have it."""
+        target = self.target
+        if target is None or target.name not in file.columns or np.isnan(file.numbers(target.name)).any():
+            return None
+        if isinstance(target, Category):
+            return torch.from_numpy(target.classes(file))
+        return torch.from_numpy(target.encode(file))
 
     def batch(self, file: CsvFile) -> Batch:
         """The rows of the file, with labels where all of them have their target."""
-        if (
-            self.target is None
-            or self.target.name not in file.columns
-            or np.isnan(file.numbers(self.target.name)).any()
-        ):
-            return Batch(self.x(file))
-        if isinstance(self.target, Category):
-            return Labeled(self.x(file), torch.from_numpy(self.target.codes(file)))
-        return Labeled(self.x(file), torch.from_numpy(self.target.encode(file)).float())
+        y = self.labels(file)
+        return Batch(self.x(file)) if y is None else Labeled(self.x(file), y)
 
     def sizes(self) -> dict[str, int]:
         features = sum(column.features for column in self.columns)
@@ -88,10 +151,29 @@ class Table:
         parts = np.split(x.detach().cpu().double().numpy(), ends, axis=1)
         return {column.name: column.decode(part) for column, part in zip(self.columns, parts, strict=True)}
 
+    def unknown(self, file: CsvFile) -> dict[str, Unknown]:
+        """What each column has that the training data do not: new categories, or missing numbers and dates."""
+        found = {}
+        for column in self.columns:
+            if not isinstance(column, Category):
+                missing = 0 if column.indicator else int(np.isnan(file.numbers(column.name)).sum())
+                if missing:
+                    found[column.name] = Unknown(missing, ())
+                continue
+            if column.other:
+                continue
+            texts, codes = file.coded(column.name)
+            new = np.array([text not in column.values for text in texts])
+            if new.any() and (rows := new[codes]).any():
+                values = dict.fromkeys(texts[code] for code in codes[rows].tolist())
+                found[column.name] = Unknown(int(rows.sum()), tuple(values))
+        return found
+
     def as_json(self) -> dict[str, Any]:
         return {
             "columns": [column_as_json(column) for column in self.columns],
             "target": None if self.target is None else column_as_json(self.target),
+            **({"dropped": [asdict(column) for column in self.dropped]} if self.dropped else {}),
         }
 
     @classmethod
@@ -102,57 +184,40 @@ class Table:
         return cls(
             columns=tuple(column_from_json(column) for column in saved["columns"]),
             target=None if target is None else column_from_json(target),
+            dropped=tuple(Dropped(**column) for column in saved.get("dropped", ())),
         )
-
-
-def load(
-    path: Path, target: str | None = None, preprocessing: Mapping[str, Any] | None = None, raw: bool = False
-) -> Dataset[Batch]:
-    """The table in a CSV file, split by a fixed seed into training, validation and test rows.
-
-    With the ``preprocessing`` that an earlier load has fitted, nothing is fitted anew. A ``raw`` target is a number
-    that is left as it is.
-    """
-    saved = None if preprocessing is None else Table.from_json(preprocessing)
-    if saved is not None:
-        target = _agreed(target, saved)
-    if raw and target is None:
-        raise UsageError(f"{path}:{RAW} leaves the target as it is; say which column is the target")
-    file = _with_class_names(read(path, _words(saved, target)), target)
-    if target is not None and (missing := np.isnan(file.numbers(target))).any():
-        raise file.wrong(int(missing.argmax()), target, "the target is missing; fill it in or take the row out")
-    kinds = (
-        _kinds(file, target, raw) if saved is None else {c.name: type(c) for c in (*saved.columns, saved.target) if c}
-    )
-    parts = [file.rows(rows) for rows in _split(file, kinds, target)]
-    table = saved or _fit(parts[0], kinds, target, raw)
-    train, valid, test = (table.batch(part) for part in parts)
-    sizes = table.sizes()
-    return Dataset(
-        name=f"{path}:{RAW}" if raw else str(path),
-        kind="table",
-        train=train,
-        valid=valid,
-        test=test,
-        sizes=sizes,
-        shape=(sizes["features"],),
-        labels=table.target.values if isinstance(table.target, Category) else (),
-        source=str(path.resolve()),
-        target=target,
-        preprocessing=table.as_json() | ({"form": RAW} if raw else {}),
-    )
 
 
 def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) -> Batch:
     """All rows of a CSV file, treated as the training data of a saved ``preprocessing`` were.
 
     Columns that it does not have are ignored. The target may be missing; the rows come with labels if all have it.
-    Unless rows are to be ``labeled``, the target is ignored too.
+    Unless rows are to be ``labeled``, the target is ignored too. What the training data do not have is said on stderr.
     """
     table = Table.from_json(preprocessing)
-    target = table.target.name if table.target else None
-    file = read(path, _words(table, target))
-    return table.batch(_with_class_names(file, target)) if labeled else Batch(table.x(file))
+    file = read(path, words_of(table))
+    say_unknown(table.unknown(file), f"{path}, ")
+    if not labeled:
+        return Batch(table.x(file))
+    return table.batch(with_class_names(file, table.target.name if table.target else None))
+
+
+def labeled_rows(file: CsvFile, target: str) -> tuple[NDArray[np.int64], CsvFile]:
+    """The rows in which a target of classes is not missing: their numbers, and the file with these only."""
+    named = with_class_names(file, target)
+    rows = np.flatnonzero(~np.isnan(named.numbers(target)))
+    return rows, named.rows(rows)
+
+
+def say_unknown(unknown: Mapping[str, Unknown], where: str = "") -> None:
+    """Warn of categories and missing values that the training data do not have."""
+    sys.stderr.writelines(f"{where}column {name!r}: {each}\n" for name, each in unknown.items())
+
+
+def words_of(table: Table) -> list[str | None]:
+    """The columns of a table that are read as texts, even where these are numbers."""
+    texts = [column.name for column in table.columns if isinstance(column, Category | Date)]
+    return [None if table.target is None else table.target.name, *texts]
 
 
 def feature_scales(preprocessing: Mapping[str, Any]) -> tuple[float, ...]:
@@ -164,26 +229,25 @@ def feature_scales(preprocessing: Mapping[str, Any]) -> tuple[float, ...]:
     """
     if "columns" not in preprocessing:
         return ()
-    found: list[float] = []
-    for column in Table.from_json(preprocessing).columns:
-        if isinstance(column, Number):
-            found += [column.std, 1.0] if column.indicator else [column.std]
-        else:
-            found += [1.0] * len(column.values)
-    return tuple(found)
+    return tuple(scale for column in Table.from_json(preprocessing).columns for scale in column.scales)
 
 
-def log_det_of_scaling(preprocessing: Mapping[str, Any]) -> float:
-    """What is added to the log-density of standardized rows to have it in the units of the table; else 0.
+def log_det_of_scaling(preprocessing: Mapping[str, Any], x: Tensor) -> Tensor:
+    """What is added to the log-density of each row ``x`` to have it in the units of the table, (B,); else 0.
 
     >>> column = {"kind": "number", "name": "a", "median": 0.0, "mean": 5.0, "std": 2.0}
-    >>> round(log_det_of_scaling({"columns": [{**column, "indicator": False}]}), 4)
-    -0.6931
+    >>> log_det_of_scaling({"columns": [{**column, "indicator": False}]}, torch.zeros(1, 1))
+    tensor([-0.6931], dtype=torch.float64)
     """
-    if "columns" not in preprocessing:
-        return 0.0
-    columns = Table.from_json(preprocessing).columns
-    return -sum(float(np.log(column.std)) for column in columns if isinstance(column, Number))
+    columns = Table.from_json(preprocessing).columns if "columns" in preprocessing else ()
+    total = torch.zeros(len(x), dtype=torch.float64)
+    place = 0
+    for column in columns:
+        if isinstance(column, Number):
+            encoded = x[:, place : place + 1].detach().cpu().double().numpy()
+            total += torch.from_numpy(column.log_det(encoded))
+        place += column.features
+    return total
 
 
 def in_original_units(values: Tensor, preprocessing: Mapping[str, Any]) -> Tensor:
@@ -193,8 +257,10 @@ def in_original_units(values: Tensor, preprocessing: Mapping[str, Any]) -> Tenso
     ...          "indicator": False}}
     >>> in_original_units(torch.tensor([[0.5]]), saved)
     tensor([[105.]])
+    >>> in_original_units(torch.tensor([[0.5]]), {})
+    tensor([[0.5000]])
     """
-    target = Table.from_json(preprocessing).target
+    target = Table.from_json(preprocessing).target if "columns" in preprocessing else None
     return values * target.std + target.mean if isinstance(target, Number) else values
 
 
@@ -220,86 +286,7 @@ def target_unit(preprocessing: Mapping[str, Any]) -> tuple[str, float] | None:
     return (target.name, target.std) if isinstance(target, Number) else None
 
 
-def _kinds(file: CsvFile, target: str | None, raw: bool) -> dict[str, type[Column]]:
-    """The kind of each column: numbers or categories (classes, for the target)."""
-    kinds: dict[str, type[Column]] = {} if target is None else {target: _target_kind(file, target, raw)}
-    for name, cells in file.columns.items():
-        if name == target:
-            continue
-        if cells.numeric:
-            kinds[name] = Number
-            continue
-        values = [text for text in cells.coded[0] if text]
-        if len(values) > MOST_CATEGORIES and 2 * len(values) > len(file):
-            odd = next(text for text in values if number(text) is None)
-            raise DataError(
-                f"{file.path}: column {name!r} has {len(values)} different values in {len(file)} rows and not all are "
-                f"numbers ({odd!r}), so it names rows rather than describing them; take it out or mend it"
-            )
-        kinds[name] = Category
-    if not kinds.keys() - {target}:
-        raise DataError(f"{file.path} has no column but the target {target!r}; there is nothing to predict it from")
-    return kinds
-
-
-def _target_kind(file: CsvFile, name: str, raw: bool) -> type[Column]:
-    cells = file.column(name)
-    different = len(np.unique(cells.numbers))  # at most as many as there are texts, and found much faster
-    if different == 1 and len(texts := cells.coded[0]) == 1:
-        raise DataError(f"{file.path}: the target {name!r} is {texts[0]} in every row, so there is nothing to learn")
-    if raw or not cells.numeric:
-        return Number if raw else Category
-    whole = np.isfinite(cells.numbers) & (np.floor(cells.numbers) == cells.numbers)
-    few = different <= MOST_CLASSES and len(cells.coded[0]) <= min(MOST_CLASSES, len(file) // 2)
-    return Category if few and whole.all() else Number
-
-
-def _split(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None) -> list[NDArray[np.int64]]:
-    """The rows of the training, validation and test split: fixed by a seed and stratified by class."""
-    classes = file.coded(target)[1] if target and kinds[target] is Category else np.zeros(len(file), dtype=np.int64)
-    order = stratified_order(classes, seed=0)
-    train, *held = (rows.numpy() for rows in cut(order, three_counts(len(file), str(file.path))))
-    categories = [file.coded(name)[1] for name, kind in kinds.items() if kind is Category]
-    known = [np.bincount(codes[train], minlength=codes.max() + 1) > 0 for codes in categories]
-    # A category without a row in the training split could never be learned, so its first row goes there.
-    moved: list[int] = []
-    for place, part in enumerate(held):
-        strange = np.zeros(len(part), dtype=bool)
-        for codes, seen in zip(categories, known, strict=True):
-            strange |= ~seen[codes[part]]
-        for row in part[strange]:
-            if not all(seen[codes[row]] for codes, seen in zip(categories, known, strict=True)):
-                moved.append(row)
-                for codes, seen in zip(categories, known, strict=True):
-                    seen[codes[row]] = True
-        held[place] = part[~np.isin(part, moved)]
-        if not len(held[place]):
-            raise DataError(f"{file.path} has too few rows for its categories: none is left to validate or test")
-    return [np.sort(np.concatenate([train, np.array(moved, dtype=np.int64)])), *held]
-
-
-def _fit(file: CsvFile, kinds: Mapping[str, type[Column]], target: str | None, raw: bool) -> Table:
-    fitted = {name: kind.fit(file, name) for name, kind in kinds.items()}
-    predicted = None if target is None else fitted[target]
-    if raw and isinstance(predicted, Number):
-        predicted = replace(predicted, mean=0.0, std=1.0)
-    return Table(columns=tuple(column for name, column in fitted.items() if name != target), target=predicted)
-
-
-def _words(table: Table | None, target: str | None) -> list[str | None]:
-    """The columns that are read as texts, even where these are numbers."""
-    categories = [column.name for column in table.columns if isinstance(column, Category)] if table else []
-    return [target, *categories]
-
-
-def _agreed(target: str | None, saved: Table) -> str | None:
-    known = None if saved.target is None else saved.target.name
-    if target not in (None, known):
-        raise UsageError(f"the saved preprocessing has the target {known!r}, but {target!r} was given; leave it out")
-    return known
-
-
-def _with_class_names(file: CsvFile, target: str | None) -> CsvFile:
+def with_class_names(file: CsvFile, target: str | None) -> CsvFile:
     """The file with whole numbers written alike in its target column: 1.0 is the class 1."""
     if target is None or target not in file.columns:
         return file

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any, Protocol, Self
 
 import torch
@@ -132,6 +133,5 @@ def padded(rows: Sequence[Sequence[int]], padding: int | None = None) -> tuple[T
     """
     lengths = torch.tensor([len(row) for row in rows])
     x = torch.full((len(rows), int(lengths.max())), padding or 0)
-    for row, codes in enumerate(rows):
-        x[row, : len(codes)] = torch.tensor(codes, dtype=torch.long)
+    x[torch.arange(x.shape[1]) < lengths.unsqueeze(1)] = torch.tensor([*chain.from_iterable(rows)], dtype=torch.long)
     return x, lengths

@@ -13,7 +13,9 @@ from torch.nn.functional import pad
 from deepcanon.core import DataError, Sequences
 from deepcanon.core.hints import listed
 from deepcanon.core.memory import need
+from deepcanon.core.reading import Reading
 from deepcanon.data.dataset import Dataset
+from deepcanon.data.file_kind import FileKind
 from deepcanon.data.split import HELD_OUT
 from deepcanon.data.text.special import WithSpecialTokens, padded
 from deepcanon.data.text.tokenizers import Characters, tokenizer_of
@@ -28,12 +30,14 @@ BYTES = 24
 """So many bytes of memory a byte of text takes at most: as characters, as their code points and as tokens."""
 
 
-def is_text(path: Path) -> bool:
+def is_text(path: Path, forms: tuple[str, ...], reading: Reading) -> bool:
     """Whether a path is that of a text file, or of a folder with text files in it."""
     return path.suffix.lower() == SUFFIX if not path.is_dir() else bool(_files_in(path))
 
 
-def load(path: Path, preprocessing: Mapping[str, Any] | None = None) -> Dataset[Sequences]:
+def load(
+    path: Path, forms: tuple[str, ...], reading: Reading, preprocessing: Mapping[str, Any] | None
+) -> Dataset[Sequences]:
     """A text character by character: its beginning is the training split, its end the test split.
 
     The vocabulary is that of the whole text, in the order of the code points, or of the ``preprocessing`` of an earlier
@@ -68,8 +72,8 @@ def load(path: Path, preprocessing: Mapping[str, Any] | None = None) -> Dataset[
     )
 
 
-def apply(path: Path, preprocessing: Mapping[str, Any]) -> Sequences:
-    """A whole text in the tokens and windows of one that a model has learned from."""
+def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) -> Sequences:
+    """A whole text in the tokens and windows of one that a model has learned from, whatever its form."""
     if "tokenizer" not in preprocessing:
         raise DataError(f"this preprocessing is not that of a text: it has {listed(preprocessing)}")
     text, tokenizer, width = read(path), tokenizer_of((), preprocessing), preprocessing["shape"][0]
@@ -139,3 +143,6 @@ def _unknown(path: Path, text: str, character: str) -> DataError:
         f"line {line} of {path} has {character!r}, which does not occur in the text that the model has learned from; "
         f"train on the bytes of the text, FILE{SUFFIX}:bytes, which know every character"
     )
+
+
+TEXT = FileKind("text", is_text, load, apply)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from deepcanon.core import UsageError
 from deepcanon.data.text.bpe import BPE
 from deepcanon.data.text.special import SpecialTokens, WithSpecialTokens
-from deepcanon.data.text.words import Words
+from deepcanon.data.text.words import UNKNOWN, Words
 
 
 class Tokenizer(Protocol):
@@ -22,10 +22,10 @@ class Tokenizer(Protocol):
 
 
 class Characters:
-    """A character-level tokenizer: every character of an alphabet is a token.
+    """A character-level tokenizer: every character of an alphabet is a token; ``<unk>``, if it is one, is all others.
 
-    >>> Characters("abc").encode("cab")
-    [2, 0, 1]
+    >>> Characters("abc").encode("cab"), Characters(("<unk>", "a")).encode("cab")
+    ([2, 0, 1], [0, 1, 0])
     """
 
     def __init__(self, tokens: Sequence[str]) -> None:
@@ -33,6 +33,9 @@ class Characters:
         self._codes = {token: code for code, token in enumerate(self.vocabulary)}
 
     def encode(self, text: str) -> list[int]:
+        other = self._codes.get(UNKNOWN)
+        if other is not None:
+            return [self._codes.get(token, other) for token in text]
         unknown = sorted(set(text) - self._codes.keys())
         if unknown:
             raise UsageError(f"{unknown[0]!r} is not in the vocabulary; its tokens are {''.join(self.vocabulary)!r}")

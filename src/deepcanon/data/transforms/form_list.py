@@ -37,7 +37,18 @@ FORM_LIST = (
     ),
     Form("domains=A/B", "classes", "the examples of two classes as two unpaired domains; of just two, domains"),
     Form("raw", "a CSV file", "the target in its own units, not standardized"),
-    Form("ratings", "a CSV file", "a row for each user, a column for each item, nothing where none is given"),
+    Form(
+        "ratings", "a CSV file", "ratings: a row for each (user, item, rating), or for each user a column for each item"
+    ),
+    Form(
+        "text", "a CSV file", "texts with labels, word by word; text:bpe=2000, text:length=64 and others as of a text"
+    ),
+    Form("pairs", "a CSV file", "pairs of texts, a source and its target, in byte pairs; pairs:words and others, too"),
+    Form("images", "a CSV file", "the images whose paths are in a column, with labels if a target is named"),
+    Form("directed", "a graph in a file", "edges that lead from the source to the target only"),
+    Form("undirected", "a graph in a file", "edges that lead both ways, also where GraphML or GML says otherwise"),
+    Form("plain", "a graph in a file", "edges without their weights and features"),
+    Form("links", "a graph in a file", "edges to be told from pairs of nodes without one; a part of them is hidden"),
     Form("size=64", "a folder", "images of all sizes cut to a square and scaled to 64x64 pixels"),
 )
 """The forms in the order in which they may follow each other, but that the forms of files and folders come first."""

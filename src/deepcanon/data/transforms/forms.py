@@ -98,6 +98,8 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
         return _with_form(_text_in_form(data, form), data, form)
     if isinstance(data.train, SemiBatch):
         raise UsageError(f"labels are hidden last: write ':{form}' before ':labels=' (got {data.name}:{form})")
+    if "levels" not in data.preprocessing:
+        raise UsageError(f"the pixels of {data.name} are not 8-bit numbers, so they have no gray levels for ':{form}'")
     levels = data.preprocessing["levels"]
     train, valid, test = (
         None if part is None else batch_in_form(part, form, levels, seed)

@@ -1,0 +1,1 @@
+"""Graphs from files: edge lists with tables of nodes, GraphML and GML, sparse matrices, folders of many graphs."""
