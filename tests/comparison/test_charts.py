@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from deepcanon.comparison.charts import HEIGHT, WIDTH, Scale, cloud, ladder, lines, spread
+from deepcanon.comparison.charts import HEIGHT, LONGEST, WIDTH, Scale, cloud, growth, ladder, lines, spread
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -69,3 +69,19 @@ def test_a_ladder_writes_what_lies_far_below_and_still_shows_the_rest_apart() ->
     assert len(circles(chart, "open")) == 1
     assert "\N{LEFTWARDS ARROW} \N{MINUS SIGN}300,000<" in chart
     assert len(circles(ladder({"a": [(0.0, "exact")], "b": [(0.0, "exact")], "c": [(-9.0, "exact")]}, ""), "dot")) == 3
+
+
+def test_named_curves_have_a_dot_for_each_seed_and_room_for_their_names() -> None:
+    names = ["mlp", "HistGradientBoosting (scikit-learn)", "x" * 90]
+    text = growth({name: [(10.0, [0.5, 0.4]), (20.0, [0.3])] for name in names}, "training examples")
+    assert text.count("<circle") == 9
+    assert text.count("<polyline") == 3
+    assert ">HistGradientBoosting (scikit-learn)</text>" in text
+    assert "x" * (LONGEST - 1) + "\N{HORIZONTAL ELLIPSIS}</text>" in text
+    assert ">10</text>" in text
+    assert ">20</text>" in text
+    width = float(re.findall(r'viewBox="0 0 (\d+)', text)[0])
+    starts = [float(x) for x in re.findall(r'class="name" x="(\d+)"', text)]
+    assert all(start + 7 * min(LONGEST, len(name)) < width for start, name in zip(starts, names, strict=True))
+    middles = sorted({float(x) for x in re.findall(r'<circle class="hue0" cx="([\d.]+)"', text)})
+    assert len(middles) == 2

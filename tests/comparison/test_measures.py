@@ -8,15 +8,30 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+import safetensors.torch
 import torch
 from torch import Generator, Tensor
 
 import deepcanon as dc
 from deepcanon.catalogue import find
+from deepcanon.comparison.differences import FILE as EXAMPLES
 from deepcanon.comparison.measures import Measured, bits_per_dimension, measure
 from deepcanon.comparison.quality import Yardstick
 from deepcanon.comparison.support import Form, Forms
-from deepcanon.core import Absorb, Batch, Context, DataError, LikelihoodKind, Model, Recipe, Support, Terms, Turn
+from deepcanon.core import (
+    Absorb,
+    Batch,
+    Context,
+    DataError,
+    Labeled,
+    LikelihoodKind,
+    Model,
+    Recipe,
+    Sequences,
+    Support,
+    Terms,
+    Turn,
+)
 from deepcanon.data import Dataset, from_tensors, load_data
 from deepcanon.runs.folder import RunFolder
 
@@ -198,3 +213,37 @@ def test_a_method_around_a_conditional_model_is_measured_as_that_model(tmp_path:
     assert (likelihood["kind"], likelihood["given"], likelihood["samples"]) == ("lower bound", "classes", 64)
     assert likelihood["error"] > 0
     assert found["drawn"] is not None
+
+
+def test_what_each_sequence_or_series_contributes_has_the_mean_that_is_shown(tmp_path: Path) -> None:
+    """Of rows of unequal lengths: the mean over rows is that over tokens, or steps."""
+    tokens = torch.randint(0, 5, (30, 12), generator=Generator().manual_seed(0))
+    rows = Sequences(tokens, 2 + torch.arange(30) % 10)
+    whole = from_tensors(tokens, lengths=rows.lengths)
+    text = replace(whole, train=rows, valid=None, test=rows)
+    found = trained(find("lstm")(vocab=5, units=4, embedding=3), text, "plain", tmp_path / "text")
+    model, batch = find("deepar").example()
+    series = from_tensors(batch.x, lengths=batch.lengths, origins=batch.origins)
+    forecasts = trained(model, replace(series, train=batch, valid=None, test=batch), "plain", tmp_path / "series")
+    for measured, place, count in ((found, "text", 30), (forecasts, "series", len(batch))):
+        each = safetensors.torch.load_file(tmp_path / place / EXAMPLES)["log_likelihood"]
+        assert measured["likelihood"] is not None
+        assert len(each) == count
+        assert float(each.mean()) == pytest.approx(measured["likelihood"]["nats"], rel=1e-5)
+
+
+def test_probabilities_that_are_too_small_for_their_type_count_as_the_loss_counts_them(tmp_path: Path) -> None:
+    """Logits far apart, and one example on the wrong side: its probability is 0 in single precision."""
+    x = torch.tensor([[1.0], [1.0], [-1.0], [-1.0]])
+    held_out = Labeled(x, torch.tensor([1, 0, 0, 0]))
+    data = replace(from_tensors(x, held_out.y), valid=None, test=held_out)
+    model: Any = find("softmax_regression")(features=1, classes=2)
+    run = dc.fit(model, data, out=tmp_path / "run", quiet=True, pictures=False)
+    del run
+    with torch.no_grad():
+        model.linear.weight.copy_(torch.tensor([[-150.0], [150.0]]))
+        model.linear.bias.zero_()
+    folder = RunFolder.open(tmp_path / "run")
+    measure(model, data, "plain", folder, None)
+    losses = safetensors.torch.load_file(tmp_path / "run" / EXAMPLES)["log_loss"]
+    assert losses.tolist() == pytest.approx([0.0, 300.0, 0.0, 0.0])

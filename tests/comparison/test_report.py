@@ -12,7 +12,8 @@ from PIL import Image
 
 import deepcanon as dc
 from deepcanon.comparison.exhibits import ACROSS
-from deepcanon.comparison.job import Comparison, run_jobs
+from deepcanon.comparison.job import run_jobs
+from deepcanon.comparison.record import Comparison
 from deepcanon.comparison.report import write_report
 from deepcanon.comparison.tables import sections
 from deepcanon.core import Blueprint

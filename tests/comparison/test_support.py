@@ -48,7 +48,7 @@ def test_points_and_tables_stay_as_they_are_but_densities_and_probabilities_are_
 def test_data_without_a_test_split_cannot_be_compared_on(monkeypatch: pytest.MonkeyPatch) -> None:
     from deepcanon.data import from_tensors
 
-    monkeypatch.setattr(support, "load_data", lambda name, target: from_tensors(torch.zeros(5, 2)))
+    monkeypatch.setattr(support, "load_data", lambda name: from_tensors(torch.zeros(5, 2)))
     with pytest.raises(UsageError, match="has no 'test' split"):
         Forms("x")
 

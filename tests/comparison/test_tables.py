@@ -8,8 +8,8 @@ import pytest
 
 from deepcanon.comparison.columns import ACCURACY, BALANCED, COPIES, DASH, LOG_LOSS, NATS, RMSE, SPEED, TWO_SAMPLE
 from deepcanon.comparison.differences import Difference, Measure
-from deepcanon.comparison.job import Comparison, Entry
 from deepcanon.comparison.measures import Likelihood, Measured
+from deepcanon.comparison.record import Comparison, Entry
 from deepcanon.comparison.sentences import conclusions, cut_short, remarks, title
 from deepcanon.comparison.support import Form
 from deepcanon.comparison.tables import Section, failures, sections
@@ -19,7 +19,7 @@ def measured(likelihood: Likelihood | None = None, **changes: Any) -> Measured:
     whole: Measured = {
         "parameters": 3, "buffers": 0, "steps": 10, "planned": 10, "seconds": 1.0, "weights": "last", "watch": None,
         "test": {}, "metrics": [], "likelihood": likelihood, "drawn": None, "predictions": None,
-        "classes": [], "targets": None, "baseline": None,
+        "classes": [], "targets": None, "forecasts": None, "cost": None, "baseline": None, "examples": [],
     }  # fmt: skip
     return {**whole, **changes}  # type: ignore[typeddict-item]
 
@@ -42,18 +42,25 @@ def drawn(two_sample: float, copies: float = 0.05) -> dict[str, Any]:
     return {"per_second": 100.0, "quality": quality}
 
 
-def entry(label: str, value: Measured | None, form: Form = "plain", seed: int = 0, error: str | None = None) -> Entry:
+def entry(
+    label: str,
+    value: Measured | None,
+    form: Form = "plain",
+    seed: int = 0,
+    error: str | None = None,
+    baseline: bool = False,
+) -> Entry:
     return {
-        "label": label, "model": label, "form": form, "data": "d", "seed": seed, "run": f"{label}/{seed}",
-        "error": error, "measured": value,
+        "label": label, "model": None if baseline else label, "baseline": baseline, "form": form, "data": "d",
+        "seed": seed, "examples": None, "run": f"{label}/{seed}", "error": error, "measured": value,
     }  # fmt: skip
 
 
 def comparison(*runs: Entry, **unsuitable: str) -> Comparison:
     return {
         "format": 1, "status": "finished", "deepcanon": "0", "torch": "0", "threads": 1, "created": "2020-01-01",
-        "request": {}, "data": {"labels": []}, "unsuitable": unsuitable, "reference": {}, "runs": list(runs),
-        "differences": [],
+        "request": {}, "chosen": [], "data": {"labels": []}, "unsuitable": unsuitable, "reference": {},
+        "runs": list(runs), "differences": [], "curve": [], "gains": [],
     }  # fmt: skip
 
 
@@ -247,14 +254,14 @@ def test_regression_has_a_heading_a_verdict_and_its_own_units() -> None:
         return entry(label, measured(targets=targets, baseline=baseline, test={"rmse": 9.9}))
 
     runs = (model("a", 50.0, 0.61), model("b", 60.0, 0.44))
-    section = compared(*runs, gaps=(gap("a", "b", -1500.0, -700.0, "squared_error"),))
+    section = compared(*runs, gaps=(gap("a", "b", -15.0, -5.0, "squared_error"),))
     assert title(section) == "Regression"
     assert [section.marked(row, RMSE) for row in section.rows] == [True, False]
     (verdict,) = conclusions(section)
     assert verdict.startswith(
         "a has the lowest RMSE on the test data of d: RMSE 50 in the units of 'price', R² 0.6100."
     )
-    assert verdict.endswith("the difference is 1100 in mean squared error (95% interval 700 to 1500).")
+    assert verdict.endswith("the difference is 10 (95% interval 5 to 15).")
     worse = compared(model("a", 90.0, -0.3))
     assert "a does not beat the mean of the training targets: RMSE 90 against 80." in conclusions(worse)
 
@@ -326,3 +333,37 @@ def test_likelihoods_of_sequences_say_what_they_are_a_mean_over() -> None:
     assert [column.title for column in table.columns] == ["nats", "accuracy", "training, s", "parameters"]
     (series,) = sections(comparison(entry("forecaster", measured({**likelihood(-2), "per": "step"}))))
     assert title(series) == "Models of time series"
+
+
+def test_it_is_said_plainly_when_a_baseline_wins() -> None:
+    def model(label: str, rmse: float, baseline: bool = False) -> Entry:
+        targets = {"target": "price", "rmse": rmse, "mae": rmse, "r2": 0.5}
+        return entry(label, measured(targets=targets), baseline=baseline)
+
+    runs = (model("mlp", 60.0), model("linear", 70.0), model("boosting", 50.0, True), model("ridge", 65.0, True))
+    clear = (
+        gap("boosting", "mlp", -15.0, -5.0, "squared_error"),
+        gap("boosting", "linear", -25.0, -15.0, "squared_error"),
+        gap("boosting", "ridge", -20.0, -10.0, "squared_error"),
+    )
+    section = compared(*runs, gaps=clear)
+    words = "the best of them, mlp, is behind by 10 (95% interval 5 to 15) in RMSE."
+    assert f"boosting is better than every model here: {words}" in conclusions(section)
+    assert section.behind(section.rows[0]) is None
+    behind = section.behind(section.rows[1])
+    assert behind is not None
+    assert (behind["low"], behind["high"]) == (5.0, 15.0)
+    noisy = compared(*runs, gaps=(gap("boosting", "mlp", -15.0, 5.0, "squared_error"), *clear[1:]))
+    words = "difference in RMSE is -5 (95% interval -15 to 5).".replace("-", "\N{MINUS SIGN}")
+    tied = f"The test data do not tell the best model, mlp, from the best baseline, boosting: the {words}"
+    assert tied in conclusions(noisy)
+    ours = compared(
+        model("mlp", 40.0), model("boosting", 50.0, True), gaps=(gap("mlp", "boosting", -15.0, -5.0, "squared_error"),)
+    )
+    assert "mlp is better than the baseline boosting, by 10 (95% interval 5 to 15) in RMSE." in conclusions(ours)
+
+
+def test_what_does_not_beat_its_baseline_is_not_called_as_good_as_the_best() -> None:
+    runs = (classifier("good", 0.2, (78, 18)), classifier("wild", 99.0, (78, 18)))
+    section = compared(*runs, gaps=(gap("good", "wild", -200.0, 1.0),))
+    assert conclusions(section)[0].startswith("good has the lowest log loss")

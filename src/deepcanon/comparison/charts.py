@@ -12,6 +12,10 @@ Point = tuple[float, float]
 
 WIDTH, HEIGHT = 320, 190
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 30
+HUES = 8
+"""The number of colors of named curves; the page has a style for each, and the ninth has that of the first."""
+LONGEST = 48
+"""The characters of a name in a chart; the rest of a longer one is left out."""
 FAR = 10.0
 """The factor of the distance from the best value to the median by which a value may lie below the best to be drawn."""
 
@@ -69,6 +73,46 @@ def lines(series: Sequence[Sequence[Point]], x_label: str, pale: Sequence[Sequen
     return _chart(across, up, "".join(drawn), x_label)
 
 
+def growth(curves: Mapping[str, Sequence[tuple[float, Sequence[float]]]], x_label: str) -> str:
+    """Named curves over counts, which are spaced by their ratios: lines through the means, and a dot for each value."""
+    right = 56 + 8 * min(LONGEST, max(map(len, curves)))
+    width, height = 540 + right, 60 + 24 * max(9, len(curves))
+    counts = sorted({count for curve in curves.values() for count, _ in curve})
+    values = [value for curve in curves.values() for _, several in curve for value in several]
+    across = Scale(*spread([math.log(count) for count in counts], 0.04), 60, width - right)
+    up = Scale(*_middle(values), height - BOTTOM - 10, TOP)
+    parts = [
+        f'<line class="grid" x1="60" x2="{width - right}" y1="{up(tick):.1f}" y2="{up(tick):.1f}"/>'
+        f'<text class="tick" x="54" y="{up(tick) + 3.5:.1f}" text-anchor="end">{number(tick)}</text>'
+        for tick in up.ticks()
+    ]
+    parts += [
+        f'<text class="tick" x="{across(math.log(each)):.1f}" y="{height - 22}" text-anchor="middle">{each:,.0f}</text>'
+        for each in counts
+    ]
+
+    def at(value: float) -> float:
+        return min(max(up(value), TOP), height - BOTTOM - 10)
+
+    for place, (name, curve) in enumerate(curves.items()):
+        style = f"hue{place % HUES}"
+        means = [(across(math.log(count)), at(math.fsum(several) / len(several))) for count, several in curve]
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in means)
+        parts.append(f'<polyline class="named {style}" points="{line}"/>')
+        parts += [
+            f'<circle class="{style}" cx="{across(math.log(count)):.1f}" cy="{at(value):.1f}" r="3.5"/>'
+            for count, several in curve
+            for value in several
+        ]
+        y = TOP + 16 + 24 * place
+        parts.append(
+            f'<line class="named {style}" x1="{width - right + 16}" x2="{width - right + 40}" y1="{y}" y2="{y}"/>'
+        )
+        parts.append(f'<text class="name" x="{width - right + 46}" y="{y + 4}">{html.escape(_cut(name))}</text>')
+    label = f'<text class="tick" x="{width - right}" y="{height - 4}" text-anchor="end">{html.escape(x_label)}</text>'
+    return f'<svg class="ladder" viewBox="0 0 {width} {height}" role="img">{"".join(parts)}{label}</svg>'
+
+
 def cloud(points: Sequence[Point], behind: Sequence[Point], window: tuple[Point, Point]) -> str:
     """A scatter plot of points in front of others; what lies outside the window is left out."""
     (left, low), (right, high) = window
@@ -119,6 +163,10 @@ def ladder(rows: Mapping[str, Sequence[tuple[float, str]]], unit: str) -> str:
             parts.append(f'<circle class="{style}" cx="{x:.1f}" cy="{y}" r="5.5">{words}</circle>')
     parts.append(f'<text class="tick" x="{width - 40}" y="{height - 3}" text-anchor="end">{html.escape(unit)}</text>')
     return f'<svg class="ladder" viewBox="0 0 {width} {height}" role="img">{"".join(parts)}</svg>'
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _middle(values: Sequence[float]) -> tuple[float, float]:

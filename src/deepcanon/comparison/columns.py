@@ -96,8 +96,20 @@ def _of_targets(name: Literal["rmse", "mae", "r2"]) -> Callable[[Measured], floa
     return lambda measured: None if measured["targets"] is None else measured["targets"][name]
 
 
+def _of_forecasts(name: Literal["crps", "rmse", "mae", "covered"]) -> Callable[[Measured], float | None]:
+    return lambda measured: None if measured["forecasts"] is None else measured["forecasts"][name]
+
+
+def _cost(measured: Measured) -> float | None:
+    return None if measured["cost"] is None else measured["cost"]["mean"]
+
+
 def _of_test(name: str) -> Callable[[Measured], float | None]:
     return lambda measured: measured["test"].get(name)
+
+
+def _parameters(measured: Measured) -> float | None:
+    return None if measured["parameters"] is None else float(measured["parameters"])
 
 
 def _rounded(value: float) -> str:
@@ -202,7 +214,31 @@ CALIBRATION = Column(
     "predictions with a probability of 80 % are right in 80 % of cases.",
 )  # fmt: skip
 SECONDS = Column("training, s", lambda m: m["seconds"], "{:.1f}", "low", "The time of the training, without measuring.")
+CRPS = Column(
+    "CRPS", _of_forecasts("crps"), "{:.4f}", "low",
+    "The continuous ranked probability score of the forecasts from the forecast origin on, in units of the mean "
+    "absolute value: what the absolute error is for a single path, for a sample of paths. It ranks the forecasts.",
+    "crps",
+)  # fmt: skip
+FORECAST_RMSE = Column(
+    "RMSE", _of_forecasts("rmse"), "{:.4g}", None, "The root of the mean squared error of the mean path, in the units "
+    "of the series.",
+)  # fmt: skip
+FORECAST_MAE = Column(
+    "MAE", _of_forecasts("mae"), "{:.4g}", None, "The mean absolute error of the median path, in the units of the "
+    "series.",
+)  # fmt: skip
+COVERED = Column(
+    "in 80 % interval", _of_forecasts("covered"), "{:.3f}", 0.8,
+    "The share of values that came true between the quantiles of 10 % and 90 % of the paths: 0.8 is right.",
+)  # fmt: skip
+COST = Column(
+    "mean cost", _cost, "{:.4g}", "low",
+    "The mean cost of the decisions, by the costs of mistakes that were given. Of classes, the one with the least "
+    "expected cost by the predicted probabilities is decided on; a number is shifted by a quantile of the errors on "
+    "validation data.", "cost",
+)  # fmt: skip
 PARAMETERS = Column(
-    "parameters", lambda m: float(m["parameters"]), "{:,.0f}", None,
+    "parameters", _parameters, "{:,.0f}", None,
     "The number of parameters trained by gradients. A model that is fitted without gradients has none; it has buffers.",
 )  # fmt: skip

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from deepcanon.blueprints import blueprint
-from deepcanon.comparison.job import FILE, Comparison, run_jobs
+from deepcanon.comparison.baselines.registry import baselines_for
+from deepcanon.comparison.choice import choose
+from deepcanon.comparison.cost import read_cost
+from deepcanon.comparison.job import run_jobs
+from deepcanon.comparison.record import FILE, Comparison
 from deepcanon.comparison.report import tables_of, write_report
 from deepcanon.comparison.sentences import conclusions
+from deepcanon.comparison.support import Forms
 from deepcanon.comparison.tables import Section, failures, sections
 from deepcanon.core import Blueprint, Model, UsageError
 from deepcanon.core.display import Shown, notebook, sentences
 from deepcanon.core.files import free
+from deepcanon.core.reading import Reading, reading_of
+from deepcanon.train.randomness import kept
 
 
 @dataclass(frozen=True)
@@ -60,34 +67,57 @@ class Compared(Shown):
 
 
 def compare(
-    models: Sequence[str | type[Model[Any]] | Blueprint],
-    data: str | Path,
+    models: Sequence[str | type[Model[Any]] | Blueprint] | None = None,
+    data: str | Path = "",
     out: str | Path | None = None,
     *,
-    target: str | None = None,
     seeds: int = 1,
     budget: float | None = None,
+    baselines: str | Sequence[str] = "default",
+    cost: str | Mapping[str, float] | None = None,
+    learning_curve: bool = False,
     notify: Callable[[str], None] = lambda sentence: None,
     quiet: bool = True,
+    **reading: Unpack[Reading],
 ) -> Compared:
     """Train several models on the same data and write a report that says which fits best.
 
-    ``models`` are names, with arguments where wanted (``"vae:latent=4"``), or classes. Each gets the form of the data
-    that it models: images as zeros and ones, or dequantized. Called again with the same folder, it goes on where it was
-    broken off. ``budget`` is the most seconds for each training; ``notify`` is called with the progress.
+    ``models`` are names, with arguments where wanted (``"vae:latent=4"``), or classes; without any, some that suit the
+    data are chosen, and the report says why. Each gets the form of the data that it models: images as zeros and ones,
+    or dequantized. Called again with the same folder, it goes on where it was broken off. ``budget`` is the most
+    seconds for each training of a model; ``notify`` is called with the progress.
+
+    ``baselines`` stand next to them, trained on the same split: all that suit the data, some by name, or ``"none"``.
+    ``cost`` says what mistakes cost, ``{"ill": 10, "well": 1}`` for missing an example of a class, or ``{"under": 3,
+    "over": 1}`` for a unit below and above a number. With ``learning_curve`` all are also trained on a half, a quarter
+    ... of the training examples, which says whether more data would help. ``reading`` says how a file is read:
+    ``target`` is the column to be predicted.
     """
     if isinstance(models, str):
         raise UsageError(f"the models to compare are a list of names; got {models!r}")
-    candidates = [blueprint(model) for model in models]
+    candidates = [blueprint(model) for model in models or ()]
     if not isinstance(data, str | Path):
         raise UsageError(f"compare takes data by name, or a file or folder, got {type(data).__name__}")
+    if not str(data):
+        raise UsageError("compare needs data: the name of a data set, or a file or folder")
     for part in (part for candidate in candidates for part in candidate.everything()):
         if part.trained is not None:
             raise UsageError(f"compare trains every model from its start; name a model in place of {part.label}")
         if missing := part.missing():
             raise UsageError(f"{part.cls.name()} needs the argument {missing[0]}: {part.cls.name()}:{missing[0]}=...")
     folder = Path(out) if out is not None else free(Path("runs") / "compare")
+    forms = Forms(str(data), reading_of(reading))
+    chosen: list[str] = []
+    with kept():
+        if models is None or not candidates:
+            candidates, chosen = choose(forms.with_all_sizes, budget)
+            for sentence in chosen:
+                notify(sentence)
+        others = baselines_for(baselines, candidates, forms.with_all_sizes)
     content = run_jobs(
-        candidates, str(data), folder, target=target, seeds=seeds, budget=budget, notify=notify, quiet=quiet
-    )
-    return Compared(content, folder, write_report(content, candidates, folder))
+        candidates, forms, folder, seeds=seeds, budget=budget, baselines=others,
+        cost=None if cost is None else read_cost(cost), learning_curve=learning_curve, chosen=chosen, notify=notify,
+        quiet=quiet,
+    )  # fmt: skip
+    known = [*candidates, *(each for each in others if isinstance(each, Blueprint))]
+    return Compared(content, folder, write_report(content, known, folder, forms))

@@ -1,4 +1,4 @@
-"""The pictures of a comparison for its page: samples side by side, learning curves, confusion matrices."""
+"""The pictures of a comparison for its page: samples side by side, learning and training curves, confusion matrices."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
-from deepcanon.comparison.charts import Point, cloud, lines
-from deepcanon.comparison.job import Entry
+from deepcanon.comparison.charts import Point, cloud, growth, lines
+from deepcanon.comparison.record import Entry
 from deepcanon.comparison.tables import Row, Section
 from deepcanon.core import Blueprint, Model, conditioned
 from deepcanon.core.roles import Samples
@@ -54,7 +54,7 @@ def sample_exhibits(
 def curve_exhibits(section: Section, out: Path, candidates: Mapping[str, Blueprint]) -> list[Exhibit]:
     """The validation curve of every model over the time of its training, all seeds in one chart."""
     found = []
-    for row in section.rows:
+    for row in (row for row in section.rows if row.in_catalogue):
         logs = [RunFolder.open(out / entry["run"]).log() for entry in row.entries if entry["measured"] is not None]
         name = _watched([record for log in logs for record in log], row, candidates[row.label].cls.surrogate)
         valid = [_points(log, "epoch", _valid(name)) for log in logs]
@@ -69,6 +69,28 @@ def curve_exhibits(section: Section, out: Path, candidates: Mapping[str, Bluepri
             words = "It is fitted in one step: there is no curve." if once else "There are too few points for a curve."
             found.append((row.label, f'<p class="none">{words}</p>'))
     return found
+
+
+def size_exhibits(section: Section) -> list[Exhibit]:
+    """The measure that ranks the models against the number of training examples, a curve for each model."""
+    if not section.parts:
+        return []
+    column = section.chooser
+    every = [*section.parts, (section.gains[0]["all"] if section.gains else 0, section.rows)]
+    curves: dict[str, list[tuple[float, list[float]]]] = {}
+    for row in section.rows:
+        found = [
+            (float(count), values)
+            for count, rows in every
+            for each in rows
+            if each.label == row.label and (values := each.values(column)) and count
+        ]
+        if found:
+            curves[row.label] = found
+    if not curves:
+        return []
+    words = f"{column.title} on the test data against the number of training examples; a dot for each seed"
+    return [(words, growth(curves, "training examples"))]
 
 
 def confusion_exhibits(section: Section, labels: Sequence[str]) -> list[Exhibit]:

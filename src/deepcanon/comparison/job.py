@@ -6,108 +6,60 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
-from typing_extensions import TypedDict
 
+from deepcanon.comparison.baselines.contract import BaselineMethod
+from deepcanon.comparison.baselines.registry import AnyBaseline
+from deepcanon.comparison.cost import Cost, whole_cost
 from deepcanon.comparison.differences import FILE as EXAMPLES
-from deepcanon.comparison.differences import Difference, differences
-from deepcanon.comparison.measures import Measured, measure
+from deepcanon.comparison.differences import differences
+from deepcanon.comparison.learning_curve import check_parts, gains, part_of, sizes_of
+from deepcanon.comparison.measures import measure, measure_baseline
 from deepcanon.comparison.quality import Quality, Yardstick
+from deepcanon.comparison.record import FORMAT, Comparison, Entry, opened, whole, write
 from deepcanon.comparison.support import Form, Forms
 from deepcanon.core import Blueprint, DeepcanonError, Terms, UsageError, describe
-from deepcanon.core.files import as_json, read_sealed, refuse_links, seal, write_whole
-from deepcanon.core.stored import fits, held_to
+from deepcanon.core.files import as_json, refuse_links
+from deepcanon.core.plural import counted
+from deepcanon.core.stored import fits
 from deepcanon.data import Dataset
 from deepcanon.data.suits import check_suits
 from deepcanon.runs.checkpoint import saved
-from deepcanon.runs.contents import Format
 from deepcanon.runs.folder import RunFolder
 from deepcanon.runs.resume import load, resume
 from deepcanon.train import Observer, Trainer, fit
+from deepcanon.train.plan import Plan
 from deepcanon.train.process import locked
 from deepcanon.train.randomness import kept
-
-FORMAT = 2
-FILE = "compare.json"
-
-
-class Entry(TypedDict):
-    """One run: what was trained on what, where it is, and what came of it, which is a measure or an error."""
-
-    label: str
-    model: str
-    form: Form
-    data: str
-    seed: int
-    run: str
-    error: str | None
-    measured: Measured | None
-
-
-class Comparison(TypedDict):
-    """The content of ``compare.json``."""
-
-    format: int
-    status: str
-    deepcanon: str
-    torch: str
-    threads: int
-    created: str
-    request: dict[str, Any]
-    data: dict[str, Any]
-    unsuitable: dict[str, str]
-    """What cannot be trained on these data, and why."""
-    reference: dict[str, Quality | None]
-    """For each form, what training examples score in place of samples."""
-    runs: list[Entry]
-    differences: list[Difference]
-    """Of every two models that predict, on the same test examples."""
-
-
-class Request(TypedDict):
-    """The request: which models on which data, how often and for how long."""
-
-    models: list[str]
-    data: str
-    target: str | None
-    seeds: int
-    budget: float | None
-
-
-class ComparedData(TypedDict):
-    """The one entry about the data by which they are known again."""
-
-    fingerprint: str
-
-
-class Before(TypedDict):
-    """The part of ``compare.json`` from which a comparison is gone on with."""
-
-    request: Request
-    data: ComparedData
-    reference: dict[str, Any]
-    runs: list[Any]
-    """What in these is not of this version, or came to no number, is measured again."""
+from deepcanon.train.settings import resolve_settings
 
 
 @dataclass(frozen=True)
 class Job:
-    """One training that is to be done."""
+    """One training that is to be done: of a candidate, or of a ``baseline``, on all examples or on some."""
 
-    candidate: Blueprint
+    candidate: AnyBaseline
     form: Form
     seed: int
+    baseline: bool = False
+    examples: int | None = None
 
     @property
     def place(self) -> str:
         """The path of the run relative to the folder of the comparison."""
-        return f"{_slug(self.candidate.label)}-{self.form}/seed-{self.seed}"
+        part = "" if self.examples is None else f"learning-curve/{self.examples}/"
+        return f"{part}{_slug(self.candidate.label)}-{self.form}/seed-{self.seed}"
+
+    @property
+    def mark(self) -> str:
+        """The file without which there is nothing at its place to be kept."""
+        return "run.json" if isinstance(self.candidate, Blueprint) else EXAMPLES
 
 
 class Budget(Observer):
@@ -121,46 +73,128 @@ class Budget(Observer):
             trainer.stop(f"its budget of {self.seconds:g} seconds is used up")
 
 
+@dataclass(frozen=True)
+class Workshop:
+    """The setting of all jobs: the data in their forms, the folder, and how each is trained and measured."""
+
+    forms: Forms
+    out: Path
+    budget: float | None
+    cost: Cost | None
+    quiet: bool
+
+    def data(self, job: Job) -> Dataset[Any]:
+        """The data of a job: in the form of its model, and of a learning curve a part of the training split."""
+        data = self.forms[job.form]
+        return data if job.examples is None else replace(data, train=part_of(data.train, job.examples))
+
+    def run(self, job: Job, yardstick: Yardstick | None) -> Entry:
+        """Train and measure; what is wrong with one family must not lose the others."""
+        error, measured = None, None
+        data = self.data(job)
+        try:
+            if isinstance(job.candidate, Blueprint):
+                run = self._trained(job, job.candidate, data)
+                with kept():
+                    model = load(run.dir, find=job.candidate.find)
+                    measured = measure(model, data, job.form, run, yardstick, self.cost)
+            else:
+                measured = self._fitted(job, job.candidate, data)
+        except Exception as fault:
+            error = _sentence(fault)
+        return {
+            "label": job.candidate.label,
+            "model": job.candidate.cls.name() if isinstance(job.candidate, Blueprint) else None,
+            "baseline": job.baseline, "form": job.form, "data": data.name, "seed": job.seed, "examples": job.examples,
+            "run": job.place, "error": error, "measured": measured,
+        }  # fmt: skip
+
+    def _fitted(self, job: Job, method: type[BaselineMethod], data: Dataset[Any]) -> Any:
+        folder = self.out / job.place
+        refuse_links(folder.parent, folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with kept():
+            torch.manual_seed(job.seed)
+            began = time.perf_counter()
+            fitted = method.fit(data, job.seed)
+            seconds = time.perf_counter() - began
+            return measure_baseline(fitted, data, job.form, folder, job.seed, seconds, self.cost)
+
+    def _trained(self, job: Job, candidate: Blueprint, data: Dataset[Any]) -> RunFolder:
+        """The finished run: kept if it is there, gone on with if it was broken off, else begun.
+
+        On some of the examples a model is trained for as many steps as on all, fewer examples but no less training, and
+        nothing is drawn.
+        """
+        folder = self.out / job.place
+        observers = [] if self.budget is None else [Budget(self.budget)]
+        refuse_links(folder.parent, folder)
+        if (folder / "run.json").is_file():
+            run = RunFolder.open(folder)
+            if run.info["status"] == "finished":
+                return run
+            if saved(run.checkpoints):
+                resume(folder, data, find=candidate.find, quiet=self.quiet, observers=observers)
+                return RunFolder.open(folder)
+        if folder.exists():  # killed before its first checkpoint
+            shutil.rmtree(folder)
+        with kept():
+            torch.manual_seed(job.seed)
+            model = candidate.build(data.sizes, data.name)
+        settings = resolve_settings(model.recipe, seed=job.seed)
+        if job.examples is not None:
+            settings["steps"] = Plan(len(self.forms[job.form].train), settings).total
+            settings["pictures"] = False
+        fit(model, data, out=folder, quiet=self.quiet, observers=observers, **settings)
+        return RunFolder.open(folder)
+
+
 def run_jobs(
     candidates: Sequence[Blueprint],
-    data: str,
+    data: str | Forms,
     out: Path,
     *,
-    target: str | None = None,
+    reading: Mapping[str, Any] | None = None,
     seeds: int = 1,
     budget: float | None = None,
+    baselines: Sequence[AnyBaseline] = (),
+    cost: Cost | None = None,
+    learning_curve: bool = False,
+    chosen: Sequence[str] = (),
     notify: Callable[[str], None] = lambda sentence: None,
     quiet: bool = True,
 ) -> Comparison:
-    """Train every candidate with every seed into a folder of its own under ``out``, and measure them all.
+    """Train every candidate and baseline with every seed into a folder of its own under ``out``, and measure them all.
 
-    Called again, it keeps what is finished and goes on with what is not; models and seeds may be added then. A
-    candidate that fails leaves the sentence that says why, and the others go on. ``notify`` gets the progress; unless
-    ``quiet``, each training shows its own.
+    Called again, it keeps what is finished and goes on with what is not; models, baselines and seeds may be added
+    then. A candidate that fails leaves the sentence that says why, and the others go on. ``chosen`` says why these
+    candidates were chosen. ``notify`` gets the progress; unless ``quiet``, each training shows its own.
     """
-    _check(candidates, seeds, budget)
-    forms = Forms(data, target)
-    jobs, unsuitable = _plan(candidates, forms, seeds)
+    _check(candidates, baselines, seeds, budget)
+    forms = data if isinstance(data, Forms) else Forms(data, reading)
+    for remark in forms.given.remarks:
+        notify(remark)
+    cost = None if cost is None else whole_cost(cost, forms.given)
+    jobs, unsuitable = _plan(candidates, baselines, forms, seeds)
+    if learning_curve:
+        check_parts(forms.given)
+        jobs += [replace(job, examples=count) for count in sizes_of(forms.given.train) for job in jobs]
     request = {
         "models": [candidate.label for candidate in candidates],
-        "data": data, "target": target, "seeds": seeds, "budget": budget,
+        "data": forms.name, "reading": as_json(forms.reading), "seeds": seeds, "budget": budget,
+        "baselines": [each.label if isinstance(each, Blueprint) else each.name for each in baselines],
+        "cost": cost, "learning_curve": learning_curve,
     }  # fmt: skip
-    _opened(out, request, forms.given.fingerprint())  # what is refused is not touched, not even by a lock
+    opened(out, request, forms.given.fingerprint())  # what is refused is not touched, not even by a lock
     with locked(out):
-        return _run_all(jobs, forms, out, _comparison(request, forms.given, unsuitable), budget, notify, quiet)
+        comparison = _comparison(request, forms.given, unsuitable, chosen)
+        return _run_all(jobs, Workshop(forms, out, budget, cost, quiet), comparison, notify)
 
 
-def _run_all(
-    jobs: Sequence[Job],
-    forms: Forms,
-    out: Path,
-    comparison: Comparison,
-    budget: float | None,
-    notify: Callable[[str], None],
-    quiet: bool,
-) -> Comparison:
+def _run_all(jobs: Sequence[Job], shop: Workshop, comparison: Comparison, notify: Callable[[str], None]) -> Comparison:
     """Train and measure what is not done yet, and write the file after each."""
-    before = _opened(out, comparison["request"], forms.given.fingerprint())
+    forms, out = shop.forms, shop.out
+    before = opened(out, comparison["request"], forms.given.fingerprint())
     yardsticks = {form: _yardstick(forms[form]) for form in dict.fromkeys(job.form for job in jobs)}
     references = before["reference"] if before is not None else {}
     for form, yardstick in yardsticks.items():
@@ -169,117 +203,81 @@ def _run_all(
             of_before if fits(Quality, of_before) else (None if yardstick is None else yardstick.judge_training_data())
         )
         comparison["reference"][form] = known
-    entries = [entry for entry in (before["runs"] if before is not None else []) if fits(Entry, entry)]
-    known_runs: dict[str, Entry] = {entry["run"]: entry for entry in entries if _whole(entry, out)}
-    there = [job.place for job in jobs if (out / job.place / "run.json").is_file()]  # else it was thrown away
+    earlier = [] if before is None else [*before["runs"], *before.get("curve", [])]
+    entries: list[Entry] = [entry for entry in earlier if fits(Entry, entry)]
+    known_runs: dict[str, Entry] = {entry["run"]: entry for entry in entries if whole(entry, out, shop.cost)}
+    there = [job.place for job in jobs if (out / job.place / job.mark).is_file()]  # else it was thrown away
     done = {place: known_runs[place] for place in there if place in known_runs}
     for job in jobs:
-        if job.place in there:
-            _check_same_model(job, forms[job.form], out / job.place)
-    _write(out, comparison, rest=list(done.values()))
+        if job.place in there and isinstance(job.candidate, Blueprint):
+            _check_same_model(job.candidate, shop.data(job), out / job.place)
+    write(out, comparison, rest=list(done.values()))
     progress = _Progress(len(jobs), notify)
     for job in jobs:
         entry = done.get(job.place)
         if entry is None:
             progress.begin(job, forms[job.form].name)
-            entry = _run(job, forms[job.form], out, yardsticks[job.form], budget, quiet)
+            entry = shop.run(job, yardsticks[job.form] if job.examples is None else None)
             progress.end(entry)
         else:
             progress.keep(entry)
-        comparison["runs"].append(entry)
-        _write(out, comparison, rest=list(done.values()))
-    comparison["differences"] = _differences(comparison["runs"], out)
+        comparison["runs" if job.examples is None else "curve"].append(entry)
+        write(out, comparison, rest=list(done.values()))
+    comparison["differences"] = [
+        each for form, runs in _folders(comparison["runs"], out).items() for each in differences(form, runs)
+    ]
+    comparison["gains"] = gains(comparison["runs"], comparison["curve"], len(forms.given.train), out)
     comparison["status"] = "finished"
-    _write(out, comparison)
+    write(out, comparison)
     return comparison
 
 
-def _whole(entry: Entry, out: Path) -> bool:
-    """Whether a run was measured as runs are measured now, and what its examples contribute is there."""
-    measured = entry["measured"]
-    if measured is None or Measured.__annotations__.keys() - measured.keys():
-        return False
-    predicts = measured["predictions"] is not None or measured["targets"] is not None
-    return not predicts or (out / entry["run"] / EXAMPLES).is_file()
-
-
-def _differences(entries: Sequence[Entry], out: Path) -> list[Difference]:
+def _folders(entries: Sequence[Entry], out: Path) -> dict[Form, dict[str, dict[int, Path]]]:
+    """The folders of the runs of which it is kept what each example contributes, by form, label and seed."""
     runs: dict[Form, dict[str, dict[int, Path]]] = {}
     for entry in entries:
-        if (out / entry["run"] / EXAMPLES).is_file() and entry["measured"] is not None:
+        if entry["measured"] is not None and entry["measured"]["examples"]:
             runs.setdefault(entry["form"], {}).setdefault(entry["label"], {})[entry["seed"]] = out / entry["run"]
-    return [each for form, labels in runs.items() for each in differences(form, labels)]
+    return runs
 
 
-def _check_same_model(job: Job, data: Dataset[Any], folder: Path) -> None:
+def _check_same_model(candidate: Blueprint, data: Dataset[Any], folder: Path) -> None:
     """Refuse a folder that holds another model under the label of a candidate."""
     with kept():
-        asked = describe(job.candidate.build(data.sizes, data.name))
+        asked = describe(candidate.build(data.sizes, data.name))
     if RunFolder.open(folder).info["model"] != asked:
-        raise UsageError(f"{folder} holds a {job.candidate.label} with other arguments; choose another folder")
+        raise UsageError(f"{folder} holds a {candidate.label} with other arguments; choose another folder")
 
 
-def _run(
-    job: Job, data: Dataset[Any], out: Path, yardstick: Yardstick | None, budget: float | None, quiet: bool
-) -> Entry:
-    error, measured = None, None
-    try:
-        run = _trained(job, data, out / job.place, budget, quiet)
-        with kept():
-            model = load(run.dir, find=job.candidate.find)
-            measured = measure(model, data, job.form, run, yardstick)
-    except Exception as fault:  # whatever is wrong with one family must not lose the others
-        error = _sentence(fault)
-    return {
-        "label": job.candidate.label, "model": job.candidate.cls.name(), "form": job.form, "data": data.name,
-        "seed": job.seed, "run": job.place, "error": error, "measured": measured,
-    }  # fmt: skip
-
-
-def _trained(job: Job, data: Dataset[Any], folder: Path, budget: float | None, quiet: bool) -> RunFolder:
-    """The finished run: kept if it is there, gone on with if it was broken off, else begun."""
-    observers = [] if budget is None else [Budget(budget)]
-    refuse_links(folder.parent, folder)
-    if (folder / "run.json").is_file():
-        run = RunFolder.open(folder)
-        if run.info["status"] == "finished":
-            return run
-        if saved(run.checkpoints):
-            resume(folder, data, find=job.candidate.find, quiet=quiet, observers=observers)
-            return RunFolder.open(folder)
-    if folder.exists():  # killed before its first checkpoint
-        shutil.rmtree(folder)
-    with kept():
-        torch.manual_seed(job.seed)
-        model = job.candidate.build(data.sizes, data.name)
-    fit(model, data, out=folder, seed=job.seed, quiet=quiet, observers=observers)
-    return RunFolder.open(folder)
-
-
-def _plan(candidates: Sequence[Blueprint], forms: Forms, seeds: int) -> tuple[list[Job], dict[str, str]]:
+def _plan(
+    candidates: Sequence[Blueprint], baselines: Sequence[AnyBaseline], forms: Forms, seeds: int
+) -> tuple[list[Job], dict[str, str]]:
     """All trainings, and why some candidates cannot be trained; each model gets the form of the data that it models."""
     jobs: list[Job] = []
     unsuitable: dict[str, str] = {}
     data = forms.with_all_sizes
-    for candidate in candidates:
+    for each in (*candidates, *baselines):
+        form: Form = "plain"
         try:
-            check_suits(candidate, data)
-            with kept():
-                form = forms.suiting(candidate.build(data.sizes, data.name).support)
+            if isinstance(each, Blueprint):
+                check_suits(each, data)
+                with kept():
+                    form = forms.suiting(each.build(data.sizes, data.name).support)
         except DeepcanonError as error:
-            unsuitable[candidate.label] = str(error)
+            unsuitable[each.label] = str(error)
         else:
-            jobs += [Job(candidate, form, seed) for seed in range(seeds)]
-    if not jobs:
+            jobs += [Job(each, form, seed, each in baselines) for seed in range(seeds)]
+    if all(job.baseline for job in jobs):
         raise UsageError("; ".join(unsuitable.values()))
     return jobs, unsuitable
 
 
-def _check(candidates: Sequence[Blueprint], seeds: int, budget: float | None) -> None:
+def _check(candidates: Sequence[Blueprint], baselines: Sequence[AnyBaseline], seeds: int, budget: float | None) -> None:
     if not candidates:
         raise UsageError("name the models to compare: deepcanon list shows them")
-    places = [_slug(candidate.label) for candidate in candidates]
-    twice = next((each.label for each in candidates if places.count(_slug(each.label)) > 1), None)
+    labels = [each.label for each in (*candidates, *baselines)]
+    places = [_slug(label) for label in labels]
+    twice = next((label for label in labels if places.count(_slug(label)) > 1), None)
     if twice is not None:
         raise UsageError(f"{twice} is given twice; give it other arguments or leave it out")
     if not isinstance(seeds, int) or seeds < 1:
@@ -290,33 +288,9 @@ def _check(candidates: Sequence[Blueprint], seeds: int, budget: float | None) ->
         raise UsageError(f"the budget is a time in seconds and must be positive (got {budget:g})")
 
 
-def _opened(out: Path, request: Mapping[str, Any], fingerprint: str) -> Before | None:
-    """The comparison that is in the folder, if it can be gone on with; a folder of something else is refused."""
-    if not out.exists():
-        return None
-    if not out.is_dir():
-        raise UsageError(f"{out} is a file; choose a folder")
-    path = out / FILE
-    if not path.is_file():
-        if any(path.name != ".lock" for path in out.iterdir()):
-            raise UsageError(f"{out} holds something else (it has no {FILE}); choose a new folder")
-        return None
-    made_by: Any = read_sealed(path, Format)
-    if made_by["format"] > FORMAT:
-        raise UsageError(f"{path} was written by a newer version of deepcanon")
-    before: Before = held_to(Before, made_by, path)
-    asked, known = before["request"], before["data"]["fingerprint"]
-    for name in ("data", "target", "budget"):
-        if asked.get(name) != request[name]:
-            raise UsageError(
-                f"{out} holds a comparison with {name} {asked.get(name)}, not {request[name]}; choose another folder"
-            )
-    if known != fingerprint:
-        raise UsageError(f"the data {request['data']} have changed since {out} was begun; choose another folder")
-    return before
-
-
-def _comparison(request: dict[str, Any], data: Dataset[Any], unsuitable: dict[str, str]) -> Comparison:
+def _comparison(
+    request: dict[str, Any], data: Dataset[Any], unsuitable: dict[str, str], chosen: Sequence[str]
+) -> Comparison:
     sizes = {name: None if rows is None else len(rows) for name, rows in _splits(data)}
     return {
         "format": FORMAT,
@@ -326,6 +300,7 @@ def _comparison(request: dict[str, Any], data: Dataset[Any], unsuitable: dict[st
         "threads": torch.get_num_threads(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "request": request,
+        "chosen": list(chosen),
         "data": {
             "name": data.name, "kind": data.kind, "source": data.source, "shape": list(data.shape),
             "labels": list(data.labels), **sizes, "fingerprint": data.fingerprint(),
@@ -334,6 +309,8 @@ def _comparison(request: dict[str, Any], data: Dataset[Any], unsuitable: dict[st
         "reference": {},
         "runs": [],
         "differences": [],
+        "curve": [],
+        "gains": [],
     }  # fmt: skip
 
 
@@ -344,14 +321,6 @@ def _splits(data: Dataset[Any]) -> Iterator[tuple[str, Any]]:
 def _yardstick(data: Dataset[Any]) -> Yardstick | None:
     rows = data.kind in ("images", "points", "table") and data.train.x.is_floating_point()
     return Yardstick.of(data.train.x, data.split("test").x) if rows else None
-
-
-def _write(out: Path, comparison: Comparison, rest: Sequence[Entry] = ()) -> None:
-    """Write the file; ``rest`` are runs known from before that have not had their turn yet."""
-    there = {entry["run"] for entry in comparison["runs"]}
-    runs = [*comparison["runs"], *(entry for entry in rest if entry["run"] not in there)]
-    out.mkdir(parents=True, exist_ok=True)
-    write_whole(out / FILE, seal(as_json({**comparison, "runs": runs})))
 
 
 def _slug(label: str) -> str:
@@ -375,7 +344,8 @@ class _Progress:
 
     def begin(self, job: Job, data: str) -> None:
         self.count += 1
-        self.notify(f"[{self.count}/{self.total}] {job.candidate.label} on {data}, seed {job.seed} ...")
+        part = "" if job.examples is None else f"{counted(job.examples, 'example', ',')} of "
+        self.notify(f"[{self.count}/{self.total}] {job.candidate.label} on {part}{data}, seed {job.seed} ...")
 
     def end(self, entry: Entry) -> None:
         self.trained += 1
@@ -386,4 +356,6 @@ class _Progress:
 
     def keep(self, entry: Entry) -> None:
         self.count += 1
-        self.notify(f"[{self.count}/{self.total}] {entry['label']} on {entry['data']}, seed {entry['seed']}: kept")
+        part = "" if entry["examples"] is None else f"{counted(entry['examples'], 'example', ',')} of "
+        name = f"{entry['label']} on {part}{entry['data']}, seed {entry['seed']}"
+        self.notify(f"[{self.count}/{self.total}] {name}: kept")

@@ -8,10 +8,25 @@ from pathlib import Path
 
 from deepcanon.comparison.charts import ladder
 from deepcanon.comparison.columns import COVERAGE, NATS, PARAMETERS, PRECISION, SHARPEST, TWO_SAMPLE, Column
-from deepcanon.comparison.exhibits import Exhibit, confusion_exhibits, curve_exhibits, sample_exhibits
-from deepcanon.comparison.job import Comparison
+from deepcanon.comparison.exhibits import (
+    Exhibit,
+    confusion_exhibits,
+    curve_exhibits,
+    sample_exhibits,
+    size_exhibits,
+)
+from deepcanon.comparison.phrases import difference_words
+from deepcanon.comparison.record import Comparison
 from deepcanon.comparison.report_page import FOOT, HEAD
-from deepcanon.comparison.sentences import compare_command, conclusions, cut_short, remarks, run_commands, title
+from deepcanon.comparison.sentences import (
+    BEHIND,
+    compare_command,
+    conclusions,
+    cut_short,
+    remarks,
+    run_commands,
+    title,
+)
 from deepcanon.comparison.support import Forms
 from deepcanon.comparison.tables import Row, Section, failures, sections
 from deepcanon.core import Blueprint
@@ -23,27 +38,33 @@ NOTE = """<p>All numbers are means over the seeds, measured on the test split, w
 below are the single seeds. Of every training the weights with the best validation loss were kept (of a lower bound,
 with the best bound), or the last ones where the loss is not a measure of fit or has one optimum. A dash means that a
 model has no such number. The best value of a column is marked where the test examples tell it from all others: the
-interval of the paired difference leaves out 0. A model that misses a whole class, or does not beat the baseline
-that uses no input, is never marked.
+interval of the paired difference leaves out 0. The difference is that from the first row in the measure that
+ranks them, with the interval of 95 % by the paired bootstrap over the test examples. A model that misses a whole class,
+or does not beat the baseline that uses no input, is never marked.
+Baselines stand next to the models that were asked for, trained on the same split. Those of scikit-learn are as they
+come, but that boosting and neighbors are tuned on the validation split, and that the votes of trees and neighbors are
+counted by Laplace's rule, so that no class has probability 0.
 Log-likelihoods of binary and of real values are never in one table, since a probability and a density cannot be
 compared. Precision and coverage follow Kynkäänniemi et al. (2019) and Naeem et al. (2020), the two-sample test
 Lopez-Paz and Oquab (2017), the calibration error Guo et al. (2017).</p>"""
 
 
-def write_report(comparison: Comparison, candidates: Sequence[Blueprint], out: Path) -> Path:
-    """Write the page into the folder of the comparison."""
+def write_report(
+    comparison: Comparison, candidates: Sequence[Blueprint], out: Path, forms: Forms | None = None
+) -> Path:
+    """Write the page into the folder of the comparison; ``candidates`` are its models, the analytic baselines too."""
     path = out / FILE
-    write_whole(path, page(comparison, candidates, out))
+    write_whole(path, page(comparison, candidates, out, forms))
     return path
 
 
-def page(comparison: Comparison, candidates: Sequence[Blueprint], out: Path) -> str:
+def page(comparison: Comparison, candidates: Sequence[Blueprint], out: Path, forms: Forms | None = None) -> str:
     """The whole page as HTML."""
     asked = comparison["request"]
-    forms = Forms(asked["data"], asked["target"])
+    forms = forms or Forms(asked["data"], asked["reading"])
     known = {candidate.label: candidate for candidate in candidates}
     tables = sections(comparison)
-    parts = [_header(comparison), _short(tables)]
+    parts = [_header(comparison), _short(tables), _chosen(comparison)]
     for section in tables:
         data = forms[section.form]
         parts += [
@@ -58,7 +79,8 @@ def page(comparison: Comparison, candidates: Sequence[Blueprint], out: Path) -> 
                 else "Rows are shown in the plane of the first two principal components of the test data. ",
             ),
             _gallery("Confusion", confusion_exhibits(section, data.labels), "Rows are true classes. "),
-            _gallery("Learning curves", curve_exhibits(section, out, known)),
+            _gallery("Learning curve", size_exhibits(section)),
+            _gallery("Training curves", curve_exhibits(section, out, known)),
             "</section>",
         ]  # fmt: skip
     parts += [_failures(comparison), _meanings(tables), _commands(comparison, candidates, out)]
@@ -78,7 +100,8 @@ def _header(comparison: Comparison) -> str:
         f"{data['kind']}, {shape}", counts,
         counted(asked["seeds"], "seed"),
         *([f"at most {asked['budget']:g} s of training each"] if asked["budget"] is not None else []),
-        *([f"target {asked['target']}"] if asked["target"] else []),
+        *(f"{name} {value}" for name, value in asked["reading"].items()),
+        *([f"cost of a mistake: {_costs(asked['cost'])}"] if asked.get("cost") else []),
         counted(comparison["threads"], "thread"),
         f"deepcanon {comparison['deepcanon']}, torch {comparison['torch']}", comparison["created"][:10],
     ]  # fmt: skip
@@ -89,9 +112,20 @@ def _header(comparison: Comparison) -> str:
     )
 
 
+def _costs(cost: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in cost.items())
+
+
 def _short(tables: Sequence[Section]) -> str:
     sentences = [sentence for section in tables for sentence in (*conclusions(section), *cut_short(section))]
     return f'<section class="short"><h2>In short</h2>{_list(sentences)}</section>' if sentences else ""
+
+
+def _chosen(comparison: Comparison) -> str:
+    """Why these models were chosen, where none were named."""
+    if not comparison["chosen"]:
+        return ""
+    return f"<section><h2>Why these models</h2>{_list(comparison['chosen'])}</section>"
 
 
 def _ladder(section: Section) -> str:
@@ -115,14 +149,27 @@ def _said(row: Row) -> str:
 
 def _table(section: Section) -> str:
     head = "".join(f"<th>{_text(column.title)}</th>" for column in section.columns)
+    apart = any(section.behind(row) is not None for row in section.rows)
     body = "".join(
-        f"<tr><th>{_label(row.label)}</th>{''.join(_cell(section, row, column) for column in section.columns)}</tr>"
+        f"<tr><th>{_label(row.label)}{'<small>baseline</small>' if row.is_baseline else ''}</th>"
+        f"{_behind(section, row) if apart else ''}"
+        f"{''.join(_cell(section, row, column) for column in section.columns)}</tr>"
         for row in section.rows
     )
+    behind = f"<th>{_text(BEHIND)}</th>" if apart else ""
     return (
-        f'<div class="scroll"><table><thead><tr><th>model</th>{head}</tr></thead>'
-        f"<tbody>{body}{_baseline(section)}{_reference(section)}</tbody></table></div>"
+        f'<div class="scroll"><table><thead><tr><th>model</th>{behind}{head}</tr></thead>'
+        f"<tbody>{body}{_baseline(section, apart)}{_reference(section, apart)}</tbody></table></div>"
     )
+
+
+def _behind(section: Section, row: Row) -> str:
+    """The difference of a row from the first, with its interval."""
+    gap = section.behind(row)
+    if gap is None:
+        return "<td></td>"
+    center, interval = difference_words(gap, section.chooser)
+    return f"<td>{_text(center)}<small>{_text(interval)}</small></td>"
 
 
 def _cell(section: Section, row: Row, column: Column) -> str:
@@ -139,17 +186,18 @@ def _cell(section: Section, row: Row, column: Column) -> str:
     return f"<td{style}>{text}{every}</td>"
 
 
-def _baseline(section: Section) -> str:
-    """A row with the measures of the baseline that uses no input."""
+def _baseline(section: Section, apart: bool) -> str:
+    """A row with the measures of the baseline that uses no input; ``apart``: where there is a column of differences."""
     found = next((row.baseline for row in section.rows if row.baseline is not None), None)
     if found is None or section.question not in ("classes", "targets"):
         return ""
     cells = "".join(f"<td>{column.write(column.of_baseline(found['test']))}</td>" for column in section.columns)
+    cells = f"<td></td>{cells}" if apart else cells
     return f'<tr class="reference"><th>{_text(found["name"])}<small>uses no input</small></th>{cells}</tr>'
 
 
-def _reference(section: Section) -> str:
-    """A row with the measures of training data in place of samples."""
+def _reference(section: Section, apart: bool) -> str:
+    """A row with the measures of training data in place of samples; ``apart``: as above."""
     scores = section.reference
     if section.question != "densities" or scores is None or not any(row.values(TWO_SAMPLE) for row in section.rows):
         return ""
@@ -157,6 +205,7 @@ def _reference(section: Section) -> str:
         TWO_SAMPLE.title: scores["two_sample"], PRECISION.title: scores["precision"], COVERAGE.title: scores["coverage"]
     }  # fmt: skip
     cells = "".join(f"<td>{column.write(known.get(column.title))}</td>" for column in section.columns)
+    cells = f"<td></td>{cells}" if apart else cells
     return f'<tr class="reference"><th>training data<small>in place of samples</small></th>{cells}</tr>'
 
 
@@ -166,7 +215,8 @@ def _gallery(heading: str, exhibits: Sequence[Exhibit], note: str = "") -> str:
     figures = "".join(
         f"<figure>{content}<figcaption>{_text(caption)}</figcaption></figure>" for caption, content in exhibits
     )
-    words = f'<p class="note">{_text(note)}The first seed is shown.</p>' if heading != "Learning curves" else ""
+    several = heading in ("Learning curve", "Training curves")
+    words = "" if several else f'<p class="note">{_text(note)}The first seed is shown.</p>'
     kind = heading.split()[0].lower()
     return f'<h3>{_text(heading)}</h3>{words}<div class="gallery {kind}">{figures}</div>'
 
@@ -189,7 +239,8 @@ def _meanings(tables: Sequence[Section]) -> str:
 
 
 def _commands(comparison: Comparison, candidates: Sequence[Blueprint], out: Path) -> str:
-    folders = [entry["run"] for entry in comparison["runs"] if entry["measured"] is not None]
+    entries = [entry for entry in comparison["runs"] if entry["model"] is not None]
+    folders = [entry["run"] for entry in entries if entry["measured"] is not None]
     parts = [
         "<section><h2>To repeat it</h2>",
         "<p>All of it:</p>",

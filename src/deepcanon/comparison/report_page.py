@@ -61,6 +61,7 @@ figcaption { color: var(--muted); font-size: .86rem; text-align: center; margin-
 .gallery.confusion { grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)) }
 .gallery figure { border: 1px solid var(--line); border-radius: 10px; padding: .6rem; display: flex;
   flex-direction: column; justify-content: space-between }
+.gallery.learning { grid-template-columns: 1fr }
 .gallery.samples img { image-rendering: pixelated }
 .gallery img { width: 100%; height: auto; border-radius: 6px; background: #fff; display: block }
 svg { width: 100%; height: auto; display: block; font: 11px system-ui, sans-serif }
@@ -74,6 +75,15 @@ svg .pale { fill: none; stroke: var(--muted); stroke-width: 1; opacity: .35 }
 svg .behind { fill: var(--muted); opacity: .3 }
 svg circle.dot { fill: var(--accent); opacity: .8 }
 svg circle.open { fill: var(--sheet); stroke: var(--second); stroke-width: 2 }
+svg .hue0 { stroke: #0072b2; fill: #0072b2 }
+svg .hue1 { stroke: #d55e00; fill: #d55e00 }
+svg .hue2 { stroke: #009e73; fill: #009e73 }
+svg .hue3 { stroke: #cc79a7; fill: #cc79a7 }
+svg .hue4 { stroke: #8a6d00; fill: #8a6d00 }
+svg .hue5 { stroke: #56b4e9; fill: #56b4e9 }
+svg .hue6 { stroke: #7a4fbf; fill: #7a4fbf }
+svg .hue7 { stroke: #66727f; fill: #66727f }
+svg .named { fill: none; stroke-width: 2; stroke-linejoin: round }
 svg .arrow { fill: none; stroke: var(--second); stroke-width: 1.6 }
 .key { display: inline-block; width: .8rem; height: .8rem; border-radius: 50%; vertical-align: -.08rem;
   margin: 0 .15rem 0 .6rem }

@@ -5,13 +5,25 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from deepcanon.comparison.columns import ACCURACY, BALANCED, BITS, COPIES, ERROR, R2, SHARPEST, TWO_SAMPLE, Column
-from deepcanon.comparison.differences import LEVEL, Difference
-from deepcanon.comparison.job import Comparison
+from deepcanon.comparison.asides import against_baselines, cheapest, more_data
+from deepcanon.comparison.columns import (
+    ACCURACY,
+    BALANCED,
+    BITS,
+    COPIES,
+    COVERED,
+    ERROR,
+    R2,
+    SHARPEST,
+    TWO_SAMPLE,
+)
+from deepcanon.comparison.phrases import differences_from, interval_words, joined, value_of
 from deepcanon.comparison.quality import FEWEST
+from deepcanon.comparison.record import Comparison
 from deepcanon.comparison.tables import Row, Section
 from deepcanon.core import Blueprint
 from deepcanon.core.plural import counted
+from deepcanon.core.reading import reading_in_words
 
 MEMORIZED = 0.25
 """The share of near-copies from which on a report warns of memorization."""
@@ -31,6 +43,8 @@ def title(section: Section) -> str:
         return "Classifiers"
     if section.question == "targets":
         return "Regression"
+    if section.question == "forecasts":
+        return "Forecasts"
     terms = {row.per for row in section.rows}
     if section.question == "densities" and terms == {"frame"}:
         return "Models of videos"
@@ -41,15 +55,19 @@ def title(section: Section) -> str:
 
 def conclusions(section: Section) -> list[str]:
     """The result of a table, in a sentence or two."""
-    if section.question in ("classes", "targets"):
-        return [
-            _verdict(section),
-            *_unranked(section),
-            *(sentence for row in section.rows for sentence in section.failings(row)),
-        ]
     if section.question == "others":
         return []
-    return [*_likeliest(section), *_best_samples(section), *_memorized(section)]
+    if section.question == "densities":
+        found = [*_likeliest(section), *against_baselines(section), *_best_samples(section), *_memorized(section)]
+        return [*found, *more_data(section)]
+    return [
+        _verdict(section),
+        *_unranked(section),
+        *against_baselines(section),
+        *cheapest(section),
+        *(sentence for row in section.rows for sentence in section.failings(row)),
+        *more_data(section),
+    ]
 
 
 def cut_short(section: Section) -> list[str]:
@@ -58,7 +76,7 @@ def cut_short(section: Section) -> list[str]:
     if not stopped:
         return []
     return [
-        f"{_listed(stopped)} {'were' if len(stopped) > 1 else 'was'} stopped by the budget before the training ended."
+        f"{joined(stopped)} {'were' if len(stopped) > 1 else 'was'} stopped by the budget before the training ended."
     ]
 
 
@@ -79,6 +97,9 @@ def remarks(section: Section) -> list[str]:
             if row.kind == "estimate":
                 found.append(f"{row.label} gives an estimate: its log-likelihood, and its rank, may be lower.")
     for row in section.rows:
+        if not row.in_catalogue and any(each["weights"] for each in row.measured):
+            choices = dict.fromkeys(each["weights"] for each in row.measured)
+            found.append(f"{row.label} has {' and '.join(choices)}, chosen on validation data.")
         stopped = row.stopped()
         if stopped:
             found.append(f"{row.label} was stopped by the budget: {', '.join(stopped)}.")
@@ -90,13 +111,22 @@ def remarks(section: Section) -> list[str]:
     return found
 
 
+BEHIND = "difference"
+"""The heading of the column of differences from the first row, in the measure that ranks them."""
+
+
 def compare_command(comparison: Comparison, out: str) -> str:
     """The command that makes the comparison anew."""
     asked = comparison["request"]
-    words = ["deepcanon", "compare", *asked["models"], "--data", asked["data"]]
-    for option in ("target", "seeds", "budget"):
+    words = ["deepcanon", "compare", *asked["models"], "--data", asked["data"], *reading_in_words(asked["reading"])]
+    for option in ("seeds", "budget"):
         if asked[option] is not None:
             words += [f"--{option}", f"{asked[option]:g}" if isinstance(asked[option], float) else str(asked[option])]
+    words += ["--baselines", ",".join(asked["baselines"]) or "none"]
+    if asked["cost"] is not None:
+        words += ["--cost", ",".join(f"{name}={value:g}" for name, value in asked["cost"].items())]
+    if asked["learning_curve"]:
+        words += ["--learning-curve"]
     return shlex.join([*words, "--threads", str(comparison["threads"]), "--out", out])
 
 
@@ -105,11 +135,11 @@ def run_commands(comparison: Comparison, candidates: Sequence[Blueprint]) -> lis
     known = {candidate.label: candidate for candidate in candidates}
     found = []
     for entry in comparison["runs"]:
+        if entry["model"] is None:
+            continue
         candidate = known[entry["label"]]
         words = ["deepcanon", "train", entry["model"], "--data", entry["data"]]
-        if comparison["request"]["target"] is not None:
-            words += ["--target", comparison["request"]["target"]]
-        words += candidate.to_options()
+        words += [*reading_in_words(comparison["request"]["reading"]), *candidate.to_options()]
         if entry["measured"] is not None and entry["measured"]["watch"] is not None:
             words += ["--watch", entry["measured"]["watch"]]
         words += ["--seed", str(entry["seed"]), "--threads", str(comparison["threads"])]
@@ -118,7 +148,7 @@ def run_commands(comparison: Comparison, candidates: Sequence[Blueprint]) -> lis
 
 
 def _verdict(section: Section) -> str:
-    """Which of the models that predict is best, or that the test examples do not tell."""
+    """Which of the models that predict or forecast is best, or that the test examples do not tell."""
     first, *others = section.ranked
     column = section.chooser
     where = f"on the test data of {section.data}"
@@ -126,14 +156,14 @@ def _verdict(section: Section) -> str:
         return f"No model beats {first.baseline['name']} {where}."
     if not others:
         return f"{first.label} has {_reached(section, [first])} {where}."
-    tied = section.tied(first, column)
+    tied = [row for row in section.tied(first, column) if not section.no_better(row)]
     if tied:
         alike = [first, *tied]
-        apart = _apart(section, first, tied, column)
-        names = _listed([row.label for row in alike])
+        apart = differences_from(section, first, tied, column)
+        names = joined([row.label for row in alike])
         return f"{names} cannot be told apart {where}: {_reached(section, alike)}; {apart}."
     gap = section.difference(others[0], first, column)
-    apart = "" if gap is None else f"; the difference is {_interval(gap, column)}"
+    apart = "" if gap is None else f"; the difference is {interval_words(gap, column)}"
     most = "lowest" if column.better == "low" else "highest"
     return (
         f"{first.label} has the {most} {column.title} {where}: {_reached(section, [first])}. "
@@ -147,7 +177,7 @@ def _unranked(section: Section) -> list[str]:
     found = []
     for row in (row for row in section.rows if row not in section.ranked):
         gap = section.difference(row, best, BALANCED)
-        apart = "" if gap is None else f"; the difference is {_interval(gap, BALANCED)}"
+        apart = "" if gap is None else f"; the difference is {interval_words(gap, BALANCED)}"
         found.append(
             f"{row.label} gives no probabilities, so it has no {section.chooser.title} and no rank: its "
             f"{BALANCED.title} is {BALANCED.write(row.mean(BALANCED))}, that of {best.label} "
@@ -156,24 +186,18 @@ def _unranked(section: Section) -> list[str]:
     return found
 
 
-def _apart(section: Section, first: Row, tied: Sequence[Row], column: Column) -> str:
-    """The differences of some rows from the first, with their intervals."""
-    gaps = [gap for row in tied if (gap := section.difference(row, first, column)) is not None]
-    if len(gaps) == 1:
-        return f"difference {_interval(gaps[0], column)}"
-    listed = ", ".join(f"{gap['first']} {_interval(gap, column)}" for gap in gaps)
-    return f"differences from {first.label}: {listed}"
-
-
 def _reached(section: Section, rows: Sequence[Row]) -> str:
     """The measures of some rows in words: the one that ranks them, then what is easier to imagine."""
     column = section.chooser
-    ranked = f"{column.title} {_listed([column.write(row.mean(column)) for row in rows])}"
+    ranked = f"{column.title} {joined([column.write(row.mean(column)) for row in rows])}"
     if section.question == "targets":
         names = [each["targets"]["target"] for row in rows for each in row.measured if each["targets"] is not None]
         unit = f" in the units of {names[0]!r}" if names and names[0] else ""
-        return f"{ranked}{unit}, {R2.title} {_listed([R2.write(row.mean(R2)) for row in rows])}"
-    return f"{ranked}, {_listed([_right(row) for row in rows])} right"
+        return f"{ranked}{unit}, {R2.title} {joined([R2.write(row.mean(R2)) for row in rows])}"
+    if section.question == "forecasts":
+        held = joined([COVERED.write(row.mean(COVERED)) for row in rows])
+        return f"{ranked}, and {held} of the values are in the 80 % interval"
+    return f"{ranked}, {joined([_right(row) for row in rows])} right"
 
 
 def _right(row: Row) -> str:
@@ -181,17 +205,6 @@ def _right(row: Row) -> str:
     accuracy = row.mean(ACCURACY) or 0.0
     counts = [sum(scores["examples"] for scores in each["classes"]) for each in row.measured]
     return f"{accuracy * counts[0]:.0f} of {counts[0]:,}" if len(counts) == 1 else f"{accuracy:.2%}"
-
-
-def _interval(gap: Difference, column: Column) -> str:
-    """A difference with its interval; of squared errors that of their means, since roots have no paired one."""
-    words = " in mean squared error" if gap["measure"] == "squared_error" else ""
-    form = "{:.4g}" if words else column.form
-    center, low, high = (
-        (form.format(gap[name]) if isinstance(form, str) else form(gap[name])).replace("-", "\N{MINUS SIGN}")
-        for name in ("difference", "low", "high")
-    )
-    return f"{center}{words} ({LEVEL:.0%} interval {low} to {high})"
 
 
 def _likeliest(section: Section) -> list[str]:
@@ -211,10 +224,10 @@ def _highest(section: Section, ranked: Sequence[Row]) -> str:
     tied = [row for row in section.tied(first, SHARPEST) if row.likelihood == first.likelihood]
     if tied:
         alike = [first, *tied]
-        values = _listed([SHARPEST.write(row.mean(SHARPEST)) for row in alike])
+        values = joined([SHARPEST.write(row.mean(SHARPEST)) for row in alike])
         return (
-            f"{_listed([row.label for row in alike])} cannot be told apart by the log-likelihood of the test data of "
-            f"{section.data}: {values} nats ({first.likelihood}); {_apart(section, first, tied, SHARPEST)}."
+            f"{joined([row.label for row in alike])} cannot be told apart by the log-likelihood of the test data of "
+            f"{section.data}: {values} nats ({first.likelihood}); {differences_from(section, first, tied, SHARPEST)}."
         )
     sentence = (
         f"{first.label} gives the test data of {section.data} {which}: "
@@ -223,7 +236,7 @@ def _highest(section: Section, ranked: Sequence[Row]) -> str:
     if first.kind == "estimate":
         sentence += " It is an estimate, which may be too high."
     elif others:
-        sentence += f" Of {_listed(others)} only a lower bound is known."
+        sentence += f" Of {joined(others)} only a lower bound is known."
     return sentence
 
 
@@ -234,24 +247,19 @@ def _other_questions(ranked: Sequence[Row]) -> list[str]:
         named.setdefault(row.given, []).append(row.label)
     plain = named.pop(None, [])
     return [
-        f"The log-likelihood of {_listed(labels)} is given {given}, that of {_listed(plain)} is not: they answer "
+        f"The log-likelihood of {joined(labels)} is given {given}, that of {joined(plain)} is not: they answer "
         "different questions, and each has an order of its own."
         for given, labels in named.items()
         if plain
     ]
 
 
-def _listed(names: Sequence[str]) -> str:
-    """Names in a sentence: a, b and c."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
 def _best_samples(section: Section) -> list[str]:
     drawing = [row for row in section.rows if row.mean(TWO_SAMPLE) is not None]
     if not drawing:
         return []
-    best = min(drawing, key=lambda row: TWO_SAMPLE.distance(_value(row, TWO_SAMPLE)))
-    right = _value(best, TWO_SAMPLE)
+    best = min(drawing, key=lambda row: TWO_SAMPLE.distance(value_of(row, TWO_SAMPLE)))
+    right = value_of(best, TWO_SAMPLE)
     if right > 0.99:
         return ["The samples of every model can be told from data: a random forest is right in over 99% of cases."]
     return [
@@ -262,12 +270,8 @@ def _best_samples(section: Section) -> list[str]:
 
 def _memorized(section: Section) -> list[str]:
     return [
-        f"{row.label} seems to have memorized training data: {_value(row, COPIES):.0%} of its samples are near-copies, "
-        "where 5 % is usual."
+        f"{row.label} seems to have memorized training data: {value_of(row, COPIES):.0%} of its samples are "
+        "near-copies, where 5 % is usual."
         for row in section.rows
-        if row.mean(COPIES) is not None and _value(row, COPIES) > MEMORIZED
+        if row.mean(COPIES) is not None and value_of(row, COPIES) > MEMORIZED
     ]
-
-
-def _value(row: Row, column: Column) -> float:
-    return row.mean(column) or 0.0

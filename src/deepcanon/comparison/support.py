@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -25,13 +26,14 @@ class Forms:
     ('digits:binary', 'digits')
     """
 
-    def __init__(self, name: str, target: str | None = None) -> None:
-        self.given = load_data(name, target=target)
+    def __init__(self, name: str, reading: Mapping[str, Any] | None = None) -> None:
+        self.name, self.reading = name, dict(reading or {})
+        self.given = load_data(name, **(reading or {}))
         self.given.split("test")
         form = self.given.preprocessing.get("form")
         size = [part for part in (form or "").split(":") if part.startswith(image_folder.MARK)]
         plain = ":".join([name.removesuffix(f":{form}"), *size])
-        base = load_data(plain, target=target) if form else self.given
+        base = load_data(plain, **(reading or {})) if form else self.given
         self._hidden = [part for part in (form or "").split(":") if part.startswith(MARK)]
         self._made: dict[Form, Dataset[Any]] = {}
         self._base = base

@@ -13,9 +13,14 @@ from deepcanon.comparison.columns import (
     BITS,
     CALIBRATION,
     COPIES,
+    COST,
     COVERAGE,
+    COVERED,
+    CRPS,
     ERROR,
     F1,
+    FORECAST_MAE,
+    FORECAST_RMSE,
     LOG_LOSS,
     MAE,
     NATS,
@@ -34,13 +39,16 @@ from deepcanon.comparison.columns import (
     metric,
 )
 from deepcanon.comparison.differences import Difference, told_apart, turned
-from deepcanon.comparison.job import Comparison, Entry
 from deepcanon.comparison.measures import BaselineMeasures, Likelihood, Measured
 from deepcanon.comparison.quality import Quality
+from deepcanon.comparison.record import Comparison, Entry, Gain
 from deepcanon.comparison.support import FORMS, Form
 from deepcanon.core.plural import counted
 
-Question = Literal["classes", "targets", "densities", "others"]
+Question = Literal["classes", "targets", "forecasts", "densities", "others"]
+
+
+RANKED_BY: dict[Question, Column] = {"targets": RMSE, "forecasts": CRPS, "densities": SHARPEST}
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,16 @@ class Row:
 
     label: str
     entries: tuple[Entry, ...]
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it stands next to the models that were asked for."""
+        return self.entries[0]["baseline"]
+
+    @property
+    def in_catalogue(self) -> bool:
+        """Whether it is a model of the catalogue, and so has runs."""
+        return self.entries[0]["model"] is not None
 
     @property
     def measured(self) -> list[Measured]:
@@ -121,15 +139,18 @@ class Section:
     reference: Quality | None
     differences: tuple[Difference, ...] = ()
     labels: tuple[str, ...] = ()
+    parts: tuple[tuple[int, tuple[Row, ...]], ...] = ()
+    """The same models trained on fewer examples, by their number."""
+    gains: tuple[Gain, ...] = ()
 
     @property
     def chooser(self) -> Column:
-        """The column that ranks models which predict; of classes the log loss, if there are two that have one.
+        """The column that ranks the models; of classes the log loss, if there are two that have one.
 
         A classifier without probabilities has none, and no rank among those that have: it stands after them.
         """
-        if self.question == "targets":
-            return RMSE
+        if self.question in RANKED_BY:
+            return RANKED_BY[self.question]
         with_loss = [row for row in self.rows if row.mean(LOG_LOSS) is not None]
         return LOG_LOSS if len(with_loss) >= min(2, len(self.rows)) else BALANCED
 
@@ -173,6 +194,12 @@ class Section:
                     return turned(found)
         return None
 
+    def behind(self, row: Row) -> Difference | None:
+        """The difference of a row from the first one in the measure that ranks them; None of the first itself."""
+        first = self.rows[0]
+        alike = row is not first and row.given == first.given
+        return self.difference(row, first, self.chooser) if alike and self.question != "others" else None
+
     def failings(self, row: Row) -> list[str]:
         """The faults of a row that predicts, a sentence each: it misses a class, or does not beat its baseline."""
         if self.question not in ("classes", "targets"):
@@ -211,7 +238,7 @@ def sections(comparison: Comparison) -> list[Section]:
         Row(label, tuple(entry for entry in comparison["runs"] if entry["label"] == label))
         for label in dict.fromkeys(entry["label"] for entry in comparison["runs"])
     ]
-    questions: tuple[Question, ...] = ("classes", "targets", "densities", "others")
+    questions: tuple[Question, ...] = ("classes", "targets", "forecasts", "densities", "others")
     found = []
     for question in questions:
         for form in FORMS:
@@ -240,6 +267,8 @@ def _questions(row: Row) -> set[Question]:
             found.add("classes")
         if measured["targets"] is not None:
             found.add("targets")
+        if measured["forecasts"] is not None:
+            found.add("forecasts")
         if measured["likelihood"] is not None or measured["drawn"] is not None:
             found.add("densities")
         if not found:
@@ -258,17 +287,34 @@ def _section(question: Question, form: Form, members: Sequence[Row], comparison:
         comparison["reference"].get(form),
         tuple(comparison["differences"]),
         tuple(comparison["data"]["labels"]),
+        _parts([row.label for row in members], comparison),
+        tuple(comparison["gains"]),
     )
     return replace(section, rows=tuple(sorted(members, key=lambda row: _rank(section, row))))
+
+
+def _parts(labels: Sequence[str], comparison: Comparison) -> tuple[tuple[int, tuple[Row, ...]], ...]:
+    """The rows of the learning curve, by the number of training examples."""
+    curve = comparison["curve"]
+    counts = sorted({entry["examples"] for entry in curve if entry["examples"] is not None})
+
+    def row(label: str, count: int) -> Row:
+        return Row(label, tuple(each for each in curve if (each["label"], each["examples"]) == (label, count)))
+
+    found = ((count, tuple(row(label, count) for label in labels)) for count in counts)
+    return tuple((count, tuple(each for each in rows if each.entries)) for count, rows in found)
 
 
 def _columns(question: Question, members: Sequence[Row]) -> tuple[Column, ...]:
     measured = [each for row in members for each in row.measured]
     metrics = dict.fromkeys(name for each in measured for name in each["metrics"])
+    cost = [COST] if any(each["cost"] is not None for each in measured) else []
     if question == "classes":
-        return (LOG_LOSS, ACCURACY, BALANCED, F1, ROC, PR, CALIBRATION, SECONDS, PARAMETERS)
+        return (LOG_LOSS, ACCURACY, *cost, BALANCED, F1, ROC, PR, CALIBRATION, SECONDS, PARAMETERS)
     if question == "targets":
-        return (RMSE, MAE, R2, SECONDS, PARAMETERS)
+        return (RMSE, MAE, *cost, R2, SECONDS, PARAMETERS)
+    if question == "forecasts":
+        return (CRPS, FORECAST_RMSE, FORECAST_MAE, COVERED, SECONDS, PARAMETERS)
     if question == "others":
         return (*(metric(name) for name in metrics or ["loss"]), SECONDS, PARAMETERS)
     known = (NATS, TIGHTER, ERROR, BITS, TWO_SAMPLE, PRECISION, COVERAGE, COPIES)
@@ -287,6 +333,7 @@ def _rank(section: Section, row: Row) -> tuple[float, ...]:
     first, second = {
         "classes": (section.chooser, ACCURACY),
         "targets": (section.chooser, MAE),
+        "forecasts": (section.chooser, FORECAST_RMSE),
         "densities": (SHARPEST, TWO_SAMPLE),
         "others": (section.columns[0], SECONDS),
     }[section.question]

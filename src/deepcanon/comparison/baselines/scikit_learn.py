@@ -1,0 +1,205 @@
+"""Baselines of scikit-learn for tables with classes or one number: boosting, a forest, neighbors, the linear model.
+
+References:
+    | LightGBM: A Highly Efficient Gradient Boosting Decision Tree (Ke et al., 2017), the model of HistGradientBoosting,
+      https://papers.nips.cc/paper/6907
+    | Random Forests (Breiman, 2001), https://doi.org/10.1023/A:1010933404324
+    | Why do tree-based models still outperform deep learning on typical tabular data? (Grinsztajn et al., 2022),
+      https://arxiv.org/abs/2207.08815
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from deepcanon.comparison.baselines.contract import BaselineMethod
+from deepcanon.core import How, Labeled, LabeledSequences, UsageError
+from deepcanon.core.plural import counted
+from deepcanon.data import Dataset
+from deepcanon.data.split import stratified_order
+
+TREES = 300
+ROUNDS, PATIENCE = 500, 20
+"""The most trees of boosting, and how many may pass without a gain on validation data."""
+NEIGHBORS = (1, 3, 5, 10, 20, 50, 100)
+MOST = 50_000
+"""Of more training rows than these the forest and the neighbors get a sample of so many."""
+
+Values = NDArray[Any]
+
+
+class Estimator(BaselineMethod):
+    """An estimator of scikit-learn, with the predictions of a model."""
+
+    of_classes: ClassVar[bool] = True
+    of_numbers: ClassVar[bool] = True
+
+    def __init__(self, fitted: Any, classes: int | None, votes: int | None = None) -> None:
+        self.fitted = fitted
+        self.classes = classes
+        self.votes = votes
+        """Of how many votes the probabilities are shares; None if they are not."""
+
+    @classmethod
+    def suits(cls, data: Dataset[Any]) -> bool:
+        rows = isinstance(data.train, Labeled) and not isinstance(data.train, LabeledSequences)
+        if not rows or data.kind not in ("table", "points"):
+            return False
+        return cls.of_classes if "classes" in data.sizes else cls.of_numbers and data.sizes.get("targets") == 1
+
+    @classmethod
+    def fit(cls, data: Dataset[Any], seed: int) -> Self:
+        from sklearn.exceptions import ConvergenceWarning
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(torch.get_num_threads()), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a fit that could go on is a baseline, too
+            return cls._fit(data, seed)
+
+    @classmethod
+    @abstractmethod
+    def _fit(cls, data: Dataset[Any], seed: int) -> Self: ...
+
+    def predict(self, x: Tensor, *, how: How = "mode", generator: Generator | None = None) -> Tensor:
+        if how == "sample" or generator is not None:
+            raise UsageError(f"{self.label} draws nothing; ask for the mode or the mean")
+        rows = _rows(x)
+        if self.classes is None:
+            return torch.from_numpy(np.asarray(self.fitted.predict(rows), dtype=np.float64).reshape(len(rows), 1))
+        shares = np.zeros((len(rows), self.classes))
+        shares[:, self.fitted.classes_] = self.fitted.predict_proba(rows)
+        if self.votes is not None:
+            shares = (self.votes * shares + 1) / (self.votes + self.classes)
+        found = torch.from_numpy(shares)
+        return found if how == "mean" else found.argmax(1)
+
+
+class GradientBoosting(Estimator):
+    """Gradient-boosted trees, which stop where validation data gain nothing any more."""
+
+    name = "gradient_boosting"
+    label = "HistGradientBoosting (scikit-learn)"
+
+    @classmethod
+    def _fit(cls, data: Dataset[Any], seed: int) -> Self:
+        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+        classes = data.sizes.get("classes")
+        kind = HistGradientBoostingRegressor if classes is None else HistGradientBoostingClassifier
+        x, y = _parts(data.train)
+        valid = data.valid if data.valid is not None and _known(data.valid, y, classes) else None
+        if valid is None:
+            return cls(kind(random_state=seed).fit(x, y), classes)
+        boosted = kind(max_iter=ROUNDS, early_stopping=True, n_iter_no_change=PATIENCE, random_state=seed)
+        held, targets = _parts(valid)
+        return cls(boosted.fit(x, y, X_val=held, y_val=targets), classes)
+
+
+class RandomForest(Estimator):
+    """A random forest, in which every tree votes; classes are counted once more than they have votes."""
+
+    name = "random_forest"
+    label = "RandomForest (scikit-learn)"
+
+    @classmethod
+    def _fit(cls, data: Dataset[Any], seed: int) -> Self:
+        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+        classes = data.sizes.get("classes")
+        kind = RandomForestRegressor if classes is None else RandomForestClassifier
+        x, y = _sample(*_parts(data.train), classes)
+        features = "sqrt" if classes is not None else 1 / 3
+        return cls(kind(TREES, max_features=features, random_state=seed, n_jobs=1).fit(x, y), classes, TREES)
+
+
+class Neighbors(Estimator):
+    """The nearest neighbors, as many as are best on validation data; classes are counted once more than they vote."""
+
+    name = "neighbors"
+    label = "KNeighbors (scikit-learn)"
+
+    @classmethod
+    def _fit(cls, data: Dataset[Any], seed: int) -> Self:
+        from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+
+        classes = data.sizes.get("classes")
+        kind = KNeighborsRegressor if classes is None else KNeighborsClassifier
+        x, y = _sample(*_parts(data.train), classes)
+        counts = [count for count in NEIGHBORS if count <= len(x)]
+        fitted = [cls(kind(count, n_jobs=1).fit(x, y), classes, count) for count in counts]
+        if data.valid is None:
+            return fitted[min(2, len(fitted) - 1)]
+        valid = data.valid
+        return min(fitted, key=lambda each: each._loss(valid))
+
+    @property
+    def choice(self) -> str:
+        return counted(self.votes or 0, "neighbor")
+
+    def _loss(self, valid: Labeled) -> float:
+        mean = self.predict(valid.x, how="mean")
+        if self.classes is None:
+            return float((mean - valid.y.double()).square().mean())
+        return float(-mean.gather(1, valid.y.unsqueeze(1)).log().mean())
+
+
+class LogisticRegression(Estimator):
+    """The linear model of classes."""
+
+    name = "logistic"
+    label = "LogisticRegression (scikit-learn)"
+    of_numbers = False
+
+    @classmethod
+    def _fit(cls, data: Dataset[Any], seed: int) -> Self:
+        from sklearn.linear_model import LogisticRegression as Logistic
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        model = make_pipeline(StandardScaler(), Logistic(max_iter=1000, random_state=seed))
+        return cls(model.fit(*_parts(data.train)), data.sizes["classes"])
+
+
+class Ridge(Estimator):
+    """The linear model of a number."""
+
+    name = "ridge"
+    label = "Ridge (scikit-learn)"
+    of_classes = False
+
+    @classmethod
+    def _fit(cls, data: Dataset[Any], seed: int) -> Self:
+        from sklearn.linear_model import Ridge as LinearRidge
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        return cls(make_pipeline(StandardScaler(), LinearRidge()).fit(*_parts(data.train)), None)
+
+
+def _rows(x: Tensor) -> Values:
+    return x.detach().cpu().flatten(1).double().numpy()
+
+
+def _parts(split: Labeled) -> tuple[Values, Values]:
+    """The rows and the labels, one number each."""
+    return _rows(split.x), split.y.cpu().numpy().reshape(-1)
+
+
+def _known(valid: Labeled, y: Values, classes: int | None) -> bool:
+    """Whether validation data can stop a training: they have no class that it has not seen."""
+    return classes is None or bool(np.isin(valid.y.cpu().numpy(), y).all())
+
+
+def _sample(x: Values, y: Values, classes: int | None) -> tuple[Values, Values]:
+    """At most so many rows as are allowed, always the same ones, of every class its share."""
+    if len(x) <= MOST:
+        return x, y
+    chosen = stratified_order(y if classes is not None else np.zeros(len(y), dtype=np.int64), seed=0)[:MOST]
+    return x[chosen], y[chosen]
