@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 # NumPy's library of matrices asks for its number of threads once, when it is loaded, and two processes with two
@@ -10,16 +11,19 @@ os.environ.pop("COLUMNS", None)  # which pytest-xdist sets, as if there were a t
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import hypothesis
 import matplotlib
 import pytest
 import torch
+from typer.main import get_command
 
 hypothesis.settings.register_profile("repeatable", derandomize=True)  # a test fails for everyone, or for no one
 hypothesis.settings.load_profile("repeatable")
 matplotlib.use("Agg")
+gc.disable()  # what is imported and collected stays: looking for garbage in it would take almost as long again
 torch.set_num_threads(1)
 
 
@@ -28,6 +32,23 @@ def _undrawn() -> Iterator[None]:
     """Runs without pictures, which take longer to draw than most models of the tests to train."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deepcanon.pictures.draw_run", lambda *_: [])
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _built_once() -> Iterator[None]:
+    """The command line made once from its functions, which takes as long as many a call of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", cache(get_command))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _seeded_fast() -> Iterator[None]:
+    """Seeds of the one device that is there; for each one that might be, torch would write down the whole stack."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not torch.accelerator.is_available():
+            patch.setattr("torch.manual_seed", torch.default_generator.manual_seed)
         yield
 
 
@@ -41,6 +62,12 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 TRAININGS = tuple(Path(__file__).with_name(name) for name in ("models", "methods", "test_contract.py"))
 """The tests that train models until they are good, or hold the slowest ones to their laws."""
+
+
+def pytest_collection_finish() -> None:
+    """From here on there is garbage to collect, but not among what is there already."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -54,6 +54,7 @@ def test_the_catalogue_finds_the_models() -> None:
     assert laws.kinds_of(catalogue.find("deepar")) == ["contract", "forecaster"]
     assert laws.kinds_of(catalogue.find("link_predictor")) == ["contract"]
     assert laws.kinds_of(catalogue.find("graph_classifier")) == ["contract", "classifier", "graphs"]
+    assert laws.kinds_of(catalogue.find("graph_generator")) == ["contract", "graph_density"]
     assert laws.kinds_of(catalogue.find("fixmatch")) == ["contract", "classifier", "method"]
 
 

@@ -24,6 +24,7 @@ OWN = [
     "Insight",
     "Study",
     "Microscope",
+    "Profile",
     "Leaf and engine",
     "Likelihood kind",
     "Context",

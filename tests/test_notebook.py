@@ -114,7 +114,9 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "pictures": drawn,
         "Result": dc.fit(dc.models.MLP(64, 10), digits, epochs=1, quiet=True),
         "model": run.model,
-        "Compared": dc.compare(["softmax_regression", "mlp:hidden=4"], "moons", folder / "compared", budget=0.1),
+        "Compared": dc.compare(
+            ["softmax_regression", "mlp:hidden=4"], "moons", folder / "compared", budget=0.1, baselines=["logistic"]
+        ),
         "check": dc.check(nn.Dropout(0.5), "dropout"),
         "Finding": dc.insight("signal_propagation", run),
         "microscope": dc.microscope(run),

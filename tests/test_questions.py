@@ -51,7 +51,7 @@ def test_a_question_can_be_asked_on_the_command_line(kind: catalogue.Question, n
     taken = own_options(kind) - ({"seed"} if kind == "insight" else set())
     assert not taken & options.keys(), "the command keeps these options for itself"
     if kind == "insight":
-        assert set(filled(function)) <= {"model", "batch", "checkpoints"}
+        assert set(filled(function)) <= {"model", "batch", "checkpoints", "table"}
     else:
         assert options["seed"].default == 0
         for needed in filled(function):

@@ -223,10 +223,11 @@ def _registered(point: EntryPoint, *, hidden: bool) -> Entry:
     return Entry(point.name, family, point.module, summary or f"{point.attr} of {point.module}", "", others)
 
 
-def _files(root: Path) -> list[Path]:
+@cache
+def _files(root: Path) -> tuple[Path, ...]:
     """The files of all models, by their names alone."""
     found = [*root.glob("models/*/*.py"), *root.glob("methods/*.py")]
-    return [file for file in found if not file.name.startswith("_")]
+    return tuple(file for file in found if not file.name.startswith("_"))
 
 
 def _entry(file: Path, root: Path) -> Entry:

@@ -129,9 +129,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             randomness.seed_torch(seed)
             model = asked.build(data.sizes, "X").to(getattr(torch, self.dtype))
         self._check_methods(model)  # a method has those of the model that it wraps, which only now is known
-        settings: Any = {name: value for name in SETTINGS if (value := getattr(self, name)) is not None}
-        fit(model, data, quiet=True, seed=seed, **settings)
+        fit(model, data, quiet=True, seed=seed, **self._settings())
         self.model_ = model.cpu().eval()
+
+    def _settings(self) -> Any:
+        """The training settings that were given."""
+        return {name: value for name in SETTINGS if (value := getattr(self, name)) is not None}
 
     def _outputs(self, method: Callable[[Tensor], Tensor], X: ArrayLike) -> NDArray[Any]:
         """What the trained model says of each row."""
@@ -195,6 +198,14 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         codes: NDArray[Any] = self.predict_proba(X).argmax(1)
         classes: NDArray[Any] = self.classes_[codes]
         return classes
+
+    def _settings(self) -> Any:
+        """The training settings that were given; class weights may be a mapping from classes, as in scikit-learn."""
+        settings = super()._settings()
+        weights = settings.get("class_weight")
+        if isinstance(weights, Mapping):
+            settings["class_weight"] = "/".join(f"{float(weights.get(each, 1)):g}" for each in self.classes_.tolist())
+        return settings
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """The probability of each class, in the order of ``classes_``, (rows, classes)."""

@@ -25,6 +25,7 @@ class Base:
     begun: bool = False
 
 
+COMPARED = ("gaussian", "ppca:latent=1", "--data", "moons", "--baselines", "none")
 FAST = ("--threads", "1")
 BASES = {
     "mlp": Base(
@@ -55,8 +56,8 @@ BASES = {
         (("sample", "X", "-n", "5", "--out", "s.csv", "--json"), ("evaluate", "X", "--json")),
     ),
     "compared": Base(
-        ("compare", "gaussian", "ppca:latent=1", "--data", "moons", *FAST),
-        (("compare", "gaussian", "ppca:latent=1", "--data", "moons", "--out", "X", "--json", *FAST),
+        ("compare", *COMPARED, *FAST),
+        (("compare", *COMPARED, "--out", "X", "--json", *FAST),
          ("runs", "X", "--json")),
     ),
 }  # fmt: skip

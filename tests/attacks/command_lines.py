@@ -163,6 +163,8 @@ class Attack:
 BOUNDED: dict[str, dict[str, tuple[str, ...]]] = {
     "train": {"--steps": ("1", "2", "3", "0", "-1", "x", "99999999999999999999")},
     "compare": {"--budget": ("0.5", "1", "0", "-1", "nan"), "--data": DATA,
+                "--baselines": ("none", "neighbors", "markov_chain,none", "", ","),
+                "--cost": ("a=1", "1=2", "=", "0=nan"),
                 "--out": ("compared", "table.csv", "/dev/null/x", "a/b/c")},
     "sample": {"--out": ("out.csv", "out.png", "out", "/dev/null")}, "unwrap": {"--out": ("out", "table.csv")},
     "export": {"--to": ("out.onnx", "out.safetensors", "out")}, "predict": {"--out": ("out.csv", "out.png")},

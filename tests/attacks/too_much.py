@@ -61,5 +61,6 @@ LINES = (
     "generate lstm --steps N", "generate lstm --top-k N --steps 3", "forecast deepar --samples N",
     "forecast deepar --steps N",
     "microscope mlp --data moons --hidden N --out x.html", "insight landscape mlp --data moons --hidden N",
-    "compare mlp:hidden=N gaussian --data moons --out c --budget 1", "train mlp --data text:bpe=N --steps 1",
+    "compare mlp:hidden=N gaussian --data moons --out c --budget 1 --baselines none",
+    "train mlp --data text:bpe=N --steps 1",
 )  # fmt: skip

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from deepcanon.blueprints import blueprint
+from deepcanon.comparison.baselines import scikit_learn
 from deepcanon.comparison.sentences import compare_command, run_commands
 from deepcanon.core import Batch, Terms, UsageError
 from deepcanon.core.files import unseal
@@ -41,7 +43,7 @@ def compared(iris: Path, tmp_path_factory: pytest.TempPathFactory, call: Call) -
     out = tmp_path_factory.mktemp("runs") / "compared"
     answer = call(
         "compare", "softmax_regression", "vae:hidden=8/4,latent=1", "gaussian", "--data", iris, "--target", "kind",
-        "--out", out, "--threads", "1", "--json",
+        "--out", out, "--threads", "1", "--baselines", "none", "--json",
     )  # fmt: skip
     assert answer.code == 0, answer.stderr
     return out, answer.json
@@ -63,8 +65,9 @@ def test_numbers_equal_those_of_evaluate(compared: tuple[Path, dict[str, Any]], 
         measured = entry["measured"]
         assert measured["test"] == test
         if measured["likelihood"] is not None:
-            saved = RunFolder.open(out / entry["run"]).info["data"]["preprocessing"]
-            assert measured["likelihood"]["nats"] == pytest.approx(-test["nll"] + log_det_of_scaling(saved))
+            data = RunFolder.open(out / entry["run"]).info["data"]
+            units = log_det_of_scaling(data["preprocessing"], torch.zeros(1, *data["shape"])).item()
+            assert measured["likelihood"]["nats"] == pytest.approx(-test["nll"] + units)
         else:
             assert measured["predictions"] is not None
             right = sum(measured["predictions"]["confusion"][i][i] for i in (0, 1))
@@ -91,7 +94,8 @@ def test_the_commands_of_the_report_repeat_its_runs(
 
 
 def test_people_see_tables_by_question_and_what_did_not_work(iris: Path, tmp_path: Path, call: Call) -> None:
-    answer = call("compare", "gaussian", "mlp", "--data", iris, "--out", tmp_path / "out", "--seeds", "2")
+    answer = call("compare", "gaussian", "mlp", "--data", iris, "--out", tmp_path / "out", "--seeds", "2",
+                  "--baselines", "none")  # fmt: skip
     assert answer.code == 0, answer.stderr
     assert "[1/2] gaussian on" in answer.stdout
     assert "Densities and samplers" in answer.stdout
@@ -108,6 +112,11 @@ def test_wrong_usage_is_said_before_anything_is_trained(iris: Path, tmp_path: Pa
         (["vae:latent=many"], "latent takes a whole number"),
         (["gaussian", "gaussian"], "given twice"),
         (["mlp"], "labeled"),
+        (["gaussian", "--baselines", "boosting"], "there is no baseline 'boosting'"),
+        (["gaussian", "--baselines", "ridge"], "the baseline ridge is not for the table"),
+        (["gaussian", "--cost", "a=2"], "no labels to be mistaken about"),
+        (["softmax_regression", "--target", "kind", "--cost", "c=2"], "'c' is not a class"),
+        (["softmax_regression", "--target", "kind", "--cost", "b=cheap"], "a class and a number"),
         (["gaussian", "--budget", "-1"], "must be positive"),
     ):
         answer = call("compare", *words, "--data", iris, "--out", tmp_path / "out")
@@ -134,7 +143,7 @@ def test_interrupted_between_trainings_it_says_how_to_go_on(
         assert signal.getsignal(number) is not signal.SIG_DFL, "the signal would end these tests"
         signal.raise_signal(number)
 
-    words = ("compare", "gaussian", "--data", iris, "--out", tmp_path / "out")
+    words = ("compare", "gaussian", "--data", iris, "--out", tmp_path / "out", "--baselines", "none")
     with monkeypatch.context() as patch:
         patch.setattr("deepcanon.comparison.job.measure", interrupt)
         answer = call(*words)
@@ -156,7 +165,7 @@ def test_a_signal_stops_a_training_and_the_same_command_goes_on(
         return loss(model, batch)
 
     words = ("compare", "softmax_regression", "vae:hidden=8,latent=1", "--data", iris, "--target", "kind",
-             "--threads", "1", "--out", out)  # fmt: skip
+             "--threads", "1", "--baselines", "none", "--out", out)  # fmt: skip
     with monkeypatch.context() as patch:
         patch.setattr(VAE, "loss", interrupted)
         stopped = call(*words)
@@ -170,3 +179,71 @@ def test_a_signal_stops_a_training_and_the_same_command_goes_on(
     assert f"softmax_regression on {iris}, seed 0: kept" in again.stdout.replace("\n", "")
     assert RunFolder.open(run).info["status"] == "finished"
     assert json.loads((out / "compare.json").read_text())["status"] == "finished"
+
+
+@pytest.mark.slow
+def test_without_names_models_and_baselines_stand_side_by_side_and_are_kept(
+    iris: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole way of a table: chosen, trained, costs, a learning curve, intervals, a report; then all is kept."""
+    monkeypatch.setattr(scikit_learn, "TREES", 20)
+    words = ("compare", "--data", iris, "--target", "kind", "--cost", "b=5", "--learning-curve", "--threads", "1",
+             "--out", tmp_path / "out")  # fmt: skip
+    answer = call(*words)
+    assert answer.code == 0, answer.stderr
+    said = " ".join(answer.stdout.split())
+    assert "No models were named; these suit rows of a table with 2 classes, 42 training examples" in said
+    boosting = "HistGradientBoosting (scikit-learn)"
+    for label in (boosting, "RandomForest (scikit-learn)", "KNeighbors (scikit-learn)",
+                  "LogisticRegression (scikit-learn)"):  # fmt: skip
+        assert f"{label} on {iris}, seed 0 ..." in said
+        assert f"{label} on 21 examples of {iris}, seed 0 ..." in said
+    assert "By the costs of mistakes," in said
+    assert "with 42 training examples instead of 21 changes by" in said
+    assert "95% interval" in said
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Why these models" in page
+    assert "<small>baseline</small>" in page
+    assert "deepcanon evaluate" in page
+    assert f"deepcanon evaluate {tmp_path / 'out' / 'HistGradient'}" not in page
+    path = tmp_path / "out" / "compare.json"
+    content = unseal(path.read_bytes(), path)
+    models = [entry["label"] for entry in content["runs"] if not entry["baseline"]]
+    assert models == ["regularized:model=softmax_regression,l2=0.01", "mlp"]
+    assert {each["measure"] for each in content["differences"]} >= {"log_loss", "accuracy", "cost"}
+    assert len([each for each in content["differences"] if each["measure"] == "log_loss"]) == 15  # of six, every two
+    again = call(*words)
+    assert again.code == 0
+    assert again.stdout.count(": kept") == len(content["runs"]) + len(content["curve"]) == 6 * 3
+    _, *repeated = shlex.split(compare_command(content, str(tmp_path / "out")))  # type: ignore[arg-type]
+    assert call(*repeated).stdout.count(": kept") == 18
+
+
+@pytest.mark.slow
+def test_a_baseline_that_is_damaged_or_thrown_away_is_fitted_again(iris: Path, tmp_path: Path, call: Call) -> None:
+    out = tmp_path / "out"
+    words = (
+        "compare",
+        "softmax_regression",
+        "--data",
+        iris,
+        "--target",
+        "kind",
+        "--baselines",
+        "logistic",
+        "--out",
+        out,
+    )
+    first = call(*words, "--json").json
+    assert [entry["label"] for entry in first["runs"]] == ["softmax_regression", "LogisticRegression (scikit-learn)"]
+    examples = out / first["runs"][1]["run"] / "test-examples.safetensors"
+    examples.unlink()
+    again = call(*words)
+    assert again.stdout.count(": kept") == 1
+    assert examples.is_file()
+    examples.write_bytes(examples.read_bytes()[:-1] + b"?")
+    assert "is damaged" in call(*words).stderr
+    dearer = call(*words[:-1], tmp_path / "new", "--cost", "b=5")
+    assert dearer.code == 0
+    assert ": kept" not in dearer.stdout
+    assert call(*words[:-1], tmp_path / "new", "--cost", "b=9").stdout.count(": kept") == 0  # measured anew

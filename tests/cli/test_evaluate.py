@@ -79,7 +79,9 @@ def test_class_weights_find_what_the_plain_loss_does_not(call: Call, frauds: Pat
 
 def test_compare_marks_no_model_that_finds_no_fraud(call: Call, frauds: Path, tmp_path: Path) -> None:
     words = ("--data", frauds, "--target", "kind", "--out", tmp_path / "c", "--threads", "1")
-    shown = call("compare", "mlp:hidden=4", "logistic_regression", *words, "--budget", "1").stdout
+    shown = call(
+        "compare", "mlp:hidden=4", "logistic_regression", *words, "--budget", "1", "--baselines", "none"
+    ).stdout
     page = (tmp_path / "c" / "report.html").read_text()
     assert "the class prior" in shown
     blind = "logistic_regression finds none of the 9 test examples of the class &#x27;fraud&#x27;."
@@ -104,7 +106,9 @@ def test_a_regression_is_told_in_the_units_of_its_target(call: Call, tmp_path: P
     assert 35 < rmse < 65
     assert f"test rmse {rmse:.4g} against" in shown
     assert "in the units of 'price'" in shown
-    compared = call("compare", "linear_regression", "mlp:hidden=2", *words, "--out", tmp_path / "c").stdout
+    compared = call(
+        "compare", "linear_regression", "mlp:hidden=2", *words, "--out", tmp_path / "c", "--baselines", "none"
+    ).stdout
     assert "Regression, on" in compared
     assert f"{rmse:.4g}" in compared
     assert "linear_regression has the lowest RMSE" in compared

@@ -39,7 +39,7 @@ def test_a_trained_model_by_its_folder_and_the_numbers_as_json(call: Call, runs:
         (["mlp", "--out", "a.png"], "a.png must end in .html or .json"),
         (["mlp", "--data", "karate", "--out", "a.html"], "mlp learns from labeled examples"),
         (["mlp", "--hiden", "3", "--out", "a.html"], "mlp takes no --hiden; did you mean --hidden?"),
-        (["mlp", "--target", "y", "--out", "a.html"], "the target 'y' is a column of which file?"),
+        (["mlp", "--target", "y", "--out", "a.html"], "the target 'y' belongs to which file?"),
         (["--out", "a.html"], "Missing argument 'NAME|DIR'"),
     ],
 )

@@ -122,9 +122,9 @@ def test_rows_that_cannot_be_treated_are_named(call: Call, tmp_path: Path) -> No
     table, run = write(tmp_path / "houses.csv", rows), tmp_path / "run"
     call("train", "mlp", "--data", table, "--target", "sold", "--hidden", "4", "--steps", "1", "--out", run)
     new = houses(3, seed=1)
-    unseen = write(tmp_path / "unseen.csv", [*new[:2], {**new[2], "town": "Genf"}])
+    wrong = write(tmp_path / "wrong.csv", [*new[:2], {**new[2], "size": "large"}])
     lacking = write(tmp_path / "lacking.csv", without(new, "floor"))
-    for file, words in ((unseen, ("line 4", "'town'", "'Genf'", "Bonn")), (lacking, ("'floor'",))):
+    for file, words in ((wrong, ("line 4", "'size'", "'large'")), (lacking, ("'floor'",))):
         answer = call("predict", run, "--data", file, "--out", tmp_path / "out.csv")
         assert answer.code == 2
         assert answer.stderr.count("\n") == 1

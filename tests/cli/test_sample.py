@@ -70,7 +70,7 @@ def test_more_samples_than_a_picture_can_show_go_to_a_table(call: Call, runs: Pa
 
 def test_a_table_of_wide_samples_is_not_a_picture(call: Call, tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
-    table.write_text("\n".join(["a,b,c", *(f"{i},{math.sin(i)},{i % 5 + 0.5}" for i in range(40))]) + "\n")
+    table.write_text("\n".join(["a,b,c", *(f"{i * i},{math.sin(i)},{i % 5 + 0.5}" for i in range(40))]) + "\n")
     call("train", "vae", "--data", table, "--steps", "1", "--hidden", "4", "--out", tmp_path / "run")
     answer = call("sample", tmp_path / "run", "--out", tmp_path / "x.png")
     assert answer.code == 2

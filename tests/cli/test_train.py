@@ -152,7 +152,7 @@ def test_a_method_wraps_a_model_chosen_by_name(call: Call, tmp_path: Path, finda
         (["mlp", "--data", "digitz"], "there are no data 'digitz'; did you mean digits?"),
         (["mlp", "--data", "missing.csv"], "there is no file missing.csv"),
         (["mlp", "--data", "karate"], "mlp learns from labeled examples; karate gives a graph"),
-        (["mlp", "--target", "price"], "the target 'price' is a column of which file? Name a CSV file as the data"),
+        (["mlp", "--target", "price"], "the target 'price' belongs to which file? Name a file as the data"),
         (["mlp", "digits"], "what is 'digits'?"),
         (["--hidden", "8", "mlp"], "the name of the model comes first"),
         (["mlp", "--out", "file.txt/run"], "cannot write to the folder file.txt/run"),

@@ -37,6 +37,8 @@ def test_what_cannot_be_translated_is_said(call: Call, trained: Path) -> None:
     assert "needs at least one token" in call("translate", trained, "").stderr
     assert "beams" in call("translate", trained, "may 1, 1999", "--beams", "0").stderr
     assert "use translate" in call("generate", trained, "--prompt", "1").stderr
+    with pytest.raises(UsageError, match=r"a text to translate is a string; got list: give several one by one"):
+        dc.Run(trained).translate(["may 1, 1999"])  # type: ignore[arg-type]
 
 
 def test_a_model_that_does_not_translate_says_so(tmp_path: Path) -> None:

@@ -118,6 +118,7 @@ def test_methods_are_compared_with_plain_models(call: Call, tmp_path: Path) -> N
     rows.write_text("a,b,kind\n" + "".join(f"{i % 7},{i % 5 + 9 * (i % 2)},{'xy'[i % 2]}\n" for i in range(80)))
     method = "fixmatch:model=mlp,model.hidden=4,weight=0.5"
     words = ["--data", f"{rows}:labels=6", "--target", "kind", "--out", tmp_path / "out", "--budget", "0.2", "--json"]
+    words += ["--baselines", "none"]
     answer = call("compare", method, "softmax_regression", *words)
     assert answer.code == 0, answer.stderr
     assert [entry["error"] for entry in answer.json["runs"]] == [None, None]

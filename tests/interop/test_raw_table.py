@@ -54,12 +54,14 @@ def test_features_are_those_of_the_table(target: str, tmp_path: Path) -> None:
     )
     assert torch.equal(raw.features(numbers, codes), preprocessing.x(read(path)))
     codes[3, 0] = -1
-    assert raw.features(numbers, codes).isnan().any(1).nonzero().flatten().tolist() == [3]
+    assert raw.features(numbers, codes)[3, 1:5].tolist() == [0, 0, 0, 0]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["price", "ill"])
-def test_raw_rows_in_onnxruntime_give_what_predict_gives(target: str, tmp_path: Path) -> None:
+def test_raw_rows_in_onnxruntime_give_what_predict_gives(
+    target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("onnxscript", reason="needs deepcanon[onnx]")
     onnxruntime = pytest.importorskip("onnxruntime", reason="needs deepcanon[onnx]")
     path, file = table(tmp_path / "rows.csv", target), tmp_path / "model.onnx"
@@ -81,9 +83,14 @@ def test_raw_rows_in_onnxruntime_give_what_predict_gives(target: str, tmp_path: 
         assert outputs[0].tolist() == wanted["prediction"]
         shares = np.array([wanted["probability_no"], wanted["probability_yes"]]).T
         np.testing.assert_allclose(outputs[1], shares, atol=1e-6)
-    new = session.run(None, {**given, "color": np.full((120, 1), "pink", dtype=object)})
-    assert np.isnan(new[-1]).all()
-    assert target == "price" or set(new[0]) == {""}
+    strange = tmp_path / "strange.csv"
+    strange.write_text(path.read_text().replace('"red"', '"pink"'))
+    new, wanted = session.run(None, columns(strange)), run.predict(strange)
+    assert "'color': 30 rows have values that the training data do not have (pink)" in capsys.readouterr().err
+    if target == "price":
+        np.testing.assert_allclose(new[0][:, 0], wanted["prediction"], rtol=1e-6)
+    else:
+        np.testing.assert_allclose(new[1][:, 0], wanted["probability_no"], atol=1e-6)
     about = session.get_modelmeta().custom_metadata_map
     assert about["model"] == "mlp"
     assert about["data"] == "rows.csv"

@@ -1,5 +1,6 @@
 """Fans of forecasts stand where the steps are, at the quantiles of the paths, with the truth where it is known."""
 
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,8 @@ import torch
 from matplotlib.axes import Axes
 
 from deepcanon.core import Series
+from deepcanon.core.calendar import Calendar
+from deepcanon.core.series_legend import SeriesLegend
 from deepcanon.pictures.forecasts import FANS, forecast_fans, forecast_picture
 
 
@@ -44,6 +47,24 @@ def test_beyond_the_known_times_the_clock_goes_on() -> None:
     assert np.asarray(drawn(first)["median"][0]).tolist() == [110, 112, 114, 116, 118, 120]
     assert np.asarray(drawn(second)["median"][0]).tolist() == [110, 112, 114, 116, 118, 120]
     assert np.asarray(drawn(second)["truth"][0]).tolist() == [110]
+
+
+def test_series_of_a_file_have_its_names_its_dates_and_its_units() -> None:
+    calendar = Calendar("month", 1, 2024 * 12 + 10, day=31, pattern="%Y-%m-%d")
+    legend = SeriesLegend(
+        "store", "day", ("a", "b"), ("sales",), ((10.0,), (20.0,)), ((2.0,), (3.0,)), calendar
+    )  # fmt: skip
+    x, full = torch.tensor([[[1.0], [2.0], [3.0]]]), torch.tensor([3])
+    series = Series(x, full, full - 1, statics=torch.tensor([[1]]), times=torch.tensor([[0, 1, 2]]), legend=legend)
+    figure = forecast_fans(torch.zeros(10, 1, 2, 1), series)
+    (axes,) = figure.axes
+    lines = drawn(axes)
+    assert lines["past"][0].tolist() == [datetime(2024, 11, 30), datetime(2024, 12, 31)]
+    assert lines["median"][0].tolist() == [datetime(2025, 1, 31), datetime(2025, 2, 28)]
+    assert [np.asarray(lines[name][1]).tolist() for name in ("past", "truth", "median")] == [[23, 26], [29], [20, 20]]
+    assert (axes.get_title(loc="left"), axes.get_xlabel(), axes.get_ylabel()) == ("b", "day", "sales")
+    figure.canvas.draw()
+    assert any("2025" in label.get_text() for label in axes.get_xticklabels())
 
 
 class Last:

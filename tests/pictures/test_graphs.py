@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from deepcanon.core import Graph
-from deepcanon.pictures.graphs import MOST_LAID_OUT, between_corners, class_graph, layout
+from deepcanon.pictures.graphs import MOST_LAID_OUT, UNKNOWN, between_corners, class_graph, edge_lines, layout
 
 
 def drawn(nodes: int, classes: int, wrong: Tensor) -> tuple[Figure, Tensor]:
@@ -44,6 +44,28 @@ def test_a_node_is_never_ringed_outside_the_part_that_is_judged() -> None:
     figure, _ = drawn(8, 3, torch.arange(8) < 4)
     assert count(figure.axes[0].collections[-1]) == 0
     assert "100.0% right" in figure.axes[1].get_title(loc="left")
+
+
+def test_a_class_that_is_not_known_is_blank_among_the_true_ones_only() -> None:
+    ring = Graph(torch.stack([torch.arange(6), torch.arange(6).roll(1)]), 6)
+    true, training = torch.tensor([0, 1, -1, -1, 0, 1]), torch.arange(6) < 2
+    shares = torch.nn.functional.one_hot(torch.tensor([0, 1, 0, 1, 0, 1]), 2).double()
+    figure = class_graph(ring, true, shares, training=training, counted=torch.arange(6) > 3)
+    left, right = (axes.collections[1:-1] for axes in figure.axes)  # between the edges and the rings
+    assert count(left[0]) == 2
+    face: Any = left[0].get_facecolor()
+    assert face[0].tolist() == [1, 1, 1, 1]
+    assert sum(map(count, left)) == sum(map(count, right)) == 6
+    assert len(left) == len(right) + 1
+    assert "100.0% right of 2" in figure.axes[1].get_title(loc="left")
+    assert UNKNOWN in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_every_edge_is_one_line_whichever_way_it_leads() -> None:
+    graph = Graph(torch.tensor([[2, 0, 1, 2], [0, 1, 0, 1]]), 3)
+    points = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    found = {tuple(map(tuple, line)) for line in edge_lines(graph, points).tolist()}
+    assert found == {((0, 0), (1, 0)), ((0, 0), (0, 1)), ((1, 0), (0, 1))}
 
 
 def test_a_large_graph_stands_between_the_corners_of_its_classes() -> None:

@@ -274,7 +274,7 @@ def test_the_part_that_is_held_out_is_shown(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_axes_of_a_table_have_the_names_of_its_columns_and_their_unit(tmp_path: Path) -> None:
     path = tmp_path / "houses.csv"
-    lines = [f"{10 + i},{3 * i % 7},{100 * i + 7 * (i % 3)}" for i in range(60)]
+    lines = [f"{10 + 2 * i},{3 * i % 7},{100 * i + 7 * (i % 3)}" for i in range(60)]
     path.write_text("area,rooms,price\n" + "\n".join(lines) + "\n")
     scene = Scene.of(Toy(2), load_data(str(path), target="price"), 0)
     assert [scene.feature(0), scene.feature(1)] == ["area (standardized)", "rooms (standardized)"]

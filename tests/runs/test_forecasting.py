@@ -64,6 +64,13 @@ def test_a_model_of_other_data_cannot_forecast(tmp_path: Path) -> None:
         dc.Run(tmp_path / "run").forecast(3)
 
 
+def test_predictions_of_series_are_their_forecasts_and_of_nothing_else(run: Any) -> None:
+    opened, series = run
+    assert opened.predict(series) == opened.forecast(data=series)
+    with pytest.raises(UsageError, match="forecasts are of time series or videos; these data are examples"):
+        opened.predict(torch.zeros(3, 2))
+
+
 def test_a_run_on_tensors_does_not_know_which_series_to_forecast(run: Any) -> None:
     opened, series = run
     assert isinstance(series, Series)

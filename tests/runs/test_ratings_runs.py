@@ -89,6 +89,17 @@ def test_two_processes_learn_as_one(tmp_path: Path) -> None:
     assert run.scores["test"]["rmse"] == pytest.approx(alone.scores["test"]["rmse"], abs=0.02)  # their chains differ
 
 
+def test_predictions_for_a_file_with_users_begin_with_these(tmp_path: Path) -> None:
+    rows = [f"u{row:02},{1 + row % 4},{1 + row % 3}" for row in range(30)]
+    (tmp_path / "movies.csv").write_text("\n".join(["user_id,Alien,Dune", *rows]) + "\n")
+    run = dc.Run.train("ratings_rbm:units=4", f"{tmp_path / 'movies.csv'}:ratings", steps=1, quiet=True,
+                       out=tmp_path / "run")  # fmt: skip
+    (tmp_path / "new.csv").write_text("Dune,USER,Alien\n2,007,\n,ann,4\n")
+    found = run.predict(tmp_path / "new.csv")
+    assert list(found) == ["USER", "Alien", "Dune"]
+    assert (found["USER"], found["Dune"][0], found["Alien"][1]) == (["007", "ann"], 2, 4)
+
+
 def test_a_model_of_whole_rows_refuses_ratings() -> None:
     answer = CliRunner().invoke(app, ["train", "mlp", "--data", "ratings"])
     assert answer.exit_code == 2

@@ -136,7 +136,7 @@ def test_a_finished_run_that_lost_its_weights_is_finished_again(tmp_path: Path) 
     data = dc.from_tensors(batch.x, name="mine")
     first = dc.fit(model, data, out=tmp_path, quiet=True, epochs=2)
     (tmp_path / "model.safetensors").unlink()
-    with pytest.raises(UsageError, match="tensors given in Python"):
+    with pytest.raises(UsageError, match="data given in Python"):
         dc.resume(tmp_path, model=Toy)
     again = dc.resume(tmp_path, data, Toy, quiet=True)
     assert torch.equal(again.model.state_dict()["mean"], first.model.state_dict()["mean"])

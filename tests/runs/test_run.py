@@ -97,7 +97,7 @@ def test_a_model_of_ones_own_is_trained_loaded_resumed_and_sampled(tmp_path: Pat
         (lambda run: run.nearest("word"), "linear_regression has no word vectors"),
         (lambda run: run.unwrap("x"), "holds a linear_regression, which wraps no other model"),
         (lambda run: dc.Run("nowhere"), "nowhere is not a run: it has no run.json"),
-        (lambda run: dc.Run.train("mlp", target="price"), "the target 'price' is a column of which file?"),
+        (lambda run: dc.Run.train("mlp", target="price"), "the target 'price' belongs to which file?"),
     ],
 )
 def test_wrong_use_is_one_sentence(run: dc.Run, wrong: Callable[[dc.Run], object], sentence: str) -> None:
@@ -124,7 +124,7 @@ def test_tensors_and_data_sets_are_predicted_and_evaluated(tmp_path: Path) -> No
     assert run.predict(x)["prediction"] == [str(label) for label in run.model.predict(x).tolist()]  # type: ignore[operator]
     assert run.evaluate(data)["train"] == pytest.approx(run.scores["train"])
     assert run.evaluate(data.train)["test"] == pytest.approx(run.scores["train"])
-    with pytest.raises(UsageError, match="was trained on tensors given in Python; say which data to use now"):
+    with pytest.raises(UsageError, match="was trained on data given in Python; say which data to use now"):
         run.evaluate()
 
 
@@ -161,7 +161,7 @@ def test_a_setting_of_a_wrong_type_is_said_before_anything_is_read(wrong: dict[s
         (lambda: dc.fit(Toy(2), "nowhere"), "nowhere"),
         (lambda: dc.evaluate(Toy(2), dc.load_data("moons")), "evaluate measures on one split"),  # type: ignore[arg-type]
         (lambda: dc.Run.train("mlp", torch.zeros(3, 2)), "mlp learns from labeled examples; tensors gives examples"),
-        (lambda: dc.Run.train("mlp", dc.load_data("moons"), target="a"), "is a column of which file"),
+        (lambda: dc.Run.train("mlp", dc.load_data("moons"), target="a"), "belongs to which file"),
         (lambda: dc.study("normalization", nosuch=3), "normalization takes no option 'nosuch'"),
         (lambda: dc.insight("linear_regions", "mlp", data="moons", examples=0), "examples must be at least 1"),
         (lambda: dc.compare(["mlp"], dc.load_data("moons")), "compare takes data by name"),  # type: ignore[arg-type]

@@ -13,8 +13,8 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import accuracy_score, log_loss, mean_absolute_error, r2_score, root_mean_squared_error
 
 import deepcanon as dc
-from deepcanon.core import Batch, Labeled, Sequences
-from deepcanon.train.baseline import fit_baseline
+from deepcanon.core import Batch, Graph, Graphs, Labeled, Sequences
+from deepcanon.train.baseline import EqualEdges, fit_baseline
 
 
 def test_the_class_prior_is_the_dummy_of_scikit_learn() -> None:
@@ -93,3 +93,13 @@ def test_models_without_a_likelihood_have_no_baseline() -> None:
     for name in ("word2vec", "gan", "autoencoder", "score_matching"):
         model, batch = dc.find(name).example()
         assert fit_baseline(model, batch, {}) is None
+
+
+def test_edges_at_random_are_the_random_graph_of_so_many_edges() -> None:
+    edges = [(0, 1), (1, 0), (1, 2), (2, 1)]
+    path, pair = Graph(torch.tensor(edges).T, 3), Graph(torch.tensor([[0, 1], [1, 0]]), 2)
+    train = Graphs(torch.ones(8, 1), Graph.union([path, path, pair]))
+    share = (5 + 1) / (7 + 2)  # 5 of 7 pairs have an edge, by Laplace's rule
+    of_path = math.log(3 / 8) + 2 * math.log(share) + math.log(1 - share)  # of 8: 5 possible numbers, each once more
+    of_pair = math.log(2 / 8) + math.log(share)
+    assert EqualEdges(train).scores(train)["nll"] == pytest.approx(-(2 * of_path + of_pair) / 3)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from deepcanon.core.errors import UsageError
-from deepcanon.core.settings import LARGEST
+from deepcanon.core.settings import LARGEST, RECIPE, Setting, listed_options
 from deepcanon.runs.folder_parts import info_of
 
 
@@ -25,8 +26,11 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run
 Seed = Annotated[int, typer.Option(min=0, max=LARGEST, help="The seed of everything that is random.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there.")]
 OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")]
-Target = Annotated[str | None, typer.Option(help="The column of a CSV file that is to be predicted.")]
 
+Nodes = Annotated[
+    str | None,
+    typer.Option(metavar="FILE.csv", help="The nodes of another edge list; by default, those of the training."),
+]
 Own = Annotated[
     list[str] | None,
     typer.Option(
@@ -35,6 +39,54 @@ Own = Annotated[
         help="A class of the run that is not in the catalogue (repeatable): its code runs only if you name it.",
     ),
 ]
+
+
+def with_options(*lists: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The command with an option for every entry of these typed dictionaries, after its own."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        *first, _ = inspect.signature(command, eval_str=True).parameters.values()
+        listed = {name: option for each in lists for name, option in listed_options(each).items()}
+        options = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(name, *option))
+            for name, option in listed.items()
+        ]
+        command.__signature__ = inspect.Signature([*first, *options])  # type: ignore[attr-defined]
+        command.__annotations__ = {each.name: each.annotation for each in [*first, *options]}
+        return command
+
+    return decorate
+
+
+def _option(name: str, kind: Any, setting: Setting) -> Any:
+    """The option of a setting, which is absent by default: then the recipe or the setting's own default holds."""
+    silent = setting.default is RECIPE or setting.default is False or setting.default in (None, ())
+    shown = "" if silent else f" (default: {setting.default})"
+    if kind is bool and setting.default:
+        left_out = f"Leave out {setting.help[0].lower()}{setting.help[1:]}"
+        flag = typer.Option(f"--no-{name.replace('_', '-')}", help=left_out, callback=_negated)
+        return Annotated[bool | None, flag]
+    if kind is bool:
+        return Annotated[bool | None, typer.Option(f"--{name.replace('_', '-')}", help=f"{setting.help}{shown}")]
+    if setting.repeatable:
+        return Annotated[list[str] | None, typer.Option(help=f"{setting.help} (repeatable){shown}", callback=_tuple)]
+    plain = str if kind not in (int, float, int | None, float | None) else kind
+    return Annotated[plain | None, typer.Option(help=f"{setting.help}{shown}")]
+
+
+def _negated(said: bool | None) -> bool | None:
+    """The setting that a flag switches off."""
+    return None if said is None else not said
+
+
+def _tuple(said: list[str] | None) -> tuple[str, ...] | None:
+    """The values of an option that may be repeated; None where it is not there."""
+    return tuple(said) if said else None
+
+
+def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are there."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def read_options(words: Iterable[str]) -> dict[str, list[str]]:

@@ -31,7 +31,7 @@ def demo(
 
     folder = out or free(Path("runs") / "demo")
     Output(json).say(
-        f"This is: deepcanon compare {' '.join(MODELS)} --data {DATA} --budget {BUDGET:g} --threads {threads} "
-        f"--out {folder}\nIt takes about a minute and a half."
+        f"This is: deepcanon compare {' '.join(MODELS)} --data {DATA} --budget {BUDGET:g} --baselines none "
+        f"--threads {threads} --out {folder}\nIt takes about a minute and a half."
     )
-    compare(list(MODELS), data=DATA, out=folder, budget=BUDGET, threads=threads, json=json)
+    compare(names=list(MODELS), data=DATA, out=folder, budget=BUDGET, threads=threads, baselines="none", json=json)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deepcanon.cli._parse import Folder, Json, Own, Threads, use_threads
+from deepcanon.cli._parse import Folder, Json, Nodes, Own, Threads, use_threads
 from deepcanon.cli._print import Output, show_number, without_repetition
 from deepcanon.core.plural import counted
 
@@ -22,6 +22,7 @@ MOST_CLASSES = 12
 def evaluate(
     run: Folder,
     data: Annotated[str | None, typer.Option(help="Other data than the run's own.", metavar="D")] = None,
+    nodes: Nodes = None,
     pictures: Annotated[bool, typer.Option("--pictures", help="Draw the pictures of the run, too.")] = False,
     threads: Threads = None,
     own: Own = None,
@@ -33,9 +34,9 @@ def evaluate(
 
     use_threads(threads)
     opened, out = Run(run, own), Output(json)
-    if opened.changed(data):
+    if nodes is None and opened.changed(data):
         out.say(f"{opened.data.name} has changed since {run} was trained, so what it holds counts as new.")
-    found = examine_run(opened, data)
+    found = examine_run(opened, data, nodes)
     if pictures:
         opened.draw()
     report(out, opened, found, data)
@@ -66,6 +67,11 @@ def report(out: Output, run: Run, found: Examined, data: str | None = None) -> N
         out.say(
             f"The errors in the table are in units of the target's standard deviation: of {target['name']!r}, "
             f"{show_number(target['std'])} in its own units, which predict gives."
+        )
+    if "series" in info["data"]["preprocessing"] and info["data"]["preprocessing"].get("form") != "raw":
+        out.say(
+            "The scores in the table are in units of the standard deviation of each series, forecasts in those of the "
+            "file."
         )
     _classes(out, found, info["data"]["labels"])
     if "baselines" in info:

@@ -40,14 +40,17 @@ def forecast(
 
     opened = Run(run, own)
     columns = opened.forecast(steps, samples=samples, data=data, seed=seed, out=out, overwrite=overwrite)
-    (noun, rows_of), *_ = columns.items()  # series, or the number of a video
-    model, count = opened.model.name(), rows_of[-1] + 1
+    model, noun = opened.model.name(), "video" if "video" in columns else "series"
+    steps_each, values = max(columns["step"]), columns["step"].count(1)
+    several = next((len({*columns[name]}) for name in ("feature", "target", "pixel") if name in columns), 1)
+    count = values // several
     printer = Output(json)
     if out is None:
         rows = list(zip(*columns.values(), strict=True))[:SHOWN]
-        printer.table(list(columns), rows, numbers=list(columns))
+        words = [name for name, column in columns.items() if isinstance(column[0], str)]
+        printer.table(list(columns), rows, numbers=[name for name in columns if name not in words])
         left = len(columns["step"]) - len(rows)
         printer.say(f"{counted(left, 'further row')}; --out FILE.csv writes all of them" if left else "")
     else:
         printer.say(f"forecasts of {count} {'series' if noun == 'series' else f'{noun}s'} by {model} are in {out}")
-    printer.result({"run": run, "model": model, noun: count, "steps": max(columns["step"]), "out": out})
+    printer.result({"run": run, "model": model, noun: count, "steps": steps_each, "out": out})

@@ -32,7 +32,10 @@ def insight(
     data: Annotated[
         str | None, typer.Option(help="The data set to use; by default, a run's own held-out examples.", metavar="D")
     ] = None,
-    examples: Annotated[int, typer.Option(min=1, max=LARGEST, help="How many examples to use.")] = 128,
+    examples: Annotated[
+        int | None,
+        typer.Option(min=1, max=LARGEST, help="How many examples to use; by default 128, of a table 4,096."),
+    ] = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     threads: Threads = None,

@@ -8,15 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from deepcanon.cli._early import check_model
-from deepcanon.cli._parse import Json, Overwrite, Own, Seed, Target, check_name_first, own_options, read_options
+from deepcanon.cli._parse import Json, Overwrite, Own, Seed, check_name_first, own_options, read_options, with_options
 from deepcanon.cli._print import Output
 from deepcanon.core.errors import UsageError
 from deepcanon.core.plural import counted
+from deepcanon.core.reading import Reading
 
 ROWS = 60
 """The longest table in the terminal; all edges are in the file."""
 
 
+@with_options(Reading)
 def microscope(
     context: typer.Context,
     name: Annotated[
@@ -27,12 +29,12 @@ def microscope(
         str | None,
         typer.Option(help="The data set whose first examples are used; by default, a run's own.", metavar="D"),
     ] = None,
-    target: Target = None,
     examples: Annotated[int, typer.Option(min=1, max=64, help="How many examples to send through.")] = 2,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     own: Own = None,
     json: Json = False,
+    **reading: Any,
 ) -> None:
     """Show the value and the gradient on every edge of a model's compute graph, each checked by finite differences.
 
@@ -56,7 +58,7 @@ def microscope(
         subject = Run(name, own)
     else:
         subject = from_words(name, options, own_options(context), own or ())
-    seen = subject_of(subject, data, target=target, seed=seed, splits=("train",))
+    seen = subject_of(subject, data, reading, seed=seed, splits=("train",))
     graph = magnified(seen, examples, seed)
     graph.save(path, overwrite=overwrite)
     printer = Output(json)

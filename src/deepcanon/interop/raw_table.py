@@ -11,12 +11,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Model, methods_of
+from deepcanon.core import DeepcanonError, Model, methods_of
 from deepcanon.data.tables.table import Table
-from deepcanon.data.tables.table_columns import Category, Number
+from deepcanon.data.tables.table_columns import UNKNOWN, Category, Date, Number
 
-UNKNOWN = -1
-"""The code of a category that the training data did not have, and of the class that is then predicted."""
+NO_CLASS = -1
+"""The code of the class that is predicted where none can be."""
 
 NUMBERS, CODES = "numbers", "codes"
 CLASSES = ("prediction", "probabilities")
@@ -27,19 +27,22 @@ class RawTable(nn.Module):
     """A model after the preprocessing of its table: ``forward`` takes the numbers and the codes of the categories.
 
     The numbers are (B, columns) in double precision, NaN where they are missing. Of a classifier the outputs are the
-    class and all probabilities, of a regression the mean in the units of the target, else those of the model. A row
-    with a category that the training data did not have has no class, and NaN in place of numbers.
+    class and all probabilities, of a regression the mean in the units of the target, else those of the model. A
+    category that the training data did not have is unknown, as it is to ``predict``; of a row with an infinite number
+    there is no class, and NaN in place of numbers.
     """
 
     def __init__(self, model: Model[Any], table: Table) -> None:
         super().__init__()
+        if dates := [column.name for column in table.columns if isinstance(column, Date)]:
+            raise DeepcanonError(f"the column {dates[0]!r} holds dates, which no operation of ONNX reads")
         self.model, self.table = model, table
         self.numbers = [column for column in table.columns if isinstance(column, Number)]
         self.categories = [column for column in table.columns if isinstance(column, Category)]
-        for name in ("median", "mean", "std"):
+        for name in ("median", "mean", "std", "bend"):
             values = [getattr(column, name) for column in self.numbers]
             self.register_buffer(name, torch.tensor(values, dtype=torch.float64))
-        places = [(i, place) for i, column in enumerate(self.categories) for place in range(len(column.values))]
+        places = [(i, place) for i, column in enumerate(self.categories) for place in range(column.features)]
         self.register_buffer("owner", torch.tensor([i for i, _ in places], dtype=torch.int64))
         self.register_buffer("place", torch.tensor([place for _, place in places], dtype=torch.int64))
         self.register_buffer("order", torch.tensor(self._order(), dtype=torch.int64))
@@ -56,8 +59,8 @@ class RawTable(nn.Module):
                 order += [number, len(self.numbers) + number] if column.indicator else [number]
                 number += 1
             else:
-                order += range(category, category + len(column.values))
-                category += len(column.values)
+                order += range(category, category + column.features)
+                category += column.features
         return order
 
     def features(self, *inputs: Tensor) -> Tensor:
@@ -65,10 +68,15 @@ class RawTable(nn.Module):
         parts: list[Tensor] = []
         if self.numbers:
             numbers, missing = inputs[0], inputs[0].isnan()
-            parts += [(torch.where(missing, self._of("median"), numbers) - self._of("mean")) / self._of("std"), missing]
+            filled, bend = torch.where(missing, self._of("median"), numbers), self._of("bend")
+            if any(column.bend for column in self.numbers):
+                sizes = filled.abs() / torch.where(bend > 0, bend, 1.0)
+                curved = filled.sign() * (sizes + (sizes.square() + 1).sqrt()).log()  # arsinh, in runtimes without it
+                filled = torch.where(bend > 0, curved, filled)
+            parts += [(filled - self._of("mean")) / self._of("std"), missing]
         if self.categories:
             codes = inputs[-1].index_select(1, self._of("owner"))
-            parts.append(torch.where(codes == UNKNOWN, torch.nan, (codes == self._of("place")).double()))
+            parts.append(codes == self._of("place"))
         return torch.cat([part.double() for part in parts], 1).index_select(1, self._of("order")).float()
 
     def forward(self, first: Tensor, second: Tensor | None = None) -> Any:
@@ -79,7 +87,7 @@ class RawTable(nn.Module):
         known = x.isfinite().all(1)  # an exported graph cannot refuse a row, so that it predicts nothing from it
         mean, target = torch.where(known.unsqueeze(1), model.predict(x, how="mean"), torch.nan), self.table.target
         if isinstance(target, Category):
-            return torch.where(known, model.predict(x, how="mode"), UNKNOWN), mean
+            return torch.where(known, model.predict(x, how="mode"), NO_CLASS), mean
         return mean.double() * target.std + target.mean if isinstance(target, Number) else mean
 
     def example(self) -> tuple[Tensor, ...]:
@@ -134,7 +142,8 @@ class RawTable(nn.Module):
                 before += [
                     helper.make_node(
                         "LabelEncoder", [column.name], [part], domain="ai.onnx.ml", keys_strings=list(column.values),
-                        values_int64s=list(range(len(column.values))), default_int64=UNKNOWN,
+                        values_int64s=list(range(len(column.values))),
+                        default_int64=len(column.values) if column.other else UNKNOWN,
                     )
                     for column, part in zip(self.categories, parts, strict=True)
                 ]  # fmt: skip

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
+from typing import Any
 
 import torch
 from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateFormatter, AutoDateLocator
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Generator, Tensor
@@ -34,8 +37,11 @@ def forecast_picture(model: Forecasts, series: Series, title: str, generator: Ge
 def forecast_fans(paths: Tensor, series: Series, title: str = "", feature: int = 0) -> Figure:
     """One panel for each series: its past, the intervals and the median of sample paths, and what came, if known.
 
-    ``paths`` are (samples, B, steps, features) and begin at the origins of the series.
+    ``paths`` are (samples, B, steps, features) and begin at the origins of the series. Those from a file have its
+    names, times and units.
     """
+    if series.legend is not None:
+        paths, series = series.legend.in_units(paths, series), series.legend.as_given(series)
     columns = 2 if len(series) > 1 else 1
     lines = math.ceil(len(series) / columns)
     figure = new_figure(5.4 * columns, 2.4 * lines + 0.4, title)
@@ -60,13 +66,28 @@ def _draw(axes: Axes, paths: Tensor, series: Series, feature: int) -> None:
     if known > origin:
         axes.plot(times[origin:known], values[origin:known], color=INK, linewidth=1.2, label="truth")
     axes.axvline(times[origin], color=MUTED, linewidth=0.8, linestyle=":")
+    dress(axes, *_words(series, feature))
+    if isinstance(times[origin], datetime):
+        locator = AutoDateLocator(minticks=3, maxticks=6)  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(AutoDateFormatter(locator))  # type: ignore[no-untyped-call]
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _words(series: Series, feature: int) -> tuple[str, str, str]:
+    """The title of the panel of a series, and what its axes show."""
+    if series.legend is not None:
+        return series.legend.names_of(series)[0], series.legend.time, series.legend.features[feature]
     name = "" if series.statics is None else f"series {', '.join(map(str, series.statics[0].tolist()))}"
-    dress(axes, name, "step" if series.times is None else "time")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return name, "step" if series.times is None else "time", ""
 
 
-def _times(series: Series, count: int) -> list[float]:
-    """The times of so many steps; beyond the known ones they go on at the same pace."""
+def _times(series: Series, count: int) -> list[Any]:
+    """The times of so many steps, or their dates; beyond the known ones they go on at the same pace."""
+    if series.times is not None and series.legend is not None:
+        first = int(series.times[0, 0])
+        return [series.legend.calendar.at(first + step) for step in range(max(count, int(series.lengths)))]
     if series.times is None:
         return [float(step) for step in range(count)]
     last = int(series.lengths) - 1

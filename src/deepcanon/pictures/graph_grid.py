@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from deepcanon.core import Graphs
+from deepcanon.core import Graph, Graphs
 from deepcanon.core.plural import counted
 from deepcanon.pictures.class_names import class_names
-from deepcanon.pictures.graphs import layout
+from deepcanon.pictures.graphs import edge_lines, layout
 from deepcanon.pictures.style import INK, MUTED, PALETTE, colors, new_figure
 
 COLUMNS = 6
@@ -46,6 +46,18 @@ def graph_captions(probabilities: Tensor, true: Tensor, labels: Sequence[str]) -
     return torch.tensor(shown, dtype=torch.long), captions
 
 
+def graph_sets(sets: Mapping[str, Graph], title: str = "") -> Figure:
+    """The graphs of several unions, one after the other, each with the name of its union and its counts."""
+    union = Graph.union(list(sets.values()))
+    edges = union.membership()[union.edge_index[0]].bincount(minlength=len(union.parts)) // 2
+    names = [name for name, graph in sets.items() for _ in graph.parts]
+    captions = [
+        f"{name}: {counted(nodes, 'node')}, {counted(count, 'edge')}"
+        for name, nodes, count in zip(names, union.parts, edges.tolist(), strict=True)
+    ]
+    return graph_grid(Graphs(torch.ones(union.nodes, 1, device=union.edge_index.device), union), captions, title)
+
+
 def graph_grid(batch: Graphs, captions: Sequence[str], title: str = "") -> Figure:
     """Every graph in a panel of its own, laid out by its edges; the color of a node is that of its largest feature."""
     batch = batch.to("cpu")
@@ -61,10 +73,8 @@ def graph_grid(batch: Graphs, captions: Sequence[str], title: str = "") -> Figur
             axes.text(0.5, 0.5, counted(one.graph.nodes, "node"), ha="center", color=MUTED, transform=axes.transAxes)
             continue
         points = layout(one.graph)
-        source, target = one.graph.edge_index
-        once = source < target
-        ends = torch.stack([points[source[once]], points[target[once]]], 1)
-        axes.add_collection(LineCollection(list(ends.numpy()), colors=MUTED, linewidths=0.6, alpha=0.5))
+        joined = edge_lines(one.graph, points)
+        axes.add_collection(LineCollection(list(joined.numpy()), colors=MUTED, linewidths=0.6, alpha=0.5))
         kinds, scale = one.x.to_dense().argmax(1).tolist(), colors(one.x.shape[1])
         axes.scatter(points[:, 0], points[:, 1], s=22, c=[scale[kind] for kind in kinds], edgecolors="white", lw=0.4)
         axes.set_aspect("equal", adjustable="datalim")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from matplotlib.figure import Figure
 
-from deepcanon.core import GraphBatch, LabeledGraphs
+from deepcanon.core import GraphBatch, Graphs, LabeledGraphs
 from deepcanon.core.plural import counted
-from deepcanon.core.roles import Predicts
-from deepcanon.pictures.graph_grid import graph_captions, graph_grid
+from deepcanon.core.roles import Predicts, Samples
+from deepcanon.pictures.graph_grid import graph_captions, graph_grid, graph_sets
 from deepcanon.pictures.graphs import class_graph
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.scene import Scene, in_chunks
+
+SAMPLED = 12
+"""How many graphs of the data, and how many samples, are shown."""
 
 
 def graphed(scene: Scene) -> dict[str, Figure]:
@@ -30,6 +35,16 @@ def graphed(scene: Scene) -> dict[str, Figure]:
         labels=scene.data.labels, split=scene.split, title=f"{model.name()} on {scene.data.name}",
     )  # fmt: skip
     return {"graph": graph, "confusion": confusion(matrix, scene.data.labels, words)}
+
+
+def sampled_graphs(scene: Scene) -> dict[str, Figure]:
+    """Graphs of the data, and samples of a distribution over graphs."""
+    model, batch = scene.model, scene.some(SAMPLED)
+    if not isinstance(model, Samples) or not isinstance(batch, Graphs):
+        return {}
+    drawn: Any = model.sample(SAMPLED, generator=scene.generator())
+    title = f"{model.name()} on {scene.data.name}: {scene.split} graphs, and samples"
+    return {"samples": graph_sets({scene.split: batch.graph, "sample": drawn}, title)}
 
 
 def graph_rows(scene: Scene) -> dict[str, Figure]:

@@ -21,6 +21,7 @@ MOST_LAID_OUT = 300
 """Larger graphs take too long to lay out, and would show nothing but a ball of wool."""
 TRAINING = "training node"
 WRONG = "wrong prediction"
+UNKNOWN = "class not known"
 
 
 def class_graph(
@@ -37,8 +38,9 @@ def class_graph(
     """The graph twice: colored by the true and by the predicted classes, with wrong predictions ringed.
 
     ``probabilities`` are those of the classes, (nodes, classes); ``training`` is the mask of the training nodes and
-    ``counted`` that of the ``split`` that is evaluated. A small graph is laid out by its edges. Of a larger one every
-    node stands between the corners of a polygon, one for each class, nearer to the more probable classes.
+    ``counted`` that of the ``split`` that is evaluated; a true class below 0 is not known. A small graph is laid out by
+    its edges. Of a larger one every node stands between the corners of a polygon, one for each class, nearer to the
+    more probable classes.
     """
     true, probabilities, training, counted = (t.detach().cpu() for t in (true, probabilities, training, counted))
     predicted = probabilities.argmax(1)
@@ -65,7 +67,7 @@ def class_graph(
         axes.set_yticks([])
         axes.set_aspect("equal")
         axes.spines[:].set_visible(False)
-    shown = _legend(names if laid_out else [])  # the corners name the classes themselves
+    shown = _legend(names if laid_out else [], bool((true < 0).any()))  # the corners name the classes themselves
     figure.legend(handles=shown, loc="outside lower left", ncols=5, fontsize=8, labelcolor=INK, frameon=False)
     return figure
 
@@ -91,6 +93,12 @@ def layout(graph: Graph) -> Tensor:
     return points - points.mean(0)
 
 
+def edge_lines(graph: Graph, points: Tensor) -> Tensor:
+    """The lines between the nodes that edges join, (lines, 2, 2); an edge that leads both ways is one line."""
+    source, target = graph.edge_index.cpu().sort(0).values.unique(dim=1)
+    return torch.stack([points[source], points[target]], 1)
+
+
 def between_corners(probabilities: Tensor) -> Tensor:
     """The mean of the corners of a regular polygon, weighted by the probabilities of their classes, (nodes, 2).
 
@@ -111,9 +119,7 @@ def _polygon(corners: int) -> Tensor:
 
 
 def _edges(axes: Axes, graph: Graph, points: Tensor) -> None:
-    source, target = graph.edge_index.cpu()
-    once = source < target
-    lines = torch.stack([points[source[once]], points[target[once]]], 1)
+    lines = edge_lines(graph, points)
     few = len(lines) < 500
     axes.add_collection(
         LineCollection(list(lines.numpy()), colors=MUTED, linewidths=0.7 if few else 0.25, alpha=0.45 if few else 0.08)
@@ -121,6 +127,9 @@ def _edges(axes: Axes, graph: Graph, points: Tensor) -> None:
 
 
 def _nodes(axes: Axes, points: Tensor, classes: Tensor, training: Tensor, count: int, size: float) -> None:
+    if bool((blank := classes < 0).any()):
+        x, y = points[blank].T
+        axes.scatter(x, y, s=size, color="white", edgecolors=MUTED, linewidths=1.0 if size > 20 else 0.3, zorder=2)
     for color, c in zip(colors(count), range(count), strict=True):
         for marker, some in (("o", ~training), ("s", training)):
             x, y = points[(classes == c) & some].T
@@ -138,11 +147,12 @@ def _corners(axes: Axes, names: Sequence[str]) -> None:
     axes.set_ylim(-1.1, 1.2)
 
 
-def _legend(names: Sequence[str]) -> list[Line2D]:
+def _legend(names: Sequence[str], unknown: bool) -> list[Line2D]:
     dots = [
         Line2D([], [], marker="o", linestyle="", color=color, label=name)
         for name, color in zip(names, colors(len(names)), strict=True)
     ]
     training = Line2D([], [], marker="s", linestyle="", color=MUTED, label=TRAINING)
     ring = Line2D([], [], marker="o", linestyle="", color=INK, markerfacecolor="none", markersize=9, label=WRONG)
-    return [*dots, training, ring]
+    blank = Line2D([], [], marker="o", linestyle="", color=MUTED, markerfacecolor="white", label=UNKNOWN)
+    return [*dots, training, ring, *([blank] if unknown else [])]

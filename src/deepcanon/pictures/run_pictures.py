@@ -46,7 +46,7 @@ from deepcanon.pictures.class_names import TOLD_APART, class_names
 from deepcanon.pictures.completions import completion, held_out_plot
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
-from deepcanon.pictures.graph_pictures import graph_rows, graphed
+from deepcanon.pictures.graph_pictures import graph_rows, graphed, sampled_graphs
 from deepcanon.pictures.images import Limits, image_grids, rows
 from deepcanon.pictures.mappings import mapping
 from deepcanon.pictures.matrices import confusion
@@ -290,7 +290,7 @@ def _encoded(scene: Scene) -> dict[str, Figure]:
 
 
 PICTURES = (
-    _classified, graphed, graph_rows, _regressed, _completed, _sampled, _reconstructed, _gallery, _mapped, _filtered,
-    _encoded, neighbored, _updated, attended, forecasted, filmed, continued, aligned, captioned,
+    _classified, graphed, graph_rows, sampled_graphs, _regressed, _completed, _sampled, _reconstructed, _gallery,
+    _mapped, _filtered, _encoded, neighbored, _updated, attended, forecasted, filmed, continued, aligned, captioned,
     written,
 )  # fmt: skip

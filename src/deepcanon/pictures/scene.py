@@ -82,7 +82,8 @@ class Scene:
         columns = self.data.preprocessing.get("columns", ()) if self.data.kind == "table" else ()
         plain = [each for each in columns if each["kind"] == "number" and not each["indicator"]]
         if columns and len(plain) == len(columns):
-            return f"{columns[number]['name']} (standardized)"
+            bent = "arsinh, " if columns[number].get("bend") else ""
+            return f"{columns[number]['name']} ({bent}standardized)"
         return f"feature {number + 1}{self._unit}"
 
     @property

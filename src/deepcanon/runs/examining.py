@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepcanon.core import AnyBatch, DeepcanonError
 from deepcanon.data import Dataset, of
+from deepcanon.data.frames import as_file
 from deepcanon.runs.data import is_own, new_rows
 from deepcanon.train.evaluation import some_of_train
 from deepcanon.train.health import Examined, examine
@@ -15,28 +16,32 @@ if TYPE_CHECKING:
     from deepcanon.runs.run import Run
 
 
-def examine_run(run: Run, data: Any = None) -> Examined:
+def examine_run(run: Run, data: Any = None, nodes: str | Path | None = None) -> Examined:
     """Measure a run's model on its own data, or on others, next to the baseline of its own.
 
-    These are a name, a file, a data set, a batch, or whatever makes a data set (:func:`~deepcanon.data.of`).
+    These are a name, a file, a data set, a batch, or whatever makes a data set (:func:`~deepcanon.data.of`);
+    ``nodes`` is the table of the nodes of another edge list.
     """
-    splits: dict[str, AnyBatch | None]
-    if isinstance(data, Dataset):
-        splits = {"train": data.train, "valid": data.valid, "test": data.test}
-    elif data is not None and not isinstance(data, str | Path):
-        splits = {"train": None, "test": data if isinstance(data, AnyBatch) else of(data).train}
-    else:
-        name = None if data is None else str(data)
-        if is_own(run.folder, name) and not run.changed(name):
-            train = some_of_train(run.data.train, run.settings)
-            splits = {"train": train, "valid": run.data.valid, "test": run.data.test}
-        else:
-            splits = {"train": None, "test": new_rows(run.folder, run.model, name)}
+    with as_file(data) as examples:
+        splits = _splits(run, examples, nodes)
     own = _own_data(run)
     found = examine(run.model, splits, own, run.settings, run.info["data"]["labels"])
     if own is None:
         found.says.append("The data it was trained on cannot be read, so that there is no baseline to compare it with.")
     return found
+
+
+def _splits(run: Run, data: Any, nodes: str | Path | None) -> dict[str, AnyBatch | None]:
+    """What a run's model is measured on: the splits of its own data, or others as a test split."""
+    if isinstance(data, Dataset):
+        return {"train": data.train, "valid": data.valid, "test": data.test}
+    if data is not None and not isinstance(data, str | Path):
+        return {"train": None, "test": data if isinstance(data, AnyBatch) else of(data).train}
+    name = None if data is None else str(data)
+    if nodes is None and is_own(run.folder, name) and not run.changed(name):
+        train = some_of_train(run.data.train, run.settings)
+        return {"train": train, "valid": run.data.valid, "test": run.data.test}
+    return {"train": None, "test": new_rows(run.folder, run.model, name, nodes=nodes)}
 
 
 def draw_pictures(run: Run) -> Path:

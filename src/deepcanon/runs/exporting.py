@@ -50,8 +50,8 @@ def export(
         about = {**_about(spec, info), **named}
         if not columns_taken(path, part, info, forward):
             return export_onnx(module, _inputs(model, part, info, rows), with_folder(path), about=about)
-        whole = RawTable(model, Table.from_json(info["preprocessing"]))
         try:
+            whole = RawTable(model, Table.from_json(info["preprocessing"]))
             return export_onnx(whole, whole.example(), with_folder(path), about=about, finish=whole.with_columns)
         except UsageError:
             raise

@@ -216,6 +216,7 @@ def describe_run(model: Model[Any], data: Dataset[Any], settings: Mapping[str, A
             "kind": data.kind,
             "source": data.source,
             "target": data.target,
+            "reading": as_json(data.reading),
             "sizes": dict(data.sizes),
             "shape": list(data.shape),
             "labels": list(data.labels),

@@ -3,31 +3,91 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
-from deepcanon.core import AnyBatch, Incomplete, TwoDomains
-from deepcanon.core.files import with_folder, write_whole
+from deepcanon.core import AnyBatch, Batch, Incomplete, Model, TwoDomains, UsageError
+from deepcanon.core.files import with_folder, writing
 from deepcanon.core.memory import need
 from deepcanon.core.plural import counted
-from deepcanon.core.roles import Domain, Maps
-from deepcanon.data import Batches, image_names, in_original_units, kind_of_path, original_rows
+from deepcanon.core.roles import Domain, Forecasts, Maps, Translates
+from deepcanon.data import Batches, asked_ratings, image_names, in_original_units, kind_of_path, of, original_rows
+from deepcanon.data.frames import as_file
+from deepcanon.data.tables.csv_file import read_pieces
+from deepcanon.data.tables.table import Table, Unknown, say_unknown, words_of
+from deepcanon.runs.data import names_of_rows, new_rows, new_table, own_name
+from deepcanon.runs.writing import written
+
+if TYPE_CHECKING:
+    from deepcanon.runs.run import Run
+
+Columns = dict[str, list[Any]]
+"""A table as its columns by name."""
 
 ROWS_AT_ONCE = 1024
+LEVELS, DRAWS = (0.05, 0.5, 0.95), 1000
+"""The quantiles of a quantity that are written, and from how many draws."""
+
+SPREAD = "spread"
+"""The column of the standard deviation over networks."""
+
 VALUE_IN_A_TABLE, VALUE_IN_A_TENSOR = 60, 4
 """The bytes of a number as Python's, with its text in a CSV file, and as torch's."""
 
 
-def predictions(model: Any, rows: AnyBatch, data: Mapping[str, Any]) -> dict[str, list[Any]]:
+def predicted(
+    run: Run,
+    data: Any,
+    to: Domain | None,
+    nodes: str | Path | None,
+    keep: Sequence[str],
+    notify: Callable[[str], None],
+) -> Iterator[Columns]:
+    """The columns of the predictions of a run, of a table some rows at a time; rows are named as their file does."""
+    maps = isinstance(run.model, Maps)
+    known = maps or isinstance(run.model, Translates | Forecasts)
+    model: Any = run.model if known else run.model_that_can("predict")
+    if to is not None and not maps:
+        raise UsageError(f"{model.name()} does not map examples to another domain; leave out --to")
+    with as_file(data) as examples:
+        path = isinstance(examples, str | Path)
+        name = own_name(run.folder) if examples is None else str(examples) if path else None
+        table = None if name is None or known or nodes is not None else new_table(run.folder, name)
+        if table is not None:
+            yield from table_predictions(model, table, run.info["data"], keep)
+        elif keep:
+            raise UsageError(f"only rows of a table in a file have columns to keep; leave out --keep {','.join(keep)}")
+        elif name is not None:
+            rows = new_rows(run.folder, model, name, labeled=False, nodes=nodes)
+            columns = rated_pairs(_columns(run, model, rows, to), rows, name)
+            columns = after_names(columns, names_of_rows(run.folder, name, nodes))
+            yield with_files(columns, name, run.info["data"], notify) if path else columns
+        else:
+            given = examples
+            batch = given if isinstance(given, AnyBatch) else Batch(given) if isinstance(given, Tensor) else None
+            yield _columns(run, model, of(given).train if batch is None else batch, to)
+
+
+def _columns(run: Run, model: Any, rows: AnyBatch, to: Domain | None) -> Columns:
+    """The columns of the predictions for these rows."""
+    if isinstance(model, Forecasts):
+        return run.forecast(data=rows)
+    if isinstance(model, Maps):
+        return mapped(model, rows, to or "y")
+    return (written if isinstance(model, Translates) else predictions)(model, rows, run.info["data"])
+
+
+def predictions(model: Any, rows: AnyBatch, data: Mapping[str, Any]) -> Columns:
     """The columns of a table of predictions: the class and every class's probability, or the quantity itself.
 
-    Of rows with missing entries these are the rows, with the expectation of each that is missing.
+    Next to a quantity stand quantiles of its distribution, where the model has learned one, or the standard deviation
+    of the predictions of several networks. Of rows with missing entries these are the rows, with the expectation of
+    each that is missing.
 
     ``data`` is what ``run.json`` says of the data the model was trained on.
     """
@@ -41,28 +101,134 @@ def predictions(model: Any, rows: AnyBatch, data: Mapping[str, Any]) -> dict[str
         labels = data["labels"] or [str(label) for label in range(mean.shape[-1])]
         shares = {f"probability_{label}": mean[:, place].tolist() for place, label in enumerate(labels)}
         return {"prediction": [labels[place] for place in mode.tolist()], **shares}
-    values = in_original_units(mean.double(), data["preprocessing"]) if data["kind"] == "table" else mean
-    if values.shape[1] == 1:
-        return {"prediction": values[:, 0].tolist()}
-    return {f"prediction_{target + 1}": values[:, target].tolist() for target in range(values.shape[1])}
+    found = {"prediction": mean.double(), **_spread(model, parts)}
+    columns: Columns = {}
+    for name, values in found.items():
+        if data["preprocessing"].get("target"):
+            values = (_in_units if name == SPREAD else in_original_units)(values, data["preprocessing"])
+        names = [name] if values.shape[1] == 1 else [f"{name}_{target + 1}" for target in range(values.shape[1])]
+        columns |= {each: values[:, target].tolist() for target, each in enumerate(names)}
+    return columns
+
+
+def table_predictions(model: Any, path: Path, data: Mapping[str, Any], keep: Sequence[str]) -> Iterator[Columns]:
+    """The predictions for the rows of a table, some at a time, after the columns that name rows and those to keep.
+
+    Categories that the training data do not have are said on stderr, after the last row.
+    """
+    table = Table.from_json(data["preprocessing"])
+    ids = [column.name for column in table.dropped if column.names_rows]
+    unknown: dict[str, Unknown] = {}
+    for piece in read_pieces(path, [*words_of(table), *ids, *keep]):
+        kept = dict.fromkeys([*(name for name in ids if name in piece.columns), *keep])
+        for name in kept:
+            piece.column(name)
+        columns = predictions(model, Batch(table.x(piece)), data)
+        if taken := [name for name in kept if name in columns]:
+            raise UsageError(f"the predictions have a column {taken[0]!r}, too; leave it out of what is kept")
+        for name, each in table.unknown(piece).items():
+            unknown[name] = unknown[name] + each if name in unknown else each
+        yield {**{name: piece.texts(name) for name in kept}, **columns}
+    say_unknown(unknown)
+
+
+def _spread(model: Any, parts: Sequence[AnyBatch]) -> dict[str, Tensor]:
+    """How far a quantity may be from its prediction, as far as the model has learned that."""
+    if _learns_distribution(model):
+        levels = torch.cat([_quantiles(model, part) for part in parts], 1)
+        return {f"quantile_{level}": values for level, values in zip(LEVELS, levels, strict=True)}
+    if getattr(model, "averages", False) and hasattr(model, "std"):
+        return {SPREAD: torch.cat([model.std(*part.inputs) for part in parts]).double()}
+    return {}
 
 
 @torch.no_grad()
-def mapped(model: Maps, rows: AnyBatch, to: Domain) -> dict[str, list[Any]]:
+def _quantiles(model: Any, part: AnyBatch) -> Tensor:
+    """The quantiles of the predictions for a batch, (levels, B, targets); what torch does not know of them is drawn."""
+    levels = torch.tensor(LEVELS, dtype=torch.float64)
+    try:
+        known: Tensor = model.quantiles(*part.inputs, levels=levels).double()
+    except (AttributeError, NotImplementedError):  # as of the Poisson distribution in torch
+        generator = Generator().manual_seed(0)
+        draws = [model.predict(*part.inputs, how="sample", generator=generator) for _ in range(DRAWS)]
+        return torch.stack(draws).double().quantile(levels, 0)
+    return known
+
+
+def _learns_distribution(model: Any) -> bool:
+    """Whether the spread of a model's samples is learned, by a head or a family; else it is one by convention."""
+    innermost = model
+    while isinstance(getattr(innermost, "model", None), Model):
+        innermost = innermost.model
+    return getattr(innermost, "output_head", None) is not None or getattr(innermost, "family", "gaussian") != "gaussian"
+
+
+def _in_units(spread: Tensor, preprocessing: Mapping[str, Any]) -> Tensor:
+    """A standard deviation of a standardized target in the units of the file."""
+    zero = in_original_units(torch.zeros_like(spread), preprocessing)
+    return in_original_units(spread, preprocessing) - zero
+
+
+def joined(parts: Iterable[Columns]) -> Columns:
+    """The columns of consecutive parts, one below the other."""
+    columns: Columns = {}
+    for part in parts:
+        for name, values in part.items():
+            columns.setdefault(name, []).extend(values)
+    return columns
+
+
+def rated_pairs(columns: dict[str, list[Any]], rows: AnyBatch, data: str) -> dict[str, list[Any]]:
+    """Predicted ratings as rows of user, item and prediction, where the ratings of the file are such rows, too.
+
+    They are those that the file asks for: its rows without a rating, or else all that are not there. Predictions of
+    anything else are returned as they are.
+    """
+    if not isinstance(rows, Incomplete):
+        return columns
+    items = list(columns)
+    found = asked_ratings(data, items)
+    if found is None:
+        return columns
+    users, asked = found
+    pairs = [(user, item) for user, item in asked.nonzero().tolist()]
+    return {
+        "user": [users[user] for user, _ in pairs],
+        "item": [items[item] for _, item in pairs],
+        "prediction": [columns[items[item]][user] for user, item in pairs],
+    }
+
+
+@torch.no_grad()
+def mapped(model: Maps, rows: AnyBatch, to: Domain) -> Columns:
     """The columns of a table of examples mapped to a domain, flat; of data of both domains those of the other one."""
     x = rows.y if to == "x" and isinstance(rows, TwoDomains) else rows.x
     images = torch.cat([model.map(part, to=to) for part in x.split(ROWS_AT_ONCE)]).flatten(1)
     return {f"{to}{i + 1}": images[:, i].tolist() for i in range(images.shape[1])}
 
 
-def with_files(columns: dict[str, list[Any]], data: str, notify: Callable[[str], None]) -> dict[str, list[Any]]:
-    """The columns after one of file names, if these data are images; ``notify`` hears of files that are none."""
-    if kind_of_path(data) != "images":
+def after_names(columns: dict[str, list[Any]], names: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """The columns after what the rows are called; a name that they have already is not lost.
+
+    >>> after_names({"prediction": ["a"]}, {"node": ["n1"], "prediction": ["b"]})
+    {'node': ['n1'], 'prediction_given': ['b'], 'prediction': ['a']}
+    """
+    return {f"{name}_given" if name in columns else name: values for name, values in names.items()} | columns
+
+
+def with_files(
+    columns: dict[str, list[Any]], data: str, about: Mapping[str, Any], notify: Callable[[str], None]
+) -> dict[str, list[Any]]:
+    """The columns after one of file names, if these data are images in files; ``notify`` hears of files that are none.
+
+    ``about`` is what ``run.json`` says of the data the model was trained on.
+    """
+    if kind_of_path(data, about["preprocessing"]) != "images":
         return columns
-    names, others = image_names(data)
+    names, others = image_names(data, about["target"])
     if others:
         notify(f"{data} also has files that are not images by their names, and were left out: {others}.")
-    return {"file": names, **columns}
+    return {"file": names, **columns} if names else columns
 
 
 def sampled_rows(drawn: Tensor, data: Mapping[str, Any], given: str | int | None) -> dict[str, list[Any]]:
@@ -79,9 +245,18 @@ def check_room(n: int, shape: Sequence[int], table: bool) -> None:
 
 def write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     """Write named columns; numbers have nine digits, which give every float32 back exactly."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    for row in zip(*columns.values(), strict=True):
-        writer.writerow([f"{value:.9g}" if isinstance(value, float) else value for value in row])
-    write_whole(with_folder(path), text.getvalue())
+    with writing(with_folder(path)) as file:
+        write_parts(file, [columns])
+
+
+def write_parts(file: TextIO, parts: Iterable[Mapping[str, Sequence[Any]]]) -> tuple[int, list[str]]:
+    """Write consecutive parts of named columns as one CSV file; the number of rows, and the names."""
+    writer, rows, names = csv.writer(file, lineterminator="\n"), 0, list[str]()
+    for part in parts:
+        if not names:
+            names = list(part)
+            writer.writerow(names)
+        texts = [[f"{v:.9g}" if isinstance(v, float) else v for v in values] for values in part.values()]
+        writer.writerows(zip(*texts, strict=True))
+        rows += len(next(iter(part.values())))
+    return rows, names

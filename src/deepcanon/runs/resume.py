@@ -11,10 +11,10 @@ import torch
 from deepcanon.blueprints import Classes
 from deepcanon.core import Blueprint, CheckpointError, DataError, DeepcanonError, Model
 from deepcanon.core.blueprint import Find
-from deepcanon.data import Dataset, of
+from deepcanon.data import Dataset
 from deepcanon.runs.classes import finder
 from deepcanon.runs.contents import Results
-from deepcanon.runs.data import own_data
+from deepcanon.runs.data import given_again, own_data
 from deepcanon.runs.folder import RunFolder
 from deepcanon.train import randomness
 from deepcanon.train.observers import Observer
@@ -106,7 +106,7 @@ def _unfitting(model: Model[Any], sizes: Mapping[str, int]) -> str:
 
 def _same_data(folder: RunFolder, data: Any) -> Dataset[Any]:
     """The data the run was begun with; other data would silently make it another run."""
-    same = own_data(folder, "give the same data to resume") if data is None else of(data)
+    same = own_data(folder, "give the same data to resume") if data is None else given_again(folder, data)
     if same.fingerprint() != folder.info["data"]["fingerprint"]:
         raise DataError(f"the data {same.name} are not those that {folder.dir} was begun with; resuming needs the same")
     return same

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, Self, TextIO, Unpack
 
 import torch
 from torch import Generator, Tensor
@@ -14,13 +14,11 @@ from torch import Generator, Tensor
 from deepcanon.blueprints import Classes, blueprint
 from deepcanon.core import (
     AnyBatch,
-    Batch,
     Blueprint,
+    Graph,
     Model,
     Recipe,
-    Series,
     UsageError,
-    Videos,
     given_batch,
     is_conditional,
     methods_of,
@@ -28,23 +26,24 @@ from deepcanon.core import (
 )
 from deepcanon.core.checks import at_least
 from deepcanon.core.files import free, writable
-from deepcanon.core.roles import Domain, HasNeighbors, Maps, Translates
+from deepcanon.core.reading import Reading, TrainingOptions, check_names_file, names_in, reading_of
+from deepcanon.core.roles import Domain, HasNeighbors
 from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset, of
+from deepcanon.data.frames import as_file
 from deepcanon.data.suits import check_suits, default_data
-from deepcanon.data.transforms.forms import black_and_white
 from deepcanon.runs import text
 from deepcanon.runs.classes import finder
-from deepcanon.runs.data import is_own, new_rows, own_data
+from deepcanon.runs.data import is_own, own_data
 from deepcanon.runs.examining import draw_pictures, examine_run
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
-from deepcanon.runs.forecasting import columns_of, draw_forecasts, sample_paths
-from deepcanon.runs.predict import check_room, mapped, predictions, sampled_rows, with_files, write_csv
+from deepcanon.runs.forecasting import ahead, columns_of, reaching, sample_paths, write_forecasts
+from deepcanon.runs.predict import check_room, joined, predicted, sampled_rows, write_csv, write_parts
 from deepcanon.runs.resume import load_from, resume
-from deepcanon.runs.sampling import check_drawable, draw_samples
+from deepcanon.runs.sampling import check_drawable, draw_graphs, draw_samples, edge_columns
 from deepcanon.runs.shown_run import ShownRun
-from deepcanon.runs.writing import conditioned, sources, texts, written
+from deepcanon.runs.writing import conditioned, sources, texts
 from deepcanon.train import Observer, fit, randomness
 from deepcanon.train.evaluation import some_of_train
 from deepcanon.train.health import examine
@@ -72,26 +71,28 @@ class Run(ShownRun):
         model: str | type[Model[Any]] | Blueprint | Model[Any],
         data: Any = None,
         *,
-        target: str | None = None,
         out: str | Path | None = None,
         overwrite: bool = False,
         quiet: bool = False,
         observers: Sequence[Observer] = (),
         notify: Callable[[str], None] = lambda sentence: None,
-        **settings: Unpack[Settings],
+        **options: Unpack[TrainingOptions],
     ) -> Self:
         """Train a model on data, each by name or itself, into a folder; by default on embedded data that suit it.
 
         Data in memory are whatever :func:`~deepcanon.train.fit` takes.
 
-        ``settings`` are those of :class:`~deepcanon.core.settings.Settings`. A method that learns from few labels is
-        followed by its baselines, of which ``notify`` hears.
+        ``options`` are the settings of :class:`~deepcanon.core.settings.Settings` and, of a file, those of
+        :class:`~deepcanon.core.reading.Reading`: ``target`` is the column to be predicted. A method that learns from
+        few labels is followed by its baselines, of which ``notify`` hears, as of what was decided when a file was read.
         """
-        asked = blueprint(model)
+        asked, reading = blueprint(model), reading_of(options)
+        settings = Settings(**{name: value for name, value in options.items() if name not in Reading.__annotations__})  # type: ignore[typeddict-item]
         seed = resolve_settings(Recipe(), **settings)["seed"]  # a wrong setting is said before any data are read
-        if target is not None and not isinstance(data, str | Path):
-            raise UsageError(f"the target {target!r} is a column of which file? Name a CSV file as the data")
-        chosen = default_data(asked) if data is None else of(data, **({} if target is None else {"target": target}))
+        check_names_file(reading, data)
+        chosen = default_data(asked) if data is None else of(data, **reading)
+        for remark in chosen.remarks:
+            notify(remark)
         check_suits(asked, chosen)
         with randomness.kept():
             torch.manual_seed(seed)
@@ -151,9 +152,9 @@ class Run(ShownRun):
         """Whether these are the run's own data, and they have changed since."""
         return is_own(self.folder, data) and self.data.fingerprint() != self.info["data"]["fingerprint"]
 
-    def evaluate(self, data: Any = None) -> Scores:
-        """Measure the model again on its own data, or on others; own data that have changed count as new ones."""
-        return examine_run(self, data).scores
+    def evaluate(self, data: Any = None, *, nodes: str | Path | None = None) -> Scores:
+        """Measure the model again on its own data, or on others, of a graph with its table of ``nodes``."""
+        return examine_run(self, data, nodes).scores
 
     def draw(self) -> Path:
         """Draw the pictures of the run, as its training does at its end; the folder that they are in."""
@@ -164,35 +165,45 @@ class Run(ShownRun):
         data: Any = None,
         *,
         to: Domain | None = None,
+        nodes: str | Path | None = None,
+        keep: str | Sequence[str] = (),
         out: str | Path | None = None,
         overwrite: bool = False,
         notify: Callable[[str], None] = lambda sentence: None,
     ) -> dict[str, list[Any]]:
         """The predictions for all rows of a file or folder as named columns, in the units of the user's table.
 
-        Without ``data`` they are those for the test split of the run's own; a tensor or an array holds examples as the
-        model takes them. ``out`` is a CSV file to write. A model of two domains maps the examples ``to`` the domain y,
-        or x; one that translates, or captions images, writes a text for each. Of images, ``file`` is the first column,
-        and ``notify`` hears of files in their folder that are none.
+        Without ``data`` they are those for the test split of the run's own, or all rows of its file; a data frame is as
+        a file of its columns is, and a tensor or an array holds examples as the model takes them. ``out`` is a CSV file
+        to write. Rows of a table come with the columns that name them, which the training has left out, and with those
+        to ``keep``. A model of two domains maps the examples ``to`` the domain y, or x; one that translates, or
+        captions images, writes a text for each. Of images, ``file`` is the first column, and ``notify`` hears of files
+        in their folder that are none; of ratings in long form, the columns are ``user``, ``item`` and ``prediction``.
+        Of time series they are the quantiles of the steps to come after the end of each, by default of those in the
+        run's own file. Nodes, pairs of them and graphs are named first; ``nodes`` is the table of the nodes of another
+        edge list.
         """
-        maps, writes = isinstance(self.model, Maps), isinstance(self.model, Translates)
-        model: Any = self.model if maps or writes else self._model_that_can("predict")
-        if to is not None and not maps:
-            raise UsageError(f"{model.name()} does not map examples to another domain; leave out --to")
         path = None if out is None else writable(Path(out), overwrite, ".csv")
-        if data is None or isinstance(data, str | Path):
-            rows = new_rows(self.folder, model, None if data is None else str(data), labeled=False)
-        else:
-            rows = data if isinstance(data, AnyBatch) else Batch(data) if isinstance(data, Tensor) else of(data).train
-        if maps:
-            columns = mapped(model, rows, to or "y")
-        else:
-            columns = (written if writes else predictions)(model, rows, self.info["data"])
-        if isinstance(data, str | Path):
-            columns = with_files(columns, str(data), notify)
+        columns = joined(predicted(self, data, to, nodes, names_in(keep), notify))
         if path is not None:
             write_csv(path, columns)
         return columns
+
+    def write_predictions(
+        self,
+        file: TextIO,
+        data: Any = None,
+        *,
+        to: Domain | None = None,
+        nodes: str | Path | None = None,
+        keep: str | Sequence[str] = (),
+        notify: Callable[[str], None] = lambda sentence: None,
+    ) -> tuple[int, list[str]]:
+        """Write what :meth:`predict` gives to a file that is open, as CSV; the number of rows, and the columns.
+
+        Of a table some rows are read at a time, so that it may be larger than the memory.
+        """
+        return write_parts(file, predicted(self, data, to, nodes, names_in(keep), notify))
 
     def sample(
         self,
@@ -203,13 +214,13 @@ class Run(ShownRun):
         seed: int = 0,
         out: str | Path | None = None,
         overwrite: bool = False,
-    ) -> Tensor:
-        """New examples drawn from the model, (n, features); ``out`` is a picture or a CSV file to write.
+    ) -> Any:
+        """New examples drawn from the model, (n, features), or a union of n graphs; ``out`` is a picture or a CSV file.
 
-        Rows of a table are written in its own columns, categories and units. ``given`` is the class that a
-        class-conditional model draws, and ``guidance`` above 0 makes it count for more.
+        Rows of a table are written in its own columns, categories and units, graphs by their edges.
+        ``given`` is the class that a class-conditional model draws, and ``guidance`` above 0 makes it count for more.
         """
-        model = self._model_that_can("sample")
+        model = self.model_that_can("sample")
         at_least(1, n=n)
         path = None if out is None else writable(Path(out), overwrite, ".png", ".csv")
         table = path is not None and path.suffix.lower() == ".csv"
@@ -218,12 +229,13 @@ class Run(ShownRun):
             check_drawable(n, info)
         check_room(n, info["shape"], table)
         conditioned = self._conditioned(model, n, given, guidance)
-        drawn: Tensor = conditioned.sample(n, generator=Generator().manual_seed(seed)).detach().flatten(1)
+        drawn: Tensor | Graph = conditioned.sample(n, generator=Generator().manual_seed(seed))
+        drawn = drawn.detach().flatten(1) if isinstance(drawn, Tensor) else drawn
         if path is not None and table:
-            write_csv(path, sampled_rows(drawn, self.info["data"], given))
+            write_csv(path, edge_columns(drawn) if isinstance(drawn, Graph) else sampled_rows(drawn, info, given))
         elif path is not None:
             title = f"{n} samples of {model.name()}{'' if given is None else f', given {given}'}"
-            draw_samples(drawn, path, title, info)
+            draw_graphs(drawn, path, title) if isinstance(drawn, Graph) else draw_samples(drawn, path, title, info)
         return drawn
 
     def generate(
@@ -243,7 +255,7 @@ class Run(ShownRun):
         Without a prompt the text begins anew; without ``stop`` it stops at the end token, if the data have one. A model
         that translates, or captions images, writes a random text for what is ``given``: a text, or an image's file.
         """
-        model, info = self._model_that_can("generate"), self.info["data"]
+        model, info = self.model_that_can("generate"), self.info["data"]
         model, info = conditioned(model, None if given is None else str(given), info)
         before, end = text.encode(prompt, info), text.encode_stop(stop, info)
         tokens = model.generate(
@@ -260,32 +272,31 @@ class Run(ShownRun):
         steps: int | None = None,
         *,
         samples: int = 100,
-        data: str | Path | Series | Videos | None = None,
+        data: Any = None,
         seed: int = 0,
         out: str | Path | None = None,
         overwrite: bool = False,
     ) -> dict[str, list[Any]]:
         """Quantiles of the steps after the forecast origins of series, as named columns, with the truth where known.
 
-        Videos are continued from their first half on. Without ``data`` the series are the test split of the run's own.
-        ``out`` is a CSV file or a picture to write.
+        Videos are continued from their first half on. Without ``data`` the series are the test split of the run's own;
+        those of a file are continued after their end, by default for the horizon of the training. ``out`` is a CSV
+        file or a picture to write.
         """
-        model = self._model_that_can("forecast")
+        model = self.model_that_can("forecast")
         path = None if out is None else writable(Path(out), overwrite, ".png", ".csv")
-        known = isinstance(data, Series | Videos)
-        rows: Any = data if known else new_rows(self.folder, model, None if data is None else str(data))
+        with as_file(data) as given:
+            rows: Any = self.data.split("test") if data is None else ahead(self.folder, model, given)
+        preprocessing = self.info["data"]["preprocessing"]
+        rows, steps = reaching(rows, steps, preprocessing)
         paths = sample_paths(model, rows, steps, samples, seed)
-        columns = columns_of(paths, rows)
-        if path is not None and path.suffix.lower() == ".csv":
-            write_csv(path, columns)
-        elif path is not None:
-            limits = black_and_white(self.info["data"]["preprocessing"])
-            draw_forecasts(paths, rows, path, f"forecasts of {model.name()}", limits)
-        return columns
+        if path is not None:
+            write_forecasts(path, paths, rows, f"forecasts of {model.name()}", preprocessing)
+        return columns_of(paths, rows)
 
     def translate(self, *given: str, beams: int = 1) -> list[str]:
         """The translation of each text, or the caption of the image in each file: the best that a beam search finds."""
-        model, info = self._model_that_can("translate"), self.info["data"]
+        model, info = self.model_that_can("translate"), self.info["data"]
         x, lengths = sources(given, info)
         tokens, ends = model.translate(x, **lengths, beams=beams)
         return texts(tokens, ends, info)
@@ -301,8 +312,9 @@ class Run(ShownRun):
     ) -> float | None:
         """Write the model, or a part of it, as ONNX or safetensors; of a method, the plain model that it wraps.
 
-        The ONNX file of a table takes its columns by name and gives what ``predict`` gives (NaN and no class, where a
-        category is new); with ``forward`` it is the network alone. It returns how far its output is from torch's.
+        The ONNX file of a table takes its columns by name and gives what ``predict`` gives; with ``forward`` it is the
+        network alone, which is all that can be written where a column holds dates. It returns how far its output is
+        from torch's.
         """
         path = writable(Path(to), overwrite, ".onnx", ".safetensors")
         return export(self.plain, path, part, self.info["data"], lambda: self.data.train, forward)
@@ -341,11 +353,11 @@ class Run(ShownRun):
 
     def _add_baselines(self, asked: Blueprint, notify: Callable[[str], None]) -> None:
         if hasattr(asked.cls, "supervised") and self.settings["evaluate"]:
-            from deepcanon.runs.baselines import add_baselines  # it draws, and matplotlib is slow to import
+            from deepcanon.runs.label_baselines import add_baselines  # it draws, and matplotlib is slow to import
 
             add_baselines(self, asked, notify)
 
-    def _model_that_can(self, method: str) -> Any:
+    def model_that_can(self, method: str) -> Any:
         """The run's model, if it has the method."""
         there = methods_of(self.model)
         if method not in there:

@@ -7,20 +7,51 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from deepcanon.core import UsageError
+from deepcanon.core import Graph, UsageError
 from deepcanon.data.transforms.forms import PICTURED, black_and_white
 
 MOST_IN_A_PICTURE = 4096
 """Images beyond these are too small to be recognized, and a picture of them may fill the memory."""
 
 
+MOST_GRAPHS = 60
+"""Of graphs, each of which is laid out in a panel of its own."""
+
+
 def check_drawable(n: int, info: Mapping[str, Any]) -> None:
     """Refuse so many samples of the data of a run if they are more than a picture shows."""
     most = MOST_IN_A_PICTURE // (info["shape"][0] if info["kind"] == "videos" else 1)
+    most = MOST_GRAPHS if info["kind"] == "graphs" else most
     if n > most:
         raise UsageError(f"a picture shows at most {most:,} samples (got -n {n:,}); write more to a .csv file")
+
+
+def edge_columns(graphs: Graph) -> dict[str, list[Any]]:
+    """The table of the edges of sampled graphs, each listed once, by the number of its graph and of its nodes.
+
+    A node without edges is a row without a target, so that no node is lost.
+    """
+    owner, (source, target) = graphs.membership(), graphs.edge_index
+    once = source < target
+    bare = torch.ones(graphs.nodes, dtype=torch.bool).index_fill(0, source, False).nonzero().squeeze(1)
+    first = torch.cat([source[once], bare])
+    order = torch.argsort(owner[first], stable=True).tolist()
+    sizes = torch.tensor(graphs.parts)
+    starts = (sizes.cumsum(0) - sizes)[owner]
+    ends = [*(target[once] - starts[target[once]]).tolist(), *[None] * len(bare)]
+    columns = {"graph": owner[first].tolist(), "source": (first - starts[first]).tolist(), "target": ends}
+    return {name: [values[row] for row in order] for name, values in columns.items()}
+
+
+def draw_graphs(graphs: Graph, path: Path, title: str) -> None:
+    """Write sampled graphs as a picture."""
+    from deepcanon.pictures.graph_grid import graph_sets  # matplotlib is slow to import
+    from deepcanon.pictures.style import save
+
+    save(graph_sets({"sample": graphs}, title), path)
 
 
 def draw_samples(drawn: Tensor, path: Path, title: str, info: Mapping[str, Any]) -> None:

@@ -22,7 +22,12 @@ ROWS_AT_ONCE = 256
 def sources(given: Sequence[str], info: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Texts in tokens with their ``lengths``, or images by their files, as the model of a run reads them."""
     text.targets(info)
-    if info["kind"] == "captions":
+    captions = info["kind"] == "captions"
+    for each in given:
+        if not isinstance(each, str | Path if captions else str):
+            what = "an image to caption is the path of a file" if captions else "a text to translate is a string"
+            raise UsageError(f"{what}; got {type(each).__name__}: give several one by one, translate(*all_of_them)")
+    if captions:
         return read_images([Path(file) for file in given], {"shape": info["shape"], **info["preprocessing"]}), {}
     rows = [text.tokenizer(info).encode(each) for each in given]
     for each, codes in zip(given, rows, strict=True):

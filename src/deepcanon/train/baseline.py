@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from deepcanon.core import AnyBatch, Batch, Captioned, Model, SequencePairs, Sequences, Videos
+from deepcanon.core import AnyBatch, Batch, Captioned, Graphs, Model, SequencePairs, Sequences, Videos
 from deepcanon.core.padding import valid_positions
 from deepcanon.core.roles import Predicts
 from deepcanon.data.dataset import Batches
@@ -119,6 +119,36 @@ class Marginals(Baseline):
         return self.log_shares.gather(0, place).masked_fill(self.values[place] != rows, -math.inf)
 
 
+class EqualEdges(Baseline):
+    """The numbers of nodes of the training graphs, by Laplace's rule, and edges that are all equally probable.
+
+    The random graph of Erdos and Renyi, with as many edges as the training graphs have on average.
+    """
+
+    name = "edges at random"
+
+    def __init__(self, graphs: Graphs) -> None:
+        sizes, edges = self._counts(graphs)
+        self.sizes = 1 + sizes.bincount(minlength=int(sizes.max()) + 2).double()  # the last stands for all larger ones
+        pairs = (sizes * (sizes - 1)).sum() / 2
+        self.share = ((edges.sum() + 1) / (pairs + 2)).double()
+
+    def scores(self, split: AnyBatch) -> dict[str, float]:
+        assert isinstance(split, Graphs)
+        sizes, edges = self._counts(split)
+        pairs = sizes * (sizes - 1) / 2
+        of_size = (self.sizes / self.sizes.sum()).log()[sizes.clamp_max(len(self.sizes) - 1)]
+        log_prob = of_size + edges * self.share.log() + (pairs - edges) * torch.log1p(-self.share)
+        return {"nll": -float(log_prob.mean())}
+
+    @staticmethod
+    def _counts(graphs: Graphs) -> tuple[Tensor, Tensor]:
+        """The number of nodes and of undirected edges of each graph."""
+        sizes = torch.tensor(graphs.graph.parts or (graphs.graph.nodes,))
+        owner = graphs.graph.membership()[graphs.graph.edge_index[0]].cpu()
+        return sizes, owner.bincount(minlength=len(sizes)) / 2
+
+
 def fit_baseline(model: Model[Any], train: AnyBatch, sizes: Mapping[str, int]) -> Baseline | None:
     """The baseline of a model on these data; None where there is none, as of a score or a word vector."""
     labels = train.labels
@@ -134,6 +164,8 @@ def fit_baseline(model: Model[Any], train: AnyBatch, sizes: Mapping[str, int]) -
         return Unigram(tokens, max(sizes.get("target_vocab", sizes.get("vocab", 0)), seen))
     if isinstance(train, Videos):
         train = Batch(train.frames)
+    if isinstance(train, Graphs):
+        return EqualEdges(train)
     if isinstance(train, Batch) and model.support not in ("mixed", "any"):
         marginals = Marginals(_some(train).x, discrete=model.support != "real")
         return marginals if marginals.discrete or bool((marginals.std > 0).all()) else None  # else it has no bound

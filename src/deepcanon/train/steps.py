@@ -20,9 +20,6 @@ from deepcanon.train.distributed import World
 from deepcanon.train.settings import clipping, torch_device
 from deepcanon.train.variables import Variables
 
-SMALL = 1e-6
-"""What is added to a norm that is divided by, as torch does."""
-
 
 class Player:
     """The player of an ``Absorb``: the rule gets the batch of all processes, and all take the first one's result."""
@@ -202,8 +199,8 @@ def clip_by_norm(parameters: Sequence[Tensor], limit: float) -> Tensor:
 
     .. math:: g \leftarrow g \cdot \min(1, c / \lVert g \rVert)
 
-    As torch's ``clip_grad_norm_``; but on a CPU the norm is a dot product, and gradients within the limit stay as they
-    are.
+    As torch's ``clip_grad_norm_``; but on a CPU, where a look at the norm waits for nothing, gradients within the limit
+    stay as they are.
 
     References:
         | On the difficulty of training recurrent neural networks (Pascanu et al., 2013), https://arxiv.org/abs/1211.5063
@@ -213,17 +210,9 @@ def clip_by_norm(parameters: Sequence[Tensor], limit: float) -> Tensor:
     >>> clip_by_norm([weight], 1.0), weight.grad
     (tensor(5.), tensor([0.6000, 0.8000]))
     """
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    kinds = {(each.device.type, each.dtype, each.layout) for each in gradients}
-    if kinds == {("cpu", torch.float32, torch.strided)}:
-        norm = torch.stack([torch.dot(flat, flat) for flat in (each.reshape(-1) for each in gradients)]).sum().sqrt()
-        if norm <= limit:
-            return norm
-        if norm.isfinite():  # else the squares may have overflowed
-            torch._foreach_mul_(gradients, limit / (norm + SMALL))
-            return norm
-    norm = nn.utils.get_total_norm(gradients)
-    nn.utils.clip_grads_with_norm_(parameters, limit, norm)
+    norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
+    if norm.device.type != "cpu" or not norm <= limit:
+        nn.utils.clip_grads_with_norm_(parameters, limit, norm)
     return norm
 
 

@@ -6,7 +6,7 @@ import torch
 from deepcanon.core import SemiBatch
 from deepcanon.data import Dataset, from_tensors
 from deepcanon.data.transforms.few_labels import few_labels
-from deepcanon.runs.baselines import MOST, Baseline, label_spreading, picture
+from deepcanon.runs.label_baselines import MOST, Baseline, label_spreading, picture
 
 
 def clusters(count: int = 90) -> Dataset[SemiBatch]:
