@@ -2,7 +2,7 @@
 
 from deepcanon.lazy import listing
 from deepcanon.nn.activations import Arctan, BinaryThreshold, Softmax, StochasticBinary, Swish, activation_layer
-from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention, attention_weights, causal_mask
+from deepcanon.nn.attention import MultiHeadAttention, attention, attention_weights, causal_mask
 from deepcanon.nn.averaged import Averaged
 from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_time
@@ -18,6 +18,14 @@ from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
 from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
 from deepcanon.nn.initialize import fans, initialize, own_weights
+from deepcanon.nn.kv_cache import KVCache
+from deepcanon.nn.linear_attention import (
+    LinearAttention,
+    RunningSums,
+    elu_features,
+    linear_attention,
+    linear_attention_weights,
+)
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import (
     MaskedLinear,
@@ -32,9 +40,25 @@ from deepcanon.nn.node_order import breadth_first
 from deepcanon.nn.ode import integrate, integrate_adjoint
 from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
-from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
+from deepcanon.nn.positions import (
+    ConcatenatedPositions,
+    RelativeBias,
+    Rotary,
+    frequencies,
+    shift,
+    sinusoidal,
+    sinusoidal_2d,
+)
 from deepcanon.nn.rescale import Rescale, mean_and_std
 from deepcanon.nn.segment import pool, segment_max, segment_mean, segment_sum
+from deepcanon.nn.sparse_attention import (
+    LocalAttention,
+    band_mask,
+    block_attention,
+    block_mask,
+    global_mask,
+    local_attention,
+)
 from deepcanon.nn.standardize import Standardize
 from deepcanon.nn.time_mlp import ClassTimeMLP, TimeBlock, TimeMLP, time_features
 from deepcanon.nn.transforms import (
@@ -64,6 +88,7 @@ __all__ = [
     "Causal",
     "Chain",
     "ClassTimeMLP",
+    "ConcatenatedPositions",
     "DenselyConnected",
     "DepthwiseSeparable",
     "Flatten",
@@ -78,6 +103,8 @@ __all__ = [
     "LSTMLayers",
     "LSTMVariant",
     "LeftConv",
+    "LinearAttention",
+    "LocalAttention",
     "MaskedLinear",
     "MultiHeadAttention",
     "PlainDropout",
@@ -88,6 +115,8 @@ __all__ = [
     "Rescale",
     "Residual",
     "Reverse",
+    "Rotary",
+    "RunningSums",
     "Same",
     "Skip",
     "Softmax",
@@ -109,7 +138,10 @@ __all__ = [
     "attention",
     "attention_weights",
     "autoregressive_mask",
+    "band_mask",
     "bed_of_nails",
+    "block_attention",
+    "block_mask",
     "breadth_first",
     "causal_mask",
     "chebyshev",
@@ -118,15 +150,20 @@ __all__ = [
     "convolve",
     "dense",
     "dropped",
+    "elu_features",
     "fans",
     "fixed_point",
     "frequencies",
     "from_bits",
     "gelu_tanh",
+    "global_mask",
     "initialize",
     "integrate",
     "integrate_adjoint",
     "last_output",
+    "linear_attention",
+    "linear_attention_weights",
+    "local_attention",
     "lstm",
     "mean_and_std",
     "neighbor_max",

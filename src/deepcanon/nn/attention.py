@@ -1,9 +1,8 @@
-"""Scaled dot-product attention, multi-head attention and the key-value cache."""
+"""Scaled dot-product attention and multi-head attention."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +10,9 @@ from torch.nn.functional import linear, scaled_dot_product_attention
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
-from deepcanon.core.display import Shown
 from deepcanon.core.padding import shows_values
+from deepcanon.nn.kv_cache import KVCache
+from deepcanon.nn.positions import Rotary
 
 
 def attention(
@@ -155,69 +155,6 @@ def _allowed(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> t
     return mask | empty, empty
 
 
-class KVCache(Shown):
-    """The key-value cache of one attention layer: keys and values of all tokens read so far, in preallocated memory.
-
-    It starts empty, with room for ``capacity`` positions, and grows when that is not enough.
-
-    >>> cache = KVCache(capacity=4)
-    >>> keys, values = cache.append(torch.ones(1, 2, 3, 8), torch.ones(1, 2, 3, 8))
-    >>> keys, values = cache.append(torch.ones(1, 2, 1, 8), torch.ones(1, 2, 1, 8))
-    >>> keys.shape
-    torch.Size([1, 2, 4, 8])
-    """
-
-    def __init__(self, capacity: int) -> None:
-        at_least(1, capacity=capacity)
-        self.capacity = capacity
-        self.size = 0
-        self.keys: Tensor | None = None  # (B, heads, capacity, d)
-        self.values: Tensor | None = None
-
-    def _facts(self) -> dict[str, Any]:
-        return {"size": self.size, "capacity": self.capacity}
-
-    def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Append t keys and values, (B, heads, t, d), and return all there are."""
-        end = self.size + key.shape[2]
-        if self.keys is None or self.values is None or end > self.capacity:
-            self._make_room(key, value, end)
-        assert self.keys is not None
-        assert self.values is not None
-        self.keys[:, :, self.size : end] = key
-        self.values[:, :, self.size : end] = value
-        self.size = end
-        return self.all()
-
-    def all(self) -> tuple[Tensor, Tensor]:
-        """All keys and values, (B, heads, size, d)."""
-        if self.keys is None or self.values is None:
-            raise UsageError("the cache is empty: append keys and values first")
-        return self.keys[:, :, : self.size], self.values[:, :, : self.size]
-
-    def select(self, rows: Tensor) -> Self:
-        """A cache of these rows, as beam search needs when it keeps some of its hypotheses."""
-        chosen = type(self)(self.capacity)
-        if self.keys is not None and self.values is not None:
-            chosen.keys, chosen.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
-            chosen.size = self.size
-        return chosen
-
-    def crop(self, size: int) -> None:
-        """Forget all but the first ``size`` positions."""
-        if not 0 <= size <= self.size:
-            raise UsageError(f"a cache of {self.size} positions can be cropped to 0 to {self.size} (got {size})")
-        self.size = size
-
-    def _make_room(self, key: Tensor, value: Tensor, end: int) -> None:
-        self.capacity = max(end, 2 * self.capacity if end > self.capacity else self.capacity)
-        old = self.keys, self.values
-        self.keys, self.values = (new.new_empty(*new.shape[:2], self.capacity, new.shape[3]) for new in (key, value))
-        for memory, before in zip((self.keys, self.values), old, strict=True):
-            if before is not None:
-                memory[:, :, : self.size] = before[:, :, : self.size]
-
-
 class MultiHeadAttention(nn.Module):
     r"""Multi-head attention: several heads, each with linear projections of queries, keys and values of its own.
 
@@ -237,6 +174,8 @@ class MultiHeadAttention(nn.Module):
         bias: Whether the projections have a bias.
         dropout: The probability to drop an attention weight in training.
         head_dim: The width of a head; unless given, the heads share ``width``.
+        rotary: Whether queries and keys are rotated by their positions (:class:`~deepcanon.nn.positions.Rotary`), the
+            last query standing at the last key.
 
     >>> layer = MultiHeadAttention(8, heads=2)
     >>> layer(torch.randn(3, 5, 8), causal=True).shape
@@ -252,6 +191,7 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
         dropout: float = 0.0,
         head_dim: int | None = None,
+        rotary: bool = False,
     ) -> None:
         super().__init__()
         at_least(1, width=width, heads=heads)
@@ -269,6 +209,11 @@ class MultiHeadAttention(nn.Module):
             self.key = nn.Linear(kdim or width, inner, bias)
             self.value = nn.Linear(vdim or width, inner, bias)
         self.output = nn.Linear(inner, width, bias)
+        self.rotary = Rotary(self.head_dim) if rotary else None
+
+    def new_cache(self, capacity: int) -> KVCache:
+        """The memory of cached decoding, empty, with room for ``capacity`` positions."""
+        return KVCache(capacity)
 
     def forward(
         self,
@@ -292,10 +237,7 @@ class MultiHeadAttention(nn.Module):
             spoils = key is None and value is None and _may_spoil(query, mask, causal) and _not_finite(query)
             q, k, v = (self._cached_finite if spoils else self._cached)(query, key, value, cache)
             heads = attention(q, k, v, mask, causal=causal, bias=bias, dropout=self._rate)
-            if not spoils:
-                return self._joined(heads)
-            spoiled = ~heads.isfinite().all(-1).all(1).unsqueeze(2)  # (B, T, 1)
-            return self._joined(heads.masked_fill(spoiled.unsqueeze(1), 0)).masked_fill(spoiled, torch.nan)
+            return self._joined_finite(heads) if spoils else self._joined(heads)
         inputs = [each for each in (query, key, value) if each is not None]
         if not _may_spoil(query, mask, causal) or not _not_finite(*inputs):
             return self._output(query, key, value, mask, causal, bias)
@@ -317,11 +259,22 @@ class MultiHeadAttention(nn.Module):
         bias: Tensor | None,
     ) -> Tensor:
         q, k, v = self._heads(query, key, value)
-        return self._joined(_attend(q, k, v, mask, causal, bias, None, self._rate))
+        return self._joined(self._attended(q, k, v, mask, causal, bias))
+
+    def _attended(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, bias: Tensor | None
+    ) -> Tensor:
+        """The outputs of all heads, (B, heads, T, d), where all inputs are finite."""
+        return _attend(q, k, v, mask, causal, bias, None, self._rate)
 
     def _joined(self, heads: Tensor) -> Tensor:
         output: Tensor = self.output(heads.transpose(1, 2).flatten(2))  # eq. (2)
         return output
+
+    def _joined_finite(self, heads: Tensor) -> Tensor:
+        """The output of heads some of which are not finite, which would spoil the gradients of the others."""
+        spoiled = ~heads.isfinite().all(-1).all(1).unsqueeze(2)  # (B, T, 1)
+        return self._joined(heads.masked_fill(spoiled.unsqueeze(1), 0)).masked_fill(spoiled, torch.nan)
 
     @property
     def _rate(self) -> float:
@@ -333,7 +286,7 @@ class MultiHeadAttention(nn.Module):
         """Queries, keys and values of all heads, where those of earlier calls are in the cache."""
         if key is not None and cache.size:
             return self._of_heads(0, query), *cache.all()
-        q, k, v = self._heads(query, key, value)
+        q, k, v = self._heads(query, key, value, cache.size)
         return q, *cache.append(k, v)
 
     def _cached_finite(
@@ -341,7 +294,7 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Those of self-attention, NaN where the query is not finite: projected, it would spoil the gradients."""
         wrong = ~query.isfinite().all(-1, keepdim=True)
-        parts = self._heads(query.masked_fill(wrong, 0), key, value)
+        parts = self._heads(query.masked_fill(wrong, 0), key, value, cache.size)
         q, k, v = (part.masked_fill(wrong.unsqueeze(1), torch.nan) for part in parts)
         return q, *cache.append(k, v)
 
@@ -356,10 +309,22 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """The attention weights, (B, heads, T, S), without dropout."""
         q, k = self._of_heads(0, query), self._of_heads(1, query if key is None else key)
-        return attention_weights(q, k, mask, causal=causal, bias=bias)
+        return attention_weights(*self._placed(q, k, 0), mask, causal=causal, bias=bias)
 
-    def _heads(self, query: Tensor, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of all heads, (B, heads, T or S, d)."""
+    def _heads(
+        self, query: Tensor, key: Tensor | None, value: Tensor | None, start: int = 0
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of all heads, (B, heads, T or S, d); the first key stands at ``start``."""
+        q, k, v = self._projected(query, key, value)
+        return *self._placed(q, k, start), v
+
+    def _placed(self, q: Tensor, k: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        """Queries and keys at their positions."""
+        if self.rotary is None:
+            return q, k
+        return self.rotary(q, start + k.shape[2] - q.shape[2]), self.rotary(k, start)
+
+    def _projected(self, query: Tensor, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         if self.fused and key is None and value is None:
             rows, length, _ = query.shape
             q, k, v = self.projection(query).view(rows, length, 3 * self.heads, self.head_dim).chunk(3, 2)

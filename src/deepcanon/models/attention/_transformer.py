@@ -12,12 +12,32 @@ from torch.nn.functional import dropout, gelu
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least, one_of
-from deepcanon.nn.attention import KVCache, MultiHeadAttention
+from deepcanon.nn.attention import MultiHeadAttention
+from deepcanon.nn.kv_cache import KVCache
+from deepcanon.nn.linear_attention import LinearAttention, RunningSums
+from deepcanon.nn.sparse_attention import LocalAttention
 
 INITIAL_STD = 0.02
 """The standard deviation of the initial weights."""
 
 Norm = Literal["layer", "rms"]
+Attention = Literal["softmax", "linear", "local"]
+
+
+def self_attention(
+    kind: Attention, width: int, heads: int, drop: float = 0.0, *, rotary: bool = False, reach: int | None = None
+) -> MultiHeadAttention:
+    """The self-attention of a block by name: of all tokens, in linear time by kernel features, or within a reach."""
+    one_of(get_args(Attention), attention=kind)
+    if (kind == "local") is (reach is None):
+        raise UsageError(f"local attention, and no other, has a reach (got attention={kind!r}, reach={reach})")
+    if reach is not None:
+        return LocalAttention(width, heads, reach, dropout=drop, rotary=rotary)
+    if kind == "softmax":
+        return MultiHeadAttention(width, heads, dropout=drop, rotary=rotary)
+    if rotary:
+        raise UsageError("linear attention takes positions that are added, learned or sinusoidal: no rotary ones")
+    return LinearAttention(width, heads)
 
 
 class Block(nn.Module):
@@ -114,10 +134,16 @@ class Block(nn.Module):
         output: Tensor = self.down_projection(self.activation(self.up_projection(x)))  # eq. (2)
         return output
 
-    def attention_weights(self, x: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
+    def new_cache(self, capacity: int) -> BlockCache:
+        """Caches without a token, with room for ``capacity`` of them."""
+        return BlockCache(self.attention.new_cache(capacity), KVCache(1))
+
+    def attention_weights(
+        self, x: Tensor, mask: Tensor | None = None, *, causal: bool = False, bias: Tensor | None = None
+    ) -> Tensor:
         """The weights of self-attention among tokens (B, T, width) that enter the block, (B, heads, T, T)."""
         h = x if self.post_norm else self.attention_norm(x)
-        weights: Tensor = self.attention.weights(h, mask=mask, causal=causal)
+        weights: Tensor = self.attention.weights(h, mask=mask, causal=causal, bias=bias)
         return weights
 
     def _around(self, x: Tensor, norm: nn.Module, layer: Callable[[Tensor], Tensor]) -> Tensor:
@@ -130,15 +156,10 @@ class Block(nn.Module):
 
 
 class BlockCache:
-    """The key-value caches of one block: of its self-attention, and of its cross-attention to a memory."""
+    """The caches of one block: that of its self-attention, and the keys and values of a memory."""
 
-    def __init__(self, own: KVCache, memory: KVCache) -> None:
+    def __init__(self, own: KVCache | RunningSums, memory: KVCache) -> None:
         self.own, self.memory = own, memory
-
-    @classmethod
-    def empty(cls, capacity: int) -> Self:
-        """Caches without a token, with room for ``capacity`` of them."""
-        return cls(KVCache(capacity), KVCache(1))
 
     def select(self, rows: Tensor) -> Self:
         return type(self)(self.own.select(rows), self.memory.select(rows))
@@ -166,6 +187,11 @@ def init_weights(module: nn.Module, blocks: int | None = None, std: float = INIT
             nn.init.zeros_(part.bias)
 
 
+def new_caches(blocks: nn.ModuleList, capacity: int) -> list[BlockCache]:
+    """Empty caches of all blocks, with room for ``capacity`` tokens."""
+    return [block.new_cache(capacity) for block in blocks if isinstance(block, Block)]
+
+
 def run_blocks(blocks: nn.ModuleList, x: Tensor, **options: Any) -> Tensor:
     """The tokens after all blocks in turn."""
     for block in blocks:
@@ -174,11 +200,18 @@ def run_blocks(blocks: nn.ModuleList, x: Tensor, **options: Any) -> Tensor:
 
 
 @torch.no_grad()
-def weights_of_blocks(blocks: nn.ModuleList, x: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
+def weights_of_blocks(
+    blocks: nn.ModuleList,
+    x: Tensor,
+    mask: Tensor | None = None,
+    *,
+    causal: bool = False,
+    bias: Tensor | None = None,
+) -> Tensor:
     """The attention weights in all blocks, (layers, B, heads, T, T), where x enters the first of them."""
     maps = []
     for block in blocks:
         assert isinstance(block, Block)
-        maps.append(block.attention_weights(x, mask, causal=causal))
-        x = block(x, mask, causal=causal)
+        maps.append(block.attention_weights(x, mask, causal=causal, bias=bias))
+        x = block(x, mask, causal=causal, bias=bias)
     return torch.stack(maps)
