@@ -135,8 +135,10 @@ class Block(nn.Module):
         return output
 
     def new_cache(self, capacity: int) -> BlockCache:
-        """Caches without a token, with room for ``capacity`` of them."""
-        return BlockCache(self.attention.new_cache(capacity), KVCache(1))
+        """Caches without a token, with room for ``capacity`` of them, as the block's own attention needs them."""
+        caches = BlockCache.empty(capacity)
+        caches.own = self.attention.new_cache(capacity)
+        return caches
 
     def attention_weights(
         self, x: Tensor, mask: Tensor | None = None, *, causal: bool = False, bias: Tensor | None = None
@@ -160,6 +162,11 @@ class BlockCache:
 
     def __init__(self, own: KVCache | RunningSums, memory: KVCache) -> None:
         self.own, self.memory = own, memory
+
+    @classmethod
+    def empty(cls, capacity: int) -> Self:
+        """Key-value caches without a token, with room for ``capacity`` of them."""
+        return cls(KVCache(capacity), KVCache(1))
 
     def select(self, rows: Tensor) -> Self:
         return type(self)(self.own.select(rows), self.memory.select(rows))
