@@ -8,7 +8,7 @@ from typing import Any
 from deepcanon.blueprints import blueprint
 from deepcanon.comparison.baselines.contract import BaselineMethod
 from deepcanon.comparison.baselines.graphs_alone import LabelPropagation, NodeFeatures
-from deepcanon.comparison.baselines.markov_chain import MarkovChain
+from deepcanon.comparison.baselines.markov_chain import ChosenMarkovChain
 from deepcanon.comparison.baselines.scikit_learn import (
     GradientBoosting,
     LogisticRegression,
@@ -33,7 +33,7 @@ METHODS: tuple[type[BaselineMethod], ...] = (
     Neighbors,
     LogisticRegression,
     Ridge,
-    MarkovChain,
+    ChosenMarkovChain,
     SeasonalNaive,
     ExponentialSmoothing,
     LabelPropagation,
@@ -54,11 +54,15 @@ def baselines_for(asked: str | Sequence[str], candidates: Sequence[Blueprint], d
     names = [asked] if isinstance(asked, str) else list(asked)
     if names == ["none"] or not names:
         return []
-    taken = {candidate.label for candidate in candidates}
+    taken = {name for candidate in candidates for name in (candidate.label, candidate.cls.name())}
     if names == ["default"]:
         analytic = [blueprint(name) for name in ANALYTIC if name not in taken] if _has_density(candidates, data) else []
         return [
-            *(method for method in METHODS if method.suits(data) and _wanted(method, candidates)),
+            *(
+                method
+                for method in METHODS
+                if method.name not in taken and method.suits(data) and _wanted(method, candidates)
+            ),
             *(each for each in analytic if _fits(each, data)),
         ]
     return [_named(name, data) for name in dict.fromkeys(names) if name not in taken]
