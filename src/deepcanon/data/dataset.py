@@ -18,7 +18,7 @@ from deepcanon.data.images.image_files import ImageFiles
 
 Kind = Literal[
     "images", "points", "table", "text", "graph", "graphs", "sequences", "domains", "series", "videos", "pairs",
-    "captions", "sentences", "ratings",
+    "captions", "sentences", "ratings", "waveforms",
 ]  # fmt: skip
 
 GIVES: Mapping[Kind, str] = {
@@ -36,6 +36,7 @@ GIVES: Mapping[Kind, str] = {
     "captions": "captioned images",
     "sentences": "pairs of sentences",
     "ratings": "ratings",
+    "waveforms": "waveforms as tokens",
 }
 """What data of a kind give, in words."""
 

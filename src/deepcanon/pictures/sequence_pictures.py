@@ -15,6 +15,7 @@ from deepcanon.pictures.captions import captioned_images
 from deepcanon.pictures.forecasts import forecast_picture
 from deepcanon.pictures.scene import Scene
 from deepcanon.pictures.texts import HELD_OUT, text_picture
+from deepcanon.pictures.waveforms import WAVES, waveform_picture
 from deepcanon.pictures.word_vectors import word_pictures
 
 ATTENDED = 28
@@ -43,6 +44,16 @@ def written(scene: Scene) -> dict[str, Figure]:
             model, model, some.x, some.lengths, scene.data.vocabulary, title, scene.split, scene.generator()
         )
     }
+
+
+def sounded(scene: Scene) -> dict[str, Figure]:
+    """Waves, and those that the model makes of their beginnings."""
+    model, heights = scene.model, scene.data.preprocessing.get("amplitudes")
+    if not isinstance(model, Generates) or not isinstance(scene.batch, Sequences) or not heights:
+        return {}
+    title = f"{model.name()} on {scene.data.name}"
+    x = scene.some(WAVES).x
+    return {"waveforms": waveform_picture(model, x, heights, title, scene.split, scene.generator())}
 
 
 def forecasted(scene: Scene) -> dict[str, Figure]:

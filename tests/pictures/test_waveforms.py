@@ -1,0 +1,21 @@
+"""The picture of waveforms: real ones, and what a model makes of their beginnings."""
+
+import torch
+
+from deepcanon.data.load import load_data
+from deepcanon.models.autoregressive.wavenet import WaveNet
+from deepcanon.pictures.waveforms import waveform_picture
+
+
+def test_a_made_wave_begins_with_the_one_beside_it() -> None:
+    data = load_data("waveform")
+    torch.manual_seed(0)
+    model = WaveNet(64, channels=4, skip=4, layers=2)
+    x = data.split("test").x[:2, :40]
+    heights = data.preprocessing["amplitudes"]
+    figure = waveform_picture(model, x, heights, "a title", "test", torch.Generator().manual_seed(0))
+    (left, right), _ = figure.axes[:2], figure.axes[2:]
+    real, given, made = left.lines[0], right.lines[0], right.lines[1]
+    assert list(given.get_ydata()) == list(real.get_ydata())[:10]
+    assert len(made.get_ydata()) == 31
+    assert set(made.get_ydata()) <= set(torch.tensor(heights).tolist())
