@@ -12,8 +12,10 @@ from deepcanon.models.autoencoders.convolutional_autoencoder import Convolutiona
 from deepcanon.models.autoencoders.stacked_autoencoder import StackedAutoencoder as StackedAutoencoder
 from deepcanon.models.autoregressive.conditional_pixelcnn import ConditionalPixelCNN as ConditionalPixelCNN
 from deepcanon.models.autoregressive.made import MADE as MADE
+from deepcanon.models.autoregressive.markov_chain import MarkovChain as MarkovChain
 from deepcanon.models.autoregressive.nade import NADE as NADE
 from deepcanon.models.autoregressive.pixelcnn import PixelCNN as PixelCNN
+from deepcanon.models.autoregressive.wavenet import WaveNet as WaveNet
 from deepcanon.models.convolutional.cnn import CNN as CNN
 from deepcanon.models.convolutional.densenet import DenseNet as DenseNet
 from deepcanon.models.convolutional.resnet import ResNet as ResNet

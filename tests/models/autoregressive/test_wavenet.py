@@ -40,14 +40,15 @@ def test_the_receptive_field_is_exact(layers: int, stacks: int, kernel: int) -> 
 @torch.no_grad()
 def test_a_layer_is_a_dilated_convolution_of_torch() -> None:
     model, x = small(kernel=3), tokens(2, 20)
-    h, total = model.embedding(x).mT, torch.zeros(2, 6, 20, dtype=torch.float64)
-    for layer, dilation in zip(model.layers, (1, 2, 4), strict=True):
+    h, total = model.embedding(x).mT, model.skip.bias[:, None]
+    skips = model.skip.weight.split(5, 1)
+    for layer, skip, dilation in zip(model.layers, skips, (1, 2, 4), strict=True):
         part: Any = layer
         taps = part.convolution.weight.unflatten(1, (3, 5)).transpose(1, 2)  # (outputs, channels, kernel)
         found = conv1d(pad(h, (2 * dilation, 0)), taps, part.convolution.bias, dilation=dilation)
         z = found[:, :5].tanh() * found[:, 5:].sigmoid()
-        added = conv1d(z, part.outputs.weight.unsqueeze(2), part.outputs.bias)
-        h, total = h + added[:, :5], total + added[:, 5:]
+        h = h + conv1d(z, part.residual.weight.unsqueeze(2), part.residual.bias)
+        total = total + conv1d(z, skip.unsqueeze(2))
     wanted = model.head(model.inner(total.relu().mT).relu())
     torch.testing.assert_close(model(x), wanted, rtol=1e-12, atol=1e-12)
 

@@ -21,23 +21,22 @@ class Queues(list[Tensor]):
 
 
 class DilatedLayer(nn.Module):
-    """A gated residual layer of a dilated causal convolution, with an output for the skip connections."""
+    """A gated residual layer of a dilated causal convolution."""
 
-    def __init__(self, channels: int, skip: int, kernel: int, dilation: int) -> None:
+    def __init__(self, channels: int, kernel: int, dilation: int) -> None:
         super().__init__()
-        self.channels, self.kernel, self.dilation = channels, kernel, dilation
+        self.kernel, self.dilation = kernel, dilation
         self.past = (kernel - 1) * dilation
         self.convolution = nn.Linear(kernel * channels, 2 * channels)  # W_f and W_g
-        self.outputs = nn.Linear(channels, channels + skip)  # W_r and W_s
+        self.residual = nn.Linear(channels, channels)  # W_r
 
     def forward(self, x: Tensor, queue: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The outputs for the next layer and for the skip connections, (B, t, ...), and the queue after them."""
+        """The inputs h of the next layer and the outputs z of this one, (B, t, channels), and the queue after them."""
         window = torch.cat([queue, x], 1)
         delayed = [window[:, i * self.dilation : i * self.dilation + x.shape[1]] for i in range(self.kernel)]
         filtered, gate = self.convolution(torch.cat(delayed, 2)).chunk(2, 2)
         z = filtered.tanh() * gate.sigmoid()  # eq. (1)
-        residual, skip = self.outputs(z).split([self.channels, self.outputs.out_features - self.channels], 2)
-        return x + residual, skip, window[:, window.shape[1] - self.past :]  # eq. (2)
+        return x + self.residual(z), z, window[:, window.shape[1] - self.past :]  # eq. (2)
 
 
 class WaveNet(LanguageModel[Sequences]):
@@ -48,14 +47,16 @@ class WaveNet(LanguageModel[Sequences]):
     .. math:: z_t = \tanh\Bigl(\sum_{i=0}^{k-1} W_{f,i}\, h_{t - i d}\Bigr) \odot
               \sigma\Bigl(\sum_{i=0}^{k-1} W_{g,i}\, h_{t - i d}\Bigr) \qquad (1)
 
-    .. math:: h_t \leftarrow h_t + W_r z_t, \qquad s_t \leftarrow s_t + W_s z_t \qquad (2)
+    .. math:: h_t \leftarrow h_t + W_r z_t \qquad (2)
 
-    .. math:: p(x_{t+1} \mid x_{\le t}) = \mathrm{softmax}(V_2\, \mathrm{relu}(V_1\, \mathrm{relu}(s_t))) \qquad (3)
+    .. math:: p(x_{t+1} \mid x_{\le t}) = \mathrm{softmax}(V_2\, \mathrm{relu}(V_1\, \mathrm{relu}(s_t))), \qquad
+              s_t = \sum_{\text{layers}} W_s z_t \qquad (3)
 
-    The first h is the embedding of the tokens, before the first of them it is zero, and biases are left out of the
-    formulas. The dilation d doubles from layer to layer and begins anew in each stack, so that the receptive field is
-    :math:`1 + (k - 1) \sum d` tokens. The mu-law makes tokens of audio, as in the data set ``waveform``. To sample,
-    each layer keeps what it will read again in a queue, so that a token costs the same after any number of others.
+    Every layer has weights of its own, and a skip connection to s. The first h is the embedding of the tokens, before
+    the first of them it is zero, and biases are left out of the formulas. The dilation d doubles from layer to layer
+    and begins anew in each stack, so that the receptive field is :math:`1 + (k - 1) \sum d` tokens. The mu-law makes
+    tokens of audio, as in the data set ``waveform``. To sample, each layer keeps what it will read again in a queue, so
+    that a token costs the same after any number of others.
 
     Waves whose noise is known, in a minute on one core, with some that the model has made beside them::
 
@@ -68,7 +69,7 @@ class WaveNet(LanguageModel[Sequences]):
     Arguments:
         vocab: The number of different tokens.
         channels: The width of h and z.
-        skip: The width of s.
+        skip: The width of s, to which the skip connections lead.
         layers: The number of layers of a stack, with dilations from 1 to 2 to the power of ``layers - 1``.
         stacks: The number of stacks.
         kernel: The number of inputs k that a convolution reads.
@@ -82,10 +83,11 @@ class WaveNet(LanguageModel[Sequences]):
         super().__init__(vocab)
         at_least(1, channels=channels, skip=skip, layers=layers, stacks=stacks)
         at_least(2, kernel=kernel)
-        self.channels, self.skip = channels, skip
+        self.channels = channels
         self.embedding = nn.Embedding(vocab, channels)
         dilations = [2**layer for _ in range(stacks) for layer in range(layers)]
-        self.layers = nn.ModuleList(DilatedLayer(channels, skip, kernel, dilation) for dilation in dilations)
+        self.layers = nn.ModuleList(DilatedLayer(channels, kernel, dilation) for dilation in dilations)
+        self.skip = nn.Linear(len(dilations) * channels, skip)  # W_s of all layers
         self.inner, self.head = nn.Linear(skip, skip), nn.Linear(skip, vocab)  # V_1, V_2
         self.receptive_field = 1 + (kernel - 1) * sum(dilations)
 
@@ -100,10 +102,10 @@ class WaveNet(LanguageModel[Sequences]):
         h = self.embedding(tokens)  # (B, t, channels)
         if state is None:
             state = Queues(h.new_zeros(len(h), layer.past, self.channels) for layer in self.layers)  # type: ignore[misc]
-        after, total = Queues(), h.new_zeros(*tokens.shape, self.skip)
-        for layer, queue in zip(self.layers, state, strict=True):
-            h, skip, queue = layer(h, queue)
-            total = total + skip
+        after, outputs = Queues(), []
+        for layer, before in zip(self.layers, state, strict=True):
+            h, z, queue = layer(h, before)
+            outputs.append(z)
             after.append(queue)
-        logits: Tensor = self.head(self.inner(total.relu()).relu())  # eq. (3)
+        logits: Tensor = self.head(self.inner(self.skip(torch.cat(outputs, 2)).relu()).relu())  # eq. (3)
         return logits, after
