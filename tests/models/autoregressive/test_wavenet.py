@@ -42,12 +42,13 @@ def test_a_layer_is_a_dilated_convolution_of_torch() -> None:
     model, x = small(kernel=3), tokens(2, 20)
     h, total = model.embedding(x).mT, model.skip.bias[:, None]
     skips = model.skip.weight.split(5, 1)
-    for layer, skip, dilation in zip(model.layers, skips, (1, 2, 4), strict=True):
+    residuals: list[Any] = [*model.residuals, model.residuals[0]]  # after the last, nothing reads it
+    for layer, residual, skip, dilation in zip(model.layers, residuals, skips, (1, 2, 4), strict=True):
         part: Any = layer
         taps = part.convolution.weight.unflatten(1, (3, 5)).transpose(1, 2)  # (outputs, channels, kernel)
         found = conv1d(pad(h, (2 * dilation, 0)), taps, part.convolution.bias, dilation=dilation)
         z = found[:, :5].tanh() * found[:, 5:].sigmoid()
-        h = h + conv1d(z, part.residual.weight.unsqueeze(2), part.residual.bias)
+        h = h + conv1d(z, residual.weight.unsqueeze(2), residual.bias)
         total = total + conv1d(z, skip.unsqueeze(2))
     wanted = model.head(model.inner(total.relu().mT).relu())
     torch.testing.assert_close(model(x), wanted, rtol=1e-12, atol=1e-12)

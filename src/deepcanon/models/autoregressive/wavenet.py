@@ -21,22 +21,20 @@ class Queues(list[Tensor]):
 
 
 class DilatedLayer(nn.Module):
-    """A gated residual layer of a dilated causal convolution."""
+    """A gated dilated causal convolution, which reads on from a queue."""
 
     def __init__(self, channels: int, kernel: int, dilation: int) -> None:
         super().__init__()
         self.kernel, self.dilation = kernel, dilation
         self.past = (kernel - 1) * dilation
         self.convolution = nn.Linear(kernel * channels, 2 * channels)  # W_f and W_g
-        self.residual = nn.Linear(channels, channels)  # W_r
 
-    def forward(self, x: Tensor, queue: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The inputs h of the next layer and the outputs z of this one, (B, t, channels), and the queue after them."""
+    def forward(self, x: Tensor, queue: Tensor) -> tuple[Tensor, Tensor]:
+        """The outputs z, (B, t, channels), and the queue after them."""
         window = torch.cat([queue, x], 1)
         delayed = [window[:, i * self.dilation : i * self.dilation + x.shape[1]] for i in range(self.kernel)]
         filtered, gate = self.convolution(torch.cat(delayed, 2)).chunk(2, 2)
-        z = filtered.tanh() * gate.sigmoid()  # eq. (1)
-        return x + self.residual(z), z, window[:, window.shape[1] - self.past :]  # eq. (2)
+        return filtered.tanh() * gate.sigmoid(), window[:, window.shape[1] - self.past :]  # eq. (1)
 
 
 class WaveNet(LanguageModel[Sequences]):
@@ -75,7 +73,7 @@ class WaveNet(LanguageModel[Sequences]):
         kernel: The number of inputs k that a convolution reads.
     """
 
-    recipe = Recipe(lr=4e-3, schedule="cosine:warmup=50", batch_size=32, epochs=8, clip="norm:1.0")
+    recipe = Recipe(lr=4e-3, schedule="cosine:warmup=50", batch_size=8, epochs=6, clip="norm:1.0")
 
     def __init__(
         self, vocab: int, channels: int = 32, skip: int = 64, layers: int = 7, stacks: int = 1, kernel: int = 2
@@ -87,6 +85,7 @@ class WaveNet(LanguageModel[Sequences]):
         self.embedding = nn.Embedding(vocab, channels)
         dilations = [2**layer for _ in range(stacks) for layer in range(layers)]
         self.layers = nn.ModuleList(DilatedLayer(channels, kernel, dilation) for dilation in dilations)
+        self.residuals = nn.ModuleList(nn.Linear(channels, channels) for _ in dilations[1:])  # W_r
         self.skip = nn.Linear(len(dilations) * channels, skip)  # W_s of all layers
         self.inner, self.head = nn.Linear(skip, skip), nn.Linear(skip, vocab)  # V_1, V_2
         self.receptive_field = 1 + (kernel - 1) * sum(dilations)
@@ -103,9 +102,11 @@ class WaveNet(LanguageModel[Sequences]):
         if state is None:
             state = Queues(h.new_zeros(len(h), layer.past, self.channels) for layer in self.layers)  # type: ignore[misc]
         after, outputs = Queues(), []
-        for layer, before in zip(self.layers, state, strict=True):
-            h, z, queue = layer(h, before)
+        for layer, residual, before in zip(self.layers, [*self.residuals, None], state, strict=True):
+            z, queue = layer(h, before)
             outputs.append(z)
             after.append(queue)
+            if residual is not None:  # after the last layer, nothing reads h any more
+                h = h + residual(z)  # eq. (2)
         logits: Tensor = self.head(self.inner(self.skip(torch.cat(outputs, 2)).relu()).relu())  # eq. (3)
         return logits, after
