@@ -54,14 +54,15 @@ def baselines_for(asked: str | Sequence[str], candidates: Sequence[Blueprint], d
     names = [asked] if isinstance(asked, str) else list(asked)
     if names == ["none"] or not names:
         return []
-    taken = {name for candidate in candidates for name in (candidate.label, candidate.cls.name())}
+    taken = {candidate.label for candidate in candidates}
+    models = {candidate.cls.name() for candidate in candidates}
     if names == ["default"]:
         analytic = [blueprint(name) for name in ANALYTIC if name not in taken] if _has_density(candidates, data) else []
         return [
             *(
                 method
                 for method in METHODS
-                if method.name not in taken and method.suits(data) and _wanted(method, candidates)
+                if method.name not in models and method.suits(data) and _wanted(method, candidates)
             ),
             *(each for each in analytic if _fits(each, data)),
         ]

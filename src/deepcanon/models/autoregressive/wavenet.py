@@ -73,7 +73,7 @@ class WaveNet(LanguageModel[Sequences]):
         kernel: The number of inputs k that a convolution reads.
     """
 
-    recipe = Recipe(lr=4e-3, schedule="cosine:warmup=50", batch_size=8, epochs=6, clip="norm:1.0")
+    recipe = Recipe(lr=1e-2, schedule="cosine:warmup=50", batch_size=16, epochs=8, clip="norm:1.0")
 
     def __init__(
         self, vocab: int, channels: int = 32, skip: int = 64, layers: int = 7, stacks: int = 1, kernel: int = 2
