@@ -8,6 +8,7 @@ from deepcanon.core import UsageError
 from deepcanon.studies.attention_cost import attention_cost, path_length
 
 
+@pytest.mark.slow
 def test_operations_memory_and_paths_grow_as_the_table_says() -> None:
     found = attention_cost(lengths=(128, 256), widths=(8, 16), kernel=3, reach=16)
     layers = found.numbers["layers"]

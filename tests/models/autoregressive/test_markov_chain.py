@@ -86,6 +86,15 @@ def test_generation_follows_the_counts_and_a_state_can_be_read_on_from() -> None
         torch.testing.assert_close(logits, wanted)
 
 
+def test_sequences_may_be_shorter_than_the_order() -> None:
+    chain = MarkovChain.of(torch.tensor([[0, 1, 2, 0, 1]]), torch.tensor([5]), 3, 6)
+    lower = MarkovChain.of(torch.tensor([[0, 1, 2, 0, 1]]), torch.tensor([5]), 3, 4)
+    x = torch.tensor([[0, 1, 2, 0]])
+    torch.testing.assert_close(chain.log_prob(x), lower.log_prob(x))
+    assert chain.log_probs_by_order(x[:, :1])[6].tolist() == [[0.0]]
+    assert chain.generate(x[:, :1], 9).shape == (1, 10)
+
+
 def test_too_many_n_grams_are_refused_and_so_is_what_makes_no_sense() -> None:
     with pytest.raises(UsageError, match="more than 4 different n-grams of 2 tokens"):
         MarkovChain(3, 1, entries=4).count(Sequences(ROWS, FULL))

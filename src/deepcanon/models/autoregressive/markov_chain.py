@@ -93,8 +93,9 @@ class MarkovChain(LanguageModel[Sequences]):
     @classmethod
     def of(cls, x: Tensor, lengths: Tensor, vocab: int, order: int, smoothing: float | None = None) -> Self:
         """The chain that has counted these sequences, with room for no more."""
-        most = x.numel() and len(torch.unique(_coded(known_tokens(x, lengths, vocab), order, vocab)))
-        chain = cls(vocab, order, smoothing, entries=max(1, int(most) + order * len(x)))
+        different = len(_coded(known_tokens(x, lengths, vocab), order, vocab).unique())
+        # A shorter n-gram is the end of one of these, or stands at the beginning of a sequence.
+        chain = cls(vocab, order, smoothing, entries=different + (order + 1) * len(x))
         chain.count(Sequences(x, lengths))
         return chain
 
@@ -123,7 +124,7 @@ class MarkovChain(LanguageModel[Sequences]):
         """For each of the tokens (B, t) the last k up to it, (B, t, k), and the last k of all."""
         before = tokens.new_full((len(tokens), self.order), NOTHING) if state is None else state[0]
         past = torch.cat([before, tokens], 1)
-        windows = past[:, 1:].unfold(1, self.order, 1) if self.order else tokens.new_zeros(*tokens.shape, 0)
+        windows = past.unfold(1, self.order, 1)[:, 1:] if self.order else tokens.new_zeros(*tokens.shape, 0)
         return windows, History((past[:, past.shape[1] - self.order :],))
 
     def nats(self, outputs: Tensor, tokens: Tensor) -> Tensor:
@@ -176,6 +177,8 @@ class MarkovChain(LanguageModel[Sequences]):
 
 def _coded(x: Tensor, k: int, vocab: int) -> Tensor:
     """Each token from the k-th on, with the k tokens before it, as one number, (B, T - k)."""
+    if x.shape[1] <= k:
+        return x[:, :0]
     codes = torch.zeros_like(x[:, k:])
     for back in range(k, -1, -1):
         codes = codes * vocab + x[:, k - back : x.shape[1] - back]
