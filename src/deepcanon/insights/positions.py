@@ -56,7 +56,7 @@ def positions(model: nn.Module, batch: AnyBatch) -> Finding:
     Of a table of encodings r, learned or sinusoidal, c is the mean cosine at the distance k, and a linear regression
     recovers the place: exactly, of sinusoids of enough frequencies. Held-out places are left out of the regression.
     Rotary positions are those of a query of ones, which is rotated. A relative bias is shown by distance and head: it
-    knows no places. Sinusoids of the same size stand beside a learned table, and so does a table of random numbers.
+    knows no places. Sinusoids of the same size stand next to a learned table, and so does one of random numbers.
 
     References:
         | What Do Position Embeddings Learn? An Empirical Study of Pre-Trained Language Model Positional Encoding

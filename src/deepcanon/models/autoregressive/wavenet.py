@@ -13,7 +13,7 @@ from deepcanon.models._language_model import LanguageModel
 
 
 class Queues(list[Tensor]):
-    """What each layer will read again: its last inputs, (B, (kernel - 1) * dilation, channels)."""
+    """The last inputs of each layer, which it will read again, (B, (kernel - 1) * dilation, channels)."""
 
     def select(self, rows: Tensor) -> Self:
         """Those of these rows."""
@@ -56,7 +56,7 @@ class WaveNet(LanguageModel[Sequences]):
     tokens of audio, as in the data set ``waveform``. To sample, each layer keeps what it will read again in a queue, so
     that a token costs the same after any number of others.
 
-    Waves whose noise is known, in a minute on one core, with some that the model has made beside them::
+    Waves whose noise is known, in a minute on one core, next to some that the model has made::
 
         deepcanon train wavenet --data waveform
 
