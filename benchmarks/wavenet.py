@@ -20,15 +20,28 @@ import json
 import platform
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from side_by_side import interleaved
+from torch import Tensor
 
 from deepcanon.models.autoregressive.wavenet import WaveNet
 
 VOCAB, SHORTEST, PLACES = 256, 256, 16
+
+
+def uncached(model: WaveNet, wave: Tensor, places: list[int], window: int, into: list[list[float]]) -> None:
+    """Time a step at each place that reads the last tokens before it again, as many as the window holds."""
+    found = []
+    with torch.inference_mode():
+        for place in places:
+            begun = time.process_time()
+            model(wave[:, max(0, place - window) : place])
+            found.append(time.process_time() - begun)
+    into.append(found)
 
 
 def main() -> None:
@@ -47,21 +60,11 @@ def main() -> None:
         places = np.unique(np.linspace(1, steps, PLACES).round().astype(int)).tolist()
         whole: list[list[float]] = []
         field: list[list[float]] = []
-
-        def uncached(window: int | None, into: list[list[float]], places: list[int] = places) -> None:
-            found = []
-            with torch.inference_mode():
-                for length in places:
-                    begun = time.process_time()
-                    model(wave[:, :length] if window is None else wave[:, max(0, length - window) : length])
-                    found.append(time.process_time() - begun)
-            into.append(found)
-
         times = interleaved(
             {
-                "queues": lambda steps=steps: model.generate(wave[:, :1], steps),
-                "all": lambda whole=whole: uncached(None, whole),
-                "field": lambda field=field: uncached(model.receptive_field, field),
+                "queues": partial(model.generate, wave[:, :1], steps),
+                "all": partial(uncached, model, wave, places, steps, whole),
+                "field": partial(uncached, model, wave, places, model.receptive_field, field),
             },
             arguments.rounds,
             warm_up=1,

@@ -317,4 +317,4 @@ def test_options_that_do_not_go_together_are_refused() -> None:
         ({"attention": "sparse"}, "attention must be one of"),
     ):
         with pytest.raises(UsageError, match=match):
-            GPT(vocab=5, length=4, **options)  # type: ignore[arg-type]
+            GPT(vocab=5, length=4, **options)

@@ -31,7 +31,7 @@ def test_the_receptive_field_is_exact(layers: int, stacks: int, kernel: int) -> 
     assert model.receptive_field == field
     length = field + 6
     embedded = torch.randn(1, length, 5, dtype=torch.float64, requires_grad=True)
-    model.embedding.forward = lambda _: embedded  # type: ignore[method-assign]
+    model.embedding.forward = lambda input: embedded  # type: ignore[method-assign]
     (slope,) = torch.autograd.grad(model(tokens(1, length))[0, -1].square().sum(), embedded)
     reached = slope[0].abs().sum(1) > 0
     assert reached.tolist() == [length - place <= field for place in range(length)]

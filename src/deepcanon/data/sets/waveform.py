@@ -27,7 +27,8 @@ def tones(count: int, seed: int) -> NDArray[np.float64]:
     True
     """
     random = fixed_random(seed)
-    period = np.exp(random.uniform(*np.log(PERIODS), size=(count, 1, 1)))
+    shortest, longest = np.log(PERIODS).tolist()
+    period = np.exp(random.uniform(shortest, longest, size=(count, 1, 1)))
     strength = random.uniform(0.2, 1.0, size=(count, HARMONICS, 1)) / np.arange(1, HARMONICS + 1)[:, None]
     phase = random.uniform(0, 2 * np.pi, size=(count, HARMONICS, 1))
     angle = 2 * np.pi * np.arange(1, HARMONICS + 1)[:, None] * np.arange(LENGTH + 1) / period + phase
@@ -41,7 +42,8 @@ def noise_entropy(tone: torch.Tensor) -> torch.Tensor:
     edges = from_mu_law(torch.arange(LEVELS - 1).double() + 0.5, LEVELS).double()
     below = torch.special.ndtr((edges - tone.double().unsqueeze(-1)) / NOISE)
     whole = torch.cat([torch.zeros_like(below[..., :1]), below, torch.ones_like(below[..., :1])], -1)
-    return torch.special.entr(whole.diff(dim=-1)).sum(-1)
+    entropy: torch.Tensor = torch.special.entr(whole.diff(dim=-1)).sum(-1)
+    return entropy
 
 
 def load(entry: Entry) -> Dataset[Sequences]:

@@ -100,7 +100,7 @@ class WaveNet(LanguageModel[Sequences]):
         """The logits of the next token after each of the tokens (B, t), and the queues after the last of them."""
         h = self.embedding(tokens)  # (B, t, channels)
         if state is None:
-            state = Queues(h.new_zeros(len(h), layer.past, self.channels) for layer in self.layers)  # type: ignore[misc]
+            state = Queues(h.new_zeros(len(h), layer.past, self.channels) for layer in self.layers)
         after, outputs = Queues(), []
         for layer, residual, before in zip(self.layers, [*self.residuals, None], state, strict=True):
             z, queue = layer(h, before)
