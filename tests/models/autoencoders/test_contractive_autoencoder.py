@@ -30,7 +30,7 @@ def test_a_stronger_penalty_contracts_more() -> None:
         torch.manual_seed(0)
         model = ContractiveAutoencoder(features=64, latent=32, strength=strength)
         dc.fit(model, data, epochs=15, quiet=True, evaluate=False)
-        found.append(model.contraction(data.valid.x).mean().item())
+        found.append(model.contraction(data.split("valid").x).mean().item())
     assert found[1] < 0.7 * found[0], found
 
 

@@ -1,5 +1,7 @@
 """On a Gaussian the best denoiser is known, and its step is the score of the smoothed density."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -15,9 +17,9 @@ COVARIANCE = FACTOR @ FACTOR.T
 
 
 @pytest.fixture
-def best() -> DenoisingAutoencoder:
+def best() -> Any:
     """The linear autoencoder whose reconstruction is the posterior mean m + S (S + sigma^2)^-1 (x - m)."""
-    model = DenoisingAutoencoder(features=3, latent=3, hidden=(), sigma=SIGMA).double()
+    model: Any = DenoisingAutoencoder(features=3, latent=3, hidden=(), sigma=SIGMA).double()
     gain = COVARIANCE @ torch.linalg.inv(COVARIANCE + SIGMA**2 * torch.eye(3, dtype=torch.float64))
     with torch.no_grad():
         model.encoder[0].weight.copy_(gain)

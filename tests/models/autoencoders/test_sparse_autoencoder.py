@@ -42,13 +42,13 @@ def test_a_stronger_penalty_leaves_fewer_units() -> None:
     active, errors = [], []
     for strength in (1e-3, 0.3):
         torch.manual_seed(0)
-        model = SparseAutoencoder(features=64, latent=64, strength=strength)
+        model: Any = SparseAutoencoder(features=64, latent=64, strength=strength)
         dc.fit(model, data, epochs=60, quiet=True, evaluate=False)
-        active.append(model.metrics(data.valid)["active"].item())
-        errors.append(model.loss(data.valid)["reconstruction"].item())
+        active.append(model.metrics(data.split("valid"))["active"].item())
+        errors.append(model.loss(data.split("valid"))["reconstruction"].item())
         assert model.decoder[0].weight.norm(dim=0).max() < 1 + 1e-5
     assert active[1] < 0.6 * active[0], active
-    assert errors[0] < errors[1] < data.valid.x.flatten(1).var(0).sum().item(), errors
+    assert errors[0] < errors[1] < data.split("valid").x.flatten(1).var(0).sum().item(), errors
 
 
 @pytest.mark.parametrize("wrong", [{"penalty": "l0"}, {"strength": -1.0}, {"rho": 1.0}])

@@ -74,7 +74,7 @@ def test_examples_that_are_all_the_same_have_no_error() -> None:
 @pytest.mark.slow
 def test_more_units_describe_digits_better() -> None:
     data = dc.load_data("digits")
-    errors = [error(fitted(data.train.x.flatten(1), latent), data.valid.x) for latent in (1, 4, 8)]
+    errors = [error(fitted(data.train.x.flatten(1), latent), data.split("valid").x) for latent in (1, 4, 8)]
     assert errors == sorted(errors, reverse=True)
 
 

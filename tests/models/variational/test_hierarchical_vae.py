@@ -95,13 +95,13 @@ def test_on_digits_both_layers_are_used(kind: Any) -> None:
     torch.manual_seed(0)
     model = kind(features=64, likelihood="bernoulli")
     dc.fit(model, data, epochs=25, quiet=True, evaluate=False)
-    posterior, prior = model.encode(data.valid.x), model.prior()
+    posterior, prior = model.encode(data.split("valid").x), model.prior()
     z = posterior.rsample()
     low, top = posterior.parts(z)
     moved = torch.cat([low, top.roll(1, 0)], -1)  # the tops of other examples
     assert (prior.log_prob(z) - prior.log_prob(moved)).mean() > 0.3
     uniform = 64 * torch.tensor(2.0).log()
-    assert model.log_prob(data.valid.x, samples=20).mean() > -0.6 * uniform
+    assert model.log_prob(data.split("valid").x, samples=20).mean() > -0.6 * uniform
 
 
 def test_one_layer_is_no_hierarchy() -> None:

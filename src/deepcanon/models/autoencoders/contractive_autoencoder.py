@@ -74,5 +74,5 @@ class ContractiveAutoencoder(DenseCoder):
 
     def _squared_slopes(self, z: Tensor) -> Tensor:
         slopes = z * (1 - z) if self.activation == "sigmoid" else 1 - z.square()
-        weight: Tensor = self.encoder[0].weight
+        weight = self.encoder[0].get_parameter("weight")
         return slopes.square() @ weight.square().sum(-1)  # eq. (2)

@@ -107,5 +107,5 @@ class SparseAutoencoder(DenseCoder):
     @torch.no_grad()
     def _shorten(self) -> None:
         """Scale the weights of each unit of the code in the decoder to unit length, if they are longer."""
-        weight: Tensor = self.decoder[0].weight
+        weight = self.decoder[0].get_parameter("weight")
         weight.div_(weight.norm(dim=0).clamp_min(1))
