@@ -11,6 +11,9 @@ from deepcanon.models.autoencoders.autoencoder import Autoencoder as Autoencoder
 from deepcanon.models.autoencoders.contractive_autoencoder import ContractiveAutoencoder as ContractiveAutoencoder
 from deepcanon.models.autoencoders.convolutional_autoencoder import ConvolutionalAutoencoder as ConvolutionalAutoencoder
 from deepcanon.models.autoencoders.denoising_autoencoder import DenoisingAutoencoder as DenoisingAutoencoder
+from deepcanon.models.autoencoders.generative_stochastic_network import (
+    GenerativeStochasticNetwork as GenerativeStochasticNetwork,
+)
 from deepcanon.models.autoencoders.predictive_sparse_decomposition import (
     PredictiveSparseDecomposition as PredictiveSparseDecomposition,
 )
