@@ -40,7 +40,8 @@ def transitions(model: Any) -> Tensor:
 
 
 def stationary(matrix: Tensor) -> Tensor:
-    return torch.linalg.matrix_power(matrix, 2000)[0]
+    found: Tensor = torch.linalg.matrix_power(matrix, 2000)[0]
+    return found
 
 
 def frequencies(x: Tensor) -> Tensor:
