@@ -138,8 +138,8 @@ class RecurrentPredictor(Predictor):
         units: int,
         layers: int,
         dropout: float,
-        head: str | None = None,
-        directions: int = 1,
+        head: str | None,
+        bidirectional: bool,
     ) -> None:
         super().__init__()
         check_sizes(units, layers, dropout)
@@ -156,7 +156,13 @@ class RecurrentPredictor(Predictor):
         self.width = embedding if features is None else features
         at_least(1, features=self.width)
         self.dropout = nn.Dropout(dropout)
-        self.head = nn.Linear(directions * units, outputs)
+        self.head = nn.Linear((2 if bidirectional else 1) * units, outputs)
+
+    def stacked(self, make: Callable[[int, int], nn.Module], units: int, layers: int, bidirectional: bool) -> nn.Module:
+        """The recurrent layers as ``make(inputs, layers)`` makes them: one stack, or layers of both directions."""
+        if not bidirectional:
+            return make(self.width, layers)
+        return Bidirectional(lambda inputs: make(inputs, 1), self.width, units, layers, self.dropout.p)
 
     @classmethod
     def batch_type(cls) -> type[AnyBatch]:
