@@ -44,6 +44,7 @@ from deepcanon.models.linear.logistic_regression import LogisticRegression as Lo
 from deepcanon.models.linear.perceptron import Perceptron as Perceptron
 from deepcanon.models.linear.softmax_regression import SoftmaxRegression as SoftmaxRegression
 from deepcanon.models.linear.svm import SVM as SVM
+from deepcanon.models.recurrent.autoregression import Autoregression as Autoregression
 from deepcanon.models.recurrent.caption import Caption as Caption
 from deepcanon.models.recurrent.deepar import DeepAR as DeepAR
 from deepcanon.models.recurrent.gru import GRU as GRU
