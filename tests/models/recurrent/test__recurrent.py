@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import deepcanon as dc
-from deepcanon.core import Sequences
+from deepcanon.core import Sequences, UsageError
 from deepcanon.data import Dataset
 from deepcanon.data.text.streams import in_order
 from deepcanon.data.text.windows import windows
@@ -119,6 +119,53 @@ def test_a_continuation_of_a_prefix_has_the_ratio_of_their_probabilities(cls: An
     counts = (drawn[:, 3] * 4 + drawn[:, 4]).bincount(minlength=16)
     chi_square = ((counts - 4000 * ratio).square() / (4000 * ratio)).sum()
     assert float(chi_square) < 44.3  # the 99.99 % quantile at 15 degrees of freedom
+
+
+@pytest.mark.parametrize(("cls", "share"), [(RNN, 1.0), (GRU, 0.4), (LSTM, 0.4)])
+def test_the_gradient_on_own_inputs_is_the_mean_over_all_that_can_be_drawn(cls: Any, share: float) -> None:
+    """Inputs are enumerated: each is the true token, or with the share's probability what the model draws there."""
+    torch.manual_seed(0)
+    rows, true = 20000, torch.tensor([1, 0, 2, 1, 0])
+    model = cls(vocab=3, embedding=3, units=3, own_inputs=(share,)).double().train()
+    nn.init.normal_(model.head.weight)
+    parameters = list(model.parameters())
+    first = second = torch.zeros(sum(p.numel() for p in parameters), dtype=torch.float64)
+    total = 0.0
+    for drawn in product(range(3), repeat=3):
+        inputs = torch.tensor([[1, *drawn]])
+        logits = model(inputs)[0]
+        p = logits.softmax(1).detach()
+        chance = 1.0
+        for position, token in enumerate(drawn):
+            chance *= share * float(p[position, token]) + (1 - share) * (token == int(true[position + 1]))
+        loss = nn.functional.cross_entropy(logits, true[1:])
+        gradient = torch.cat([each.flatten() for each in torch.autograd.grad(loss, parameters)])
+        first, second, total = first + chance * gradient, second + chance * gradient.square(), total + chance
+    assert total == pytest.approx(1, abs=1e-12)
+    batch = Sequences(true.expand(rows, -1), torch.full((rows,), 5))
+    found = torch.cat([each.flatten() for each in torch.autograd.grad(model.loss(batch)["nll"], parameters)])
+    error = ((second - first.square()).clamp_min(0) / rows).sqrt()
+    assert bool(((found - first).abs() < 5 * error + 1e-9).all())
+    assert float(error.max()) < 0.01
+    forced = nn.functional.cross_entropy(model(true[None, :-1])[0], true[1:])
+    forced_gradient = torch.cat([each.flatten() for each in torch.autograd.grad(forced, parameters)])
+    assert float((forced_gradient - first).abs().max()) > 10 * float(error.max())  # that of teacher forcing is another
+    model.eval()
+    assert model.loss(batch)["nll"].item() == pytest.approx(forced.item(), rel=1e-9)  # where nothing is drawn
+
+
+def test_the_share_of_own_inputs_follows_its_schedule() -> None:
+    torch.manual_seed(0)
+    model = RNN(vocab=50, embedding=3, units=3, own_inputs=(0.0, 0.8))
+    tokens = torch.randint(50, (400, 11))
+    for progress, share in ((0.0, 0.0), (0.5, 0.4), (1.0, 0.8)):
+        model.progress = progress
+        replaced = (model._inputs(tokens, None)[:, 1:] != tokens[:, 1:]).float().mean()
+        assert float(replaced) == pytest.approx(0.98 * share, abs=0.03)  # a draw is the true token once in fifty
+        assert torch.equal(model._inputs(tokens, None)[:, 0], tokens[:, 0])
+    for shares in ((0.1, 0.2, 0.3), (1.5,)):
+        with pytest.raises(UsageError, match="own_inputs are shares from 0 to 1"):
+            RNN(vocab=5, own_inputs=shares)
 
 
 def markov(vocab: int, rows: int, positions: int, seed: int) -> tuple[Tensor, float]:

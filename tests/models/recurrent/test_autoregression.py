@@ -12,8 +12,14 @@ from torch import Tensor, nn
 import deepcanon as dc
 from deepcanon.core import Series, UsageError
 from deepcanon.data import Dataset
-from deepcanon.models.recurrent._forecaster import scale_of
 from deepcanon.models.recurrent.autoregression import Autoregression
+
+
+def scale_of(batch: Series) -> Tensor:
+    """The scale of each series: 1 plus the mean absolute value of its given steps."""
+    given = torch.arange(batch.x.shape[1]) < batch.origins.unsqueeze(1)
+    return torch.stack([1 + x[steps].abs().mean(0) for x, steps in zip(batch.x, given, strict=True)])
+
 
 TRUE = (0.5, -0.6, 0.3)
 """The coefficients of the last three steps, the last one first."""
@@ -29,9 +35,9 @@ def series(rows: int, steps: int, origin: int) -> Series:
     return Series(torch.from_numpy(x[:, 50:, None].copy()), full, torch.full_like(full, origin))
 
 
-def regression(batch: Series, order: int) -> tuple[Any, Any, float]:
+def regression(batch: Series, order: int, scaled: bool = True) -> tuple[Any, Any, float]:
     """Coefficients, the last step first, intercept and residual variance of least squares, in units of the scales."""
-    z = (batch.x / scale_of(batch).unsqueeze(1)).squeeze(2).numpy()
+    z = (batch.x / (scale_of(batch).unsqueeze(1) if scaled else 1)).squeeze(2).numpy()
     origin = int(batch.origins[0])
     targets = z[:, origin:].ravel()
     lagged = [z[:, origin - lag : z.shape[1] - lag].ravel() for lag in range(1, order + 1)]
@@ -39,10 +45,10 @@ def regression(batch: Series, order: int) -> tuple[Any, Any, float]:
     return found[:-1], found[-1], float(residual[0]) / len(targets)
 
 
-def solved(batch: Series, order: int) -> Autoregression:
+def solved(batch: Series, order: int, scaled: bool = True) -> Autoregression:
     """The linear model with the weights of least squares and the residual variance."""
-    coefficients, intercept, variance = regression(batch, order)
-    model = Autoregression(features=1, order=order, head="gaussian").double()
+    coefficients, intercept, variance = regression(batch, order, scaled)
+    model = Autoregression(features=1, order=order, scaled=scaled, head="gaussian").double()
     layer: Any = model.mean[0]
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(coefficients[::-1].copy()))
@@ -51,15 +57,15 @@ def solved(batch: Series, order: int) -> Autoregression:
     return model
 
 
-@pytest.mark.parametrize("rows", [1, 5])
-def test_least_squares_has_the_best_likelihood(rows: int) -> None:
+@pytest.mark.parametrize(("rows", "scaled"), [(1, True), (5, True), (5, False)])
+def test_least_squares_has_the_best_likelihood(rows: int, scaled: bool) -> None:
     batch = series(rows, 200, origin=4)
-    model = solved(batch, order=4)
+    model = solved(batch, 4, scaled)
     loss = model.loss(batch)["nll"]
     gradients = torch.autograd.grad(loss, list(model.parameters()))
     assert max(float(each.abs().max()) for each in gradients) < 1e-10
-    _, _, variance = regression(batch, 4)
-    scales = float(scale_of(batch).log().mean())  # the density is one of the data in their own units
+    _, _, variance = regression(batch, 4, scaled)
+    scales = float(scale_of(batch).log().mean()) if scaled else 0.0  # the density is one of the data in their own units
     assert loss.item() == pytest.approx(0.5 * math.log(2 * math.pi * math.e * variance) + scales, rel=1e-10)
 
 

@@ -23,7 +23,7 @@ class Autoregression(Forecaster):
     .. math:: z_t / \nu = f(z_{t-1} / \nu, \dots, z_{t-p} / \nu, c_t, e) + \sigma \varepsilon_t \qquad (1)
 
     The targets are the series itself, shifted by one step. Without ``hidden`` layers f is linear, and for one series
-    and Gaussian noise the best likelihood is that of least squares; of several series each counts in units of its own
+    and Gaussian noise the best likelihood is that of least squares; of several series, each counts in units of its own
     scale :math:`\nu`, which is 1 plus the mean absolute value of its given steps. The covariates :math:`c_t` are known
     of the future too, and e is an embedding of what the series is of. What else the likelihood needs, as
     :math:`\sigma`, is the same at every step. Steps before the first count as zero.
@@ -45,6 +45,8 @@ class Autoregression(Forecaster):
         hidden: The widths of the hidden layers; without any, f is linear.
         activation: The activation of the hidden layers.
         embedding: The width of the embedding of an id.
+        scaled: Whether each series counts in units of its own scale, as series of very different sizes should; without,
+            :math:`\nu = 1`, and all are in the units of the data.
         head: The likelihood of a step: gaussian, student_t or negative_binomial.
     """
 
@@ -59,11 +61,12 @@ class Autoregression(Forecaster):
         hidden: tuple[int, ...] = (),
         activation: Activation = "relu",
         embedding: int = 8,
+        scaled: bool = True,
         head: str = "student_t",
     ) -> None:
         super().__init__(features, covariates, statics, embedding, head)
         at_least(1, order=order)
-        self.order = order
+        self.order, self.scaled = order, scaled
         known = covariates + (embedding if statics else 0)
         self.mean = dense(order * features + known, features, hidden, activation=activation)
         self.others = nn.Parameter(torch.zeros((self.likelihood.numbers - 1) * features))  # the spread, among others
@@ -83,6 +86,9 @@ class Autoregression(Forecaster):
         past, _ = self._parted(values)
         steps = torch.cat([past.new_zeros(len(past), self.order, self.features), past], 1)
         return (steps_from(steps, lengths, self.order).transpose(0, 1),)
+
+    def scale_of(self, series: Series) -> Tensor:
+        return super().scale_of(series) if self.scaled else torch.ones_like(series.x[:, 0])
 
     def _parted(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """The value before each step, and its covariates with the embedding; the size of the scale is left out."""

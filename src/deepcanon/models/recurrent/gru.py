@@ -50,6 +50,8 @@ class GRU(RecurrentLanguage):
         reset: Whether the reset gate acts ``after`` the product with the hidden state, as in torch, or ``before``.
         memory: The longest time span, in steps, that the initial gates remember (chrono initialization); without it,
             the initial bias of the update gates is 1.
+        own_inputs: The share of inputs that are the model's own draws in training, one number, or that of the beginning
+            and that of the end (scheduled sampling); without, all are true tokens (teacher forcing).
         streams: The number of windows with a hidden state that is carried on, as many as a batch has; with 0 none is.
             Only data in their order, as text:stream gives them, have a state to carry.
     """
@@ -65,9 +67,10 @@ class GRU(RecurrentLanguage):
         dropout: float = 0.0,
         reset: Reset = "after",
         memory: int | None = None,
+        own_inputs: tuple[float, ...] = (),
         streams: int = 0,
     ) -> None:
-        super().__init__(vocab, embedding, units, layers, dropout, streams, parts=1)
+        super().__init__(vocab, embedding, units, layers, dropout, own_inputs, streams, parts=1)
         one_of(("after", "before"), reset=reset)
         if memory is not None:
             at_least(2, memory=memory)

@@ -40,6 +40,8 @@ class RNN(RecurrentLanguage):
         layers: The number of layers.
         dropout: The dropout probability between layers, never from step to step.
         nonlinearity: The function of each step: tanh, relu or identity, with which the network is linear in its inputs.
+        own_inputs: The share of inputs that are the model's own draws in training, one number, or that of the beginning
+            and that of the end (scheduled sampling); without, all are true tokens (teacher forcing).
         streams: The number of windows with a hidden state that is carried on, as many as a batch has; with 0 none is.
             Only data in their order, as text:stream gives them, have a state to carry.
     """
@@ -54,9 +56,10 @@ class RNN(RecurrentLanguage):
         layers: int = 1,
         dropout: float = 0.0,
         nonlinearity: Nonlinearity = "tanh",
+        own_inputs: tuple[float, ...] = (),
         streams: int = 0,
     ) -> None:
-        super().__init__(vocab, embedding, units, layers, dropout, streams, parts=1)
+        super().__init__(vocab, embedding, units, layers, dropout, own_inputs, streams, parts=1)
         one_of(("tanh", "relu", "identity"), nonlinearity=nonlinearity)
         self.recurrent = rnn(embedding, units, layers, dropout=dropout, nonlinearity=nonlinearity)  # eq. (1)
 
