@@ -31,6 +31,7 @@ TINY: dict[str, dict[str, Any]] = {
     "double_descent": {
         "examples": 12, "features": 20, "draws": 20, "training": 40, "counts": (10, 40, 80), "seeds": 3
     },
+    "exposure_bias": {"vocab": 3, "length": 6, "units": 4, "steps": 5, "seeds": 2},
     "gradient_noise": {"hidden": 4, "examples": 64, "few": 4, "draws": 50, "steps": 5},
     "guidance": {"steps": 3, "weights": (0.0, 2.0)},
     "initialization": {"epochs": 1, "seeds": 2, "width": 8, "depth": 2},
