@@ -41,6 +41,6 @@ def test_the_linear_state_is_a_sum_of_powers() -> None:
 def test_initial_matrices_keep_the_size_of_a_state() -> None:
     torch.manual_seed(0)
     for nonlinearity in ("tanh", "identity"):
-        gate = rnn(3, 8, 2, dropout=0.0, nonlinearity=nonlinearity).get_parameter("weight_hh_l1").detach()  # type: ignore[arg-type]
+        gate = rnn(3, 8, 2, dropout=0.0, nonlinearity=nonlinearity).get_parameter("weight_hh_l1").detach()
         torch.testing.assert_close(gate @ gate.T, torch.eye(8), rtol=0, atol=1e-5)
     assert torch.equal(rnn(3, 8, 2, dropout=0.0, nonlinearity="relu").get_parameter("weight_hh_l0"), torch.eye(8))
