@@ -36,7 +36,7 @@ TINY: dict[str, dict[str, Any]] = {
     "guidance": {"steps": 3, "weights": (0.0, 2.0)},
     "initialization": {"epochs": 1, "seeds": 2, "width": 8, "depth": 2},
     "lottery": {"hidden": 8, "kept_shares": (0.5, 0.2), "seeds": 2, "steps": 5},
-    "memory_length": {"delays": (3, 6), "units": 8, "steps": 20, "seeds": 2},
+    "memory_length": {"delays": (3,), "units": 8, "steps": 5, "seeds": 2},
     "normalization": {},
     "optimizers": {"names": ("sgd", "adam"), "steps": 30, "starts": 3, "tolerance": 0.9},
     "residuals": {"depths": (2, 3), "width": 8, "epochs": 1, "seeds": 2},

@@ -13,6 +13,10 @@ Nonlinearity = Literal["tanh", "relu", "identity"]
 """The function that a plain recurrent network applies at every step."""
 
 
+SMALL = 0.01
+"""The standard deviation of the initial weights of inputs with ReLU."""
+
+
 class RNNLayers(nn.RNN):
     r"""Layers of the plain recurrent network, ``torch.nn.RNN``; a state is the tuple (h,).
 
@@ -55,7 +59,8 @@ class LinearRNN(SteppedLayers):
 def rnn(inputs: int, units: int, layers: int, *, dropout: float, nonlinearity: Nonlinearity) -> RNNLayers | LinearRNN:
     """Layers of the plain recurrent network with initial weights that keep the size of gradients.
 
-    Recurrent matrices are orthogonal; with ReLU, which loses half of any rotation, they are the identity.
+    Recurrent matrices are orthogonal. With ReLU, which loses half of any rotation, they are the identity, and those of
+    the inputs are small, since a state sums up all that it reads.
 
     References:
         | A Simple Way to Initialize Recurrent Networks of Rectified Linear Units (Le et al., 2015),
@@ -71,4 +76,6 @@ def rnn(inputs: int, units: int, layers: int, *, dropout: float, nonlinearity: N
     for name, weight in made.named_parameters():
         if nonlinearity == "relu" and name.startswith("weight_hh"):
             nn.init.eye_(weight)
+        elif nonlinearity == "relu" and name.startswith("weight_ih"):
+            nn.init.normal_(weight, std=SMALL)
     return made

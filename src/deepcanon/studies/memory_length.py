@@ -25,7 +25,10 @@ from deepcanon.train import fit
 from deepcanon.train.randomness import kept, seed_torch
 
 RATES = (0.001, 0.003, 0.01)
-"""The learning rates of which each kind of network has the best one on validation data."""
+"""The learning rates, of which each kind of network has at each delay the best one on validation data."""
+
+OTHER = 1000
+"""Added to the seed of the trainings that the learning rate is chosen by."""
 
 LINEAR = {"0.8": 0.8, "0.9": 0.9, "0.97": 0.97}
 """The spectral radii of linear networks whose gradients are measured."""
@@ -39,7 +42,7 @@ def memory_length(
     gru_predictor: type[Model[Any]],
     lstm_predictor: type[Model[Any]],
     *,
-    delays: tuple[int, ...] = (5, 10, 20, 40, 80),
+    delays: tuple[int, ...] = (5, 10, 20, 60),
     units: int = 32,
     steps: int = 300,
     seeds: int = 3,
@@ -47,7 +50,7 @@ def memory_length(
 ) -> Finding:
     r"""Delayed recall by plain, gated and LSTM networks, and the gradient through time that limits it.
 
-    The networks learn to name the first symbol of a sequence at its end, with fillers in between (``recall``): one of
+    The networks learn to name the first token of a sequence at its end, with fillers in between (``recall``): one of
     eight is right by chance. The memory length of a kind is the longest delay at which it is right more often than
     halfway between chance and always, on average over the seeds.
 
@@ -67,7 +70,7 @@ def memory_length(
         rnn_predictor: The class of networks without gates.
         gru_predictor: The class of gated recurrent units.
         lstm_predictor: The class of long short-term memories.
-        delays: The numbers of steps from the symbol to the question.
+        delays: The numbers of steps from that token to the question.
         units: The number of units.
         steps: The steps of each training.
         seeds: From how many initial weights each is trained.
@@ -82,20 +85,20 @@ def memory_length(
     results: dict[str, Any] = {}
     with kept():
         for name, cls in kinds.items():
-            rate = min(RATES, key=lambda lr, cls=cls: _trained(cls, easy, units, steps, lr, seed + 1000, "valid")[0])  # type: ignore[misc]
+            rates = [_best_rate(cls, data, units, steps, seed + OTHER) for data in loaded.values()]
             accuracies = [
-                [_trained(cls, data, units, steps, rate, seed + i, "test")[1] for i in range(seeds)]
-                for data in loaded.values()
+                [_trained(cls, data, units, steps, rate, seed + i)["test"]["accuracy"] for i in range(seeds)]
+                for data, rate in zip(loaded.values(), rates, strict=True)
             ]
             results[name] = {
-                "rate": rate,
+                "rates": rates,
                 "accuracy": accuracies,
                 "gradient": _gradient(_built(cls, easy, units, seed), loaded[delays[-1]].train),
             }
         linear = {name: _linear(rnn_predictor, radius, seed) for name, radius in LINEAR.items()}
     settings = (
         f"{easy.name.partition(':')[0]} with delays of {delays[0]} to {delays[-1]} steps; {counted(units, 'unit')}, "
-        f"{counted(steps, 'step')} of Adam at the best rate of {RATES[0]:g} to {RATES[-1]:g} at the first delay; "
+        f"{counted(steps, 'step')} of Adam at the best rate of {RATES[0]:g} to {RATES[-1]:g} for each; "
         f"accuracies are means over {counted(seeds, 'seed')} with {CERTAIN}"
     )
     numbers = {
@@ -124,7 +127,7 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     worst = max(abs(each["slope"] - math.log(each["radius"])) for each in numbers["linear"].values())
     slopes = ", ".join(f"{each['slope']:.4f} for log {each['radius']:g}" for each in numbers["linear"].values())
     return (
-        f"Steps over which a symbol is remembered: {written}.",
+        f"Steps over which a token is remembered: {written}.",
         f"Right after {counted(longest, 'step')}: {at_end}; by chance {numbers['chance']:.1%}.",
         f"Slopes of log gradients of linear networks: {slopes} of the spectral radius, off by {worst:.1g} at most.",
     )
@@ -137,7 +140,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     for (name, result), color in zip(numbers["kinds"].items(), PALETTE, strict=False):
         means, widths = zip(*(interval(values) for values in result["accuracy"]), strict=True)
         recall.errorbar(numbers["delays"], means, widths, fmt="-o", capsize=3, color=color, markersize=5,
-                        label=f"{name}, rate {result['rate']:g}")  # fmt: skip
+                        label=name)  # fmt: skip
         _decay(before, result["gradient"], color, name)
     recall.axhline(numbers["chance"], color=MUTED, linewidth=0.8, linestyle="--", label="by chance")
     recall.set_xscale("log")
@@ -174,14 +177,18 @@ def _built(cls: type[Model[Any]], data: Dataset[Any], units: int, seed: int) -> 
     return cls(vocab=data.sizes["vocab"], classes=data.sizes["classes"], embedding=units, units=units)
 
 
+def _best_rate(cls: type[Model[Any]], data: Dataset[Any], units: int, steps: int, seed: int) -> float:
+    """The learning rate with the lowest validation loss, from weights that are not among those measured."""
+    losses = {rate: _trained(cls, data, units, steps, rate, seed)["valid"]["nll"] for rate in RATES}
+    return min(losses, key=losses.__getitem__)
+
+
 def _trained(
-    cls: type[Model[Any]], data: Dataset[Any], units: int, steps: int, lr: float, seed: int, split: str
-) -> tuple[float, float]:
-    """Loss and accuracy of a trained network on a split."""
-    model = _built(cls, data, units, seed)
-    result = fit(model, data, quiet=True, steps=steps, lr=lr, seed=seed)
-    found = result.valid if split == "valid" else result.test
-    return found["nll"], found["accuracy"]
+    cls: type[Model[Any]], data: Dataset[Any], units: int, steps: int, lr: float, seed: int
+) -> dict[str, dict[str, float]]:
+    """What a trained network measures on the validation and the test split."""
+    result = fit(_built(cls, data, units, seed), data, quiet=True, steps=steps, lr=lr, seed=seed)
+    return {"valid": result.valid, "test": result.test}
 
 
 def _gradient(model: Model[Any], batch: LabeledSequences) -> list[float]:

@@ -1,19 +1,19 @@
-"""Delayed recall: the label is the first symbol, whatever stands between it and the question."""
+"""Delayed recall: the label is the first token, whatever stands between it and the question."""
 
 import pytest
 import torch
 
 from deepcanon.core import UsageError
 from deepcanon.data.load import load_data
-from deepcanon.data.sets.recall import FILLERS, SYMBOLS, recalls
+from deepcanon.data.sets.recall import CAPITALS, FILLERS, recalls
 
 
-def test_the_label_is_the_first_symbol_and_nothing_else_tells_it() -> None:
+def test_the_label_is_the_first_token_and_nothing_else_tells_it() -> None:
     batch = recalls(4000, length=12, seed=3)
     assert torch.equal(batch.x[:, 0], batch.y)
     middle = batch.x[:, 1:-1]
-    assert middle.unique().tolist() == list(range(len(SYMBOLS), len(SYMBOLS) + len(FILLERS)))
-    assert batch.x[:, -1].unique().tolist() == [len(SYMBOLS) + len(FILLERS)]
+    assert middle.unique().tolist() == list(range(len(CAPITALS), len(CAPITALS) + len(FILLERS)))
+    assert batch.x[:, -1].unique().tolist() == [len(CAPITALS) + len(FILLERS)]
     counts = torch.stack([(middle[batch.y == label] == 8).float().mean() for label in range(8)])
     assert float((counts - 1 / 8).abs().max()) < 5 * (7 / 64 / 5000) ** 0.5  # about 5,000 fillers for each label
 

@@ -1,4 +1,4 @@
-"""Delayed recall: name the first symbol of a sequence at its end, after many others that mean nothing."""
+"""Delayed recall: name the first token of a sequence at its end, after many others that mean nothing."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from deepcanon.data.entry import Entry
 from deepcanon.data.split import fixed_random
 
 LENGTH = 50
-SYMBOLS = tuple("ABCDEFGH")
+CAPITALS = tuple("ABCDEFGH")
 FILLERS = tuple("abcdefgh")
 QUESTION = "?"
-VOCABULARY = (*SYMBOLS, *FILLERS, QUESTION)
+VOCABULARY = (*CAPITALS, *FILLERS, QUESTION)
 
 
 def recalls(count: int, length: int, seed: int) -> LabeledSequences:
-    """Sequences of a symbol, fillers that are drawn at random, and a question mark; the label is the symbol.
+    """Sequences of a capital letter, fillers that are drawn at random, and a question mark; the label is the capital.
 
     To guess is right one time in eight; to do better, a network must remember over ``length - 1`` steps.
 
     >>> batch = recalls(2, length=6, seed=0)
-    >>> ["".join(VOCABULARY[token] for token in row) for row in batch.x], [SYMBOLS[label] for label in batch.y]
+    >>> ["".join(VOCABULARY[token] for token in row) for row in batch.x], [CAPITALS[label] for label in batch.y]
     (['Efadd?', 'Hdhbd?'], ['E', 'H'])
     """
     at_least(2, length=length)
     random = fixed_random(seed)
-    first = random.randint(len(SYMBOLS), size=(count, 1))
-    fillers = len(SYMBOLS) + random.randint(len(FILLERS), size=(count, length - 2))
+    first = random.randint(len(CAPITALS), size=(count, 1))
+    fillers = len(CAPITALS) + random.randint(len(FILLERS), size=(count, length - 2))
     last = np.full((count, 1), VOCABULARY.index(QUESTION))
     x = torch.from_numpy(np.concatenate([first, fillers, last], 1))
     return LabeledSequences(x, torch.from_numpy(first[:, 0]), torch.full((count,), length))
@@ -45,10 +45,10 @@ RECALL = Entry(
     name="recall",
     kind="sequences",
     shape=(LENGTH,),
-    sizes={"vocab": len(VOCABULARY), "classes": len(SYMBOLS), "length": LENGTH},
+    sizes={"vocab": len(VOCABULARY), "classes": len(CAPITALS), "length": LENGTH},
     counts=(10000, 1000, 2000),
-    source="drawn here: the first symbol of a sequence is asked for at its end",
+    source="drawn here: the first token of a sequence is asked for at its end",
     load=load,
-    labels=SYMBOLS,
+    labels=CAPITALS,
     vocabulary=VOCABULARY,
 )

@@ -20,7 +20,7 @@ class GRUPredictor(RecurrentPredictor):
 
     .. math:: h_t = \mathrm{gru}(x_t, h_{t-1}), \qquad f(x_1 \dots x_n) = V h_n + b \qquad (1)
 
-    The first symbol of a sequence, asked for at its end, and the adding problem, each in about a minute on one core::
+    The first token of a sequence, asked for at its end, and the adding problem, each in about a minute on one core::
 
         deepcanon train gru_predictor --data recall
         deepcanon train gru_predictor --data adding

@@ -20,7 +20,7 @@ class RNNPredictor(RecurrentPredictor):
 
     .. math:: h_t = \phi(W x_t + U h_{t-1} + b), \qquad f(x_1 \dots x_n) = V h_n + c \qquad (1)
 
-    The first symbol of a sequence, asked for at its end; the longer the sequence, the less of it is remembered::
+    The first token of a sequence, asked for at its end; the longer the sequence, the less of it is remembered::
 
         deepcanon train rnn_predictor --data recall:length=10
         deepcanon study memory_length
