@@ -137,12 +137,17 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     for place, ((name, way), color) in enumerate(zip(numbers["ways"].items(), PALETTE, strict=False)):
         for what, style in (("true", "-"), ("own", "--")):
             means = [fmean(values) for values in zip(*way[what], strict=True)]
-            along.plot(range(2, len(means) + 2), means, style, color=color, label=f"{name}, after {what} tokens")
+            along.plot(range(2, len(means) + 2), means, style, color=color, label=name if what == "true" else None)
         middle, width = interval(_gaps(way))
         apart.errorbar([place], [middle], [width], fmt="o", capsize=4, color=color)
     along.axhline(numbers["guess"], color=MUTED, linewidth=0.8, linestyle=":", label="frequencies alone")
-    along.set_yscale("log")
-    _finish(along, "Error of the next token's distribution", "tokens before it", "divergence from the source in nats")
+    along.set_ylim(bottom=0)
+    _finish(
+        along,
+        "Error of the next token after true (solid) and after own tokens (dashed)",
+        "tokens before it",
+        "divergence from the source in nats",
+    )
     apart.axhline(0, color=MUTED, linewidth=0.8)
     apart.set_xticks(range(len(numbers["ways"])), [name.replace(" ", "\n") for name in numbers["ways"]])
     apart.set_xlim(-0.5, len(numbers["ways"]) - 0.5)

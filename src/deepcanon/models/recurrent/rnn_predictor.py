@@ -20,12 +20,15 @@ class RNNPredictor(RecurrentPredictor):
 
     .. math:: h_t = \phi(W x_t + U h_{t-1} + b), \qquad f(x_1 \dots x_n) = V h_n + c \qquad (1)
 
-    The first token of a sequence, asked for at its end; the longer the sequence, the less of it is remembered::
+    With ReLU and the identity as the initial recurrent matrix, the default, it remembers far longer than with tanh. The
+    first token of a sequence, asked for at its end, in half a minute on one core, and how far each kind remembers::
 
-        deepcanon train rnn_predictor --data recall:length=10
+        deepcanon train rnn_predictor --data recall
         deepcanon study memory_length
 
     References:
+        | A Simple Way to Initialize Recurrent Networks of Rectified Linear Units (Le et al., 2015),
+          https://arxiv.org/abs/1504.00941
         | Finding Structure in Time (Elman, 1990), https://doi.org/10.1207/s15516709cog1402_1
         | Learning long-term dependencies with gradient descent is difficult (Bengio et al., 1994),
           https://doi.org/10.1109/72.279181
@@ -46,7 +49,7 @@ class RNNPredictor(RecurrentPredictor):
             torch.distributions; without one the loss is the squared error.
     """
 
-    recipe = Recipe(lr=2e-3, schedule="cosine", batch_size=32, epochs=4, clip="norm:1.0")
+    recipe = Recipe(lr=1e-3, schedule="cosine", batch_size=32, epochs=4, clip="norm:1.0")
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class RNNPredictor(RecurrentPredictor):
         layers: int = 1,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        nonlinearity: Nonlinearity = "tanh",
+        nonlinearity: Nonlinearity = "relu",
         head: str | None = None,
     ) -> None:
         super().__init__(
