@@ -1,8 +1,15 @@
 """Layers that run step by step are torch's plain recurrent network, whatever they are driven by."""
 
+import pytest
 import torch
 from torch import Tensor, nn
 
+from deepcanon.core import Batch
+from deepcanon.laws import report
+from deepcanon.laws.recurrent import check_recurrent
+from deepcanon.nn.gru import GRULayers, ResetBeforeGRU
+from deepcanon.nn.lstm import LSTMVariant
+from deepcanon.nn.rnn import LinearRNN, RNNLayers
 from deepcanon.nn.stepped import State, SteppedLayers, init_matrices, open_biases
 
 
@@ -33,6 +40,18 @@ def test_outputs_state_and_gradients_are_those_of_torch() -> None:
             for output, net in ((found, ours), (wanted, theirs))
         ]
         torch.testing.assert_close(*gradients, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [GRULayers(3, 4, 2), ResetBeforeGRU(3, 4, 2), RNNLayers(3, 4, 2), LinearRNN(3, 4, 2), LSTMVariant(3, 4, 2)],
+)
+def test_layers_keep_the_laws_of_recurrent_ones(layers: nn.Module) -> None:
+    found = check_recurrent(layers, Batch(torch.randn(6, 2, 3, generator=torch.Generator().manual_seed(0))))
+    assert all(outcome.holds for outcome in found), report(found)
+    named = {outcome.law for outcome in found}
+    assert {"a sequence can be read in parts", "every part of the state matters"} <= named
+    assert ("the numbers are those of torch" in named) == isinstance(layers, nn.RNNBase)
 
 
 def test_every_gate_has_an_orthogonal_matrix_and_open_biases_span_the_memory() -> None:

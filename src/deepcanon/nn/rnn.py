@@ -13,7 +13,7 @@ Nonlinearity = Literal["tanh", "relu", "identity"]
 """The function that a plain recurrent network applies at every step."""
 
 
-SMALL = 0.1
+SMALL = 0.01
 """The standard deviation of the initial weights of inputs with ReLU."""
 
 
