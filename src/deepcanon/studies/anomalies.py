@@ -46,7 +46,7 @@ def anomalies(
     seeds: int = 3,
     seed: int = 0,
 ) -> Finding:
-    r"""Planted anomalies found by the likelihood of a sequence, beside that of the process they disturb.
+    r"""Planted anomalies found by the likelihood of a sequence, next to that of the process they disturb.
 
     Series are drawn from an autoregression of order 1. In half of the test series the steps of one window are put
     into a random order: every value is as likely as before, and only the order is strange. So a density of the values

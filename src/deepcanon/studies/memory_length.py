@@ -52,7 +52,7 @@ def memory_length(
     r"""Delayed recall by plain, gated and LSTM networks, and the gradient through time that limits it.
 
     The networks learn to name the first token of a sequence at its end, with fillers in between (``recall``): one of
-    eight is right by chance. Networks without gates have tanh and an orthogonal initial matrix, or ReLU and the
+    eight is right at random. Networks without gates have tanh and an orthogonal initial matrix, or ReLU and the
     identity. The memory length of a kind is the longest delay at which it is right more often than halfway between
     chance and always, on average over the seeds.
 
@@ -135,7 +135,7 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     slopes = ", ".join(f"{each['slope']:.4f} for log {each['radius']:g}" for each in numbers["linear"].values())
     return (
         f"Steps over which a token is remembered: {written}.",
-        f"Right after {counted(longest, 'step')}: {at_end}; by chance {numbers['chance']:.1%}.",
+        f"Right after {counted(longest, 'step')}: {at_end}; at random {numbers['chance']:.1%}.",
         f"Slopes of log gradients of linear networks: {slopes} of the spectral radius, off by {worst:.1g} at most.",
     )
 
@@ -149,7 +149,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         recall.errorbar(numbers["delays"], means, widths, fmt="-o", capsize=3, color=color, markersize=5,
                         label=name)  # fmt: skip
         _decay(before, result["gradient"], color, name)
-    recall.axhline(numbers["chance"], color=MUTED, linewidth=0.8, linestyle="--", label="by chance")
+    recall.axhline(numbers["chance"], color=MUTED, linewidth=0.8, linestyle="--", label="at random")
     recall.set_xscale("log")
     recall.set_xticks(numbers["delays"], [str(delay) for delay in numbers["delays"]])
     recall.minorticks_off()

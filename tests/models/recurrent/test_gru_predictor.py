@@ -30,7 +30,7 @@ def test_the_first_token_is_recalled_after_fifty_steps() -> None:
     torch.manual_seed(0)
     model = GRUPredictor(vocab=17, classes=8, units=32, embedding=16)
     result = dc.fit(model, load_data("recall"), quiet=True, steps=400)
-    assert result.test["accuracy"] > 0.99  # one in eight by chance
+    assert result.test["accuracy"] > 0.99  # one in eight at random
 
 
 def test_mistakes_raise_an_error_of_one_sentence() -> None:
