@@ -1,5 +1,6 @@
 """What holds of all recurrent models: torch's numbers, one law over finite sequences, and the entropy of a source."""
 
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -21,7 +22,11 @@ from deepcanon.models.recurrent.rnn import RNN
 from deepcanon.models.recurrent.rnn_predictor import RNNPredictor
 
 LANGUAGES: list[Any] = [RNN, GRU, LSTM]
-PREDICTORS: list[Any] = [(RNNPredictor, nn.RNN), (GRUPredictor, nn.GRU), (LSTMPredictor, nn.LSTM)]
+PREDICTORS: list[Any] = [
+    (RNNPredictor, partial(nn.RNN, nonlinearity="relu")),
+    (GRUPredictor, nn.GRU),
+    (LSTMPredictor, nn.LSTM),
+]
 LENGTHS = torch.tensor([6, 1, 4, 3])
 END = 3
 

@@ -81,4 +81,4 @@ class RNNPredictor(RecurrentPredictor):
         x = torch.randn(32, 5, 2, generator=torch.Generator().manual_seed(0))
         lengths = 2 + torch.arange(32) % 4
         last = x[torch.arange(32), lengths - 1, 0]
-        return cls(features=2, classes=2, units=4), LabeledSequences(x, (last > 0).long(), lengths)
+        return cls(features=2, classes=2, units=4, nonlinearity="tanh"), LabeledSequences(x, (last > 0).long(), lengths)
