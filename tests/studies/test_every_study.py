@@ -48,7 +48,7 @@ TINY: dict[str, dict[str, Any]] = {
 """Options with which a study takes a moment."""
 LONGER = (
     "activations", "anomalies", "batch_growth", "bias_variance", "guidance", "initialization", "memory_length",
-    "residuals", "sharpness",
+    "exposure_bias", "residuals", "sharpness",
 )  # fmt: skip
 NAMES = [
     pytest.param(entry.name, id=entry.name, marks=[pytest.mark.slow] if entry.name in LONGER else [])
