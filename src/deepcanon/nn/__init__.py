@@ -17,6 +17,7 @@ from deepcanon.nn.graph_attention import GraphAttention, neighbor_max, row_softm
 from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
 from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
+from deepcanon.nn.gru import GRULayers, ResetBeforeGRU, gru
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.kv_cache import KVCache
 from deepcanon.nn.linear_attention import (
@@ -50,6 +51,7 @@ from deepcanon.nn.positions import (
     sinusoidal_2d,
 )
 from deepcanon.nn.rescale import Rescale, mean_and_std
+from deepcanon.nn.rnn import LinearRNN, RNNLayers, rnn
 from deepcanon.nn.segment import pool, segment_max, segment_mean, segment_sum
 from deepcanon.nn.sparse_attention import (
     LocalAttention,
@@ -60,6 +62,7 @@ from deepcanon.nn.sparse_attention import (
     local_attention,
 )
 from deepcanon.nn.standardize import Standardize
+from deepcanon.nn.stepped import SteppedLayers, init_matrices, open_biases
 from deepcanon.nn.time_mlp import ClassTimeMLP, TimeBlock, TimeMLP, time_features
 from deepcanon.nn.transforms import (
     ActNorm,
@@ -92,6 +95,7 @@ __all__ = [
     "DenselyConnected",
     "DepthwiseSeparable",
     "Flatten",
+    "GRULayers",
     "GatedLayer",
     "GatedPixelNet",
     "GraphAttention",
@@ -104,15 +108,18 @@ __all__ = [
     "LSTMVariant",
     "LeftConv",
     "LinearAttention",
+    "LinearRNN",
     "LocalAttention",
     "MaskedLinear",
     "MultiHeadAttention",
     "PlainDropout",
     "Planar",
     "Pointwise",
+    "RNNLayers",
     "Radial",
     "RelativeBias",
     "Rescale",
+    "ResetBeforeGRU",
     "Residual",
     "Reverse",
     "Rotary",
@@ -124,6 +131,7 @@ __all__ = [
     "Split",
     "Squeeze",
     "Standardize",
+    "SteppedLayers",
     "StochasticBinary",
     "Swish",
     "TimeBlock",
@@ -157,6 +165,8 @@ __all__ = [
     "from_bits",
     "gelu_tanh",
     "global_mask",
+    "gru",
+    "init_matrices",
     "initialize",
     "integrate",
     "integrate_adjoint",
@@ -167,6 +177,7 @@ __all__ = [
     "lstm",
     "mean_and_std",
     "neighbor_max",
+    "open_biases",
     "output_padding",
     "output_size",
     "own_weights",
@@ -175,6 +186,7 @@ __all__ = [
     "parent_mask",
     "pool",
     "reversed_in_time",
+    "rnn",
     "row_softmax",
     "segment_max",
     "segment_mean",
