@@ -1,8 +1,7 @@
-"""The results of a comparison in sentences, and the commands that repeat it."""
+"""The results of a comparison in sentences."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 from deepcanon.comparison.asides import against_baselines, cheapest, more_data
@@ -19,11 +18,8 @@ from deepcanon.comparison.columns import (
 )
 from deepcanon.comparison.phrases import differences_from, interval_words, joined, value_of
 from deepcanon.comparison.quality import FEWEST
-from deepcanon.comparison.record import Comparison
 from deepcanon.comparison.tables import Row, Section
-from deepcanon.core import Blueprint
 from deepcanon.core.plural import counted
-from deepcanon.core.reading import reading_in_words
 
 MEMORIZED = 0.25
 """The share of near-copies from which on a report warns of memorization."""
@@ -113,38 +109,6 @@ def remarks(section: Section) -> list[str]:
 
 BEHIND = "difference"
 """The heading of the column of differences from the first row, in the measure that ranks them."""
-
-
-def compare_command(comparison: Comparison, out: str) -> str:
-    """The command that makes the comparison anew."""
-    asked = comparison["request"]
-    words = ["deepcanon", "compare", *asked["models"], "--data", asked["data"], *reading_in_words(asked["reading"])]
-    for option in ("seeds", "budget"):
-        if asked[option] is not None:
-            words += [f"--{option}", f"{asked[option]:g}" if isinstance(asked[option], float) else str(asked[option])]
-    words += ["--baselines", ",".join(asked["baselines"]) or "none"]
-    if asked["cost"] is not None:
-        words += ["--cost", ",".join(f"{name}={value:g}" for name, value in asked["cost"].items())]
-    if asked["learning_curve"]:
-        words += ["--learning-curve"]
-    return shlex.join([*words, "--threads", str(comparison["threads"]), "--out", out])
-
-
-def run_commands(comparison: Comparison, candidates: Sequence[Blueprint]) -> list[str]:
-    """The commands that repeat each single training; with a time budget a training cannot be repeated exactly."""
-    known = {candidate.label: candidate for candidate in candidates}
-    found = []
-    for entry in comparison["runs"]:
-        if entry["model"] is None:
-            continue
-        candidate = known[entry["label"]]
-        words = ["deepcanon", "train", entry["model"], "--data", entry["data"]]
-        words += [*reading_in_words(comparison["request"]["reading"]), *candidate.to_options()]
-        if entry["measured"] is not None and entry["measured"]["watch"] is not None:
-            words += ["--watch", entry["measured"]["watch"]]
-        words += ["--seed", str(entry["seed"]), "--threads", str(comparison["threads"])]
-        found.append(shlex.join(words))
-    return found
 
 
 def _verdict(section: Section) -> str:
