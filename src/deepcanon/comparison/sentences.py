@@ -15,12 +15,15 @@ from deepcanon.comparison.columns import (
     R2,
     SHARPEST,
     TWO_SAMPLE,
+    Column,
 )
 from deepcanon.comparison.phrases import differences_from, interval_words, joined, value_of
 from deepcanon.comparison.quality import FEWEST
 from deepcanon.comparison.tables import Row, Section
 from deepcanon.core.plural import counted
 
+MOST_IN_SHORT = 3
+"""Of more rows that cannot be told apart, the table alone has each with its interval."""
 MEMORIZED = 0.25
 """The share of near-copies from which on a report warns of memorization."""
 
@@ -123,8 +126,10 @@ def _verdict(section: Section) -> str:
     tied = [row for row in section.tied(first, column) if not section.no_better(row)]
     if tied:
         alike = [first, *tied]
-        apart = differences_from(section, first, tied, column)
         names = joined([row.label for row in alike])
+        if len(alike) > MOST_IN_SHORT:
+            return f"{names} cannot be told apart {where}: {_range(alike, column)}."
+        apart = differences_from(section, first, tied, column)
         return f"{names} cannot be told apart {where}: {_reached(section, alike)}; {apart}."
     gap = section.difference(others[0], first, column)
     apart = "" if gap is None else f"; the difference is {interval_words(gap, column)}"
@@ -148,6 +153,12 @@ def _unranked(section: Section) -> list[str]:
             f"{BALANCED.write(best.mean(BALANCED))}{apart}."
         )
     return found
+
+
+def _range(rows: Sequence[Row], column: Column) -> str:
+    """From the best to the worst value of many rows, whose table has each with its interval."""
+    first, last = (column.write(row.mean(column)) for row in (rows[0], rows[-1]))
+    return f"{column.title} from {first} to {last}, each difference from {rows[0].label} inside its interval"
 
 
 def _reached(section: Section, rows: Sequence[Row]) -> str:
@@ -186,6 +197,12 @@ def _highest(section: Section, ranked: Sequence[Row]) -> str:
     which = "the highest log-likelihood" if len(ranked) > 1 else "this log-likelihood"
     others = [row.label for row in ranked[1:] if row.kind == "lower bound"]
     tied = [row for row in section.tied(first, SHARPEST) if row.likelihood == first.likelihood]
+    if len(tied) >= MOST_IN_SHORT:
+        alike = [first, *tied]
+        return (
+            f"{joined([row.label for row in alike])} cannot be told apart by the log-likelihood of the test data of "
+            f"{section.data}: {_range(alike, SHARPEST)} ({first.likelihood})."
+        )
     if tied:
         alike = [first, *tied]
         values = joined([SHARPEST.write(row.mean(SHARPEST)) for row in alike])
