@@ -1,4 +1,4 @@
-"""What repeats a comparison: its command line, or its call in Python, and the command of each training."""
+"""Commands that repeat a comparison, or its call in Python, and those of each training."""
 
 from __future__ import annotations
 

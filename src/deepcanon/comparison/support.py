@@ -11,9 +11,9 @@ from deepcanon.core import Support
 from deepcanon.core.reading import check_names_file
 from deepcanon.data import Dataset, load_data, of
 from deepcanon.data.given_splits import held_out
-from deepcanon.data.images import image_folder
 from deepcanon.data.tensors import SOURCE
 from deepcanon.data.transforms.few_labels import MARK
+from deepcanon.data.transforms.forms import FORMS as VALUES
 from deepcanon.data.transforms.forms import PICTURED, in_form
 
 Form = Literal["binary", "spins", "levels", "dequantized", "plain"]
@@ -37,13 +37,13 @@ class Forms:
         named = isinstance(data, str | Path)
         self.name, self.reading = (str(data), asked) if named else (self.given.name, _reading(self.given, asked))
         forms = [part for part in self.given.preprocessing.get("form", "").split(":") if part]
-        self._base = self.given
-        if named and forms:
-            size = [part for part in forms if part.startswith(image_folder.MARK)]
-            plain = ":".join([self.name.removesuffix(f":{':'.join(forms)}"), *size])
-            self._base = load_data(plain, **asked)
         self._hidden = [part for part in forms if part.startswith(MARK)]
-        kept = not named and bool(forms)
+        changed = [part for part in forms if part in VALUES or part in self._hidden]
+        self._base = self.given
+        if named and changed:
+            rest = [part for part in forms if part not in changed]
+            self._base = load_data(":".join([self.name.removesuffix(f":{':'.join(forms)}"), *rest]), **asked)
+        kept = not named and bool(changed)
         pictured = self._base.kind in PICTURED and "levels" in self._base.preprocessing
         self._in_levels = pictured and not kept
         self._made: dict[Form, Dataset[Any]] = {}

@@ -52,9 +52,9 @@ def held_out(data: Dataset[Any]) -> Dataset[Any]:
     if data.test is not None or len(train) < 2:
         return data
     if isinstance(train, Series):
-        some, test = train.hold_out(HELD_OUT[1], torch.Generator().manual_seed(0))
+        some, last = train.hold_out(HELD_OUT[1], torch.Generator().manual_seed(0))
         said = f"{data.name} has no test split: the last {HELD_OUT[1]:.0%} of the steps of each series are the test."
-        data = replace(data, train=some, test=test, remarks=(*data.remarks, said))
+        data = replace(data, train=some, test=last, remarks=(*data.remarks, said))
         return data.with_validation_split(seed=0)
     count = len(train)
     _, valid, test = three_counts(count, data.name)

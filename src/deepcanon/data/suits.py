@@ -16,7 +16,7 @@ FORM_OF: Mapping[str, str] = {"binary": "binary", "spins": "spins", "real": "deq
 """The form of images and videos for a likelihood of these values."""
 
 UNSEEN = ("breast-cancer",)
-"""Data that are no one's first: two classes in the plane, which can be drawn, show more."""
+"""Data that come last: two classes in the plane, which can be drawn, show more."""
 FEW = 4
 """The number of labels per class in the embedded data of semi-supervised methods."""
 

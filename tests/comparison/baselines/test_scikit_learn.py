@@ -138,11 +138,23 @@ def test_a_budget_ends_a_fit_after_a_part_and_it_is_known(method: type[BaselineM
         assert np.allclose(predicted[:, 0], forest.predict(parts(diabetes, "test")[0]))
 
 
-def test_they_suit_tables_and_points_with_labels(wine: Any, diabetes: Any) -> None:
+def test_they_suit_tables_and_points_with_labels_and_images_pixel_by_pixel(wine: Any, diabetes: Any) -> None:
     suiting = [
         [method.name for method in (GradientBoosting, LogisticRegression, Ridge) if method.suits(data)]
         for data in (wine, diabetes, dc.load_data("moons"), dc.load_data("digits"), dc.data.of(wine.train.x))
     ]
     assert suiting == [
-        ["gradient_boosting", "logistic"], ["gradient_boosting", "ridge"], ["gradient_boosting", "logistic"], [], [],
+        ["gradient_boosting", "logistic"], ["gradient_boosting", "ridge"], ["gradient_boosting", "logistic"],
+        ["logistic"], [],
     ]  # fmt: skip
+
+
+def test_images_are_rows_of_pixels_and_of_many_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scikit_learn, "MOST_PIXELS", 64 * 300)
+    monkeypatch.setattr(scikit_learn, "FEWEST_IMAGES", 10)
+    digits: Any = dc.load_data("digits")
+    fitted = Neighbors.fit(digits, 0)
+    assert len(fitted.fitted._y) == 300
+    assert float((fitted.predict(digits.test.x) == digits.test.y).double().mean()) > 0.9
+    theirs = fitted.fitted.predict(digits.test.x.flatten(1).double().numpy())
+    assert float(np.mean(fitted.predict(digits.test.x).numpy() == theirs)) > 0.99

@@ -17,6 +17,7 @@ from deepcanon.comparison.baselines.scikit_learn import (
     Ridge,
 )
 from deepcanon.comparison.baselines.seasonal import ExponentialSmoothing, SeasonalNaive
+from deepcanon.comparison.baselines.texts_and_links import BagOfWords, CommonNeighbors, PreferentialAttachment
 from deepcanon.core import Batch, Blueprint, DeepcanonError, UsageError
 from deepcanon.core.hints import unknown
 from deepcanon.core.roles import METHODS as METHODS_OF_MODELS
@@ -38,6 +39,9 @@ METHODS: tuple[type[BaselineMethod], ...] = (
     ExponentialSmoothing,
     LabelPropagation,
     NodeFeatures,
+    BagOfWords,
+    CommonNeighbors,
+    PreferentialAttachment,
 )
 ANALYTIC = ("gaussian", "gaussian_mixture", "ppca")
 """The densities of the catalogue that are fitted in closed form, or by EM."""

@@ -1,5 +1,7 @@
 """Baselines of scikit-learn for tables with classes or one number: boosting, a forest, neighbors, the linear model.
 
+The last two are also those of images, pixel by pixel.
+
 References:
     | LightGBM: A Highly Efficient Gradient Boosting Decision Tree (Ke et al., 2017), the model of HistGradientBoosting,
       https://papers.nips.cc/paper/6907
@@ -37,6 +39,9 @@ NEIGHBORS = (1, 3, 5, 10, 20, 50, 100)
 MOST = 50_000
 """Of more training rows than these the forest and the neighbors get a sample of so many."""
 
+MOST_PIXELS, FEWEST_IMAGES = 5_000_000, 1000
+"""Of more images than have so many pixels, the linear model and the neighbors get a sample, but of so many at least."""
+
 Values = NDArray[Any]
 
 
@@ -45,6 +50,7 @@ class Estimator(BaselineMethod):
 
     of_classes: ClassVar[bool] = True
     of_numbers: ClassVar[bool] = True
+    of_images: ClassVar[bool] = False
 
     def __init__(
         self, fitted: Any, classes: int | None, votes: int | None = None, progress: tuple[int, int] = (1, 1)
@@ -58,7 +64,7 @@ class Estimator(BaselineMethod):
     @classmethod
     def suits(cls, data: Dataset[Any]) -> bool:
         rows = isinstance(data.train, Labeled) and not isinstance(data.train, LabeledSequences)
-        if not rows or data.kind not in ("table", "points"):
+        if not rows or data.kind not in (("table", "points", "images") if cls.of_images else ("table", "points")):
             return False
         return cls.of_classes if "classes" in data.sizes else cls.of_numbers and data.sizes.get("targets") == 1
 
@@ -76,12 +82,14 @@ class Estimator(BaselineMethod):
     def _fitting(cls, data: Dataset[Any], seed: int) -> Parts[Self]: ...
 
     def predict(self, x: Tensor, *, how: How = "mode", generator: Generator | None = None) -> Tensor:
+        return self._predicted(_rows(x), how, generator)
+
+    def _predicted(self, rows: Any, how: How, generator: Generator | None) -> Tensor:
         if how == "sample" or generator is not None:
             raise UsageError(f"{self.label} draws nothing; ask for the mode or the mean")
-        rows = _rows(x)
         if self.classes is None:
-            return torch.from_numpy(np.asarray(self.fitted.predict(rows), dtype=np.float64).reshape(len(rows), 1))
-        shares = np.zeros((len(rows), self.classes))
+            return torch.from_numpy(np.asarray(self.fitted.predict(rows), dtype=np.float64).reshape(-1, 1))
+        shares = np.zeros((rows.shape[0], self.classes))
         shares[:, self.fitted.classes_] = self.fitted.predict_proba(rows)
         if self.votes is not None:
             shares = (self.votes * shares + 1) / (self.votes + self.classes)
@@ -139,6 +147,7 @@ class Neighbors(Estimator):
 
     name = "neighbors"
     label = "KNeighbors (scikit-learn)"
+    of_images = True
 
     @classmethod
     def _fitting(cls, data: Dataset[Any], seed: int) -> Parts[Self]:
@@ -146,7 +155,7 @@ class Neighbors(Estimator):
 
         classes = data.sizes.get("classes")
         kind = KNeighborsRegressor if classes is None else KNeighborsClassifier
-        x, y = _sample(*_parts(data.train), classes)
+        x, y = _sample(*_parts(data.train), classes, min(MOST, _most_rows(data)))
         counts = [count for count in NEIGHBORS if count <= len(x)]
         if data.valid is None:
             counts = counts[:3][-1:]
@@ -176,6 +185,7 @@ class LogisticRegression(Estimator):
     name = "logistic"
     label = "LogisticRegression (scikit-learn)"
     of_numbers = False
+    of_images = True
 
     @classmethod
     def _fitting(cls, data: Dataset[Any], seed: int) -> Parts[Self]:
@@ -185,8 +195,9 @@ class LogisticRegression(Estimator):
 
         linear = Logistic(max_iter=ITERATIONS, random_state=seed, warm_start=True)
         model = make_pipeline(StandardScaler(), linear)
+        x, y = _sample(*_parts(data.train), data.sizes["classes"], _most_rows(data))
         for lap in range(1, LAPS + 1):
-            model.fit(*_parts(data.train))
+            model.fit(x, y)
             ended = bool((linear.n_iter_ < ITERATIONS).all())
             yield cls(model, data.sizes["classes"], progress=(lap, lap if ended else LAPS))
             if ended:
@@ -199,6 +210,7 @@ class Ridge(Estimator):
     name = "ridge"
     label = "Ridge (scikit-learn)"
     of_classes = False
+    of_images = True
 
     @classmethod
     def _fitting(cls, data: Dataset[Any], seed: int) -> Parts[Self]:
@@ -206,7 +218,8 @@ class Ridge(Estimator):
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        yield cls(make_pipeline(StandardScaler(), LinearRidge()).fit(*_parts(data.train)), None)
+        x, y = _sample(*_parts(data.train), None, _most_rows(data))
+        yield cls(make_pipeline(StandardScaler(), LinearRidge()).fit(x, y), None)
 
 
 def _rows(x: Tensor) -> Values:
@@ -223,9 +236,15 @@ def _known(valid: Labeled, y: Values, classes: int | None) -> bool:
     return classes is None or bool(np.isin(valid.y.cpu().numpy(), y).all())
 
 
-def _sample(x: Values, y: Values, classes: int | None) -> tuple[Values, Values]:
+def _most_rows(data: Dataset[Any]) -> int:
+    """How many rows are taken: of images so many that they have as many pixels as are allowed, else all."""
+    return max(FEWEST_IMAGES, MOST_PIXELS // data.sizes["features"]) if data.kind == "images" else len(data.train)
+
+
+def _sample(x: Values, y: Values, classes: int | None, most: int | None = None) -> tuple[Values, Values]:
     """At most so many rows as are allowed, always the same ones, of every class its share."""
-    if len(x) <= MOST:
+    most = MOST if most is None else most
+    if len(x) <= most:
         return x, y
-    chosen = stratified_order(y if classes is not None else np.zeros(len(y), dtype=np.int64), seed=0)[:MOST]
+    chosen = stratified_order(y if classes is not None else np.zeros(len(y), dtype=np.int64), seed=0)[:most]
     return x[chosen], y[chosen]

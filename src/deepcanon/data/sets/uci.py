@@ -64,7 +64,7 @@ class Packed(Remote):
 def _member(packed: tarfile.TarFile, file: RemoteFile) -> bytes:
     content = packed.extractfile(f"{ROOT}/{file.name}")
     if content is None:
-        raise KeyError(f"{file.name} is no file")
+        raise KeyError(f"{file.name} is not a file")
     return content.read()
 
 
