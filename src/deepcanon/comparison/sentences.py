@@ -15,15 +15,12 @@ from deepcanon.comparison.columns import (
     R2,
     SHARPEST,
     TWO_SAMPLE,
-    Column,
 )
-from deepcanon.comparison.phrases import differences_from, interval_words, joined, value_of
+from deepcanon.comparison.phrases import MOST_IN_SHORT, differences_from, interval_words, joined, range_words, value_of
 from deepcanon.comparison.quality import FEWEST
 from deepcanon.comparison.tables import Row, Section
 from deepcanon.core.plural import counted
 
-MOST_IN_SHORT = 3
-"""Of more rows that cannot be told apart, the table alone has each with its interval."""
 MEMORIZED = 0.25
 """The share of near-copies from which on a report warns of memorization."""
 
@@ -128,7 +125,7 @@ def _verdict(section: Section) -> str:
         alike = [first, *tied]
         names = joined([row.label for row in alike])
         if len(alike) > MOST_IN_SHORT:
-            return f"{names} cannot be told apart {where}: {_range(alike, column)}."
+            return f"{names} cannot be told apart {where}: {range_words(alike, column)}."
         apart = differences_from(section, first, tied, column)
         return f"{names} cannot be told apart {where}: {_reached(section, alike)}; {apart}."
     gap = section.difference(others[0], first, column)
@@ -153,12 +150,6 @@ def _unranked(section: Section) -> list[str]:
             f"{BALANCED.write(best.mean(BALANCED))}{apart}."
         )
     return found
-
-
-def _range(rows: Sequence[Row], column: Column) -> str:
-    """From the best to the worst value of many rows, whose table has each with its interval."""
-    first, last = (column.write(row.mean(column)) for row in (rows[0], rows[-1]))
-    return f"{column.title} from {first} to {last}, each difference from {rows[0].label} inside its interval"
 
 
 def _reached(section: Section, rows: Sequence[Row]) -> str:
@@ -201,7 +192,7 @@ def _highest(section: Section, ranked: Sequence[Row]) -> str:
         alike = [first, *tied]
         return (
             f"{joined([row.label for row in alike])} cannot be told apart by the log-likelihood of the test data of "
-            f"{section.data}: {_range(alike, SHARPEST)} ({first.likelihood})."
+            f"{section.data}: {range_words(alike, SHARPEST)} ({first.likelihood})."
         )
     if tied:
         alike = [first, *tied]
