@@ -102,11 +102,11 @@ def _remote(folder: str, split: int) -> Packed:
     return Packed(FOLDER, (MIRROR,), tuple(_published()[f"{folder}/data/{name}.txt"] for name in names))
 
 
-def _entry(name: str, folder: str, about: str, features: int, counts: tuple[int, int], splits: int = 20) -> Entry:
+def _entry(*, name: str, folder: str, about: str, features: int, counts: tuple[int, int], splits: int = 20) -> Entry:
     known, test = counts
     held = round(VALID * known)
     return Entry(
-        name=f"uci:{name}",
+        name=name,
         kind="table",
         shape=(features,),
         sizes={"features": features, "targets": 1},
@@ -118,12 +118,67 @@ def _entry(name: str, folder: str, about: str, features: int, counts: tuple[int,
     )
 
 
-BOSTON = _entry("boston", "bostonHousing", "prices of houses in Boston in 1978, in 1,000 dollars", 13, (455, 51))
-CONCRETE = _entry("concrete", "concrete", "compressive strength of concrete, in MPa", 8, (927, 103))
-ENERGY = _entry("energy", "energy", "heating load of simulated buildings, in kWh per square meter", 8, (691, 77))
-KIN8NM = _entry("kin8nm", "kin8nm", "distance of a simulated robot arm from its target", 8, (7373, 819))
-NAVAL = _entry("naval", "naval-propulsion-plant", "decay of a simulated naval compressor", 16, (10741, 1193))
-POWER = _entry("power", "power-plant", "output of a combined cycle power plant, in MW", 4, (8611, 957))
-PROTEIN = _entry("protein", "protein-tertiary-structure", "size of the residue of proteins", 9, (41157, 4573), splits=5)
-WINE_RED = _entry("wine-red", "wine-quality-red", "quality of red wines as tasted, 0 to 10", 11, (1439, 160))
-YACHT = _entry("yacht", "yacht", "resistance of yachts per unit of their weight", 6, (277, 31))
+BOSTON = _entry(
+    name="uci:boston",
+    folder="bostonHousing",
+    about="prices of houses in Boston in 1978, in 1,000 dollars",
+    features=13,
+    counts=(455, 51),
+)
+CONCRETE = _entry(
+    name="uci:concrete",
+    folder="concrete",
+    about="compressive strength of concrete, in MPa",
+    features=8,
+    counts=(927, 103),
+)
+ENERGY = _entry(
+    name="uci:energy",
+    folder="energy",
+    about="heating load of simulated buildings, in kWh per square meter",
+    features=8,
+    counts=(691, 77),
+)
+KIN8NM = _entry(
+    name="uci:kin8nm",
+    folder="kin8nm",
+    about="distance of a simulated robot arm from its target",
+    features=8,
+    counts=(7373, 819),
+)
+NAVAL = _entry(
+    name="uci:naval",
+    folder="naval-propulsion-plant",
+    about="decay of a simulated naval compressor",
+    features=16,
+    counts=(10741, 1193),
+)
+POWER = _entry(
+    name="uci:power",
+    folder="power-plant",
+    about="output of a combined cycle power plant, in MW",
+    features=4,
+    counts=(8611, 957),
+)
+PROTEIN = _entry(
+    name="uci:protein",
+    folder="protein-tertiary-structure",
+    about="size of the residue of proteins",
+    features=9,
+    counts=(41157, 4573),
+    splits=5,
+)
+WINE_RED = _entry(
+    name="uci:wine-red",
+    folder="wine-quality-red",
+    about="quality of red wines as tasted, 0 to 10",
+    features=11,
+    counts=(1439, 160),
+)
+YACHT = _entry(
+    name="uci:yacht",
+    folder="yacht",
+    about="resistance of yachts per unit of their weight",
+    features=6,
+    counts=(277, 31),
+)

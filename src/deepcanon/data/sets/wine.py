@@ -26,5 +26,5 @@ WINE = Entry(
     counts=(125, 17, 36),
     source="scikit-learn, load_wine (Aeberhard et al., 1992), standardized",
     load=load,
-    labels=("1", "2", "3"),
+    labels=("0", "1", "2"),
 )
