@@ -129,7 +129,7 @@ def boosting(split: Split, seed: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sets", nargs="+", default=list(PUBLISHED), choices=PUBLISHED)
-    parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--splits", type=int, default=20, choices=range(2, 21), metavar="2..20")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     torch.set_num_threads(1)

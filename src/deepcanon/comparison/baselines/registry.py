@@ -19,7 +19,7 @@ from deepcanon.comparison.baselines.scikit_learn import (
 from deepcanon.comparison.baselines.seasonal import ExponentialSmoothing, SeasonalNaive
 from deepcanon.comparison.baselines.texts_and_links import BagOfWords, CommonNeighbors, PreferentialAttachment
 from deepcanon.core import Batch, Blueprint, DeepcanonError, UsageError
-from deepcanon.core.hints import did_you_mean
+from deepcanon.core.hints import unknown
 from deepcanon.core.roles import METHODS as METHODS_OF_MODELS
 from deepcanon.core.roles import HasLogProb
 from deepcanon.data import Dataset
@@ -73,8 +73,8 @@ def _named(name: str, data: Dataset[Any]) -> AnyBaseline:
         return blueprint(name)
     method = next((method for method in METHODS if method.name == name), None)
     if method is None:
-        there = [*(method.name for method in METHODS if method.suits(data)), *ANALYTIC, "none", "default"]
-        raise UsageError(f"there is no baseline {name!r}; {did_you_mean(name, there)}")
+        suiting = [*(method.name for method in METHODS if method.suits(data)), *ANALYTIC, "none", "default"]
+        raise unknown("baseline", name, suiting)
     if not method.suits(data):
         there = ", ".join(method.name for method in METHODS if method.suits(data)) or "none but the analytic densities"
         raise UsageError(f"the baseline {name} is not for the {data.kind} of {data.name}; there are: {there}")
