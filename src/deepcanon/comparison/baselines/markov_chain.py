@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator as Parts
 from typing import Any, Self
 
 import torch
@@ -33,7 +34,7 @@ class ChosenMarkovChain(BaselineMethod):
         return isinstance(data.train, Sequences) and "vocab" in data.sizes
 
     @classmethod
-    def fit(cls, data: Dataset[Any], seed: int) -> Self:
+    def fitting(cls, data: Dataset[Any], seed: int) -> Parts[Self]:
         train, vocab = data.train, data.sizes["vocab"]
         rows = max(1, MOST_TOKENS // train.x.shape[1])
         most = max(0, min(MOST_ORDER, int(62 / math.log2(max(2, vocab))) - 1))
@@ -42,7 +43,7 @@ class ChosenMarkovChain(BaselineMethod):
         if data.valid is not None:
             found = fitted.chain.log_probs_by_order(data.valid.x.cpu(), data.valid.lengths.cpu())
             fitted.order = int(torch.stack([each.sum() for each in found]).argmax())
-        return fitted
+        yield fitted
 
     @property
     def choice(self) -> str:
