@@ -48,6 +48,7 @@ from deepcanon.models.recurrent.caption import Caption as Caption
 from deepcanon.models.recurrent.deepar import DeepAR as DeepAR
 from deepcanon.models.recurrent.lstm import LSTM as LSTM
 from deepcanon.models.recurrent.lstm_predictor import LSTMPredictor as LSTMPredictor
+from deepcanon.models.recurrent.seq2seq import Seq2Seq as Seq2Seq
 from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention as Seq2SeqAttention
 from deepcanon.models.scores.score_matching import ScoreMatching as ScoreMatching
 from deepcanon.models.variational.conditional_vae import ConditionalVAE as ConditionalVAE

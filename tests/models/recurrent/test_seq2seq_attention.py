@@ -47,17 +47,13 @@ def test_log_prob_is_the_papers_step_by_step() -> None:
     packed, final = gru(pack_padded_sequence(ours.source_embedding(x), lengths, batch_first=True, enforce_sorted=False))
     h, _ = pad_packed_sequence(packed, batch_first=True)
     weights, wanted = ours.alignment(x, y, lengths=lengths, y_lengths=y_lengths), []
+    v, w, u = ours.scoring.align, ours.scoring.query, ours.scoring.key
     for row in range(3):
         s, log_p = (ours.bridge.weight @ final[1, row] + ours.bridge.bias).tanh(), torch.zeros(())
         for t in range(1, int(y_lengths[row])):
             before = ours.target_embedding.weight[y[row, t - 1]]
             seen = h[row, : lengths[row]]
-            e = torch.stack(
-                [
-                    ours.align.weight[0] @ (ours.query.weight @ s + ours.key.weight @ one + ours.key.bias).tanh()
-                    for one in seen
-                ]
-            )
+            e = torch.stack([v.weight[0] @ (w.weight @ s + u.weight @ one + u.bias).tanh() for one in seen])
             alpha = e.exp() / e.exp().sum()
             torch.testing.assert_close(weights[row, t - 1, : lengths[row]], alpha, rtol=0, atol=1e-12)
             assert not bool(weights[row, t - 1, lengths[row] :].any())

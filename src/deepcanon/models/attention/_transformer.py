@@ -12,7 +12,8 @@ from torch.nn.functional import dropout, gelu
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least, one_of
-from deepcanon.nn.attention import KVCache, MultiHeadAttention
+from deepcanon.nn.attention import MultiHeadAttention
+from deepcanon.nn.kv_cache import KVCache
 
 INITIAL_STD = 0.02
 """The standard deviation of the initial weights."""
