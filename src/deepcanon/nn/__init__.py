@@ -4,7 +4,7 @@ from deepcanon.lazy import listing
 from deepcanon.nn.activations import Arctan, BinaryThreshold, Softmax, StochasticBinary, Swish, activation_layer
 from deepcanon.nn.associative_memory import AssociativeMemory, parameter_free_attention
 from deepcanon.nn.attention import MultiHeadAttention, attention, attention_weights, causal_mask
-from deepcanon.nn.attention_scores import AttentionScore, ScoreKind, Weighting, weigh
+from deepcanon.nn.attention_scores import AttentionScore, weigh
 from deepcanon.nn.averaged import Averaged
 from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_time
@@ -94,7 +94,6 @@ __all__ = [
     "Residual",
     "Reverse",
     "Same",
-    "ScoreKind",
     "Skip",
     "Softmax",
     "SpectralConv",
@@ -110,7 +109,6 @@ __all__ = [
     "Transposed",
     "TransposedConv",
     "VectorField",
-    "Weighting",
     "activation_layer",
     "ancestral_order",
     "attention",

@@ -16,7 +16,7 @@ class AssociativeMemory(nn.Module):
 
     With hard weights it is a table that gives the value of the best key; with soft ones it is attention, which mixes
     the values of several. With linear weights and dot products it is the matrix :math:`\sum_i v_i k_i^\top` times q,
-    which recalls exactly where keys are orthonormal. What is written is no part of the state dict.
+    which recalls exactly where keys are orthonormal. The state dict is without what is written.
 
     References:
         | Correlation Matrix Memories (Kohonen, 1972), https://doi.org/10.1109/TC.1972.5008975

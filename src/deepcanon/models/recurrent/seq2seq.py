@@ -26,7 +26,7 @@ class Seq2Seq(Translator):
 
     .. math:: p(y_t \mid y_{<t}, x) = \mathrm{softmax}(V (s_t, c, E_{y_{t-1}}) + d) \qquad (3)
 
-    All that the target is told of the source is the thought vector c, however long the source is. As in the paper of
+    All that the decoder has of the source is the thought vector c, however long the source is. As in the paper of
     Cho et al., the decoder reads c at every step; in that of Sutskever et al. it is only the state that the decoder
     begins with, and is learned more slowly. The encoder reads in both directions, so that neither end of the source is
     far from the thought vector; the papers read in one, Sutskever et al. backward. ``seq2seq_attention`` has no such
@@ -92,9 +92,9 @@ class Seq2Seq(Translator):
         with fitting_precision(tokens.device):
             hidden, thought = self._encoded(len(tokens)) if state is None else state
             embedded = self.dropout(self.target_embedding(tokens.T))  # (t, B, embedding)
-            told = thought.expand(len(embedded), -1, -1)
-            values, hidden = self.decoder(torch.cat([embedded, told], 2), hidden)  # eq. (2)
-            features = self.dropout(torch.cat([values, told, embedded], 2))
+            given = thought.expand(len(embedded), -1, -1)
+            values, hidden = self.decoder(torch.cat([embedded, given], 2), hidden)  # eq. (2)
+            features = self.dropout(torch.cat([values, given, embedded], 2))
             return self.head(features).transpose(0, 1), State((hidden, thought))  # eq. (3)
 
     @torch.no_grad()
