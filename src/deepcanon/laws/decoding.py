@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import torch
@@ -50,8 +51,8 @@ def cached_search_is_uncached_search(module: Any, batch: Sequences) -> Measured:
     Prompts have two tokens, so that a state after several tokens is continued, too.
     """
     faults, worst = 0, 0.0
-    steps = 2 * batch.x.shape[1]
-    for model, begin, stop in _changed(module, batch):
+    steps = batch.x.shape[1] + 2
+    for model, begin, stop in islice(_changed(module, batch), 2):
         prompt = torch.cat([begin, batch.x[: len(begin), 1:2]], 1)
         found = model.beam_search(prompt, steps, beams=BEAMS, stop=stop)
         for row, given in enumerate(prompt.tolist()):
