@@ -54,7 +54,7 @@ class Seq2Seq(Translator):
         dropout: The dropout probability of the embeddings, between layers, and of the output layer's inputs.
     """
 
-    recipe = Recipe(lr=5e-3, schedule="cosine:warmup=50", batch_size=64, epochs=8, clip="norm:1.0")
+    recipe = Recipe(lr=5e-3, schedule="cosine:warmup=50", batch_size=64, epochs=5, clip="norm:1.0")
 
     def __init__(
         self,
