@@ -20,7 +20,7 @@ EMBEDDED = (
 )  # fmt: skip
 REMOTE = (
     "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "mutag", "proteins", "shakespeare", "movielens-100k",
-    "fashion-mnist", "mnist", "cora",
+    "fashion-mnist", "mnist", "cora", "multi30k-de-en", "multi30k-en-de", "multi30k-en-fr", "multi30k-fr-en",
 )  # fmt: skip
 PARTS = ("train", "valid", "test")
 

@@ -16,7 +16,10 @@ from deepcanon.decoding.generation import check_prompt
 
 
 class DecodingState(Protocol):
-    """The state of a next-token model after what it has read, one row for each sequence; ``select`` gives some."""
+    """The state of a next-token model after what it has read, one row for each sequence; ``select`` gives some.
+
+    It may also have ``reorder``, which gives the same and may change the state itself, so that less is copied.
+    """
 
     def select(self, rows: Tensor) -> Self: ...
 
@@ -94,9 +97,8 @@ def beam_search(
                                 token.unsqueeze(2)], 2)  # fmt: skip
             if stop is not None and bool(complete.all()):
                 break
-            state = state.select(
-                (torch.arange(rows, device=prompt.device).unsqueeze(1) * every.shape[1] + parent).flatten()
-            )
+            kept = (torch.arange(rows, device=prompt.device).unsqueeze(1) * every.shape[1] + parent).flatten()
+            state = getattr(state, "reorder", state.select)(kept)
             unread = token.flatten().unsqueeze(1)
     return Beams(tokens.clone(), given + after, log_prob.clone())
 

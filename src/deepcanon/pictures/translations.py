@@ -54,9 +54,9 @@ def _inside(tokens: Tensor, length: Tensor) -> list[int]:
 def _spelled(codes: Sequence[int], vocabulary: Sequence[str]) -> list[str]:
     """The tokens as they are read: a space before each word, where words are tokens; byte pairs have theirs.
 
-    >>> _spelled([0, 1], ["a", "b"]), _spelled([0, 1], ["the", "dog"]), _spelled([0, 1], ["Ġthe", "dog"])
+    >>> _spelled([0, 1], ["a", "b"]), _spelled([0, 1], ["the", "dog"]), _spelled([0, 1], [" the", "dog"])
     (['a', 'b'], [' the', ' dog'], [' the', 'dog'])
     """
     plain = [token for token in vocabulary if not token.startswith("<")]
-    words = max(map(len, plain), default=1) > 1 and not any("Ġ" in token for token in plain)
-    return [(" " if words else "") + vocabulary[code].replace("Ġ", " ") for code in codes]
+    words = max(map(len, plain), default=1) > 1 and not any(" " in token for token in plain)
+    return [(" " if words else "") + vocabulary[code] for code in codes]
