@@ -129,7 +129,7 @@ def attention_weights(
     score: AttentionScore | None = None,
     how: Weighting = "soft",
 ) -> Tensor:
-    """The attention weights, (..., T, S): by default rows that sum to 1, or to 0 for a query with all keys masked."""
+    """The attention weights, by default a softmax, (..., T, S): rows of sum 1, or 0 if all keys are masked."""
     if score is not None and scale is not None:
         raise UsageError(
             f"a scale is that of dot products; the {score.kind} score has none: leave it out (got {scale})"
