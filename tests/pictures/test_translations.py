@@ -32,4 +32,4 @@ def test_sources_translations_and_the_truth_stand_in_a_line() -> None:
     assert least == ["bb→B≠BB", "a→A"]
     headings = [text.get_text() for text in figure.texts]
     assert "1 of 2 translations are exact; the first of them" in headings
-    assert "probability given the tokens before it; gray: source" in headings
+    assert "probability given the tokens before it; gray: source; ≠: true target" in headings

@@ -43,7 +43,7 @@ def translation_picture(
         f"{sum(right)} of {counted(len(right), 'translation')} are exact; the first of them": Passage(rows[:FIRST]),
         f"the {len(uncertain)} least probable of these translations": Passage([rows[row] for row in uncertain]),
     }
-    return text_probabilities(passages, title, gray="source")
+    return text_probabilities(passages, title, gray="source; ≠: true target")
 
 
 def _inside(tokens: Tensor, length: Tensor) -> list[int]:
