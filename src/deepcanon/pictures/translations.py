@@ -40,10 +40,12 @@ def translation_picture(
         rows.append((tokens, shares + [GIVEN] * (len(tokens) - len(shares))))
     uncertain = steps.sum(1).argsort()[:LEAST].tolist()
     passages = {
-        f"{sum(right)} of {counted(len(right), 'translation')} are exact; the first of them": Passage(rows[:FIRST]),
+        f"{sum(right)} of {counted(len(right), 'translation')} are exact (else ≠ the true one); the first of them": (
+            Passage(rows[:FIRST])
+        ),
         f"the {len(uncertain)} least probable of these translations": Passage([rows[row] for row in uncertain]),
     }
-    return text_probabilities(passages, title, gray="source; ≠: true target")
+    return text_probabilities(passages, title, gray="source")
 
 
 def _inside(tokens: Tensor, length: Tensor) -> list[int]:
