@@ -12,11 +12,11 @@ from deepcanon.nn.attention import MultiHeadAttention, attention, attention_weig
 from deepcanon.nn.attention_scores import AttentionScore, ScoreKind, weigh
 
 KEYS = torch.tensor([[0.1, 0, 2], [5, 4, 3], [-4, 0, -3], [-0.2, 0, 1], [5, -3, -4]])
-"""Of the words of "The dog ate the cake": noun or verb, subject or object, and something random."""
+"""Of the words of "The dog ate the cake": a thing or an action, subject or object, and something random."""
 
 TABLE = [
-    ((5, 0, 0), (0.5, 25, -20, -1, 25), (0, 0.5, 0, 0, 0.5)),  # nouns
-    ((-5, 0, 0), (-0.5, -25, 20, 1, -25), (0, 0, 1, 0, 0)),  # verbs
+    ((5, 0, 0), (0.5, 25, -20, -1, 25), (0, 0.5, 0, 0, 0.5)),  # things
+    ((-5, 0, 0), (-0.5, -25, 20, 1, -25), (0, 0, 1, 0, 0)),  # actions
     ((5, 4, 0), (0.5, 41, -20, -1, 13), (0, 1, 0, 0, 0)),  # subjects
     ((0, 0, 0), (0, 0, 0, 0, 0), (0.2, 0.2, 0.2, 0.2, 0.2)),  # all words alike
 ]
@@ -54,7 +54,7 @@ def test_each_score_is_the_formula_of_its_name() -> None:
     torch.testing.assert_close(made("scaled")(query, key), dot / 2)
     torch.testing.assert_close(made("cosine")(query, key), functional.cosine_similarity(*pairs, dim=-1))
     general = made("general")
-    bilinear = functional.bilinear(*(part.contiguous() for part in pairs), general.key.weight.unsqueeze(0)).squeeze(-1)
+    bilinear = torch.einsum("btsi,ij,btsj->bts", pairs[0], general.key.weight, pairs[1])
     torch.testing.assert_close(general(query, key), bilinear)
     low = made("low_rank", hidden=2)
     general.key.weight.data = low.query.weight.T @ low.key.weight  # U' V, of rank 2
@@ -81,7 +81,7 @@ def test_keys_that_are_prepared_once_give_the_same_scores(kind: ScoreKind) -> No
 def test_other_widths_take_a_score_with_weights() -> None:
     query, key = inputs()
     for kind in ("general", "low_rank", "additive"):
-        assert AttentionScore(kind, 4, 2).double()(query, key[..., :2]).shape == (2, 3, 5)  # type: ignore[arg-type]
+        assert AttentionScore(kind, 4, 2).double()(query, key[..., :2]).shape == (2, 3, 5)
     with pytest.raises(UsageError, match="the dot score compares queries and keys of equal width, not of 4 and 2"):
         AttentionScore("dot", 4, 2)
     with pytest.raises(UsageError, match="the general score has no hidden layer"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, get_args
 
 import torch
@@ -88,8 +89,9 @@ class AttentionScore(nn.Module):
         if self.kind == "cosine":
             return normalize(key, dim=-1)
         if self.kind == "scaled":
-            return key * key.shape[-1] ** -0.5
-        return key if self.kind == "dot" else self.key(key)  # type: ignore[no-any-return]
+            return key / math.sqrt(key.shape[-1])
+        projected: Tensor = key if self.kind == "dot" else self.key(key)
+        return projected
 
     def scores(self, query: Tensor, keys: Tensor) -> Tensor:
         """The scores from queries (..., T, d) and what ``keys`` has given: (..., T, S)."""
@@ -139,7 +141,7 @@ def weigh(scores: Tensor, mask: Tensor | None = None, how: Weighting = "soft") -
     weights = scores.softmax(-1)
     if how == "hard":
         chosen = one_hot(scores.argmax(-1), scores.shape[-1]).to(weights)
-        weights = _StraightThrough.apply(chosen, weights)
+        weights = _StraightThrough.apply(chosen, weights)  # type: ignore[no-untyped-call]
     return weights if empty is None else weights.masked_fill(empty, 0)
 
 
@@ -157,5 +159,5 @@ class _StraightThrough(torch.autograd.Function):
         pass
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
         return None, gradient
