@@ -16,6 +16,7 @@ class KVCache(Shown):
 
     It starts empty, with room for ``capacity`` positions, and grows when that is not enough.
 
+    >>> import torch
     >>> cache = KVCache(capacity=4)
     >>> keys, values = cache.append(torch.ones(1, 2, 3, 8), torch.ones(1, 2, 3, 8))
     >>> keys, values = cache.append(torch.ones(1, 2, 1, 8), torch.ones(1, 2, 1, 8))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from dataclasses import replace
+from typing import Any
 
 from deepcanon.core import SequencePairs
 from deepcanon.data.dataset import Dataset
@@ -51,25 +52,25 @@ def load(entry: Entry) -> Dataset[SequencePairs]:
     )
 
 
-def _pairs(source: str, target: str) -> Entry:
+def _facts(source: str, target: str) -> dict[str, Any]:
+    """The facts of the pairs of two languages."""
     wanted = [f"{split}.{language}.gz" for split in SPLITS for language in (source, target)]
-    return Entry(
-        name=f"multi30k-{source}-{target}",
-        kind="pairs",
-        shape=(LONGEST[source],),
-        sizes={
+    return {
+        "kind": "pairs",
+        "shape": (LONGEST[source],),
+        "sizes": {
             "vocab": SUBWORDS + len(SOURCE_SPECIAL),
             "target_vocab": SUBWORDS + len(TARGET_SPECIAL),
             "begin_token": TARGET_SPECIAL.index("begin"),
             "end_token": TARGET_SPECIAL.index("end"),
         },
-        counts=(29000, 1014, 1000),
-        source=(
+        "counts": (29000, 1014, 1000),
+        "source": (
             f"captions of photos, {NAMES[source]} to {NAMES[target]} (Elliott et al., 2016), "
             "https://github.com/multi30k/dataset"
         ),
-        load=load,
-        remote=Remote(
+        "load": load,
+        "remote": Remote(
             folder="multi30k",
             mirrors=(
                 "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/",
@@ -77,10 +78,22 @@ def _pairs(source: str, target: str) -> Entry:
             ),
             files=tuple(next(file for file in FILES if file.name == name) for name in wanted),
         ),
-    )
+    }
 
 
-GERMAN_ENGLISH = _pairs("de", "en")
-ENGLISH_GERMAN = _pairs("en", "de")
-FRENCH_ENGLISH = _pairs("fr", "en")
-ENGLISH_FRENCH = _pairs("en", "fr")
+GERMAN_ENGLISH = Entry(
+    name="multi30k-de-en",
+    **_facts("de", "en"),
+)
+ENGLISH_GERMAN = Entry(
+    name="multi30k-en-de",
+    **_facts("en", "de"),
+)
+FRENCH_ENGLISH = Entry(
+    name="multi30k-fr-en",
+    **_facts("fr", "en"),
+)
+ENGLISH_FRENCH = Entry(
+    name="multi30k-en-fr",
+    **_facts("en", "fr"),
+)
