@@ -10,6 +10,7 @@ from torch.nn import functional
 from deepcanon.core import UsageError
 from deepcanon.nn.attention import MultiHeadAttention, attention, attention_weights
 from deepcanon.nn.attention_scores import AttentionScore, ScoreKind, weigh
+from deepcanon.nn.kv_cache import KVCache
 
 KEYS = torch.tensor([[0.1, 0, 2], [5, 4, 3], [-4, 0, -3], [-0.2, 0, 1], [5, -3, -4]])
 """Of the words of "The dog ate the cake": a thing or an action, subject or object, and something random."""
@@ -128,6 +129,9 @@ def test_multi_head_attention_takes_any_score(kind: ScoreKind, how: str) -> None
     q, k = layer._of_heads(0, x), layer._of_heads(1, x)
     score = layer.score or AttentionScore("scaled", 4)
     torch.testing.assert_close(weights, weigh(score(q, k), torch.ones(5, 5).tril().bool(), how))  # type: ignore[arg-type]
+    cache = KVCache(5)
+    steps = [layer(x[:, t : t + 1], causal=True, cache=cache) for t in range(5)]
+    torch.testing.assert_close(torch.cat(steps, 1), layer(x, causal=True))
     spoiled = x.clone()
     spoiled[:, 4] = torch.nan
     torch.testing.assert_close(layer(spoiled, causal=True)[:, :4], layer(x, causal=True)[:, :4])
