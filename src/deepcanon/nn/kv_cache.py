@@ -1,4 +1,4 @@
-"""The key-value cache of attention."""
+"""The key-value cache of attention: keys and values of the tokens that were read, in preallocated memory."""
 
 from __future__ import annotations
 
@@ -56,9 +56,15 @@ class KVCache(Shown):
         """A cache of these rows, as beam search needs when it keeps some of its hypotheses."""
         chosen = type(self)(self.capacity)
         if self.keys is not None and self.values is not None:
-            chosen.keys, chosen.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
-            chosen.size = self.size
+            chosen.append(*(part.index_select(0, rows) for part in self.all()))
         return chosen
+
+    def reorder(self, rows: Tensor, start: int) -> None:
+        """Put as many rows in the place of all, where before the position ``start`` they are the same."""
+        if self.keys is not None and self.values is not None and start < self.size:
+            for memory in (self.keys, self.values):
+                moved = memory[:, :, start : self.size]
+                moved.copy_(moved.index_select(0, rows))
 
     def crop(self, size: int) -> None:
         """Forget all but the first ``size`` positions."""

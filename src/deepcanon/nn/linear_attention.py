@@ -143,6 +143,10 @@ class RunningSums(Shown):
         chosen.size, chosen.sums = self.size, None if self.sums is None else self.sums.index_select(0, rows)
         return chosen
 
+    def reorder(self, rows: Tensor, start: int) -> None:
+        """Put as many rows in the place of all; of sums over all positions, ``start`` says nothing."""
+        self.sums = None if self.sums is None else self.sums.index_select(0, rows)
+
     def crop(self, size: int) -> None:
         """Forget everything, if ``size`` is 0: what has been added up cannot be taken apart."""
         if size not in (0, self.size):

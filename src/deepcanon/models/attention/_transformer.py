@@ -183,6 +183,20 @@ class DecodingState:
         """The state of these rows, as beam search needs when it keeps some of its hypotheses."""
         return type(self)(self.tokens.index_select(0, rows), [cache.select(rows) for cache in self.caches])
 
+    def reorder(self, rows: Tensor) -> Self:
+        """``select`` where this state is needed no more: only what differs is moved, which is little among beams.
+
+        What a cache holds of a position follows from the tokens up to it.
+        """
+        if len(rows) != len(self.tokens) or any(cache.memory.size for cache in self.caches):
+            return self.select(rows)
+        tokens = self.tokens.index_select(0, rows)
+        differs = (tokens != self.tokens).any(0).nonzero()
+        if len(differs):
+            for cache in self.caches:
+                cache.own.reorder(rows, int(differs[0]))
+        return type(self)(tokens, self.caches)
+
 
 def init_weights(module: nn.Module, blocks: int | None = None, std: float = INITIAL_STD) -> None:
     """Initialize the weights as BERT, Gaussian; with a number of blocks as GPT-2, smaller before skip connections."""
