@@ -17,6 +17,7 @@ from deepcanon.nn.graph_attention import GraphAttention, neighbor_max, row_softm
 from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
 from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
+from deepcanon.nn.hierarchical_softmax import ClassTree, HierarchicalSoftmax, balanced_tree, huffman_tree
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import (
@@ -30,10 +31,19 @@ from deepcanon.nn.masked import (
 from deepcanon.nn.masked_convolution import AboveConv, GatedLayer, GatedPixelNet, LeftConv
 from deepcanon.nn.node_order import breadth_first
 from deepcanon.nn.ode import integrate, integrate_adjoint
+from deepcanon.nn.output_by_name import output_layer
+from deepcanon.nn.output_layer import FullSoftmax, OutputLayer
 from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
 from deepcanon.nn.rescale import Rescale, mean_and_std
+from deepcanon.nn.sampled_softmax import (
+    AdaptiveImportanceSampling,
+    ImportanceSampling,
+    NegativeSampling,
+    NoiseContrastive,
+    effective_sample_size,
+)
 from deepcanon.nn.segment import pool, segment_max, segment_mean, segment_sum
 from deepcanon.nn.standardize import Standardize
 from deepcanon.nn.time_mlp import ClassTimeMLP, TimeBlock, TimeMLP, time_features
@@ -55,6 +65,7 @@ from deepcanon.nn.vector_field import TimeGated, VectorField
 __all__ = [
     "AboveConv",
     "ActNorm",
+    "AdaptiveImportanceSampling",
     "AffineCoupling",
     "Arctan",
     "Averaged",
@@ -64,15 +75,19 @@ __all__ = [
     "Causal",
     "Chain",
     "ClassTimeMLP",
+    "ClassTree",
     "DenselyConnected",
     "DepthwiseSeparable",
     "Flatten",
+    "FullSoftmax",
     "GatedLayer",
     "GatedPixelNet",
     "GraphAttention",
     "GraphConv",
     "GraphIsomorphism",
+    "HierarchicalSoftmax",
     "HighwayGate",
+    "ImportanceSampling",
     "InvertibleConv1x1",
     "KVCache",
     "LSTMLayers",
@@ -80,6 +95,9 @@ __all__ = [
     "LeftConv",
     "MaskedLinear",
     "MultiHeadAttention",
+    "NegativeSampling",
+    "NoiseContrastive",
+    "OutputLayer",
     "PlainDropout",
     "Planar",
     "Pointwise",
@@ -109,6 +127,7 @@ __all__ = [
     "attention",
     "attention_weights",
     "autoregressive_mask",
+    "balanced_tree",
     "bed_of_nails",
     "breadth_first",
     "causal_mask",
@@ -118,11 +137,13 @@ __all__ = [
     "convolve",
     "dense",
     "dropped",
+    "effective_sample_size",
     "fans",
     "fixed_point",
     "frequencies",
     "from_bits",
     "gelu_tanh",
+    "huffman_tree",
     "initialize",
     "integrate",
     "integrate_adjoint",
@@ -130,6 +151,7 @@ __all__ = [
     "lstm",
     "mean_and_std",
     "neighbor_max",
+    "output_layer",
     "output_padding",
     "output_size",
     "own_weights",

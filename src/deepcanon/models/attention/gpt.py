@@ -62,6 +62,9 @@ class GPT(LanguageModel[Sequences]):
         dropout: The dropout probability of embeddings, attention weights and what a block adds.
         activation: The activation of the blocks: the GELU, "gelu", or its tanh formula, "gelu_tanh", by which the
             weights of GPT-2 were trained and which takes longer.
+        output: The output layer. Where the vocabulary is large, training costs less with hierarchical, importance,
+            adaptive, nce or negative, which take options: hierarchical:tree=balanced, nce:samples=128. None of
+            these shares its weights with E.
     """
 
     recipe = Recipe(
@@ -82,6 +85,7 @@ class GPT(LanguageModel[Sequences]):
         embedding: int = 128,
         dropout: float = 0.0,
         activation: Gelu = "gelu",
+        output: str = "softmax",
     ) -> None:
         super().__init__(vocab)
         at_least(1, length=length, layers=layers, heads=heads, embedding=embedding)
@@ -95,6 +99,8 @@ class GPT(LanguageModel[Sequences]):
         self.blocks = nn.ModuleList(Block(embedding, heads, dropout, gelu) for _ in range(layers))
         self.norm = nn.LayerNorm(embedding)
         init_weights(self, layers)
+        if output != "softmax":
+            self._head(output, embedding)
 
     @classmethod
     def example(cls) -> tuple[Self, Sequences]:
@@ -148,7 +154,8 @@ class GPT(LanguageModel[Sequences]):
         return self._output_logits(run_blocks(self.blocks, self._embedded(x, 0), causal=True))  # eq. (1)
 
     def _output_logits(self, h: Tensor) -> Tensor:
-        return functional.linear(self.norm(h), self.token_embedding.weight)  # eq. (2)
+        h = self.norm(h)
+        return h if self.output_layer is not None else functional.linear(h, self.token_embedding.weight)  # eq. (2)
 
     def _embedded(self, x: Tensor, start: int) -> Tensor:
         h: Tensor = self.token_embedding(x) + self.position_embedding.weight[start : start + x.shape[1]]

@@ -54,6 +54,8 @@ class LSTM(RecurrentLanguage):
             the initial bias of the forget gates is 1.
         streams: The number of windows with a hidden state that is carried on, as many as a batch has; with 0 none is.
             Only data in their order, as text:stream gives them, have a state to carry.
+        output: The output layer. Where the vocabulary is large, training costs less with hierarchical, importance,
+            adaptive, nce or negative, which take options: hierarchical:tree=balanced, nce:samples=128.
     """
 
     recipe = Recipe(lr=4e-3, schedule="cosine:warmup=100", batch_size=32, epochs=6, clip="norm:1.0")
@@ -69,8 +71,9 @@ class LSTM(RecurrentLanguage):
         peepholes: bool = False,
         memory: int | None = None,
         streams: int = 0,
+        output: str = "softmax",
     ) -> None:
-        super().__init__(vocab, embedding, units, layers, dropout, streams, parts=2)
+        super().__init__(vocab, embedding, units, layers, dropout, streams, parts=2, output=output)
         if memory is not None:
             at_least(2, memory=memory)
         self.recurrent = lstm(  # eq. (1)
