@@ -200,9 +200,11 @@ class HasFilters(Protocol):
 
 @runtime_checkable
 class HasNeighbors(Protocol):
-    """A model with word vectors: the nearest words by cosine similarity, and all unit vectors, (vocab, latent)."""
+    """A model with word vectors: nearest words by their cosines, analogies, and all unit vectors, (vocab, latent)."""
 
     def nearest(self, word: str | int, n: int = 10) -> list[tuple[str, float]]: ...
+
+    def analogy(self, a: str | int, b: str | int, c: str | int, n: int = 10) -> list[tuple[str, float]]: ...
 
     def directions(self) -> Tensor: ...
 

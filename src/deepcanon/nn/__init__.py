@@ -17,8 +17,15 @@ from deepcanon.nn.graph_attention import GraphAttention, neighbor_max, row_softm
 from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
 from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
-from deepcanon.nn.hierarchical_softmax import ClassTree, HierarchicalSoftmax, balanced_tree, huffman_tree
+from deepcanon.nn.hierarchical_softmax import (
+    ClassTree,
+    HierarchicalSoftmax,
+    balanced_tree,
+    entropy_in_bits,
+    huffman_tree,
+)
 from deepcanon.nn.initialize import fans, initialize, own_weights
+from deepcanon.nn.inner_product_search import ApproximateSearch, nearest_vectors, recall, top_inner_products
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import (
     MaskedLinear,
@@ -32,7 +39,7 @@ from deepcanon.nn.masked_convolution import AboveConv, GatedLayer, GatedPixelNet
 from deepcanon.nn.node_order import breadth_first
 from deepcanon.nn.ode import integrate, integrate_adjoint
 from deepcanon.nn.output_by_name import output_layer
-from deepcanon.nn.output_layer import FullSoftmax, OutputLayer
+from deepcanon.nn.output_layer import FullSoftmax, OutputLayer, draw_noise, noise_log_probs
 from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
@@ -42,6 +49,7 @@ from deepcanon.nn.sampled_softmax import (
     ImportanceSampling,
     NegativeSampling,
     NoiseContrastive,
+    Sampled,
     effective_sample_size,
 )
 from deepcanon.nn.segment import pool, segment_max, segment_mean, segment_sum
@@ -67,6 +75,7 @@ __all__ = [
     "ActNorm",
     "AdaptiveImportanceSampling",
     "AffineCoupling",
+    "ApproximateSearch",
     "Arctan",
     "Averaged",
     "BatchNorm",
@@ -107,6 +116,7 @@ __all__ = [
     "Residual",
     "Reverse",
     "Same",
+    "Sampled",
     "Skip",
     "Softmax",
     "SpectralConv",
@@ -136,8 +146,10 @@ __all__ = [
     "chebyshev_sum",
     "convolve",
     "dense",
+    "draw_noise",
     "dropped",
     "effective_sample_size",
+    "entropy_in_bits",
     "fans",
     "fixed_point",
     "frequencies",
@@ -150,7 +162,9 @@ __all__ = [
     "last_output",
     "lstm",
     "mean_and_std",
+    "nearest_vectors",
     "neighbor_max",
+    "noise_log_probs",
     "output_layer",
     "output_padding",
     "output_size",
@@ -159,6 +173,7 @@ __all__ = [
     "pad_same",
     "parent_mask",
     "pool",
+    "recall",
     "reversed_in_time",
     "row_softmax",
     "segment_max",
@@ -170,6 +185,7 @@ __all__ = [
     "spread_degrees",
     "time_features",
     "to_bits",
+    "top_inner_products",
     "transposed",
 ]
 __dir__ = listing(__name__)

@@ -123,8 +123,8 @@ class NoiseContrastive(NegativeSampling):
     .. math:: \mathcal L = -\log \sigma(s_y - \log k q(y)) - k\, \mathbb E_{n \sim q} \log \sigma(-s_n + \log k q(n))
               \qquad (1)
 
-    Its optimum is :math:`s_c = \log p(c \mid h)`: scores learn to be normalized by themselves. Where they are, the gradient tends to that of the softmax as k grows.
-    Their biases start at -log C, near to that.
+    Its optimum is :math:`s_c = \log p(c \mid h)`: scores learn to be normalized by themselves. Where they are, the
+    gradient tends to that of the softmax as k grows. Their biases start at -log C, near to that.
 
     References:
         | Noise-contrastive estimation (Gutmann and Hyvärinen, 2010), https://proceedings.mlr.press/v9/gutmann10a.html
