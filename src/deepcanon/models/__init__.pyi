@@ -54,4 +54,5 @@ from deepcanon.models.variational.conditional_vae import ConditionalVAE as Condi
 from deepcanon.models.variational.flow_vae import FlowVAE as FlowVAE
 from deepcanon.models.variational.full_covariance_vae import FullCovarianceVAE as FullCovarianceVAE
 from deepcanon.models.variational.vae import VAE as VAE
+from deepcanon.models.words.tsne import TSNE as TSNE
 from deepcanon.models.words.word2vec import Word2Vec as Word2Vec

@@ -97,7 +97,7 @@ class Run(ShownRun):
         check_suits(asked, chosen)
         with randomness.kept():
             torch.manual_seed(seed)
-            built = asked.build(chosen.sizes, chosen.name)
+            built = asked.build(chosen.model_sizes, chosen.name)
         folder = Path(out) if out is not None else folder_for(built.name(), chosen.name, taken=overwrite)
         fit(built, chosen, out=folder, overwrite=overwrite, quiet=quiet, observers=observers, **settings)
         run = cls(folder, tuple(own_parts(built).values()))
