@@ -112,6 +112,7 @@ def test_a_fault_is_found(mutant: type[OutputLayer], broken: str) -> None:
 def test_uniform_noise_gives_every_class_the_weight_of_one_in_all() -> None:
     """The gradient by the scores: of a softmax p(c), of uniform noise 1 / C, however many are drawn."""
     module = layer(UniformNoise)
+    assert isinstance(module, UniformNoise)
     module.samples = None
     h, y = torch.randn(1, 5), torch.tensor([2])
     (slope,) = torch.autograd.grad(module.loss(h, y).sum(), [module.scores.bias])

@@ -60,7 +60,7 @@ def test_paths_of_a_balanced_tree_differ_by_one_decision_at_most(classes: int) -
 def operations(layer: OutputLayer) -> int:
     with FlopCounterMode(display=False) as counter:
         layer.nats(torch.zeros(1, 16), torch.tensor([layer.classes - 1]))
-    return counter.get_total_flops()
+    return int(counter.get_total_flops())
 
 
 def test_the_cost_is_the_logarithm_of_the_number_of_classes() -> None:

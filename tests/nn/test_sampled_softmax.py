@@ -20,7 +20,7 @@ def prepared(cls: type[Sampled], normalized: bool = False) -> tuple[Sampled, Ten
     layer.follow(torch.arange(1, CLASSES + 1))
     if normalized:
         with torch.no_grad():
-            layer.scores.bias -= layer.scores(h).logsumexp(-1)
+            layer.scores.bias.sub_(layer.scores(h).logsumexp(-1))
     return layer, h, y
 
 
@@ -45,6 +45,7 @@ def test_importance_sampling_tends_to_the_softmax_gradient_with_the_samples(cls:
 
 def test_noise_contrastive_estimation_tends_to_the_softmax_gradient_with_k() -> None:
     layer, h, y = prepared(NoiseContrastive, normalized=True)
+    assert isinstance(layer, NoiseContrastive)
     exact = slope(layer.nats(h, y), layer)
     layer.samples = None
     distances = []
@@ -59,6 +60,7 @@ def test_noise_contrastive_estimation_tends_to_the_softmax_gradient_with_k() -> 
 
 def test_negative_sampling_does_not_tend_to_the_softmax_gradient() -> None:
     layer, h, y = prepared(NegativeSampling, normalized=True)
+    assert isinstance(layer, NegativeSampling)
     exact = slope(layer.nats(h, y), layer)
     layer.samples, layer.negatives = None, 10_000
     assert float((slope(layer.loss(h, y), layer) - exact).norm() / exact.norm()) > 0.5

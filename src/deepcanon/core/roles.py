@@ -100,6 +100,13 @@ class Encodes(Protocol):
 
 
 @runtime_checkable
+class MapsExamples(Encodes, Protocol):
+    """A map: the points of the training examples, (N, latent), among which ``encode`` puts others."""
+
+    points: Tensor
+
+
+@runtime_checkable
 class Decodes(Protocol):
     """A model with a decoder: the likelihood given the latent variables ``z``, or the decoded examples."""
 

@@ -58,7 +58,7 @@ def the_gradient_tends_to_that_of_the_nats(module: Any, batch: Labeled) -> Measu
     scores = getattr(module, "scores", None)
     if isinstance(scores, nn.Linear) and scores.bias is not None:
         with torch.no_grad():
-            scores.bias -= scores(batch.x).logsumexp(-1)
+            scores.bias.sub_(scores(batch.x).logsumexp(-1))
     found, wanted = (_slope(measure, module, batch) for measure in (module.loss, module.nats))
     gap = float((found - wanted).norm() / wanted.norm())
     return gap, BOUND, f"the gradient of the loss of all classes is {gap:.2g} of its length away from that of the nats"
@@ -128,4 +128,4 @@ def _slope(measure: Callable[[Tensor, Tensor], Tensor], module: nn.Module, batch
 def _errors_apart(drawn: Tensor, exact: Tensor) -> float:
     gap = float((drawn.mean() - exact).abs())
     error = float(drawn.std()) / len(drawn) ** 0.5
-    return gap / (error + 1e-9 * float(1 + exact.abs()))
+    return float(gap / (error + 1e-9 * float(1 + exact.abs())))

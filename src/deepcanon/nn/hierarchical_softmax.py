@@ -104,7 +104,7 @@ class HierarchicalSoftmax(OutputLayer):
         for name in ("nodes", "sides"):  # which follow from the counts
             self.register_buffer(name, torch.empty(0), persistent=False)
         self._plant()
-        self.register_load_state_dict_post_hook(lambda layer, _: layer._plant())
+        self.register_load_state_dict_post_hook(lambda layer, _: layer._plant())  # type: ignore[no-untyped-call]
 
     def follow(self, counts: Tensor) -> None:
         self.counts.copy_(counts)

@@ -46,7 +46,7 @@ def word_vectors(run: Run) -> HasNeighbors:
 
 def nearest_examples(run: Run, data: str | Path | None = None, n: int = 10) -> NearExamples:
     """The training examples nearest to each example of ``data``, by default of the run's own test split."""
-    model: Any = run.model
+    model = run.model
     if not isinstance(model, Encodes):
         raise UsageError(f"{model.name()} has no codes of examples (encode), so that none are near each other")
     name = None if data is None else str(data)

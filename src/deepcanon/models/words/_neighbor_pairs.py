@@ -11,7 +11,7 @@ from torch import Tensor
 DENSE = 5000
 """Of more examples than these, only pairs of near neighbors have a probability (Barnes-Hut)."""
 
-TOLERANCE = 1e-6
+TOLERANCE = 1e-5
 """The largest error of a perplexity, as that of its logarithm."""
 
 BLOCK = 1024
@@ -39,7 +39,7 @@ def conditional_probabilities(squares: Tensor, perplexity: float) -> Tensor:
     The precision of each row is found by bisection. What is infinitely far away has no probability.
 
     >>> p = conditional_probabilities(torch.tensor([[1.0, 2.0, 9.0, torch.inf]]), perplexity=2.0)
-    >>> -torch.special.entr(p).sum().neg().exp().neg().round(decimals=3)
+    >>> torch.special.entr(p).sum().exp().round(decimals=3)
     tensor(2.)
     """
     finite = squares.masked_fill(squares.isinf(), 0)

@@ -18,7 +18,7 @@ from deepcanon.models.words._neighbor_pairs import (
     squared_distances,
 )
 
-PLACING = 30
+PLACING = 20
 """The steps in which a new example finds its place."""
 
 
