@@ -217,6 +217,18 @@ class HasNeighbors(Protocol):
 
 
 @runtime_checkable
+class HasTree(Protocol):
+    """A hierarchical softmax: the inner nodes and the sides of the paths to all classes, (C, depth), and their counts.
+
+    Without a tree there are no nodes.
+    """
+
+    nodes: Tensor
+    sides: Tensor
+    counts: Tensor
+
+
+@runtime_checkable
 class Attends(Protocol):
     """A transformer: its attention weights, (layers, B, heads, T, T)."""
 

@@ -84,11 +84,11 @@ def test_parts_of_the_data_have_gradients_that_add_up(kind: type[Any], exaggerat
 
 @pytest.fixture(scope="module")
 def digits() -> tuple[TSNE, Tensor, Tensor]:
-    """The map of half of the digits, and the other half."""
+    """The map of some digits, and others."""
     x = dc.load_data("digits").train.x.flatten(1)
-    model = TSNE(features=64, examples=500)
-    dc.fit(model, dc.from_tensors(x[:500]), quiet=True, epochs=250, evaluate=False)
-    return model, x[:500], x[500:700]
+    model = TSNE(features=64, examples=300)
+    dc.fit(model, dc.from_tensors(x[:300]), quiet=True, epochs=200, evaluate=False)
+    return model, x[:300], x[300:450]
 
 
 @pytest.mark.slow
@@ -105,18 +105,6 @@ def test_new_examples_are_put_next_to_their_neighbors(digits: tuple[TSNE, Tensor
         p = pairs.conditional_probabilities(torch.cdist(new, x).square(), 30.0)
         moved = (torch.special.xlogy(p, p) - p * (w / w.sum(1, keepdim=True)).log()).sum(1)
         assert float((moved > cost.detach() - 1e-3).double().mean()) > 0.95
-
-
-@pytest.mark.slow
-def test_digits_have_a_map_as_good_as_known() -> None:
-    data = dc.load_data("digits")
-    x = torch.cat([part.x.flatten(1) for part in (data.train, data.valid, data.test) if part is not None])
-    assert len(x) == 1797
-    torch.manual_seed(0)
-    model = TSNE(features=64, examples=1797)
-    dc.fit(model, dc.from_tensors(x), quiet=True, evaluate=False)
-    assert float(model.loss(Batch(x))["kl"].detach()) <= 0.72
-    assert trustworthiness(x.numpy(), model.points.detach().numpy()) >= 0.985
 
 
 def test_mistakes_are_named() -> None:
