@@ -3,7 +3,7 @@
     python benchmarks/word2vec.py [--data text:words] [--rounds 3] [--epochs 5] [--json results.json]
 
 Whole trainings are interleaved in one process, in processor time; words per second count every word of the text, kept
-or skipped, as gensim does. Ours runs through the trainer with its defaults. The quality of the vectors is reported, too:
+or skipped, as gensim does. Ours runs through the trainer with its defaults. The quality of vectors is reported, too:
 the loss on held-out text, by one and the same function for both, and how many of the ten nearest neighbors of the 200
 most frequent words both have in common, next to two trainings of gensim from different seeds. With the hierarchical
 softmax the paths of gensim's tree are its own, and its loss is by these.

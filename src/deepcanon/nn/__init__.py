@@ -4,6 +4,7 @@ from deepcanon.lazy import listing
 from deepcanon.nn.activations import Arctan, BinaryThreshold, Softmax, StochasticBinary, Swish, activation_layer
 from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention, attention_weights, causal_mask
 from deepcanon.nn.averaged import Averaged
+from deepcanon.nn.bag_of_words import bag_of_words
 from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_time
 from deepcanon.nn.codes import from_bits, to_bits
@@ -137,6 +138,7 @@ __all__ = [
     "attention",
     "attention_weights",
     "autoregressive_mask",
+    "bag_of_words",
     "balanced_tree",
     "bed_of_nails",
     "breadth_first",
