@@ -100,10 +100,12 @@ class Encodes(Protocol):
 
 
 @runtime_checkable
-class MapsExamples(Encodes, Protocol):
+class MapsExamples(Protocol):
     """A map: the points of the training examples, (N, latent), among which ``encode`` puts others."""
 
     points: Tensor
+
+    def encode(self, x: Tensor) -> Tensor: ...
 
 
 @runtime_checkable

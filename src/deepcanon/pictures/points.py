@@ -145,7 +145,7 @@ def example_map(
     )
     for c, color in enumerate(colors(1 + int(own.max()))):
         for which, size, edge in ((plane[own == c], 9, 0.0), (places[others == c], 17, 0.7)):
-            axes.scatter(*which.T, s=size, color=color, alpha=0.85, linewidths=edge, edgecolors=INK)
+            axes.scatter(which[:, 0], which[:, 1], s=size, color=color, alpha=0.85, linewidths=edge, edgecolors=INK)
     if classes is not None:
         _name_classes(axes, plane, own, labels)
     return figure

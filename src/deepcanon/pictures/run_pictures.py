@@ -276,9 +276,8 @@ def _encoded(scene: Scene) -> dict[str, Figure]:
     model, batch = scene.model, scene.some(MAPPED)
     if not isinstance(model, Encodes) or not isinstance(batch, Labeled) or batch.y.is_floating_point():
         return {}
-    if isinstance(model, MapsExamples):  # which shows them among its own points
-        return {}
-    if int(batch.y.max()) >= TOLD_APART:
+    shown = isinstance(scene.model, MapsExamples)  # among its own points
+    if shown or int(batch.y.max()) >= TOLD_APART:
         return {}
 
     def code(part: Batch) -> Tensor:

@@ -128,4 +128,5 @@ def _divergence(p: Tensor, log_w: Tensor, points: Tensor, exaggeration: float) -
     """The sum of p log (p / q) over pairs, by log w and the partition function of all pairs of points."""
     parts = [squared_distances(points[i : i + BLOCK], points) for i in range(0, len(points), BLOCK)]
     partition = torch.stack([(1 / (1 + part)).sum() for part in parts]).sum() - len(points)  # no point is its neighbor
-    return torch.special.xlogy(p, p).sum() - exaggeration * (p * log_w).sum() + p.sum() * partition.log()
+    own: Tensor = torch.special.xlogy(p, p).sum() - exaggeration * (p * log_w).sum()
+    return own + p.sum() * partition.log()
