@@ -130,7 +130,7 @@ class Word2Vec(WordVectors):
         exponent: float = 0.75,
         subsample: float = 1e-3,
         average: bool = True,
-        draws: int | None = 12,
+        draws: int | None = 16,
         fixed: bool = False,
     ) -> None:
         super().__init__(vocab, latent)
