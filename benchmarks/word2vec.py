@@ -24,6 +24,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +169,7 @@ def main() -> None:
         if fewest is None:
             print("  held-out loss of gensim: not reached")
             continue
-        both = {"ours": lambda reach=reach, n=fewest: reach(n), "gensim": lambda peer=peer: peer(0)}
+        both = {"ours": partial(reach, fewest), "gensim": partial(peer, 0)}
         times = interleaved(both, arguments.rounds, warm_up=0, clock=time.process_time)
         sooner = statistics.median(b / a for a, b in zip(times["ours"], times["gensim"], strict=True))
         numbers[task]["to the loss of gensim"] = {"epochs": fewest, "faster_than_gensim": round(sooner, 4)}
