@@ -19,7 +19,7 @@ def build(name: str, output: str) -> Any:
     torch.manual_seed(0)
     if name == "gpt":
         return dc.find("gpt")(vocab=7, length=8, layers=1, heads=2, embedding=8, output=output)
-    return dc.find("lstm")(vocab=7, embedding=4, units=6, output=output)
+    return dc.find(name)(vocab=7, embedding=4, units=6, output=output)
 
 
 @pytest.mark.parametrize("output", NAMES)
@@ -30,6 +30,12 @@ def test_an_lstm_keeps_the_laws_of_sequences(output: str) -> None:
     model.prepare([batch])
     found = laws.check((model, batch), "sequence")
     assert all(outcome.holds for outcome in found), laws.report(found)
+
+
+@pytest.mark.parametrize("name", ["rnn", "gru"])
+def test_other_recurrent_models_have_the_probabilities_of_the_tree(name: str) -> None:
+    model = build(name, "hierarchical")
+    torch.testing.assert_close(model(torch.tensor([[0, 3, 6]])).exp().sum(-1), torch.ones(1, 3))
 
 
 @pytest.mark.parametrize("output", ["hierarchical", "nce:samples=4"])

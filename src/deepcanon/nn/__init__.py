@@ -18,6 +18,7 @@ from deepcanon.nn.graph_attention import GraphAttention, neighbor_max, row_softm
 from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
 from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
+from deepcanon.nn.gru import GRULayers, ResetBeforeGRU, gru
 from deepcanon.nn.hierarchical_softmax import (
     ClassTree,
     HierarchicalSoftmax,
@@ -45,6 +46,7 @@ from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
 from deepcanon.nn.rescale import Rescale, mean_and_std
+from deepcanon.nn.rnn import LinearRNN, RNNLayers, rnn
 from deepcanon.nn.sampled_softmax import (
     AdaptiveImportanceSampling,
     ImportanceSampling,
@@ -55,6 +57,7 @@ from deepcanon.nn.sampled_softmax import (
 )
 from deepcanon.nn.segment import pool, segment_max, segment_mean, segment_sum
 from deepcanon.nn.standardize import Standardize
+from deepcanon.nn.stepped import SteppedLayers, init_matrices, open_biases
 from deepcanon.nn.time_mlp import ClassTimeMLP, TimeBlock, TimeMLP, time_features
 from deepcanon.nn.transforms import (
     ActNorm,
@@ -90,6 +93,7 @@ __all__ = [
     "DepthwiseSeparable",
     "Flatten",
     "FullSoftmax",
+    "GRULayers",
     "GatedLayer",
     "GatedPixelNet",
     "GraphAttention",
@@ -103,6 +107,7 @@ __all__ = [
     "LSTMLayers",
     "LSTMVariant",
     "LeftConv",
+    "LinearRNN",
     "MaskedLinear",
     "MultiHeadAttention",
     "NegativeSampling",
@@ -111,9 +116,11 @@ __all__ = [
     "PlainDropout",
     "Planar",
     "Pointwise",
+    "RNNLayers",
     "Radial",
     "RelativeBias",
     "Rescale",
+    "ResetBeforeGRU",
     "Residual",
     "Reverse",
     "Same",
@@ -124,6 +131,7 @@ __all__ = [
     "Split",
     "Squeeze",
     "Standardize",
+    "SteppedLayers",
     "StochasticBinary",
     "Swish",
     "TimeBlock",
@@ -157,7 +165,9 @@ __all__ = [
     "frequencies",
     "from_bits",
     "gelu_tanh",
+    "gru",
     "huffman_tree",
+    "init_matrices",
     "initialize",
     "integrate",
     "integrate_adjoint",
@@ -167,6 +177,7 @@ __all__ = [
     "nearest_vectors",
     "neighbor_max",
     "noise_log_probs",
+    "open_biases",
     "output_layer",
     "output_padding",
     "output_size",
@@ -177,6 +188,7 @@ __all__ = [
     "pool",
     "recall",
     "reversed_in_time",
+    "rnn",
     "row_softmax",
     "segment_max",
     "segment_mean",
