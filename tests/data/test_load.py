@@ -21,7 +21,8 @@ EMBEDDED = (
 REMOTE = (
     "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "mutag", "proteins", "shakespeare", "movielens-100k",
     "fashion-mnist", "mnist", "uci:boston", "uci:concrete", "uci:energy", "uci:kin8nm", "uci:naval", "uci:power",
-    "uci:protein", "uci:wine-red", "uci:yacht", "cora",
+    "uci:protein", "uci:wine-red", "uci:yacht", "cora", "multi30k-de-en", "multi30k-en-de", "multi30k-en-fr",
+    "multi30k-fr-en",
 )  # fmt: skip
 PARTS = ("train", "valid", "test")
 

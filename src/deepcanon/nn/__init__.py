@@ -2,7 +2,9 @@
 
 from deepcanon.lazy import listing
 from deepcanon.nn.activations import Arctan, BinaryThreshold, Softmax, StochasticBinary, Swish, activation_layer
-from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention, attention_weights, causal_mask
+from deepcanon.nn.associative_memory import AssociativeMemory, parameter_free_attention
+from deepcanon.nn.attention import MultiHeadAttention, attention, attention_weights, causal_mask
+from deepcanon.nn.attention_scores import AttentionScore, weigh
 from deepcanon.nn.averaged import Averaged
 from deepcanon.nn.bag_of_words import bag_of_words
 from deepcanon.nn.batch_norm import BatchNorm
@@ -28,6 +30,7 @@ from deepcanon.nn.hierarchical_softmax import (
 )
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.inner_product_search import ApproximateSearch, nearest_vectors, recall, top_inner_products
+from deepcanon.nn.kv_cache import KVCache
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import (
     MaskedLinear,
@@ -81,6 +84,8 @@ __all__ = [
     "AffineCoupling",
     "ApproximateSearch",
     "Arctan",
+    "AssociativeMemory",
+    "AttentionScore",
     "Averaged",
     "BatchNorm",
     "Bidirectional",
@@ -184,6 +189,7 @@ __all__ = [
     "own_weights",
     "owner_mask",
     "pad_same",
+    "parameter_free_attention",
     "parent_mask",
     "pool",
     "recall",
@@ -201,5 +207,6 @@ __all__ = [
     "to_bits",
     "top_inner_products",
     "transposed",
+    "weigh",
 ]
 __dir__ = listing(__name__)

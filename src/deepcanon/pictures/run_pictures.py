@@ -53,7 +53,16 @@ from deepcanon.pictures.mappings import mapping
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.points import decision_map, example_map, function_plot, latent_map, scatter, truth_plot
 from deepcanon.pictures.scene import Data, Scene, in_chunks
-from deepcanon.pictures.sequence_pictures import aligned, attended, branched, captioned, forecasted, neighbored, written
+from deepcanon.pictures.sequence_pictures import (
+    aligned,
+    attended,
+    branched,
+    captioned,
+    forecasted,
+    neighbored,
+    translated,
+    written,
+)
 from deepcanon.pictures.style import save
 from deepcanon.pictures.videos import continued, filmed
 
@@ -307,5 +316,5 @@ def _placed(scene: Scene) -> dict[str, Figure]:
 PICTURES = (
     _classified, graphed, graph_rows, sampled_graphs, _regressed, _completed, _sampled, _reconstructed, _gallery,
     _mapped, _filtered, _encoded, _placed, neighbored, _updated, attended, forecasted, filmed, continued, aligned,
-    captioned, written, branched,
+    translated, captioned, written, branched,
 )  # fmt: skip
