@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "microscopy": LOW | {"tensor"},
     "insights": LOW | {"nn", "tensor", "pictures", "microscopy"},
     "train": LOW | {"optim", "data", "pictures", "runs"},
-    "runs": LOW | {"data", "train", "pictures", "interop", "catalogue", "blueprints"},
+    "runs": LOW | {"nn", "data", "train", "pictures", "interop", "catalogue", "blueprints"},
     "comparison": LOW | {"losses", "data", "train", "runs", "pictures", "blueprints"},
     "catalogue": LOW,
     "blueprints": LOW | {"catalogue", "runs"},

@@ -91,6 +91,11 @@ class Dataset(Shown, Generic[B]):
         return {**about, **{name: value for name, value in named.items() if value}}
 
     @property
+    def model_sizes(self) -> dict[str, int]:
+        """The sizes that a model is built with: those of an example, and the number of training examples."""
+        return {**self.sizes, "examples": len(self.train)}
+
+    @property
     def says(self) -> str:
         """What the data are, in a sentence: their kind, their sizes, their target, and how many each split has.
 

@@ -75,4 +75,5 @@ from deepcanon.models.variational.hierarchical_vae import HierarchicalVAE as Hie
 from deepcanon.models.variational.iwae import IWAE as IWAE
 from deepcanon.models.variational.markov_hierarchical_vae import MarkovHierarchicalVAE as MarkovHierarchicalVAE
 from deepcanon.models.variational.vae import VAE as VAE
+from deepcanon.models.words.tsne import TSNE as TSNE
 from deepcanon.models.words.word2vec import Word2Vec as Word2Vec

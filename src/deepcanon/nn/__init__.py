@@ -6,6 +6,7 @@ from deepcanon.nn.associative_memory import AssociativeMemory, parameter_free_at
 from deepcanon.nn.attention import MultiHeadAttention, attention, attention_weights, causal_mask
 from deepcanon.nn.attention_scores import AttentionScore, weigh
 from deepcanon.nn.averaged import Averaged
+from deepcanon.nn.bag_of_words import bag_of_words
 from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_time
 from deepcanon.nn.codes import from_bits, to_bits
@@ -20,7 +21,15 @@ from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
 from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
 from deepcanon.nn.gru import GRULayers, ResetBeforeGRU, gru
+from deepcanon.nn.hierarchical_softmax import (
+    ClassTree,
+    HierarchicalSoftmax,
+    balanced_tree,
+    entropy_in_bits,
+    huffman_tree,
+)
 from deepcanon.nn.initialize import fans, initialize, own_weights
+from deepcanon.nn.inner_product_search import ApproximateSearch, nearest_vectors, recall, top_inner_products
 from deepcanon.nn.kv_cache import KVCache
 from deepcanon.nn.linear_attention import (
     LinearAttention,
@@ -41,6 +50,8 @@ from deepcanon.nn.masked import (
 from deepcanon.nn.masked_convolution import AboveConv, GatedLayer, GatedPixelNet, LeftConv
 from deepcanon.nn.node_order import breadth_first
 from deepcanon.nn.ode import integrate, integrate_adjoint
+from deepcanon.nn.output_by_name import output_layer
+from deepcanon.nn.output_layer import FullSoftmax, OutputLayer, draw_noise, noise_log_probs
 from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import (
@@ -54,6 +65,14 @@ from deepcanon.nn.positions import (
 )
 from deepcanon.nn.rescale import Rescale, mean_and_std
 from deepcanon.nn.rnn import LinearRNN, RNNLayers, rnn
+from deepcanon.nn.sampled_softmax import (
+    AdaptiveImportanceSampling,
+    ImportanceSampling,
+    NegativeSampling,
+    NoiseContrastive,
+    Sampled,
+    effective_sample_size,
+)
 from deepcanon.nn.segment import pool, segment_max, segment_mean, segment_sum
 from deepcanon.nn.sparse_attention import (
     LocalAttention,
@@ -84,7 +103,9 @@ from deepcanon.nn.vector_field import TimeGated, VectorField
 __all__ = [
     "AboveConv",
     "ActNorm",
+    "AdaptiveImportanceSampling",
     "AffineCoupling",
+    "ApproximateSearch",
     "Arctan",
     "AssociativeMemory",
     "AttentionScore",
@@ -95,17 +116,21 @@ __all__ = [
     "Causal",
     "Chain",
     "ClassTimeMLP",
+    "ClassTree",
     "ConcatenatedPositions",
     "DenselyConnected",
     "DepthwiseSeparable",
     "Flatten",
+    "FullSoftmax",
     "GRULayers",
     "GatedLayer",
     "GatedPixelNet",
     "GraphAttention",
     "GraphConv",
     "GraphIsomorphism",
+    "HierarchicalSoftmax",
     "HighwayGate",
+    "ImportanceSampling",
     "InvertibleConv1x1",
     "KVCache",
     "LSTMLayers",
@@ -116,6 +141,9 @@ __all__ = [
     "LocalAttention",
     "MaskedLinear",
     "MultiHeadAttention",
+    "NegativeSampling",
+    "NoiseContrastive",
+    "OutputLayer",
     "PlainDropout",
     "Planar",
     "Pointwise",
@@ -129,6 +157,7 @@ __all__ = [
     "Rotary",
     "RunningSums",
     "Same",
+    "Sampled",
     "Skip",
     "Softmax",
     "SpectralConv",
@@ -150,6 +179,8 @@ __all__ = [
     "attention",
     "attention_weights",
     "autoregressive_mask",
+    "bag_of_words",
+    "balanced_tree",
     "band_mask",
     "bed_of_nails",
     "block_attention",
@@ -161,8 +192,11 @@ __all__ = [
     "chebyshev_sum",
     "convolve",
     "dense",
+    "draw_noise",
     "dropped",
+    "effective_sample_size",
     "elu_features",
+    "entropy_in_bits",
     "fans",
     "fixed_point",
     "frequencies",
@@ -170,6 +204,7 @@ __all__ = [
     "gelu_tanh",
     "global_mask",
     "gru",
+    "huffman_tree",
     "init_matrices",
     "initialize",
     "integrate",
@@ -180,8 +215,11 @@ __all__ = [
     "local_attention",
     "lstm",
     "mean_and_std",
+    "nearest_vectors",
     "neighbor_max",
+    "noise_log_probs",
     "open_biases",
+    "output_layer",
     "output_padding",
     "output_size",
     "own_weights",
@@ -190,6 +228,7 @@ __all__ = [
     "parameter_free_attention",
     "parent_mask",
     "pool",
+    "recall",
     "reversed_in_time",
     "rnn",
     "row_softmax",
@@ -202,6 +241,7 @@ __all__ = [
     "spread_degrees",
     "time_features",
     "to_bits",
+    "top_inner_products",
     "transposed",
     "weigh",
 ]

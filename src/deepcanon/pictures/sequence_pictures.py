@@ -9,9 +9,10 @@ import torch
 from matplotlib.figure import Figure
 
 from deepcanon.core import Captioned, SentencePairs, SequencePairs, Sequences, Series
-from deepcanon.core.roles import Aligns, Attends, Forecasts, Generates, HasNeighbors, Translates
+from deepcanon.core.roles import Aligns, Attends, Forecasts, Generates, HasNeighbors, HasTree, Translates
 from deepcanon.pictures.attention import alignment_picture, attention_heads
 from deepcanon.pictures.captions import captioned_images
+from deepcanon.pictures.class_tree import tree_picture
 from deepcanon.pictures.forecasts import forecast_picture
 from deepcanon.pictures.scene import Scene
 from deepcanon.pictures.texts import HELD_OUT, text_picture
@@ -32,6 +33,17 @@ def neighbored(scene: Scene) -> dict[str, Figure]:
     if not isinstance(model, HasNeighbors):
         return {}
     return word_pictures(model, model.vocabulary, f"{model.name()} on {scene.data.name}", scene.seed)
+
+
+def branched(scene: Scene) -> dict[str, Figure]:
+    """The tree of a hierarchical softmax, of the model or of its output layer."""
+    model = scene.model
+    tree = model if isinstance(model, HasTree) else getattr(model, "output_layer", None)
+    names = scene.data.target_vocabulary or scene.data.vocabulary
+    if not isinstance(tree, HasTree) or len(tree.nodes) != len(names) or not names:
+        return {}
+    title = f"{model.name()} on {scene.data.name}: the first decisions between {len(names):,} tokens"
+    return {"tree": tree_picture(tree.nodes, tree.sides, tree.counts, names, title)}
 
 
 def written(scene: Scene) -> dict[str, Figure]:

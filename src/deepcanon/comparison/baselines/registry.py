@@ -98,7 +98,7 @@ def _has_density(candidates: Sequence[Blueprint], data: Dataset[Any]) -> bool:
         return False
     for candidate in candidates:
         try:
-            built = candidate.build(data.sizes, data.name)
+            built = candidate.build(data.model_sizes, data.name)
         except DeepcanonError:
             continue
         if isinstance(built, HasLogProb) and built.support == "real" and not hasattr(built, "conditioned_on"):
@@ -109,7 +109,7 @@ def _has_density(candidates: Sequence[Blueprint], data: Dataset[Any]) -> bool:
 def _fits(candidate: Blueprint, data: Dataset[Any]) -> bool:
     """Whether an analytic density can be built for these data."""
     try:
-        candidate.build(data.sizes, data.name)
+        candidate.build(data.model_sizes, data.name)
     except DeepcanonError:
         return False
     return suits(candidate, data)

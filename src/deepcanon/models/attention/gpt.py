@@ -72,6 +72,9 @@ class GPT(LanguageModel[Sequences]):
             which queries and keys are rotated, or "relative" ones, a bias of the scores by the distance.
         attention: The self-attention: "softmax", "linear" in the length of the text, or "local", within a reach.
         reach: How many tokens before it a token attends to by local attention.
+        output: The output layer. Where the vocabulary is large, training costs less with hierarchical, importance,
+            adaptive, nce or negative, which take options: hierarchical:tree=balanced, nce:samples=128. None of
+            these shares its weights with E.
     """
 
     recipe = Recipe(
@@ -95,6 +98,7 @@ class GPT(LanguageModel[Sequences]):
         positions: Positions = "learned",
         attention: Attention = "softmax",
         reach: int | None = None,
+        output: str = "softmax",
     ) -> None:
         super().__init__(vocab)
         at_least(1, length=length, layers=layers, heads=heads, embedding=embedding)
@@ -120,6 +124,8 @@ class GPT(LanguageModel[Sequences]):
         self.blocks = nn.ModuleList(Block(embedding, heads, dropout, gelu, attention=part) for part in parts)
         self.norm = nn.LayerNorm(embedding)
         init_weights(self, layers)
+        if output != "softmax":
+            self._head(output, embedding)
 
     @classmethod
     def example(cls) -> tuple[Self, Sequences]:
@@ -178,7 +184,8 @@ class GPT(LanguageModel[Sequences]):
         return self._output_logits(run_blocks(self.blocks, self._embedded(x, 0), causal=True, bias=bias))  # eq. (1)
 
     def _output_logits(self, h: Tensor) -> Tensor:
-        return functional.linear(self.norm(h), self.token_embedding.weight)  # eq. (2)
+        h = self.norm(h)
+        return h if self.output_layer is not None else functional.linear(h, self.token_embedding.weight)  # eq. (2)
 
     def _bias(self, queries: int, keys: int) -> Tensor | None:
         """What relative positions add to the scores, (heads, queries, keys)."""
