@@ -19,8 +19,8 @@ EMBEDDED = (
     "series", "spots", "stories", "text", "two-domains", "waves",
 )  # fmt: skip
 REMOTE = (
-    "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "mutag", "proteins", "shakespeare", "movielens-100k",
-    "fashion-mnist", "mnist", "cora",
+    "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "etth1", "exchange-rate", "mutag", "proteins",
+    "shakespeare", "m4-weekly", "movielens-100k", "fashion-mnist", "mnist", "cora",
 )  # fmt: skip
 PARTS = ("train", "valid", "test")
 

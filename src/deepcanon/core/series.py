@@ -148,7 +148,8 @@ def filled(x: Tensor) -> Tensor:
     """
     step = torch.arange(x.shape[1], device=x.device).view(1, -1, 1)
     last = step.masked_fill(x.isnan(), 0).cummax(1).values
-    return x.gather(1, last).nan_to_num(0.0, posinf=None, neginf=None)
+    values = x.gather(1, last)
+    return values.masked_fill(values.isnan(), 0)
 
 
 def check_lengths(batch: Series | Videos) -> None:

@@ -45,6 +45,7 @@ from deepcanon.models.linear.perceptron import Perceptron as Perceptron
 from deepcanon.models.linear.softmax_regression import SoftmaxRegression as SoftmaxRegression
 from deepcanon.models.linear.svm import SVM as SVM
 from deepcanon.models.recurrent.caption import Caption as Caption
+from deepcanon.models.recurrent.caption_to_image import CaptionToImage as CaptionToImage
 from deepcanon.models.recurrent.deepar import DeepAR as DeepAR
 from deepcanon.models.recurrent.lstm import LSTM as LSTM
 from deepcanon.models.recurrent.lstm_predictor import LSTMPredictor as LSTMPredictor

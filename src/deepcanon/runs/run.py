@@ -41,7 +41,7 @@ from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import ahead, columns_of, reaching, sample_paths, write_forecasts
 from deepcanon.runs.predict import check_room, joined, predicted, sampled_rows, write_csv, write_parts
 from deepcanon.runs.resume import load_from, resume
-from deepcanon.runs.sampling import check_drawable, draw_graphs, draw_samples, edge_columns
+from deepcanon.runs.sampling import check_drawable, draw_graphs, draw_samples, edge_columns, given_by_name
 from deepcanon.runs.shown_run import ShownRun
 from deepcanon.runs.writing import conditioned, sources, texts
 from deepcanon.train import Observer, fit, randomness
@@ -218,7 +218,8 @@ class Run(ShownRun):
         """New examples drawn from the model, (n, features), or a union of n graphs; ``out`` is a picture or a CSV file.
 
         Rows of a table are written in its own columns, categories and units, graphs by their edges.
-        ``given`` is the class that a class-conditional model draws, and ``guidance`` above 0 makes it count for more.
+        ``given`` is the class that a class-conditional model draws, or a caption to make images from; ``guidance``
+        above 0 makes a class count for more.
         """
         model = self.model_that_can("sample")
         at_least(1, n=n)
@@ -365,23 +366,14 @@ class Run(ShownRun):
         return self.model
 
     def _conditioned(self, model: Any, n: int, given: str | int | None, guidance: float) -> Any:
-        """The model, conditioned on the class that its samples are to be of."""
+        """The model, conditioned on the class or the caption that its samples are to be of."""
         if given is None:
             if guidance != 0:
                 raise UsageError("guidance leads towards a class; name it by --given CLASS")
             if is_conditional(model) and not model.context_optional:  # then on what held-out examples have
                 return given_batch(model, self._some_held_out(n))
             return model
-        if not is_conditional(model) or model.conditioned_on != "classes":
-            raise UsageError(f"{model.name()} is not conditioned on classes, so leave out --given; guided_ddpm is")
-        if guidance != 0 and "guidance" not in model.given_options:
-            raise UsageError(f"{self.model.name()} has no guidance; leave it out, or take guided_ddpm")
-        info = self.info["data"]
-        names = info["labels"] or [str(c) for c in range(info["sizes"]["classes"])]
-        if str(given) not in names:
-            raise UsageError(f"there is no class {str(given)!r}; there are {', '.join(names)}")
-        asked = {"guidance": guidance} if guidance != 0 else {}
-        return model.given(names.index(str(given)), **asked)
+        return given_by_name(model, given, guidance, self.info["data"])
 
     def _some_held_out(self, n: int) -> AnyBatch:
         """So many examples that were not learned from, gone through again and again where there are fewer."""

@@ -10,8 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deepcanon.core import Graph, UsageError
+from deepcanon.core import Graph, UsageError, is_conditional
+from deepcanon.core.errors import shortened
+from deepcanon.data.text.special import WithSpecialTokens
+from deepcanon.data.text.words import UNKNOWN
 from deepcanon.data.transforms.forms import PICTURED, black_and_white
+from deepcanon.runs.text import targets, tokenizer
 
 MOST_IN_A_PICTURE = 4096
 """Images beyond these are too small to be recognized, and a picture of them may fill the memory."""
@@ -19,6 +23,36 @@ MOST_IN_A_PICTURE = 4096
 
 MOST_GRAPHS = 60
 """Of graphs, each of which is laid out in a panel of its own."""
+
+
+def given_by_name(model: Any, given: str | int, guidance: float, info: Mapping[str, Any]) -> Any:
+    """The model conditioned on a class by its name, or on a caption, of the data that ``info`` describes."""
+    kind = model.conditioned_on if is_conditional(model) else None
+    if kind not in ("classes", "a caption"):
+        raise UsageError(f"{model.name()} is not conditioned on classes, so leave out --given; guided_ddpm is")
+    if guidance != 0 and "guidance" not in model.given_options:
+        raise UsageError(f"{model.name()} has no guidance; leave it out, or take guided_ddpm")
+    if kind == "a caption":
+        return model.given(_caption(str(given), info))
+    names = info["labels"] or [str(c) for c in range(info["sizes"]["classes"])]
+    if str(given) not in names:
+        raise UsageError(f"there is no class {str(given)!r}; there are {', '.join(names)}")
+    return model.given(names.index(str(given)), **({"guidance": guidance} if guidance != 0 else {}))
+
+
+def _caption(given: str, info: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+    """A caption in the tokens of the run's data, and its length; words that the data do not have are refused."""
+    by = tokenizer(targets(info))
+    if not isinstance(by, WithSpecialTokens):
+        raise UsageError("the captions of this run have no begin and end tokens, so none can be read")
+    codes = by.row(given)
+    if UNKNOWN in (by.vocabulary[code] for code in codes) or len(codes) < 3:  # between begin and end
+        raise UsageError(f"the model knows only captions of the words of its data ({_words(info)}); got {given!r}")
+    return torch.tensor([codes]), torch.tensor([len(codes)])
+
+
+def _words(info: Mapping[str, Any]) -> str:
+    return shortened(" ".join(word for word in info["target_vocabulary"] if word.isalnum()), 200)
 
 
 def check_drawable(n: int, info: Mapping[str, Any]) -> None:

@@ -31,10 +31,7 @@ Values = NDArray[np.float64]
 
 def load_m4(entry: Entry) -> Dataset[Series]:
     """The series of the competition; the published test values are predicted in the test."""
-    train, test = (_quoted_rows(path) for path in entry.remote.fetch())
-    if train.keys() != test.keys() or not train:
-        raise DataError(f"{entry.name}: the training and the test file have other series")
-    rows = [np.concatenate([values, test[name]]) for name, values in train.items()]
+    rows = m4_rows(entry)
     lengths = torch.tensor([len(row) for row in rows])
     x = torch.zeros(len(rows), int(lengths.max()), 1)
     for row, values in enumerate(rows):
@@ -42,14 +39,26 @@ def load_m4(entry: Entry) -> Dataset[Series]:
     return entry.dataset(*split_by_time(Series(x, lengths, lengths), WEEKS, WEEKLY, EVERY[entry.name]))
 
 
+def m4_rows(entry: Entry) -> list[Values]:
+    """The whole series, the published test values at their ends."""
+    train, test = (_quoted_rows(path) for path in entry.remote.fetch())
+    if train.keys() != test.keys() or not train:
+        raise DataError(f"{entry.name}: the training and the test file have other series")
+    return [np.concatenate([values, test[name]]) for name, values in train.items()]
+
+
 def load_exchange(entry: Entry) -> Dataset[Series]:
     """A series for each currency; the last horizons are predicted in the test, and as many before in the validation."""
-    (path,) = entry.remote.fetch()
-    table = _table(path, content_of(path).decode().splitlines())
-    x = torch.from_numpy(table.T.copy()).unsqueeze(2).float()
+    x = torch.from_numpy(np.stack(exchange_rows(entry))).unsqueeze(2).float()
     full = torch.full((len(x),), x.shape[1])
     series = Series(x, full, full, statics=torch.arange(len(x)).unsqueeze(1))
     return entry.dataset(*split_by_time(series, DAYS, DAILY, EVERY[entry.name], tests=DAILY_TESTS, valids=DAILY_TESTS))
+
+
+def exchange_rows(entry: Entry) -> list[Values]:
+    """The whole series of the currencies."""
+    (path,) = entry.remote.fetch()
+    return list(_table(path, content_of(path).decode().splitlines()).T)
 
 
 def load_ett(entry: Entry) -> Dataset[Series]:
