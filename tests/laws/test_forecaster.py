@@ -161,9 +161,9 @@ class PredictsWhatIsMissing(Healthy):
 class PassesNaNOn(Healthy):
     """A missing value is read, as NaN."""
 
-    def distribution(self, series: Series) -> Distribution:
+    def distribution(self, series: Series, start: int = 0) -> Distribution:
         scale = self.scale_of(replace(series, x=series.x.nan_to_num(0)))
-        return self.likelihood.distribution(self(*series.inputs), scale.unsqueeze(1))
+        return self.likelihood.distribution(self(*series.inputs)[:, start:], scale.unsqueeze(1))
 
 
 def test_a_healthy_forecaster_keeps_all_laws() -> None:

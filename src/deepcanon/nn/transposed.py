@@ -65,7 +65,8 @@ class StridedStages:
     """Convolutions that halve the sides of images stage by stage, ``down``, and transposed ones back ``up``.
 
     An activation follows each stage down and comes before each one up. In between, images have the shape ``inner``;
-    ``tied`` stages up have the weights of those down.
+    ``tied`` stages up have the weights of those down. If they are ``normalized``, layer normalization over all maps of
+    an image comes before each activation.
 
     >>> stages = StridedStages((1, 28, 28), (32, 64), "relu")
     >>> stages.inner, len(stages.down), len(stages.up)
@@ -73,7 +74,12 @@ class StridedStages:
     """
 
     def __init__(
-        self, shape: tuple[int, int, int], hidden: tuple[int, ...], activation: Activation, tied: bool = False
+        self,
+        shape: tuple[int, int, int],
+        hidden: tuple[int, ...],
+        activation: Activation,
+        tied: bool = False,
+        normalized: bool = False,
     ) -> None:
         channels, height, width = shape
         self.down: list[nn.Module] = []
@@ -83,8 +89,9 @@ class StridedStages:
             stage = nn.Conv2d(channels, outputs, KERNEL, STRIDE, PADDING)
             extra = output_padding(stage, (height, width))
             back = TransposedConv(stage, extra) if tied else _untied(stage, extra)
-            self.down += [stage, activation_layer(activation)]
-            self.up = [activation_layer(activation), back, *self.up]
+            norms = [nn.GroupNorm(1, outputs) for _ in range(2)] if normalized else []
+            self.down += [stage, *norms[:1], activation_layer(activation)]
+            self.up = [*norms[1:], activation_layer(activation), back, *self.up]
             height, width = (output_size(side, KERNEL, stride=STRIDE, padding=PADDING) for side in (height, width))
             channels = outputs
         self.inner = (channels, height, width)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 from torch.distributions import Normal, kl_divergence
-from torch.nn.functional import binary_cross_entropy, conv2d, conv_transpose2d, relu
+from torch.nn.functional import binary_cross_entropy, conv2d, conv_transpose2d, group_norm, relu
 
 import deepcanon as dc
 from deepcanon.core import Captioned, DataError, UsageError
@@ -30,18 +30,23 @@ def images() -> Tensor:
     return torch.rand(3, 2, 6, 7, generator=Generator().manual_seed(1), dtype=torch.float64)
 
 
-def states(ours: CaptionToImage) -> Tensor:
-    """The last state of torch's LSTM after each caption, read alone."""
+def states(ours: CaptionToImage) -> list[Tensor]:
+    """The states of torch's LSTM after the tokens of each caption, read alone."""
     theirs = nn.LSTM(5, 6, batch_first=True).double()
     theirs.load_state_dict(ours.recurrent.state_dict())
-    rows = [theirs(ours.embedding.weight[TOKENS[row, :end]])[0][-1] for row, end in enumerate(LENGTHS.tolist())]
-    return torch.stack(rows)
+    return [theirs(ours.embedding.weight[TOKENS[row, :end]])[0] for row, end in enumerate(LENGTHS.tolist())]
 
 
 def drawn(ours: CaptionToImage, z: Tensor) -> Tensor:
-    first, _, _, second, _, last = ours.decoder
-    maps = relu(torch.cat([z, states(ours)], 1) @ first.weight.T + first.bias).view(3, 4, 2, 2)
-    maps = relu(conv_transpose2d(maps, second.weight, second.bias, 2, 1, (0, 1)))  # 2x2 to 3x4
+    rows = []
+    for row, read in enumerate(states(ours)):
+        maps = (ours.layout.weight @ torch.cat([z[row], read[-1]]) + ours.layout.bias).view(4, 4).T  # (places, maps)
+        scores = (maps @ ours.query.weight.T) @ (read @ ours.key.weight.T).T / math.sqrt(6)
+        rows.append((maps + scores.softmax(1) @ read @ ours.value.weight.T).T.view(4, 2, 2))
+    _, _, mixed, norm, _, second, other, _, last = ours.decoder
+    maps = relu(group_norm(conv2d(relu(torch.stack(rows)), mixed.weight, mixed.bias, 1, 1), 1, norm.weight, norm.bias))
+    maps = conv_transpose2d(maps, second.weight, second.bias, 2, 1, (0, 1))  # 2x2 to 3x4
+    maps = relu(group_norm(maps, 1, other.weight, other.bias))
     return conv_transpose2d(maps, last.weight, last.bias, 2, 1, (1, 0)).sigmoid()  # to 6x7
 
 
@@ -58,9 +63,11 @@ def test_the_loss_is_cross_entropy_and_divergence_in_closed_form() -> None:
     ours.posterior.bias.data[3:] = -40.0  # so that z is its mean
     ours.posterior.weight.data[3:] = 0.0
     with torch.no_grad():
-        first, _, second, _, _ = ours.encoder
-        maps = relu(conv2d(relu(conv2d(x, first.weight, first.bias, 2, 1)), second.weight, second.bias, 2, 1))
-        mean = (torch.cat([maps.flatten(1), states(ours)], 1) @ ours.posterior.weight.T + ours.posterior.bias)[:, :3]
+        first, norm, _, second, other, _, _ = ours.encoder
+        maps = relu(group_norm(conv2d(x, first.weight, first.bias, 2, 1), 1, norm.weight, norm.bias))
+        maps = relu(group_norm(conv2d(maps, second.weight, second.bias, 2, 1), 1, other.weight, other.bias))
+        last = torch.stack([read[-1] for read in states(ours)])
+        mean = (torch.cat([maps.flatten(1), last], 1) @ ours.posterior.weight.T + ours.posterior.bias)[:, :3]
         entropy = binary_cross_entropy(drawn(ours, mean), x, reduction="sum") / 3
         scale = math.exp(-40.0)
         divergence = kl_divergence(Normal(mean, scale), Normal(0.0, 1.0)).sum() / 3

@@ -140,14 +140,15 @@ class Forecaster(Model[Series]):
         self._no_context(context)
         series = x if isinstance(x, Series) else _whole(x, origin=1)
         self._check(series)
-        predicted = series.predicted
-        known = series.x.masked_fill(~predicted, 0)
+        start = 0 if series.x.is_meta else int(series.origins.min())  # before it, nothing is predicted
+        predicted = series.predicted[:, start:]
+        known = series.x[:, start:].masked_fill(~predicted, 0)
         if self.likelihood.counts:  # whose factorials are too large for single precision
             known = known.double()
-        each = self.distribution(series)
+        each = self.distribution(series, start)
         assert isinstance(each, Independent)
-        log_p = each.base_dist.log_prob(known).masked_fill(~predicted, 0)  # (B, T, features)
-        return log_p.sum(2).to(series.x.dtype)
+        log_p = each.base_dist.log_prob(known).masked_fill(~predicted, 0).sum(2)
+        return torch.nn.functional.pad(log_p.to(series.x.dtype), (start, 0))
 
     def log_prob(
         self,
@@ -166,11 +167,11 @@ class Forecaster(Model[Series]):
                 raise UsageError(f"the log_prob of {self.name()} is exact and draws nothing; leave out {name}")
         return self.step_log_probs(x, context=context).sum(1)
 
-    def distribution(self, series: Series) -> Distribution:
-        """The distribution of each step given those before it, in the units of the data: a batch of (B, T)."""
+    def distribution(self, series: Series, start: int = 0) -> Distribution:
+        """The distribution of each step from ``start`` on given those before it, in the units of the data, (B, T)."""
         series = replace(series, x=filled(series.x))
-        before = _shifted(series.x, 1)
-        return self._likelihood(self(*series.inputs), self.scale_of(series).unsqueeze(1), before)
+        before, outputs = _shifted(series.x, 1)[:, start:], self(*series.inputs)[:, start:]
+        return self._likelihood(outputs, self.scale_of(series).unsqueeze(1), before)
 
     def _likelihood(self, outputs: Tensor, scale: Tensor, before: Tensor) -> Distribution:
         """The distribution of a step with these parameters, after this value."""

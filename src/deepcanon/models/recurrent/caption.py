@@ -68,7 +68,14 @@ class Caption(Captioner):
         attention: Whether the image is looked at again before each word.
     """
 
-    recipe = Recipe(lr=2e-3, schedule="cosine:warmup=100", batch_size=32, epochs=5, clip="norm:1.0")
+    recipe = Recipe(
+        optimizer="adamw:weight_decay=0.3",
+        lr=2e-3,
+        schedule="cosine:warmup=100",
+        batch_size=32,
+        epochs=5,
+        clip="norm:1.0",
+    )
 
     def __init__(
         self,
