@@ -210,7 +210,7 @@ def shown(row: dict[str, float]) -> str:
     return "".join(f"  {score} {value:.4f}" for score, value in row.items())
 
 
-class Lap(Callback):
+class Lap(Callback):  # type: ignore[misc]
     """Tells a relay of every training step of Lightning."""
 
     def __init__(self, lap: Callable[[], None]) -> None:
@@ -265,7 +265,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=750)
     parser.add_argument("--speed", action="store_true", help="time training steps instead")
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--only", help="only the candidates whose names have this in them")
+    parser.add_argument("--only", help="only the candidates whose names have one of these in them, with commas")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -296,7 +296,9 @@ def compared(problem: Problem, seeds: int, steps: int, only: str) -> dict[str, A
     }
     if problem.name == "series":
         candidates["best possible"] = best
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in candidates if only in name}
+    found: dict[str, list[dict[str, float]]] = {
+        name: [] for name in candidates if any(part in name for part in only.split(","))
+    }
     for seed in range(seeds):
         for name in found:
             begun = time.process_time()

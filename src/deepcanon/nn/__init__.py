@@ -48,7 +48,7 @@ from deepcanon.nn.transforms import (
     Squeeze,
     Transform,
 )
-from deepcanon.nn.transposed import Transposed, TransposedConv, output_padding, transposed
+from deepcanon.nn.transposed import StridedStages, Transposed, TransposedConv, output_padding, transposed
 from deepcanon.nn.unpool import bed_of_nails
 from deepcanon.nn.vector_field import TimeGated, VectorField
 
@@ -96,6 +96,7 @@ __all__ = [
     "Squeeze",
     "Standardize",
     "StochasticBinary",
+    "StridedStages",
     "Swish",
     "TimeBlock",
     "TimeGated",

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,7 +98,7 @@ def test_m4_is_downloaded_from_its_places_and_the_published_test_is_the_test(
     contents, rows = m4_files([95, 200, 146])
     files |= {"/Train/Weekly-train.csv": contents[0], "/Test/Weekly-test.csv": contents[1]}
     entry = like(M4_WEEKLY, contents, mirror)
-    data: Dataset = entry.load(entry)
+    data: Dataset[Any] = entry.load(entry)
     assert (folder / "timeseries" / "m4_Weekly-train.csv").read_bytes() == contents[0]
     assert data.test is not None
     assert data.valid is not None
@@ -114,7 +115,7 @@ def test_compressed_files_will_do_and_others_are_refused(folder: Path) -> None:
     (folder / "timeseries").mkdir()
     for file, content in zip(entry.remote.files, contents, strict=True):
         (folder / "timeseries" / f"{file.name}.gz").write_bytes(gzip.compress(content))
-    data: Dataset = entry.load(entry)
+    data: Dataset[Any] = entry.load(entry)
     assert data.test is not None
     assert data.test.x[1, -1, 0] == rows[1][-1]
     path = folder / "timeseries" / "m4_Weekly-test.csv.gz"
@@ -139,7 +140,7 @@ def test_currencies_are_series_of_their_own(folder: Path, served: tuple[str, dic
     content = gzip.compress("\n".join(",".join(f"{value:.6f}" for value in row) for row in table).encode())
     files["/exchange_rate.txt.gz"] = content
     entry = like(EXCHANGE_RATE, [content], mirror)
-    data: Dataset = entry.load(entry)
+    data: Dataset[Any] = entry.load(entry)
     assert data.test is not None
     assert data.test.statics is not None
     assert data.test.statics.flatten().tolist() == [row for row in range(8) for _ in range(DAILY_TESTS)]
@@ -160,7 +161,7 @@ def test_ett_has_the_usual_borders_and_the_phases_of_day_and_week(
     content = "\n".join(lines).encode()
     files["/ETTh1.csv"] = content
     entry = like(ETTH1, [content], mirror)
-    data: Dataset = entry.load(entry)
+    data: Dataset[Any] = entry.load(entry)
     assert data.valid is not None
     assert data.test is not None
     assert (len(data.train), len(data.valid), len(data.test)) == ETTH1.counts
@@ -182,7 +183,7 @@ def test_ett_has_the_usual_borders_and_the_phases_of_day_and_week(
 def test_the_published_files_give_what_the_entry_says(entry: Entry) -> None:
     if not entry.remote.here():
         pytest.skip(f"the files of {entry.name} are not here; set DEEPCANON_DATA")
-    data: Dataset = load_data(entry.name)
+    data: Dataset[Any] = load_data(entry.name)
     assert data.valid is not None
     assert data.test is not None
     assert (len(data.train), len(data.valid), len(data.test)) == entry.counts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -140,5 +141,6 @@ def test_it_learns_to_say_what_it_sees() -> None:
     y = torch.stack([torch.zeros_like(place), up, left, torch.ones_like(place)], 1)
     data = dc.from_tensors(x, y, y_lengths=4)
     torch.manual_seed(0)
-    ours = Caption(**{name: size for name, size in data.sizes.items() if name != "features"}, hidden=(4,), units=16)
+    sizes: Any = {name: size for name, size in data.sizes.items() if name != "features"}
+    ours = Caption(**sizes, hidden=(4,), units=16)
     assert dc.fit(ours, data, quiet=True, epochs=8, lr=1e-2).train["exact_match"] == 1

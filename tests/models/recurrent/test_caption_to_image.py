@@ -43,7 +43,8 @@ def drawn(ours: CaptionToImage, z: Tensor) -> Tensor:
         maps = (ours.layout.weight @ torch.cat([z[row], read[-1]]) + ours.layout.bias).view(4, 4).T  # (places, maps)
         scores = (maps @ ours.query.weight.T) @ (read @ ours.key.weight.T).T / math.sqrt(6)
         rows.append((maps + scores.softmax(1) @ read @ ours.value.weight.T).T.view(4, 2, 2))
-    _, _, mixed, norm, _, second, other, _, last = ours.decoder
+    layers: list[Any] = list(ours.decoder)
+    _, _, mixed, norm, _, second, other, _, last = layers
     maps = relu(group_norm(conv2d(relu(torch.stack(rows)), mixed.weight, mixed.bias, 1, 1), 1, norm.weight, norm.bias))
     maps = conv_transpose2d(maps, second.weight, second.bias, 2, 1, (0, 1))  # 2x2 to 3x4
     maps = relu(group_norm(maps, 1, other.weight, other.bias))
@@ -63,7 +64,8 @@ def test_the_loss_is_cross_entropy_and_divergence_in_closed_form() -> None:
     ours.posterior.bias.data[3:] = -40.0  # so that z is its mean
     ours.posterior.weight.data[3:] = 0.0
     with torch.no_grad():
-        first, norm, _, second, other, _, _ = ours.encoder
+        layers: list[Any] = list(ours.encoder)
+        first, norm, _, second, other, _, _ = layers
         maps = relu(group_norm(conv2d(x, first.weight, first.bias, 2, 1), 1, norm.weight, norm.bias))
         maps = relu(group_norm(conv2d(maps, second.weight, second.bias, 2, 1), 1, other.weight, other.bias))
         last = torch.stack([read[-1] for read in states(ours)])
@@ -74,7 +76,7 @@ def test_the_loss_is_cross_entropy_and_divergence_in_closed_form() -> None:
         terms = ours.loss(Captioned(x, TOKENS, LENGTHS))
         torch.testing.assert_close(terms["reconstruction"], entropy, rtol=1e-12, atol=0)
         torch.testing.assert_close(terms["kl"], 2 * divergence, rtol=1e-12, atol=0)
-        again = ours.reconstruct(x, context=(TOKENS, LENGTHS))
+        again = ours.given((TOKENS, LENGTHS)).reconstruct(x)
         torch.testing.assert_close(again, drawn(ours, mean), rtol=0, atol=1e-12)
 
 

@@ -309,4 +309,5 @@ def test_on_an_autoregression_it_finds_the_exact_likelihood_and_quantiles() -> N
             error = (paths[:, :, ahead - 1, 0].quantile(level, 0) - wanted) / deviation
             assert float(error.square().mean().sqrt()) < 0.15, (ahead, level)
     outcome = quantiles_are_calibrated(model, held_out)
+    assert outcome is not None
     assert outcome.holds, outcome

@@ -80,7 +80,8 @@ class CaptionToImage(Conditional, Sampler[Captioned]):
     ) -> None:
         super().__init__()
         at_least(1, channels=channels, height=height, width=width, latent=latent, embedding=embedding, units=units)
-        at_least(0, beta=beta)
+        if not beta >= 0:
+            raise UsageError(f"beta is the weight of the KL divergence, 0 or more (got {beta})")
         self.shape, self.target_vocab = (channels, height, width), target_vocab
         self.latent, self.beta = latent, beta
         stages = StridedStages(self.shape, hidden, "relu", normalized=True)
@@ -107,7 +108,7 @@ class CaptionToImage(Conditional, Sampler[Captioned]):
         return cls(1, 4, 4, 4, latent=2, hidden=(4,), embedding=3, units=5), Captioned(x, y, lengths)
 
     def prepare(self, data: Iterable[Captioned]) -> None:
-        """Refuse images of another shape and values that are no gray values, and captions with unknown tokens."""
+        """Refuse images of another shape, values that are not gray values, and captions with unknown tokens."""
         for batch in data:
             self._check_context(self.context_of(batch))
             low, high = batch.x.aminmax()
@@ -141,7 +142,8 @@ class CaptionToImage(Conditional, Sampler[Captioned]):
     def logits(self, z: Tensor) -> Tensor:
         """The logits of the gray values of an image for each z, (B, channels, height, width)."""
         words, last, known = self._read(len(z))
-        maps = self.layout(torch.cat([z, last], 1)).view(len(z), self.value.out_features, -1).transpose(1, 2)  # eq. (1)
+        maps = self.layout(torch.cat([z, last], 1)).unflatten(1, (self.value.out_features, -1))  # eq. (1)
+        maps = maps.transpose(1, 2)  # (B, places, maps)
         read = scaled_dot_product_attention(self.query(maps), self.key(words), self.value(words), known.unsqueeze(1))
         drawn: Tensor = self.decoder((maps + read).transpose(1, 2))  # eq. (2)
         return drawn
