@@ -264,7 +264,7 @@ def quantiles_are_calibrated(module: Any, batch: Series) -> Measured:
     That is a law of a fitted model, on series that follow the law of its training: it is not among those that hold of
     any forecaster. The worst of the shares must be as close to its level as those of so many independent series are.
     """
-    model = module.eval() if isinstance(module, nn.Module) else module
+    model: Any = module.eval() if isinstance(module, nn.Module) else module
     steps = int((batch.lengths - batch.origins).min())
     truth = steps_from(batch.x, batch.origins, steps)
     paths = model.forecast(batch.past, steps, samples=PATHS, generator=seeded(0))

@@ -72,7 +72,7 @@ def load_ett(entry: Entry) -> Dataset[Series]:
     known = _phases(x.shape[1]).unsqueeze(0)  # the first hour is one after midnight on a Friday
     starts = [0, *(end - HOURS for end in ends[:-1])]
     parts = [
-        Series(x[:, start:end], *(2 * [torch.tensor([end - start])]), known[:, start:end])
+        Series(x[:, start:end], torch.tensor([end - start]), torch.tensor([end - start]), known[:, start:end])
         for start, end in zip(starts, ends, strict=True)
     ]
     every = [EVERY[entry.name], HOURLY, HOURLY]

@@ -149,5 +149,5 @@ class Look(nn.Module):
 
     def forward(self, states: Tensor, maps: Tensor) -> Tensor:
         query, key = self.query(states), self.key(maps) + self.place
-        weights = (query @ key.transpose(1, 2) / math.sqrt(query.shape[2])).softmax(2)  # (B, t, places)
+        weights: Tensor = (query @ key.transpose(1, 2) / math.sqrt(query.shape[2])).softmax(2)  # (B, t, places)
         return weights @ maps
