@@ -284,7 +284,7 @@ def main() -> None:
 def compared(problem: Problem, seeds: int, steps: int, only: str) -> dict[str, Any]:
     candidates: dict[str, Callable[[Problem, int, int], Tensor]] = {
         "deepcanon": ours,
-        "deepcanon, plain": plain,
+        "as the paper has it": plain,
         "gluonts, same inputs": lambda *asked: gluonts(*asked, lags_seq=[1], time_features=[]),
         "gluonts, as it comes": gluonts,
         "seasonal naive": lambda problem, seed, _: forecasts(

@@ -15,6 +15,9 @@ from torch.nn.functional import binary_cross_entropy, conv2d, conv_transpose2d, 
 import deepcanon as dc
 from deepcanon.core import Captioned, DataError, UsageError
 from deepcanon.models.recurrent.caption_to_image import CaptionToImage
+from deepcanon.pictures.legibility import faults
+from deepcanon.pictures.scene import Scene
+from deepcanon.pictures.sequence_pictures import CAPTIONED, illustrated
 
 TOKENS = torch.tensor([[0, 3, 4, 1, -1], [0, 2, 1, -1, 9], [0, 5, 5, 2, 1]])
 LENGTHS = torch.tensor([4, 3, 5])
@@ -121,7 +124,12 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_the_command_line_draws_images_of_a_caption(tiny: Path, tmp_path: Path) -> None:
     run = dc.Run(tiny)
-    assert {"samples.png", "from_captions.png"} <= {path.name for path in (tiny / "pictures").iterdir()}
+    scene = Scene.of(run.model, run.data, seed=0)
+    figure = illustrated(scene)["from_captions"]
+    shown = [axes.xaxis.label.get_text() for axes in figure.axes if axes.images]
+    assert len(shown) == CAPTIONED
+    assert all(text.startswith(("a ", "an ")) for text in shown)
+    assert faults(figure) == []
     once, again = (run.sample(4, given="A three left of a seven", seed=1) for _ in range(2))
     other = run.sample(4, given="a three", seed=1, out=tmp_path / "s.png")
     assert once.shape == (4, 784)

@@ -40,7 +40,7 @@ class CaptionToImage(Conditional, Sampler[Captioned]):
     (4) takes gray values for the probabilities of black and white pixels, H being their cross-entropy. Mansimov et al.
     draw in many steps, by a recurrent decoder; here it is one.
 
-    Scenes of digits in about a minute on one core, and images of a caption of one's own::
+    Scenes of digits in about two minutes on one core, and images of a caption of one's own::
 
         deepcanon train caption_to_image --data scenes
         deepcanon sample runs/caption_to_image-scenes --given "a three left of a seven" -n 16 --out scenes.png
@@ -64,7 +64,7 @@ class CaptionToImage(Conditional, Sampler[Captioned]):
     """
 
     conditioned_on = "a caption"
-    recipe = Recipe(lr=2e-3, schedule="cosine:warmup=100", batch_size=64, epochs=10, clip="norm:100.0")
+    recipe = Recipe(lr=3e-3, schedule="cosine:warmup=100", batch_size=32, epochs=5, clip="norm:100.0")
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class CaptionToImage(Conditional, Sampler[Captioned]):
         height: int,
         width: int,
         target_vocab: int,
-        latent: int = 16,
+        latent: int = 8,
         hidden: tuple[int, ...] = (32, 64),
         embedding: int = 32,
         units: int = 128,
