@@ -92,7 +92,7 @@ def draw_samples(drawn: Tensor, path: Path, title: str, info: Mapping[str, Any])
     """Write samples, (n, features), of data that ``info`` describes as a picture."""
     from deepcanon.pictures import image_grid, save, scatter  # matplotlib is slow to import
 
-    if info["kind"] in PICTURED:
+    if info["kind"] in (*PICTURED, "captions"):
         columns, shape = math.ceil(math.sqrt(len(drawn))), info["shape"]
         if info["kind"] == "videos":
             columns, *shape = shape
