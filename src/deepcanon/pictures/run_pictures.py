@@ -59,6 +59,7 @@ from deepcanon.pictures.sequence_pictures import (
     forecasted,
     illustrated,
     neighbored,
+    translated,
     written,
 )
 from deepcanon.pictures.style import save
@@ -299,6 +300,6 @@ def _encoded(scene: Scene) -> dict[str, Figure]:
 
 PICTURES = (
     _classified, graphed, graph_rows, sampled_graphs, _regressed, _completed, _sampled, _reconstructed, _gallery,
-    _mapped, _filtered, _encoded, neighbored, _updated, attended, forecasted, filmed, continued, aligned, captioned,
-    illustrated, written,
+    _mapped, _filtered, _encoded, neighbored, _updated, attended, forecasted, filmed, continued, aligned, translated,
+    captioned, illustrated, written,
 )  # fmt: skip

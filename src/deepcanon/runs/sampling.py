@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from deepcanon.core import Graph, UsageError, is_conditional
+from deepcanon.core import AnyBatch, Graph, UsageError, given_batch, is_conditional
 from deepcanon.core.errors import shortened
+from deepcanon.data import Dataset
 from deepcanon.data.text.special import WithSpecialTokens
 from deepcanon.data.text.words import UNKNOWN
 from deepcanon.data.transforms.forms import PICTURED, black_and_white
@@ -61,6 +62,30 @@ def check_drawable(n: int, info: Mapping[str, Any]) -> None:
     most = MOST_GRAPHS if info["kind"] == "graphs" else most
     if n > most:
         raise UsageError(f"a picture shows at most {most:,} samples (got -n {n:,}); write more to a .csv file")
+
+
+def of_class(
+    model: Any,
+    info: Mapping[str, Any],
+    data: Callable[[], Dataset[Any]],
+    n: int,
+    given: str | int | None,
+    guidance: float,
+) -> Any:
+    """The model of a run, conditioned on the class or the caption that is given, or on what held-out data have."""
+    if given is None:
+        if guidance != 0:
+            raise UsageError("guidance leads towards a class; name it by --given CLASS")
+        if is_conditional(model) and not model.context_optional:
+            return given_batch(model, _some_held_out(data(), n))
+        return model
+    return given_by_name(model, given, guidance, info)
+
+
+def _some_held_out(data: Dataset[Any], n: int) -> AnyBatch:
+    """So many examples that were not learned from, gone through again and again where there are fewer."""
+    split: AnyBatch = next(part for part in (data.test, data.valid, data.train) if part is not None)
+    return split.select(torch.arange(n, device=split.device) % len(split))
 
 
 def edge_columns(graphs: Graph) -> dict[str, list[Any]]:
