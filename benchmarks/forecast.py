@@ -25,6 +25,7 @@ import json
 import logging
 import platform
 import statistics
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -141,6 +142,7 @@ def estimator(problem: Problem, steps: int, callbacks: list[Any], **inputs: Any)
         trainer_kwargs={
             "max_epochs": max(1, steps // 50), "accelerator": "cpu", "logger": False, "enable_progress_bar": False,
             "enable_model_summary": False, "enable_checkpointing": True, "callbacks": callbacks,
+            "default_root_dir": tempfile.mkdtemp(),
         },
         **problem.theirs, **inputs,
     )  # fmt: skip
