@@ -19,7 +19,8 @@ EMBEDDED = (
     "recall", "rings", "scenes", "series", "spots", "stories", "text", "two-domains", "waveform", "waves", "wine",
 )  # fmt: skip
 REMOTE = (
-    "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "mutag", "proteins", "shakespeare", "movielens-100k",
+    "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "etth1", "exchange-rate", "mutag", "proteins",
+    "shakespeare", "m4-weekly", "movielens-100k",
     "fashion-mnist", "mnist", "uci:boston", "uci:concrete", "uci:energy", "uci:kin8nm", "uci:naval", "uci:power",
     "uci:protein", "uci:wine-red", "uci:yacht", "cora", "multi30k-de-en", "multi30k-en-de", "multi30k-en-fr",
     "multi30k-fr-en",

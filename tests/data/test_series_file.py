@@ -260,7 +260,7 @@ BASE = [f"{day},{step % 5}" for step, day in enumerate(DAYS[:40])]
     ("rows", "says"),
     [
         ([*BASE[:9], *BASE[12:]], r"line 11, column 'day': the series 'sales' lacks 3 steps, the first 2024-01-10"),
-        ([*BASE[:9], *BASE[10:]], r"lacks a step, 2024-01-10: steps are 1 day apart; fill in what is missing"),
+        ([*BASE[:9], *BASE[10:]], r"lacks a step, 2024-01-10: steps are 1 day apart; write a row without a value"),
         ([*BASE[:9], *BASE[8:]], r"line 11, column 'day': 2024-01-09 comes twice .*line 10.*--series"),
         ([*BASE[:9], *BASE[3:]], r"line 11, .* goes back from 2024-01-09 \(line 10\) to 2024-01-04: sort"),
         (
@@ -268,7 +268,8 @@ BASE = [f"{day},{step % 5}" for step, day in enumerate(DAYS[:40])]
             r"line 12, .* goes back from 2024-01-11 \(line 11\) to 2024-01-10",
         ),
         ([*BASE[:9], "9 January,3", *BASE[10:]], r"line 11, column 'day': a time was expected"),
-        ([*BASE[:9], f"{DAYS[9]},", *BASE[10:]], r"line 11, column 'sales': the value of 'sales' is missing"),
+        ([*(f"{day}," for day in DAYS[:31]), *BASE[31:]], "a series needs 20 steps"),
+        ([BASE[0], *(f"{day}," for day in DAYS[1:33]), *BASE[33:]][1:], "a series needs 20 steps"),
         ([*BASE[:9], f"{DAYS[9]},many", *BASE[10:]], r"line 11, column 'sales': a number was expected, got 'many'"),
         ([*BASE[:9], DAYS[9], *BASE[10:]], r"line 11 has 1 values, but there are 2 columns"),
         ([*BASE[:9], f"{DAYS[9]},1e300", *BASE[10:]], r"line 11, column 'sales': 1e\+300 is too large"),
@@ -284,6 +285,20 @@ def test_bad_rows_are_named(tmp_path: Path, rows: list[str], says: str) -> None:
     with pytest.raises(DataError, match=says) as error:
         load_data(path, **LONG)
     assert str(error.value).startswith(str(path))
+
+
+def test_a_missing_value_is_nan_and_counts_for_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path / "holes.csv", "day,sales", *BASE[:9], f"{DAYS[9]},", *BASE[10:])
+    whole: Any = load_data(written(tmp_path / "whole.csv", "day,sales", *BASE), **LONG)
+    data: Any = load_data(path, **LONG)
+    assert "1 value is missing, and neither read nor predicted." in data.remarks
+    places = data.train.x.isnan()
+    assert bool((data.train.times[places.squeeze(2)] == whole.train.times[0, 0] + 9).all())
+    assert int(places.sum()) == int((whole.train.times == whole.train.times[0, 0] + 9).sum()) > 0
+    assert data.train.weight < whole.train.weight
+    known = np.array([step % 5 for step in range(32) if step != 9])  # before what is held out
+    assert data.train.legend.means[0][0] == pytest.approx(known.mean())
+    assert data.train.legend.scales[0][0] == pytest.approx(known.std())
 
 
 def test_dates_in_another_form_are_read_and_forecasts_come_in_iso(tmp_path: Path) -> None:

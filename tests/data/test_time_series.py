@@ -8,8 +8,9 @@ import torch
 
 from deepcanon.core import DataError, Series, UsageError, Videos
 from deepcanon.data import from_tensors, load_data
-from deepcanon.data.sets.series import GIVEN, HOURS, SHAPE, STEPS, demand
+from deepcanon.data.sets.series import GIVEN, HOURS, SHAPE, STEPS, best_paths, demand
 from deepcanon.data.time_series import split_by_time, windows
+from deepcanon.losses import crps
 
 
 def long(lengths: list[int]) -> Series:
@@ -68,7 +69,8 @@ def test_the_set_of_series_is_split_by_time_and_has_its_counts_and_covariates() 
 
 
 def test_the_counts_have_the_mean_and_the_variance_that_are_documented() -> None:
-    whole, mean = demand(200, 14, seed=3)
+    known = demand(200, 14, seed=3)
+    whole, mean = known.series, torch.from_numpy(known.mean)
     counts = whole.x[..., 0].double()
     spread = (mean + SHAPE * mean**2).sqrt()
     standard = (counts - mean) / spread
@@ -78,6 +80,24 @@ def test_the_counts_have_the_mean_and_the_variance_that_are_documented() -> None
     offer = whole.covariates[..., 3]
     assert float(offer.mean()) == pytest.approx(1 / 8, abs=0.02)
     assert float(mean[offer == 1].log().mean() - mean[offer == 0].log().mean()) == pytest.approx(np.log(2.5), abs=0.3)
+
+
+def test_the_best_forecast_is_calibrated_and_its_filter_finds_the_drift() -> None:
+    known = demand(300, 3, seed=4)
+    generator = torch.Generator().manual_seed(0)
+    paths = best_paths(known, 48, STEPS, 400, generator)
+    truth = known.series.x[:, 48:, 0].double()
+    below = (paths < truth).double().mean(0) + torch.rand(truth.shape) * (paths == truth).double().mean(0)
+    for level in (0.1, 0.5, 0.9):  # the shares of 300 items, which are independent, at each hour
+        assert float((below <= level).double().mean()) == pytest.approx(level, abs=0.03)
+    score = crps(paths, truth)
+    blind = crps(best_paths(known, 0, 48 + STEPS, 400, generator)[..., 48:], truth)  # no count has been seen
+    sighted = torch.distributions.NegativeBinomial(1 / SHAPE, logits=(SHAPE * torch.from_numpy(known.mean)).log())
+    torch.manual_seed(0)
+    knowing = crps(sighted.sample((400,))[..., 48:], truth)  # the drift to come is known, too
+    assert float(knowing.mean()) < float(score.mean()) < float(blind.mean())
+    ahead = score.mean(0)
+    assert float(ahead[:6].mean()) < 0.95 * float(blind.mean(0)[:6].mean())
 
 
 def test_series_come_from_tensors_with_their_sizes() -> None:

@@ -5,7 +5,8 @@ from typing import Any, Self
 
 import pytest
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
+from torch.distributions import Distribution
 
 from deepcanon.core import Batch, Context, Series, Terms, UsageError
 from deepcanon.laws import check, report
@@ -135,8 +136,41 @@ class ReadsNoFuture(Healthy):
         return torch.zeros(len(series), steps, self.covariates, dtype=series.x.dtype)
 
 
+class Differenced(Healthy):
+    @classmethod
+    def example(cls) -> tuple[Self, Series]:
+        _, batch = Healthy.example()
+        return cls(features=1, covariates=2, statics=3, units=5, layers=1, lags=(1, 3), differenced=True), batch
+
+
+class OnePlusTheChange(Differenced):
+    """The scale has a unit of its own: 1 is added to the mean absolute change."""
+
+    def scale_of(self, series: Series) -> Tensor:
+        return 1 + super().scale_of(series)
+
+
+class PredictsWhatIsMissing(Healthy):
+    """A missing value is taken for a zero, and predicted."""
+
+    def step_log_probs(self, x: Series | Tensor, *, context: Context | None = None) -> Tensor:
+        assert isinstance(x, Series)
+        return super().step_log_probs(replace(x, x=x.x.nan_to_num(0)))
+
+
+class PassesNaNOn(Healthy):
+    """A missing value is read, as NaN."""
+
+    def distribution(self, series: Series, start: int = 0) -> Distribution:
+        scale = self.scale_of(replace(series, x=series.x.nan_to_num(0)))
+        return self.likelihood.distribution(self(*series.inputs)[:, start:], scale.unsqueeze(1))
+
+
 def test_a_healthy_forecaster_keeps_all_laws() -> None:
     found = check(Healthy, "forecaster")
+    assert len(found) == len(laws.LAWS) - 1  # it has the scale of the paper, which is not that of the series alone
+    assert all(outcome.holds for outcome in found), report(found)
+    found = check(Differenced, "forecaster")
     assert len(found) == len(laws.LAWS)
     assert all(outcome.holds for outcome in found), report(found)
 
@@ -157,12 +191,36 @@ def test_a_healthy_forecaster_keeps_all_laws() -> None:
         (laws.forecasts_have_their_shape_and_generator, Global),
         (laws.probability_of_a_step_is_one, Unscaled),
         (laws.forecasts_follow_the_likelihood, ForgetsItsDraws),
+        (laws.missing_last_step_is_no_step, PredictsWhatIsMissing),
+        (laws.missing_last_step_is_no_step, PassesNaNOn),
+        (laws.scale_of_a_series_is_its_own, OnePlusTheChange),
     ],
 )
 def test_a_law_catches_the_fault_it_is_meant_for(law: Law, broken: type[Healthy]) -> None:
     outcome = law(*broken.example())
     assert outcome is not None
     assert not outcome.holds, outcome
+
+
+class RandomWalk(nn.Module):
+    """Random walks whose steps are normal with this deviation, whatever that of the data is."""
+
+    def __init__(self, deviation: float, bias: float = 0.0) -> None:
+        super().__init__()
+        self.deviation, self.bias = deviation, bias
+
+    def forecast(self, past: Series, steps: int, *, samples: int, generator: Generator) -> Tensor:
+        noise = torch.randn(samples, len(past), steps, 1, generator=generator, dtype=past.x.dtype)
+        last = past.x[torch.arange(len(past)), past.lengths - 1].unsqueeze(1)
+        return last + (self.bias + self.deviation * noise).cumsum(2)
+
+
+def test_quantiles_of_the_law_itself_are_calibrated_and_others_are_not() -> None:
+    x = torch.randn(2000, 9, 1, generator=Generator().manual_seed(0)).cumsum(1)
+    walks = Series(x, torch.full((2000,), 9), torch.full((2000,), 4))
+    models = [RandomWalk(1.0), RandomWalk(0.7), RandomWalk(1.5), RandomWalk(1.0, bias=0.3)]
+    found = [laws.quantiles_are_calibrated(model, walks) for model in models]
+    assert [outcome is not None and outcome.holds for outcome in found] == [True, False, False, False]
 
 
 def test_other_examples_than_series_are_refused() -> None:

@@ -59,6 +59,10 @@ KINDS = {
         ("--data", "scenes", "--hidden", "4,4", "--embedding", "8", "--units", "8"), ("--dropout", "0.2"),
         ("--steps", "40", "--batch-size", "16"), ("--steps", "6", "--batch-size", "9", "--dropout", "0"), ("predict",),
     ),
+    "caption_to_image": Kind(
+        ("--data", "scenes", "--hidden", "4,4", "--embedding", "8", "--units", "8", "--latent", "2"), (),
+        ("--steps", "40", "--batch-size", "16"), (), ("sample", "-n", "128", "--given", "a three left of a seven"),
+    ),
     "video_flow": Kind(
         ("--data", "moving-digits:dequantized", "--depth", "1", "--hidden", "4", "--scales", "1"), (),
         ("--steps", "40", "--batch-size", "16"), ("--steps", "6", "--batch-size", "9"), ("sample", "-n", "128"),
@@ -99,7 +103,9 @@ def test_killed_and_resumed_it_ends_with_the_same_bits_and_gives_its_output(name
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.short])  # else masks are drawn in each
+@pytest.mark.parametrize(
+    "name", [name for name, kind in KINDS.items() if kind.short]
+)  # else masks or noise are drawn in each
 def test_two_processes_are_one(name: str, tmp_path: Path) -> None:
     words = words_of(name, *KINDS[name].short, "--optimizer", "sgd")
     done(*words, "--out", tmp_path / "alone")

@@ -18,7 +18,8 @@ def sample(
     out: Annotated[Path, typer.Option(help="A picture or a table of numbers.", metavar="FILE.png|FILE.csv")],
     n: Annotated[int, typer.Option("-n", min=1, max=LARGEST, help="How many samples.")] = 64,
     given: Annotated[
-        str | None, typer.Option(help="The class to sample, of a class-conditional model.", metavar="CLASS")
+        str | None,
+        typer.Option(help="The class to sample, of a class-conditional model, or a caption.", metavar="CLASS|CAPTION"),
     ] = None,
     guidance: Annotated[float, typer.Option(help="The weight of classifier-free guidance; 0 is none.")] = 0.0,
     seed: Seed = 0,

@@ -50,13 +50,16 @@ def measure_forecasts(model: Any, held_out: AnyBatch, seed: int) -> tuple[Foreca
     truth = steps_from(held_out.x, held_out.origins, steps).double().cpu()
     if held_out.legend is not None:  # in the units of their file
         paths, truth = (held_out.legend.in_units(each, held_out) for each in (paths, truth))
-    unit = float(truth.abs().mean()) or 1.0
-    each = crps(paths, truth).flatten(1).mean(1) / unit
+    there = ~truth.isnan()  # what is missing is not compared with
+    if not bool(there.flatten(1).any(1).all()):
+        return None
+    unit = float(truth[there].abs().mean()) or 1.0
+    each = crps(paths, truth).flatten(1).nanmean(1) / unit
     low, high = (paths.quantile(level, 0) for level in ((1 - COVERED) / 2, (1 + COVERED) / 2))
     return {
         "steps": steps,
         "crps": float(each.mean()),
-        "rmse": float((paths.mean(0) - truth).square().mean().sqrt()),
-        "mae": float((paths.quantile(0.5, 0) - truth).abs().mean()),
-        "covered": float(((truth >= low) & (truth <= high)).double().mean()),
+        "rmse": float((paths.mean(0) - truth)[there].square().mean().sqrt()),
+        "mae": float((paths.quantile(0.5, 0) - truth)[there].abs().mean()),
+        "covered": float(((truth >= low) & (truth <= high))[there].double().mean()),
     }, each

@@ -50,6 +50,8 @@ def check_lengths(x: Tensor, lengths: Tensor) -> None:
         )
     if not shows_values(lengths):
         return
+    if lengths.numel() == 0:
+        return
     least, most = (int(each) for each in lengths.aminmax())
     if not 1 <= least <= most <= x.shape[1]:
         found = f"from {least} to {most}"

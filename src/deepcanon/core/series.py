@@ -22,8 +22,8 @@ class Series(AnyBatch):
     The first ``origins[i]`` steps of a row are given, up to its forecast origin; a model predicts the others, and its
     loss is the mean over these. What is known besides: ``covariates`` (B, T or more, covariates), which are known of
     the future too and so may reach beyond the series; ``statics`` (B, ids), whole numbers that say what the series is
-    of; and ``times`` (B, T), when the steps are. The padding is never read. Of series from a file the ``legend`` says
-    what all these numbers stand for.
+    of; and ``times`` (B, T), when the steps are. The padding is never read. A value that is missing is NaN, and
+    neither read nor predicted. Of series from a file the ``legend`` says what all these numbers stand for.
 
     >>> series = Series(torch.zeros(2, 5, 1), lengths=torch.tensor([5, 3]), origins=torch.tensor([2, 2]))
     >>> series.weight, series.past.lengths
@@ -59,7 +59,14 @@ class Series(AnyBatch):
 
     @property
     def weight(self) -> int:
-        return int((self.lengths - self.origins).sum())
+        return int(self.predicted.any(2).sum())
+
+    @property
+    def predicted(self) -> Tensor:
+        """True at the values that a loss counts: those after the forecast origins that are there, like ``x``."""
+        step = torch.arange(self.x.shape[1], device=self.x.device)
+        ahead = (step >= self.origins.unsqueeze(1)) & (step < self.lengths.unsqueeze(1))
+        return ahead.unsqueeze(2) & ~self.x.isnan()
 
     @property
     def past(self) -> Self:
@@ -131,6 +138,18 @@ def steps_from(values: Tensor, starts: Tensor, steps: int) -> Tensor:
     """
     index = (starts.unsqueeze(1) + torch.arange(steps, device=starts.device)).clamp_max(values.shape[1] - 1)
     return values.gather(1, index.view(*index.shape, *[1] * (values.ndim - 2)).expand(-1, -1, *values.shape[2:]))
+
+
+def filled(x: Tensor) -> Tensor:
+    """Values (B, T, features) in which the last one before stands in for each that is missing, or 0 if there is none.
+
+    >>> filled(torch.tensor([[[torch.nan], [2.0], [torch.nan]]])).flatten()
+    tensor([0., 2., 2.])
+    """
+    step = torch.arange(x.shape[1], device=x.device).view(1, -1, 1)
+    last = step.masked_fill(x.isnan(), 0).cummax(1).values
+    values = x.gather(1, last)
+    return values.masked_fill(values.isnan(), 0)
 
 
 def check_lengths(batch: Series | Videos) -> None:

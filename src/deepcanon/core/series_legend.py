@@ -71,9 +71,8 @@ class SeriesLegend:
 
     def log_det(self, series: Series) -> float:
         """What is added to the log-density of a step, a mean over all that are predicted, to have it in these units."""
-        logs = torch.tensor(self.scales, dtype=torch.float64)[self.ids(series)].log().sum(1)
-        steps = (series.lengths - series.origins).cpu()
-        return -float((logs * steps).sum() / steps.sum())
+        logs = torch.tensor(self.scales, dtype=torch.float64)[self.ids(series)].log()
+        return -float((logs * series.predicted.sum(1).cpu()).sum() / series.weight)
 
     def texts(self, times: Sequence[int]) -> list[str]:
         """The times of steps as the file writes them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import struct
@@ -24,6 +25,7 @@ VARIABLE = "DEEPCANON_DATA"
 TIMEOUT = 20.0
 """Seconds without a byte after which a mirror is given up."""
 CHUNK = 1 << 18
+COMPRESSED = ".gz"
 BROKEN_ARCHIVE = (
     OSError, EOFError, LookupError, TypeError, ValueError, RuntimeError, OverflowError, BadZipFile, zlib.error,
     struct.error,
@@ -33,11 +35,16 @@ BROKEN_ARCHIVE = (
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A published file, identified by its size in bytes and its SHA-256."""
+    """A published file, identified by its size in bytes and its SHA-256.
+
+    ``at`` is its path below a mirror, if that is not its name. On this disk it may also be there compressed, as
+    ``NAME.gz``, whose content then has this SHA-256.
+    """
 
     name: str
     size: int
     sha256: str
+    at: str | None = None
 
 
 @dataclass(frozen=True)
@@ -62,14 +69,15 @@ class Remote:
 
     def find(self, file: RemoteFile) -> Path | None:
         """The path of the file on this disk, if it is there; its content is not checked."""
-        paths = (folder / (self.folder or "") / file.name for folder in data_folders())
+        names = (file.name, file.name + COMPRESSED)
+        paths = (folder / (self.folder or "") / name for folder in data_folders() for name in names)
         return next((path for path in paths if path.is_file()), None)
 
     def _checked(self, file: RemoteFile) -> Path:
         path = self.find(file)
         if path is None:
             return download(file, self.mirrors, data_folders()[0] / (self.folder or ""))
-        if sha256_of(path) != file.sha256:
+        if (sha256_of(path) if path.name == file.name else _sha256_inside(path)) != file.sha256:
             raise DataError(f"{path} is damaged: its SHA-256 is not {file.sha256}; remove it to download it again")
         return path
 
@@ -98,7 +106,7 @@ def download(file: RemoteFile, mirrors: tuple[str, ...], folder: Path) -> Path:
         if path.is_file():  # another process was faster
             return path
         for mirror in mirrors:
-            url = mirror + file.name
+            url = mirror + (file.at or file.name)
             sys.stderr.write(f"downloading {url} ({file.size / 1e6:.1f} MB)\n")
             try:
                 _obtain(url, part, file)
@@ -116,6 +124,20 @@ def download(file: RemoteFile, mirrors: tuple[str, ...], folder: Path) -> Path:
 def sha256_of(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def content_of(path: Path) -> bytes:
+    """The bytes of a file, which may be compressed by gzip."""
+    if path.suffix != COMPRESSED:
+        return path.read_bytes()
+    try:
+        return gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} is not a readable gzip file: {error}") from error
+
+
+def _sha256_inside(path: Path) -> str:
+    return hashlib.sha256(content_of(path)).hexdigest()
 
 
 def _obtain(url: str, part: Path, file: RemoteFile) -> None:

@@ -102,7 +102,7 @@ class Lane:
 def lanes_of(
     file: CsvFile, columns: Columns, rows: Mapping[str, Whole], steps: Whole, calendar: Calendar
 ) -> list[Lane]:
-    """The series, each from its first value on, without missing steps or values.
+    """The series, each from its first value to its last, without missing steps; a missing value is NaN.
 
     ``steps`` are those of all rows of the file.
     """
@@ -121,10 +121,6 @@ def _lane(
     if not len(there):
         raise DataError(f"{file.path}: the series {name!r} has no values; take it out")
     rows, values = rows[there[0] :], values[there[0] : there[-1] + 1]
-    if np.isnan(values).any():
-        place, column = np.argwhere(np.isnan(values))[0]
-        problem = f"the value of {name!r} is missing, and later ones are not; fill it in"
-        raise file.wrong(int(rows[place]), names[column], problem)
     _check_order(file, columns, name, rows, steps[rows], calendar)
     return Lane(name, rows, values, int(steps[rows[0]]))
 
@@ -154,7 +150,7 @@ def _check_order(
         row,
         columns.time,
         f"the series {name!r} {steps_missing} {calendar.text(int(steps[place]) + 1)}: steps are {calendar.stride} "
-        "apart; fill in what is missing or, where it means nothing, number the steps by a column 1, 2, 3 ...",
+        "apart; write a row without a value for each or, where they mean nothing, number the steps: 1, 2, 3 ...",
     )
 
 

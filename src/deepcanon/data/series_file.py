@@ -97,8 +97,9 @@ class SeriesTable:
         with np.errstate(over="ignore", invalid="ignore"):
             values = (lane.values - self.legend.means[place]) / self.legend.scales[place]
         large = ~(np.abs(values) < np.finfo(np.float32).max) | ~np.isfinite(self.legend.scales[place])
+        large &= ~np.isnan(lane.values)
         if large.any():
-            step, feature = np.unravel_index(np.argmax(np.abs(lane.values) * large), values.shape)
+            step, feature = np.unravel_index(np.argmax(np.where(large, np.abs(lane.values), 0)), values.shape)
             name, value = self.columns.values_of(lane.name)[feature], lane.values[step, feature]
             raise file.wrong(int(lane.rows[step]), name, f"{value:.3g} is too large; write it in a larger unit")
         return values
@@ -228,7 +229,9 @@ def _fit(
 ) -> SeriesTable:  # fmt: skip
     """The preprocessing, fitted on what comes before so many horizons that are held out."""
     old = [len(lane.values) - held_out * horizon for lane in lanes]
-    means, scales = zip(*(_units(lane.values[:end], raw) for lane, end in zip(lanes, old, strict=True)), strict=True)
+    means, scales = zip(
+        *(_units(lane.name, lane.values[:end], raw) for lane, end in zip(lanes, old, strict=True)), strict=True
+    )
     past = file.rows(np.concatenate([lane.rows[:end] for lane, end in zip(lanes, old, strict=True)]))
     covariates = Table(
         tuple(
@@ -255,14 +258,17 @@ def _legend(
     )  # fmt: skip
 
 
-def _units(values: Values, raw: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _units(name: str, values: Values, raw: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The mean and the standard deviation of each feature of a series; of a constant one the latter is 1."""
     features = values.shape[1]
+    bare = np.isnan(values).all(0)
+    if bare.any():
+        raise DataError(f"the series {name!r} has no value to learn from before what is held out; take it out")
     if raw:
         return (0.0,) * features, (1.0,) * features
     with np.errstate(over="ignore", invalid="ignore"):  # an overflow is seen in what comes out
-        means, spread = values.mean(0), values.std(0)
-        constant = spread <= ROUNDING * np.abs(values).max(0)
+        means, spread = np.nanmean(values, 0), np.nanstd(values, 0)
+        constant = spread <= ROUNDING * np.nanmax(np.abs(values), 0)
     return tuple(means.tolist()), tuple(np.where(constant, 1.0, spread).tolist())
 
 
@@ -297,6 +303,9 @@ def _remarks(file: CsvFile, table: SeriesTable, lanes: list[Lane], origins: int)
         f"{many}{most} steps, {calendar.stride} apart, from {calendar.text(first)} to {calendar.text(last)}; the last "
         f"{held_out} of each are for the test, the {held_out} before them for validation."
     )
+    missing = sum(int(np.isnan(lane.values).sum()) for lane in lanes)
+    if missing:
+        yield f"{counted(missing, 'value is', ',', 'values are')} missing, and neither read nor predicted."
     if table.legend.cycles:
         yield f"The phases of the {' and the '.join(table.legend.cycles)} are covariates."
     named = {columns.time, columns.series, *columns.targets, *columns.covariates}

@@ -212,7 +212,12 @@ def _in_time(x: Tensor, y: Any, dtype: torch.dtype, name: str, lengths: Any, ser
             tokens = Sequences(x.long(), ends)
             return Dataset(name=name, kind="text", train=tokens, sizes=sizes, shape=shape, source=SOURCE)
         return _labeled_sequences(x.long(), y, ends, dtype, sizes, name)
-    _real(x.masked_fill(~inside, 0), dtype, "x")
+    known = x.masked_fill(~inside, 0)
+    if x.ndim == 3 and y is None and bool(known.isnan().any()):  # a missing value is NaN, unless none is there
+        if bool(known.isnan()[inside.expand_as(x)].all()):
+            raise DataError("the series hold no value, only NaN")
+        known = known.masked_fill(known.isnan(), 0)
+    _real(known, dtype, "x")
     if x.ndim == 5:
         if y is not None:
             raise UsageError("videos have no labels y; leave them out")

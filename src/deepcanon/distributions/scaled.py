@@ -23,32 +23,32 @@ class ScaledHead(Protocol):
 
 
 class ScaledGaussian(nn.Module):
-    r"""A Gaussian head in units of the scale.
+    r"""A Gaussian head in units of the scale, around a level b, which is 0 unless it is given.
 
-    .. math:: y \sim N(\nu \mu, (\nu \sigma)^2), \qquad \sigma = \sigma_0 + \log(1 + e^s)
+    .. math:: y \sim N(b + \nu \mu, (\nu \sigma)^2), \qquad \sigma = \sigma_0 + \log(1 + e^s)
     """
 
     SMALLEST = 1e-3
     numbers, counts = 2, False
 
-    def distribution(self, outputs: Tensor, scale: Tensor) -> Distribution:
+    def distribution(self, outputs: Tensor, scale: Tensor, level: Tensor | float = 0.0) -> Distribution:
         mean, raw = full(outputs).chunk(2, dim=-1)
-        return _rows(Normal(scale * mean, scale * (self.SMALLEST + F.softplus(raw)), validate_args=False))
+        return _rows(Normal(level + scale * mean, scale * (self.SMALLEST + F.softplus(raw)), validate_args=False))
 
 
 class ScaledStudentT(nn.Module):
     r"""A Student-t head in units of the scale, for values with outliers; there are more than 2 degrees of freedom.
 
-    .. math:: y = \nu (\mu + \sigma t_d), \qquad d = 2 + \log(1 + e^o), \qquad \sigma = \sigma_0 + \log(1 + e^s)
+    .. math:: y = b + \nu (\mu + \sigma t_d), \qquad d = 2 + \log(1 + e^o), \qquad \sigma = \sigma_0 + \log(1 + e^s)
     """
 
     SMALLEST = 1e-3
     numbers, counts = 3, False
 
-    def distribution(self, outputs: Tensor, scale: Tensor) -> Distribution:
+    def distribution(self, outputs: Tensor, scale: Tensor, level: Tensor | float = 0.0) -> Distribution:
         mean, raw, freedom = full(outputs).chunk(3, dim=-1)
         spread = scale * (self.SMALLEST + F.softplus(raw))
-        return _rows(StudentT(2 + F.softplus(freedom), scale * mean, spread, validate_args=False))
+        return _rows(StudentT(2 + F.softplus(freedom), level + scale * mean, spread, validate_args=False))
 
 
 class ScaledNegativeBinomial(nn.Module):

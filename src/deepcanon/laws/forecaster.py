@@ -15,7 +15,8 @@ import torch
 from scipy import stats
 from torch import Tensor, nn
 
-from deepcanon.core import Series, UsageError
+from deepcanon.core import DataError, Series, UsageError
+from deepcanon.core.series import steps_from
 from deepcanon.laws.discrete import RARE, stirred
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes, violations
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, same, seeded, total
@@ -23,6 +24,10 @@ from deepcanon.laws.probe import TIGHT, distance, doubled, first, same, seeded, 
 ROWS, PADDING, PATHS, AHEAD = 8, 3, 800, 3
 NODES = 160
 """The number of values at which a density is evaluated to integrate it."""
+FACTORS = (1e-3, 7.0)
+"""What a series is multiplied by."""
+FITTED = 0.1
+"""How far a share may be from its level beyond chance, in its standard deviations, since no fit is perfect."""
 
 
 @law
@@ -212,6 +217,67 @@ def forecasts_follow_the_likelihood(module: Any, batch: Series) -> Measured | No
     return worst, float(stats.kstwo.isf(RARE, PATHS)), f"{PATHS} paths, distance of distributions{where}"
 
 
+@law
+def missing_last_step_is_no_step(module: Any, batch: Series) -> Measured | None:
+    """A series whose last value is missing (NaN) has the likelihood of the series without it; none is read or counted.
+
+    A module that refuses missing values is not held to it.
+    """
+    model, batch = _prepared(module, batch)
+    batch = batch.select((batch.lengths - batch.origins >= 2).nonzero().squeeze(1))
+    if not len(batch):
+        return None
+    place = torch.arange(batch.x.shape[1])
+    missing = replace(batch, x=batch.x.masked_fill((place == batch.lengths.unsqueeze(1) - 1).unsqueeze(2), math.nan))
+    holes = replace(batch, x=batch.x.masked_fill((place % 3 == 2).view(1, -1, 1), math.nan))
+    with torch.no_grad():
+        try:
+            found, pierced = model.log_prob(missing), model.log_prob(holes)
+        except (UsageError, DataError):
+            return None
+        gap = distance(found, model.log_prob(replace(batch, lengths=batch.lengths - 1)))
+        lost = not (bool(pierced.isfinite().all()) and bool(_paths(model, holes.past).isfinite().all()))
+    return gap + lost, TIGHT, f"likelihoods are off by {gap:.2g}; with holes they are {'not ' * lost}finite"
+
+
+@law
+def scale_of_a_series_is_its_own(module: Any, batch: Series) -> Measured | None:
+    """If the module is ``scale_equivariant``, c times a series has c times the forecasts, and densities by c less."""
+    if not getattr(module, "scale_equivariant", False):
+        return None
+    model, batch = _prepared(stirred(module), batch)
+    worst, features = 0.0, batch.x.shape[2]
+    with torch.no_grad():
+        for factor in FACTORS:
+            larger = replace(batch, x=factor * batch.x)
+            wanted = model.log_prob(batch) - (batch.lengths - batch.origins).double() * features * math.log(factor)
+            worst = max(worst, distance(model.log_prob(larger), wanted))
+            paths = _paths(model, larger.past) / factor
+            worst = max(worst, distance(paths, _paths(model, batch.past)) / (1 + float(paths.abs().max())))
+    return worst, TIGHT, f"in units {', '.join(f'{1 / factor:g}' for factor in FACTORS)} times as large"
+
+
+@law
+def quantiles_are_calibrated(module: Any, batch: Series) -> Measured:
+    """What comes true lies below the quantile of level q of a forecast in a share q of all series, at each step.
+
+    That is a law of a fitted model, on series that follow the law of its training: it is not among those that hold of
+    any forecaster. The worst of the shares must be as close to its level as those of so many independent series are.
+    """
+    model: Any = module.eval() if isinstance(module, nn.Module) else module
+    steps = int((batch.lengths - batch.origins).min())
+    truth = steps_from(batch.x, batch.origins, steps)
+    paths = model.forecast(batch.past, steps, samples=PATHS, generator=seeded(0))
+    worst, where = 0.0, ""
+    for level in (0.1, 0.25, 0.5, 0.75, 0.9):
+        share = (truth <= paths.quantile(level, 0)).double().mean((0, 2))  # at each step
+        gap = float(((share - level).abs() / math.sqrt(level * (1 - level))).max())
+        if gap > worst:
+            worst, where = gap, f"; the worst is the level {level:g}, below which {float(share.mean()):.1%} lie"
+    bound = float(stats.norm.isf(RARE / (10 * steps))) / math.sqrt(len(batch)) + FITTED
+    return worst, bound, f"{len(batch)} series, in units of a share's standard deviation{where}"
+
+
 LAWS = (
     padding_is_never_read,
     more_padding_changes_nothing,
@@ -223,6 +289,8 @@ LAWS = (
     forecasts_have_their_shape_and_generator,
     probability_of_a_step_is_one,
     forecasts_follow_the_likelihood,
+    missing_last_step_is_no_step,
+    scale_of_a_series_is_its_own,
 )
 
 

@@ -58,6 +58,7 @@ from deepcanon.models.linear.softmax_regression import SoftmaxRegression as Soft
 from deepcanon.models.linear.svm import SVM as SVM
 from deepcanon.models.recurrent.autoregression import Autoregression as Autoregression
 from deepcanon.models.recurrent.caption import Caption as Caption
+from deepcanon.models.recurrent.caption_to_image import CaptionToImage as CaptionToImage
 from deepcanon.models.recurrent.deepar import DeepAR as DeepAR
 from deepcanon.models.recurrent.gru import GRU as GRU
 from deepcanon.models.recurrent.gru_predictor import GRUPredictor as GRUPredictor

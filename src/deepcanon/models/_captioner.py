@@ -20,14 +20,6 @@ class Captioner(ConditionalLanguage[Captioned]):
 
     The context are images, (B, channels, height, width). A leaf writes ``read(tokens, state)``; with no state yet, it
     encodes ``self.images(B)``.
-
-    Arguments:
-        channels: The channels of an image: 1 if it is gray, 3 if it has colors.
-        height: The height of an image in pixels.
-        width: The width of an image in pixels.
-        target_vocab: The number of different tokens of the captions.
-        begin_token: The token that every caption begins with.
-        end_token: The token that every caption ends with.
     """
 
     conditioned_on = "an image"

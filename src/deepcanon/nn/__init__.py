@@ -96,7 +96,7 @@ from deepcanon.nn.transforms import (
     Squeeze,
     Transform,
 )
-from deepcanon.nn.transposed import Transposed, TransposedConv, output_padding, transposed
+from deepcanon.nn.transposed import StridedStages, Transposed, TransposedConv, output_padding, transposed
 from deepcanon.nn.unpool import bed_of_nails
 from deepcanon.nn.vector_field import TimeGated, VectorField
 
@@ -166,6 +166,7 @@ __all__ = [
     "Standardize",
     "SteppedLayers",
     "StochasticBinary",
+    "StridedStages",
     "Swish",
     "TimeBlock",
     "TimeGated",

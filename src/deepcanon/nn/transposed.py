@@ -7,6 +7,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deepcanon.core import UsageError
+from deepcanon.core.checks import at_least
+from deepcanon.nn.activations import Activation, activation_layer
+from deepcanon.nn.convolution import output_size
+
+KERNEL, STRIDE, PADDING = 3, 2, 1
+"""The convolutions of strided stages."""
 
 
 class Transposed(nn.Module):
@@ -53,6 +59,47 @@ class TransposedConv(nn.Module):
         return F.conv_transpose2d(
             x, layer.weight, self.bias, layer.stride, padding, self.output_padding, layer.groups, layer.dilation
         )
+
+
+class StridedStages:
+    """Convolutions that halve the sides of images stage by stage, ``down``, and transposed ones back ``up``.
+
+    An activation follows each stage down and comes before each one up. In between, images have the shape ``inner``;
+    ``tied`` stages up have the weights of those down. If they are ``normalized``, layer normalization over all maps of
+    an image comes before each activation.
+
+    >>> stages = StridedStages((1, 28, 28), (32, 64), "relu")
+    >>> stages.inner, len(stages.down), len(stages.up)
+    ((64, 7, 7), 4, 4)
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        hidden: tuple[int, ...],
+        activation: Activation,
+        tied: bool = False,
+        normalized: bool = False,
+    ) -> None:
+        channels, height, width = shape
+        self.down: list[nn.Module] = []
+        self.up: list[nn.Module] = []
+        for outputs in hidden:
+            at_least(1, hidden=outputs)
+            stage = nn.Conv2d(channels, outputs, KERNEL, STRIDE, PADDING)
+            extra = output_padding(stage, (height, width))
+            back = TransposedConv(stage, extra) if tied else _untied(stage, extra)
+            norms = [nn.GroupNorm(1, outputs) for _ in range(2)] if normalized else []
+            self.down += [stage, *norms[:1], activation_layer(activation)]
+            self.up = [*norms[1:], activation_layer(activation), back, *self.up]
+            height, width = (output_size(side, KERNEL, stride=STRIDE, padding=PADDING) for side in (height, width))
+            channels = outputs
+        self.inner = (channels, height, width)
+
+
+def _untied(stage: nn.Conv2d, extra: tuple[int, int]) -> nn.ConvTranspose2d:
+    """The transposed convolution of a stage, with weights of its own."""
+    return nn.ConvTranspose2d(stage.out_channels, stage.in_channels, KERNEL, STRIDE, PADDING, extra)
 
 
 def output_padding(layer: nn.Conv2d, sides: tuple[int, int]) -> tuple[int, int]:

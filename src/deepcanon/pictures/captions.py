@@ -23,26 +23,30 @@ def captioned_images(
     x: Tensor,
     shape: Sequence[int],
     written: Sequence[str],
-    true: Sequence[str],
+    true: Sequence[str] | None = None,
     *,
     columns: int = 6,
     limits: Limits = UNIT,
     title: str = "",
 ) -> Figure:
-    """Images (B, ...) in a grid, each above what was ``written`` for it, and if that is wrong, the ``true`` caption."""
+    """Images (B, ...) in a grid, each above what was ``written`` for it, and if that is wrong, the ``true`` caption.
+
+    Without true captions the images were made from what is written.
+    """
     columns = min(columns, len(x))
     lines = -(-len(x) // columns)
     figure = new_figure(SIDE * columns + 0.2, (SIDE + 0.75) * lines + 0.5, title)
     grid = figure.subplots(lines, columns, squeeze=False).flatten()
     for axes in grid[len(x) :]:
         axes.axis("off")
-    for axes, image, ours, wanted in zip(grid, x, written, true, strict=False):
+    for axes, image, ours, wanted in zip(grid, x, written, written if true is None else true, strict=False):
         draw_images(axes, image.unsqueeze(0), shape, 1, limits=limits)
-        right = ours == wanted
-        words = _folded(ours) if right else f"{_folded(ours or '(nothing)')}\n\u2260 {_folded(wanted)}"
-        axes.set_xlabel(words, fontsize=8, color=INK if right else PALETTE[1], labelpad=4, parse_math=False)
-    wrong = sum(ours != wanted for ours, wanted in zip(written, true, strict=True))
-    figure.supxlabel(f"exact: {len(x) - wrong} of {counted(len(x), 'caption')}", fontsize=8, color=MUTED)
+        same = ours == wanted
+        words = _folded(ours) if same else f"{_folded(ours or '(nothing)')}\n\u2260 {_folded(wanted)}"
+        axes.set_xlabel(words, fontsize=8, color=INK if same else PALETTE[1], labelpad=4, parse_math=False)
+    if true is not None:
+        right = sum(ours == wanted for ours, wanted in zip(written, true, strict=True))
+        figure.supxlabel(f"exact: {right} of {counted(len(x), 'caption')}", fontsize=8, color=MUTED)
     return figure
 
 

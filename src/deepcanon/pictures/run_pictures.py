@@ -59,6 +59,7 @@ from deepcanon.pictures.sequence_pictures import (
     branched,
     captioned,
     forecasted,
+    illustrated,
     neighbored,
     sounded,
     translated,
@@ -317,5 +318,5 @@ def _placed(scene: Scene) -> dict[str, Figure]:
 PICTURES = (
     _classified, graphed, graph_rows, sampled_graphs, _regressed, _completed, _sampled, _reconstructed, _gallery,
     _mapped, _filtered, _encoded, _placed, neighbored, _updated, attended, forecasted, filmed, continued, aligned,
-    translated, captioned, written, sounded, branched,
+    translated, captioned, illustrated, written, sounded, branched,
 )  # fmt: skip

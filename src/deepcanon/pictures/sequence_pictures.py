@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
-from deepcanon.core import Captioned, SentencePairs, SequencePairs, Sequences, Series
-from deepcanon.core.roles import Aligns, Attends, Forecasts, Generates, HasNeighbors, HasTree, Translates
+from deepcanon.core import Captioned, SentencePairs, SequencePairs, Sequences, Series, given_batch
+from deepcanon.core.roles import Aligns, Attends, Forecasts, Generates, HasNeighbors, HasTree, Samples, Translates
 from deepcanon.pictures.attention import alignment_picture, attention_heads
 from deepcanon.pictures.captions import captioned_images
 from deepcanon.pictures.class_tree import tree_picture
@@ -119,13 +120,28 @@ def captioned(scene: Scene) -> dict[str, Figure]:
     if not isinstance(model, Translates) or not isinstance(some, Captioned) or not data.target_vocabulary:
         return {}
     written, true = (
-        [_words(row[1 : end - 1], data.target_vocabulary) for row, end in zip(y.tolist(), ends.tolist(), strict=True)]
-        for y, ends in (model.translate(some.x), (some.y, some.y_lengths))
+        _texts(*tokens, data.target_vocabulary) for tokens in (model.translate(some.x), (some.y, some.y_lengths))
     )
     title = f"{model.name()} on {data.name}: captions of {scene.split} images"
     return {
         "captions": captioned_images(some.x, data.shape, written, true, limits=scene.limits, title=title),
     }
+
+
+def illustrated(scene: Scene) -> dict[str, Figure]:
+    """Captions with the images that the model makes from them."""
+    model, data, some = scene.model, scene.data, scene.some(CAPTIONED)
+    if not isinstance(model, Samples) or not isinstance(some, Captioned) or not data.target_vocabulary:
+        return {}
+    images = given_batch(model, some).sample(len(some), generator=scene.generator())
+    captions = _texts(some.y, some.y_lengths, data.target_vocabulary)
+    title = f"{model.name()} on {data.name}: images made from captions of {scene.split}"
+    return {"from_captions": captioned_images(images, data.shape, captions, limits=scene.limits, title=title)}
+
+
+def _texts(tokens: Tensor, lengths: Tensor, vocabulary: Sequence[str]) -> list[str]:
+    pairs = zip(tokens.tolist(), lengths.tolist(), strict=True)
+    return [_words(row[1 : end - 1], vocabulary) for row, end in pairs]
 
 
 def _words(tokens: Sequence[int], vocabulary: Sequence[str]) -> str:

@@ -78,7 +78,7 @@ def quantile_columns(paths: Tensor, series: Series, levels: Sequence[float] = LE
     if series.legend is not None:
         paths, series = series.legend.in_units(paths, series), series.legend.as_given(series)
     truth = steps_from(series.x, series.origins, steps)
-    known = (places < series.lengths.unsqueeze(1)).unsqueeze(2).expand_as(truth)
+    known = (places < series.lengths.unsqueeze(1)).unsqueeze(2) & ~truth.isnan()
     shape = (rows, steps, features)
     columns: dict[str, list[Any]] = {
         "series": torch.arange(rows).view(-1, 1, 1).expand(shape).flatten().tolist(),

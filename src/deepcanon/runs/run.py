@@ -216,7 +216,8 @@ class Run(ShownRun):
         """New examples drawn from the model, (n, features), or a union of n graphs; ``out`` is a picture or a CSV file.
 
         Rows of a table are written in its own columns, categories and units, graphs by their edges.
-        ``given`` is the class that a class-conditional model draws, and ``guidance`` above 0 makes it count for more.
+        ``given`` is the class that a class-conditional model draws, or a caption to make images from; ``guidance``
+        above 0 makes a class count for more.
         """
         model = self.model_that_can("sample")
         at_least(1, n=n)

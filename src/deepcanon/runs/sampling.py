@@ -11,8 +11,12 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import AnyBatch, Graph, UsageError, given_batch, is_conditional
+from deepcanon.core.errors import shortened
 from deepcanon.data import Dataset
+from deepcanon.data.text.special import WithSpecialTokens
+from deepcanon.data.text.words import UNKNOWN
 from deepcanon.data.transforms.forms import PICTURED, black_and_white
+from deepcanon.runs.text import targets, tokenizer
 
 MOST_IN_A_PICTURE = 4096
 """Images beyond these are too small to be recognized, and a picture of them may fill the memory."""
@@ -20,6 +24,36 @@ MOST_IN_A_PICTURE = 4096
 
 MOST_GRAPHS = 60
 """Of graphs, each of which is laid out in a panel of its own."""
+
+
+def given_by_name(model: Any, given: str | int, guidance: float, info: Mapping[str, Any]) -> Any:
+    """The model conditioned on a class by its name, or on a caption, of the data that ``info`` describes."""
+    kind = model.conditioned_on if is_conditional(model) else None
+    if kind not in ("classes", "a caption"):
+        raise UsageError(f"{model.name()} is not conditioned on classes, so leave out --given; guided_ddpm is")
+    if guidance != 0 and "guidance" not in model.given_options:
+        raise UsageError(f"{model.name()} has no guidance; leave it out, or take guided_ddpm")
+    if kind == "a caption":
+        return model.given(_caption(str(given), info))
+    names = info["labels"] or [str(c) for c in range(info["sizes"]["classes"])]
+    if str(given) not in names:
+        raise UsageError(f"there is no class {str(given)!r}; there are {', '.join(names)}")
+    return model.given(names.index(str(given)), **({"guidance": guidance} if guidance != 0 else {}))
+
+
+def _caption(given: str, info: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+    """A caption in the tokens of the run's data, and its length; words that the data do not have are refused."""
+    by = tokenizer(targets(info))
+    if not isinstance(by, WithSpecialTokens):
+        raise UsageError("the captions of this run have no begin and end tokens, so none can be read")
+    codes = by.row(given)
+    if UNKNOWN in (by.vocabulary[code] for code in codes) or len(codes) < 3:  # between begin and end
+        raise UsageError(f"the model knows only captions of the words of its data ({_words(info)}); got {given!r}")
+    return torch.tensor([codes]), torch.tensor([len(codes)])
+
+
+def _words(info: Mapping[str, Any]) -> str:
+    return shortened(" ".join(word for word in info["target_vocabulary"] if word.isalnum()), 200)
 
 
 def check_drawable(n: int, info: Mapping[str, Any]) -> None:
@@ -38,22 +72,14 @@ def of_class(
     given: str | int | None,
     guidance: float,
 ) -> Any:
-    """The model of a run, conditioned on the class that its samples are to be of, or on what held-out data have."""
+    """The model of a run, conditioned on the class or the caption that is given, or on what held-out data have."""
     if given is None:
         if guidance != 0:
             raise UsageError("guidance leads towards a class; name it by --given CLASS")
         if is_conditional(model) and not model.context_optional:
             return given_batch(model, _some_held_out(data(), n))
         return model
-    if not is_conditional(model) or model.conditioned_on != "classes":
-        raise UsageError(f"{model.name()} is not conditioned on classes, so leave out --given; guided_ddpm is")
-    if guidance != 0 and "guidance" not in model.given_options:
-        raise UsageError(f"{model.name()} has no guidance; leave it out, or take guided_ddpm")
-    names = info["labels"] or [str(c) for c in range(info["sizes"]["classes"])]
-    if str(given) not in names:
-        raise UsageError(f"there is no class {str(given)!r}; there are {', '.join(names)}")
-    asked = {"guidance": guidance} if guidance != 0 else {}
-    return model.given(names.index(str(given)), **asked)
+    return given_by_name(model, given, guidance, info)
 
 
 def _some_held_out(data: Dataset[Any], n: int) -> AnyBatch:
@@ -91,7 +117,7 @@ def draw_samples(drawn: Tensor, path: Path, title: str, info: Mapping[str, Any])
     """Write samples, (n, features), of data that ``info`` describes as a picture."""
     from deepcanon.pictures import image_grid, save, scatter  # matplotlib is slow to import
 
-    if info["kind"] in PICTURED:
+    if info["kind"] in (*PICTURED, "captions"):
         columns, shape = math.ceil(math.sqrt(len(drawn))), info["shape"]
         if info["kind"] == "videos":
             columns, *shape = shape

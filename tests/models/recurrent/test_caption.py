@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d, group_norm, max_pool2d, relu
+from torch.nn.functional import conv2d, group_norm, max_pool2d, relu, scaled_dot_product_attention
 
 import deepcanon as dc
 from deepcanon.core import Captioned, DataError, UsageError
@@ -17,9 +18,11 @@ from deepcanon.train.evaluation import evaluate
 BEGIN, END, STEPS = 0, 1, 4
 
 
-def model(target_vocab: int = 3, seed: int = 0, layers: int = 1) -> Caption:
+def model(target_vocab: int = 3, seed: int = 0, layers: int = 1, attention: bool = True) -> Caption:
     torch.manual_seed(seed)
-    made = Caption(2, 6, 8, target_vocab, BEGIN, END, hidden=(3, 4), embedding=5, units=6, layers=layers)
+    made = Caption(
+        2, 6, 8, target_vocab, BEGIN, END, hidden=(3, 4), embedding=5, units=6, layers=layers, attention=attention
+    )  # fmt: skip
     for parameter in made.double().eval().parameters():
         parameter.data.mul_(2)
     return made
@@ -29,9 +32,10 @@ def images(count: int = 3) -> Tensor:
     return torch.rand(count, 2, 6, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
+@pytest.mark.parametrize("attention", [True, False])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_log_prob_is_that_of_torchs_lstm_with_the_image_in_its_cells(layers: int) -> None:
-    ours, x = model(target_vocab=6, layers=layers), images()
+def test_log_prob_is_that_of_torchs_lstm_with_the_image_in_its_cells(layers: int, attention: bool) -> None:
+    ours, x = model(target_vocab=6, layers=layers, attention=attention), images()
     y, lengths = torch.tensor([[0, 3, 4, 1, -1], [0, 2, 1, -1, 9], [0, 5, 5, 2, 1]]), torch.tensor([4, 3, 5])
     theirs = nn.LSTM(5, 6, layers, batch_first=True).double()
     theirs.load_state_dict(ours.recurrent.state_dict())
@@ -45,6 +49,11 @@ def test_log_prob_is_that_of_torchs_lstm_with_the_image_in_its_cells(layers: int
     for row, length in enumerate(lengths.tolist()):
         inputs, cells = ours.embedding.weight[y[row, : length - 1]], seen[row].view(layers, 6)
         outputs, _ = theirs(inputs, (torch.zeros_like(cells), cells))
+        if ours.look is not None:  # (3), by torch's kernel of scaled dot-product attention
+            columns = maps[row].flatten(1).T
+            keys = columns @ ours.look.key.weight.T + ours.look.place
+            queries = outputs @ ours.look.query.weight.T
+            outputs = torch.cat([outputs, scaled_dot_product_attention(queries, keys, columns)], 1)
         log_p = (outputs @ ours.head.weight.T + ours.head.bias).log_softmax(-1)
         wanted.append(log_p.gather(1, y[row, 1:length, None]).sum())
     found = ours.log_prob(y, lengths=lengths, context=x)
@@ -88,7 +97,7 @@ def test_a_wide_beam_finds_the_enumerated_argmax_and_greedy_decoding_the_greedy_
 
 
 def test_exact_match_is_the_share_of_captions_that_greedy_decoding_writes() -> None:
-    ours, x = model(seed=2), images(40)
+    ours, x = model(seed=4), images(40)
     lengths = 2 + torch.arange(40) % 4
     y = torch.where(torch.arange(5) < lengths.unsqueeze(1) - 1, 2, END)
     y[:, 0] = BEGIN
@@ -132,5 +141,6 @@ def test_it_learns_to_say_what_it_sees() -> None:
     y = torch.stack([torch.zeros_like(place), up, left, torch.ones_like(place)], 1)
     data = dc.from_tensors(x, y, y_lengths=4)
     torch.manual_seed(0)
-    ours = Caption(**{name: size for name, size in data.sizes.items() if name != "features"}, hidden=(4,), units=16)
+    sizes: Any = {name: size for name, size in data.sizes.items() if name != "features"}
+    ours = Caption(**sizes, hidden=(4,), units=16)
     assert dc.fit(ours, data, quiet=True, epochs=8, lr=1e-2).train["exact_match"] == 1

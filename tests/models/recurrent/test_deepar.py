@@ -13,6 +13,7 @@ from torch import Generator, Tensor, nn
 import deepcanon as dc
 from deepcanon import laws
 from deepcanon.core import DataError, Series, UsageError
+from deepcanon.laws.forecaster import quantiles_are_calibrated
 from deepcanon.models.recurrent._forecaster import LEVELS, PATHS
 from deepcanon.models.recurrent.deepar import DeepAR
 
@@ -47,16 +48,21 @@ def by_hand(model: DeepAR, series: Series, row: int) -> float:
     assert model.embedding is not None
     end, origin = int(series.lengths[row]), int(series.origins[row])
     z, known = series.x[row, :end], series.covariates[row]
-    scale = 1 + z[:origin].abs().mean(0)
-    fixed = torch.cat([scale.log(), model.embedding.weight[series.statics[row]].sum(0)])
-    total, state, before = 0.0, None, torch.zeros_like(scale)
+    size = z[:origin].abs().mean(0)
+    scale, fixed = 1 + size, (1 + size).log()
+    if model.differenced:
+        changes = (z[1:origin] - z[: origin - 1]).abs()
+        scale = (changes.mean(0) if origin > 1 else 0.0) + 1e-4 * size
+        fixed = (1 + size / scale).log()
+    fixed = torch.cat([fixed, model.embedding.weight[series.statics[row]].sum(0)])
+    total, state, nothing = 0.0, None, torch.zeros_like(scale)
     for step in range(end):
-        values = torch.cat([before, known[step], fixed]).view(1, 1, -1)
-        hidden, state = theirs(values, state)
+        level = z[step - 1] if model.differenced and step else nothing
+        lagged = [(z[step - lag] - level) / scale if step >= lag else nothing for lag in model.lags]
+        hidden, state = theirs(torch.cat([*lagged, known[step], fixed]).view(1, 1, -1), state)
         if step >= origin:
             numbers = model.parameters_of(hidden.flatten()).view(-1, 2).detach().numpy()
-            total += log_density(type(model.likelihood).__name__, numbers, z[step].numpy(), scale.numpy())
-        before = z[step] / scale
+            total += log_density(type(model.likelihood).__name__, numbers, (z[step] - level).numpy(), scale.numpy())
     return total
 
 
@@ -72,9 +78,15 @@ def log_density(head: str, numbers: Any, z: Any, scale: Any) -> float:
     return float(found.sum())
 
 
-@pytest.mark.parametrize("head", HEADS)
-def test_the_likelihood_is_that_of_torchs_lstm_by_hand(head: str) -> None:
-    model, series = made(head), ragged(counts=head == "negative_binomial")
+INPUTS: list[dict[str, Any]] = [{}, {"lags": (1, 3)}, {"differenced": True}, {"differenced": True, "lags": (5, 1, 3)}]
+
+
+@pytest.mark.parametrize(
+    ("head", "inputs"),
+    [(head, inputs) for head in HEADS for inputs in INPUTS if not (head == HEADS[2] and "differenced" in inputs)],
+)
+def test_the_likelihood_is_that_of_torchs_lstm_by_hand(head: str, inputs: dict[str, Any]) -> None:
+    model, series = made(head, **inputs), ragged(counts=head == "negative_binomial")
     with torch.no_grad():
         expected = [by_hand(model, series, row) for row in range(6)]
         np.testing.assert_allclose(model.log_prob(series), expected, rtol=1e-10)
@@ -89,10 +101,63 @@ def test_the_likelihood_is_that_of_torchs_lstm_by_hand(head: str) -> None:
 def test_with_covariates_ids_and_every_head_it_keeps_the_laws_of_forecasters(head: str) -> None:
     model, series = made(head, features=1), ragged(counts=head == "negative_binomial", features=1)
     found = laws.check((model, series), "forecaster")
-    assert len(found) == 10
+    assert len(found) == 11
     assert all(outcome.holds for outcome in found), laws.report(found)
     model.loss(series)["nll"].backward()
     assert all(parameter.grad is not None and bool(parameter.grad.any()) for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("inputs", INPUTS)
+def test_a_path_is_drawn_from_the_likelihood_of_what_came_before_it(inputs: dict[str, Any]) -> None:
+    model, series = made("gaussian", **inputs), ragged()
+    paths = model.forecast(series.past, 4, samples=2, generator=Generator().manual_seed(0))
+    rows = torch.arange(6).repeat(2)
+    past = series.past.select(rows)
+    whole = torch.nn.functional.pad(past.x, (0, 0, 0, 4))
+    places = (past.lengths.unsqueeze(1) + torch.arange(4)).unsqueeze(2).expand(-1, -1, 2)
+    whole.scatter_(1, places, paths.view(12, 4, 2))
+    each = model.distribution(replace(past, x=whole, lengths=past.lengths + 4, origins=past.lengths))
+    mean, deviation = (part.gather(1, places) for part in (each.mean, each.stddev))
+    torch.manual_seed(0)
+    for step in range(4):
+        drawn = torch.normal(mean[:, step], deviation[:, step])
+        torch.testing.assert_close(drawn, paths.view(12, 4, 2)[:, step], rtol=1e-10, atol=1e-10)
+
+
+def test_values_that_are_missing_are_neither_read_nor_predicted() -> None:
+    series = ragged()
+    holes = series.x.clone()
+    holes[0, 1], holes[0, 5], holes[2, 3, 0], holes[3, :8] = (math.nan,) * 4
+    pierced = replace(series, x=holes)
+    assert pierced.weight == series.weight - 1  # the step of row 2 has another value
+    filled = holes.clone()
+    filled[0, 1], filled[0, 5], filled[2, 3, 0], filled[3, :8] = holes[0, 0], holes[0, 4], holes[2, 2, 0], 0.0
+    for inputs in INPUTS:
+        model = made("student_t", **inputs)
+        with torch.no_grad():
+            steps, wanted = model.step_log_probs(pierced), model.step_log_probs(replace(series, x=filled))
+            assert float(steps[0, 5]) == 0
+            steps[0, 5] = wanted[0, 5]
+            assert float((steps - wanted)[2, 3]) != 0  # of one of its two values
+            steps[2, 3] = wanted[2, 3]
+            torch.testing.assert_close(steps, wanted, rtol=0, atol=1e-12)
+            found = model.metrics(pierced)
+        assert all(math.isfinite(value) for value in found.values())
+        paths = model.forecast(pierced.past, 2, samples=3, generator=Generator().manual_seed(0))
+        again = model.forecast(replace(series, x=filled).past, 2, samples=3, generator=Generator().manual_seed(0))
+        assert torch.equal(paths, again)
+    model.prepare([pierced])
+    data = dc.from_tensors(
+        holes, lengths=series.lengths, origins=series.origins, covariates=series.covariates, statics=series.statics
+    )
+    assert math.isfinite(dc.fit(made("gaussian"), data, steps=2, batch_size=3, quiet=True).train["nll"])
+
+
+def test_counts_are_not_differenced() -> None:
+    with pytest.raises(UsageError, match="differences of counts are not counts; take head=gaussian or student_t"):
+        made("negative_binomial", differenced=True)
+    with pytest.raises(UsageError, match="lags must be at least 1"):
+        made("gaussian", lags=(0, 1))
 
 
 def test_single_precision_keeps_the_likelihood_of_large_counts() -> None:
@@ -193,7 +258,8 @@ def test_series_that_the_model_is_not_built_for_are_refused() -> None:
         ({"statics": None}, "needs ids from 0 to 6, and the series come without"),
         ({"statics": torch.full((6, 1), 7)}, "ids 0 to 6, got some from 7 to 7"),
         ({"x": series.x[..., :1]}, "2 features, got 1"),
-        ({"x": series.x.masked_fill(series.x > 30, math.nan)}, "NaN or infinite"),
+        ({"x": series.x.masked_fill(series.x > 30, math.inf)}, "infinite values; write NaN where a value is missing"),
+        ({"x": torch.full_like(series.x, math.nan)}, "no value to learn from: all after the forecast origins"),
         ({"covariates": torch.full((6, 13, 3), math.inf)}, "covariates have NaN or infinite"),
     ):
         with pytest.raises(DataError, match=says):
@@ -242,3 +308,6 @@ def test_on_an_autoregression_it_finds_the_exact_likelihood_and_quantiles() -> N
             wanted = mean + deviation * stats.norm.ppf(level)
             error = (paths[:, :, ahead - 1, 0].quantile(level, 0) - wanted) / deviation
             assert float(error.square().mean().sqrt()) < 0.15, (ahead, level)
+    outcome = quantiles_are_calibrated(model, held_out)
+    assert outcome is not None
+    assert outcome.holds, outcome

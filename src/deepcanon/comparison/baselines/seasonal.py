@@ -21,6 +21,7 @@ from deepcanon.comparison.baselines.contract import BaselineMethod
 from deepcanon.core import Series
 from deepcanon.core.padding import valid_positions
 from deepcanon.core.plural import counted
+from deepcanon.core.series import filled
 from deepcanon.data import Dataset
 
 LEVELS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 0.99)
@@ -193,10 +194,13 @@ def smoothed(values: Values, ends: Whole, season: int, alpha: float, beta: float
 
 
 def _flat(series: Series) -> tuple[Values, Whole]:
-    """Each feature of each series as a row, (B * features, T), and how many values of it count; the padding is 0."""
+    """Each feature of each series as a row, (B * features, T), and how many values of it count; the padding is 0.
+
+    The last value before stands in for one that is missing.
+    """
     lengths = series.lengths.cpu()
     inside = valid_positions(series.x.cpu(), lengths).unsqueeze(2)
-    rows = series.x.cpu().double().masked_fill(~inside, 0.0).transpose(1, 2)
+    rows = filled(series.x.cpu().double().masked_fill(~inside, 0.0)).transpose(1, 2)
     return rows.flatten(0, 1).numpy(), lengths.repeat_interleave(rows.shape[1]).numpy()
 
 

@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Generator, Tensor
+from torch.distributions import NegativeBinomial
 
-from deepcanon.core import Series
+from deepcanon.core import Series, drawing_from
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import Entry
 from deepcanon.data.split import fixed_random
 from deepcanon.data.time_series import split_by_time
 
-ITEMS, DAYS, HOURS = 80, 21, 24
+ITEMS, DAYS, HOURS = 80, 56, 24
 GIVEN, STEPS, TESTS = 48, 24, 3
 SHAPE = 0.05
 """The shape of the negative binomial distribution: the variance is mean + SHAPE mean²."""
 EVERY = 17
 """The hours from one window of the training to the next; no divisor of a day, so that windows begin at any hour."""
 
+MEMORY, WIDTH = 0.97, 0.3
+"""Of the drift from one hour to the next, and how far it moves the logarithm of the mean."""
+NODES, FARTHEST = 201, 5.0
+"""The values of the drift at which its density is computed lie between minus and plus the last."""
+
 Values = NDArray[np.float64]
 
 
-def demand(items: int, days: int, seed: int) -> tuple[Series, Tensor]:
-    """Whole series of so many days, and the means of which they are negative binomial counts.
+class Demand(NamedTuple):
+    """Whole series, and what is known of their law.
+
+    ``expected`` (items, hours) times the exponential of the drift is the mean of the counts.
+    """
+
+    series: Series
+    expected: Values
+    drift: Values
+
+    @property
+    def mean(self) -> Values:
+        return self.expected * np.exp(WIDTH * self.drift)
+
+
+def demand(items: int, days: int, seed: int) -> Demand:
+    """Series of so many days, negative binomial counts with a mean that is known.
 
     The mean is the item's level, from 1 to 1000, times a profile of the day with one or two peaks at the item's own
     hours, times 0.6 on Saturdays and Sundays, times 2.5 while the item is on offer, times a level that drifts from hour
@@ -38,21 +62,54 @@ def demand(items: int, days: int, seed: int) -> tuple[Series, Tensor]:
     profile = np.exp(0.8 * np.cos(angle) + 0.5 * second * np.cos(2 * angle)) / 1.3
     weekend = (hour // HOURS % 7 >= 5).astype(float)
     offer = _offers(random, items, days)
-    drift = np.exp(0.3 * _autoregression(random, items, len(hour), memory=0.97))
-    mean = level * profile * (1 - 0.4 * weekend) * (1 + 1.5 * offer) * drift
+    expected = level * profile * (1 - 0.4 * weekend) * (1 + 1.5 * offer)
+    drift = _autoregression(random, items, len(hour), MEMORY)
+    mean = expected * np.exp(WIDTH * drift)
     counts = random.negative_binomial(1 / SHAPE, 1 / (1 + SHAPE * mean))
     clock = 2 * np.pi * hour / HOURS
     shared = np.stack([np.sin(clock), np.cos(clock), weekend], 1)
     covariates = np.concatenate([np.broadcast_to(shared, (items, *shared.shape)), offer[..., None]], 2)
     full = torch.full((items,), len(hour))
-    return Series(
+    series = Series(
         torch.from_numpy(counts[..., None]).float(),
         lengths=full,
         origins=torch.full_like(full, GIVEN),
         covariates=torch.from_numpy(covariates).float(),
         statics=torch.arange(items).unsqueeze(1),
         times=torch.from_numpy(np.broadcast_to(hour, (items, len(hour))).copy()),
-    ), torch.from_numpy(mean)
+    )
+    return Demand(series, expected, drift)
+
+
+def best_paths(known: Demand, origin: int, steps: int, samples: int, generator: Generator) -> Tensor:
+    r"""Sample paths (samples, items, steps) by the law itself: no forecast from this origin has a lower expected CRPS.
+
+    All but the drift is known. The drift given all counts before the origin has the density p, by Bayes' rule and the
+    law of its next step:
+
+    .. math:: p(d_{t+1} \mid x_{\le t}) \propto \int p(d_{t+1} \mid d_t)\, p(x_t \mid d_t)\, p(d_t \mid x_{<t})\, dd_t
+
+    It is computed on a grid, from which the paths are drawn.
+    """
+    grid = torch.linspace(-FARTHEST, FARTHEST, NODES, dtype=torch.float64)
+    noise = math.sqrt(1 - MEMORY**2)
+    moves = (-0.5 * ((grid - MEMORY * grid.unsqueeze(1)) / noise).square()).softmax(1)  # from row to column
+    counts, expected = known.series.x[..., 0].double(), torch.from_numpy(known.expected)
+    density = (-0.5 * grid.square()).softmax(0).expand(len(counts), -1)
+    for step in range(origin):
+        here = _counts(expected[:, step : step + 1] * (WIDTH * grid).exp())
+        log_p = here.log_prob(counts[:, step : step + 1]) + density.log()
+        density = log_p.softmax(1) @ moves
+    place = density.multinomial(samples, replacement=True, generator=generator).T  # (samples, items)
+    drift = grid[place] + (torch.rand(place.shape, generator=generator, dtype=torch.float64) - 0.5) * (
+        grid[1] - grid[0]
+    )
+    drawn = []
+    for step in range(origin, origin + steps):
+        with drawing_from(generator):
+            drawn.append(_counts(expected[:, step] * (WIDTH * drift).exp()).sample())
+        drift = MEMORY * drift + noise * torch.randn(drift.shape, generator=generator, dtype=torch.float64)
+    return torch.stack(drawn, 2)
 
 
 def load(entry: Entry) -> Dataset[Series]:
@@ -61,8 +118,12 @@ def load(entry: Entry) -> Dataset[Series]:
     The last three days are predicted in the test and the one before them in the validation; training windows end
     before these.
     """
-    whole, _ = demand(ITEMS, DAYS, seed=0)
-    return entry.dataset(*split_by_time(whole, GIVEN, STEPS, EVERY, tests=TESTS))
+    whole = demand(ITEMS, DAYS, seed=0).series
+    return entry.dataset(*split_by_time(whole, GIVEN, STEPS, EVERY, tests=TESTS, valids=TESTS))
+
+
+def _counts(mean: Tensor) -> NegativeBinomial:
+    return NegativeBinomial(1 / SHAPE, logits=(SHAPE * mean).log(), validate_args=False)
 
 
 def _offers(random: np.random.RandomState, items: int, days: int) -> Values:
@@ -84,7 +145,7 @@ SERIES = Entry(
     kind="series",
     shape=(GIVEN + STEPS, 1),
     sizes={"features": 1, "covariates": 4, "statics": ITEMS},
-    counts=(1600, 80, 240),
+    counts=(5360, 240, 240),
     source=f"drawn here: hourly negative binomial counts of {ITEMS} items over {DAYS} days",
     load=load,
 )

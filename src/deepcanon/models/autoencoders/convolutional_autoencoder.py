@@ -10,12 +10,8 @@ from torch import Tensor, nn
 from deepcanon.core import Batch, Recipe
 from deepcanon.core.checks import at_least, flat
 from deepcanon.models.autoencoders._autoencoder import Coder
-from deepcanon.nn.activations import Activation, activation_layer
-from deepcanon.nn.convolution import output_size
-from deepcanon.nn.transposed import Transposed, TransposedConv, output_padding
-
-KERNEL, STRIDE, PADDING = 3, 2, 1
-"""The convolutions of the stages, which halve the sides of an image."""
+from deepcanon.nn.activations import Activation
+from deepcanon.nn.transposed import StridedStages, Transposed
 
 
 class ConvolutionalAutoencoder(Coder):
@@ -61,21 +57,13 @@ class ConvolutionalAutoencoder(Coder):
         self.shape = (channels, height, width)
         self.features = channels * height * width
         self.latent = latent
-        down: list[nn.Module] = []
-        up: list[nn.Module] = []
-        for outputs in hidden:
-            at_least(1, hidden=outputs)
-            stage = nn.Conv2d(channels, outputs, KERNEL, STRIDE, PADDING)
-            down += [stage, activation_layer(activation)]
-            extra = output_padding(stage, (height, width))
-            up += [TransposedConv(stage, extra) if tied else _untied(stage, extra), activation_layer(activation)]
-            height, width = (output_size(side, KERNEL, stride=STRIDE, padding=PADDING) for side in (height, width))
-            channels = outputs
+        stages = StridedStages(self.shape, hidden, activation, tied)
+        channels, height, width = stages.inner
         units = channels * height * width
         last = nn.Linear(units, latent)
-        self.encoder = nn.Sequential(*down, nn.Flatten(), last)
+        self.encoder = nn.Sequential(*stages.down, nn.Flatten(), last)
         first = Transposed(last) if tied else nn.Linear(latent, units)
-        self.decoder = nn.Sequential(first, nn.Unflatten(-1, (channels, height, width)), *reversed(up))
+        self.decoder = nn.Sequential(first, nn.Unflatten(-1, stages.inner), *stages.up)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
@@ -94,8 +82,3 @@ class ConvolutionalAutoencoder(Coder):
         """The filters of the first stage, (count, channels, 3, 3)."""
         first = next(layer for layer in self.modules() if isinstance(layer, nn.Conv2d))
         return first.weight.detach()
-
-
-def _untied(stage: nn.Conv2d, extra: tuple[int, int]) -> nn.ConvTranspose2d:
-    """The transposed convolution of a stage, with weights of its own."""
-    return nn.ConvTranspose2d(stage.out_channels, stage.in_channels, KERNEL, STRIDE, PADDING, extra)

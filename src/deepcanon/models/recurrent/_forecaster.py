@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.distributions import Distribution
+from torch.distributions import Distribution, Independent
 
 from deepcanon.core import (
     Context,
@@ -23,8 +24,8 @@ from deepcanon.core import (
 )
 from deepcanon.core.checks import at_least
 from deepcanon.core.memory import need
-from deepcanon.core.series import check_lengths, steps_from
-from deepcanon.distributions.scaled import scaled_head
+from deepcanon.core.series import check_lengths, filled, steps_from
+from deepcanon.distributions.scaled import ScaledNegativeBinomial, scaled_head
 from deepcanon.losses.crps import crps, quantile_loss
 
 State = tuple[Tensor, ...]
@@ -32,6 +33,9 @@ State = tuple[Tensor, ...]
 
 PATHS = 49
 """The number of sample paths that the metrics are measured on; the truth is as likely in each of the 50 gaps."""
+
+LEAST_CHANGE = 1e-4
+"""The part of its mean size that a differenced series is taken to change by at least, so that none has no scale."""
 
 LEVELS = tuple(level / 10 for level in range(1, 10))
 """The levels of the quantiles whose loss is measured; the interval from the first to the last covers 80 %."""
@@ -49,20 +53,48 @@ class Forecaster(Model[Series]):
               \sum_{t > t_0} \log p(z_t \mid z_{<t}, \nu) \qquad (1)
 
     So (1) is an exact density in the units of the data. The loss is minus its mean over all predicted steps.
+
+    If the series are ``differenced``, the distribution of a step is around the value before it, all values are read
+    less that value, and the scale is the mean absolute change. A series that is multiplied by a number then has the
+    forecasts multiplied by it (``scale_equivariant``):
+
+    .. math:: \nu = \frac{1}{t_0 - 1} \sum_{t=2}^{t_0} |z_t - z_{t-1}| + \epsilon \frac{1}{t_0} \sum_{t=1}^{t_0} |z_t|,
+              \qquad z_t \sim z_{t-1} + \nu\, \ell(\theta_t) \qquad (2)
+
+    A value that is missing (NaN) is not predicted, and the last one before it is read in its place.
     """
 
     likelihood_kind: LikelihoodKind = "exact"
     causal = True
 
-    def __init__(self, features: int, covariates: int, statics: int, embedding: int, head: str) -> None:
+    def __init__(
+        self,
+        features: int,
+        covariates: int,
+        statics: int,
+        embedding: int,
+        head: str,
+        lags: tuple[int, ...] = (1,),
+        differenced: bool = False,
+    ) -> None:
         super().__init__()
-        at_least(1, features=features, embedding=embedding)
+        at_least(1, features=features, embedding=embedding, lags=min(lags, default=0))
         at_least(0, covariates=covariates, statics=statics)
         self.features, self.covariates, self.statics = features, covariates, statics
         self.likelihood = scaled_head(head)
+        if differenced and self.likelihood.counts:
+            raise UsageError("differences of counts are not counts; take head=gaussian or student_t with differenced")
+        self.differenced = differenced
+        # Less the value before, that value itself says nothing; the one before it says the last change.
+        self.lags = tuple(sorted({max(lag, 2 if differenced else 1) for lag in lags}))
         self.embedding = nn.Embedding(statics, embedding) if statics else None
-        self.width = 2 * features + covariates + (embedding if statics else 0)
+        self.width = (len(self.lags) + 1) * features + covariates + (embedding if statics else 0)
         """The number of values that are read at each step."""
+
+    @property
+    def scale_equivariant(self) -> bool:
+        """Whether a series that is multiplied by a positive number has the forecasts multiplied by it."""
+        return self.differenced
 
     @abstractmethod
     def read(self, values: Tensor, state: State | None = None) -> tuple[Tensor, State]:
@@ -79,6 +111,7 @@ class Forecaster(Model[Series]):
     @torch.no_grad()
     def prepare(self, data: Iterable[Series]) -> None:
         """Refuse series that the model is not built for, and values that its likelihood does not have."""
+        there = False
         for batch in data:
             self._check(batch)
             inside = _mask(batch.x, batch.lengths).unsqueeze(2)
@@ -86,15 +119,18 @@ class Forecaster(Model[Series]):
                 batch.covariates[:, : batch.x.shape[1]].masked_fill(~inside, 0).isfinite().all()
             ):
                 raise DataError("the covariates have NaN or infinite values; fill in what is missing first")
-            values = batch.x.masked_fill(~inside, 0)
+            there |= bool(batch.predicted.any())
+            values = filled(batch.x.masked_fill(~inside, 0))
             if not bool(values.isfinite().all()):
-                raise DataError("the series have NaN or infinite values; fill in what is missing first")
+                raise DataError("the series have infinite values; write NaN where a value is missing")
             if self.likelihood.counts and not bool(((values >= 0) & (values == values.round())).all()):
                 raise DataError(
                     f"the negative binomial likelihood is one of counts 0, 1, 2 ...; the series have other values "
                     f"(from {float(values.min()):.3g} to {float(values.max()):.3g}): take head=gaussian or student_t, "
                     "or counts in a file as they are, by FILE.csv:raw"
                 )
+        if not there:
+            raise DataError("the series have no value to learn from: all after the forecast origins are missing")
 
     def loss(self, batch: Series) -> Terms:
         return {"nll": -self.step_log_probs(batch).sum() / max(1, batch.weight)}
@@ -104,12 +140,15 @@ class Forecaster(Model[Series]):
         self._no_context(context)
         series = x if isinstance(x, Series) else _whole(x, origin=1)
         self._check(series)
-        predicted = _mask(series.x, series.lengths) & ~_mask(series.x, series.origins)
-        known = series.x.masked_fill(~predicted.unsqueeze(2), 0)
+        start = 0 if series.x.is_meta else int(series.origins.min())  # before it, nothing is predicted
+        predicted = series.predicted[:, start:]
+        known = series.x[:, start:].masked_fill(~predicted, 0)
         if self.likelihood.counts:  # whose factorials are too large for single precision
             known = known.double()
-        log_p = self.distribution(series).log_prob(known)  # (B, T)
-        return log_p.to(series.x.dtype).masked_fill(~predicted, 0)
+        each = self.distribution(series, start)
+        assert isinstance(each, Independent)
+        log_p = each.base_dist.log_prob(known).masked_fill(~predicted, 0).sum(2)
+        return torch.nn.functional.pad(log_p.to(series.x.dtype), (start, 0))
 
     def log_prob(
         self,
@@ -128,9 +167,17 @@ class Forecaster(Model[Series]):
                 raise UsageError(f"the log_prob of {self.name()} is exact and draws nothing; leave out {name}")
         return self.step_log_probs(x, context=context).sum(1)
 
-    def distribution(self, series: Series) -> Distribution:
-        """The distribution of each step given those before it, in the units of the data: a batch of (B, T)."""
-        return self.likelihood.distribution(self(*series.inputs), self.scale_of(series).unsqueeze(1))
+    def distribution(self, series: Series, start: int = 0) -> Distribution:
+        """The distribution of each step from ``start`` on given those before it, in the units of the data, (B, T)."""
+        series = replace(series, x=filled(series.x))
+        before, outputs = _shifted(series.x, 1)[:, start:], self(*series.inputs)[:, start:]
+        return self._likelihood(outputs, self.scale_of(series).unsqueeze(1), before)
+
+    def _likelihood(self, outputs: Tensor, scale: Tensor, before: Tensor) -> Distribution:
+        """The distribution of a step with these parameters, after this value."""
+        if isinstance(self.likelihood, ScaledNegativeBinomial):
+            return self.likelihood.distribution(outputs, scale)
+        return self.likelihood.distribution(outputs, scale, before if self.differenced else 0.0)  # eq. (2)
 
     def forward(
         self,
@@ -146,19 +193,20 @@ class Forecaster(Model[Series]):
     def metrics(self, batch: Series) -> Terms:
         """Of forecasts from the origin on: CRPS, quantile loss, and how often the 80 % interval covers the truth."""
         steps = int((batch.lengths - batch.origins).max())
-        if steps == 0:
+        if not bool(batch.predicted.any()):
             return {}
         counted = _mask(batch.x, batch.lengths).unsqueeze(2)
-        truth = steps_from(batch.x.masked_fill(~counted, 0), batch.origins, steps)
+        truth = steps_from(batch.x.masked_fill(~batch.predicted, 0), batch.origins, steps)
         future = None
         if batch.covariates is not None:
             known = batch.covariates[:, : batch.x.shape[1]].masked_fill(~counted, 0)
             future = steps_from(known, batch.origins, steps)
         paths = self._paths(batch.past, steps, PATHS, future)
-        inside = (torch.arange(steps, device=truth.device) < (batch.lengths - batch.origins).unsqueeze(1)).unsqueeze(2)
+        ahead = _mask(truth, batch.lengths - batch.origins).unsqueeze(2)
+        inside = ahead & steps_from(batch.predicted, batch.origins, steps)
 
         def mean(values: Tensor) -> Tensor:
-            return values.mean(-1, keepdim=True)[inside].mean()
+            return values[inside].mean()
 
         paths = paths.sort(0).values
         quantiles = [paths[round(level * (PATHS + 1)) - 1] for level in LEVELS]
@@ -196,42 +244,63 @@ class Forecaster(Model[Series]):
         what = f"{samples:,} paths of {steps:,} steps for each of {len(past):,} series"
         need(4 * samples * len(past) * (steps * self.features + 1), what, "draw fewer paths or steps at a time")
         rows = torch.arange(len(past), device=past.device).repeat(samples)
-        past = Series(past.x, past.lengths, past.lengths, past.covariates, past.statics)
+        past = Series(filled(past.x), past.lengths, past.lengths, past.covariates, past.statics)
         scale = self.scale_of(past)
         drawn = past.x.new_empty(len(rows), steps, self.features)
         with eval_mode(self):
             state = tuple(part[:, rows] for part in self.state_after(self._values(past), past.lengths))
-            last = (steps_from(past.x, past.lengths - 1, 1).squeeze(1) / scale)[rows]
-            fixed = self._fixed(scale, past.statics)[rows]
+            reach = self.lags[-1]
+            recent = steps_from(_shifted(past.x, reach, longer=True), past.lengths, reach)[rows]
+            count = past.lengths[rows].unsqueeze(1)
+            fixed = self._fixed(past, scale)[rows]
             scale = scale[rows]
             for step in range(steps):
                 known = [] if future is None else [future[:, step][rows]]
-                values = torch.cat([last, *known, fixed], 1).unsqueeze(1)
+                lagged = self._lagged([recent[:, -lag] for lag in (1, *self.lags)], scale, count + step)
+                values = torch.cat([*lagged, *known, fixed], 1).unsqueeze(1)
                 outputs, state = self.read(values, state)
-                drawn[:, step] = self.likelihood.distribution(outputs.squeeze(1), scale).sample()
-                last = drawn[:, step] / scale
+                drawn[:, step] = self._likelihood(outputs.squeeze(1), scale, recent[:, -1]).sample()
+                recent = torch.cat([recent[:, 1:], drawn[:, step : step + 1]], 1)
         return drawn.view(samples, len(past), steps, self.features)
 
     def _values(self, series: Series) -> Tensor:
-        """What is read at each step: the value before it, zero at first, its covariates, the scale, the embedding."""
+        """What is read at each step: values before it, zero at first, its covariates, the scale, the embedding."""
         scale, inside = self.scale_of(series), _mask(series.x, series.lengths).unsqueeze(2)
-        before = (series.x.masked_fill(~inside, 0) / scale.unsqueeze(1))[:, :-1]
-        parts = [torch.cat([torch.zeros_like(series.x[:, :1]), before], 1)]
+        x, steps = series.x.masked_fill(~inside, 0), series.x.shape[1]
+        count = torch.arange(steps, device=x.device).view(1, -1, 1)
+        parts = self._lagged([_shifted(x, lag) for lag in (1, *self.lags)], scale.unsqueeze(1), count)
         if series.covariates is not None:
-            parts.append(series.covariates[:, : series.x.shape[1]].masked_fill(~inside, 0))
-        fixed = self._fixed(scale, series.statics)
-        return torch.cat([*parts, fixed.unsqueeze(1).expand(-1, series.x.shape[1], -1)], 2)
+            parts.append(series.covariates[:, :steps].masked_fill(~inside, 0))
+        fixed = self._fixed(series, scale)
+        return torch.cat([*parts, fixed.unsqueeze(1).expand(-1, steps, -1)], 2)
 
-    def _fixed(self, scale: Tensor, statics: Tensor | None) -> Tensor:
-        """What is the same at every step: the logarithm of the scale, and the sum of the embeddings of the ids."""
-        if self.embedding is None or statics is None:
-            return scale.log()
-        return torch.cat([scale.log(), self.embedding(statics).sum(1)], 1)
+    def _lagged(self, values: list[Tensor], scale: Tensor, count: Tensor) -> list[Tensor]:
+        """The values at the lags as they are read after so many steps; the first of them is the value before."""
+        before, *lagged = values
+        if not self.differenced:
+            return [value / scale for value in lagged]
+        pairs = zip(lagged, self.lags, strict=True)
+        return [((value - before) / scale).masked_fill(count < lag, 0) for value, lag in pairs]
+
+    def _fixed(self, series: Series, scale: Tensor) -> Tensor:
+        """What is the same at every step: the logarithm of the scale, and the sum of the embeddings of the ids.
+
+        Differenced series have the logarithm of their mean size in units of the scale instead, which has no unit.
+        """
+        size = (1 + _size(series) / scale).log() if self.differenced else scale.log()
+        if self.embedding is None or series.statics is None:
+            return size
+        return torch.cat([size, self.embedding(series.statics).sum(1)], 1)
 
     def scale_of(self, series: Series) -> Tensor:
-        """The scale of each series, 1 plus the mean absolute value of its given steps, (B, features)."""
-        given = series.x.masked_fill(~_mask(series.x, series.origins).unsqueeze(2), 0)
-        return 1 + given.abs().sum(1) / series.origins.unsqueeze(1)
+        """The scale of each series by its given steps, (B, features), of which none is missing."""
+        size = _size(series)
+        if not self.differenced:
+            return 1 + size  # eq. (1)
+        later = _mask(series.x, series.origins)[:, 1:].unsqueeze(2)
+        changes = series.x.diff(dim=1).masked_fill(~later, 0).abs().sum(1)
+        scale = changes / (series.origins.unsqueeze(1) - 1).clamp_min(1) + LEAST_CHANGE * size
+        return torch.where(scale > 0, scale, 1.0)
 
     def _future(self, series: Series, steps: int) -> Tensor | None:
         """The covariates of the steps to come, (B, steps, covariates)."""
@@ -274,6 +343,18 @@ class Forecaster(Model[Series]):
         least, most = int(series.statics.min()), int(series.statics.max())
         if least < 0 or most >= self.statics:
             raise DataError(f"the model knows the ids 0 to {self.statics - 1}, got some from {least} to {most}")
+
+
+def _size(series: Series) -> Tensor:
+    """The mean absolute value of the given steps of each series, (B, features)."""
+    given = series.x.masked_fill(~_mask(series.x, series.origins).unsqueeze(2), 0)
+    return given.abs().sum(1) / series.origins.unsqueeze(1)
+
+
+def _shifted(x: Tensor, lag: int, longer: bool = False) -> Tensor:
+    """The values so many steps before, zero before the first, (B, T, features), or ``longer`` by the lag."""
+    later = torch.nn.functional.pad(x, (0, 0, lag, 0))
+    return later if longer else later[:, : x.shape[1]]
 
 
 def _mask(x: Tensor, ends: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ class DeepAR(Forecaster):
 
     Series of counts in many sizes, in about a minute on one core, and the quantiles of the steps to come::
 
-        deepcanon train deepar --data series
+        deepcanon train deepar --data series --head negative_binomial --lags 1,24
         deepcanon forecast runs/deepar-series --steps 24 --out forecast.csv
 
     References:
@@ -49,6 +49,10 @@ class DeepAR(Forecaster):
         dropout: The dropout probability between layers, never from step to step.
         embedding: The width of the embedding of an id.
         head: The likelihood of a step: gaussian, student_t or negative_binomial.
+        lags: How many steps before a step the values are that it reads: 1 is the value before, 24 that of the day
+            before if steps are hours. Lags longer than what is given are zero at first.
+        differenced: Whether changes are modeled, in units of the mean absolute change, as suits series that wander
+            without a level of their own: the distribution of a step is around the value before it.
     """
 
     recipe = Recipe(lr=5e-3, schedule="cosine:warmup=50", batch_size=64, epochs=30, clip="norm:1.0")
@@ -63,8 +67,10 @@ class DeepAR(Forecaster):
         dropout: float = 0.0,
         embedding: int = 8,
         head: str = "student_t",
+        lags: tuple[int, ...] = (1,),
+        differenced: bool = False,
     ) -> None:
-        super().__init__(features, covariates, statics, embedding, head)
+        super().__init__(features, covariates, statics, embedding, head, lags, differenced)
         check_sizes(units, layers, dropout)
         self.recurrent = lstm(
             self.width, units, layers, dropout=dropout, coupled=False, peepholes=False, memory=None
