@@ -14,9 +14,9 @@ from deepcanon.data import describe_data, load_data, load_rows
 from deepcanon.data.load import entries
 
 EMBEDDED = (
-    "adding", "bars-and-stripes", "dates", "diabetes", "digits", "eight-gaussians", "graph-families", "karate",
-    "moons", "moving-digits", "planted-graphs", "planted-links", "poisson-counts", "ratings", "rings", "scenes",
-    "series", "spots", "stories", "text", "two-domains", "waves",
+    "adding", "bars-and-stripes", "dates", "diabetes", "digits", "eight-gaussians", "graph-families", "ising",
+    "karate", "moons", "moving-digits", "planted-graphs", "planted-links", "poisson-counts", "ratings", "rings",
+    "scenes", "series", "spots", "stories", "text", "two-domains", "waves",
 )  # fmt: skip
 REMOTE = (
     "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "mutag", "proteins", "shakespeare", "movielens-100k",

@@ -21,6 +21,7 @@ from deepcanon.models.diffusion.ddpm import DDPM as DDPM
 from deepcanon.models.diffusion.guided_ddpm import GuidedDDPM as GuidedDDPM
 from deepcanon.models.energy.gaussian_rbm import GaussianRBM as GaussianRBM
 from deepcanon.models.energy.hopfield import Hopfield as Hopfield
+from deepcanon.models.energy.ising import Ising as Ising
 from deepcanon.models.energy.ratings_rbm import RatingsRBM as RatingsRBM
 from deepcanon.models.energy.rbm import RBM as RBM
 from deepcanon.models.feedforward.bump_network import BumpNetwork as BumpNetwork

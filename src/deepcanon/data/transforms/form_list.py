@@ -21,6 +21,7 @@ WITH_CLASSES = ("images", "points", "table")
 """The kinds of data whose examples may have classes that can be hidden or taken apart."""
 
 FORM_LIST = (
+    Form("temperature=2.5", "ising", "lattices in equilibrium at the temperature 2.5, in units of the coupling"),
     Form("binary", "images, videos", "zeros and ones: 1 where a pixel has at least half of the largest brightness"),
     Form("spins", "images, videos", "the same as -1 and 1"),
     Form("dequantized", "images, videos", "real values in (0, 1): gray levels plus uniform noise, over their number"),
@@ -54,11 +55,11 @@ FORM_LIST = (
 """The forms in the order in which they may follow each other, but that the forms of files and folders come first."""
 
 
-def forms_of(kind: Kind, sizes: Mapping[str, int]) -> tuple[Form, ...]:
-    """The forms that data of this kind with these sizes have.
+def forms_of(name: str, kind: Kind, sizes: Mapping[str, int]) -> tuple[Form, ...]:
+    """The forms that the data of this name, of this kind and with these sizes, have.
 
-    >>> [form.suffix for form in forms_of("points", {"features": 2, "classes": 2})]
+    >>> [form.suffix for form in forms_of("moons", "points", {"features": 2, "classes": 2})]
     ['labels=40', 'domains=A/B']
     """
-    classes = kind in WITH_CLASSES and "classes" in sizes
-    return tuple(form for form in FORM_LIST if kind in form.of.split(", ") or (form.of == "classes" and classes))
+    what = {name, kind, "classes"} if kind in WITH_CLASSES and "classes" in sizes else {name, kind}
+    return tuple(form for form in FORM_LIST if what & {*form.of.split(", ")})
