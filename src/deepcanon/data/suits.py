@@ -57,7 +57,7 @@ def learns_from(batch_type: type[AnyBatch]) -> str:
 
 
 def default_data(model: Blueprint) -> Dataset[Any]:
-    """The first data set that needs no download and suits the model; one of its own name comes first, then the digits.
+    """The first data set that needs no download and suits the model; its own default comes first, then the digits.
 
     A model of zeros and ones gets images in their binary form, one of gray levels as whole numbers, a density
     of real numbers dequantized ones, a
@@ -69,7 +69,7 @@ def default_data(model: Blueprint) -> Dataset[Any]:
     here = [row for row in describe_data() if row["folder"] is None]
     names = [row["name"] for row in here if needed <= row["sizes"].keys()]  # so that no others are loaded
     semi = issubclass(model.cls.batch_type(), SemiBatch)
-    for name in sorted(names, key=lambda name: (name != model.cls.name(), name != "digits")):
+    for name in sorted(names, key=lambda name: (name != model.cls.default_data, name != "digits")):
         data = load_data(name)
         if semi and "classes" in data.sizes and type(data.train) is Labeled:
             data = load_data(f"{name}:labels={FEW * data.sizes['classes']}")

@@ -43,12 +43,13 @@ def checkerboard(
     colors = [
         torch.stack([pairs[:, :, 0, :, color], pairs[:, :, 1, :, 1 - color]], 2).flatten(1, 2) for color in (0, 1)
     ]
-    uniform = torch.empty_like(colors[0])
+    bits = torch.empty((colors[0].numel() + 1) // 2, dtype=torch.int64, device=spins.device)
     for _ in range(sweeps):
         for color in (0, 1):
             on = _sum_of_others(colors[1 - color], color).mul_(2 * coupling).add_(2 * field).sigmoid_()
-            torch.rand(on.shape, generator=generator, out=uniform)
-            colors[color] = torch.lt(uniform, on, out=on).mul_(2).sub_(1)
+            # 64 random bits for two sites: half as many as random floats take, which are most of the time of a sweep
+            uniform = bits.random_(-(2**63), None, generator=generator).view(torch.int32)[: on.numel()].view_as(on)
+            colors[color] = torch.lt(uniform, on.mul_(2**32).sub_(2**31), out=on).mul_(2).sub_(1)
     black, white = (color.unflatten(1, (-1, 2)) for color in colors)
     even, odd = torch.stack([black[:, :, 0], white[:, :, 0]], -1), torch.stack([white[:, :, 1], black[:, :, 1]], -1)
     return torch.stack([even.flatten(2), odd.flatten(2)], 2).flatten(1, 2)

@@ -63,6 +63,8 @@ class Ising(Energy[Batch]):
 
     recipe = Recipe(lr=0.05, schedule="linear", batch_size=100, epochs=20, keep_weights="last")
 
+    default_data = "ising"
+
     MCMC_STEPS = 200
 
     MOST_SPINS = 10
