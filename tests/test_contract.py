@@ -25,9 +25,9 @@ FAMILIES = {
 }
 MODELS = list(FAMILIES)
 LONG = {
-    "bert", "boltzmann_machine", "conditional_pixelcnn", "conditional_vae", "continuous_flow", "deepar", "densenet", "flow_vae",
-    "full_covariance_vae", "gaussian_rbm", "glow", "guided_ddpm", "ising", "pixelcnn", "ratings_rbm", "rbm", "resnet",
-    "seq2seq_attention", "vit",
+    "bert", "boltzmann_machine", "conditional_pixelcnn", "conditional_vae", "continuous_flow", "deepar", "densenet",
+    "flow_vae", "full_covariance_vae", "gaussian_rbm", "glow", "guided_ddpm", "ising", "pixelcnn", "ratings_rbm", "rbm",
+    "resnet", "seq2seq_attention", "vit",
 }  # fmt: skip
 """Models whose laws take about two seconds or more; of each family there are others."""
 

@@ -113,7 +113,7 @@ class BoltzmannMachine(JointEnergy[Batch]):
 
     @torch.no_grad()
     def _states(self, x: Tensor) -> Tensor:
-        """Visible states with hidden ones, or with their means: (1) is linear in each unit, so its mean is at theirs."""
+        """Visible states with hidden ones, or with their means: (1) is linear in each unit, so its mean is at them."""
         if self.inference == "gibbs":
             return super()._states(x)
         return torch.cat([flat(x, self.features), self.encode(x)], 1)  # eq. (3)
