@@ -24,6 +24,7 @@ from deepcanon.models.energy.gaussian_mrf import GaussianMRF as GaussianMRF
 from deepcanon.models.energy.gaussian_rbm import GaussianRBM as GaussianRBM
 from deepcanon.models.energy.hopfield import Hopfield as Hopfield
 from deepcanon.models.energy.ising import Ising as Ising
+from deepcanon.models.energy.modern_hopfield import ModernHopfield as ModernHopfield
 from deepcanon.models.energy.ratings_rbm import RatingsRBM as RatingsRBM
 from deepcanon.models.energy.rbm import RBM as RBM
 from deepcanon.models.feedforward.bump_network import BumpNetwork as BumpNetwork
