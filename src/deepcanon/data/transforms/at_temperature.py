@@ -8,7 +8,7 @@ from typing import Any
 
 from deepcanon.core import UsageError
 from deepcanon.data.dataset import Dataset
-from deepcanon.data.sets import ising
+from deepcanon.data.sets import lattices
 
 MARK = "temperature="
 """The beginning of the suffix of the form."""
@@ -20,7 +20,7 @@ def read_form(name: str, form: str) -> float:
     >>> read_form("ising", "temperature=2.5")
     2.5
     """
-    if name != ising.ISING.name:
+    if name != lattices.ISING.name:
         raise UsageError(f"a temperature is a form of ising, and comes first: ising:{form} (got {name}:{form})")
     try:
         temperature = float(form.removeprefix(MARK))
@@ -33,13 +33,13 @@ def read_form(name: str, form: str) -> float:
 
 def at_temperature(data: Dataset[Any], form: str) -> Dataset[Any]:
     """The lattices at another temperature, as many."""
-    train, valid, test = ising.splits(read_form(data.name, form))
+    train, valid, test = lattices.splits(read_form(data.name, form))
     return replace(
         data,
         name=f"{data.name}:{form}",
         train=train,
         valid=valid,
         test=test,
-        source=data.source.replace(f"temperature {ising.TEMPERATURE}", f"temperature {form.removeprefix(MARK)}"),
+        source=data.source.replace(f"temperature {lattices.TEMPERATURE}", f"temperature {form.removeprefix(MARK)}"),
         preprocessing={**data.preprocessing, "form": form},
     )

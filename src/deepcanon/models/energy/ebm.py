@@ -14,7 +14,7 @@ from deepcanon.core import Batch, Model, Recipe, Support, Terms, UsageError
 from deepcanon.core.checks import at_least, flat
 from deepcanon.core.precision import full
 from deepcanon.models.energy._energy import Energy
-from deepcanon.models.energy._moves import hmc, langevin
+from deepcanon.models.energy._moves import hmc, langevin_step
 from deepcanon.nn import Standardize
 from deepcanon.nn.activations import Activation
 from deepcanon.nn.dense import dense
@@ -81,7 +81,7 @@ class EBM(Energy[Batch]):
         activation: Activation = "silu",
         model: Model[Any] | None = None,
         langevin_steps: int = 20,
-        step_size: float = 0.2,
+        step_size: float = 0.1,
         buffer_size: int = 2048,
         reinitialized: float = 0.05,
         base_std: float = 2.0,
@@ -172,11 +172,15 @@ class EBM(Energy[Batch]):
 
     def _langevin(self, z: Tensor) -> Tensor:
         for _ in range(self.langevin_steps):
-            z = langevin(self._energy_of_states, z, self.step_size)  # eq. (2)
+            z = langevin_step(z, self._slope(z), self.step_size)  # eq. (2)
         return z
 
-    def _energy_of_states(self, z: Tensor) -> Tensor:
-        return -self.log_tempered(z, 1)
+    def _slope(self, z: Tensor) -> Tensor:
+        """The gradient of the energy at states; that of the Gaussian by hand, which halves the time."""
+        with torch.enable_grad():
+            z = z.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(self.network(z).sum(), z)
+        return torch.add(slope, z.detach(), alpha=1 / self.base_std**2)
 
     def _states(self, x: Tensor) -> Tensor:
         z: Tensor = self.standardize(flat(x, self.features))

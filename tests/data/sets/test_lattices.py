@@ -7,7 +7,7 @@ import pytest
 
 from deepcanon.core import UsageError
 from deepcanon.data import load_data
-from deepcanon.data.sets.ising import draw_lattices
+from deepcanon.data.sets.lattices import draw_lattices
 from tests.onsager import kaufman_bonds
 
 
