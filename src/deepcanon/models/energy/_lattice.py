@@ -35,7 +35,7 @@ def checkerboard(
 ) -> Tensor:
     """Lattices (B, H, W) after sweeps of Gibbs sampling: all black sites given the white ones, then the reverse.
 
-    Sites of one color are no neighbors of each other where both sides are even, so that all are drawn at once. The
+    Where both sides are even, all neighbors of a site are of the other color, so that a color is drawn at once. The
     colors are kept in a tensor each, (B, H, W / 2), in which the neighbors of a site are three that lie next to each
     other in its column, and one to the left or to the right of it.
     """
@@ -109,7 +109,8 @@ def log_partition(height: int, width: int, coupling: Tensor, field: Tensor) -> T
     exponents = coupling * (states @ states.T) + 0.5 * (within.unsqueeze(0) + within.unsqueeze(1))
     largest = exponents.detach().logsumexp(1).max()  # no eigenvalue is larger than exp of this
     power = torch.linalg.matrix_power((exponents - largest).exp(), rows)
-    return rows * largest + power.trace().log()
+    log_z: Tensor = rows * largest + power.trace().log()
+    return log_z
 
 
 class UniformSpins(Distribution):
@@ -121,8 +122,8 @@ class UniformSpins(Distribution):
         self.like = like
         super().__init__(event_shape=torch.Size([spins]), validate_args=False)
 
-    def sample(self, sample_shape: torch.Size = torch.Size()) -> Tensor:  # noqa: B008 -- the signature of torch
-        shape = self._extended_shape(sample_shape)
+    def sample(self, sample_shape: torch.Size | list[int] | tuple[int, ...] = ()) -> Tensor:
+        shape = self._extended_shape(torch.Size(sample_shape))
         return 2 * torch.randint(2, shape, device=self.like.device).to(self.like.dtype) - 1
 
     def log_prob(self, value: Tensor) -> Tensor:

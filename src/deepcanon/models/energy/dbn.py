@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Self
 
 import torch
@@ -212,8 +213,9 @@ class DBN(Density[Batch]):
 
     def _log_generative(self, states: list[Tensor]) -> Tensor:
         """The log-probability of each layer given the one above it, but for the last, (B,)."""
-        pairs = zip(self.layers, states, states[1:], strict=False)
-        return torch.stack([_log_bernoulli(layer._down(above), below) for layer, below, above in pairs]).sum(0)
+        pairs = enumerate(pairwise(states))
+        parts = [_log_bernoulli(self._layer(number)._down(above), below) for number, (below, above) in pairs]
+        return torch.stack(parts).sum(0)
 
     def _log_recognition(self, states: list[Tensor]) -> Tensor:
         """The log-probability of each layer given the one below it, but for the first, by q, (B,)."""
@@ -235,7 +237,9 @@ class DBN(Density[Batch]):
     @torch.no_grad()
     def _tie(self, number: int) -> None:
         """Make the recognition weights of a layer those of its machine; the top one has none."""
-        for recognition in self.recognition[number : number + 1]:
+        if number < len(self.recognition):
+            recognition = self.recognition[number]
+            assert isinstance(recognition, nn.Linear)
             recognition.weight.copy_(self._layer(number).weight.T)
             recognition.bias.copy_(self._layer(number).hidden_bias)
 

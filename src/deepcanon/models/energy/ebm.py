@@ -63,7 +63,7 @@ class EBM(Energy[Batch]):
         penalty: The weight of the squares of f in the loss.
     """
 
-    recipe = Recipe(lr=1e-2, schedule="cosine", batch_size=256, epochs=40)
+    recipe = Recipe(lr=1e-2, schedule="cosine", batch_size=256, epochs=60)
     default_data = "moons"
 
     TEMPERATURES = 200
@@ -80,7 +80,7 @@ class EBM(Energy[Batch]):
         hidden: tuple[int, ...] = (64, 64),
         activation: Activation = "silu",
         model: Model[Any] | None = None,
-        langevin_steps: int = 20,
+        langevin_steps: int = 40,
         step_size: float = 0.1,
         buffer_size: int = 2048,
         reinitialized: float = 0.05,
@@ -123,9 +123,7 @@ class EBM(Energy[Batch]):
         """The network f of standardized examples, (B,)."""
         found: Tensor = full(self.net(z))
         if found.numel() != len(z):
-            raise UsageError(
-                f"the network of an energy gives one number for each example, not {tuple(found.shape[1:])}"
-            )
+            raise UsageError(f"an energy is one number for each example; the network gives {tuple(found.shape[1:])}")
         return found.reshape(len(z))
 
     def loss(self, batch: Batch) -> Terms:

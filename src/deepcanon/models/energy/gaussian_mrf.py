@@ -82,7 +82,8 @@ class GaussianMRF(Moments):
     def _lasso(self, correlation: Tensor) -> Tensor:
         """The precision matrix of the graphical lasso."""
         if self.penalty == 0:
-            return torch.linalg.inv(correlation)
+            inverse: Tensor = torch.linalg.inv(correlation)
+            return inverse
         lasso = self.penalty * (1 - torch.eye(self.features).to(correlation))
         sparse, dual, rate = torch.eye(self.features).to(correlation), torch.zeros_like(correlation), 1.0
         for _ in range(self.STEPS):
@@ -119,12 +120,14 @@ class GaussianMRF(Moments):
         centered = x - self.mean
         log_det = torch.linalg.slogdet(self.precision).logabsdet
         log_z = 0.5 * (self.features * math.log(2 * math.pi) - log_det)
-        return -0.5 * (centered @ self.precision * centered).sum(1) - log_z  # eq. (1)
+        found: Tensor = -0.5 * (centered @ self.precision * centered).sum(1) - log_z  # eq. (1)
+        return found
 
     def draws(self, n: int, generator: Generator | None) -> Tensor:
         factor = torch.linalg.cholesky(self.precision)  # Q = L L', so that L'^-1 z has the covariance of Q^-1
         noise = standard_normal(n, self.features, self.mean, generator)
-        return self.mean + torch.linalg.solve_triangular(factor.T, noise.T, upper=True).T
+        centered: Tensor = torch.linalg.solve_triangular(factor.T, noise.T, upper=True).T
+        return self.mean + centered
 
     def reconstruct(self, x: Tensor) -> Tensor:
         """The mean of each feature given all others, in the shape of ``x``."""

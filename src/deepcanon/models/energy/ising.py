@@ -163,4 +163,5 @@ class Ising(Energy[Batch]):
         return spins.flatten(1)
 
     def _lattice(self, x: Tensor) -> Tensor:
-        return flat(x, self.height * self.width).unflatten(1, (self.height, self.width))
+        spins: Tensor = flat(x, self.height * self.width).unflatten(1, (self.height, self.width))
+        return spins
