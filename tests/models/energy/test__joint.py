@@ -1,5 +1,7 @@
 """Energies of coupled hidden units: a small Boltzmann machine against the table of all its states."""
 
+from typing import Any
+
 import torch
 from torch import Generator, Tensor, nn
 
@@ -8,7 +10,7 @@ from deepcanon.models.energy._joint import JointEnergy
 from deepcanon.models.energy.boltzmann_machine import BoltzmannMachine
 
 
-def machine(**sizes: int) -> tuple[BoltzmannMachine, Batch, Tensor, Tensor]:
+def machine(**sizes: Any) -> tuple[BoltzmannMachine, Batch, Tensor, Tensor]:
     """A machine with strong couplings, data, all visible states, and the table of p(v, h)."""
     torch.manual_seed(0)
     model = BoltzmannMachine(3, 2, gibbs_steps=1, **sizes).double()

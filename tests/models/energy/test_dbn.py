@@ -29,7 +29,8 @@ def network(features: int, hidden: tuple[int, ...], scale: float = 1.0, **argume
 
 def enumerated(model: DBN) -> Tensor:
     """log p of all visible states by sums over all hidden ones, from the weights alone; of two hidden layers."""
-    first, top = model.layers
+    layers: Any = model.layers
+    first, top = layers
     v, h = states(first.width), states(first.units)
     up = states(top.units)
     energy = -(h @ top.weight @ up.T) - (h @ top.visible_bias).unsqueeze(1) - up @ top.hidden_bias
@@ -101,7 +102,8 @@ def test_wake_and_sleep_are_the_log_likelihoods_of_their_samples() -> None:
     """The terms of the up-down loss on given samples, against torch's Bernoulli; each trains its own weights only."""
     model, x = network(4, (3, 2)), states(4)
     layers = model._up(x, 1)
-    first, q = model.layers[0], model.recognition[0]
+    first: Any = model.layers[0]
+    q: Any = model.recognition[0]
     below = torch.distributions.Bernoulli(logits=layers[1] @ first.weight.T + first.visible_bias)
     above = torch.distributions.Bernoulli(logits=layers[0] @ q.weight.T + q.bias)
     torch.testing.assert_close(model._log_generative(layers), below.log_prob(layers[0]).sum(1))
@@ -131,8 +133,8 @@ def test_a_short_training_is_far_better_than_pixel_by_pixel(fine_tuning: float) 
     x, rates = data.split("test").x.flatten(1), (data.train.x.flatten(1).sum(0) + 1) / (len(data.train) + 2)
     alone = -torch.distributions.Bernoulli(rates).log_prob(x).sum(1).mean().item()
     assert model.metrics(Batch(x))["nll"].item() < alone - 2
-    tied = torch.equal(model.recognition[0].weight, model.layers[0].weight.T)
-    assert tied == (fine_tuning == 0)
+    recognition: Any = model.recognition[0]
+    assert torch.equal(recognition.weight, model._layer(0).weight.T) == (fine_tuning == 0)
 
 
 def test_what_is_no_deep_belief_network_is_refused() -> None:

@@ -18,6 +18,8 @@ from deepcanon.models.energy.ebm import EBM
 class Quadratic(nn.Module):
     """A network whose energy is that of a Gaussian."""
 
+    precision: Tensor
+
     def __init__(self, precision: Tensor) -> None:
         super().__init__()
         self.register_buffer("precision", precision)
@@ -80,8 +82,9 @@ def test_long_chains_give_the_gradient_of_the_likelihood() -> None:
     """Of the shift of a one-dimensional Gaussian; Langevin steps are short enough that their bias is small."""
     model, _ = gaussian(1, langevin_steps=200, step_size=0.15, buffer_size=0, penalty=0.0)
     x = points(4000, 1)
-    wanted = torch.autograd.grad(-model.log_prob(x).mean(), [model.net.shift])[0]
-    found = torch.autograd.grad(model.loss(Batch(x))["contrastive_divergence"], [model.net.shift])[0]
+    (shift,) = model.net.parameters()
+    wanted = torch.autograd.grad(-model.log_prob(x).mean(), [shift])[0]
+    found = torch.autograd.grad(model.loss(Batch(x))["contrastive_divergence"], [shift])[0]
     assert wanted.abs().item() > 0.1
     torch.testing.assert_close(found, wanted, rtol=0, atol=0.1)
 

@@ -35,7 +35,7 @@ def by_hand(height: int, width: int, coupling: float, field: float) -> Tensor:
     s = lattices(height, width).unflatten(1, (height, width))
     pairs = [((i, j), ((i + 1) % height, j)) for i in range(height) for j in range(width)]
     pairs += [((i, j), (i, (j + 1) % width)) for i in range(height) for j in range(width)]
-    total = -field * s.sum((1, 2))
+    total: Tensor = -field * s.sum((1, 2))
     for (i, j), (row, column) in pairs:
         total = total - coupling * s[:, i, j] * s[:, row, column]
     return total
@@ -119,6 +119,19 @@ def test_a_large_lattice_has_the_energy_of_onsager_and_the_magnetization_of_yang
     assert torch.stack(magnetizations).mean().item() == pytest.approx(yang_magnetization(k), abs=0.003)
     assert onsager_energy(0.5) == pytest.approx(-1.7456, abs=5e-5)  # the figures of the literature at T = 2
     assert yang_magnetization(0.5) == pytest.approx(0.9113, abs=5e-5)
+
+
+@pytest.mark.parametrize("temperature", [1.8, 2.5, 4.0])
+def test_thermodynamics_are_those_of_the_enumeration(temperature: float) -> None:
+    energies = by_hand(4, 4, 1.0, 0.0)
+    p = (-energies / temperature).softmax(0)
+    mean = (p * energies).sum()
+    heat = (p * (energies - mean).square()).sum() / (16 * temperature**2)
+    magnetization = (p * lattices(4, 4).mean(1).abs()).sum()
+    found = Ising(4, 4).thermodynamics(temperature, lattices=400, sweeps=60, generator=Generator().manual_seed(0))
+    assert found.energy.item() == pytest.approx(mean.item() / 16, abs=0.015)
+    assert found.magnetization.item() == pytest.approx(magnetization.item(), abs=0.01)
+    assert found.heat_capacity.item() == pytest.approx(heat.item(), rel=0.06)
 
 
 def test_the_pseudo_likelihood_is_the_product_of_the_conditionals_of_the_table() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Generator, Tensor
@@ -111,6 +111,25 @@ def log_partition(height: int, width: int, coupling: Tensor, field: Tensor) -> T
     power = torch.linalg.matrix_power((exponents - largest).exp(), rows)
     log_z: Tensor = rows * largest + power.trace().log()
     return log_z
+
+
+class Thermodynamics(NamedTuple):
+    """What lattices have per spin in equilibrium, in units of the coupling; each is a 0-d tensor."""
+
+    energy: Tensor
+    magnetization: Tensor
+    heat_capacity: Tensor
+
+
+def thermodynamics(spins: Tensor, temperature: float, sweeps: int, generator: Generator | None) -> Thermodynamics:
+    """Means over the second half of so many sweeps, each with a cluster flip, that begin at these lattices."""
+    found = []
+    for _ in range(sweeps):
+        spins = wolff(checkerboard(spins, 1 / temperature, 0.0, 1, generator), 1 / temperature, 0.0, generator)
+        found.append(torch.stack([-bonds(spins), spins.sum((1, 2)).abs()]))
+    energy, magnetization = torch.stack(found[sweeps // 2 :], 1).flatten(1)
+    count = spins[0].numel()
+    return Thermodynamics(energy.mean() / count, magnetization.mean() / count, energy.var() / count / temperature**2)
 
 
 class UniformSpins(Distribution):

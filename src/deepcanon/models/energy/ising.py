@@ -12,7 +12,16 @@ from torch.nn.functional import softplus
 from deepcanon.core import Batch, Recipe, Support, Terms, UsageError
 from deepcanon.core.checks import at_least, flat, one_of
 from deepcanon.models.energy._energy import Energy
-from deepcanon.models.energy._lattice import UniformSpins, bonds, checkerboard, log_partition, neighbors, wolff
+from deepcanon.models.energy._lattice import (
+    Thermodynamics,
+    UniformSpins,
+    bonds,
+    checkerboard,
+    log_partition,
+    neighbors,
+    thermodynamics,
+    wolff,
+)
 
 Objective = Literal["pseudo_likelihood", "contrastive_divergence"]
 
@@ -161,6 +170,21 @@ class Ising(Energy[Batch]):
         if self.clusters:
             spins = wolff(spins, coupling, field, generator)
         return spins.flatten(1)
+
+    def thermodynamics(
+        self, temperature: float, *, lattices: int = 16, sweeps: int = 400, generator: Generator | None = None
+    ) -> Thermodynamics:
+        """Energy, magnetization and heat capacity per spin of such lattices with unit couplings and without a field.
+
+        Chains start in order, all spins up. The heat capacity is the variance of the energy over the squared
+        temperature.
+        """
+        at_least(1, lattices=lattices)
+        at_least(2, sweeps=sweeps)
+        if not temperature > 0:
+            raise UsageError(f"temperature must be above 0 (got {temperature:g})")
+        ordered = self.coupling.new_ones(lattices, self.height, self.width)
+        return thermodynamics(ordered, temperature, sweeps, generator)
 
     def _lattice(self, x: Tensor) -> Tensor:
         spins: Tensor = flat(x, self.height * self.width).unflatten(1, (self.height, self.width))
