@@ -30,10 +30,12 @@ TINY: dict[str, dict[str, Any]] = {
     "double_descent": {
         "examples": 12, "features": 20, "draws": 20, "training": 40, "counts": (10, 40, 80), "seeds": 3
     },
+    "gradient_estimators": {"draws": 1000},
     "gradient_noise": {"hidden": 4, "examples": 64, "few": 4, "draws": 50, "steps": 5},
     "guidance": {"steps": 3, "weights": (0.0, 2.0)},
     "initialization": {"epochs": 1, "seeds": 2, "width": 8, "depth": 2},
     "lottery": {"hidden": 8, "kept_shares": (0.5, 0.2), "seeds": 2, "steps": 5},
+    "noise_and_divergence": {"times": 3, "points": 2001},
     "normalization": {},
     "optimizers": {"names": ("sgd", "adam"), "steps": 30, "starts": 3, "tolerance": 0.9},
     "residuals": {"depths": (2, 3), "width": 8, "epochs": 1, "seeds": 2},

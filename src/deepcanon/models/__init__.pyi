@@ -8,8 +8,18 @@ from deepcanon.models.attention.bert import BERT as BERT
 from deepcanon.models.attention.gpt import GPT as GPT
 from deepcanon.models.attention.vit import ViT as ViT
 from deepcanon.models.autoencoders.autoencoder import Autoencoder as Autoencoder
+from deepcanon.models.autoencoders.contractive_autoencoder import ContractiveAutoencoder as ContractiveAutoencoder
 from deepcanon.models.autoencoders.convolutional_autoencoder import ConvolutionalAutoencoder as ConvolutionalAutoencoder
+from deepcanon.models.autoencoders.denoising_autoencoder import DenoisingAutoencoder as DenoisingAutoencoder
+from deepcanon.models.autoencoders.generative_stochastic_network import (
+    GenerativeStochasticNetwork as GenerativeStochasticNetwork,
+)
+from deepcanon.models.autoencoders.predictive_sparse_decomposition import (
+    PredictiveSparseDecomposition as PredictiveSparseDecomposition,
+)
+from deepcanon.models.autoencoders.sparse_autoencoder import SparseAutoencoder as SparseAutoencoder
 from deepcanon.models.autoencoders.stacked_autoencoder import StackedAutoencoder as StackedAutoencoder
+from deepcanon.models.autoencoders.threshold_autoencoder import ThresholdAutoencoder as ThresholdAutoencoder
 from deepcanon.models.autoregressive.conditional_pixelcnn import ConditionalPixelCNN as ConditionalPixelCNN
 from deepcanon.models.autoregressive.made import MADE as MADE
 from deepcanon.models.autoregressive.nade import NADE as NADE
@@ -59,5 +69,8 @@ from deepcanon.models.scores.score_matching import ScoreMatching as ScoreMatchin
 from deepcanon.models.variational.conditional_vae import ConditionalVAE as ConditionalVAE
 from deepcanon.models.variational.flow_vae import FlowVAE as FlowVAE
 from deepcanon.models.variational.full_covariance_vae import FullCovarianceVAE as FullCovarianceVAE
+from deepcanon.models.variational.hierarchical_vae import HierarchicalVAE as HierarchicalVAE
+from deepcanon.models.variational.iwae import IWAE as IWAE
+from deepcanon.models.variational.markov_hierarchical_vae import MarkovHierarchicalVAE as MarkovHierarchicalVAE
 from deepcanon.models.variational.vae import VAE as VAE
 from deepcanon.models.words.word2vec import Word2Vec as Word2Vec
