@@ -37,7 +37,8 @@ def enumerated(model: DBN) -> Tensor:
     log_h = (-energy).flatten().log_softmax(0).reshape(len(h), len(up)).logsumexp(1)
     on = (h @ first.weight.T + first.visible_bias).sigmoid()
     log_v = torch.stack([(v * p.log() + (1 - v) * (1 - p).log()).sum(1) for p in on], 1)
-    return (log_v + log_h).logsumexp(1).detach()
+    found: Tensor = (log_v + log_h).logsumexp(1).detach()
+    return found
 
 
 def test_a_network_whose_top_is_tied_is_the_machine_below() -> None:

@@ -59,6 +59,8 @@ class BoltzmannMachine(JointEnergy[Batch]):
     recipe = Recipe(lr=0.02, schedule="linear", batch_size=100, epochs=100)
     default_data = "bars-and-stripes"
 
+    MCMC_STEPS = 200
+
     def __init__(
         self,
         features: int,

@@ -67,9 +67,9 @@ class EBM(Energy[Batch]):
     default_data = "moons"
 
     TEMPERATURES = 200
-    MCMC_STEPS = 200
+    MCMC_STEPS = 100
     LEAPFROG_STEPS = 5
-    GRID = 300
+    GRID = 200
     """How many points the grid has along each axis; along a line, the square of it."""
 
     replay: Tensor
