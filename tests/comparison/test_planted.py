@@ -110,11 +110,3 @@ def test_a_planted_chain_is_found_by_the_sparse_precision(tmp_path: Path) -> Non
     found = dc.compare(["gaussian", family, "ppca:latent=2"], path, tmp_path / "out", baselines="none")
     (section,) = found.sections
     assert section.rows[0].label == family
-
-
-@pytest.mark.slow
-def test_planted_lattices_are_found_by_the_ising_model(tmp_path: Path) -> None:
-    names = ["rbm:units=8", "ising"]
-    found = dc.compare(names, "ising:temperature=3", tmp_path / "out", budget=0.05, baselines="none")
-    (section,) = found.sections
-    assert section.rows[0].label == "ising"

@@ -114,7 +114,7 @@ def log_partition(height: int, width: int, coupling: Tensor, field: Tensor) -> T
 
 
 class Thermodynamics(NamedTuple):
-    """What lattices have per spin in equilibrium, in units of the coupling; each is a 0-d tensor."""
+    """Energy, magnetization and heat capacity per spin in equilibrium, in units of the coupling: 0-d tensors."""
 
     energy: Tensor
     magnetization: Tensor
