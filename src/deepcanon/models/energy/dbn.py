@@ -58,7 +58,7 @@ class DBN(Density[Batch]):
     """
 
     surrogate = True
-    recipe = Recipe(optimizer="sgd", lr=0.2, schedule="linear", batch_size=100, epochs=80)
+    recipe = Recipe(optimizer="sgd", lr=0.5, schedule="linear", batch_size=100, epochs=60)
     measured_samples = 20
 
     UP_DOWN_RATE = 0.02
