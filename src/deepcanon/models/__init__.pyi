@@ -60,10 +60,16 @@ from deepcanon.models.linear.logistic_regression import LogisticRegression as Lo
 from deepcanon.models.linear.perceptron import Perceptron as Perceptron
 from deepcanon.models.linear.softmax_regression import SoftmaxRegression as SoftmaxRegression
 from deepcanon.models.linear.svm import SVM as SVM
+from deepcanon.models.recurrent.autoregression import Autoregression as Autoregression
 from deepcanon.models.recurrent.caption import Caption as Caption
 from deepcanon.models.recurrent.deepar import DeepAR as DeepAR
+from deepcanon.models.recurrent.gru import GRU as GRU
+from deepcanon.models.recurrent.gru_predictor import GRUPredictor as GRUPredictor
 from deepcanon.models.recurrent.lstm import LSTM as LSTM
 from deepcanon.models.recurrent.lstm_predictor import LSTMPredictor as LSTMPredictor
+from deepcanon.models.recurrent.rnn import RNN as RNN
+from deepcanon.models.recurrent.rnn_predictor import RNNPredictor as RNNPredictor
+from deepcanon.models.recurrent.seq2seq import Seq2Seq as Seq2Seq
 from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention as Seq2SeqAttention
 from deepcanon.models.scores.score_matching import ScoreMatching as ScoreMatching
 from deepcanon.models.variational.conditional_vae import ConditionalVAE as ConditionalVAE

@@ -2,7 +2,9 @@
 
 from deepcanon.lazy import listing
 from deepcanon.nn.activations import Arctan, BinaryThreshold, Softmax, StochasticBinary, Swish, activation_layer
-from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention, attention_weights, causal_mask
+from deepcanon.nn.associative_memory import AssociativeMemory, parameter_free_attention
+from deepcanon.nn.attention import MultiHeadAttention, attention, attention_weights, causal_mask
+from deepcanon.nn.attention_scores import AttentionScore, weigh
 from deepcanon.nn.averaged import Averaged
 from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_time
@@ -17,7 +19,9 @@ from deepcanon.nn.graph_attention import GraphAttention, neighbor_max, row_softm
 from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
 from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
+from deepcanon.nn.gru import GRULayers, ResetBeforeGRU, gru
 from deepcanon.nn.initialize import fans, initialize, own_weights
+from deepcanon.nn.kv_cache import KVCache
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import (
     MaskedLinear,
@@ -34,8 +38,10 @@ from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
 from deepcanon.nn.rescale import Rescale, mean_and_std
+from deepcanon.nn.rnn import LinearRNN, RNNLayers, rnn
 from deepcanon.nn.segment import pool, segment_max, segment_mean, segment_sum
 from deepcanon.nn.standardize import Standardize
+from deepcanon.nn.stepped import SteppedLayers, init_matrices, open_biases
 from deepcanon.nn.time_mlp import ClassTimeMLP, TimeBlock, TimeMLP, time_features
 from deepcanon.nn.transforms import (
     ActNorm,
@@ -57,6 +63,8 @@ __all__ = [
     "ActNorm",
     "AffineCoupling",
     "Arctan",
+    "AssociativeMemory",
+    "AttentionScore",
     "Averaged",
     "BatchNorm",
     "Bidirectional",
@@ -67,6 +75,7 @@ __all__ = [
     "DenselyConnected",
     "DepthwiseSeparable",
     "Flatten",
+    "GRULayers",
     "GatedLayer",
     "GatedPixelNet",
     "GraphAttention",
@@ -78,14 +87,17 @@ __all__ = [
     "LSTMLayers",
     "LSTMVariant",
     "LeftConv",
+    "LinearRNN",
     "MaskedLinear",
     "MultiHeadAttention",
     "PlainDropout",
     "Planar",
     "Pointwise",
+    "RNNLayers",
     "Radial",
     "RelativeBias",
     "Rescale",
+    "ResetBeforeGRU",
     "Residual",
     "Reverse",
     "Same",
@@ -95,6 +107,7 @@ __all__ = [
     "Split",
     "Squeeze",
     "Standardize",
+    "SteppedLayers",
     "StochasticBinary",
     "Swish",
     "TimeBlock",
@@ -123,6 +136,8 @@ __all__ = [
     "frequencies",
     "from_bits",
     "gelu_tanh",
+    "gru",
+    "init_matrices",
     "initialize",
     "integrate",
     "integrate_adjoint",
@@ -130,14 +145,17 @@ __all__ = [
     "lstm",
     "mean_and_std",
     "neighbor_max",
+    "open_biases",
     "output_padding",
     "output_size",
     "own_weights",
     "owner_mask",
     "pad_same",
+    "parameter_free_attention",
     "parent_mask",
     "pool",
     "reversed_in_time",
+    "rnn",
     "row_softmax",
     "segment_max",
     "segment_mean",
@@ -149,5 +167,6 @@ __all__ = [
     "time_features",
     "to_bits",
     "transposed",
+    "weigh",
 ]
 __dir__ = listing(__name__)

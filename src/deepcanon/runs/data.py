@@ -32,8 +32,12 @@ def given_again(run: RunFolder, data: Any) -> Dataset[Any]:
 
 
 def is_own(run: RunFolder, data: str | None) -> bool:
-    """Whether these are the data a run was trained on, by whatever path a file or folder is named."""
-    return data is None or absolute_name(data) == absolute_name(_found_again(run))
+    """Whether these are the data a run was trained on, by whatever path a file or folder is named.
+
+    It may be named without the forms of the training, since these are how a run reads whatever it is given.
+    """
+    own = (absolute_name(_found_again(run)), run.info["data"]["source"])
+    return data is None or absolute_name(data) in own
 
 
 def new_rows(

@@ -20,6 +20,9 @@ class Form:
 WITH_CLASSES = ("images", "points", "table")
 """The kinds of data whose examples may have classes that can be hidden or taken apart."""
 
+PUBLISHED_SPLIT = "split="
+"""The beginning of the form that chooses one of several published splits."""
+
 FORM_LIST = (
     Form("temperature=2.5", "ising", "lattices in equilibrium at the temperature 2.5, in units of the coupling"),
     Form("binary", "images, videos", "zeros and ones: 1 where a pixel has at least half of the largest brightness"),
@@ -30,7 +33,7 @@ FORM_LIST = (
     Form("words", "text", "words in place of characters; words=5 keeps those that occur five times or more"),
     Form("bytes", "text", "bytes in place of characters"),
     Form("bpe=512", "text", "512 tokens of a byte-pair encoding that is learned from the training split"),
-    Form("length=256", "text", "windows of 256 tokens"),
+    Form("length=256", "text, sequences", "windows of 256 tokens; sequences that are drawn, in this length"),
     Form("stream", "text", "consecutive windows, so that a model may carry its state from one to the next"),
     Form("lines", "text", "whole lines, each between a begin and an end token"),
     Form(
@@ -50,16 +53,18 @@ FORM_LIST = (
     Form("undirected", "a graph in a file", "edges that lead both ways, also where GraphML or GML says otherwise"),
     Form("plain", "a graph in a file", "edges without their weights and features"),
     Form("links", "a graph in a file", "edges to be told from pairs of nodes without one; a part of them is hidden"),
+    Form("split=3", "published splits", "another of the published splits, which are counted from 0"),
     Form("size=64", "a folder", "images of all sizes cut to a square and scaled to 64x64 pixels"),
 )
 """The forms in the order in which they may follow each other, but that the forms of files and folders come first."""
 
 
-def forms_of(name: str, kind: Kind, sizes: Mapping[str, int]) -> tuple[Form, ...]:
-    """The forms that the data of this name, of this kind and with these sizes, have.
+def forms_of(name: str, kind: Kind, sizes: Mapping[str, int], splits: int = 1) -> tuple[Form, ...]:
+    """The forms that the data of this name, of this kind, with these sizes and so many published splits, have.
 
     >>> [form.suffix for form in forms_of("moons", "points", {"features": 2, "classes": 2})]
     ['labels=40', 'domains=A/B']
     """
-    what = {name, kind, "classes"} if kind in WITH_CLASSES and "classes" in sizes else {name, kind}
+    also = {"classes": kind in WITH_CLASSES and "classes" in sizes, "published splits": splits > 1}
+    what = {name, kind, *(each for each, there in also.items() if there)}
     return tuple(form for form in FORM_LIST if what & {*form.of.split(", ")})
