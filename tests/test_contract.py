@@ -25,9 +25,9 @@ FAMILIES = {
 }
 MODELS = list(FAMILIES)
 LONG = {
-    "bert", "conditional_pixelcnn", "conditional_vae", "continuous_flow", "deepar", "densenet", "flow_vae",
-    "full_covariance_vae", "gaussian_rbm", "glow", "guided_ddpm", "pixelcnn", "ratings_rbm", "rbm", "resnet",
-    "seq2seq_attention", "vit",
+    "bert", "boltzmann_machine", "conditional_pixelcnn", "conditional_vae", "continuous_flow", "dbn", "deepar",
+    "densenet", "ebm", "flow_vae", "full_covariance_vae", "gaussian_rbm", "glow", "guided_ddpm", "ising", "pixelcnn",
+    "ratings_rbm", "rbm", "resnet", "seq2seq_attention", "vit",
 }  # fmt: skip
 """Models whose laws take about two seconds or more; of each family there are others."""
 
@@ -43,6 +43,12 @@ def test_the_catalogue_finds_the_models() -> None:
     assert laws.kinds_of(catalogue.find("lstm_predictor")) == ["contract", "classifier", "sequence"]
     assert laws.kinds_of(catalogue.find("rbm")) == ["contract", "discrete", "energy"]
     assert laws.kinds_of(catalogue.find("gaussian_rbm")) == ["contract", "energy", "continuous", "sampler"]
+    assert laws.kinds_of(catalogue.find("ising")) == ["contract", "discrete", "energy"]
+    assert laws.kinds_of(catalogue.find("ebm")) == ["contract", "energy", "continuous", "sampler"]
+    assert laws.kinds_of(catalogue.find("gaussian_mrf")) == ["contract", "energy", "continuous", "sampler"]
+    assert laws.kinds_of(catalogue.find("dbn")) == ["contract", "discrete"]
+    assert laws.kinds_of(catalogue.find("modern_hopfield")) == ["contract", "energy"]
+    assert laws.kinds_of(catalogue.find("boltzmann_machine")) == ["contract", "discrete"]
     assert laws.kinds_of(catalogue.find("ratings_rbm")) == ["contract", "discrete", "energy"]
     assert laws.kinds_of(catalogue.find("gaussian_mixture")) == ["contract", "continuous", "sampler"]
     assert laws.kinds_of(catalogue.find("realnvp")) == ["contract", "continuous", "sampler", "flow"]

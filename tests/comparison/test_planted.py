@@ -94,3 +94,19 @@ def test_a_planted_markov_source_is_found_by_the_chain(tmp_path: Path) -> None:
     likely = 0.85 + 0.05
     entropy = -likely * np.log(likely) - 2 * 0.05 * np.log(0.05)
     assert section.rows[0].mean(SHARPEST) == pytest.approx(-entropy, abs=0.08)
+
+
+@pytest.mark.slow
+def test_a_planted_chain_is_found_by_the_sparse_precision(tmp_path: Path) -> None:
+    """Few rows of a chain, in which each column depends on its two neighbors only: the full covariance overfits."""
+    random = np.random.default_rng(0)
+    columns = [random.normal(size=120)]
+    for _ in range(11):
+        columns.append(0.6 * columns[-1] + 0.8 * random.normal(size=120))
+    path = tmp_path / "chain.csv"
+    names = ",".join(f"c{i}" for i in range(12))
+    np.savetxt(path, np.stack(columns, 1) * np.logspace(-2, 2, 12), delimiter=",", header=names, comments="")
+    family = "gaussian_mrf:penalty=0.1"
+    found = dc.compare(["gaussian", family, "ppca:latent=2"], path, tmp_path / "out", baselines="none")
+    (section,) = found.sections
+    assert section.rows[0].label == family

@@ -15,8 +15,9 @@ from deepcanon.data.load import entries
 
 EMBEDDED = (
     "adding", "bars-and-stripes", "breast-cancer", "dates", "diabetes", "digits", "eight-gaussians", "graph-families",
-    "houses", "karate", "moons", "moving-digits", "planted-graphs", "planted-links", "poisson-counts", "ratings",
-    "recall", "rings", "scenes", "series", "spots", "stories", "text", "two-domains", "waveform", "waves", "wine",
+    "houses", "ising", "karate", "moons", "moving-digits", "planted-graphs", "planted-links", "poisson-counts",
+    "ratings", "recall", "rings", "scenes", "series", "spots", "stories", "text", "two-domains", "waveform", "waves",
+    "wine",
 )  # fmt: skip
 REMOTE = (
     "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "etth1", "exchange-rate", "mutag", "proteins",

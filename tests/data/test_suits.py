@@ -109,6 +109,13 @@ def test_data_that_come_along_are_chosen_by_what_the_model_learns_from(cls: type
     assert default_data(Blueprint(Wraps, {"model": Blueprint(cls)})).name == name
 
 
+def test_a_model_may_name_the_data_that_it_is_shown_on() -> None:
+    ising = Blueprint(catalogue.find("ising"))
+    assert default_data(ising).name == "ising:spins"
+    assert default_data(Blueprint(catalogue.find("boltzmann_machine"))).name == "bars-and-stripes:binary"
+    assert default_data(Blueprint(Wraps, {"model": ising})).name == "ising:spins"
+
+
 def test_where_nothing_suits_data_must_be_given() -> None:
     with pytest.raises(UsageError, match="Volumes learns from labeled examples, and none that suit"):
         default_data(Blueprint(Volumes))

@@ -12,8 +12,12 @@ from deepcanon.core import Batch, Incomplete, Terms, UsageError
 from deepcanon.laws import energy as laws
 from deepcanon.laws import report
 from deepcanon.laws.outcome import Law
+from deepcanon.models.energy._lattice import bonds
+from deepcanon.models.energy.gaussian_mrf import GaussianMRF
 from deepcanon.models.energy.gaussian_rbm import GaussianRBM
 from deepcanon.models.energy.hopfield import Hopfield
+from deepcanon.models.energy.ising import Ising
+from deepcanon.models.energy.modern_hopfield import ModernHopfield
 from deepcanon.models.energy.ratings_rbm import RatingsRBM
 from deepcanon.models.energy.rbm import RBM
 
@@ -83,7 +87,10 @@ class Alone(nn.Module):
         (Large, 5),
         (GaussianRBM, 7),
         pytest.param(RatingsRBM, 9, marks=pytest.mark.slow),
-        (Hopfield, 1),
+        (Hopfield, 2),
+        (ModernHopfield, 3),
+        (GaussianMRF, 3),
+        (Ising, 6),
         (Bowl, 2),
         (Alone, 4),
     ],
@@ -225,6 +232,61 @@ class Gutter(Bowl):
 def test_an_energy_that_cannot_be_normalized_is_caught() -> None:
     for mutant in (UpsideDown, Gutter):
         assert fails(laws.real_energies_rise_far_out, mutant), mutant
+
+
+class AllAtOnce(Hopfield):
+    """All units are updated at once, so that states may alternate and the energy may rise."""
+
+    @classmethod
+    def example(cls) -> Any:
+        return cls(features=32, patterns=2), Batch(2.0 * torch.randint(2, (2, 32)) - 1)
+
+    def retrieve(self, x: Tensor, *, update_steps: int = 10, generator: Generator | None = None) -> Tensor:
+        for _ in range(update_steps):
+            x = torch.where(x @ self.couplings >= 0, 1.0, -1.0)
+        return x
+
+
+class Overshoots(ModernHopfield):
+    """Goes three times as far as the attention says."""
+
+    def retrieve(self, x: Tensor, *, update_steps: int = 3) -> Tensor:
+        for _ in range(update_steps):
+            x = x + 3 * (super().retrieve(x, update_steps=1) - x)
+        return x
+
+
+class OtherTemperature(ModernHopfield):
+    """The energy of another inverse temperature than that of the updates."""
+
+    def energy(self, x: Tensor) -> Tensor:
+        scores = 0.05 * self.beta * self._standard(x) @ self.memory.T
+        return 0.5 * self._standard(x).square().sum(1) - scores.logsumexp(1) / (0.05 * self.beta)
+
+
+@pytest.mark.parametrize("mutant", [AllAtOnce, Overshoots, OtherTemperature])
+def test_updates_that_raise_the_energy_are_caught(mutant: Any) -> None:
+    assert fails(laws.retrieval_never_raises_the_energy, mutant)
+
+
+class BondsTwice(Ising):
+    """Each pair of neighbors is counted twice in the energy and once in Z: x'Wx for a sum over the edges."""
+
+    def energy(self, x: Tensor) -> Tensor:
+        return super().energy(x) - self.coupling * bonds(self._lattice(x))
+
+
+class OneColorOnly(Ising):
+    """The white sites are never drawn."""
+
+    def transition(self, x: Tensor, beta: float, generator: Generator | None = None) -> Tensor:
+        white = torch.tensor([0, 1, 0, 1, 1, 0, 1, 0], dtype=torch.bool)
+        return torch.where(white, x, super().transition(x, beta, generator))
+
+
+def test_lattices_that_do_not_follow_their_energies_are_caught() -> None:
+    assert fails(laws.the_constant_normalizes, BondsTwice)
+    assert fails(laws.samples_follow_the_energies, OneColorOnly)
 
 
 class SigmoidOfMinus(RBM):

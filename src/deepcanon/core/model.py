@@ -46,6 +46,8 @@ class Model(nn.Module, ABC, Generic[B]):
     """
 
     recipe: ClassVar[Recipe] = Recipe()
+    default_data: ClassVar[str | None] = None
+    """The embedded data set that the model is trained on if none is given; else the first that suits it."""
     surrogate: ClassVar[bool] = False
     """True where the loss is not a measure of fit (a GAN, a contrastive loss); then only ``metrics`` are monitored."""
     progress: float = 0.0

@@ -324,7 +324,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "shape": list(entry.shape),
         "sizes": dict(entry.sizes),
         **dict(zip(("train", "valid", "test"), counts, strict=True)),
-        "forms": {form.suffix: form.gives for form in forms_of(entry.kind, entry.sizes, entry.splits)},
+        "forms": {form.suffix: form.gives for form in forms_of(entry.name, entry.kind, entry.sizes, entry.splits)},
         "source": entry.source,
         "folder": entry.remote.folder,
         "here": entry.remote.here(),

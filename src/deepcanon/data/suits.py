@@ -59,7 +59,7 @@ def learns_from(batch_type: type[AnyBatch]) -> str:
 
 
 def default_data(model: Blueprint) -> Dataset[Any]:
-    """The first data set that needs no download and suits the model; the digits come first.
+    """The first data set that needs no download and suits the model; its own default comes first, then the digits.
 
     A model of zeros and ones gets images in their binary form, one of gray levels as whole numbers, a density
     of real numbers dequantized ones, a
@@ -69,8 +69,9 @@ def default_data(model: Blueprint) -> Dataset[Any]:
     needed -= {"levels", "examples"}  # which a form gives, and which all data have
     here = [row for row in describe_data() if row["folder"] is None]
     names = [row["name"] for row in here if needed <= row["sizes"].keys()]  # so that no others are loaded
+    own = _innermost(model).cls.default_data
     semi = issubclass(model.cls.batch_type(), SemiBatch)
-    for name in sorted(names, key=lambda name: (name != "digits", name in UNSEEN)):
+    for name in sorted(names, key=lambda name: (name != own, name != "digits", name in UNSEEN)):
         data = load_data(name)
         if semi and "classes" in data.sizes and type(data.train) is Labeled:
             data = load_data(f"{name}:labels={FEW * data.sizes['classes']}")
@@ -135,9 +136,13 @@ def _other_batch(name: str, batch_type: type[AnyBatch], data: Dataset[Any]) -> s
 
 def _values(model: Blueprint, data: Dataset[Any]) -> str:
     """The values that the model, or the model it wraps, is a distribution of; its arguments may decide that."""
-    innermost = next(part for part in model.everything() if not part.inner)
-    built = innermost.build(data.model_sizes, data.name)
+    built = _innermost(model).build(data.model_sizes, data.name)
     return built.support if built.support != "real" or hasattr(built, "log_prob") else "any"
+
+
+def _innermost(model: Blueprint) -> Blueprint:
+    """The model itself, or the one that methods wrap."""
+    return next(part for part in model.everything() if not part.inner)
 
 
 def _needed_sizes(cls: type[Model[Any]]) -> set[str]:

@@ -13,12 +13,15 @@ from deepcanon.core import AnyBatch, Batch, Descend, Incomplete, Model, UsageErr
 from deepcanon.laws.continuous import exact
 from deepcanon.laws.discrete import DRAWS, chi_square, states, stirred
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
+from deepcanon.laws.play import train_briefly
 from deepcanon.laws.probe import TIGHT, distance, doubled, first, repeated, seeded, total
 
 ROUNDS = 100
 ROWS = 256
 PATTERNS = 8
 """How many sets of missing entries are tried."""
+STATES, UPDATES = 64, 5
+"""From how many random states an associative memory is updated, and how many of its states are looked at."""
 MOST_UNITS = 10
 """Of so many binary hidden units all states are written out."""
 
@@ -119,6 +122,23 @@ def real_energies_rise_far_out(module: Any, batch: Batch) -> Measured | None:
 
 
 @law
+def retrieval_never_raises_the_energy(module: Any, batch: Batch) -> Measured | None:
+    """Each update of an associative memory leads from any state to one of no higher energy."""
+    if not hasattr(module, "retrieve"):
+        return None
+    if isinstance(module, Model):
+        train_briefly(module, batch)
+    module, batch = doubled(module, batch)
+    noise = torch.randn((STATES, *batch.x.shape[1:]), generator=seeded(0), dtype=batch.x.dtype)
+    x = torch.cat([batch.x, batch.x.mean() + batch.x.std() * noise])
+    with torch.no_grad():
+        states = [module.retrieve(x, update_steps=steps) for steps in range(UPDATES)]
+        energies = torch.stack([module.energy(state) for state in states])
+    rise = float(energies.diff(dim=0).max()) / (1 + float(energies.abs().max()))
+    return rise, TIGHT, f"over {UPDATES - 1} updates of {len(x)} states the energy rises by at most {rise:.3g}"
+
+
+@law
 def samples_follow_the_energies(module: Any, batch: Batch) -> Measured | None:
     """Inputs drawn by ``sample`` occur in proportion to exp(-energy) (chi-square)."""
     if not hasattr(module, "sample"):
@@ -195,6 +215,7 @@ LAWS = (
     what_is_there_sums_to_one,
     hidden_units_sum_out,
     real_energies_rise_far_out,
+    retrieval_never_raises_the_energy,
     samples_follow_the_energies,
     gradient_by_hand_is_that_of_the_loss,
     only_differences_of_energies_count,

@@ -31,8 +31,14 @@ from deepcanon.models.convolutional.densenet import DenseNet as DenseNet
 from deepcanon.models.convolutional.resnet import ResNet as ResNet
 from deepcanon.models.diffusion.ddpm import DDPM as DDPM
 from deepcanon.models.diffusion.guided_ddpm import GuidedDDPM as GuidedDDPM
+from deepcanon.models.energy.boltzmann_machine import BoltzmannMachine as BoltzmannMachine
+from deepcanon.models.energy.dbn import DBN as DBN
+from deepcanon.models.energy.ebm import EBM as EBM
+from deepcanon.models.energy.gaussian_mrf import GaussianMRF as GaussianMRF
 from deepcanon.models.energy.gaussian_rbm import GaussianRBM as GaussianRBM
 from deepcanon.models.energy.hopfield import Hopfield as Hopfield
+from deepcanon.models.energy.ising import Ising as Ising
+from deepcanon.models.energy.modern_hopfield import ModernHopfield as ModernHopfield
 from deepcanon.models.energy.ratings_rbm import RatingsRBM as RatingsRBM
 from deepcanon.models.energy.rbm import RBM as RBM
 from deepcanon.models.feedforward.bump_network import BumpNetwork as BumpNetwork

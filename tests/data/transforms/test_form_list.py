@@ -35,7 +35,7 @@ def has(data: Dataset[Any], form: Form) -> bool:
 def test_data_have_the_forms_that_are_listed_for_them_and_no_others(name: str) -> None:
     entry = entries()[name]
     data = load_data(name)
-    assert [form for form in FORM_LIST if has(data, form)] == [*forms_of(entry.kind, entry.sizes)]
+    assert [form for form in FORM_LIST if has(data, form)] == [*forms_of(name, entry.kind, entry.sizes)]
 
 
 def test_every_form_of_images_and_videos_is_listed() -> None:

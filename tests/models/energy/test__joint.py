@@ -1,61 +1,23 @@
 """Energies of coupled hidden units: a small Boltzmann machine against the table of all its states."""
 
-from typing import Self
+from typing import Any
 
-import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon import laws
 from deepcanon.core import Batch
 from deepcanon.models.energy._joint import JointEnergy
+from deepcanon.models.energy.boltzmann_machine import BoltzmannMachine
 
 
-class Boltzmann(JointEnergy[Batch]):
-    r"""A fully connected Boltzmann machine of binary units, visible and hidden.
-
-    .. math:: E(s) = -\tfrac12 s^\top W s - b^\top s, \qquad s = (v, h) \qquad (1)
-
-    References:
-        | A Learning Algorithm for Boltzmann Machines (Ackley et al., 1985), https://doi.org/10.1207/s15516709cog0901_7
-
-    Arguments:
-        features: The number of visible units.
-        units: The number of hidden units.
-        chains: The number of persistent chains.
-    """
-
-    MCMC_STEPS = 60
-
-    def __init__(self, features: int, units: int = 2, chains: int = 50) -> None:
-        super().__init__(features, units, 1, 5, chains)
-        self.weight = nn.Parameter(0.1 * torch.randn(features + units, features + units))
-        self.bias = nn.Parameter(torch.zeros(features + units))
-
-    @classmethod
-    def example(cls) -> tuple[Self, Batch]:
-        return cls(4), Batch(torch.rand(32, 4, generator=Generator().manual_seed(0)).round())
-
-    def couplings(self) -> Tensor:
-        upper = self.weight.triu(1)
-        return upper + upper.T
-
-    def joint_energy(self, x: Tensor, h: Tensor) -> Tensor:
-        s = torch.cat([x, h], 1)
-        return -0.5 * (s * (s @ self.couplings())).sum(1) - s @ self.bias  # eq. (1)
-
-    def _log_odds(self, states: Tensor, unit: int) -> Tensor:
-        return states @ self.couplings()[unit] + self.bias[unit]
-
-
-def machine(**sizes: int) -> tuple[Boltzmann, Batch, Tensor, Tensor]:
+def machine(**sizes: Any) -> tuple[BoltzmannMachine, Batch, Tensor, Tensor]:
     """A machine with strong couplings, data, all visible states, and the table of p(v, h)."""
     torch.manual_seed(0)
-    model = Boltzmann(3, 2, **sizes).double()
+    model = BoltzmannMachine(3, 2, gibbs_steps=1, **sizes).double()
     nn.init.normal_(model.weight)
     nn.init.normal_(model.bias)
     bits = torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=torch.float64)] * 5)
-    symmetric = model.couplings().detach()
+    symmetric = model.couplings.detach()
     energy = -0.5 * torch.einsum("bi,ij,bj->b", bits, symmetric, bits) - bits @ model.bias.detach()
     table = (-energy).softmax(0).reshape(8, 4)
     batch = Batch(bits.reshape(8, 4, 5)[:, 0, :3][torch.tensor([0, 3, 3, 5, 6, 7])])
@@ -101,11 +63,3 @@ def test_what_is_not_written_out_is_estimated() -> None:
     assert model.likelihood_kind == "estimate"
     found = model.log_prob(visible, samples=200, generator=Generator().manual_seed(0))
     torch.testing.assert_close(found, table.sum(1).log(), rtol=0, atol=0.1)
-
-
-@pytest.mark.slow
-def test_a_boltzmann_machine_keeps_all_laws() -> None:
-    assert laws.kinds_of(Boltzmann) == ["contract", "discrete"]
-    torch.manual_seed(0)
-    outcomes = laws.check(Boltzmann)
-    assert not [each for each in outcomes if not each.holds], laws.report(outcomes)

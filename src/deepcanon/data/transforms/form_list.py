@@ -24,6 +24,7 @@ PUBLISHED_SPLIT = "split="
 """The beginning of the form that chooses one of several published splits."""
 
 FORM_LIST = (
+    Form("temperature=2.5", "ising", "lattices in equilibrium at the temperature 2.5, in units of the coupling"),
     Form("binary", "images, videos", "zeros and ones: 1 where a pixel has at least half of the largest brightness"),
     Form("spins", "images, videos", "the same as -1 and 1"),
     Form("dequantized", "images, videos", "real values in (0, 1): gray levels plus uniform noise, over their number"),
@@ -58,11 +59,12 @@ FORM_LIST = (
 """The forms in the order in which they may follow each other, but that the forms of files and folders come first."""
 
 
-def forms_of(kind: Kind, sizes: Mapping[str, int], splits: int = 1) -> tuple[Form, ...]:
-    """The forms that data of this kind with these sizes and so many published splits have.
+def forms_of(name: str, kind: Kind, sizes: Mapping[str, int], splits: int = 1) -> tuple[Form, ...]:
+    """The forms that the data of this name, of this kind, with these sizes and so many published splits, have.
 
-    >>> [form.suffix for form in forms_of("points", {"features": 2, "classes": 2})]
+    >>> [form.suffix for form in forms_of("moons", "points", {"features": 2, "classes": 2})]
     ['labels=40', 'domains=A/B']
     """
     also = {"classes": kind in WITH_CLASSES and "classes" in sizes, "published splits": splits > 1}
-    return tuple(form for form in FORM_LIST if kind in form.of.split(", ") or also.get(form.of, False))
+    what = {name, kind, *(each for each, there in also.items() if there)}
+    return tuple(form for form in FORM_LIST if what & {*form.of.split(", ")})

@@ -16,7 +16,7 @@ from deepcanon.data.dataset import Dataset
 from deepcanon.data.images.image_files import ImageFiles
 from deepcanon.data.split import fixed_random
 from deepcanon.data.text import lines, streams, tokens, words
-from deepcanon.data.transforms import as_domains, few_labels
+from deepcanon.data.transforms import as_domains, at_temperature, few_labels
 
 THRESHOLD = 0.5
 PICTURED = ("images", "videos")
@@ -95,6 +95,8 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
         return few_labels.few_labels(data, form)
     if form.startswith(as_domains.MARK):
         return as_domains.as_domains(data, form)
+    if form.startswith(at_temperature.MARK):
+        return at_temperature.at_temperature(data, form)
     if data.kind == "text":
         return _with_form(_text_in_form(data, form), data, form)
     if data.kind == "sequences":
@@ -167,6 +169,9 @@ def check_form(name: str, kind: str, form: str) -> None:
         return
     if form.startswith(as_domains.MARK):
         as_domains.read_form(name, form)
+        return
+    if form.startswith(at_temperature.MARK):
+        at_temperature.read_form(name, form)
         return
     if form.startswith(words.MARK):
         words.read_form(name, form)

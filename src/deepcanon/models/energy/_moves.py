@@ -31,7 +31,12 @@ def langevin(energy: Potential, x: Tensor, step_size: float, generator: Generato
     tensor([[8.]])
     """
     _, slope = _energy_and_slope(energy, x)
-    return x - 0.5 * step_size**2 * slope + step_size * _normal(x, generator)
+    return langevin_step(x, slope, step_size, generator)
+
+
+def langevin_step(x: Tensor, slope: Tensor, step_size: float, generator: Generator | None = None) -> Tensor:
+    """The step of :func:`langevin` where the gradient of the energy is at hand."""
+    return torch.add(x, slope, alpha=-0.5 * step_size**2).add_(_normal(x, generator), alpha=step_size)
 
 
 def mala(energy: Potential, x: Tensor, step_size: float, generator: Generator | None = None) -> Move:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.distributions import Bernoulli, Distribution, Independent
 from torch.nn.functional import softplus
 
-from deepcanon.core import Descend, Terms, Turn, UsageError
-from deepcanon.core.checks import at_least
+from deepcanon.core import Batch, Descend, Support, Terms, Turn, UsageError
+from deepcanon.core.checks import at_least, flat
 from deepcanon.core.precision import full
 from deepcanon.core.turn import B
 from deepcanon.models.energy._energy import Energy
@@ -214,6 +215,39 @@ class Harmonium(Energy[B]):
 
     def _hidden_states(self) -> Iterable[Tensor]:
         return binary_states(self.units, self.weight)
+
+
+class BinaryHarmonium(Harmonium[Batch]):
+    """A layer of binary visible units and one of binary hidden units: an RBM, or a layer of a deep belief network."""
+
+    def __init__(
+        self, features: int, units: int, gibbs_steps: int = 1, persistent: bool = True, chains: int = 100
+    ) -> None:
+        at_least(1, features=features)
+        super().__init__(features, units, gibbs_steps, persistent, chains)
+        self.features = features
+
+    @classmethod
+    def example(cls) -> tuple[Self, Batch]:
+        x = torch.rand(32, 6, generator=torch.Generator().manual_seed(0)).round()
+        return cls(features=6, units=4, chains=16), Batch(x)
+
+    @property
+    def support(self) -> Support:
+        return "binary"
+
+    def _states(self, x: Tensor) -> Tensor:
+        return flat(x, self.features)
+
+    def _draw_visible(self, natural: Tensor, before: Tensor | None, generator: Generator | None) -> Tensor:
+        return bernoulli(natural.sigmoid(), generator)
+
+    def _log_sums(self, natural: Tensor) -> Tensor:
+        return softplus(natural)
+
+    def base(self) -> Distribution:
+        """Independent visible units with the base rates of the data."""
+        return Independent(Bernoulli(logits=self.origin, validate_args=False), 1, validate_args=False)
 
 
 def bernoulli(probability: Tensor, generator: Generator | None = None) -> Tensor:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Self
 
 import torch
-from torch import Generator, Tensor
-from torch.distributions import Bernoulli, Distribution, Independent
+from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
-from deepcanon.core import Batch, Recipe, Support, Terms
-from deepcanon.core.checks import at_least, flat, only_binary
+from deepcanon.core import Batch, Recipe, Terms
+from deepcanon.core.checks import flat, only_binary
 from deepcanon.distributions.base_rates import log_odds
-from deepcanon.models.energy._rbm import Harmonium, bernoulli
+from deepcanon.models.energy._rbm import BinaryHarmonium
 
 
-class RBM(Harmonium[Batch]):
+class RBM(BinaryHarmonium):
     r"""A Boltzmann machine of binary visible units v and hidden units h, without couplings within either layer.
 
     Also known as: harmonium, binary RBM, Bernoulli-Bernoulli RBM.
@@ -79,18 +77,7 @@ class RBM(Harmonium[Batch]):
     def __init__(
         self, features: int, units: int = 100, gibbs_steps: int = 1, persistent: bool = True, chains: int = 100
     ) -> None:
-        at_least(1, features=features)
         super().__init__(features, units, gibbs_steps, persistent, chains)
-        self.features = features
-
-    @classmethod
-    def example(cls) -> tuple[Self, Batch]:
-        x = torch.rand(32, 6, generator=torch.Generator().manual_seed(0)).round()
-        return cls(features=6, units=4, chains=16), Batch(x)
-
-    @property
-    def support(self) -> Support:
-        return "binary"
 
     @torch.no_grad()
     def prepare(self, data: Iterable[Batch]) -> None:
@@ -98,22 +85,13 @@ class RBM(Harmonium[Batch]):
         self.origin.copy_(log_odds(data, self.features, self.name()))
         self.visible_bias.copy_(self.origin)
 
-    def _states(self, x: Tensor) -> Tensor:
-        return flat(x, self.features)
-
-    def _draw_visible(self, natural: Tensor, before: Tensor | None, generator: Generator | None) -> Tensor:
-        return bernoulli(natural.sigmoid(), generator)  # eq. (2)
-
-    def _log_sums(self, natural: Tensor) -> Tensor:
-        return softplus(natural)
-
     def encode(self, x: Tensor) -> Tensor:
         """The probability of each hidden unit to be on, (B, units)."""
         return self._up(self._states(x)).sigmoid()  # eq. (1)
 
     def reconstruct(self, x: Tensor) -> Tensor:
         """The probability of each visible unit to be on where the hidden units have their means, in the shape of x."""
-        return self._down(self.encode(x)).sigmoid().reshape(x.shape)
+        return self._down(self.encode(x)).sigmoid().reshape(x.shape)  # eq. (2)
 
     def _metrics_of(self, terms: Terms, batch: Batch) -> Terms:
         return super()._metrics_of(terms, batch) or {"pseudo_nll": self.pseudo_nll(batch.x).mean()}
@@ -131,7 +109,3 @@ class RBM(Harmonium[Batch]):
             rise = here - there - flip * self.visible_bias[i]  # F(flipped) - F(x), eq. (3)
             total = total - logsigmoid(rise)
         return total if few is None else total * (self.features / self.PROBES)
-
-    def base(self) -> Distribution:
-        """Independent visible units with the base rates of the data."""
-        return Independent(Bernoulli(logits=self.origin, validate_args=False), 1, validate_args=False)

@@ -1,0 +1,149 @@
+"""Spins on a periodic square lattice: bonds, checkerboard sweeps, cluster flips, transfer matrices."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Generator, Tensor
+from torch.distributions import Distribution, constraints
+
+Number = Tensor | float
+
+
+def bonds(spins: Tensor) -> Tensor:
+    """The sum of the products of all neighbors of each lattice, (B,); every bond counts once.
+
+    A side of two is closed by a second bond.
+
+    >>> bonds(torch.ones(1, 4, 4))
+    tensor([32.])
+    """
+    return (spins * (spins.roll(-1, 1) + spins.roll(-1, 2))).sum((1, 2))
+
+
+def neighbors(spins: Tensor) -> Tensor:
+    """The sum of the four neighbors of each spin, in the shape of the lattices, (B, H, W)."""
+    return spins.roll(1, 1) + spins.roll(-1, 1) + spins.roll(1, 2) + spins.roll(-1, 2)
+
+
+@torch.no_grad()
+def checkerboard(
+    spins: Tensor, coupling: Number, field: Number, sweeps: int = 1, generator: Generator | None = None
+) -> Tensor:
+    """Lattices (B, H, W) after sweeps of Gibbs sampling: all black sites given the white ones, then the reverse.
+
+    Where both sides are even, all neighbors of a site are of the other color, so that a color is drawn at once. The
+    colors are kept in a tensor each, (B, H, W / 2), in which the neighbors of a site are three that lie next to each
+    other in its column, and one to the left or to the right of it.
+    """
+    pairs = spins.unflatten(2, (-1, 2)).unflatten(1, (-1, 2))  # (B, H / 2, 2, W / 2, 2)
+    colors = [
+        torch.stack([pairs[:, :, 0, :, color], pairs[:, :, 1, :, 1 - color]], 2).flatten(1, 2) for color in (0, 1)
+    ]
+    bits = torch.empty((colors[0].numel() + 1) // 2, dtype=torch.int64, device=spins.device)
+    for _ in range(sweeps):
+        for color in (0, 1):
+            on = _sum_of_others(colors[1 - color], color).mul_(2 * coupling).add_(2 * field).sigmoid_()
+            # 64 random bits for two sites: half as many as random floats take, which are most of the time of a sweep
+            uniform = bits.random_(-(2**63), None, generator=generator).view(torch.int32)[: on.numel()].view_as(on)
+            colors[color] = torch.lt(uniform, on.mul_(2**32).sub_(2**31), out=on).mul_(2).sub_(1)
+    black, white = (color.unflatten(1, (-1, 2)) for color in colors)
+    even, odd = torch.stack([black[:, :, 0], white[:, :, 0]], -1), torch.stack([white[:, :, 1], black[:, :, 1]], -1)
+    return torch.stack([even.flatten(2), odd.flatten(2)], 2).flatten(1, 2)
+
+
+def _sum_of_others(other: Tensor, color: int) -> Tensor:
+    """The sum of the four neighbors, all of the other color, of the sites of a color, (B, H, W / 2)."""
+    total = other.clone()
+    total[:, 1:] += other[:, :-1]
+    total[:, 0] += other[:, -1]
+    total[:, :-1] += other[:, 1:]
+    total[:, -1] += other[:, 0]
+    left, right = total[:, color::2], total[:, 1 - color :: 2]  # rows in which the fourth is to the left, to the right
+    left[:, :, 1:] += other[:, color::2, :-1]
+    left[:, :, 0] += other[:, color::2, -1]
+    right[:, :, :-1] += other[:, 1 - color :: 2, 1:]
+    right[:, :, -1] += other[:, 1 - color :: 2, 0]
+    return total
+
+
+@torch.no_grad()
+def wolff(spins: Tensor, coupling: Number, field: Number, generator: Generator | None = None) -> Tensor:
+    """Lattices (B, H, W) after one cluster flip each: the cluster of a random site is flipped as a whole.
+
+    A bond that is satisfied joins its spins with the probability 1 - exp(-2 |J|). Without a field the flip is always
+    accepted; with one, by the change of its energy.
+    """
+    count, height, width = spins.shape
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(shape, generator=generator, device=spins.device, dtype=spins.dtype)
+
+    down, right = (uniform(*spins.shape) < 1 - (-2 * coupling * spins * spins.roll(-1, way)).exp() for way in (1, 2))
+    up, left = down.roll(1, 1), right.roll(1, 2)
+    place = (uniform(count) * (height * width)).long().clamp_max_(height * width - 1)
+    cluster = torch.zeros_like(spins, dtype=torch.bool)
+    cluster.view(count, height * width)[torch.arange(count, device=spins.device), place] = True
+    size = 0
+    while (grown := int(cluster.sum())) > size:
+        size = grown
+        cluster |= (cluster.roll(1, 1) & up) | (cluster.roll(-1, 1) & down)
+        cluster |= (cluster.roll(1, 2) & left) | (cluster.roll(-1, 2) & right)
+    rise = 2 * field * (spins * cluster).sum((1, 2))
+    flipped = cluster & (uniform(count) < (-rise).exp()).view(-1, 1, 1)
+    return torch.where(flipped, -spins, spins)
+
+
+def log_partition(height: int, width: int, coupling: Tensor, field: Tensor) -> Tensor:
+    """The logarithm of the sum of exp(-E) over all lattices, 0-d, as the trace of a power of the transfer matrix.
+
+    Its rows and columns are all states of a row of the shorter side. It is computed in double precision.
+    """
+    rows, side = max(height, width), min(height, width)
+    states = torch.tensor(list(product((-1.0, 1.0), repeat=side)), dtype=torch.float64, device=coupling.device)
+    coupling, field = coupling.double(), field.double()
+    within = coupling * (states * states.roll(-1, 1)).sum(1) + field * states.sum(1)
+    exponents = coupling * (states @ states.T) + 0.5 * (within.unsqueeze(0) + within.unsqueeze(1))
+    largest = exponents.detach().logsumexp(1).max()  # no eigenvalue is larger than exp of this
+    power = torch.linalg.matrix_power((exponents - largest).exp(), rows)
+    log_z: Tensor = rows * largest + power.trace().log()
+    return log_z
+
+
+class Thermodynamics(NamedTuple):
+    """Energy, magnetization and heat capacity per spin in equilibrium, in units of the coupling: 0-d tensors."""
+
+    energy: Tensor
+    magnetization: Tensor
+    heat_capacity: Tensor
+
+
+def thermodynamics(spins: Tensor, temperature: float, sweeps: int, generator: Generator | None) -> Thermodynamics:
+    """Means over the second half of so many sweeps, each with a cluster flip, that begin at these lattices."""
+    found = []
+    for _ in range(sweeps):
+        spins = wolff(checkerboard(spins, 1 / temperature, 0.0, 1, generator), 1 / temperature, 0.0, generator)
+        found.append(torch.stack([-bonds(spins), spins.sum((1, 2)).abs()]))
+    energy, magnetization = torch.stack(found[sweeps // 2 :], 1).flatten(1)
+    count = spins[0].numel()
+    return Thermodynamics(energy.mean() / count, magnetization.mean() / count, energy.var() / count / temperature**2)
+
+
+class UniformSpins(Distribution):
+    """So many independent spins, -1 and 1 with equal probabilities."""
+
+    arg_constraints: ClassVar[dict[str, constraints.Constraint]] = {}
+
+    def __init__(self, like: Tensor, spins: int) -> None:
+        self.like = like
+        super().__init__(event_shape=torch.Size([spins]), validate_args=False)
+
+    def sample(self, sample_shape: torch.Size | list[int] | tuple[int, ...] = ()) -> Tensor:
+        shape = self._extended_shape(torch.Size(sample_shape))
+        return 2 * torch.randint(2, shape, device=self.like.device).to(self.like.dtype) - 1
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return torch.full_like(value[..., 0], -self.event_shape[0] * math.log(2))
