@@ -16,7 +16,7 @@ from deepcanon.pictures.style import save
 
 def test_each_head_has_a_map_of_its_own_weights(tmp_path: Path) -> None:
     maps = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0)).softmax(-1)
-    figure = attention_heads(maps, ["a", " ", "\n", "b"], "Attention")
+    figure = attention_heads(maps, ["a", " ", "\n", "b"], title="Attention")
     axes = [each for each in figure.axes if each.images]
     assert [each.get_title(loc="left") for each in axes] == [f"layer {i}, head {j}" for i in (1, 2) for j in (1, 2, 3)]
     for each, wanted in zip(axes, maps.flatten(0, 1), strict=True):

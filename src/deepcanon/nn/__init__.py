@@ -6,6 +6,7 @@ from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention, atten
 from deepcanon.nn.averaged import Averaged
 from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_time
+from deepcanon.nn.bucket_bias import BucketBias
 from deepcanon.nn.codes import from_bits, to_bits
 from deepcanon.nn.connections import DenselyConnected, HighwayGate, Residual, Skip
 from deepcanon.nn.convolution import Causal, DepthwiseSeparable, Same, convolve, output_size, pad_same
@@ -61,6 +62,7 @@ __all__ = [
     "BatchNorm",
     "Bidirectional",
     "BinaryThreshold",
+    "BucketBias",
     "Causal",
     "Chain",
     "ClassTimeMLP",

@@ -237,6 +237,7 @@ class MultiHeadAttention(nn.Module):
         bias: Whether the projections have a bias.
         dropout: The probability to drop an attention weight in training.
         head_dim: The width of a head; unless given, the heads share ``width``.
+        scale: What scores are multiplied by; unless given, one over the root of the width of a head.
 
     >>> layer = MultiHeadAttention(8, heads=2)
     >>> layer(torch.randn(3, 5, 8), causal=True).shape
@@ -252,12 +253,13 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
         dropout: float = 0.0,
         head_dim: int | None = None,
+        scale: float | None = None,
     ) -> None:
         super().__init__()
         at_least(1, width=width, heads=heads)
         if head_dim is None and width % heads:
             raise UsageError(f"the heads share the width: {width} must be a multiple of heads (got {heads})")
-        self.width, self.heads, self.dropout = width, heads, dropout
+        self.width, self.heads, self.dropout, self.scale = width, heads, dropout, scale
         self.head_dim = width // heads if head_dim is None else head_dim
         at_least(1, head_dim=self.head_dim)
         inner = heads * self.head_dim
@@ -291,7 +293,7 @@ class MultiHeadAttention(nn.Module):
         if cache is not None:
             spoils = key is None and value is None and _may_spoil(query, mask, causal) and _not_finite(query)
             q, k, v = (self._cached_finite if spoils else self._cached)(query, key, value, cache)
-            heads = attention(q, k, v, mask, causal=causal, bias=bias, dropout=self._rate)
+            heads = attention(q, k, v, mask, causal=causal, bias=bias, scale=self.scale, dropout=self._rate)
             if not spoils:
                 return self._joined(heads)
             spoiled = ~heads.isfinite().all(-1).all(1).unsqueeze(2)  # (B, T, 1)
@@ -317,7 +319,7 @@ class MultiHeadAttention(nn.Module):
         bias: Tensor | None,
     ) -> Tensor:
         q, k, v = self._heads(query, key, value)
-        return self._joined(_attend(q, k, v, mask, causal, bias, None, self._rate))
+        return self._joined(_attend(q, k, v, mask, causal, bias, self.scale, self._rate))
 
     def _joined(self, heads: Tensor) -> Tensor:
         output: Tensor = self.output(heads.transpose(1, 2).flatten(2))  # eq. (2)
@@ -356,7 +358,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """The attention weights, (B, heads, T, S), without dropout."""
         q, k = self._of_heads(0, query), self._of_heads(1, query if key is None else key)
-        return attention_weights(q, k, mask, causal=causal, bias=bias)
+        return attention_weights(q, k, mask, causal=causal, bias=bias, scale=self.scale)
 
     def _heads(self, query: Tensor, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of all heads, (B, heads, T or S, d)."""

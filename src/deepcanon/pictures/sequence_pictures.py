@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
-from deepcanon.core import Captioned, SentencePairs, SequencePairs, Sequences, Series
-from deepcanon.core.roles import Aligns, Attends, Forecasts, Generates, HasNeighbors, Translates
+from deepcanon.core import Captioned, LabeledSequences, SentencePairs, SequencePairs, Sequences, Series
+from deepcanon.core.roles import Aligns, Attends, CrossAttends, Forecasts, Generates, HasNeighbors, Translates
 from deepcanon.pictures.attention import alignment_picture, attention_heads
 from deepcanon.pictures.captions import captioned_images
 from deepcanon.pictures.forecasts import forecast_picture
@@ -18,6 +18,8 @@ from deepcanon.pictures.texts import HELD_OUT, text_picture
 from deepcanon.pictures.word_vectors import word_pictures
 
 ATTENDED = 28
+LONGEST = 40
+"""Of a source and its target more tokens than these are too small to be read."""
 FORECASTS = 6
 ALIGNED = 6
 CAPTIONED = 18
@@ -55,19 +57,36 @@ def forecasted(scene: Scene) -> dict[str, Figure]:
 
 
 def attended(scene: Scene) -> dict[str, Figure]:
-    """The attention of each head in one sequence."""
-    model = scene.model
-    if not isinstance(model, Attends) or not model.vocabulary:
-        return {}
+    """The attention of each head in one sequence, or from one target to its source."""
+    model, vocabulary = scene.model, scene.model.vocabulary
     first: Any = scene.batch.select(torch.zeros(1, dtype=torch.long, device=scene.batch.device))
+    if isinstance(model, CrossAttends) and isinstance(first, SequencePairs) and scene.data.target_vocabulary:
+        return {"attention": _crossing(scene, model, first)}
+    if not isinstance(model, Attends) or not (vocabulary or isinstance(first, LabeledSequences)):
+        return {}
     if isinstance(first, SentencePairs):  # without the padding
         x, *others = (first.x[:, : first.lengths], None, first.segments[:, : first.lengths])
     else:
-        x, *others = (first.x[:, :ATTENDED],)
+        x, *others = (first.x[:, : min(ATTENDED, int(getattr(first, "lengths", ATTENDED)))],)
     maps = model.attention_maps(x, *others)[:, 0]  # (layers, heads, T, T)
-    names = [model.vocabulary[code] for code in x[0].tolist()]
+    tokens = x.ndim == 2 and bool(vocabulary)
+    names = [vocabulary[code] for code in x[0].tolist()] if tokens else [str(1 + i) for i in range(x.shape[1])]
+    names = ["<class>"] * (maps.shape[-1] - len(names)) + names  # which a classifier may put before them
     title = f"{model.name()} on {scene.data.name}: attention of each head in a sequence of {scene.split}"
-    return {"attention": attention_heads(maps, names, title)}
+    return {"attention": attention_heads(maps, names, title=title)}
+
+
+def _crossing(scene: Scene, model: CrossAttends, pair: SequencePairs) -> Figure:
+    """The attention of each head from the translation of one source to the source."""
+    translate: Any = model.translate  # of sequences, which have lengths
+    x = pair.x[:, : int(pair.lengths)][:, :LONGEST]
+    y, end = translate(x)
+    y = y[:, : min(int(end), LONGEST)]
+    maps = model.cross_attention_maps(x, y)[:, 0]
+    sources = [scene.data.vocabulary[code] for code in x[0].tolist()]
+    targets = [scene.data.target_vocabulary[code] for code in y[0, 1:].tolist()]
+    title = f"{scene.model.name()} on {scene.data.name}: attention of each head from a translation to its source"
+    return attention_heads(maps, sources, targets, title=title)
 
 
 def aligned(scene: Scene) -> dict[str, Figure]:
