@@ -144,5 +144,5 @@ class TransformerClassifier(SequencePredictor):
         if self.pooling == "attention":
             weights = (h @ self.query).unsqueeze(2).masked_fill(~inside, -torch.inf).softmax(1)
         else:
-            weights = inside / (size.view(-1, 1, 1) if self.pooling == "mean" else 1)
-        return (weights.to(h.dtype) * h.masked_fill(~inside, 0)).sum(1)  # eq. (2)
+            weights = inside.to(h.dtype) / (size.view(-1, 1, 1) if self.pooling == "mean" else 1)
+        return (weights * h.masked_fill(~inside, 0)).sum(1)  # eq. (2)
