@@ -16,6 +16,9 @@ from deepcanon.pictures.style import INK, MUTED, SHADES, dress, new_figure
 MOST_LAYERS, MOST_HEADS = 6, 6
 """More maps than these are too small to be read; of a larger model its first and last layers are shown."""
 
+CROWDED = 64
+"""More positions than these have no room for a name each; whoever gives names leaves most of them out."""
+
 VISIBLE = {" ": "·", "\n": "↵", "\t": "⇥"}
 
 
@@ -32,12 +35,12 @@ def attention_heads(
     if layers > MOST_LAYERS:
         shown = [*range(MOST_LAYERS // 2), *range(layers - MOST_LAYERS // 2, layers)]
     columns = min(heads, MOST_HEADS)
-    side = max(2.0, 0.105 * length)
+    side = max(2.0, 0.105 * length) if length <= CROWDED else 3.2
     figure = new_figure(columns * side + 0.9, len(shown) * max(1.2, side * height / length) + 0.9, title)
     grid = figure.subplots(len(shown), columns, squeeze=False)
     names = [VISIBLE.get(token, token) for token in tokens]
     others = names if queries is None else [VISIBLE.get(token, token) for token in queries]
-    size = min(7.0, 72 * side / length * 0.85)
+    size = min(7.0, 72 * side / length * 0.85) if length <= CROWDED else 6.0
     image = None
     for row, layer in enumerate(shown):
         for head in range(columns):

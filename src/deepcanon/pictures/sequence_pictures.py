@@ -18,6 +18,9 @@ from deepcanon.pictures.texts import HELD_OUT, text_picture
 from deepcanon.pictures.word_vectors import word_pictures
 
 ATTENDED = 28
+ALL = 128
+TENTH = 10
+"""Of positions without tokens up to so many are shown, of which every tenth is numbered."""
 LONGEST = 40
 """Of a source and its target more tokens than these are too small to be read."""
 FORECASTS = 6
@@ -67,10 +70,12 @@ def attended(scene: Scene) -> dict[str, Figure]:
     if isinstance(first, SentencePairs):  # without the padding
         x, *others = (first.x[:, : first.lengths], None, first.segments[:, : first.lengths])
     else:
-        x, *others = (first.x[:, : min(ATTENDED, int(getattr(first, "lengths", ATTENDED)))],)
+        most = ATTENDED if first.x.ndim == 2 else ALL
+        x, *others = (first.x[:, : min(most, int(getattr(first, "lengths", most)))],)
     maps = model.attention_maps(x, *others)[:, 0]  # (layers, heads, T, T)
     tokens = x.ndim == 2 and bool(vocabulary)
-    names = [vocabulary[code] for code in x[0].tolist()] if tokens else [str(1 + i) for i in range(x.shape[1])]
+    numbers = [str(i) if i % TENTH == 0 else "" for i in range(1, x.shape[1] + 1)]
+    names = [vocabulary[code] for code in x[0].tolist()] if tokens else numbers
     names = ["<class>"] * (maps.shape[-1] - len(names)) + names  # which a classifier may put before them
     title = f"{model.name()} on {scene.data.name}: attention of each head in a sequence of {scene.split}"
     return {"attention": attention_heads(maps, names, title=title)}
