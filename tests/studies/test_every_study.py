@@ -36,12 +36,22 @@ TINY: dict[str, dict[str, Any]] = {
     "lottery": {"hidden": 8, "kept_shares": (0.5, 0.2), "seeds": 2, "steps": 5},
     "normalization": {},
     "optimizers": {"names": ("sgd", "adam"), "steps": 30, "starts": 3, "tolerance": 0.9},
+    "pretraining": {"labels": (8, 12), "steps": 2, "tuning": 2, "seeds": 2},
     "residuals": {"depths": (2, 3), "width": 8, "epochs": 1, "seeds": 2},
     "sharpness": {"depth": 2, "width": 8, "steps": 20, "examples": 32, "points": 5, "lines": 2, "seeds": 2},
     "shattered_gradients": {"depths": (1, 3), "width": 16, "nets": 3, "points": 16},
 }  # fmt: skip
 """Options with which a study takes a moment."""
-LONGER = ("activations", "initialization", "batch_growth", "guidance", "sharpness", "bias_variance", "residuals")
+LONGER = (
+    "activations",
+    "initialization",
+    "batch_growth",
+    "guidance",
+    "sharpness",
+    "bias_variance",
+    "residuals",
+    "pretraining",
+)
 NAMES = [
     pytest.param(entry.name, id=entry.name, marks=[pytest.mark.slow] if entry.name in LONGER else [])
     for entry in catalogue.questions("study")

@@ -67,14 +67,14 @@ class EncoderDecoder(Translator):
     """An encoder-decoder transformer; a leaf makes ``token_embedding``, ``encoder`` and ``decoder``.
 
     What enters the stacks is ``in_scale`` times the embedding, and the logits are of ``out_scale`` times what leaves
-    the decoder.
+    the decoder; None is as it is.
     """
 
     token_embedding: SharedEmbedding
     encoder: Stack
     decoder: Stack
-    in_scale: float = 1.0
-    out_scale: float = 1.0
+    in_scale: float | None = None
+    out_scale: float | None = None
 
     def read(self, tokens: Tensor, state: Decoding | None) -> tuple[Tensor, Decoding]:
         """The logits of the next token after each of the target tokens (B, t), and the state after the last."""
@@ -106,11 +106,10 @@ class EncoderDecoder(Translator):
         return self.decoder.memory_maps(self._target(known[:, :-1]), memory, mask)
 
     def _source(self, x: Tensor) -> Tensor:
-        return self.in_scale * self.token_embedding.of_source(x)
+        return _scaled(self.token_embedding.of_source(x), self.in_scale)
 
     def _target(self, tokens: Tensor) -> Tensor:
-        h: Tensor = self.token_embedding(tokens)
-        return self.in_scale * h
+        return _scaled(self.token_embedding(tokens), self.in_scale)
 
     def _encoded(self, rows: int) -> tuple[Tensor, Tensor | None]:
         """The encoded sources of so many targets, and which of their positions are not padding."""
@@ -124,4 +123,8 @@ class EncoderDecoder(Translator):
             self._target(tokens), causal=True, memory=state.memory, memory_mask=state.memory_mask,
             caches=caches, start=state.size,
         )  # fmt: skip
-        return self.token_embedding.logits(self.out_scale * h)
+        return self.token_embedding.logits(_scaled(h, self.out_scale))
+
+
+def _scaled(h: Tensor, scale: float | None) -> Tensor:
+    return h if scale is None else scale * h
