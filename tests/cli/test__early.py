@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from deepcanon.catalogue import arguments_in_file, entries, find
+from deepcanon.cli._early import data_names
 from deepcanon.core import Model, UsageError, arguments_of
 from deepcanon.core.spec import is_model
+from deepcanon.data.load import entries as data_entries
 
 ANSWERED = {
     "": "Usage: deepcanon",
@@ -31,6 +33,9 @@ ANSWERED = {
     "train mlp --lr -1": "lr must be a positive number, got -1.0",
     "train bagging --model nosuch": "there is no model 'nosuch'",
     "train bagging --model mlp --model.hiden 3": "mlp takes no --model.hiden; did you mean --model.hidden?",
+    "train mlp --data digist": "there are no data 'digist'; did you mean digits?",
+    "compare vae --data digist:binary --out c": "there are no data 'digist'; did you mean digits?",
+    "microscope vae --data nosuch --out x.html": "there are no data 'nosuch'",
     "compare vae nosuch:latent=3 --data moons --out c": "there is no model 'nosuch'",
     "insight nosuch": "there is no insight 'nosuch'",
     "insight landscape nosuch": "there is no model 'nosuch'",
@@ -89,3 +94,7 @@ def test_a_constructor_that_is_not_written_in_the_file_is_not_guessed() -> None:
     with pytest.raises(UsageError, match="there is no model 'nosuch'"):
         find("nosuch")
     assert issubclass(find("mlp"), Model)
+
+
+def test_the_names_of_data_are_those_of_their_entries() -> None:
+    assert sorted(data_names()) == sorted(data_entries())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+import deepcanon
 from deepcanon.catalogue import arguments_in_file, check_name, is_name
-from deepcanon.core.hints import unknown_option
+from deepcanon.core.errors import UsageError
+from deepcanon.core.hints import did_you_mean, unknown_option
 from deepcanon.core.named_code import names_code
 
 Options = Mapping[str, Sequence[str]]
@@ -36,6 +39,22 @@ def check_model(
             inside = f"{argument}."
             own = {key.removeprefix(inside): given for key, given in options.items() if key.startswith(inside)}
             check_model(words[0], own, prefix=f"{prefix}{inside}")
+
+
+def check_data(name: str | None) -> None:
+    """Refuse data that are neither known by name nor there; where they are to be found is asked later."""
+    if name is None or Path(name).exists():
+        return
+    base = Path(name.partition(":")[0]).expanduser()
+    if len(base.parts) != 1 or base.suffix or base.exists() or str(base) in (known := data_names()):
+        return
+    raise UsageError(f"there are no data {str(base)!r}; {did_you_mean(str(base), known)}")
+
+
+def data_names() -> list[str]:
+    """The names of the data sets, read off their files: those of the entries, each of which is written out."""
+    files = sorted((Path(deepcanon.__file__).parent / "data" / "sets").glob("*.py"))
+    return [name for file in files for name in re.findall(r'^    name="(.+)",$', file.read_text("utf-8"), re.MULTILINE)]
 
 
 def _is_place(name: str) -> bool:

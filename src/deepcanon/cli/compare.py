@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deepcanon.cli._early import check_model
+from deepcanon.cli._early import check_data, check_model
 from deepcanon.cli._parse import Json, Threads, given_options, use_threads, with_options
 from deepcanon.cli._print import Output
 from deepcanon.core.named_code import names_code
@@ -84,6 +84,7 @@ def compare(
     """
     for name in names or []:
         check_model(name if names_code(name) else name.partition(":")[0])
+    check_data(data)
     from deepcanon.comparison.compare import compare as run_comparison
 
     printer = Output(json)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deepcanon.cli._early import check_model
+from deepcanon.cli._early import check_data, check_model
 from deepcanon.cli._parse import Json, Overwrite, Own, Seed, check_name_first, own_options, read_options, with_options
 from deepcanon.cli._print import Output
 from deepcanon.core.errors import UsageError
@@ -44,6 +44,7 @@ def microscope(
     check_name_first("microscope", name, "model")
     options = read_options(context.args)
     check_model(name, options, own_options(context))
+    check_data(data)
     from deepcanon.blueprints import from_words
     from deepcanon.core.files import writable
     from deepcanon.microscopy.summary import COLUMNS, table

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deepcanon.cli._early import check_model
+from deepcanon.cli._early import check_data, check_model
 from deepcanon.cli._parse import (
     Json,
     OverwriteRun,
@@ -50,6 +50,7 @@ def train(
     check_name_first("train", name, "name of the model")
     words, given = read_options(context.args), given_options(options)
     check_model(name, words, own_options(context))
+    check_data(data)
     check_numbers(given)
     from deepcanon.blueprints import from_words, untrained
     from deepcanon.cli.evaluate import report

@@ -137,6 +137,10 @@ def look_numeric(cells: Iterable[str | None]) -> bool:
 def as_numbers(values: Any) -> NDArray[np.float64] | None:
     """The numbers that Arrow has read, NaN where a value is missing; None if it took a text for NaN."""
     numbers: NDArray[np.float64] = np.require(values.to_numpy(), requirements="W")
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = math.isfinite(numbers.sum())  # far sooner seen than of each number
+    if finite and not values.null_count:
+        return numbers
     return numbers if np.isnan(numbers).sum() == values.null_count else None
 
 

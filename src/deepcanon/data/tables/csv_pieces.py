@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from deepcanon.core import DataError
 
-PIECE = 2**22
+PIECE = 2**21
 """The bytes of a file that are read at a time."""
 
 CACHED = 2**18
