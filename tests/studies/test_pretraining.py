@@ -29,7 +29,9 @@ def test_the_label_is_the_topic_that_the_story_begins_with() -> None:
 
 def test_a_net_without_pretraining_gains_nothing() -> None:
     """With no step of pretraining that counts, both nets of a pair begin alike and end alike."""
+    before = torch.get_rng_state()
     finding = pretraining(BERT, Transfer, labels=(8,), steps=1, tuning=2, seeds=1)
+    assert torch.equal(before, torch.get_rng_state())
     known, fresh = (finding.numbers["accuracy"][name][0][0] for name in ("pretrained", "from scratch"))
     assert abs(known - fresh) < 0.2
     assert "do not tell whether pretraining helps" in finding.says[0]
@@ -38,12 +40,3 @@ def test_a_net_without_pretraining_gains_nothing() -> None:
 def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(UsageError, match="labels are numbers of stories, each 4 or more"):
         pretraining(BERT, Transfer, labels=(2,))
-
-
-@pytest.mark.slow
-def test_pretraining_saves_labels() -> None:
-    before = torch.get_rng_state()
-    finding = pretraining(BERT, Transfer, labels=(8,), steps=700, tuning=80, seeds=2)
-    assert torch.equal(before, torch.get_rng_state())
-    gains = [a[0] - b[0] for a, b in zip(*finding.numbers["accuracy"].values(), strict=True)]
-    assert sum(gains) / len(gains) > 0.03, gains

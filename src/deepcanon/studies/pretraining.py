@@ -41,6 +41,9 @@ def pretraining(
 ) -> Finding:
     r"""Pretraining on text without labels: the accuracy after fine-tuning with few labels, and from scratch.
 
+    .. math:: \Delta = \mathrm{accuracy}(\text{fine-tuned from } \theta_{\text{pretrained}}) -
+              \mathrm{accuracy}(\text{trained from } \theta_{\text{random}})
+
     A small BERT is pretrained on the stories: it fills in masked words and tells whether the second sentence follows.
     Then it is fine-tuned, all weights and a new head, to tell which of four topics a story begins with, from a few
     labeled stories. The same net with random weights learns from the same stories in as many steps, of the same
@@ -123,10 +126,11 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _headline(few: int, known: list[list[float]], fresh: list[list[float]]) -> str:
     gain, width = interval([a[0] - b[0] for a, b in zip(known, fresh, strict=True)])
-    if abs(gain) <= width:
-        return f"With {few} labels these seeds do not tell whether pretraining helps ({gain:+.1%} ± {width:.1%})."
+    points = f"{100 * abs(gain):.1f} ± {100 * width:.1f} points"
     more = "more" if gain > 0 else "less"
-    return f"With {few} labels a pretrained net is {abs(gain):.1%} ± {width:.1%} {more} accurate than one from scratch."
+    if abs(gain) <= width:
+        return f"With {few} labels these seeds do not tell whether pretraining helps: {points} {more} accurate."
+    return f"With {few} labels a pretrained net is {points} {more} accurate than one from scratch."
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:

@@ -36,10 +36,10 @@ class T5(EncoderDecoder):
     ``T5(32128, 32128, 0, 1, layers=6, heads=8, embedding=512, inner=2048)`` is T5-small, which
     ``deepcanon.from_pretrained(folder)`` builds with its weights from a folder of Hugging Face.
 
-    Spans of the embedded text, in about a minute on one core, and dates::
+    Dates as people write them, into ISO 8601, and spans of the embedded text, in a minute or two on one core each::
 
-        deepcanon train t5 --data text:words:spans
         deepcanon train t5 --data dates
+        deepcanon train t5 --data text:spans --epochs 12
 
     References:
         | Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer (Raffel et al., 2020),
