@@ -37,7 +37,7 @@ def load_t5(model: T5, weights: Mapping[str, Tensor]) -> None:
     >>> load_t5(T5(5, 5, 0, 1, layers=1), {})
     Traceback (most recent call last):
     ...
-    deepcanon.core.errors.UsageError: the file is not a T5 of this size: it has no encoder.blocks.0... and 17 more
+    deepcanon.core.errors.UsageError: the file is not a T5 of this size: it has no encoder.blocks.0... and 19 more
     """
     give_weights(model, renamed(weights), "T5")
 
