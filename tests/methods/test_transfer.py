@@ -234,7 +234,7 @@ def test_lora_tunes_a_bert_with_a_new_head_and_leaves_its_weights() -> None:
     torch.manual_seed(0)
     model = BERT(12, 9, 11, 1, 2, layers=1, heads=2, embedding=16)
     words = model.token_embedding.weight.detach().clone()
-    method = LoRA(Transfer(model, classes=3, backbone="fine-tuned"), rank=2)
+    method: LoRA[Any] = LoRA(Transfer(model, classes=3, backbone="fine-tuned"), rank=2)
     batch = sentence_classes()
     before = float(method.loss(batch)["nll"].detach())
     fit_to(method, batch)

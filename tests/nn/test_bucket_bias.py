@@ -35,8 +35,8 @@ def test_the_bias_is_that_of_each_distance(causal: bool, queries: int, keys: int
 
 
 def test_sizes_that_make_no_sense_are_refused() -> None:
-    for options in ({"buckets": 5}, {"buckets": 8, "reach": 4}):
+    for buckets, reach in ((5, 128), (8, 4)):
         with pytest.raises(UsageError, match="buckets are an even number"):
-            BucketBias(2, **options)
+            BucketBias(2, buckets, reach)
     with pytest.raises(UsageError, match="buckets must be at least 4"):
         BucketBias(2, buckets=2)

@@ -80,7 +80,7 @@ def test_queries_may_be_other_tokens_than_keys() -> None:
     assert [label.get_text() for label in first.get_xticklabels()] == list("abcde")
     assert [label.get_text() for label in first.get_yticklabels()] == list("xyz")
     assert [label.get_text() for label in second.get_yticklabels()] == [""] * 3
-    assert first.images[0].get_array().shape == (3, 5)
+    assert torch.as_tensor(first.images[0].get_array()).shape == (3, 5)
 
 
 def test_a_run_of_a_transformer_shows_where_its_translation_looks(tmp_path: Path) -> None:

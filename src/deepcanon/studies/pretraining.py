@@ -65,7 +65,7 @@ def pretraining(
     if not labels or min(labels) < len(TOPICS) or seeds < 1:
         raise UsageError(f"labels are numbers of stories, each {len(TOPICS)} or more, and seeds 1 or more")
     stories = load_data("stories")
-    told = replace(stories, **{name: _by_topic(stories, name) for name in ("train", "test")}, valid=None)
+    told = replace(stories, train=_by_topic(stories, "train"), test=_by_topic(stories, "test"), valid=None)
     rows: dict[str, list[list[float]]] = {"pretrained": [], "from scratch": []}
     for number in range(seeds):
         own = seed_from(seed, number)

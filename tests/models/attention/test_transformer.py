@@ -148,6 +148,7 @@ def test_the_alignment_is_the_attention_by_which_it_decodes() -> None:
 def test_it_translates_dates() -> None:
     data = dc.load_data("dates")
     torch.manual_seed(0)
-    ours = Transformer(**data.sizes, layers=1, embedding=48)
+    sizes: dict[str, Any] = {**data.sizes, "layers": 1, "embedding": 48}
+    ours = Transformer(**sizes)
     result = dc.fit(ours, data, steps=240, batch_size=64, lr=4e-3, quiet=True)
     assert result.test["accuracy"] > 0.9, result.test

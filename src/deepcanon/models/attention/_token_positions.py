@@ -60,7 +60,7 @@ class Positions(nn.Module):
         """Tokens (B, T, width) with the positions ``places`` (B, T), each row with its own."""
         if self.kind == "none":
             return h
-        table = self(h.new_zeros(1, int(places.max()) + 1, h.shape[2]))[0]
+        table: Tensor = self(h.new_zeros(1, int(places.max()) + 1, h.shape[2]))[0]
         return h + table[places]
 
     def bias(self, queries: int, keys: int) -> Tensor | None:
