@@ -126,4 +126,4 @@ def test_it_learns_corrupted_spans_of_a_text() -> None:
     model = T5(**data.sizes, layers=1, embedding=32)
     before = dc.evaluate(model, data.split("valid"))["nll"]
     dc.fit(model, data, steps=60, batch_size=32, quiet=True)
-    assert dc.evaluate(model, data.split("valid"))["nll"] < before - 2
+    assert dc.evaluate(model, data.split("valid"))["nll"] < before - 1.5
