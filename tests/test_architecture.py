@@ -211,7 +211,9 @@ SHARED_STEMS = {
     "series": "the batch type, and the data set of them",
     "settings": "the list of training settings, and its resolution",
     "layers": "the layers of any model, as insights and methods list them",
+    "gru": "the layer and the model",
     "lstm": "the layer and the model",
+    "rnn": "the layer and the model",
     "word_vectors": "the engine of their models, and their picture",
 }
 """Stems that stand in several folders for the same thing, each with the reason; no stem may mean two things."""

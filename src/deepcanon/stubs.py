@@ -9,6 +9,9 @@ from deepcanon.core.files import write_whole
 
 ROOT = Path(__file__).parent
 
+LONGEST = 120
+"""The letters of the longest line."""
+
 
 def stub_of(package: str) -> str:
     """The text of the stub of ``models`` or ``methods``: each class by the module that defines it.
@@ -19,7 +22,13 @@ def stub_of(package: str) -> str:
     files = sorted(ROOT.glob("models/*/*.py" if package == "models" else "methods/*.py"))
     leaves = [file for file in files if not file.name.startswith("_")]
     homes = {_class_in(file): ".".join(file.relative_to(ROOT).with_suffix("").parts) for file in leaves}
-    return "".join(f"from deepcanon.{module} import {name} as {name}\n" for name, module in homes.items())
+    return "".join(_import(module, name) for name, module in homes.items())
+
+
+def _import(module: str, name: str) -> str:
+    """The line that imports a class, in brackets where it would be too long."""
+    line = f"from deepcanon.{module} import {name} as {name}\n"
+    return line if len(line) <= LONGEST + 1 else f"from deepcanon.{module} import (\n    {name} as {name},\n)\n"
 
 
 def _class_in(file: Path) -> str:

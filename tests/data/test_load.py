@@ -15,8 +15,8 @@ from deepcanon.data.load import entries
 
 EMBEDDED = (
     "adding", "bars-and-stripes", "dates", "diabetes", "digits", "eight-gaussians", "graph-families", "karate",
-    "moons", "moving-digits", "planted-graphs", "planted-links", "poisson-counts", "ratings", "rings", "scenes",
-    "series", "spots", "stories", "text", "two-domains", "waves",
+    "moons", "moving-digits", "planted-graphs", "planted-links", "poisson-counts", "ratings", "recall", "rings",
+    "scenes", "series", "spots", "stories", "text", "two-domains", "waves",
 )  # fmt: skip
 REMOTE = (
     "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "mutag", "proteins", "shakespeare", "movielens-100k",

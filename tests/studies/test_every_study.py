@@ -22,6 +22,7 @@ from deepcanon.questions import options_of
 
 TINY: dict[str, dict[str, Any]] = {
     "activations": {"epochs": 1, "seeds": 2, "width": 8, "depth": 2},
+    "anomalies": {"series": 40, "length": 50, "steps": 5, "seeds": 2},
     "batch_growth": {"stages": 2, "stage": 1, "seeds": 2, "rates": (0.1,), "hidden": 4},
     "bias_variance": {"datasets": 20, "degrees": (0, 3, 8), "widths": (1, 3), "networks": 3, "steps": 20},
     "depth_and_width": {
@@ -30,10 +31,14 @@ TINY: dict[str, dict[str, Any]] = {
     "double_descent": {
         "examples": 12, "features": 20, "draws": 20, "training": 40, "counts": (10, 40, 80), "seeds": 3
     },
+    "exposure_bias": {"vocab": 3, "length": 6, "units": 4, "steps": 5, "seeds": 2},
+    "gradient_estimators": {"draws": 1000},
     "gradient_noise": {"hidden": 4, "examples": 64, "few": 4, "draws": 50, "steps": 5},
     "guidance": {"steps": 3, "weights": (0.0, 2.0)},
     "initialization": {"epochs": 1, "seeds": 2, "width": 8, "depth": 2},
     "lottery": {"hidden": 8, "kept_shares": (0.5, 0.2), "seeds": 2, "steps": 5},
+    "memory_length": {"delays": (3,), "units": 8, "steps": 5, "seeds": 2},
+    "noise_and_divergence": {"times": 3, "points": 2001},
     "normalization": {},
     "optimizers": {"names": ("sgd", "adam"), "steps": 30, "starts": 3, "tolerance": 0.9},
     "pretraining": {"labels": (8, 12), "steps": 2, "tuning": 2, "seeds": 2},
@@ -43,15 +48,9 @@ TINY: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Options with which a study takes a moment."""
 LONGER = (
-    "activations",
-    "initialization",
-    "batch_growth",
-    "guidance",
-    "sharpness",
-    "bias_variance",
-    "residuals",
-    "pretraining",
-)
+    "activations", "anomalies", "batch_growth", "bias_variance", "guidance", "initialization", "memory_length",
+    "exposure_bias", "pretraining", "residuals", "sharpness",
+)  # fmt: skip
 NAMES = [
     pytest.param(entry.name, id=entry.name, marks=[pytest.mark.slow] if entry.name in LONGER else [])
     for entry in catalogue.questions("study")

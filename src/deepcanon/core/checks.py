@@ -27,6 +27,19 @@ def at_least(least: int, **sizes: int) -> None:
             raise UsageError(f"{name} must be at least {least} (got {size})")
 
 
+def positive(**numbers: float) -> None:
+    """Check that every number is above 0.
+
+    >>> positive(sigma=0.0)
+    Traceback (most recent call last):
+    ...
+    deepcanon.core.errors.UsageError: sigma must be positive (got 0.0)
+    """
+    for name, number in numbers.items():
+        if not number > 0:
+            raise UsageError(f"{name} must be positive (got {number})")
+
+
 def one_of(allowed: Iterable[str], **choices: str) -> None:
     """Check that every choice is among the ``allowed`` ones.
 

@@ -79,6 +79,8 @@ class Dataset(Shown, Generic[B]):
     """What was decided when a file was read, a sentence each, to be shown before a training."""
     fresh: Callable[[B, Generator], B] | None = None
     """A fresh random form of a training batch, drawn at every step: new noise of dequantized images, for instance."""
+    of_length: Callable[[int], Dataset[B]] | None = None
+    """The same data drawn anew in sequences of another length."""
 
     def _facts(self) -> dict[str, Any]:
         splits = {name: getattr(self, name) for name in ("train", "valid", "test")}

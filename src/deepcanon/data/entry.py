@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from deepcanon.core.turn import B
@@ -48,6 +49,19 @@ class Entry:
             source=self.source,
             folder=self.remote.folder,
             preprocessing=self.preprocessing,
+        )
+
+    def drawn(self, make: Callable[[int, int, int], B], length: int) -> Dataset[B]:
+        """The data set of sequences that ``make(count, length, seed)`` draws, each split with a seed of its own.
+
+        It has the form ``length=N``: the same drawn anew in another length.
+        """
+        train, valid, test = (make(count, length, seed) for seed, count in enumerate(self.counts))
+        return replace(
+            self.dataset(train, valid, test),
+            shape=(length, *self.shape[1:]),
+            sizes={**self.sizes, "length": length},
+            of_length=partial(self.drawn, make),
         )
 
 

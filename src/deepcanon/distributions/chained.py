@@ -12,9 +12,12 @@ Step = Callable[[Tensor], Distribution]
 
 
 class Chained(Distribution):
-    r"""A Markov chain of vectors: the first has the distribution ``first``, each further one that of its step.
+    r"""A chain of vectors: the first has the distribution ``first``, each further one that of its step.
 
     .. math:: p(z_1, \dots, z_L) = p(z_1) \prod_{l=2}^L p(z_l \mid z_{l-1})
+
+    It is a Markov chain, unless it has a ``memory``: then a step is given all vectors before it, side by side in the
+    order of drawing.
 
     A value holds all of them side by side in the order in which they are drawn, or, if ``backward``, in the reverse
     order. So a posterior, which is drawn from the data upwards, and a prior, which is drawn from the top downwards, are
@@ -35,9 +38,16 @@ class Chained(Distribution):
     has_rsample = True
 
     def __init__(
-        self, first: Distribution, steps: Sequence[Step], sizes: Sequence[int], *, backward: bool = False
+        self,
+        first: Distribution,
+        steps: Sequence[Step],
+        sizes: Sequence[int],
+        *,
+        backward: bool = False,
+        memory: bool = False,
     ) -> None:
-        self.first, self.steps, self.sizes, self.backward = first, tuple(steps), tuple(sizes), backward
+        self.first, self.steps, self.sizes = first, tuple(steps), tuple(sizes)
+        self.backward, self.memory = backward, memory
         super().__init__(first.batch_shape, torch.Size([sum(sizes)]), validate_args=False)
 
     def parts(self, value: Tensor) -> list[Tensor]:
@@ -54,7 +64,7 @@ class Chained(Distribution):
         """
         means = [self.first.mean]
         for step in self.steps:
-            means.append(step(means[-1]).mean)
+            means.append(step(self._before(means)).mean)
         return self._joined(means)
 
     @property
@@ -63,21 +73,29 @@ class Chained(Distribution):
 
         They are exact where the steps are linear with a constant variance, and the first vector's values independent.
         """
-        mean, variance = self.first.mean, self.first.variance
-        tangents, found = list(torch.diag_embed(variance.sqrt()).unbind(-2)), [variance]
+        means, found = [self.first.mean], [self.first.variance]
+        tangents = [[each] for each in torch.diag_embed(self.first.stddev).unbind(-2)]  # of each source, by vector
         for step in self.steps:
-            tangents = [_slope(step, mean, each) for each in tangents]
+            mean = self._before(means)
             here = step(mean)
-            mean = here.mean
-            tangents += torch.diag_embed(here.variance.expand_as(mean).sqrt()).unbind(-2)
-            found.append(torch.stack(tangents).square().sum(0))
+            for each in tangents:
+                each.append(_slope(step, mean, self._before(each)))
+            still = [torch.zeros_like(part) for part in means]
+            spread = here.variance.expand_as(here.mean).sqrt()
+            tangents += [[*still, each] for each in torch.diag_embed(spread).unbind(-2)]
+            means.append(here.mean)
+            found.append(torch.stack([each[-1] for each in tangents]).square().sum(0))
         return self._joined(found)
 
     def rsample(self, sample_shape: torch.Size | list[int] | tuple[int, ...] = ()) -> Tensor:
         drawn = [self.first.rsample(torch.Size(sample_shape))]
         for step in self.steps:
-            drawn.append(step(drawn[-1]).rsample())
+            drawn.append(step(self._before(drawn)).rsample())
         return self._joined(drawn)
+
+    def _before(self, parts: list[Tensor]) -> Tensor:
+        """What a step is given of the vectors before it."""
+        return torch.cat(parts, -1) if self.memory else parts[-1]
 
     def _joined(self, parts: list[Tensor]) -> Tensor:
         """The inverse of ``parts``."""
@@ -86,8 +104,8 @@ class Chained(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         parts = self.parts(value)
         total = self.first.log_prob(parts[0])
-        for step, before, part in zip(self.steps, parts, parts[1:], strict=False):
-            total = total + step(before).log_prob(part)
+        for place, step in enumerate(self.steps, start=1):
+            total = total + step(self._before(parts[:place])).log_prob(parts[place])
         return total
 
 

@@ -193,9 +193,9 @@ def forecasts_follow_the_likelihood(module: Any, batch: Series) -> Measured | No
     past = _alone(batch, 0, int(batch.origins[0])).past
     steps = min(AHEAD, _ahead(past))
     paths = model.forecast(past, steps, samples=PATHS, generator=seeded(0))[:, 0, :, 0]  # (paths, steps)
-    values, weights = _grid(model, past)
     worst, where = 0.0, ""
     for step in sorted({1, steps}):
+        values, weights = _grid(model, past, step)
         given = paths[:, : step - 1].repeat_interleave(len(values), 0)
         rows = torch.cat([given, values.repeat(PATHS).unsqueeze(1)], 1)
         with torch.no_grad():
@@ -265,9 +265,9 @@ def _paths(model: Any, past: Series, seed: int = 0) -> Tensor:
     return paths
 
 
-def _grid(model: Any, past: Series) -> tuple[Tensor, Tensor]:
-    """Rising values over which likelihoods of a step are summed, and the weight of each."""
-    drawn = model.forecast(past, 1, samples=PATHS, generator=seeded(1)).flatten()
+def _grid(model: Any, past: Series, step: int = 1) -> tuple[Tensor, Tensor]:
+    """Rising values over which likelihoods of the n-th step are summed, and the weight of each."""
+    drawn = model.forecast(past, step, samples=PATHS, generator=seeded(1))[:, :, -1].flatten()
     if torch.equal(drawn, drawn.round()):
         values = torch.arange(100 + 4 * float(drawn.max()), dtype=torch.float64)
         return values, torch.ones_like(values)

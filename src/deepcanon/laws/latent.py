@@ -78,8 +78,11 @@ def kl_agrees_with_draws(module: Any, batch: Batch) -> Measured | None:
 
 
 @law
-def terms_sum_to_the_negative_elbo(module: Any, batch: Batch) -> Measured | None:
-    """The loss is the negative ELBO, -E [log p(x | z) + log p(z) - log q(z | x)], computed from scratch."""
+def terms_sum_to_the_negative_bound(module: Any, batch: Batch) -> Measured | None:
+    """The loss is the negative ELBO, -E [log p(x | z) + log p(z) - log q(z | x)], computed from scratch.
+
+    That of a module with ``importance_samples`` is the importance-weighted bound with so many.
+    """
     if not hasattr(module, "loss"):
         return None
     view = _View(module, few := first(batch, ROWS))
@@ -87,8 +90,10 @@ def terms_sum_to_the_negative_elbo(module: Any, batch: Batch) -> Measured | None
     with torch.no_grad():
         losses = torch.stack([total(view.plain.loss(many)) for _ in range(4 * ROUNDS)])
     mean, error = _mean(losses)
-    bound = torch.cat([view.log_weights(DRAWS) for _ in range(ROUNDS)])
-    return _agree(-mean, error, *view.average(bound), "minus the loss", "the ELBO")
+    count = int(getattr(module, "importance_samples", 1))
+    weights = torch.cat([view.log_weights(DRAWS // count * count) for _ in range(ROUNDS)])
+    bound = weights.reshape(-1, count, weights.shape[-1]).logsumexp(1) - math.log(count)
+    return _agree(-mean, error, *view.average(bound), "minus the loss", "the bound")
 
 
 @law
@@ -159,7 +164,7 @@ LAWS = (
     posterior_integrates_to_one,
     kl_is_not_negative,
     kl_agrees_with_draws,
-    terms_sum_to_the_negative_elbo,
+    terms_sum_to_the_negative_bound,
     importance_bound_agrees,
     bound_tightens_with_samples,
     bounds_stay_below_the_evidence,

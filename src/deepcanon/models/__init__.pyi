@@ -12,8 +12,18 @@ from deepcanon.models.attention.transformer import Transformer as Transformer
 from deepcanon.models.attention.transformer_classifier import TransformerClassifier as TransformerClassifier
 from deepcanon.models.attention.vit import ViT as ViT
 from deepcanon.models.autoencoders.autoencoder import Autoencoder as Autoencoder
+from deepcanon.models.autoencoders.contractive_autoencoder import ContractiveAutoencoder as ContractiveAutoencoder
 from deepcanon.models.autoencoders.convolutional_autoencoder import ConvolutionalAutoencoder as ConvolutionalAutoencoder
+from deepcanon.models.autoencoders.denoising_autoencoder import DenoisingAutoencoder as DenoisingAutoencoder
+from deepcanon.models.autoencoders.generative_stochastic_network import (
+    GenerativeStochasticNetwork as GenerativeStochasticNetwork,
+)
+from deepcanon.models.autoencoders.predictive_sparse_decomposition import (
+    PredictiveSparseDecomposition as PredictiveSparseDecomposition,
+)
+from deepcanon.models.autoencoders.sparse_autoencoder import SparseAutoencoder as SparseAutoencoder
 from deepcanon.models.autoencoders.stacked_autoencoder import StackedAutoencoder as StackedAutoencoder
+from deepcanon.models.autoencoders.threshold_autoencoder import ThresholdAutoencoder as ThresholdAutoencoder
 from deepcanon.models.autoregressive.conditional_pixelcnn import ConditionalPixelCNN as ConditionalPixelCNN
 from deepcanon.models.autoregressive.made import MADE as MADE
 from deepcanon.models.autoregressive.nade import NADE as NADE
@@ -48,14 +58,22 @@ from deepcanon.models.linear.logistic_regression import LogisticRegression as Lo
 from deepcanon.models.linear.perceptron import Perceptron as Perceptron
 from deepcanon.models.linear.softmax_regression import SoftmaxRegression as SoftmaxRegression
 from deepcanon.models.linear.svm import SVM as SVM
+from deepcanon.models.recurrent.autoregression import Autoregression as Autoregression
 from deepcanon.models.recurrent.caption import Caption as Caption
 from deepcanon.models.recurrent.deepar import DeepAR as DeepAR
+from deepcanon.models.recurrent.gru import GRU as GRU
+from deepcanon.models.recurrent.gru_predictor import GRUPredictor as GRUPredictor
 from deepcanon.models.recurrent.lstm import LSTM as LSTM
 from deepcanon.models.recurrent.lstm_predictor import LSTMPredictor as LSTMPredictor
+from deepcanon.models.recurrent.rnn import RNN as RNN
+from deepcanon.models.recurrent.rnn_predictor import RNNPredictor as RNNPredictor
 from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention as Seq2SeqAttention
 from deepcanon.models.scores.score_matching import ScoreMatching as ScoreMatching
 from deepcanon.models.variational.conditional_vae import ConditionalVAE as ConditionalVAE
 from deepcanon.models.variational.flow_vae import FlowVAE as FlowVAE
 from deepcanon.models.variational.full_covariance_vae import FullCovarianceVAE as FullCovarianceVAE
+from deepcanon.models.variational.hierarchical_vae import HierarchicalVAE as HierarchicalVAE
+from deepcanon.models.variational.iwae import IWAE as IWAE
+from deepcanon.models.variational.markov_hierarchical_vae import MarkovHierarchicalVAE as MarkovHierarchicalVAE
 from deepcanon.models.variational.vae import VAE as VAE
 from deepcanon.models.words.word2vec import Word2Vec as Word2Vec

@@ -18,6 +18,7 @@ from deepcanon.nn.graph_attention import GraphAttention, neighbor_max, row_softm
 from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
 from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
+from deepcanon.nn.gru import GRULayers, ResetBeforeGRU, gru
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import (
@@ -35,8 +36,10 @@ from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
 from deepcanon.nn.rescale import Rescale, mean_and_std
+from deepcanon.nn.rnn import LinearRNN, RNNLayers, rnn
 from deepcanon.nn.segment import pool, segment_max, segment_mean, segment_sum
 from deepcanon.nn.standardize import Standardize
+from deepcanon.nn.stepped import SteppedLayers, init_matrices, open_biases
 from deepcanon.nn.time_mlp import ClassTimeMLP, TimeBlock, TimeMLP, time_features
 from deepcanon.nn.transforms import (
     ActNorm,
@@ -69,6 +72,7 @@ __all__ = [
     "DenselyConnected",
     "DepthwiseSeparable",
     "Flatten",
+    "GRULayers",
     "GatedLayer",
     "GatedPixelNet",
     "GraphAttention",
@@ -80,14 +84,17 @@ __all__ = [
     "LSTMLayers",
     "LSTMVariant",
     "LeftConv",
+    "LinearRNN",
     "MaskedLinear",
     "MultiHeadAttention",
     "PlainDropout",
     "Planar",
     "Pointwise",
+    "RNNLayers",
     "Radial",
     "RelativeBias",
     "Rescale",
+    "ResetBeforeGRU",
     "Residual",
     "Reverse",
     "Same",
@@ -97,6 +104,7 @@ __all__ = [
     "Split",
     "Squeeze",
     "Standardize",
+    "SteppedLayers",
     "StochasticBinary",
     "Swish",
     "TimeBlock",
@@ -125,6 +133,8 @@ __all__ = [
     "frequencies",
     "from_bits",
     "gelu_tanh",
+    "gru",
+    "init_matrices",
     "initialize",
     "integrate",
     "integrate_adjoint",
@@ -132,6 +142,7 @@ __all__ = [
     "lstm",
     "mean_and_std",
     "neighbor_max",
+    "open_biases",
     "output_padding",
     "output_size",
     "own_weights",
@@ -140,6 +151,7 @@ __all__ = [
     "parent_mask",
     "pool",
     "reversed_in_time",
+    "rnn",
     "row_softmax",
     "segment_max",
     "segment_mean",

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from deepcanon.core import LabeledSequences
+from deepcanon.core.checks import at_least
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import Entry
 from deepcanon.data.split import fixed_random
@@ -22,6 +23,7 @@ def problems(count: int, length: int, seed: int) -> LabeledSequences:
     >>> problems(3, length=10, seed=0).x[..., 1].sum(1)
     tensor([2., 2., 2.])
     """
+    at_least(2, length=length)
     random = fixed_random(seed)
     numbers = random.uniform(size=(count, length))
     half = length // 2
@@ -35,8 +37,7 @@ def problems(count: int, length: int, seed: int) -> LabeledSequences:
 
 def load(entry: Entry) -> Dataset[LabeledSequences]:
     """The splits, each with a seed of its own: 0 for training, 1 for validation, 2 for test."""
-    train, valid, test = (problems(count, LENGTH, seed) for seed, count in enumerate(entry.counts))
-    return entry.dataset(train, valid, test)
+    return entry.drawn(problems, LENGTH)
 
 
 ADDING = Entry(

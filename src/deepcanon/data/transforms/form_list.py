@@ -29,7 +29,7 @@ FORM_LIST = (
     Form("words", "text", "words in place of characters; words=5 keeps those that occur five times or more"),
     Form("bytes", "text", "bytes in place of characters"),
     Form("bpe=512", "text", "512 tokens of a byte-pair encoding that is learned from the training split"),
-    Form("length=256", "text", "windows of 256 tokens"),
+    Form("length=256", "text, sequences", "windows of 256 tokens; sequences that are drawn, in this length"),
     Form("stream", "text", "consecutive windows, so that a model may carry its state from one to the next"),
     Form("lines", "text", "whole lines, each between a begin and an end token"),
     Form(

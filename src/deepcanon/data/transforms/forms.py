@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -96,6 +97,10 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
         return as_domains.as_domains(data, form)
     if data.kind == "text":
         return _with_form(_text_in_form(data, form), data, form)
+    if data.kind == "sequences":
+        if data.of_length is None:
+            raise UsageError(f"only sequences that are drawn have another length; leave out ':{form}' of {data.name}")
+        return _with_form(replace(data.of_length(_length(form)), name=f"{data.name}:{form}"), data, form)
     if isinstance(data.train, SemiBatch):
         raise UsageError(f"labels are hidden last: write ':{form}' before ':labels=' (got {data.name}:{form})")
     if "levels" not in data.preprocessing:
@@ -121,6 +126,10 @@ def _text_in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
     if as_pairs.is_form(form):
         return as_pairs.in_pairs(data, form)
     return lines.in_lines(data) if form == lines.MARK else tokens.in_tokens(data, form)
+
+
+def _length(form: str) -> int:
+    return int(form.removeprefix("length="))
 
 
 def _with_form(changed: Dataset[Any], data: Dataset[Any], form: str) -> Dataset[Any]:
@@ -169,6 +178,8 @@ def check_form(name: str, kind: str, form: str) -> None:
     if form in (streams.MARK, lines.MARK) or as_pairs.is_form(form):
         if kind != "text":
             raise UsageError(f"{name} gives {kind}, but {form} is a form of text; leave out ':{form}'")
+        return
+    if kind == "sequences" and re.fullmatch(r"length=[1-9]\d*", form):
         return
     if tokens.is_form(form):
         tokens.check(name, kind, form)

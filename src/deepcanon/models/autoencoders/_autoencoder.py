@@ -7,8 +7,11 @@ from abc import abstractmethod
 from torch import Tensor
 
 from deepcanon.core import Batch, Model, Terms
-from deepcanon.core.checks import flat
+from deepcanon.core.checks import at_least, flat
 from deepcanon.core.precision import full
+from deepcanon.nn.activations import Activation
+from deepcanon.nn.dense import dense
+from deepcanon.nn.transposed import transposed
 
 
 class Coder(Model[Batch]):
@@ -44,3 +47,29 @@ class Coder(Model[Batch]):
     def forward(self, x: Tensor) -> Tensor:
         """The reconstruction, flat: (B, features)."""
         return self.decode(self.encode(x))
+
+
+class DenseCoder(Coder):
+    """An encoder and a decoder that are fully connected networks, the decoder with the layers in reverse.
+
+    With ``tied`` weights the decoder has the transposed weights of the encoder, and biases of its own.
+    """
+
+    def __init__(
+        self, features: int, latent: int, hidden: tuple[int, ...], activation: Activation, tied: bool = False
+    ) -> None:
+        super().__init__()
+        at_least(1, features=features, latent=latent)
+        self.features = features
+        self.latent = latent
+        self.encoder = dense(features, latent, hidden, activation=activation)
+        mirrored = hidden[::-1]
+        self.decoder = transposed(self.encoder) if tied else dense(latent, features, mirrored, activation=activation)
+
+    def encode(self, x: Tensor) -> Tensor:
+        code: Tensor = self.encoder(flat(x, self.features))
+        return code
+
+    def decode(self, z: Tensor) -> Tensor:
+        x: Tensor = self.decoder(z)
+        return x

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import Self
 
 import torch
-from torch import Tensor
 
-from deepcanon.core import Batch, Recipe
-from deepcanon.core.checks import at_least, flat
-from deepcanon.models.autoencoders._autoencoder import Coder
+from deepcanon.core import Batch, Recipe, Terms
+from deepcanon.models.autoencoders._autoencoder import DenseCoder
 from deepcanon.nn.activations import Activation
-from deepcanon.nn.dense import dense
-from deepcanon.nn.transposed import transposed
 
 
-class Autoencoder(Coder):
+class Autoencoder(DenseCoder):
     r"""An encoder to a low-dimensional code and a decoder, trained to reconstruct the input.
 
     Also known as: auto-encoder, auto-associator, bottleneck network, undercomplete autoencoder.
@@ -56,23 +52,12 @@ class Autoencoder(Coder):
         activation: Activation = "relu",
         tied: bool = False,
     ) -> None:
-        super().__init__()
-        at_least(1, features=features, latent=latent)
-        self.features = features
-        self.latent = latent
-        self.encoder = dense(features, latent, hidden, activation=activation)
-        mirrored = hidden[::-1]
-        self.decoder = transposed(self.encoder) if tied else dense(latent, features, mirrored, activation=activation)
+        super().__init__(features, latent, hidden, activation, tied)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
         x = torch.randn(32, 4, generator=torch.Generator().manual_seed(0))
         return cls(features=4, latent=2, hidden=(8,)), Batch(x)
 
-    def encode(self, x: Tensor) -> Tensor:
-        code: Tensor = self.encoder(flat(x, self.features))  # e(x) of eq. (1)
-        return code
-
-    def decode(self, z: Tensor) -> Tensor:
-        x: Tensor = self.decoder(z)  # d(z) of eq. (1)
-        return x
+    def loss(self, batch: Batch) -> Terms:
+        return super().loss(batch)  # eq. (1)

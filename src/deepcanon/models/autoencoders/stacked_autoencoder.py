@@ -10,15 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Batch, Descend, Recipe, Terms, Turn, UsageError
-from deepcanon.core.checks import at_least, flat
+from deepcanon.core.checks import flat
 from deepcanon.core.precision import full
-from deepcanon.models.autoencoders._autoencoder import Coder
+from deepcanon.models.autoencoders._autoencoder import DenseCoder
 from deepcanon.nn.activations import Activation
-from deepcanon.nn.dense import dense
-from deepcanon.nn.transposed import transposed
 
 
-class StackedAutoencoder(Coder):
+class StackedAutoencoder(DenseCoder):
     r"""A deep autoencoder with greedy layer-wise pre-training, followed by fine-tuning of all layers.
 
     Also known as: deep autoencoder, SAE.
@@ -59,15 +57,10 @@ class StackedAutoencoder(Coder):
         tied: bool = False,
         greedy: float = 0.5,
     ) -> None:
-        super().__init__()
-        at_least(1, features=features, latent=latent)
         if not 0 <= greedy < 1:
             raise UsageError(f"greedy is a share of the training, from 0 to below 1 (got {greedy})")
-        self.features = features
+        super().__init__(features, latent, hidden, activation, tied)
         self.greedy = greedy
-        self.encoder = dense(features, latent, hidden, activation=activation)
-        mirrored = hidden[::-1]
-        self.decoder = transposed(self.encoder) if tied else dense(latent, features, mirrored, activation=activation)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
@@ -99,11 +92,3 @@ class StackedAutoencoder(Coder):
             below: Tensor = self.encoder[: 2 * layer](flat(batch.x, self.features))
         encoder, decoder = self.pair(layer)
         return {f"layer_{layer + 1}": (full(decoder(encoder(below))) - below).square().sum(-1).mean()}  # eq. (1)
-
-    def encode(self, x: Tensor) -> Tensor:
-        code: Tensor = self.encoder(flat(x, self.features))
-        return code
-
-    def decode(self, z: Tensor) -> Tensor:
-        x: Tensor = self.decoder(z)
-        return x

@@ -130,7 +130,7 @@ class Forecaster(Model[Series]):
 
     def distribution(self, series: Series) -> Distribution:
         """The distribution of each step given those before it, in the units of the data: a batch of (B, T)."""
-        return self.likelihood.distribution(self(*series.inputs), scale_of(series).unsqueeze(1))
+        return self.likelihood.distribution(self(*series.inputs), self.scale_of(series).unsqueeze(1))
 
     def forward(
         self,
@@ -197,7 +197,7 @@ class Forecaster(Model[Series]):
         need(4 * samples * len(past) * (steps * self.features + 1), what, "draw fewer paths or steps at a time")
         rows = torch.arange(len(past), device=past.device).repeat(samples)
         past = Series(past.x, past.lengths, past.lengths, past.covariates, past.statics)
-        scale = scale_of(past)
+        scale = self.scale_of(past)
         drawn = past.x.new_empty(len(rows), steps, self.features)
         with eval_mode(self):
             state = tuple(part[:, rows] for part in self.state_after(self._values(past), past.lengths))
@@ -214,7 +214,7 @@ class Forecaster(Model[Series]):
 
     def _values(self, series: Series) -> Tensor:
         """What is read at each step: the value before it, zero at first, its covariates, the scale, the embedding."""
-        scale, inside = scale_of(series), _mask(series.x, series.lengths).unsqueeze(2)
+        scale, inside = self.scale_of(series), _mask(series.x, series.lengths).unsqueeze(2)
         before = (series.x.masked_fill(~inside, 0) / scale.unsqueeze(1))[:, :-1]
         parts = [torch.cat([torch.zeros_like(series.x[:, :1]), before], 1)]
         if series.covariates is not None:
@@ -227,6 +227,11 @@ class Forecaster(Model[Series]):
         if self.embedding is None or statics is None:
             return scale.log()
         return torch.cat([scale.log(), self.embedding(statics).sum(1)], 1)
+
+    def scale_of(self, series: Series) -> Tensor:
+        """The scale of each series, 1 plus the mean absolute value of its given steps, (B, features)."""
+        given = series.x.masked_fill(~_mask(series.x, series.origins).unsqueeze(2), 0)
+        return 1 + given.abs().sum(1) / series.origins.unsqueeze(1)
 
     def _future(self, series: Series, steps: int) -> Tensor | None:
         """The covariates of the steps to come, (B, steps, covariates)."""
@@ -269,12 +274,6 @@ class Forecaster(Model[Series]):
         least, most = int(series.statics.min()), int(series.statics.max())
         if least < 0 or most >= self.statics:
             raise DataError(f"the model knows the ids 0 to {self.statics - 1}, got some from {least} to {most}")
-
-
-def scale_of(series: Series) -> Tensor:
-    """The scale of each series, 1 plus the mean absolute value of its given steps, (B, features)."""
-    given = series.x.masked_fill(~_mask(series.x, series.origins).unsqueeze(2), 0)
-    return 1 + given.abs().sum(1) / series.origins.unsqueeze(1)
 
 
 def _mask(x: Tensor, ends: Tensor) -> Tensor:

@@ -9,8 +9,9 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Sequences, Stream, UsageError
+from deepcanon.core import Sequences, Stream, UsageError, eval_mode
 from deepcanon.core.checks import at_least
+from deepcanon.decoding.generation import choose
 from deepcanon.models._language_model import LanguageModel
 from deepcanon.models._sequence_predictor import SequencePredictor
 from deepcanon.nn.bidirectional import Bidirectional, last_output
@@ -42,9 +43,16 @@ class RecurrentLanguage(LanguageModel[Sequences]):
     backpropagation through time. It is meant for one process; several share the first one's states. In eval mode every
     window starts with a state of zeros.
 
+    Training is teacher forcing: the inputs are the true tokens. With ``own_inputs`` a share of them, each token but the
+    first with this probability, is what the model itself draws there, given all inputs before. With a share that grows
+    in the course of the training this is scheduled sampling, with a share of 1 free running. The targets stay the true
+    tokens, and no gradient passes through the draws. In eval mode nothing is drawn: losses there are likelihoods.
+
     References:
         | An efficient gradient-based algorithm for on-line training of recurrent network trajectories
           (Williams and Peng, 1990), https://doi.org/10.1162/neco.1990.2.4.490
+        | Scheduled Sampling for Sequence Prediction with Recurrent Neural Networks (Bengio et al., 2015),
+          https://arxiv.org/abs/1506.03099
     """
 
     recurrent: nn.Module
@@ -52,13 +60,26 @@ class RecurrentLanguage(LanguageModel[Sequences]):
     ends: Tensor
 
     def __init__(
-        self, vocab: int, embedding: int, units: int, layers: int, dropout: float, streams: int, parts: int
+        self,
+        vocab: int,
+        embedding: int,
+        units: int,
+        layers: int,
+        dropout: float,
+        own_inputs: tuple[float, ...],
+        streams: int,
+        parts: int,
     ) -> None:
         super().__init__(vocab)
         check_sizes(units, layers, dropout)
         at_least(1, embedding=embedding)
         at_least(0, streams=streams)
-        self.streams = streams
+        if len(own_inputs) > 2 or not all(0 <= share <= 1 for share in own_inputs):
+            raise UsageError(
+                f"own_inputs are shares from 0 to 1, one of the whole training or those of its beginning and its end "
+                f"(got {', '.join(map(str, own_inputs))})"
+            )
+        self.streams, self.own_inputs = streams, own_inputs
         self.embedding = nn.Embedding(vocab, embedding)  # E
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(units, vocab)  # V, b
@@ -88,11 +109,25 @@ class RecurrentLanguage(LanguageModel[Sequences]):
             yield batch
 
     def _outputs_of(self, batch: Sequences, tokens: Tensor) -> Tensor:
-        if not (isinstance(batch, Stream) and self.training and self.streams):
-            return self.outputs(tokens)
-        outputs, state = self.read(tokens, self._found(batch))
-        self._keep(batch, state)
+        along = batch if isinstance(batch, Stream) and self.training and self.streams else None
+        state = None if along is None else self._found(along)
+        outputs, after = self.read(self._inputs(tokens, state), state)
+        if along is not None:
+            self._keep(along, after)
         return outputs
+
+    def _inputs(self, tokens: Tensor, state: State | None) -> Tensor:
+        """The inputs of training: true tokens, and own draws in place of some."""
+        if not (self.own_inputs and self.training):
+            return tokens
+        first, last = self.own_inputs[0], self.own_inputs[-1]
+        own = torch.rand(tokens.shape, device=tokens.device) < first + (last - first) * self.progress
+        mixed = tokens.clone()
+        with eval_mode(self):
+            for position in range(1, tokens.shape[1]):
+                logits, state = self.step(mixed[:, position - 1 : position], state)
+                mixed[:, position] = torch.where(own[:, position], choose(logits[:, -1]), tokens[:, position])
+        return mixed
 
     def _found(self, batch: Stream) -> State:
         """For each row the state that was kept at the position where the row starts, zeros where there is none."""
@@ -137,8 +172,8 @@ class RecurrentPredictor(SequencePredictor):
         units: int,
         layers: int,
         dropout: float,
-        head: str | None = None,
-        directions: int = 1,
+        head: str | None,
+        bidirectional: bool,
     ) -> None:
         super().__init__(features, vocab, classes, targets, every_position, head)
         check_sizes(units, layers, dropout)
@@ -148,7 +183,13 @@ class RecurrentPredictor(SequencePredictor):
         self.width = embedding if features is None else features
         at_least(1, features=self.width)
         self.dropout = nn.Dropout(dropout)
-        self.head = nn.Linear(directions * units, self.outputs)
+        self.head = nn.Linear((2 if bidirectional else 1) * units, self.outputs)
+
+    def stacked(self, make: Callable[[int, int], nn.Module], units: int, layers: int, bidirectional: bool) -> nn.Module:
+        """The recurrent layers as ``make(inputs, layers)`` makes them: one stack, or layers of both directions."""
+        if not bidirectional:
+            return make(self.width, layers)
+        return Bidirectional(lambda inputs: make(inputs, 1), self.width, units, layers, self.dropout.p)
 
     @property
     def causal(self) -> bool:

@@ -52,6 +52,8 @@ class LSTM(RecurrentLanguage):
         peepholes: Whether the gates have peephole connections to the cell state.
         memory: The longest time span, in steps, that the initial gates remember (chrono initialization); without it,
             the initial bias of the forget gates is 1.
+        own_inputs: The share of inputs that are the model's own draws in training, one number, or that of the beginning
+            and that of the end (scheduled sampling); without, all are true tokens (teacher forcing).
         streams: The number of windows with a hidden state that is carried on, as many as a batch has; with 0 none is.
             Only data in their order, as text:stream gives them, have a state to carry.
     """
@@ -68,9 +70,10 @@ class LSTM(RecurrentLanguage):
         coupled: bool = False,
         peepholes: bool = False,
         memory: int | None = None,
+        own_inputs: tuple[float, ...] = (),
         streams: int = 0,
     ) -> None:
-        super().__init__(vocab, embedding, units, layers, dropout, streams, parts=2)
+        super().__init__(vocab, embedding, units, layers, dropout, own_inputs, streams, parts=2)
         if memory is not None:
             at_least(2, memory=memory)
         self.recurrent = lstm(  # eq. (1)

@@ -10,7 +10,6 @@ from torch import nn
 from deepcanon.core import LabeledSequences, Recipe
 from deepcanon.core.checks import at_least
 from deepcanon.models.recurrent._recurrent import RecurrentPredictor
-from deepcanon.nn.bidirectional import Bidirectional
 from deepcanon.nn.lstm import lstm
 
 
@@ -68,21 +67,16 @@ class LSTMPredictor(RecurrentPredictor):
         memory: int | None = 100,
         head: str | None = None,
     ) -> None:
-        directions = 2 if bidirectional else 1
         super().__init__(
-            features, vocab, classes, targets, every_position, embedding, units, layers, dropout, head, directions
+            features, vocab, classes, targets, every_position, embedding, units, layers, dropout, head, bidirectional
         )
         if memory is not None:
             at_least(2, memory=memory)
 
-        def stack(inputs: int, depth: int) -> nn.Module:
+        def make(inputs: int, depth: int) -> nn.Module:
             return lstm(inputs, units, depth, dropout=dropout, coupled=coupled, peepholes=peepholes, memory=memory)
 
-        self.recurrent = (  # eq. (1)
-            Bidirectional(lambda inputs: stack(inputs, 1), self.width, units, layers, dropout)
-            if bidirectional
-            else stack(self.width, layers)
-        )
+        self.recurrent = self.stacked(make, units, layers, bidirectional)  # eq. (1)
 
     @classmethod
     def example(cls) -> tuple[Self, LabeledSequences]:

@@ -43,6 +43,8 @@ class Variational(Density[B]):
 
     likelihood_kind: LikelihoodKind = "lower bound"
     latent: int
+    importance_samples: int = 1
+    """By how many samples the model's own bound, the one that it is trained on, is estimated."""
 
     @abstractmethod
     def encode(self, x: Tensor) -> Distribution:
@@ -85,8 +87,10 @@ class Variational(Density[B]):
         super().check_values(x)
 
     def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
-        """The ELBO (1) with one latent sample, or the tighter bound (2) with ``samples`` of them."""
+        """The model's own bound, the ELBO (1) with one latent sample, or the bound (2) with ``samples`` of them."""
         model = self._of(len(x))
+        if samples is None and self.importance_samples > 1:
+            samples = self.importance_samples
         with drawing_from(generator):
             if samples is None:
                 reconstruction, kl = model.bound(x)

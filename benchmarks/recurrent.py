@@ -1,11 +1,12 @@
-"""An LSTM language model compared with a plain torch.nn.LSTM loop: 2 layers of 256, windows of 64 tokens, one thread.
+"""Recurrent language models compared with a plain torch.nn loop: 2 layers of 256, windows of 64 tokens, one thread.
 
-    python benchmarks/lstm.py [--rounds 12] [--json results.json]
+    python benchmarks/recurrent.py [--kind rnn|gru|lstm] [--rounds 12] [--json results.json]
 
 A step takes a batch of windows out of the text, and is loss, gradient and Adam. The plain loop is what one writes with
-torch alone: a DataLoader of windows, ``nn.Embedding``, ``nn.LSTM``, ``nn.Linear``, cross entropy, Adam. Ours is the
-trainer's own step on the same data with a model of the same size, in single precision and in bfloat16. The goals are
-1.0x the plain loop's tokens per second, and 1.5x in bfloat16. Then both generate text, one token at a time.
+torch alone: a DataLoader of windows, ``nn.Embedding``, ``nn.LSTM`` (or ``nn.GRU``, ``nn.RNN``), ``nn.Linear``, cross
+entropy, Adam. Ours is the trainer's own step on the same data with a model of the same size, in single precision and,
+of the LSTM, in bfloat16. The goals are 1.0x the plain loop's tokens per second, and 1.5x in bfloat16. Times are those
+of the processor. Then both generate text, one token at a time.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import argparse
 import json
 import platform
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,9 @@ from torch.utils.data import DataLoader, TensorDataset
 from deepcanon.core import Sequences
 from deepcanon.core.settings import Precision
 from deepcanon.data import Dataset
+from deepcanon.models.recurrent.gru import GRU
 from deepcanon.models.recurrent.lstm import LSTM
+from deepcanon.models.recurrent.rnn import RNN
 from deepcanon.train.settings import resolve_settings
 from deepcanon.train.trainer import Trainer
 
@@ -41,22 +45,26 @@ STEPS = 2
 TOKENS = 200
 
 
+KINDS: dict[str, tuple[Any, Any]] = {"rnn": (nn.RNN, RNN), "gru": (nn.GRU, GRU), "lstm": (nn.LSTM, LSTM)}
+"""The layers of torch, and our models."""
+
+
 class Plain(nn.Module):
     """What one writes with torch alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
         super().__init__()
         self.embedding = nn.Embedding(VOCAB, EMBEDDING)
-        self.lstm = nn.LSTM(EMBEDDING, UNITS, LAYERS, batch_first=True)
+        self.recurrent = KINDS[kind][0](EMBEDDING, UNITS, LAYERS, batch_first=True)
         self.head = nn.Linear(UNITS, VOCAB)
 
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        h, state = self.lstm(self.embedding(x), state)
+        h, state = self.recurrent(self.embedding(x), state)
         return self.head(h), state
 
 
-def plain_steps(x: Tensor) -> Callable[[], None]:
-    model = Plain()
+def plain_steps(kind: str, x: Tensor) -> Callable[[], None]:
+    model = Plain(kind)
     optimizer = torch.optim.Adam(model.parameters())
     loader = DataLoader(TensorDataset(x), batch_size=ROWS, shuffle=True)
 
@@ -80,13 +88,13 @@ def plain_steps(x: Tensor) -> Callable[[], None]:
     return steps
 
 
-def our_steps(x: Tensor, precision: Precision) -> Callable[[], None]:
+def our_steps(kind: str, x: Tensor, precision: Precision) -> Callable[[], None]:
     """The trainer's own step: it chooses the batch, plays the turn and clips."""
     data: Dataset[Any] = Dataset(
         name="text", kind="text", train=Sequences(x, torch.full((len(x),), x.shape[1])), sizes={"vocab": VOCAB}
     )
-    settings = resolve_settings(LSTM.recipe, batch_size=ROWS, steps=10**6, device="cpu", precision=precision)
-    trainer = Trainer(LSTM(VOCAB, EMBEDDING, UNITS, LAYERS), data, settings, quiet=True)
+    settings = resolve_settings(KINDS[kind][1].recipe, batch_size=ROWS, steps=10**6, device="cpu", precision=precision)
+    trainer = Trainer(KINDS[kind][1](VOCAB, EMBEDDING, UNITS, LAYERS), data, settings, quiet=True)
     indices = trainer._indices()
 
     def steps() -> None:
@@ -98,8 +106,8 @@ def our_steps(x: Tensor, precision: Precision) -> Callable[[], None]:
     return steps
 
 
-def plain_text() -> Callable[[], None]:
-    model = Plain().eval()
+def plain_text(kind: str) -> Callable[[], None]:
+    model = Plain(kind).eval()
 
     @torch.no_grad()
     def write() -> None:
@@ -111,13 +119,14 @@ def plain_text() -> Callable[[], None]:
     return write
 
 
-def our_text() -> Callable[[], Tensor]:
-    model = LSTM(VOCAB, EMBEDDING, UNITS, LAYERS).eval()
+def our_text(kind: str) -> Callable[[], Tensor]:
+    model: Any = KINDS[kind][1](VOCAB, EMBEDDING, UNITS, LAYERS).eval()
     return lambda: model.generate(torch.zeros(1, 1, dtype=torch.long), TOKENS)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--kind", choices=list(KINDS), default="lstm", help="the kind of network")
     parser.add_argument("--rounds", type=int, default=12, help="interleaved blocks of steps of each candidate")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
@@ -125,22 +134,29 @@ def main() -> None:
     torch.manual_seed(0)
     x = torch.randint(VOCAB, (WINDOWS, LENGTH + 1), generator=torch.Generator().manual_seed(0))
     candidates = {
-        "deepcanon": our_steps(x, "fp32"),
-        "deepcanon, bf16": our_steps(x, "bf16"),
-        "plain torch loop": plain_steps(x),
-        "deepcanon again": our_steps(x, "fp32"),
+        "deepcanon": our_steps(arguments.kind, x, "fp32"),
+        **({"deepcanon, bf16": our_steps(arguments.kind, x, "bf16")} if arguments.kind == "lstm" else {}),
+        "plain torch loop": plain_steps(arguments.kind, x),
+        "deepcanon again": our_steps(arguments.kind, x, "fp32"),
     }
-    times = interleaved(candidates, arguments.rounds, warm_up=1)
+    times = interleaved(candidates, arguments.rounds, warm_up=1, clock=time.process_time)
     per_step = {name: [seconds / STEPS for seconds in column] for name, column in times.items()}
-    title = f"a training step of {ROWS} x {LENGTH} tokens, {LAYERS} layers of {UNITS}"
+    title = f"a training step of {arguments.kind}, {ROWS} x {LENGTH} tokens, {LAYERS} layers of {UNITS}"
     numbers = {"train": table(title, per_step, "deepcanon")}
     for name, column in per_step.items():
         print(f"  {name:32} {ROWS * LENGTH / statistics.median(column):10,.0f} tokens per second")
     for name, goal in (("deepcanon", 1.0), ("deepcanon, bf16", 1.5)):
+        if name not in per_step:
+            continue
         pairs = zip(per_step["plain torch loop"], per_step[name], strict=True)
         ratio = statistics.median(plain / ours for plain, ours in pairs)
         print(f"  {name}: {ratio:.2f}x the plain loop; the goal is {goal}x")
-    writing = interleaved({"deepcanon": our_text(), "plain torch loop": plain_text()}, arguments.rounds, warm_up=1)
+    writing = interleaved(
+        {"deepcanon": our_text(arguments.kind), "plain torch loop": plain_text(arguments.kind)},
+        arguments.rounds,
+        warm_up=1,
+        clock=time.process_time,
+    )
     each = {name: [seconds / TOKENS for seconds in column] for name, column in writing.items()}
     numbers["generate"] = table("one generated token, batch of 1", each, "deepcanon")
     print(f"torch {torch.__version__}, {platform.machine()}, 1 thread, bfloat16 in hardware: "
