@@ -11,7 +11,8 @@ Of every split a fifth of the training rows validates: each of the CHOICES is tr
 lowest validation RMSE is trained again on all training rows. Test rows choose nothing. Gradient boosting is
 scikit-learn's as it comes, on the same training rows.
 
-The file uci-regression/uci_regression.tar.xz is looked for in $DEEPCANON_DATA.
+The sets are those that `deepcanon data` lists as uci:yacht and so on; `deepcanon compare mlp --data uci:yacht:split=3`
+compares on one split.
 """
 
 from __future__ import annotations
@@ -21,10 +22,8 @@ import os
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import argparse
-import io
 import json
 import math
-import tarfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,21 +36,19 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import deepcanon as dc
-from deepcanon.data.download import data_folders
+from deepcanon.data.tables.table import in_original_units, original_rows
 from deepcanon.models.feedforward.mlp import MLP
 
 Values = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
-FILE = Path("uci-regression") / "uci_regression.tar.xz"
 PUBLISHED = {
-    "bostonHousing": ((3.01, 0.18), (2.97, 0.85)),
+    "boston": ((3.01, 0.18), (2.97, 0.85)),
     "concrete": ((5.67, 0.09), (5.23, 0.53)),
     "energy": ((1.80, 0.05), (1.66, 0.19)),
     "kin8nm": ((0.10, 0.00), (0.10, 0.00)),
-    "naval-propulsion-plant": ((0.01, 0.00), (0.01, 0.00)),
-    "power-plant": ((4.12, 0.03), (4.02, 0.18)),
-    "wine-quality-red": ((0.64, 0.01), (0.62, 0.04)),
+    "naval": ((0.01, 0.00), (0.01, 0.00)),
+    "power": ((4.12, 0.03), (4.02, 0.18)),
+    "wine-red": ((0.64, 0.01), (0.62, 0.04)),
     "yacht": ((1.02, 0.05), (1.11, 0.38)),
 }
 """Of each set the RMSE of PBP with its standard error, and of MC dropout with its standard deviation over 20 splits."""
@@ -75,19 +72,14 @@ class Split:
     y_test: Values
 
 
-def splits(archive: tarfile.TarFile, name: str, count: int) -> list[Split]:
-    """The first splits of a set."""
-
-    def read(file: str) -> Values:
-        member = archive.extractfile(f"UCI_Datasets/{name}/data/{file}.txt")
-        assert member is not None
-        found: Values = np.loadtxt(io.BytesIO(member.read()))
-        return found
-
-    table = read("data")
-    x, y = table[:, read("index_features").astype(int)], table[:, int(read("index_target"))]
-    parts = [[read(f"index_{part}_{place}").astype(int) for part in ("train", "test")] for place in range(count)]
-    return [Split(x[train], y[train], x[test], y[test]) for train, test in parts]
+def published(name: str, place: int) -> Split:
+    """A split of the set ``uci:NAME``, with the rows that validate among those of the training."""
+    data = dc.load_data(f"uci:{name}:split={place}")
+    table = data.preprocessing
+    parts = [data.split(part) for part in ("train", "valid", "test")]
+    rows = [np.column_stack(list(original_rows(part.x.double(), table).values())) for part in parts]
+    targets = [in_original_units(part.y.double(), table)[:, 0].numpy() for part in parts]
+    return Split(np.concatenate(rows[:2]), np.concatenate(targets[:2]), rows[2], targets[2])
 
 
 def rmse(predicted: Values, true: Values) -> float:
@@ -137,24 +129,21 @@ def boosting(split: Split, seed: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sets", nargs="+", default=list(PUBLISHED), choices=PUBLISHED)
-    parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--splits", type=int, default=20, choices=range(2, 21), metavar="2..20")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    path = next((folder / FILE for folder in data_folders() if (folder / FILE).is_file()), None)
-    if path is None:
-        raise SystemExit(f"there is no {FILE} in the folders of the data; set DEEPCANON_DATA")
     results = {}
-    with tarfile.open(path) as archive:
-        for name in asked.sets:
-            began, ours, theirs, chosen = time.perf_counter(), [], [], []
-            for seed, split in enumerate(splits(archive, name, asked.splits)):
-                error, choice = perceptron(split, seed)
-                ours.append(error)
-                chosen.append(choice)
-                theirs.append(boosting(split, seed))
-            results[name] = report(name, ours, theirs, time.perf_counter() - began)
-            print("    chosen:", {each: chosen.count(each) for each in CHOICES}, flush=True)
+    for name in asked.sets:
+        began, ours, theirs, chosen = time.perf_counter(), [], [], []
+        for seed in range(asked.splits):
+            split = published(name, seed)
+            error, choice = perceptron(split, seed)
+            ours.append(error)
+            chosen.append(choice)
+            theirs.append(boosting(split, seed))
+        results[name] = report(name, ours, theirs, time.perf_counter() - began)
+        print("    chosen:", {each: chosen.count(each) for each in CHOICES}, flush=True)
     reached = sum(each["reached"] for each in results.values())
     print(f"{reached} of {len(results)} sets: no worse than MC dropout by more than one standard error")
     if asked.json is not None:

@@ -16,7 +16,7 @@ import torch
 
 from deepcanon.blueprints import blueprint
 from deepcanon.comparison.baselines import scikit_learn
-from deepcanon.comparison.sentences import compare_command, run_commands
+from deepcanon.comparison.repeating import compare_command, run_commands
 from deepcanon.core import Batch, Terms, UsageError
 from deepcanon.core.files import unseal
 from deepcanon.data.tables.table import log_det_of_scaling

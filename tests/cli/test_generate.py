@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
+import deepcanon as dc
 from deepcanon import catalogue
 from deepcanon.core import Model, Sequences, Terms
 
@@ -65,3 +66,25 @@ def test_text_is_generated_token_by_token(call: Call, tmp_path: Path, findable: 
     assert unknown.code == 2
     assert "'é' is not in the vocabulary" in unknown.stderr
     assert call("generate", run, "--prompt", "").code == 2
+
+
+def test_the_most_probable_texts_are_searched_for_and_no_sampling_is_mixed_in(call: Call, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert call("train", "lstm", "--units", "8", "--embedding", "4", "--steps", "2", "--out", run).code == 0
+    found = call("generate", run, "--prompt", "Re", "--steps", "3", "--beams", "5", "--top", "2", "--json").json
+    wanted = dc.Run(run).most_probable("Re", 3, top=2, beams=5)
+    assert [(row["text"], row["log_prob"]) for row in found["texts"]] == wanted
+    assert wanted[0][1] >= wanted[1][1]
+    greedy = dc.Run(run).generate("Re", 3, temperature=0)
+    assert call("generate", run, "--prompt", "Re", "--steps", "3", "--beams", "1").stdout == f"{greedy}\n"
+    (exact,) = dc.Run(run).most_probable("Re", 1, top=1, exact=True)
+    assert exact == dc.Run(run).most_probable("Re", 1, top=1)[0]  # of one token, greedy is exact
+    assert call("generate", run, "--prompt", "Re", "--steps", "1", "--exact", "--top", "1").stdout.count("nats:") == 1
+
+    for options in (
+        ("--beams", "2", "--temperature", "0.5"),
+        ("--exact", "--top-k", "3"),
+        ("--beams", "2", "--seed", "1"),
+    ):
+        assert "a search draws nothing" in call("generate", run, *options).stderr
+    assert "give --beams or --exact, too" in call("generate", run, "--top", "3").stderr

@@ -53,3 +53,25 @@ def test_pairs_of_numbers_are_no_texts(tmp_path: Path) -> None:
     dc.fit(model, data, out=tmp_path / "run", steps=1, quiet=True)
     with pytest.raises(UsageError, match="not pairs of texts"):
         dc.Run(tmp_path / "run").translate("may 1, 1999")
+
+
+def test_the_most_probable_translations_come_with_their_probabilities(call: Call, trained: Path) -> None:
+    text = "3 october 2021"
+    found = call("translate", trained, text, "--beams", "4", "--top", "3", "--length-penalty", "0.5", "--json").json
+    (rows,) = found["most_probable"]
+    wanted = dc.Run(trained).most_probable(given=text, top=3, beams=4, length_penalty=0.5)
+    assert [(row["text"], row["log_prob"]) for row in rows] == wanted
+    assert len(wanted) == 3
+    best = call("translate", trained, text, "--beams", "4", "--length-penalty", "0.5", "--json").json
+    assert best["translations"] == dc.Run(trained).translate(text, beams=4, length_penalty=0.5)
+    assert "log-probability" in call("translate", trained, text, "--beams", "2", "--top", "2").stdout
+
+
+def test_searches_that_mean_nothing_are_refused(call: Call, trained: Path) -> None:
+    text = "may 1, 1999"
+    assert "take as many beams, or an exact search" in call("translate", trained, text, "--top", "2").stderr
+    assert "leave out one of exact and beams" in call("translate", trained, text, "--beams", "2", "--exact").stderr
+    assert "leave out length_penalty" in call("translate", trained, text, "--length-penalty", "1").stderr
+    assert "an exact search has no beams" in call(
+        "generate", trained, "--given", text, "--beams", "2", "--exact", "--top", "2"
+    ).stderr  # fmt: skip

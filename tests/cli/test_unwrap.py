@@ -13,7 +13,7 @@ import torch
 import deepcanon as dc
 from deepcanon import catalogue
 from deepcanon.blueprints import blueprint
-from deepcanon.comparison.sentences import run_commands
+from deepcanon.comparison.repeating import run_commands
 from deepcanon.core import Model, SemiBatch
 from deepcanon.runs.folder import RunFolder
 

@@ -59,7 +59,8 @@ def test_baselines_are_those_that_do_what_the_candidates_do() -> None:
     assert found("default", "deepar", "series") == ["seasonal_naive", "exponential_smoothing"]
     assert found("default", "gcn", "karate") == ["label_propagation", "features_alone"]
     assert found("default", "lstm", "text") == ["markov_chain"]
-    assert found("default", "cnn", "digits") == []
+    assert found("default", "cnn", "digits") == ["neighbors", "logistic"]
+    assert found("default", "link_predictor", "planted-links") == ["common_neighbors", "preferential_attachment"]
     assert found("none", "mlp", "moons") == found((), "mlp", "moons") == []
     assert found(["ridge", "ppca"], "mlp", "diabetes") == ["ridge", "ppca"]
     with pytest.raises(UsageError, match=r"there is no baseline 'ridg'; did you mean ridge\?"):

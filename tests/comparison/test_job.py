@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import shutil
 import time
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -315,3 +318,56 @@ def test_a_folder_keeps_no_run_of_other_arguments(table: str, tmp_path: Path) ->
     disguised = Blueprint(dc.find("gaussian_mixture"), {"components": 2}, label=one.label)
     with pytest.raises(UsageError, match="holds a gaussian_mixture:components=1 with other arguments"):
         run_jobs([disguised], table, tmp_path)
+
+
+def frames() -> dict[str, tuple[Any, dict[str, Any]]]:
+    """The same rows as a data frame of pandas and of polars, as arrays, and as a torch data set."""
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(60, 2)).round(3)
+    y = (x[:, 0] + 0.5 * generator.normal(size=60) > 0).astype(np.int64)
+    names = np.array(["no", "yes"])[y]
+    of_torch = torch.utils.data.TensorDataset(torch.from_numpy(x).float(), torch.from_numpy(y))
+    given: dict[str, tuple[Any, dict[str, Any]]] = {"arrays": ((x, y), {}), "torch": (of_torch, {})}
+    for library in ("pandas", "polars"):
+        if find_spec(library) is not None:
+            frame = import_module(library).DataFrame({"a": x[:, 0], "b": x[:, 1], "y": names})
+            given[library] = (frame, {"target": "y"})
+    return given
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrays", "torch"])
+def test_data_in_memory_are_compared_on_in_one_line_and_gone_on_with(kind: str, tmp_path: Path) -> None:
+    if kind not in frames():
+        pytest.skip(f"needs {kind}")
+    data, reading = frames()[kind]
+    heard: list[str] = []
+    first = dc.compare(["softmax_regression"], data, tmp_path / "out", baselines="logistic", **reading)
+    counts = [first.content["data"][part] for part in ("train", "valid", "test")]
+    assert counts == [42, 6, 12]
+    (section,) = first.sections
+    assert {row.label for row in section.rows} == {"softmax_regression", "LogisticRegression (scikit-learn)"}
+    words = ", target='y'" if reading else ""
+    call = (
+        f"dc.compare(['softmax_regression'], data, {str(tmp_path / 'out')!r}{words}, seeds=1, baselines=['logistic'])"
+    )
+    assert call in html.unescape(first.report.read_text())
+    again = dc.compare(
+        ["softmax_regression"], data, tmp_path / "out", baselines="logistic", notify=heard.append, **reading
+    )
+    assert [line.endswith("kept") for line in heard if line.startswith("[")] == [True, True]
+    assert again.content["runs"] == first.content["runs"]
+    if kind == "arrays":
+        with pytest.raises(UsageError, match="have changed since"):
+            dc.compare(["softmax_regression"], (data[0][::-1], data[1]), tmp_path / "out")
+
+
+def test_the_budget_ends_baselines_too_and_it_is_said(table: str, tmp_path: Path) -> None:
+    found = dc.compare(
+        ["linear_regression"], table, tmp_path / "out", target="b", budget=1e-6, baselines="random_forest"
+    )
+    (entry,) = (run for run in found.content["runs"] if run["baseline"])
+    assert entry["measured"] is not None
+    assert (entry["measured"]["steps"], entry["measured"]["planned"]) == (25, 300)
+    assert (
+        "RandomForest (scikit-learn) was stopped by the budget: seed 0 at step 25 of 300." in found.report.read_text()
+    )

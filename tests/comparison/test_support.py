@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from deepcanon.comparison import support
+import deepcanon as dc
 from deepcanon.comparison.support import Forms
 from deepcanon.core import UsageError
 
@@ -45,12 +46,31 @@ def test_points_and_tables_stay_as_they_are_but_densities_and_probabilities_are_
     assert forms["binary"] is forms["plain"]
 
 
-def test_data_without_a_test_split_cannot_be_compared_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    from deepcanon.data import from_tensors
+def test_data_without_a_test_split_are_split_and_it_is_said() -> None:
+    forms = Forms((np.arange(40.0).reshape(20, 2), np.repeat([0, 1], 10)))
+    assert [len(forms.given.split(part)) for part in ("train", "valid", "test")] == [14, 2, 4]
+    assert forms.given.split("test").y.bincount().tolist() == [2, 2]
+    assert forms.given.remarks == (
+        "tensors has no test split: 4 of its 20 examples, chosen by a fixed seed and by class, are the test, and 2 "
+        "validate.",
+    )
+    assert (
+        forms.given.fingerprint() == Forms((np.arange(40.0).reshape(20, 2), np.repeat([0, 1], 10))).given.fingerprint()
+    )
+    series = Forms(dc.data.of(torch.rand(3, 20, 1), lengths=20))
+    assert series.given.split("test").origins.tolist() == [18, 18, 18]
+    with pytest.raises(UsageError, match="has 3 examples; at least 5"):
+        Forms(np.zeros((3, 2)))
 
-    monkeypatch.setattr(support, "load_data", lambda name: from_tensors(torch.zeros(5, 2)))
-    with pytest.raises(UsageError, match="has no 'test' split"):
-        Forms("x")
+
+def test_images_in_memory_without_gray_levels_stay_as_they_are() -> None:
+    forms = Forms((np.random.default_rng(0).random((10, 1, 4, 4)), np.arange(10) % 2))
+    assert [forms.suiting(support) for support in ("real", "gray levels", "any")] == ["plain", "plain", "plain"]
+    assert (forms.in_memory, forms.name) == (True, "tensors")
+    loaded = Forms(dc.load_data("digits:binary"))
+    assert (loaded.name, loaded["binary"].name, loaded.suiting("real")) == ("digits:binary", "digits:binary", "plain")
+    assert not loaded.in_memory
+    assert Forms(dc.load_data("digits"))["dequantized"].name == "digits:dequantized"
 
 
 def test_models_of_gray_levels_get_images_as_whole_numbers() -> None:

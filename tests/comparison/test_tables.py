@@ -214,6 +214,15 @@ def test_a_winner_is_named_and_marked_only_outside_the_noise() -> None:
     ]
 
 
+def test_many_that_cannot_be_told_apart_are_said_in_short() -> None:
+    runs = [classifier(name, 0.40 + place / 100, (78, 16)) for place, name in enumerate("abcd")]
+    section = compared(*runs, gaps=tuple(gap(name, "a", -0.1, 0.2) for name in "bcd"))
+    assert conclusions(section) == [
+        "a, b, c and d cannot be told apart on the test data of d: log loss from 0.4000 to 0.4300, and the interval of "
+        "each difference from a holds 0."
+    ]
+
+
 def test_a_classifier_that_misses_a_class_is_never_marked_and_it_is_said() -> None:
     """It has the best of every number, but finds none of the rare class."""
     blind, poor = classifier("blind", 0.2, (80, 0)), classifier("poor", 0.3, (70, 5))

@@ -88,3 +88,13 @@ def test_bad_files_are_named_with_what_to_do(tmp_path: Path) -> None:
         dc.load_data(path)
     with pytest.raises(DataError, match="there is no file"):
         dc.load_data(tmp_path / "gone.npy")
+
+
+def test_test_examples_alone_are_never_trained_on_but_predicted(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(20, 2))
+    np.savez(tmp_path / "test.npz", x_test=rows)
+    with pytest.raises(DataError, match="has only x_test, which nothing is trained on; name the training examples x"):
+        dc.load_data(tmp_path / "test.npz")
+    np.savez(tmp_path / "plain.npz", whatever=rows)
+    known = dc.load_data(tmp_path / "plain.npz")
+    assert torch.equal(load_rows(str(tmp_path / "test.npz"), known.preprocessing).x, torch.from_numpy(rows).float())

@@ -14,13 +14,15 @@ from deepcanon.data import describe_data, load_data, load_rows
 from deepcanon.data.load import entries
 
 EMBEDDED = (
-    "adding", "bars-and-stripes", "dates", "diabetes", "digits", "eight-gaussians", "graph-families", "karate",
-    "moons", "moving-digits", "planted-graphs", "planted-links", "poisson-counts", "ratings", "recall", "rings",
-    "scenes", "series", "spots", "stories", "text", "two-domains", "waves",
+    "adding", "bars-and-stripes", "breast-cancer", "dates", "diabetes", "digits", "eight-gaussians", "graph-families",
+    "houses", "karate", "moons", "moving-digits", "planted-graphs", "planted-links", "poisson-counts", "ratings",
+    "recall", "rings", "scenes", "series", "spots", "stories", "text", "two-domains", "waves", "wine",
 )  # fmt: skip
 REMOTE = (
     "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "mutag", "proteins", "shakespeare", "movielens-100k",
-    "fashion-mnist", "mnist", "cora",
+    "fashion-mnist", "mnist", "uci:boston", "uci:concrete", "uci:energy", "uci:kin8nm", "uci:naval", "uci:power",
+    "uci:protein", "uci:wine-red", "uci:yacht", "cora", "multi30k-de-en", "multi30k-en-de", "multi30k-en-fr",
+    "multi30k-fr-en",
 )  # fmt: skip
 PARTS = ("train", "valid", "test")
 
@@ -84,7 +86,7 @@ def test_loading_leaves_the_global_generators_alone() -> None:
 def test_unknown_names_are_answered_with_advice(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there are no data 'digist'; did you mean digits\?"):
         load_data("digist")
-    with pytest.raises(UsageError, match="there are no data 'zzz'; there are adding, bars-and-stripes, dates"):
+    with pytest.raises(UsageError, match="there are no data 'zzz'; there are adding, bars-and-stripes, breast-cancer"):
         load_data("zzz:binary")
     with pytest.raises(DataError, match=r"there is no file or folder .*nowhere"):
         load_data(str(tmp_path / "nowhere"))

@@ -1,6 +1,6 @@
 """Series of a file: their values, times and splits, how they are standardized, and what is wrong with bad files."""
 
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +263,10 @@ BASE = [f"{day},{step % 5}" for step, day in enumerate(DAYS[:40])]
         ([*BASE[:9], *BASE[10:]], r"lacks a step, 2024-01-10: steps are 1 day apart; fill in what is missing"),
         ([*BASE[:9], *BASE[8:]], r"line 11, column 'day': 2024-01-09 comes twice .*line 10.*--series"),
         ([*BASE[:9], *BASE[3:]], r"line 11, .* goes back from 2024-01-09 \(line 10\) to 2024-01-04: sort"),
+        (
+            [*BASE[:9], BASE[10], BASE[9], *BASE[11:]],
+            r"line 12, .* goes back from 2024-01-11 \(line 11\) to 2024-01-10",
+        ),
         ([*BASE[:9], "9 January,3", *BASE[10:]], r"line 11, column 'day': a time was expected"),
         ([*BASE[:9], f"{DAYS[9]},", *BASE[10:]], r"line 11, column 'sales': the value of 'sales' is missing"),
         ([*BASE[:9], f"{DAYS[9]},many", *BASE[10:]], r"line 11, column 'sales': a number was expected, got 'many'"),
@@ -280,6 +284,20 @@ def test_bad_rows_are_named(tmp_path: Path, rows: list[str], says: str) -> None:
     with pytest.raises(DataError, match=says) as error:
         load_data(path, **LONG)
     assert str(error.value).startswith(str(path))
+
+
+def test_dates_in_another_form_are_read_and_forecasts_come_in_iso(tmp_path: Path) -> None:
+    days = [datetime.fromisoformat(day) for day in DAYS[:40]]
+    forms = [(f"{day:%d.%m.%Y}", f"{day:%m/%d/%Y}") for day in days]
+    iso = load_data(written(tmp_path / "iso.csv", "day,sales", *BASE), **LONG)
+    for place in (0, 1):
+        rows = [f"{form[place]},{step % 5}" for step, form in enumerate(forms)]
+        data = load_data(written(tmp_path / f"{place}.csv", "day,sales", *rows), **LONG)
+        assert data.fingerprint() == iso.fingerprint()
+        assert data.preprocessing["series"]["legend"]["calendar"] == iso.preprocessing["series"]["legend"]["calendar"]
+    few = [f"{day:%d/%m/%Y},{step % 5}" for step, day in enumerate(days) if day.day <= 12][:12]
+    with pytest.raises(DataError, match="no day above 12 says which of its numbers is the month"):
+        load_data(written(tmp_path / "few.csv", "day,sales", *few), **LONG)
 
 
 @pytest.mark.parametrize(

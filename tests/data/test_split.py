@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from deepcanon.core import DataError
-from deepcanon.data.split import cut, fixed_random, stratified_order, three_counts
+from deepcanon.data.split import cut, fixed_random, ordered_parts, stratified_order, three_counts
 
 
 def test_every_stretch_keeps_the_shares_of_the_classes() -> None:
@@ -40,3 +40,14 @@ def test_too_few_examples_are_refused() -> None:
     assert three_counts(5, "it") == (3, 1, 1)
     with pytest.raises(DataError, match="it has 4 examples; at least 5 are needed"):
         three_counts(4, "it")
+
+
+def test_rows_in_order_are_cut_where_the_value_changes() -> None:
+    values = np.repeat(np.arange(6.0), [10, 30, 5, 5, 30, 20])[np.random.default_rng(0).permutation(100)]
+    parts = ordered_parts(values, (70, 10, 20), "t", "day")
+    assert sorted(np.concatenate(parts).tolist()) == list(range(100))
+    train, valid, test = (set(values[rows]) for rows in parts)
+    assert max(train) < min(valid) <= max(valid) < min(test)
+    assert [len(rows) for rows in parts] == [50, 30, 20]
+    with pytest.raises(DataError, match="t has 2 different values of 'day'; to split by it, at least 3 are needed"):
+        ordered_parts(np.array([1.0, 1, 2, 2, 2]), (3, 1, 1), "t", "day")

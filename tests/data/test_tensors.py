@@ -213,3 +213,8 @@ def test_one_length_stands_for_all_rows() -> None:
     assert sentences.train.lengths.tolist() == [5, 5, 5]
     with pytest.raises(DataError, match="segments are 0 up to the first separator and 1 after it"):
         dc.data.of(tokens, [0, 1, 0], lengths=5, segments=segments - 1)
+
+
+def test_arrays_that_run_backwards_are_taken() -> None:
+    x = np.arange(6.0).reshape(3, 2)
+    assert dc.data.of(x[::-1]).train.x.tolist() == [[4.0, 5.0], [2.0, 3.0], [0.0, 1.0]]

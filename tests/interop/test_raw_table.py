@@ -91,6 +91,9 @@ def test_raw_rows_in_onnxruntime_give_what_predict_gives(
         np.testing.assert_allclose(new[0][:, 0], wanted["prediction"], rtol=1e-6)
     else:
         np.testing.assert_allclose(new[1][:, 0], wanted["probability_no"], atol=1e-6)
+    missing = {**given, "color": np.where(given["color"] == "", "NA", given["color"])}
+    for name, values in zip(names, session.run(None, missing), strict=True):
+        assert np.array_equal(values, outputs[names.index(name)])
     about = session.get_modelmeta().custom_metadata_map
     assert about["model"] == "mlp"
     assert about["data"] == "rows.csv"

@@ -20,8 +20,8 @@ from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention
 
 
 def test_a_healthy_model_keeps_the_laws() -> None:
-    assert kinds_of(Seq2SeqAttention) == ["contract", "sequence", "translation"]
-    assert kinds_of(Caption) == ["contract", "sequence", "translation"]
+    assert kinds_of(Seq2SeqAttention) == ["contract", "sequence", "translation", "decoding"]
+    assert kinds_of(Caption) == ["contract", "sequence", "translation", "decoding"]
     for model, others in ((Seq2SeqAttention, 1), (Caption, 2)):  # laws of images, and of sequences as sources
         found = check(model, "translation")
         assert all(outcome.holds for outcome in found), report(found)
@@ -68,7 +68,15 @@ class ReadsTheFirstToken(Seq2SeqAttention):
         return x[:, :1], torch.ones_like(lengths)
 
 
+class WritesByThePadding(Seq2SeqAttention):
+    """The longer the padding, the longer may a translation be."""
+
+    def translate(self, x: Tensor, *, steps: int | None = None, **options: Any) -> tuple[Tensor, Tensor]:
+        return super().translate(x, steps=x.shape[1] if steps is None else steps, **options)
+
+
 def test_a_source_that_is_read_wrongly_is_caught() -> None:
+    assert fails(laws.padding_of_the_source_changes_nothing, WritesByThePadding)
     assert fails(laws.padding_of_the_source_changes_nothing, ReadsThePadding)
     assert fails(laws.each_token_of_the_source_is_read, ReadsTheFirstToken)
 
@@ -123,6 +131,19 @@ class NeverEnds(Seq2SeqAttention):
     def step_log_probs(self, x: Tensor, **options: Any) -> Tensor:
         found = super().step_log_probs(x, **options)
         return found.masked_fill(x == self.end_token, -100)
+
+
+class ReadsAhead(Seq2SeqAttention):
+    """The whole target is seen at each of its tokens."""
+
+    def outputs(self, tokens: Tensor) -> Tensor:
+        found = super().outputs(tokens)
+        return found + found.mean(1, keepdim=True)
+
+
+def test_a_target_that_is_read_ahead_is_caught() -> None:
+    found = sequence_laws.check_sequence(*ReadsAhead.example())
+    assert {outcome.law for outcome in found if not outcome.holds} >= {"outputs are causal"}
 
 
 def test_laws_of_sequences_hold_of_targets_given_a_source() -> None:

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from deepcanon.core import UsageError
-from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention, attention_weights, causal_mask
+from deepcanon.nn.attention import MultiHeadAttention, attention, attention_weights, causal_mask
+from deepcanon.nn.kv_cache import KVCache
 
 
 def some(*shape: int, seed: int = 0) -> Tensor:

@@ -282,6 +282,6 @@ def test_axes_of_a_table_have_the_names_of_its_columns_and_their_unit(tmp_path: 
     (drawn,) = run_module._sampled(scene).values()
     assert drawn.axes[0].get_xlabel() == "area (standardized)"
     diabetes = Scene.of(Toy(2), load_data("diabetes"), 0)
-    assert (diabetes.feature(2), diabetes.target) == ("feature 3 (standardized)", "value (standardized)")
+    assert (diabetes.feature(2), diabetes.target) == ("bmi (standardized)", "progression (standardized)")
     moons = Scene.of(Toy(2), load_data("moons"), 0)
     assert (moons.feature(1), moons.target) == ("feature 2", "value")

@@ -164,7 +164,7 @@ def test_a_setting_of_a_wrong_type_is_said_before_anything_is_read(wrong: dict[s
         (lambda: dc.Run.train("mlp", dc.load_data("moons"), target="a"), "belongs to which file"),
         (lambda: dc.study("normalization", nosuch=3), "normalization takes no option 'nosuch'"),
         (lambda: dc.insight("linear_regions", "mlp", data="moons", examples=0), "examples must be at least 1"),
-        (lambda: dc.compare(["mlp"], dc.load_data("moons")), "compare takes data by name"),  # type: ignore[arg-type]
+        (lambda: dc.compare(["mlp"], 3), "data are a name, a file or folder, a data frame"),
         (lambda: dc.microscope(Toy(2)), "data are a batch or a tensor"),
         (
             lambda: dc.blueprint(Toy(2), {"features": 3}),

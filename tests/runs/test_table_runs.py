@@ -201,3 +201,13 @@ def test_dates_cannot_be_exported_with_the_table(trained: tuple[Path, Path], tmp
         in answer.stderr
     )
     assert not list(tmp_path.iterdir())
+
+
+def test_the_own_file_without_its_form_is_the_own_file(tmp_path: Path) -> None:
+    path = houses(tmp_path / "houses.csv", 60)
+    run = dc.Run.train(
+        "linear_regression", f"{path}:raw", target="price", out=tmp_path / "run", quiet=True, pictures=False
+    )
+    assert run.evaluate(str(path)) == run.evaluate(f"{path}:raw") == run.evaluate()
+    other = houses(tmp_path / "other.csv", 60)
+    assert run.evaluate(str(other))["train"] == {}

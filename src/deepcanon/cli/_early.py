@@ -46,7 +46,10 @@ def check_data(name: str | None) -> None:
     if name is None or Path(name).exists():
         return
     base = Path(name.partition(":")[0]).expanduser()
-    if len(base.parts) != 1 or base.suffix or base.exists() or str(base) in (known := data_names()):
+    if len(base.parts) != 1 or base.suffix or base.exists():
+        return
+    known = data_names()
+    if any(each.partition(":")[0] == str(base) for each in known):  # itself, or a collection: uci:yacht
         return
     raise UsageError(f"there are no data {str(base)!r}; {did_you_mean(str(base), known)}")
 

@@ -27,6 +27,14 @@ Seed = Annotated[int, typer.Option(min=0, max=LARGEST, help="The seed of everyth
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there.")]
 OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")]
 
+Exact = Annotated[bool, typer.Option("--exact", help="Search exactly: no more probable text is missed.")]
+Top = Annotated[
+    int | None, typer.Option(min=1, max=1000, help="Show so many of the most probable texts, with log-probabilities.")
+]
+LengthPenalty = Annotated[
+    float, typer.Option(help="Of a search: the larger, the longer are the texts that it prefers.")
+]
+
 Nodes = Annotated[
     str | None,
     typer.Option(metavar="FILE.csv", help="The nodes of another edge list; by default, those of the training."),

@@ -35,7 +35,7 @@ def check(
 
     Kinds of models: contract, classifier, latent, autoencoder, discrete, mixed,
     energy, continuous, sampler, flow, score, diffusion, game, sequence,
-    forecaster, videos, translation, graph, graphs, graph_density, method.
+    forecaster, videos, translation, decoding, graph, graphs, graph_density, method.
 
     Kinds of parts: attention, recurrent, transform, positions, dropout,
     normalization, convolution, activation, loss, initialization, optimizer.

@@ -47,7 +47,7 @@ def compare(
     ] = 1,
     budget: Annotated[
         float | None,
-        typer.Option(help="The most seconds for each training of a model; no baseline is stopped.", metavar="SECONDS"),
+        typer.Option(help="The most seconds for each training, of a model or of a baseline.", metavar="SECONDS"),
     ] = None,
     baselines: Annotated[
         str,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from deepcanon.cli._parse import Folder, Json, Own
+from deepcanon.cli._parse import Exact, Folder, Json, LengthPenalty, Own, Top
 from deepcanon.cli._print import Output
 
 
@@ -19,15 +19,30 @@ def translate(
     beams: Annotated[
         int, typer.Option(min=1, max=10_000, help="How many translations a beam search keeps; 1 is greedy.")
     ] = 1,
+    exact: Exact = False,
+    top: Top = None,
+    length_penalty: LengthPenalty = 0.0,
     own: Own = None,
     json: Json = False,
 ) -> None:
     """Translate texts, or caption images, with a trained model."""
     from deepcanon.runs.run import Run
 
-    opened = Run(run, own)
-    translations = opened.translate(*texts, beams=beams)
-    printer = Output(json)
-    for translation in translations:
-        printer.verbatim(translation)
-    printer.result({"run": run, "model": opened.model.name(), "texts": texts, "translations": translations})
+    opened, printer = Run(run, own), Output(json)
+    about = {"run": run, "model": opened.model.name(), "texts": texts}
+    if top is None:
+        translations = opened.translate(*texts, beams=beams, length_penalty=length_penalty, exact=exact)
+        for translation in translations:
+            printer.verbatim(translation)
+        printer.result({**about, "translations": translations})
+        return
+    opened.model_that_can("translate")
+    width = None if exact and beams == 1 else beams
+    several = [
+        opened.most_probable(given=text, top=top, beams=width, exact=exact, length_penalty=length_penalty)
+        for text in texts
+    ]
+    for text, found in zip(texts, several, strict=True):
+        printer.table([text, "log-probability"], found, numbers=["log-probability"])
+    rows = [[{"text": text, "log_prob": log_prob} for text, log_prob in found] for found in several]
+    printer.result({**about, "most_probable": rows})

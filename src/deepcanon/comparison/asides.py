@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deepcanon.comparison.columns import COST, Column
 from deepcanon.comparison.differences import told_apart, turned
-from deepcanon.comparison.phrases import differences_from, interval_words, joined, value_of
+from deepcanon.comparison.phrases import MOST_IN_SHORT, differences_from, interval_words, joined, value_of
 from deepcanon.comparison.record import Gain
 from deepcanon.comparison.tables import Row, Section
 
@@ -47,6 +47,11 @@ def cheapest(section: Section) -> list[str]:
     best, *others = sorted(rows, key=lambda row: value_of(row, COST))
     tied = [row for row in section.tied(best, COST) if row in others]
     cost = COST.write(best.mean(COST))
+    if len(tied) >= MOST_IN_SHORT:
+        return [
+            f"By the costs of mistakes, {best.label} is cheapest with a mean cost of {cost}, and cannot be told apart "
+            f"from {joined([row.label for row in tied])}, up to {COST.write(max(value_of(row, COST) for row in tied))}."
+        ]
     if tied:
         return [
             f"By the costs of mistakes, {best.label} is cheapest with a mean cost of {cost}, and cannot be told apart "

@@ -68,7 +68,7 @@ class Compared(Shown):
 
 def compare(
     models: Sequence[str | type[Model[Any]] | Blueprint] | None = None,
-    data: str | Path = "",
+    data: Any = "",
     out: str | Path | None = None,
     *,
     seeds: int = 1,
@@ -82,10 +82,14 @@ def compare(
 ) -> Compared:
     """Train several models on the same data and write a report that says which fits best.
 
+    ``data`` are whatever :func:`deepcanon.data.of` takes: a name, a file or folder, a data frame, arrays, a torch data
+    set. Where they come without a test split, a fifth of them is held out, always the same, and a tenth for validation.
+
     ``models`` are names, with arguments where wanted (``"vae:latent=4"``), or classes; without any, some that suit the
     data are chosen, and the report says why. Each gets the form of the data that it models: images as zeros and ones,
     or dequantized. Called again with the same folder, it goes on where it was broken off. ``budget`` is the most
-    seconds for each training of a model; ``notify`` is called with the progress.
+    seconds for each training, of a model or of a baseline, which ends after a part of its fit; ``notify`` is called
+    with the progress.
 
     ``baselines`` stand next to them, trained on the same split: all that suit the data, some by name, or ``"none"``.
     ``cost`` says what mistakes cost, ``{"ill": 10, "well": 1}`` for missing an example of a class, or ``{"under": 3,
@@ -96,17 +100,15 @@ def compare(
     if isinstance(models, str):
         raise UsageError(f"the models to compare are a list of names; got {models!r}")
     candidates = [blueprint(model) for model in models or ()]
-    if not isinstance(data, str | Path):
-        raise UsageError(f"compare takes data by name, or a file or folder, got {type(data).__name__}")
-    if not str(data):
-        raise UsageError("compare needs data: the name of a data set, or a file or folder")
+    if data is None or (isinstance(data, str) and not data):
+        raise UsageError("compare needs data: the name of a data set, a file or folder, a data frame or arrays")
     for part in (part for candidate in candidates for part in candidate.everything()):
         if part.trained is not None:
             raise UsageError(f"compare trains every model from its start; name a model in place of {part.label}")
         if missing := part.missing():
             raise UsageError(f"{part.cls.name()} needs the argument {missing[0]}: {part.cls.name()}:{missing[0]}=...")
     folder = Path(out) if out is not None else free(Path("runs") / "compare")
-    forms = Forms(str(data), reading_of(reading))
+    forms = Forms(data, reading_of(reading))
     chosen: list[str] = []
     with kept():
         if models is None or not candidates:

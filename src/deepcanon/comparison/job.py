@@ -116,7 +116,7 @@ class Workshop:
         with kept():
             torch.manual_seed(job.seed)
             began = time.perf_counter()
-            fitted = method.fit(data, job.seed)
+            fitted = method.fit(data, job.seed, self.budget)
             seconds = time.perf_counter() - began
             return measure_baseline(fitted, data, job.form, folder, job.seed, seconds, self.cost)
 

@@ -188,8 +188,8 @@ def measure_baseline(
     return {
         "parameters": None,
         "buffers": 0,
-        "steps": 1,
-        "planned": 1,
+        "steps": fitted.progress[0],
+        "planned": fitted.progress[1],
         "seconds": seconds,
         "weights": fitted.choice,
         "watch": None,

@@ -8,6 +8,9 @@ from deepcanon.comparison.columns import Column
 from deepcanon.comparison.differences import LEVEL, Difference
 from deepcanon.comparison.tables import Row, Section
 
+MOST_IN_SHORT = 3
+"""Of more rows that cannot be told apart, the table alone has each with its interval."""
+
 
 def difference_words(gap: Difference, column: Column) -> tuple[str, str]:
     """A difference, and the interval of it.
@@ -34,6 +37,12 @@ def differences_from(section: Section, first: Row, tied: Sequence[Row], column: 
         return f"difference {interval_words(gaps[0], column)}"
     listed = ", ".join(f"{gap['first']} {interval_words(gap, column)}" for gap in gaps)
     return f"differences from {first.label}: {listed}"
+
+
+def range_words(rows: Sequence[Row], column: Column) -> str:
+    """From the best to the worst value of many rows, whose table has each with its interval."""
+    first, last = (column.write(row.mean(column)) for row in (rows[0], rows[-1]))
+    return f"{column.title} from {first} to {last}, and the interval of each difference from {rows[0].label} holds 0"
 
 
 def joined(names: Sequence[str]) -> str:

@@ -17,14 +17,13 @@ from deepcanon.comparison.exhibits import (
 )
 from deepcanon.comparison.phrases import difference_words
 from deepcanon.comparison.record import Comparison
+from deepcanon.comparison.repeating import compare_call, compare_command, in_memory, run_commands
 from deepcanon.comparison.report_page import FOOT, HEAD
 from deepcanon.comparison.sentences import (
     BEHIND,
-    compare_command,
     conclusions,
     cut_short,
     remarks,
-    run_commands,
     title,
 )
 from deepcanon.comparison.support import Forms
@@ -239,6 +238,12 @@ def _meanings(tables: Sequence[Section]) -> str:
 
 
 def _commands(comparison: Comparison, candidates: Sequence[Blueprint], out: Path) -> str:
+    if in_memory(comparison):
+        return (
+            "<section><h2>To repeat it</h2><p>The data were given in Python; with the same data and "
+            f"{counted(comparison['threads'], 'thread')}:</p>"
+            f"<pre>{_text(compare_call(comparison, str(out)))}</pre></section>"
+        )
     entries = [entry for entry in comparison["runs"] if entry["model"] is not None]
     folders = [entry["run"] for entry in entries if entry["measured"] is not None]
     parts = [

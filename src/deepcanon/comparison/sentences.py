@@ -1,8 +1,7 @@
-"""The results of a comparison in sentences, and the commands that repeat it."""
+"""The results of a comparison in sentences."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 from deepcanon.comparison.asides import against_baselines, cheapest, more_data
@@ -17,13 +16,10 @@ from deepcanon.comparison.columns import (
     SHARPEST,
     TWO_SAMPLE,
 )
-from deepcanon.comparison.phrases import differences_from, interval_words, joined, value_of
+from deepcanon.comparison.phrases import MOST_IN_SHORT, differences_from, interval_words, joined, range_words, value_of
 from deepcanon.comparison.quality import FEWEST
-from deepcanon.comparison.record import Comparison
 from deepcanon.comparison.tables import Row, Section
-from deepcanon.core import Blueprint
 from deepcanon.core.plural import counted
-from deepcanon.core.reading import reading_in_words
 
 MEMORIZED = 0.25
 """The share of near-copies from which on a report warns of memorization."""
@@ -115,38 +111,6 @@ BEHIND = "difference"
 """The heading of the column of differences from the first row, in the measure that ranks them."""
 
 
-def compare_command(comparison: Comparison, out: str) -> str:
-    """The command that makes the comparison anew."""
-    asked = comparison["request"]
-    words = ["deepcanon", "compare", *asked["models"], "--data", asked["data"], *reading_in_words(asked["reading"])]
-    for option in ("seeds", "budget"):
-        if asked[option] is not None:
-            words += [f"--{option}", f"{asked[option]:g}" if isinstance(asked[option], float) else str(asked[option])]
-    words += ["--baselines", ",".join(asked["baselines"]) or "none"]
-    if asked["cost"] is not None:
-        words += ["--cost", ",".join(f"{name}={value:g}" for name, value in asked["cost"].items())]
-    if asked["learning_curve"]:
-        words += ["--learning-curve"]
-    return shlex.join([*words, "--threads", str(comparison["threads"]), "--out", out])
-
-
-def run_commands(comparison: Comparison, candidates: Sequence[Blueprint]) -> list[str]:
-    """The commands that repeat each single training; with a time budget a training cannot be repeated exactly."""
-    known = {candidate.label: candidate for candidate in candidates}
-    found = []
-    for entry in comparison["runs"]:
-        if entry["model"] is None:
-            continue
-        candidate = known[entry["label"]]
-        words = ["deepcanon", "train", entry["model"], "--data", entry["data"]]
-        words += [*reading_in_words(comparison["request"]["reading"]), *candidate.to_options()]
-        if entry["measured"] is not None and entry["measured"]["watch"] is not None:
-            words += ["--watch", entry["measured"]["watch"]]
-        words += ["--seed", str(entry["seed"]), "--threads", str(comparison["threads"])]
-        found.append(shlex.join(words))
-    return found
-
-
 def _verdict(section: Section) -> str:
     """Which of the models that predict or forecast is best, or that the test examples do not tell."""
     first, *others = section.ranked
@@ -159,8 +123,10 @@ def _verdict(section: Section) -> str:
     tied = [row for row in section.tied(first, column) if not section.no_better(row)]
     if tied:
         alike = [first, *tied]
-        apart = differences_from(section, first, tied, column)
         names = joined([row.label for row in alike])
+        if len(alike) > MOST_IN_SHORT:
+            return f"{names} cannot be told apart {where}: {range_words(alike, column)}."
+        apart = differences_from(section, first, tied, column)
         return f"{names} cannot be told apart {where}: {_reached(section, alike)}; {apart}."
     gap = section.difference(others[0], first, column)
     apart = "" if gap is None else f"; the difference is {interval_words(gap, column)}"
@@ -222,6 +188,12 @@ def _highest(section: Section, ranked: Sequence[Row]) -> str:
     which = "the highest log-likelihood" if len(ranked) > 1 else "this log-likelihood"
     others = [row.label for row in ranked[1:] if row.kind == "lower bound"]
     tied = [row for row in section.tied(first, SHARPEST) if row.likelihood == first.likelihood]
+    if len(tied) >= MOST_IN_SHORT:
+        alike = [first, *tied]
+        return (
+            f"{joined([row.label for row in alike])} cannot be told apart by the log-likelihood of the test data of "
+            f"{section.data}: {range_words(alike, SHARPEST)} ({first.likelihood})."
+        )
     if tied:
         alike = [first, *tied]
         values = joined([SHARPEST.write(row.mean(SHARPEST)) for row in alike])

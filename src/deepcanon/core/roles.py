@@ -16,7 +16,7 @@ Domain = Literal["x", "y"]
 
 METHODS = (
     "predict", "sample", "log_prob", "step_log_probs", "energy", "score", "encode", "decode", "reconstruct", "generate",
-    "map", "forecast", "translate",
+    "beam_search", "exact_search", "map", "forecast", "translate",
 )  # fmt: skip
 
 
@@ -132,6 +132,37 @@ class Generates(Protocol):
 
 
 @runtime_checkable
+class Searches(Protocol):
+    """An autoregressive model: the most probable continuations of the ``prompt`` by up to ``steps`` tokens, as Beams.
+
+    They end with the token ``stop``, if it is given. A beam search keeps so many ``beams``; an exact search finds the
+    ``top`` best of all.
+    """
+
+    def beam_search(
+        self,
+        prompt: Tensor,
+        steps: int,
+        *,
+        context: Context | None = None,
+        beams: int = 4,
+        stop: int | None = None,
+        length_penalty: float = 0.0,
+    ) -> Any: ...
+
+    def exact_search(
+        self,
+        prompt: Tensor,
+        steps: int,
+        *,
+        context: Context | None = None,
+        top: int = 1,
+        stop: int | None = None,
+        length_penalty: float = 0.0,
+    ) -> Any: ...
+
+
+@runtime_checkable
 class Maps(Protocol):
     """A model of two domains, x and y: examples of the one mapped ``to`` the other, in their shape."""
 
@@ -165,7 +196,9 @@ class Translates(Protocol):
     A source is a sequence, of which ``lengths`` are given too, or an image, whose target is its caption.
     """
 
-    def translate(self, x: Tensor, *, beams: int = 1) -> tuple[Tensor, Tensor]: ...
+    def translate(
+        self, x: Tensor, *, beams: int = 1, length_penalty: float = 0.0, exact: bool = False
+    ) -> tuple[Tensor, Tensor]: ...
 
 
 @runtime_checkable

@@ -45,6 +45,11 @@ def load(path: Path, forms: tuple[str, ...], reading: Reading, preprocessing: Ma
     channels, (N, height, width), are gray, and channels that come last are put first.
     """
     arrays = _read(path)
+    if "train" not in arrays:
+        there = " and ".join(f"x_{split}" for split in arrays)
+        raise DataError(
+            f"{path} has only {there}, which nothing is trained on; name the training examples x or x_train"
+        )
     parts = {split: _examples(path, arrays[split]) for split in ("train", "valid", "test") if split in arrays}
     train = parts.pop("train")
     if not parts:
@@ -62,7 +67,7 @@ def load(path: Path, forms: tuple[str, ...], reading: Reading, preprocessing: Ma
 def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) -> Batch:
     """All examples of a file, of its test split if it has one, with their labels if they have some."""
     arrays = _read(path)
-    x, y = _examples(path, arrays["test" if "test" in arrays else "train"])
+    x, y = _examples(path, arrays[next(split for split in ("test", "train", "valid") if split in arrays)])
     batch: Batch = from_tensors(x, y if labeled else None).train
     return batch
 
@@ -83,7 +88,7 @@ def _read(path: Path) -> dict[str, dict[str, Array]]:
             )
             found: dict[str, dict[str, Array]] = {}
             for name in file.files:
-                split, part = ("train", "x") if len(file.files) == 1 else _meaning(path, name)
+                split, part = _meaning(path, name) if len(file.files) > 1 or _is_named(name) else ("train", "x")
                 if part in found.setdefault(split, {}):
                     raise DataError(f"{path} has the {part} of its {split} split twice: {listed(file.files)}")
                 found[split][part] = file[name]
@@ -94,10 +99,18 @@ def _read(path: Path) -> dict[str, dict[str, Array]]:
             raise
         reason = "it holds Python objects" if "allow_pickle" in str(error) else str(error).splitlines()[0][:200]
         raise DataError(f"{path} is not read as arrays of numbers: {reason}") from error
-    for split in found.keys() | {"train"}:
-        if "x" not in found.get(split, {}):
+    for split, arrays in found.items():
+        if "x" not in arrays:
             raise DataError(f"{path} has no examples x of its {split} split; it has {listed(file.files)}")
     return found
+
+
+def _is_named(name: str) -> bool:
+    """Whether the name of an array says what it is."""
+    try:
+        return bool(_meaning(Path(), name))
+    except DataError:
+        return False
 
 
 def _meaning(path: Path, name: str) -> tuple[str, str]:
@@ -147,7 +160,7 @@ def _axes(path: Path) -> int | None:
             return int(np.load(path, mmap_mode="r", allow_pickle=False).ndim)
         with zipfile.ZipFile(path) as file:
             names = [each.removesuffix(".npy") for each in file.namelist()]
-            found = next(name for name in names if len(names) == 1 or _meaning(path, name) == ("train", "x"))
+            found = next(name for name in names if len(names) == 1 or _meaning(path, name)[1] == "x")
             with file.open(f"{found}.npy") as array:
                 version = np.lib.format.read_magic(array)
                 read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

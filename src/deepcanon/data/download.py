@@ -91,7 +91,8 @@ def download(file: RemoteFile, mirrors: tuple[str, ...], folder: Path) -> Path:
     It is written under the name ``….part``, from which a later attempt continues; it gets its own name only when its
     SHA-256 is right.
     """
-    path, part = folder / file.name, folder / f"{file.name}.part"
+    path = folder / file.name
+    folder, part = path.parent, path.with_name(f"{path.name}.part")
     failures = []
     with _writing(folder), _alone_in(folder):
         if path.is_file():  # another process was faster

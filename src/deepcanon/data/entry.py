@@ -32,6 +32,10 @@ class Entry:
     target_vocabulary: tuple[str, ...] = ()
     preprocessing: Mapping[str, Any] = field(default_factory=dict)
     remote: Remote = field(default_factory=Remote)
+    splits: int = 1
+    """How many published splits there are."""
+    split: int = 0
+    """Which of them is meant."""
 
     def dataset(self, train: B, valid: B, test: B | None) -> Dataset[B]:
         """The data set of these facts with these splits."""

@@ -27,7 +27,7 @@ from deepcanon.data.tables.csv_file import is_csv
 from deepcanon.data.tables.profile import Profile, profile
 from deepcanon.data.text import labeled_text, pair_file, text_file
 from deepcanon.data.text.text_columns import TOKENS
-from deepcanon.data.transforms.form_list import forms_of
+from deepcanon.data.transforms.form_list import PUBLISHED_SPLIT, forms_of
 from deepcanon.data.transforms.forms import FORMS, batch_in_form, check_form, in_form
 
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
@@ -76,12 +76,14 @@ def load_data(
     base, forms = _parted(_in_utf8(str(name)))
     kind = None if base in entries() else _file_kind(base, forms, asked)
     own, forms = _own_forms(base, kind, forms)
-    gives = entries()[base].kind if kind is None else kind.kind
+    if kind is None:
+        entry, forms = _of_split(entries()[base], forms)
+    gives = entry.kind if kind is None else kind.kind
     for form in forms:  # before a download begins
         check_form(base, gives, form)
     _check_taken(base, gives, kind, asked)
     if kind is None:
-        data = entries()[base].load(entries()[base])
+        data = entry.load(entry)
     else:
         data = kind.load(Path(base).expanduser(), own, asked, preprocessing)
         data = replace(data, reading={**asked, **data.reading})
@@ -231,6 +233,20 @@ def _file_kind(name: str, forms: tuple[str, ...], reading: Mapping[str, Any]) ->
     return found
 
 
+def _of_split(entry: Entry, forms: tuple[str, ...]) -> tuple[Entry, tuple[str, ...]]:
+    """The entry of the published split that a form asks for, and the other forms."""
+    asked = [form for form in forms if form.startswith(PUBLISHED_SPLIT)]
+    if not asked or entry.splits == 1:
+        return entry, forms
+    number = asked[0].removeprefix(PUBLISHED_SPLIT)
+    if forms[: len(asked)] != tuple(asked[:1]) or not number.isascii() or not number.isdigit():
+        raise UsageError(f"a published split is chosen once and first: {entry.name}:split=0; got {':'.join(forms)}")
+    if int(number) >= entry.splits:
+        raise UsageError(f"{entry.name} has {entry.splits} published splits, 0 to {entry.splits - 1}; got {number}")
+    name = f"{entry.name}:{PUBLISHED_SPLIT}{int(number)}"
+    return replace(entry, name=name, split=int(number)), forms[1:]
+
+
 def _own_forms(base: str, kind: FileKind | None, forms: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The forms that say how the file itself is read, and the others."""
     own = tuple(form for form in forms if kind is not None and kind.of_its_own(form))
@@ -263,11 +279,11 @@ def _check_taken(base: str, gives: Kind, kind: FileKind | None, reading: Mapping
 def _parted(name: str) -> tuple[str, tuple[str, ...]]:
     """The name without its suffixes, and these in their order.
 
-    >>> _parted("digits:binary:labels=40")
-    ('digits', ('binary', 'labels=40'))
+    >>> _parted("digits:binary:labels=40"), _parted("uci:yacht:split=3")
+    (('digits', ('binary', 'labels=40')), ('uci:yacht', ('split=3',)))
     """
     base, mark, form = name.rpartition(":")
-    if not mark or Path(name).exists():
+    if not mark or name in entries() or Path(name).exists():
         return name, ()
     base, forms = _parted(base)
     return base, (*forms, form)
@@ -292,6 +308,8 @@ def _unknown(name: str, path: Path) -> UsageError:
         )
     if len(path.parts) > 1:
         return DataError(f"there is no file or folder {name}")
+    if collected := [entry for entry in entries() if entry.startswith(f"{name}:")]:
+        return UsageError(f"{name} are several data sets: {', '.join(collected)}; say which")
     return UsageError(f"there are no data {name!r}; {did_you_mean(name, entries())}")
 
 
@@ -306,7 +324,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "shape": list(entry.shape),
         "sizes": dict(entry.sizes),
         **dict(zip(("train", "valid", "test"), counts, strict=True)),
-        "forms": {form.suffix: form.gives for form in forms_of(entry.kind, entry.sizes)},
+        "forms": {form.suffix: form.gives for form in forms_of(entry.kind, entry.sizes, entry.splits)},
         "source": entry.source,
         "folder": entry.remote.folder,
         "here": entry.remote.here(),

@@ -136,7 +136,8 @@ def _check_order(
     apart = np.diff(steps)
     if (apart == 1).all():
         return
-    place = int((apart != 1).argmax())
+    back = apart < 0  # before anything else: rows in another order also seem to leave steps out
+    place = int((back if back.any() else apart != 1).argmax())
     row, line = int(rows[place + 1]), file.line(int(rows[place]))
     now, before = (calendar.text(int(steps[at])) for at in (place + 1, place))
     alone = columns.series is None and columns.targets

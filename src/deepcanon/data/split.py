@@ -65,6 +65,27 @@ def grouped_order(groups: NDArray[np.int64], counts: Sequence[int], what: str, b
     return [np.flatnonzero(part[groups] == place) for place in range(len(counts))]
 
 
+def ordered_parts(values: NDArray[np.float64], counts: Sequence[int], what: str, by: str) -> list[NDArray[np.int64]]:
+    """Parts with about these many rows each, the lowest values first, in which no value is in two.
+
+    >>> [rows.tolist() for rows in ordered_parts(np.array([1.0, 3, 2, 2, 2, 4]), (2, 2, 2), "the table", "day")]
+    [[0], [2, 3, 4], [1, 5]]
+    """
+    order = np.argsort(values, kind="stable")
+    changes = np.flatnonzero(np.diff(values[order]) > 0) + 1  # the places where a part may end
+    if len(changes) < len(counts) - 1:
+        raise DataError(
+            f"{what} has {counted(len(changes) + 1, 'different value')} of {by!r}; to split by it, at least "
+            f"{len(counts)} are needed"
+        )
+    ends: list[int] = []
+    for place, end in enumerate(np.cumsum(counts)[:-1]):
+        first = int(np.searchsorted(changes, ends[-1], side="right")) if ends else 0
+        free = changes[first : len(changes) - (len(counts) - 2 - place)]  # which leave one for each part after it
+        ends.append(int(free[np.abs(free - end).argmin()]))
+    return [np.sort(rows) for rows in np.split(order, ends)]
+
+
 def three_counts(examples: int, what: str) -> tuple[int, int, int]:
     """The numbers of training, validation and test examples.
 

@@ -15,6 +15,8 @@ from deepcanon.data.transforms.forms import PICTURED
 FORM_OF: Mapping[str, str] = {"binary": "binary", "spins": "spins", "real": "dequantized"}
 """The form of images and videos for a likelihood of these values."""
 
+UNSEEN = ("breast-cancer",)
+"""Data that come last: two classes in the plane, which can be drawn, show more."""
 FEW = 4
 """The number of labels per class in the embedded data of semi-supervised methods."""
 
@@ -69,7 +71,7 @@ def default_data(model: Blueprint) -> Dataset[Any]:
     here = [row for row in describe_data() if row["folder"] is None]
     names = [row["name"] for row in here if needed <= row["sizes"].keys()]  # so that no others are loaded
     semi = issubclass(model.cls.batch_type(), SemiBatch)
-    for name in sorted(names, key=lambda name: name != "digits"):
+    for name in sorted(names, key=lambda name: (name != "digits", name in UNSEEN)):
         data = load_data(name)
         if semi and "classes" in data.sizes and type(data.train) is Labeled:
             data = load_data(f"{name}:labels={FEW * data.sizes['classes']}")

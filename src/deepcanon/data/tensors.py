@@ -350,7 +350,7 @@ def _tensor(values: Any, what: str) -> Tensor:
     if isinstance(values, Tensor):
         return values.detach()
     try:
-        return torch.tensor(np.asarray(values))
+        return torch.tensor(np.ascontiguousarray(values) if np.ndim(values) else np.asarray(values))
     except (TypeError, ValueError) as error:
         raise DataError(f"{what} must be a tensor or an array of numbers: {error}") from error
 

@@ -1,4 +1,4 @@
-"""Columns of times: ISO dates or whole numbers, and the calendar whose steps they are.
+"""Columns of times: dates or whole numbers, and the calendar whose steps they are.
 
 The step is the one that most rows are after those before them, by the calendar: months, where all dates are on one day
 of the month, or on its last; weekdays, where days follow each other and no weekend is there; else so many seconds.
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from deepcanon.core import DataError
 from deepcanon.core.calendar import DAY, PATTERNS, Calendar, Pattern, Unit, offset_of, units_of
+from deepcanon.data.tables import date_texts
 from deepcanon.data.tables.csv_file import CsvFile
 
 Time = int | datetime
@@ -68,7 +69,8 @@ class TimeColumn:
 def times_of(file: CsvFile, name: str) -> TimeColumn:
     """The times of a column: ISO dates, with a time of day and an offset from UTC or without, or whole numbers.
 
-    Dates are in UTC if they have an offset.
+    Dates may be in another form, too, if it is one of those of a table and the same for all. Dates are in UTC if they
+    have an offset.
     """
     texts, codes = file.coded(name)
     there, codes = np.unique(codes, return_inverse=True)  # of some rows, not all
@@ -77,7 +79,7 @@ def times_of(file: CsvFile, name: str) -> TimeColumn:
     if numbers and not all(DATE_IN_DIGITS.fullmatch(text) and _date(text) for text in texts):
         times: list[Time | None] = [int(float(text)) if abs(float(text)) < LARGEST else None for text in texts]
     else:
-        times = [_date(text) for text in texts]
+        times = _dates(texts)
         zoned = [bool(ZONE.search(text)) and ":" in text for text in texts]
         if any(zoned) and not all(zoned):
             bare = int((~np.array(zoned))[codes].argmax())
@@ -88,7 +90,10 @@ def times_of(file: CsvFile, name: str) -> TimeColumn:
         row = int(wrong.argmax())
         written = texts[codes[row]]
         got = f"got {written!r}" if written else "and there is none"
-        raise file.wrong(row, name, f"a time was expected, as 2024-01-31, 2024-01-31 13:00 or a whole number, {got}")
+        wanted = f"a time was expected, as 2024-01-31, 2024-01-31 13:00 or a whole number, {got}"
+        if len(date_texts.form_of(texts)) > 1:
+            wanted += "; no day above 12 says which of its numbers is the month"
+        raise file.wrong(row, name, wanted)
     return TimeColumn(file, name, texts, tuple(time for time in times if time is not None), codes)
 
 
@@ -159,6 +164,15 @@ def _longest(local: Sequence[datetime], written: Sequence[str]) -> Pattern:
     mark = "T" if any("T" in text for text in written) else " "
     whole = [p for p in PATTERNS if p not in ("%Y-%m", "%Y%m%d") and ("%H" not in p or mark in p)]
     return next(p for p in whole if all(datetime.fromisoformat(f"{time:{p}}") == time for time in local))
+
+
+def _dates(texts: Sequence[str]) -> list[Time | None]:
+    """The dates that texts write by ISO 8601 or, if it is the same for all, in another form of the dates of a table."""
+    found = [_date(text) for text in texts]
+    if any(found):
+        return [*found]
+    forms = date_texts.form_of(texts)
+    return [date_texts.date_of(text, forms[0]) if len(forms) == 1 else None for text in texts]
 
 
 def _date(text: str) -> datetime | None:

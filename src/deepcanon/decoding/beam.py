@@ -9,13 +9,17 @@ from typing import Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
+from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.precision import full
 from deepcanon.decoding.generation import check_prompt
 
 
 class DecodingState(Protocol):
-    """The state of a next-token model after what it has read, one row for each sequence; ``select`` gives some."""
+    """The state of a next-token model after what it has read, one row for each sequence; ``select`` gives some.
+
+    It may also have ``reorder``, which gives the same and may change the state itself, so that less is copied.
+    """
 
     def select(self, rows: Tensor) -> Self: ...
 
@@ -25,7 +29,7 @@ S = TypeVar("S", bound=DecodingState)
 
 @dataclass(frozen=True)
 class Beams:
-    """The sequences that a beam search has found for each of B prompts, the most probable first.
+    """The sequences that a search has found for each of B prompts, the best first.
 
     ``tokens`` (B, beams, T) begin with the prompt; of each the first ``lengths`` (B, beams) count, the stop token
     included. ``log_prob`` (B, beams) is the log-probability of what follows the prompt; where there are fewer sequences
@@ -37,7 +41,7 @@ class Beams:
     log_prob: Tensor
 
     def best(self) -> tuple[Tensor, Tensor]:
-        """The most probable sequence of each prompt, (B, T), and its length, (B,)."""
+        """The best sequence of each prompt, (B, T), and its length, (B,)."""
         return self.tokens[:, 0], self.lengths[:, 0]
 
 
@@ -48,43 +52,85 @@ def beam_search(
     beams: int,
     *,
     stop: int | None = None,
+    length_penalty: float = 0.0,
 ) -> Beams:
-    """The ``beams`` most probable sequences of up to ``steps`` tokens after the prompt that a beam search finds.
+    r"""The ``beams`` best sequences of up to ``steps`` tokens after the prompt that a beam search finds.
 
-    After each token the most probable sequences so far are kept. One that has come to the token ``stop`` is complete
-    and stays among them as long as its probability does. With as many beams as there are sequences the search is
-    exact. ``step`` is that of :func:`~deepcanon.decoding.generation.generate`, called with the state None first.
+    .. math:: \mathrm{score}(y) = \frac{\log p(y)}{\mathrm{lp}(|y|)}, \qquad
+              \mathrm{lp}(n) = \Big(\frac{5 + n}{6}\Big)^\alpha \qquad (1)
+
+    After each token the sequences with the best scores so far are kept. One that has come to the token ``stop`` is
+    complete and stays among them as long as its score does. With a ``length_penalty`` :math:`\alpha` of 0 the score is
+    the log-probability, of which long sequences have less; the larger it is, the longer are those that are found. With
+    one beam and no penalty this is greedy decoding; with as many beams as there are sequences the search is exact.
+    ``step`` is that of :func:`~deepcanon.decoding.generation.generate`, called with the state None first.
 
     References:
         | Sequence to Sequence Learning with Neural Networks (Sutskever et al., 2014), https://arxiv.org/abs/1409.3215
+        | Google's Neural Machine Translation System (Wu et al., 2016; length penalty),
+          https://arxiv.org/abs/1609.08144
     """
-    check_prompt(prompt, steps)
     at_least(1, beams=beams)
+    check_search(prompt, steps, stop, length_penalty)
+    if beams == 1 and length_penalty:
+        raise UsageError(
+            f"one beam has no sequences of unequal length; leave out length_penalty (got {length_penalty})"
+        )
     rows, given = prompt.shape
     tokens = prompt.unsqueeze(1)  # (B, K, t), where K grows from 1 to the number of beams
     state: S | None = None
     unread = prompt
     with torch.inference_mode():
-        score = torch.zeros(rows, 1, device=prompt.device)
+        log_prob = torch.zeros(rows, 1, device=prompt.device)
+        after = torch.zeros(rows, 1, dtype=torch.long, device=prompt.device)  # tokens after the prompt, stop included
         complete = torch.zeros(rows, 1, dtype=torch.bool, device=prompt.device)
         for _ in range(steps):
             logits, state = step(unread, state)
-            log_p = full(logits[:, -1]).log_softmax(-1).view(rows, -1, logits.shape[-1])  # (B, K, vocab)
-            if stop is not None:  # a complete sequence goes on in one way, with the probability 1
-                log_p = log_p.masked_fill(complete.unsqueeze(2), -torch.inf)
-                log_p[..., stop] = log_p[..., stop].masked_fill(complete, 0)
-            every = (score.unsqueeze(2) + log_p).flatten(1)  # (B, K * vocab)
-            score, best = every.topk(min(beams, every.shape[1]))
-            parent, token = best // log_p.shape[2], best % log_p.shape[2]
-            first = torch.arange(rows, device=prompt.device).unsqueeze(1) * log_p.shape[1]
-            state = state.select((first + parent).flatten())
+            every = log_prob.unsqueeze(2) + next_log_probs(logits, complete, stop)  # (B, K, vocab)
+            longer = after + ~complete
+            scores = penalized(every, longer.unsqueeze(2), length_penalty).flatten(1)
+            best = scores.topk(min(beams, scores.shape[1])).indices
+            parent, token = best // every.shape[2], best % every.shape[2]
+            log_prob, after = every.flatten(1).gather(1, best), longer.gather(1, parent)
+            complete = complete.gather(1, parent) | (token == (-1 if stop is None else stop))
             tokens = torch.cat([tokens.gather(1, parent.unsqueeze(2).expand(-1, -1, tokens.shape[2])),
                                 token.unsqueeze(2)], 2)  # fmt: skip
-            complete = complete.gather(1, parent) | (token == (-1 if stop is None else stop))
-            if bool(complete.all()):
+            if stop is not None and bool(complete.all()):
                 break
+            kept = (torch.arange(rows, device=prompt.device).unsqueeze(1) * every.shape[1] + parent).flatten()
+            state = getattr(state, "reorder", state.select)(kept)
             unread = token.flatten().unsqueeze(1)
-    after = tokens[:, :, given:]
-    open_ = torch.ones_like(after) if stop is None else (after != stop).long().cumprod(2)
-    lengths = given + (open_.sum(2) + 1).clamp_max(after.shape[2])
-    return Beams(tokens.clone(), lengths.clone(), score.clone())
+    return Beams(tokens.clone(), given + after, log_prob.clone())
+
+
+def next_log_probs(logits: Tensor, complete: Tensor, stop: int | None) -> Tensor:
+    """The log-probabilities of the next token of each sequence, (B, K, vocab), from the last of logits (B K, t, vocab).
+
+    A sequence that is complete, (B, K), goes on in one way, by ``stop`` with the probability 1.
+    """
+    log_p = full(logits[:, -1]).log_softmax(-1).view(*complete.shape, logits.shape[-1])
+    if stop is None:
+        return log_p
+    log_p = log_p.masked_fill(complete.unsqueeze(2), -torch.inf)
+    log_p[..., stop] = log_p[..., stop].masked_fill(complete, 0)
+    return log_p
+
+
+def penalized(log_prob: Tensor, after: Tensor, length_penalty: float) -> Tensor:
+    """The score by which sequences are ranked, from their log-probability and the number of their tokens.
+
+    >>> penalized(torch.tensor([-2.0, -3.0]), torch.tensor([1, 7]), 1.0)
+    tensor([-2.0000, -1.5000])
+    """
+    return log_prob if length_penalty == 0 else log_prob / ((5 + after) / 6) ** length_penalty  # eq. (1)
+
+
+def check_search(prompt: Tensor, steps: int, stop: int | None, length_penalty: float) -> None:
+    """Refuse a search that has no meaning."""
+    check_prompt(prompt, steps)
+    if not 0 <= length_penalty < float("inf"):
+        raise UsageError(f"length_penalty is 0, none, or more (got {length_penalty})")
+    if stop is None and length_penalty:
+        raise UsageError(
+            f"without a stop token all sequences are equally long; leave out length_penalty ({length_penalty})"
+        )

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import DeepcanonError, Model, methods_of
+from deepcanon.data.tables.csv_cells import MISSING_AS_WRITTEN
 from deepcanon.data.tables.table import Table
 from deepcanon.data.tables.table_columns import UNKNOWN, Category, Date, Number
 
@@ -141,11 +142,11 @@ class RawTable(nn.Module):
                 parts = [f"{inner}code/{part}" for part in parts]
                 before += [
                     helper.make_node(
-                        "LabelEncoder", [column.name], [part], domain="ai.onnx.ml", keys_strings=list(column.values),
-                        values_int64s=list(range(len(column.values))),
+                        "LabelEncoder", [column.name], [part], domain="ai.onnx.ml", keys_strings=list(codes),
+                        values_int64s=list(codes.values()),
                         default_int64=len(column.values) if column.other else UNKNOWN,
                     )
-                    for column, part in zip(self.categories, parts, strict=True)
+                    for column, part in zip(self.categories, parts, strict=True) if (codes := _codes(column))
                 ]  # fmt: skip
             if parts:
                 before.append(helper.make_node("Concat", parts, [inner + name], axis=1))
@@ -173,3 +174,9 @@ class RawTable(nn.Module):
             model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 2))
         onnx.checker.check_model(model)
         return model.SerializeToString()  # type: ignore[no-any-return]
+
+
+def _codes(column: Category) -> dict[str, int]:
+    """The code of each text of a column; where some cells are missing, that of all ways to write it."""
+    known = {text: code for code, text in enumerate(column.values)}
+    return {**known, **(dict.fromkeys(MISSING_AS_WRITTEN, known[""]) if "" in known else {})}

@@ -22,6 +22,7 @@ from deepcanon.laws.classifier import check_classifier
 from deepcanon.laws.continuous import check_continuous
 from deepcanon.laws.contract import check_contract
 from deepcanon.laws.convolution import check_convolution
+from deepcanon.laws.decoding import check_decoding
 from deepcanon.laws.diffusion import check_diffusion
 from deepcanon.laws.discrete import check_discrete
 from deepcanon.laws.dropout import check_dropout
@@ -71,6 +72,7 @@ KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "forecaster": check_forecaster,
     "videos": check_videos,
     "translation": check_translation,
+    "decoding": check_decoding,
     "graph": check_graph,
     "graphs": check_graphs,
     "graph_density": check_graph_density,

@@ -24,7 +24,9 @@ COUNT = 64
 
 CHANGES = 12
 
-FURTHER = ("beam_search", "ddim", "alignment", "log_partition", "retrieve", "attention_maps", "fill")
+SEARCHES = ("beam_search", "exact_search")
+
+FURTHER = ("ddim", "alignment", "log_partition", "retrieve", "attention_maps", "fill")
 """Methods with optional arguments that belong to no role of the contract, or to a part of one."""
 
 
@@ -53,7 +55,7 @@ def _optional(method: Callable[..., Any]) -> list[str]:
 def _variants(model: Any, method: str, name: str) -> Iterator[Any]:
     """The model, and variants with changed weights where tokens that are found or drawn are often the same."""
     yield model
-    for _ in range(CHANGES if method in ("translate", "beam_search", "fill", "retrieve") or name == "context" else 0):
+    for _ in range(CHANGES if method in ("translate", *SEARCHES, "fill", "retrieve") or name == "context" else 0):
         yield stirred(copy.deepcopy(model))
 
 
@@ -82,6 +84,8 @@ def _inputs(model: Any, batch: Batch, method: str) -> tuple[Any, ...]:
         return repeated(batch, 4).inputs if len(batch) > 1 else batch.inputs
     if method in ("generate", "beam_search"):
         return _sequences(model, batch)[0][:, :2], 6
+    if method == "exact_search":
+        return _sequences(model, batch)[0][:, :1], 3
     if method == "alignment":
         source, _, target, _ = batch.inputs
         return source, target
@@ -140,6 +144,9 @@ def _values(model: Any, batch: Batch, method: str, name: str) -> Values:
         "top_k": (None, 1),
         "top_p": (None, 1e-4),
         "beams": (1, 4),
+        "top": (1, 2),
+        "exact": (False, True),
+        "length_penalty": (0.0, 8.0),
         "eta": (0.0, 1.0),
         "chains": (2, 3),
         "temperatures": (5, 9),
@@ -148,8 +155,9 @@ def _values(model: Any, batch: Batch, method: str, name: str) -> Values:
         "t": (1, 2),
         "to": ("x", "y"),
     }
-    if name == "stop" and method == "beam_search":
-        return {}, {"stop": int(model.beam_search(*_inputs(model, batch, method)).tokens[0, 0, 2])}
+    if method in SEARCHES and name in ("stop", "length_penalty"):  # without a stop token all are equally long
+        first = {"stop": int(getattr(model, method)(*_inputs(model, batch, method)).tokens[0, 0, 2])}
+        return ({}, first) if name == "stop" else (first, {**first, "length_penalty": 8.0})
     if name == "stop":
         drawn = model.generate(*_inputs(model, batch, "generate"), generator=seeded(0))
         return seed, {**again, "stop": int(drawn[0, 2])}

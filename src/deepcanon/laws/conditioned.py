@@ -45,3 +45,9 @@ class Given(nn.Module):
     def generate(self, prompt: Tensor, steps: int, **options: Any) -> Tensor:
         made: Tensor = self.model.generate(prompt, steps, context=self.context, **options)
         return made
+
+    def beam_search(self, prompt: Tensor, steps: int, **options: Any) -> Any:
+        return self.model.beam_search(prompt, steps, context=self.context, **options)
+
+    def exact_search(self, prompt: Tensor, steps: int, **options: Any) -> Any:
+        return self.model.exact_search(prompt, steps, context=self.context, **options)

@@ -133,6 +133,7 @@ def _tests(module: Any, batch: Any) -> list[tuple[str, bool]]:
         ("game", has("discriminator_loss")),
         ("sequence", isinstance(batch, LabeledSequences) or has("generate")),
         ("translation", has("translate")),
+        ("decoding", has("beam_search")),
         ("attention", has("attention_maps", "read")),
         ("forecaster", has("log_prob", "forecast") and isinstance(batch, Series)),
         ("videos", has("log_prob") and isinstance(batch, Videos)),

@@ -55,7 +55,7 @@ def parts_of_pairs_add_up(module: Any, batch: Pairs) -> Measured | None:
 
 @law
 def padding_of_the_source_changes_nothing(module: Any, batch: Pairs) -> Measured | None:
-    """Neither what the padding of a source holds nor how much of it there is changes a likelihood."""
+    """Neither what the padding of a source holds nor how much of it there is changes a likelihood or a translation."""
     if isinstance(batch, Captioned):
         return None
     model, pairs = _prepared(module, batch)
@@ -65,7 +65,11 @@ def padding_of_the_source_changes_nothing(module: Any, batch: Pairs) -> Measured
         wanted = _log_prob(model, pairs)
         longer = torch.cat([dirty, dirty.new_full((len(pairs), PADDING), NO_TOKEN)], 1)
         gap = max(distance(_log_prob(model, replace(pairs, x=x)), wanted) for x in (dirty, longer))
-    return gap, TIGHT, f"other padding and {PADDING} more positions of it move log-likelihoods by {gap:.2g}"
+        written = model.translate(pairs.x, lengths=pairs.lengths)
+        others = [model.translate(x, lengths=pairs.lengths) for x in (dirty, longer)]
+    same = all(torch.equal(one, other) for each in others for one, other in zip(each, written, strict=True))
+    words = f"other padding and {PADDING} more positions of it move log-likelihoods by {gap:.2g}"
+    return gap if same else 1, TIGHT, f"{words}, and translations {'not at all' if same else 'too'}"
 
 
 @law

@@ -67,6 +67,7 @@ from deepcanon.models.recurrent.lstm import LSTM as LSTM
 from deepcanon.models.recurrent.lstm_predictor import LSTMPredictor as LSTMPredictor
 from deepcanon.models.recurrent.rnn import RNN as RNN
 from deepcanon.models.recurrent.rnn_predictor import RNNPredictor as RNNPredictor
+from deepcanon.models.recurrent.seq2seq import Seq2Seq as Seq2Seq
 from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention as Seq2SeqAttention
 from deepcanon.models.scores.score_matching import ScoreMatching as ScoreMatching
 from deepcanon.models.variational.conditional_vae import ConditionalVAE as ConditionalVAE

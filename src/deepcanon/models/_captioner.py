@@ -53,13 +53,16 @@ class Captioner(ConditionalLanguage[Captioned]):
         return self.given(x).target_logits(y, y_lengths)
 
     @torch.no_grad()
-    def translate(self, x: Tensor, *, beams: int = 1, steps: int = LONGEST) -> tuple[Tensor, Tensor]:
+    def translate(
+        self, x: Tensor, *, beams: int = 1, steps: int = LONGEST, length_penalty: float = 0.0, exact: bool = False
+    ) -> tuple[Tensor, Tensor]:
         """The most probable caption of each image that a beam search finds, (B, T), and their lengths, (B,).
 
         Captions begin with the begin token and end with the end token, or after ``steps`` tokens. With one beam this
-        is greedy decoding.
+        is greedy decoding; an ``exact`` search misses none. ``length_penalty`` is that of
+        :func:`~deepcanon.decoding.beam.beam_search`.
         """
-        return self.given(x).best_targets(len(x), beams, steps)
+        return self.given(x).best_targets(len(x), steps, beams, length_penalty, exact)
 
     def _check_context(self, context: Context) -> None:
         if not isinstance(context, Tensor):

@@ -61,13 +61,19 @@ class ConditionalLanguage(Conditional, LanguageModel[B]):
         """The logits after each token of y, (B, T, target_vocab), given the context that is bound."""
         return self.logits(self.outputs(known_tokens(y, y_lengths, self.vocab)))
 
-    def best_targets(self, rows: int, beams: int, steps: int) -> tuple[Tensor, Tensor]:
-        """The most probable targets that a beam search finds for so many bound sources, (B, T), and lengths, (B,).
+    def best_targets(
+        self, rows: int, steps: int, beams: int, length_penalty: float, exact: bool
+    ) -> tuple[Tensor, Tensor]:
+        """The most probable targets that a search finds for so many bound sources, (B, T), and lengths, (B,).
 
         They begin with the begin token and end with the end token, or after ``steps`` tokens.
         """
         begin = torch.full((rows, 1), self.begin_token, device=next(self.parameters()).device)
-        return self.beam_search(begin, steps, beams=beams, stop=self.end_token).best()
+        if exact and beams != 1:
+            raise UsageError(f"an exact search has no beams; leave out one of exact and beams (got beams={beams})")
+        if exact:
+            return self.exact_search(begin, steps, stop=self.end_token, length_penalty=length_penalty).best()
+        return self.beam_search(begin, steps, beams=beams, stop=self.end_token, length_penalty=length_penalty).best()
 
     @torch.no_grad()
     def _metrics_of(self, outputs: Tensor, known: Tensor, lengths: Tensor) -> Terms:

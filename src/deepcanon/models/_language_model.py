@@ -1,4 +1,4 @@
-"""The engine of language models: loss, log-likelihood, generation and beam search of any network that reads tokens."""
+"""The engine of language models: loss, log-likelihood, generation and search of any network that reads tokens."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from deepcanon.core.padding import check_lengths, full_lengths, has_padding, kno
 from deepcanon.core.precision import full
 from deepcanon.core.turn import B
 from deepcanon.decoding.beam import Beams, beam_search
+from deepcanon.decoding.exact import exact_search
 from deepcanon.decoding.generation import generate
 
 
@@ -147,12 +148,36 @@ class LanguageModel(Model[B]):
         )  # fmt: skip
 
     def beam_search(
-        self, prompt: Tensor, steps: int, *, context: Context | None = None, beams: int = 4, stop: int | None = None
+        self,
+        prompt: Tensor,
+        steps: int,
+        *,
+        context: Context | None = None,
+        beams: int = 4,
+        stop: int | None = None,
+        length_penalty: float = 0.0,
     ) -> Beams:
         """The most probable continuations of the prompt, (B, T), by up to ``steps`` tokens that a beam search finds."""
         return beam_search(
-            bound(self, context, len(prompt)).step, known_tokens(prompt, None, self.vocab), steps, beams, stop=stop
-        )
+            bound(self, context, len(prompt)).step, known_tokens(prompt, None, self.vocab), steps, beams,
+            stop=stop, length_penalty=length_penalty,
+        )  # fmt: skip
+
+    def exact_search(
+        self,
+        prompt: Tensor,
+        steps: int,
+        *,
+        context: Context | None = None,
+        top: int = 1,
+        stop: int | None = None,
+        length_penalty: float = 0.0,
+    ) -> Beams:
+        """The ``top`` most probable of all continuations of the prompt, (B, T), by up to ``steps`` tokens."""
+        return exact_search(
+            bound(self, context, len(prompt)).step, known_tokens(prompt, None, self.vocab), steps, top,
+            stop=stop, length_penalty=length_penalty,
+        )  # fmt: skip
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         """The logits after each of the tokens and the state after them: one step of generation."""

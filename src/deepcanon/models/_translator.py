@@ -50,16 +50,24 @@ class Translator(ConditionalLanguage[SequencePairs]):
 
     @torch.no_grad()
     def translate(
-        self, x: Tensor, *, lengths: Tensor | None = None, beams: int = 1, steps: int | None = None
+        self,
+        x: Tensor,
+        *,
+        lengths: Tensor | None = None,
+        beams: int = 1,
+        steps: int | None = None,
+        length_penalty: float = 0.0,
+        exact: bool = False,
     ) -> tuple[Tensor, Tensor]:
         """The most probable target of each source that a beam search finds, (B, T), and their lengths, (B,).
 
         Targets begin with the begin token and end with the end token, or after ``steps`` tokens, by default ten and
-        twice as many as the longest source. With one beam this is greedy decoding.
+        twice as many as the longest source has. With one beam this is greedy decoding; an ``exact`` search misses none.
+        ``length_penalty`` is that of :func:`~deepcanon.decoding.beam.beam_search`.
         """
         lengths = full_lengths(x) if lengths is None else lengths
-        most = 10 + 2 * x.shape[1] if steps is None else steps
-        return self.given((x, lengths)).best_targets(len(x), beams, most)
+        most = 10 + 2 * int(lengths.max()) if steps is None else steps
+        return self.given((x, lengths)).best_targets(len(x), most, beams, length_penalty, exact)
 
     def _check_context(self, context: Context) -> None:
         parts = context if isinstance(context, tuple) else (context,)

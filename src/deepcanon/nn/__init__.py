@@ -2,7 +2,9 @@
 
 from deepcanon.lazy import listing
 from deepcanon.nn.activations import Arctan, BinaryThreshold, Softmax, StochasticBinary, Swish, activation_layer
-from deepcanon.nn.attention import KVCache, MultiHeadAttention, attention, attention_weights, causal_mask
+from deepcanon.nn.associative_memory import AssociativeMemory, parameter_free_attention
+from deepcanon.nn.attention import MultiHeadAttention, attention, attention_weights, causal_mask
+from deepcanon.nn.attention_scores import AttentionScore, weigh
 from deepcanon.nn.averaged import Averaged
 from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_time
@@ -20,6 +22,7 @@ from deepcanon.nn.graph_isomorphism import GraphIsomorphism
 from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
 from deepcanon.nn.gru import GRULayers, ResetBeforeGRU, gru
 from deepcanon.nn.initialize import fans, initialize, own_weights
+from deepcanon.nn.kv_cache import KVCache
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import (
     MaskedLinear,
@@ -61,6 +64,8 @@ __all__ = [
     "ActNorm",
     "AffineCoupling",
     "Arctan",
+    "AssociativeMemory",
+    "AttentionScore",
     "Averaged",
     "BatchNorm",
     "Bidirectional",
@@ -148,6 +153,7 @@ __all__ = [
     "own_weights",
     "owner_mask",
     "pad_same",
+    "parameter_free_attention",
     "parent_mask",
     "pool",
     "reversed_in_time",
@@ -163,5 +169,6 @@ __all__ = [
     "time_features",
     "to_bits",
     "transposed",
+    "weigh",
 ]
 __dir__ = listing(__name__)

@@ -1,18 +1,19 @@
-"""Scaled dot-product attention, multi-head attention and the key-value cache."""
+"""Scaled dot-product attention and multi-head attention."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear, scaled_dot_product_attention
+from torch.nn.functional import dropout, linear, scaled_dot_product_attention
 
 from deepcanon.core import UsageError
-from deepcanon.core.checks import at_least
-from deepcanon.core.display import Shown
+from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.padding import shows_values
+from deepcanon.nn.attention_scores import AttentionScore, ScoreKind, Weighting, weigh
+from deepcanon.nn.kv_cache import KVCache
 
 
 def attention(
@@ -25,6 +26,8 @@ def attention(
     bias: Tensor | None = None,
     scale: float | None = None,
     dropout: float = 0.0,
+    score: AttentionScore | None = None,
+    how: Weighting = "soft",
 ) -> Tensor:
     r"""Scaled dot-product attention of queries (..., T, d) to keys (..., S, d) and values (..., S, e): (..., T, e).
 
@@ -37,7 +40,8 @@ def attention(
     they are NaN or infinite; a query that may attend to such a key gets NaN, and sends no gradient. ``causal`` lets a
     query attend to the keys up to its own position, where the last query stands at the last key, so that one query
     after a long cache attends to all of it. ``bias`` is added to the scores, ``scale`` replaces one over the root of d,
-    and ``dropout`` is the probability to drop a weight.
+    and ``dropout`` is the probability to drop a weight. Another ``score`` takes the place of s, and ``how`` says what
+    weights follow from the scores.
 
     References:
         | Attention Is All You Need (Vaswani et al., 2017), https://arxiv.org/abs/1706.03762
@@ -47,9 +51,9 @@ def attention(
     tensor([10.,  0.,  0.])
     """
     if not _may_spoil(query, mask, causal) or not _not_finite(query, key, value):
-        return _attend(query, key, value, mask, causal, bias, scale, dropout)
+        return _attend(query, key, value, mask, causal, bias, scale, dropout, score, how)
     query, key, value, spoiled = _cleaned(query, key, value, mask, causal)
-    return _attend(query, key, value, mask, causal, bias, scale, dropout).masked_fill(spoiled, torch.nan)
+    return _attend(query, key, value, mask, causal, bias, scale, dropout, score, how).masked_fill(spoiled, torch.nan)
 
 
 def _attend(
@@ -60,19 +64,24 @@ def _attend(
     causal: bool,
     bias: Tensor | None,
     scale: float | None,
-    dropout: float,
+    rate: float,
+    score: AttentionScore | None,
+    how: Weighting,
 ) -> Tensor:
     """Equation (1) by torch's kernel, for which NaN spoils masked queries, too, and on some processors gives zeros."""
+    if score is not None or how != "soft":
+        weights = attention_weights(query, key, mask, causal=causal, bias=bias, scale=scale, score=score, how=how)
+        return dropout(weights, rate) @ value
     queries, keys = query.shape[-2], key.shape[-2]
     if mask is None and bias is None and (not causal or queries in (1, keys)):
         # torch aligns the first query with the first key, which is the same only for a square mask or for none.
         own = causal and queries > 1
-        return scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=own, scale=scale)
+        return scaled_dot_product_attention(query, key, value, dropout_p=rate, is_causal=own, scale=scale)
     allowed, empty = _allowed(query, key, mask, causal)
     if bias is not None and allowed is not None:
         bias = bias.masked_fill(~allowed, -torch.inf)
     output = scaled_dot_product_attention(  # eq. (1)
-        query, key, value, attn_mask=allowed if bias is None else bias, dropout_p=dropout, scale=scale
+        query, key, value, attn_mask=allowed if bias is None else bias, dropout_p=rate, scale=scale
     )
     return output if empty is None else output.masked_fill(empty, 0)
 
@@ -117,16 +126,24 @@ def attention_weights(
     causal: bool = False,
     bias: Tensor | None = None,
     scale: float | None = None,
+    score: AttentionScore | None = None,
+    how: Weighting = "soft",
 ) -> Tensor:
-    """The attention weights, a softmax, (..., T, S): rows that sum to 1, or to 0 for a query with all keys masked."""
-    scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+    """The attention weights, by default a softmax, (..., T, S): rows of sum 1, or 0 if all keys are masked."""
+    if score is not None and scale is not None:
+        raise UsageError(
+            f"a scale is that of dot products; the {score.kind} score has none: leave it out (got {scale})"
+        )
+    if score is None:
+        scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+    else:
+        scores = score(query, key)
     if bias is not None:
         scores = scores + bias
-    allowed, empty = _allowed(query, key, mask, causal)
-    if allowed is not None:
-        scores = scores.masked_fill(~allowed, -torch.inf)
-    weights = scores.softmax(-1)
-    return weights if empty is None else weights.masked_fill(empty, 0)
+    if causal:
+        earlier = causal_mask(query.shape[-2], key.shape[-2], query.device)
+        mask = earlier if mask is None else mask & earlier
+    return weigh(scores, mask, how)
 
 
 def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> Tensor:
@@ -155,69 +172,6 @@ def _allowed(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> t
     return mask | empty, empty
 
 
-class KVCache(Shown):
-    """The key-value cache of one attention layer: keys and values of all tokens read so far, in preallocated memory.
-
-    It starts empty, with room for ``capacity`` positions, and grows when that is not enough.
-
-    >>> cache = KVCache(capacity=4)
-    >>> keys, values = cache.append(torch.ones(1, 2, 3, 8), torch.ones(1, 2, 3, 8))
-    >>> keys, values = cache.append(torch.ones(1, 2, 1, 8), torch.ones(1, 2, 1, 8))
-    >>> keys.shape
-    torch.Size([1, 2, 4, 8])
-    """
-
-    def __init__(self, capacity: int) -> None:
-        at_least(1, capacity=capacity)
-        self.capacity = capacity
-        self.size = 0
-        self.keys: Tensor | None = None  # (B, heads, capacity, d)
-        self.values: Tensor | None = None
-
-    def _facts(self) -> dict[str, Any]:
-        return {"size": self.size, "capacity": self.capacity}
-
-    def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Append t keys and values, (B, heads, t, d), and return all there are."""
-        end = self.size + key.shape[2]
-        if self.keys is None or self.values is None or end > self.capacity:
-            self._make_room(key, value, end)
-        assert self.keys is not None
-        assert self.values is not None
-        self.keys[:, :, self.size : end] = key
-        self.values[:, :, self.size : end] = value
-        self.size = end
-        return self.all()
-
-    def all(self) -> tuple[Tensor, Tensor]:
-        """All keys and values, (B, heads, size, d)."""
-        if self.keys is None or self.values is None:
-            raise UsageError("the cache is empty: append keys and values first")
-        return self.keys[:, :, : self.size], self.values[:, :, : self.size]
-
-    def select(self, rows: Tensor) -> Self:
-        """A cache of these rows, as beam search needs when it keeps some of its hypotheses."""
-        chosen = type(self)(self.capacity)
-        if self.keys is not None and self.values is not None:
-            chosen.keys, chosen.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
-            chosen.size = self.size
-        return chosen
-
-    def crop(self, size: int) -> None:
-        """Forget all but the first ``size`` positions."""
-        if not 0 <= size <= self.size:
-            raise UsageError(f"a cache of {self.size} positions can be cropped to 0 to {self.size} (got {size})")
-        self.size = size
-
-    def _make_room(self, key: Tensor, value: Tensor, end: int) -> None:
-        self.capacity = max(end, 2 * self.capacity if end > self.capacity else self.capacity)
-        old = self.keys, self.values
-        self.keys, self.values = (new.new_empty(*new.shape[:2], self.capacity, new.shape[3]) for new in (key, value))
-        for memory, before in zip((self.keys, self.values), old, strict=True):
-            if before is not None:
-                memory[:, :, : self.size] = before[:, :, : self.size]
-
-
 class MultiHeadAttention(nn.Module):
     r"""Multi-head attention: several heads, each with linear projections of queries, keys and values of its own.
 
@@ -238,6 +192,8 @@ class MultiHeadAttention(nn.Module):
         dropout: The probability to drop an attention weight in training.
         head_dim: The width of a head; unless given, the heads share ``width``.
         scale: What scores are multiplied by; unless given, one over the root of the width of a head.
+        score: The score of a key for a query, by name; one with weights of its own has the same for all heads.
+        how: The weights that follow from the scores: "soft", "hard" or "linear".
 
     >>> layer = MultiHeadAttention(8, heads=2)
     >>> layer(torch.randn(3, 5, 8), causal=True).shape
@@ -254,6 +210,8 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
         head_dim: int | None = None,
         scale: float | None = None,
+        score: ScoreKind = "scaled",
+        how: Weighting = "soft",
     ) -> None:
         super().__init__()
         at_least(1, width=width, heads=heads)
@@ -271,6 +229,9 @@ class MultiHeadAttention(nn.Module):
             self.key = nn.Linear(kdim or width, inner, bias)
             self.value = nn.Linear(vdim or width, inner, bias)
         self.output = nn.Linear(inner, width, bias)
+        one_of(get_args(Weighting), how=how)
+        self.how: Weighting = how
+        self.score = None if score == "scaled" else AttentionScore(score, self.head_dim)
 
     def forward(
         self,
@@ -293,7 +254,10 @@ class MultiHeadAttention(nn.Module):
         if cache is not None:
             spoils = key is None and value is None and _may_spoil(query, mask, causal) and _not_finite(query)
             q, k, v = (self._cached_finite if spoils else self._cached)(query, key, value, cache)
-            heads = attention(q, k, v, mask, causal=causal, bias=bias, scale=self.scale, dropout=self._rate)
+            heads = attention(
+                q, k, v, mask, causal=causal, bias=bias, scale=self.scale, dropout=self._rate, score=self.score,
+                how=self.how,
+            )  # fmt: skip
             if not spoils:
                 return self._joined(heads)
             spoiled = ~heads.isfinite().all(-1).all(1).unsqueeze(2)  # (B, T, 1)
@@ -319,7 +283,7 @@ class MultiHeadAttention(nn.Module):
         bias: Tensor | None,
     ) -> Tensor:
         q, k, v = self._heads(query, key, value)
-        return self._joined(_attend(q, k, v, mask, causal, bias, self.scale, self._rate))
+        return self._joined(_attend(q, k, v, mask, causal, bias, self.scale, self._rate, self.score, self.how))
 
     def _joined(self, heads: Tensor) -> Tensor:
         output: Tensor = self.output(heads.transpose(1, 2).flatten(2))  # eq. (2)
@@ -358,7 +322,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """The attention weights, (B, heads, T, S), without dropout."""
         q, k = self._of_heads(0, query), self._of_heads(1, query if key is None else key)
-        return attention_weights(q, k, mask, causal=causal, bias=bias, scale=self.scale)
+        return attention_weights(q, k, mask, causal=causal, bias=bias, scale=self.scale, score=self.score, how=self.how)
 
     def _heads(self, query: Tensor, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of all heads, (B, heads, T or S, d)."""

@@ -17,7 +17,7 @@ from deepcanon.core import Series
 from deepcanon.core.plural import counted
 from deepcanon.core.roles import Forecasts
 from deepcanon.core.series import steps_from
-from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
+from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, new_figure, shared_legend
 
 FANS = ((0.05, 0.95, "#d5e7f3"), (0.1, 0.9, "#aed1e8"), (0.25, 0.75, "#7ab3d8"))
 """The intervals that are shaded, from the widest on, with their shades of the palette's blue."""
@@ -44,12 +44,11 @@ def forecast_fans(paths: Tensor, series: Series, title: str = "", feature: int =
         paths, series = series.legend.in_units(paths, series), series.legend.as_given(series)
     columns = 2 if len(series) > 1 else 1
     lines = math.ceil(len(series) / columns)
-    figure = new_figure(5.4 * columns, 2.4 * lines + 0.4, title)
+    figure = new_figure(5.4 * columns, 2.4 * lines + 0.7, title)
     for row in range(len(series)):
         axes = figure.add_subplot(lines, columns, row + 1)
         _draw(axes, paths[:, row, :, feature], series.select(torch.tensor([row])), feature)
-        if row == 0:
-            legend(axes)
+    shared_legend(figure, figure.axes[0])
     return figure
 
 

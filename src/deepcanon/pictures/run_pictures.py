@@ -52,7 +52,15 @@ from deepcanon.pictures.mappings import mapping
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.points import decision_map, function_plot, latent_map, scatter, truth_plot
 from deepcanon.pictures.scene import Data, Scene, in_chunks
-from deepcanon.pictures.sequence_pictures import aligned, attended, captioned, forecasted, neighbored, written
+from deepcanon.pictures.sequence_pictures import (
+    aligned,
+    attended,
+    captioned,
+    forecasted,
+    neighbored,
+    translated,
+    written,
+)
 from deepcanon.pictures.style import save
 from deepcanon.pictures.videos import continued, filmed
 
@@ -291,6 +299,6 @@ def _encoded(scene: Scene) -> dict[str, Figure]:
 
 PICTURES = (
     _classified, graphed, graph_rows, sampled_graphs, _regressed, _completed, _sampled, _reconstructed, _gallery,
-    _mapped, _filtered, _encoded, neighbored, _updated, attended, forecasted, filmed, continued, aligned, captioned,
-    written,
+    _mapped, _filtered, _encoded, neighbored, _updated, attended, forecasted, filmed, continued, aligned, translated,
+    captioned, written,
 )  # fmt: skip

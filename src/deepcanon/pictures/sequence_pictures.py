@@ -15,6 +15,7 @@ from deepcanon.pictures.captions import captioned_images
 from deepcanon.pictures.forecasts import forecast_picture
 from deepcanon.pictures.scene import Scene
 from deepcanon.pictures.texts import HELD_OUT, text_picture
+from deepcanon.pictures.translations import translation_picture
 from deepcanon.pictures.word_vectors import word_pictures
 
 ATTENDED = 28
@@ -25,6 +26,7 @@ LONGEST = 40
 """Of a source and its target more tokens than these are too small to be read."""
 FORECASTS = 6
 ALIGNED = 6
+TRANSLATED = 200
 CAPTIONED = 18
 
 
@@ -101,6 +103,15 @@ def aligned(scene: Scene) -> dict[str, Figure]:
         return {}
     title = f"{model.name()} on {data.name}: translations of {scene.split}, aligned with their sources"
     return {"alignment": alignment_picture(model, some, data.vocabulary, data.target_vocabulary, title)}
+
+
+def translated(scene: Scene) -> dict[str, Figure]:
+    """Translations next to their sources, shaded by the probability of their tokens."""
+    model, data, some = scene.model, scene.data, scene.some(TRANSLATED)
+    if not isinstance(model, Translates) or not isinstance(some, SequencePairs) or not data.target_vocabulary:
+        return {}
+    title = f"{model.name()} on {data.name}: translations of {scene.split}"
+    return {"translations": translation_picture(model, some, data.vocabulary, data.target_vocabulary, title)}
 
 
 def captioned(scene: Scene) -> dict[str, Figure]:

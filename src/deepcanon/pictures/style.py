@@ -94,6 +94,15 @@ def legend(axes: Axes) -> Legend:
     return axes.legend(fontsize=8, labelcolor=INK, handlelength=1.6, edgecolor="none", framealpha=0.75)
 
 
+def shared_legend(figure: Figure, axes: Axes) -> Legend:
+    """One legend for panels that show the same, taken from one of them, below all, where it hides nothing."""
+    handles, labels = axes.get_legend_handles_labels()
+    return figure.legend(
+        handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8, labelcolor=INK, handlelength=1.6,
+        edgecolor="none",
+    )  # fmt: skip
+
+
 def _break_titles(figure: Figure, renderer: Any) -> None:
     """Break the lines of all titles that are wider than their room; what lies below then moves down by the layout."""
     whole = figure.bbox.width

@@ -54,8 +54,11 @@ class Passage:
             yield line
 
 
-def text_probabilities(passages: Mapping[str, Passage], title: str = "") -> Figure:
-    """Passages of text one below the other, each letter on a background that shows the probability of its token."""
+def text_probabilities(passages: Mapping[str, Passage], title: str = "", gray: str = "prompt") -> Figure:
+    """Passages of text one below the other, each letter on a background that shows the probability of its token.
+
+    What has none, and is given, stands on ``gray``.
+    """
     lines = {name: passage.lines() for name, passage in passages.items()}
     tall = sum(HEADING + len(each) * LEADING for each in lines.values()) + 0.9
     wide = WIDTH * ADVANCE + 2 * MARGIN
@@ -81,7 +84,7 @@ def text_probabilities(passages: Mapping[str, Passage], title: str = "") -> Figu
     bar.set_ticks([0, 0.25, 0.5, 0.75, 1])
     bar.ax.tick_params(labelsize=7, labelcolor=MUTED, color=LINE, length=2, pad=1)
     bar.outline.set_edgecolor(LINE)
-    words = "probability given the tokens before it; gray: prompt"
+    words = f"probability given the tokens before it; gray: {gray}"
     figure.text((MARGIN + 2.35) / wide, 0.28 / tall, words, fontsize=8, color=MUTED)
     return figure
 

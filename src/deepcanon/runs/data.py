@@ -51,8 +51,12 @@ def tokens_of(asked: Blueprint, data: Any, reading: Mapping[str, Any]) -> dict[s
 
 
 def is_own(run: RunFolder, data: str | None) -> bool:
-    """Whether these are the data a run was trained on, by whatever path a file or folder is named."""
-    return data is None or absolute_name(data) == absolute_name(_found_again(run))
+    """Whether these are the data a run was trained on, by whatever path a file or folder is named.
+
+    It may be named without the forms of the training, since these are how a run reads whatever it is given.
+    """
+    own = (absolute_name(_found_again(run)), run.info["data"]["source"])
+    return data is None or absolute_name(data) in own
 
 
 def new_rows(

@@ -13,14 +13,11 @@ from torch import Generator, Tensor
 
 from deepcanon.blueprints import Classes, blueprint
 from deepcanon.core import (
-    AnyBatch,
     Blueprint,
     Graph,
     Model,
     Recipe,
     UsageError,
-    given_batch,
-    is_conditional,
     methods_of,
     own_parts,
 )
@@ -41,9 +38,9 @@ from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import ahead, columns_of, reaching, sample_paths, write_forecasts
 from deepcanon.runs.predict import check_room, joined, predicted, sampled_rows, write_csv, write_parts
 from deepcanon.runs.resume import load_from, resume
-from deepcanon.runs.sampling import check_drawable, draw_graphs, draw_samples, edge_columns
+from deepcanon.runs.sampling import check_drawable, draw_graphs, draw_samples, edge_columns, of_class
 from deepcanon.runs.shown_run import ShownRun
-from deepcanon.runs.writing import conditioned, sources, texts
+from deepcanon.runs.writing import conditioned, searched, sources, texts, without_end
 from deepcanon.train import Observer, fit, randomness
 from deepcanon.train.evaluation import some_of_train
 from deepcanon.train.health import examine
@@ -228,7 +225,7 @@ class Run(ShownRun):
         if path is not None and not table:
             check_drawable(n, info)
         check_room(n, info["shape"], table)
-        conditioned = self._conditioned(model, n, given, guidance)
+        conditioned = of_class(model, self.info["data"], lambda: self.data, n, given, guidance)
         drawn: Tensor | Graph = conditioned.sample(n, generator=Generator().manual_seed(seed))
         drawn = drawn.detach().flatten(1) if isinstance(drawn, Tensor) else drawn
         if path is not None and table:
@@ -262,10 +259,32 @@ class Run(ShownRun):
             before, steps, temperature=temperature, top_k=top_k, top_p=top_p, stop=end,
             generator=Generator().manual_seed(seed),
         )  # fmt: skip
-        added = tokens[0, before.shape[1] :].tolist()
-        if end in added:
-            tokens = tokens[:, : before.shape[1] + added.index(end)]
-        return text.decode(tokens, info)
+        return text.decode(without_end(tokens[0], before.shape[1], end), info)
+
+    def most_probable(
+        self,
+        prompt: str | None = None,
+        steps: int = 200,
+        *,
+        top: int = 5,
+        beams: int | None = None,
+        exact: bool = False,
+        length_penalty: float = 0.0,
+        stop: str | None = None,
+        given: str | Path | None = None,
+    ) -> list[tuple[str, float]]:
+        """The ``top`` most probable texts that begin with the prompt, with the log-probability of what follows it.
+
+        A beam search finds them, with ``top`` beams or more, or an ``exact`` search, which misses none. The other
+        arguments are those of :meth:`generate`, and ``length_penalty`` that of
+        :func:`~deepcanon.decoding.beam.beam_search`.
+        """
+        model, info = self.model_that_can("beam_search"), self.info["data"]
+        model, info = conditioned(model, None if given is None else str(given), info)
+        return searched(
+            model, info, text.encode(prompt, info), steps, top=top, beams=beams, exact=exact,
+            stop=text.encode_stop(stop, info), length_penalty=length_penalty,
+        )  # fmt: skip
 
     def forecast(
         self,
@@ -294,11 +313,14 @@ class Run(ShownRun):
             write_forecasts(path, paths, rows, f"forecasts of {model.name()}", preprocessing)
         return columns_of(paths, rows)
 
-    def translate(self, *given: str, beams: int = 1) -> list[str]:
-        """The translation of each text, or the caption of the image in each file: the best that a beam search finds."""
+    def translate(self, *given: str, beams: int = 1, length_penalty: float = 0.0, exact: bool = False) -> list[str]:
+        """The translation of each text, or the caption of the image in each file: the best that a search finds.
+
+        :meth:`most_probable` finds several of one, with their probabilities.
+        """
         model, info = self.model_that_can("translate"), self.info["data"]
         x, lengths = sources(given, info)
-        tokens, ends = model.translate(x, **lengths, beams=beams)
+        tokens, ends = model.translate(x, **lengths, beams=beams, length_penalty=length_penalty, exact=exact)
         return texts(tokens, ends, info)
 
     def nearest(self, word: str, n: int = 10) -> list[tuple[str, float]]:
@@ -363,31 +385,6 @@ class Run(ShownRun):
         if method not in there:
             raise UsageError(f"{self.model.name()} cannot {method}; it can {', '.join(there) or 'only be trained'}")
         return self.model
-
-    def _conditioned(self, model: Any, n: int, given: str | int | None, guidance: float) -> Any:
-        """The model, conditioned on the class that its samples are to be of."""
-        if given is None:
-            if guidance != 0:
-                raise UsageError("guidance leads towards a class; name it by --given CLASS")
-            if is_conditional(model) and not model.context_optional:  # then on what held-out examples have
-                return given_batch(model, self._some_held_out(n))
-            return model
-        if not is_conditional(model) or model.conditioned_on != "classes":
-            raise UsageError(f"{model.name()} is not conditioned on classes, so leave out --given; guided_ddpm is")
-        if guidance != 0 and "guidance" not in model.given_options:
-            raise UsageError(f"{self.model.name()} has no guidance; leave it out, or take guided_ddpm")
-        info = self.info["data"]
-        names = info["labels"] or [str(c) for c in range(info["sizes"]["classes"])]
-        if str(given) not in names:
-            raise UsageError(f"there is no class {str(given)!r}; there are {', '.join(names)}")
-        asked = {"guidance": guidance} if guidance != 0 else {}
-        return model.given(names.index(str(given)), **asked)
-
-    def _some_held_out(self, n: int) -> AnyBatch:
-        """So many examples that were not learned from, gone through again and again where there are fewer."""
-        data = self.data
-        split: AnyBatch = next(part for part in (data.test, data.valid, data.train) if part is not None)
-        return split.select(torch.arange(n, device=split.device) % len(split))
 
 
 def folder_for(model: str, data: str, taken: bool = False) -> Path:

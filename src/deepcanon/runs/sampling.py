@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from deepcanon.core import Graph, UsageError
+from deepcanon.core import AnyBatch, Graph, UsageError, given_batch, is_conditional
+from deepcanon.data import Dataset
 from deepcanon.data.transforms.forms import PICTURED, black_and_white
 
 MOST_IN_A_PICTURE = 4096
@@ -27,6 +28,38 @@ def check_drawable(n: int, info: Mapping[str, Any]) -> None:
     most = MOST_GRAPHS if info["kind"] == "graphs" else most
     if n > most:
         raise UsageError(f"a picture shows at most {most:,} samples (got -n {n:,}); write more to a .csv file")
+
+
+def of_class(
+    model: Any,
+    info: Mapping[str, Any],
+    data: Callable[[], Dataset[Any]],
+    n: int,
+    given: str | int | None,
+    guidance: float,
+) -> Any:
+    """The model of a run, conditioned on the class that its samples are to be of, or on what held-out data have."""
+    if given is None:
+        if guidance != 0:
+            raise UsageError("guidance leads towards a class; name it by --given CLASS")
+        if is_conditional(model) and not model.context_optional:
+            return given_batch(model, _some_held_out(data(), n))
+        return model
+    if not is_conditional(model) or model.conditioned_on != "classes":
+        raise UsageError(f"{model.name()} is not conditioned on classes, so leave out --given; guided_ddpm is")
+    if guidance != 0 and "guidance" not in model.given_options:
+        raise UsageError(f"{model.name()} has no guidance; leave it out, or take guided_ddpm")
+    names = info["labels"] or [str(c) for c in range(info["sizes"]["classes"])]
+    if str(given) not in names:
+        raise UsageError(f"there is no class {str(given)!r}; there are {', '.join(names)}")
+    asked = {"guidance": guidance} if guidance != 0 else {}
+    return model.given(names.index(str(given)), **asked)
+
+
+def _some_held_out(data: Dataset[Any], n: int) -> AnyBatch:
+    """So many examples that were not learned from, gone through again and again where there are fewer."""
+    split: AnyBatch = next(part for part in (data.test, data.valid, data.train) if part is not None)
+    return split.select(torch.arange(n, device=split.device) % len(split))
 
 
 def edge_columns(graphs: Graph) -> dict[str, list[Any]]:

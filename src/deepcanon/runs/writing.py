@@ -53,6 +53,46 @@ def conditioned(model: Any, given: str | None, info: Mapping[str, Any]) -> tuple
     return bound.given((x, *lengths.values()) if lengths else x), text.targets(info)
 
 
+def searched(
+    model: Any,
+    info: Mapping[str, Any],
+    prompt: Tensor,
+    steps: int,
+    *,
+    top: int,
+    beams: int | None,
+    exact: bool,
+    stop: int | None,
+    length_penalty: float,
+) -> list[tuple[str, float]]:
+    """The most probable texts after a prompt, (1, T), without the stop token, each with its log-probability in nats."""
+    if exact and beams is not None:
+        raise UsageError(f"an exact search has no beams; leave out one of exact and beams (got beams={beams})")
+    beams = top if beams is None else beams
+    if beams < top:
+        raise UsageError(f"the {top} most probable texts take as many beams, or an exact search (got beams={beams})")
+    found = (
+        model.exact_search(prompt, steps, top=top, stop=stop, length_penalty=length_penalty)
+        if exact
+        else model.beam_search(prompt, steps, beams=beams, stop=stop, length_penalty=length_penalty)
+    )
+    written = []
+    for tokens, log_prob in zip(found.tokens[0, :top], found.log_prob[0, :top].tolist(), strict=True):
+        if log_prob > float("-inf"):
+            written.append((text.decode(without_end(tokens, prompt.shape[1], stop), info), log_prob))
+    return written
+
+
+def without_end(tokens: Tensor, given: int, end: int | None) -> Tensor:
+    """Tokens (T,) up to the first end token after those that were given.
+
+    >>> without_end(torch.tensor([1, 5, 6, 1, 1]), 1, 1)
+    tensor([1, 5, 6])
+    """
+    after = tokens[given:].tolist()
+    return tokens[: given + after.index(end)] if end in after else tokens
+
+
 def _name(model: Any) -> str:
     return str(model.name())
 

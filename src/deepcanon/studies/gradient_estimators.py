@@ -37,7 +37,7 @@ def gradient_estimators(*, draws: int = 200_000, seed: int = 0) -> Finding:
               \text{ with } b = \varphi^2 + 3, \quad \mathrm{Var}(g_r) = 4
 
     The constant b that lowers the variance most is :math:`E[z^2 s^2] / E[s^2]` with the score
-    :math:`s = z - \varphi`. The mean of L samples has 1/L of the variance. Where z is no shifted and scaled noise, it
+    :math:`s = z - \varphi`. The mean of L samples has 1/L of the variance. Where z is not shifted and scaled noise, it
     is reparameterized by its inverse distribution function (the exponential distribution), or implicitly (Gamma, Beta):
 
     .. math:: z = F^{-1}_\theta(u), \qquad \frac{dz}{d\theta} = -\frac{dF_\theta(z) / d\theta}{p_\theta(z)}

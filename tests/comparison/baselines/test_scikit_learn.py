@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -114,20 +115,46 @@ def test_many_rows_are_sampled_by_class(monkeypatch: pytest.MonkeyPatch) -> None
 def test_it_takes_as_many_threads_as_torch(diabetes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def fit(cls: type[Ridge], data: Dataset[Any], seed: int) -> None:
+    def fitting(cls: type[Ridge], data: Dataset[Any], seed: int) -> Iterator[Ridge]:
         seen.append({each["num_threads"] for each in threadpool_info()})
+        yield from real(data, seed)
 
-    monkeypatch.setattr(Ridge, "_fit", classmethod(fit))
+    real = Ridge._fitting
+    monkeypatch.setattr(Ridge, "_fitting", classmethod(fitting))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     Ridge.fit(diabetes, 0)
     assert seen == [{1}]
 
 
-def test_they_suit_tables_and_points_with_labels(wine: Any, diabetes: Any) -> None:
+@pytest.mark.parametrize("method", [GradientBoosting, RandomForest, Neighbors])
+def test_a_budget_ends_a_fit_after_a_part_and_it_is_known(method: type[BaselineMethod], diabetes: Any) -> None:
+    short, whole = (method.fit(diabetes, 0, budget) for budget in (1e-9, None))
+    assert short.progress[0] < short.progress[1] == method.fit(diabetes, 0, 1e-9).progress[1]
+    assert whole.progress[0] == whole.progress[1]
+    predicted = short.predict(diabetes.test.x)  # type: ignore[attr-defined]
+    assert bool(predicted.isfinite().all())
+    if method is RandomForest:
+        forest = RandomForestRegressor(25, max_features=1 / 3, random_state=0).fit(*parts(diabetes, "train"))
+        assert np.allclose(predicted[:, 0], forest.predict(parts(diabetes, "test")[0]))
+
+
+def test_they_suit_tables_and_points_with_labels_and_images_pixel_by_pixel(wine: Any, diabetes: Any) -> None:
     suiting = [
         [method.name for method in (GradientBoosting, LogisticRegression, Ridge) if method.suits(data)]
         for data in (wine, diabetes, dc.load_data("moons"), dc.load_data("digits"), dc.data.of(wine.train.x))
     ]
     assert suiting == [
-        ["gradient_boosting", "logistic"], ["gradient_boosting", "ridge"], ["gradient_boosting", "logistic"], [], [],
+        ["gradient_boosting", "logistic"], ["gradient_boosting", "ridge"], ["gradient_boosting", "logistic"],
+        ["logistic"], [],
     ]  # fmt: skip
+
+
+def test_images_are_rows_of_pixels_and_of_many_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scikit_learn, "MOST_PIXELS", 64 * 300)
+    monkeypatch.setattr(scikit_learn, "FEWEST_IMAGES", 10)
+    digits: Any = dc.load_data("digits")
+    fitted = Neighbors.fit(digits, 0)
+    assert len(fitted.fitted._y) == 300
+    assert float((fitted.predict(digits.test.x) == digits.test.y).double().mean()) > 0.9
+    theirs = fitted.fitted.predict(digits.test.x.flatten(1).double().numpy())
+    assert float(np.mean(fitted.predict(digits.test.x).numpy() == theirs)) > 0.99

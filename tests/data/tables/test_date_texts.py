@@ -20,8 +20,9 @@ def test_every_form_gives_the_ordinals_of_the_calendar(form: str) -> None:
     assert form in found
     assert len(found) == 1 or {datetime.strptime(texts[0], each).date() for each in found} == {dates[0]}
     epoch = date(1970, 1, 1).toordinal()
-    assert days(texts, form).tolist() == [day.toordinal() - epoch for day in dates]
-    assert [text_of(day) for day in days(texts, form)] == [f"{day:%Y-%m-%d}" for day in dates]
+    meant = dates if "%d" in form or form == ISO else [day.replace(day=1) for day in dates]
+    assert days(texts, form).tolist() == [day.toordinal() - epoch for day in meant]
+    assert [text_of(day) for day in days(texts, form)] == [f"{day:%Y-%m-%d}" for day in meant]
 
 
 def test_times_of_day_and_zones_are_shares_of_a_day() -> None:

@@ -69,8 +69,8 @@ def test_a_training_hears_what_is_not_plain(tmp_path: Path) -> None:
         "Heavy tails, bent by arsinh: income.",
         "Dates: since (days, and the time of year and week).",
         "Codes, taken as categories: zip.",
-        "The classes of churn are imbalanced ('no' 94 % and 'yes' 6 % of the rows): --class-weight balanced makes the "
-        "rare ones count as much.",
+        "The classes of churn are imbalanced ('no' 94 % and 'yes' 6 % of the rows): train --class-weight balanced "
+        "makes the rare ones count as much.",
     ]
     assert load_data(tmp_path / "a.csv", target="churn", preprocessing=data.preprocessing).remarks == ()
 

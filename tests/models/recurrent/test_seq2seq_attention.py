@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import product
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ import deepcanon as dc
 from deepcanon.core import DataError, SequencePairs, UsageError
 from deepcanon.data.sets.dates import MONTHS, SOURCE, TARGET
 from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention
+from deepcanon.nn.attention_scores import ScoreKind, Weighting
 from deepcanon.runs.folder import RunFolder
 from tests.processes import done, killed, together
 
@@ -47,17 +49,13 @@ def test_log_prob_is_the_papers_step_by_step() -> None:
     packed, final = gru(pack_padded_sequence(ours.source_embedding(x), lengths, batch_first=True, enforce_sorted=False))
     h, _ = pad_packed_sequence(packed, batch_first=True)
     weights, wanted = ours.alignment(x, y, lengths=lengths, y_lengths=y_lengths), []
+    v, w, u = ours.scoring.align, ours.scoring.query, ours.scoring.key
     for row in range(3):
         s, log_p = (ours.bridge.weight @ final[1, row] + ours.bridge.bias).tanh(), torch.zeros(())
         for t in range(1, int(y_lengths[row])):
             before = ours.target_embedding.weight[y[row, t - 1]]
             seen = h[row, : lengths[row]]
-            e = torch.stack(
-                [
-                    ours.align.weight[0] @ (ours.query.weight @ s + ours.key.weight @ one + ours.key.bias).tanh()
-                    for one in seen
-                ]
-            )
+            e = torch.stack([v.weight[0] @ (w.weight @ s + u.weight @ one + u.bias).tanh() for one in seen])
             alpha = e.exp() / e.exp().sum()
             torch.testing.assert_close(weights[row, t - 1, : lengths[row]], alpha, rtol=0, atol=1e-12)
             assert not bool(weights[row, t - 1, lengths[row] :].any())
@@ -70,6 +68,34 @@ def test_log_prob_is_the_papers_step_by_step() -> None:
     torch.testing.assert_close(found, torch.stack(wanted), rtol=0, atol=1e-12)
     batch = SequencePairs(x, lengths, y, y_lengths)
     torch.testing.assert_close(ours.loss(batch)["nll"], -torch.stack(wanted).sum() / 9, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("score", get_args(ScoreKind))
+@pytest.mark.parametrize("how", ["soft", "hard", "linear"])
+def test_any_score_aligns_each_target_token_with_the_source(score: ScoreKind, how: Weighting) -> None:
+    """The alignment of a token is what the score says of the state before it, by hand."""
+    torch.manual_seed(0)
+    ours = Seq2SeqAttention(5, 6, BEGIN, END, embedding=3, units=4, score=score, how=how).double().eval()
+    x, lengths = sources()
+    y = torch.tensor([[0, 3, 4, 1], [0, 2, 1, 0], [0, 5, 5, 1]])
+    found = ours.alignment(x, y, lengths=lengths)
+    assert found.shape == (3, 3, 6)
+    inside = (torch.arange(6) < lengths.unsqueeze(1)).unsqueeze(1).expand_as(found)
+    assert not bool(found[~inside].any())
+    state = ours.given((x, lengths))._encoded(3)
+    ahead, back = state.annotations.chunk(2, 2)
+    keys = ahead + back if score in ("dot", "cosine", "scaled") else state.annotations
+    e = ours.scoring(state.hidden.unsqueeze(1), keys).masked_fill(~inside[:, :1], -torch.inf)
+    wanted = {
+        "soft": e.softmax(2),
+        "hard": (e == e.amax(2, keepdim=True)).double(),
+        "linear": e.masked_fill(~inside[:, :1], 0),
+    }
+    torch.testing.assert_close(found[:, :1], wanted[how])
+    ours.loss(SequencePairs(x, lengths, y, torch.tensor([4, 3, 4])))["nll"].backward()
+    assert all(p.grad is not None and bool(p.grad.isfinite().all()) for p in ours.parameters())
+    if how == "soft":  # the choice of a score is learned from
+        assert all(bool(p.grad.any()) for p in ours.scoring.parameters() if p.grad is not None)
 
 
 STEPS = 4
@@ -145,6 +171,10 @@ def test_data_that_are_no_pairs_are_refused() -> None:
         ours.prepare([SequencePairs(x, lengths, y, torch.tensor([2, 3, 3]))])
     with pytest.raises(DataError, match="from 0 to 2; got 7 at position 1 of row 0"):
         ours.prepare([SequencePairs(x, lengths, torch.tensor([[0, 7, 1]] * 3), ends)])
+    with pytest.raises(UsageError, match="the dot score has no hidden layer, whose width was given"):
+        Seq2SeqAttention(5, 3, 0, 1, score="dot", attention=8)
+    with pytest.raises(UsageError, match="score"):
+        Seq2SeqAttention(5, 3, 0, 1, score="dots")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="end_token is a token of the target, from 0 to 2"):
         Seq2SeqAttention(5, 3, 0, 3)
     with pytest.raises(UsageError, match="seq2seq_attention learns from pairs of sequences; text gives text"):
@@ -157,7 +187,8 @@ def test_data_that_are_no_pairs_are_refused() -> None:
 def test_dates_are_translated_and_aligned_as_they_are_written() -> None:
     data = dc.load_data("dates")
     torch.manual_seed(0)
-    ours = Seq2SeqAttention(**data.sizes, embedding=16, units=32, attention=32)
+    sizes: Any = data.sizes
+    ours = Seq2SeqAttention(**sizes, embedding=16, units=32, attention=32)
     result = dc.fit(ours, data, steps=300, batch_size=64, lr=1e-2, quiet=True)
     assert result.test["accuracy"] > 0.998
     test = data.split("test")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Generator
+from contextlib import closing
 from typing import Any, ClassVar, Self
 
 from deepcanon.data import Dataset
@@ -25,10 +28,26 @@ class BaselineMethod(ABC):
     def suits(cls, data: Dataset[Any]) -> bool:
         """Whether it can be fitted to these data."""
 
+    progress: tuple[int, int] = (1, 1)
+    """How many steps of its fit it has made, and of how many."""
+
     @classmethod
     @abstractmethod
-    def fit(cls, data: Dataset[Any], seed: int) -> Self:
-        """The method fitted to the training split; whatever is random in it comes from the seed."""
+    def fitting(cls, data: Dataset[Any], seed: int) -> Generator[Self]:
+        """The method fitted to the training split, after each part of the fit; whatever is random is so by the seed."""
+
+    @classmethod
+    def fit(cls, data: Dataset[Any], seed: int, budget: float | None = None) -> Self:
+        """The fitted method, or as far as it has come, a part at least, when a ``budget`` of seconds is spent."""
+        began = time.perf_counter()
+        with closing(cls.fitting(data, seed)) as parts:
+            fitted = next(parts)
+            while budget is None or time.perf_counter() - began < budget:
+                further = next(parts, None)
+                if further is None:
+                    break
+                fitted = further
+        return fitted
 
     @property
     def choice(self) -> str:

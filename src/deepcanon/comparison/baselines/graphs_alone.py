@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Generator as Parts
 from typing import Any, Self
 
 import numpy as np
@@ -47,10 +48,14 @@ class LabelPropagation(BaselineMethod):
         return isinstance(data.train, GraphBatch) and "classes" in data.sizes and not data.train.y.is_floating_point()
 
     @classmethod
-    def fit(cls, data: Dataset[Any], seed: int) -> Self:
-        found = [cls(_spread(data.train, data.sizes["classes"], alpha), alpha) for alpha in ALPHAS]
+    def fitting(cls, data: Dataset[Any], seed: int) -> Parts[Self]:
         held = data.train if data.valid is None else data.valid
-        return min(found, key=lambda each: each._loss(held))
+        found: list[Self] = []
+        for alpha in ALPHAS:
+            found.append(cls(_spread(data.train, data.sizes["classes"], alpha), alpha))
+            best = min(found, key=lambda each: each._loss(held))
+            best.progress = (len(found), len(ALPHAS))
+            yield best
 
     def predict(self, x: Any, graph: Graph, *, how: How = "mode", generator: Generator | None = None) -> Tensor:
         """The probabilities of the classes, or the class, of every node of the graph that it was fitted to."""
@@ -81,7 +86,7 @@ class NodeFeatures(BaselineMethod):
         return isinstance(data.train, GraphBatch | LabeledGraphs) and "classes" in data.sizes
 
     @classmethod
-    def fit(cls, data: Dataset[Any], seed: int) -> Self:
+    def fitting(cls, data: Dataset[Any], seed: int) -> Parts[Self]:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
         from threadpoolctl import threadpool_limits
@@ -91,7 +96,7 @@ class NodeFeatures(BaselineMethod):
         rows = train.where_labeled(torch.from_numpy(_described(*train.inputs))).numpy()
         with threadpool_limits(torch.get_num_threads()), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fit that could go on is a baseline, too
-            return cls(LogisticRegression(max_iter=1000, random_state=seed).fit(rows, labels), data.sizes["classes"])
+            yield cls(LogisticRegression(max_iter=1000, random_state=seed).fit(rows, labels), data.sizes["classes"])
 
     def predict(self, x: Any, graph: Graph, *, how: How = "mode", generator: Generator | None = None) -> Tensor:
         """The probabilities of the classes, or the class, of every node or graph."""

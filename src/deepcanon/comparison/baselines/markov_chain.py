@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator as Parts
 from typing import Any, Self
 
 import numpy as np
@@ -49,7 +50,7 @@ class MarkovChain(BaselineMethod):
         return isinstance(data.train, Sequences) and "vocab" in data.sizes
 
     @classmethod
-    def fit(cls, data: Dataset[Any], seed: int) -> Self:
+    def fitting(cls, data: Dataset[Any], seed: int) -> Parts[Self]:
         train, vocab = data.train, data.sizes["vocab"]
         rows = max(1, MOST_ROWS // train.x.shape[1])
         x, lengths = train.x[:rows].cpu(), train.lengths[:rows].cpu()
@@ -58,7 +59,7 @@ class MarkovChain(BaselineMethod):
         if data.valid is not None:
             nats = chain.log_probs_by_order(data.valid.x.cpu(), data.valid.lengths.cpu())
             chain.order = int(np.argmax([float(each.sum()) for each in nats]))
-        return chain
+        yield chain
 
     @property
     def choice(self) -> str:

@@ -17,6 +17,7 @@ from deepcanon.comparison.baselines.scikit_learn import (
     Ridge,
 )
 from deepcanon.comparison.baselines.seasonal import ExponentialSmoothing, SeasonalNaive
+from deepcanon.comparison.baselines.texts_and_links import BagOfWords, CommonNeighbors, PreferentialAttachment
 from deepcanon.core import Batch, Blueprint, DeepcanonError, UsageError
 from deepcanon.core.hints import unknown
 from deepcanon.core.roles import METHODS as METHODS_OF_MODELS
@@ -38,6 +39,9 @@ METHODS: tuple[type[BaselineMethod], ...] = (
     ExponentialSmoothing,
     LabelPropagation,
     NodeFeatures,
+    BagOfWords,
+    CommonNeighbors,
+    PreferentialAttachment,
 )
 ANALYTIC = ("gaussian", "gaussian_mixture", "ppca")
 """The densities of the catalogue that are fitted in closed form, or by EM."""
@@ -69,7 +73,8 @@ def _named(name: str, data: Dataset[Any]) -> AnyBaseline:
         return blueprint(name)
     method = next((method for method in METHODS if method.name == name), None)
     if method is None:
-        raise unknown("baseline", name, [*(method.name for method in METHODS), *ANALYTIC], "or none, or default")
+        suiting = [*(method.name for method in METHODS if method.suits(data)), *ANALYTIC, "none", "default"]
+        raise unknown("baseline", name, suiting)
     if not method.suits(data):
         there = ", ".join(method.name for method in METHODS if method.suits(data)) or "none but the analytic densities"
         raise UsageError(f"the baseline {name} is not for the {data.kind} of {data.name}; there are: {there}")

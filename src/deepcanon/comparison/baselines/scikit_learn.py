@@ -1,5 +1,7 @@
 """Baselines of scikit-learn for tables with classes or one number: boosting, a forest, neighbors, the linear model.
 
+The last two are also those of images, pixel by pixel.
+
 References:
     | LightGBM: A Highly Efficient Gradient Boosting Decision Tree (Ke et al., 2017), the model of HistGradientBoosting,
       https://papers.nips.cc/paper/6907
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Generator as Parts
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,9 +31,16 @@ from deepcanon.data.split import stratified_order
 TREES = 300
 ROUNDS, PATIENCE = 500, 20
 """The most trees of boosting, and how many may pass without a gain on validation data."""
+PART = 25
+"""After so many trees a budget is looked at."""
+ITERATIONS, LAPS = 100, 10
+"""The iterations of the linear model after which a budget is looked at, and how often so many are made at most."""
 NEIGHBORS = (1, 3, 5, 10, 20, 50, 100)
 MOST = 50_000
 """Of more training rows than these the forest and the neighbors get a sample of so many."""
+
+MOST_PIXELS, FEWEST_IMAGES = 5_000_000, 1000
+"""Of more images than have so many pixels, the linear model and the neighbors get a sample, but of so many at least."""
 
 Values = NDArray[Any]
 
@@ -40,40 +50,46 @@ class Estimator(BaselineMethod):
 
     of_classes: ClassVar[bool] = True
     of_numbers: ClassVar[bool] = True
+    of_images: ClassVar[bool] = False
 
-    def __init__(self, fitted: Any, classes: int | None, votes: int | None = None) -> None:
+    def __init__(
+        self, fitted: Any, classes: int | None, votes: int | None = None, progress: tuple[int, int] = (1, 1)
+    ) -> None:
         self.fitted = fitted
         self.classes = classes
+        self.progress = progress
         self.votes = votes
         """Of how many votes the probabilities are shares; None if they are not."""
 
     @classmethod
     def suits(cls, data: Dataset[Any]) -> bool:
         rows = isinstance(data.train, Labeled) and not isinstance(data.train, LabeledSequences)
-        if not rows or data.kind not in ("table", "points"):
+        if not rows or data.kind not in (("table", "points", "images") if cls.of_images else ("table", "points")):
             return False
         return cls.of_classes if "classes" in data.sizes else cls.of_numbers and data.sizes.get("targets") == 1
 
     @classmethod
-    def fit(cls, data: Dataset[Any], seed: int) -> Self:
+    def fitting(cls, data: Dataset[Any], seed: int) -> Parts[Self]:
         from sklearn.exceptions import ConvergenceWarning
         from threadpoolctl import threadpool_limits
 
         with threadpool_limits(torch.get_num_threads()), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fit that could go on is a baseline, too
-            return cls._fit(data, seed)
+            yield from cls._fitting(data, seed)
 
     @classmethod
     @abstractmethod
-    def _fit(cls, data: Dataset[Any], seed: int) -> Self: ...
+    def _fitting(cls, data: Dataset[Any], seed: int) -> Parts[Self]: ...
 
     def predict(self, x: Tensor, *, how: How = "mode", generator: Generator | None = None) -> Tensor:
+        return self._predicted(_rows(x), how, generator)
+
+    def _predicted(self, rows: Any, how: How, generator: Generator | None) -> Tensor:
         if how == "sample" or generator is not None:
             raise UsageError(f"{self.label} draws nothing; ask for the mode or the mean")
-        rows = _rows(x)
         if self.classes is None:
-            return torch.from_numpy(np.asarray(self.fitted.predict(rows), dtype=np.float64).reshape(len(rows), 1))
-        shares = np.zeros((len(rows), self.classes))
+            return torch.from_numpy(np.asarray(self.fitted.predict(rows), dtype=np.float64).reshape(-1, 1))
+        shares = np.zeros((rows.shape[0], self.classes))
         shares[:, self.fitted.classes_] = self.fitted.predict_proba(rows)
         if self.votes is not None:
             shares = (self.votes * shares + 1) / (self.votes + self.classes)
@@ -88,18 +104,23 @@ class GradientBoosting(Estimator):
     label = "HistGradientBoosting (scikit-learn)"
 
     @classmethod
-    def _fit(cls, data: Dataset[Any], seed: int) -> Self:
+    def _fitting(cls, data: Dataset[Any], seed: int) -> Parts[Self]:
         from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
         classes = data.sizes.get("classes")
         kind = HistGradientBoostingRegressor if classes is None else HistGradientBoostingClassifier
         x, y = _parts(data.train)
         valid = data.valid if data.valid is not None and _known(data.valid, y, classes) else None
-        if valid is None:
-            return cls(kind(random_state=seed).fit(x, y), classes)
-        boosted = kind(max_iter=ROUNDS, early_stopping=True, n_iter_no_change=PATIENCE, random_state=seed)
-        held, targets = _parts(valid)
-        return cls(boosted.fit(x, y, X_val=held, y_val=targets), classes)
+        stopping: dict[str, Any] = {"early_stopping": True, "n_iter_no_change": PATIENCE} if valid is not None else {}
+        boosted = kind(random_state=seed, warm_start=True, **stopping)
+        most = boosted.max_iter if valid is None else ROUNDS
+        held = {} if valid is None else dict(zip(("X_val", "y_val"), _parts(valid), strict=True))
+        for rounds in (*range(PART, most, PART), most):
+            boosted.set_params(max_iter=rounds).fit(x, y, **held)
+            ended = boosted.n_iter_ < rounds  # nothing is gained any more
+            yield cls(boosted, classes, progress=(rounds, rounds if ended else most))
+            if ended:
+                return
 
 
 class RandomForest(Estimator):
@@ -109,14 +130,16 @@ class RandomForest(Estimator):
     label = "RandomForest (scikit-learn)"
 
     @classmethod
-    def _fit(cls, data: Dataset[Any], seed: int) -> Self:
+    def _fitting(cls, data: Dataset[Any], seed: int) -> Parts[Self]:
         from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
         classes = data.sizes.get("classes")
         kind = RandomForestRegressor if classes is None else RandomForestClassifier
         x, y = _sample(*_parts(data.train), classes)
         features = "sqrt" if classes is not None else 1 / 3
-        return cls(kind(TREES, max_features=features, random_state=seed, n_jobs=1).fit(x, y), classes, TREES)
+        forest = kind(max_features=features, random_state=seed, n_jobs=1, warm_start=True)
+        for trees in (*range(PART, TREES, PART), TREES):
+            yield cls(forest.set_params(n_estimators=trees).fit(x, y), classes, trees, (trees, TREES))
 
 
 class Neighbors(Estimator):
@@ -124,20 +147,26 @@ class Neighbors(Estimator):
 
     name = "neighbors"
     label = "KNeighbors (scikit-learn)"
+    of_images = True
 
     @classmethod
-    def _fit(cls, data: Dataset[Any], seed: int) -> Self:
+    def _fitting(cls, data: Dataset[Any], seed: int) -> Parts[Self]:
         from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
         classes = data.sizes.get("classes")
         kind = KNeighborsRegressor if classes is None else KNeighborsClassifier
-        x, y = _sample(*_parts(data.train), classes)
+        x, y = _sample(*_parts(data.train), classes, min(MOST, _most_rows(data)))
         counts = [count for count in NEIGHBORS if count <= len(x)]
-        fitted = [cls(kind(count, n_jobs=1).fit(x, y), classes, count) for count in counts]
         if data.valid is None:
-            return fitted[min(2, len(fitted) - 1)]
-        valid = data.valid
-        return min(fitted, key=lambda each: each._loss(valid))
+            counts = counts[:3][-1:]
+        best, lowest = None, np.inf
+        for tried, count in enumerate(counts, 1):
+            each = cls(kind(count, n_jobs=1).fit(x, y), classes, count)
+            loss = 0.0 if data.valid is None else each._loss(data.valid)
+            if best is None or loss < lowest:
+                best, lowest = each, loss
+            best.progress = (tried, len(counts))
+            yield best
 
     @property
     def choice(self) -> str:
@@ -156,15 +185,23 @@ class LogisticRegression(Estimator):
     name = "logistic"
     label = "LogisticRegression (scikit-learn)"
     of_numbers = False
+    of_images = True
 
     @classmethod
-    def _fit(cls, data: Dataset[Any], seed: int) -> Self:
+    def _fitting(cls, data: Dataset[Any], seed: int) -> Parts[Self]:
         from sklearn.linear_model import LogisticRegression as Logistic
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        model = make_pipeline(StandardScaler(), Logistic(max_iter=1000, random_state=seed))
-        return cls(model.fit(*_parts(data.train)), data.sizes["classes"])
+        linear = Logistic(max_iter=ITERATIONS, random_state=seed, warm_start=True)
+        model = make_pipeline(StandardScaler(), linear)
+        x, y = _sample(*_parts(data.train), data.sizes["classes"], _most_rows(data))
+        for lap in range(1, LAPS + 1):
+            model.fit(x, y)
+            ended = bool((linear.n_iter_ < ITERATIONS).all())
+            yield cls(model, data.sizes["classes"], progress=(lap, lap if ended else LAPS))
+            if ended:
+                return
 
 
 class Ridge(Estimator):
@@ -173,14 +210,16 @@ class Ridge(Estimator):
     name = "ridge"
     label = "Ridge (scikit-learn)"
     of_classes = False
+    of_images = True
 
     @classmethod
-    def _fit(cls, data: Dataset[Any], seed: int) -> Self:
+    def _fitting(cls, data: Dataset[Any], seed: int) -> Parts[Self]:
         from sklearn.linear_model import Ridge as LinearRidge
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        return cls(make_pipeline(StandardScaler(), LinearRidge()).fit(*_parts(data.train)), None)
+        x, y = _sample(*_parts(data.train), None, _most_rows(data))
+        yield cls(make_pipeline(StandardScaler(), LinearRidge()).fit(x, y), None)
 
 
 def _rows(x: Tensor) -> Values:
@@ -197,9 +236,15 @@ def _known(valid: Labeled, y: Values, classes: int | None) -> bool:
     return classes is None or bool(np.isin(valid.y.cpu().numpy(), y).all())
 
 
-def _sample(x: Values, y: Values, classes: int | None) -> tuple[Values, Values]:
+def _most_rows(data: Dataset[Any]) -> int:
+    """How many rows are taken: of images so many that they have as many pixels as are allowed, else all."""
+    return max(FEWEST_IMAGES, MOST_PIXELS // data.sizes["features"]) if data.kind == "images" else len(data.train)
+
+
+def _sample(x: Values, y: Values, classes: int | None, most: int | None = None) -> tuple[Values, Values]:
     """At most so many rows as are allowed, always the same ones, of every class its share."""
-    if len(x) <= MOST:
+    most = MOST if most is None else most
+    if len(x) <= most:
         return x, y
-    chosen = stratified_order(y if classes is not None else np.zeros(len(y), dtype=np.int64), seed=0)[:MOST]
+    chosen = stratified_order(y if classes is not None else np.zeros(len(y), dtype=np.int64), seed=0)[:most]
     return x[chosen], y[chosen]

@@ -7,6 +7,7 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Generator as Parts
 from dataclasses import dataclass, fields
 from itertools import product
 from typing import Any, Self
@@ -54,8 +55,8 @@ class SeasonalNaive(BaselineMethod):
         return isinstance(data.train, Series)
 
     @classmethod
-    def fit(cls, data: Dataset[Any], seed: int) -> Self:
-        return cls(best_season(data.train if data.valid is None else data.valid))
+    def fitting(cls, data: Dataset[Any], seed: int) -> Parts[Self]:
+        yield cls(best_season(data.train if data.valid is None else data.valid))
 
     def forecast(self, past: Series, steps: int, *, samples: int = 100, generator: Generator | None = None) -> Tensor:
         """Sample paths of the steps that follow, (samples, B, steps, features)."""

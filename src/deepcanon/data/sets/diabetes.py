@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
-import torch
-
 from deepcanon.core import Labeled
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.entry import Entry
 from deepcanon.data.split import cut, fixed_random
+from deepcanon.data.tables.number_table import number_table
 
 
 def load(entry: Entry) -> Dataset[Labeled]:
     """The patients in a fixed split, with all features and the target standardized on the training split."""
     from sklearn.datasets import load_diabetes
 
-    x, y = load_diabetes(return_X_y=True, scaled=False)
-    table = np.column_stack([x, y])
-    train, *others = cut(fixed_random(0).permutation(len(table)), entry.counts)
-    fitted = table[train.numpy()]
-    rows = torch.from_numpy(((table - fitted.mean(0)) / fitted.std(0)).astype(np.float32))
-    return entry.dataset(*(Labeled(rows[part][:, :-1], rows[part][:, -1:]) for part in (train, *others)))
+    found = load_diabetes(scaled=False)
+    splits = cut(fixed_random(0).permutation(len(found.target)), entry.counts)
+    return number_table(entry, found.feature_names, found.data, "progression", found.target, splits)
 
 
 DIABETES = Entry(

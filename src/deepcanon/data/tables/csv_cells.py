@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,11 @@ from numpy.typing import NDArray
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 """The texts that stand for a missing value, in upper or lower case."""
+
+MISSING_AS_WRITTEN = tuple(
+    sorted({"".join(letters) for text in MISSING for letters in product(*zip(text, text.upper(), strict=True))})
+)
+"""The same in every mixture of upper and lower case."""
 
 PEEK = 100
 """The rows by which a column is taken for one of numbers; another is read once more."""

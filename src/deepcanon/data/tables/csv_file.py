@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice, product
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from deepcanon.core import DataError
 from deepcanon.core.hints import did_you_mean
 from deepcanon.core.memory import need
-from deepcanon.data.tables.csv_cells import MISSING, PEEK, Cells, Texts, as_numbers, look_numeric
+from deepcanon.data.tables.csv_cells import MISSING_AS_WRITTEN, PEEK, Cells, Texts, as_numbers, look_numeric
 from deepcanon.data.tables.csv_pieces import PIECE, Piece, opened, pieces_of, records_of
 
 BYTES_OF_CELL = 20
@@ -198,7 +198,7 @@ def _by_arrow(piece: Piece, names: Sequence[str], numeric: Collection[str]) -> A
             skip_rows_after_names=int(piece.header),
         ),
         arrow.ParseOptions(quote_char='"' if piece.quoted else False, newlines_in_values=piece.quoted),
-        arrow.ConvertOptions(column_types=types, null_values=_MISSING_AS_WRITTEN, strings_can_be_null=True),
+        arrow.ConvertOptions(column_types=types, null_values=MISSING_AS_WRITTEN, strings_can_be_null=True),
     )
 
 
@@ -208,11 +208,6 @@ def written_in(path: Path, name: str) -> Texts:
 
     chunks = [chunk for piece in read_pieces(path, [name]) for chunk in piece.columns[name].written().chunks]
     return pa.chunked_array([chunk.cast(pa.large_string()) for chunk in chunks])
-
-
-_MISSING_AS_WRITTEN = sorted(
-    {"".join(letters) for text in MISSING for letters in product(*zip(text, text.upper(), strict=True))}
-)
 
 
 def _longest(table: Any) -> int:

@@ -1,7 +1,8 @@
 """Dates as texts: in which form a column writes them, and their days since 1970.
 
 Forms in which the order of day and month can be told apart are read: ISO 8601 with or without a time of day, year
-first, day first with points, the month by its name, and, where a day above 12 says which one it is, slashes.
+first, day first with points, the month by its name, with a clock of twelve hours the month first, and, where a day
+above 12 says which one it is, slashes or dashes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 
 WRITTEN = (
     "%Y/%m/%d",
+    "%Y/%m/%d %H:%M",
+    "%Y/%m/%d %H:%M:%S",
+    "%Y.%m.%d",
     "%d.%m.%Y",
     "%d.%m.%Y %H:%M",
     "%d.%m.%Y %H:%M:%S",
@@ -23,12 +27,20 @@ WRITTEN = (
     "%b %d, %Y",
     "%B %d, %Y",
     "%d-%b-%Y",
+    "%d %b %Y %H:%M",
+    "%d-%b-%Y %H:%M:%S",
+    "%b %Y",
+    "%B %Y",
     "%m/%d/%Y",
     "%d/%m/%Y",
     "%m/%d/%Y %H:%M",
     "%d/%m/%Y %H:%M",
     "%m/%d/%Y %H:%M:%S",
     "%d/%m/%Y %H:%M:%S",
+    "%m/%d/%Y %I:%M %p",
+    "%m/%d/%Y %I:%M:%S %p",
+    "%m-%d-%Y",
+    "%d-%m-%Y",
 )
 """The forms besides ISO 8601."""
 
@@ -49,16 +61,18 @@ def form_of(texts: Sequence[str]) -> tuple[str, ...]:
 
     >>> form_of(["2024-01-31", "2024-02-01 12:30"]), form_of(["31/01/2024"]), form_of(["02/01/2024"])
     (('ISO 8601',), ('%d/%m/%Y',), ('%m/%d/%Y', '%d/%m/%Y'))
-    >>> form_of(["1st of May"])
-    ()
+    >>> form_of(["1st of May"]), form_of(["1 May 2024"])
+    ((), ('%d %b %Y',))
     """
     if not texts or not any(character.isdigit() for character in texts[0]):
         return ()
     shares = {form: _share(texts[:PEEK], form) for form in (ISO, *WRITTEN)}
     likely = [form for form, share in shares.items() if share >= SHARE]
-    shares = {form: _share(texts, form) for form in likely}
+    found = {form: days(texts, form) for form in likely}
+    shares = {form: float(np.isfinite(values).mean()) for form, values in found.items()}
     most = max(shares.values(), default=0.0)
-    return tuple(form for form, share in shares.items() if share == most) if most >= SHARE else ()
+    best = {found[form].tobytes(): form for form in reversed(likely) if shares[form] == most}  # "May" is short and long
+    return tuple(reversed(best.values())) if most >= SHARE else ()
 
 
 def days(texts: Iterable[str], form: str) -> NDArray[np.float64]:
@@ -92,6 +106,18 @@ def _reader(form: str) -> Callable[[str], datetime]:
     if form == ISO:
         return datetime.fromisoformat
     return lambda text: datetime.strptime(text, form)
+
+
+def date_of(text: str, form: str) -> datetime | None:
+    """The date that a text writes in this form; None if it writes none.
+
+    >>> date_of("Jan 2024", "%b %Y")
+    datetime.datetime(2024, 1, 1, 0, 0)
+    """
+    try:
+        return _reader(form)(text)
+    except ValueError:
+        return None
 
 
 def _days(text: str, read: Callable[[str], datetime]) -> float:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from deepcanon.core import DataError, UsageError
 from deepcanon.core.reading import Reading
-from deepcanon.data.split import cut, grouped_order, stratified_order, three_counts
+from deepcanon.data.split import cut, grouped_order, ordered_parts, stratified_order, three_counts
 from deepcanon.data.tables import date_texts
 from deepcanon.data.tables.column_rule import Choice, asked_kinds, choose, parse_kinds, readable_numbers, refuse_strays
 from deepcanon.data.tables.csv_file import CsvFile, read
@@ -139,7 +139,7 @@ def _split(file: CsvFile, target: Column | None, reading: Reading) -> dict[str, 
     if group is not None:
         parts = grouped_order(file.coded(group)[1], counts, str(file.path), group)
     elif by is not None:
-        parts = [rows.numpy() for rows in cut(np.argsort(_in_order(file, by), kind="stable"), counts)]
+        parts = ordered_parts(_in_order(file, by), counts, str(file.path), by)
     else:
         classes = target.codes(file) if isinstance(target, Category) else np.zeros(len(file), dtype=np.int64)
         parts = [rows.numpy() for rows in cut(stratified_order(classes, seed=0), counts)]

@@ -199,8 +199,8 @@ def _imbalance(file: CsvFile, target: Column | None) -> Iterable[str]:
             f"{target.values[place]!r} {_percent(counts[place] / len(file))}" for place in (large, small)
         )
         yield (
-            f"The classes of {target.name} are imbalanced ({shares} of the rows): --class-weight balanced makes the "
-            "rare ones count as much."
+            f"The classes of {target.name} are imbalanced ({shares} of the rows): train --class-weight balanced makes "
+            "the rare ones count as much."
         )
 
 

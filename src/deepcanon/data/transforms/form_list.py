@@ -20,6 +20,9 @@ class Form:
 WITH_CLASSES = ("images", "points", "table")
 """The kinds of data whose examples may have classes that can be hidden or taken apart."""
 
+PUBLISHED_SPLIT = "split="
+"""The beginning of the form that chooses one of several published splits."""
+
 FORM_LIST = (
     Form("binary", "images, videos", "zeros and ones: 1 where a pixel has at least half of the largest brightness"),
     Form("spins", "images, videos", "the same as -1 and 1"),
@@ -55,16 +58,17 @@ FORM_LIST = (
     Form("undirected", "a graph in a file", "edges that lead both ways, also where GraphML or GML says otherwise"),
     Form("plain", "a graph in a file", "edges without their weights and features"),
     Form("links", "a graph in a file", "edges to be told from pairs of nodes without one; a part of them is hidden"),
+    Form("split=3", "published splits", "another of the published splits, which are counted from 0"),
     Form("size=64", "a folder", "images of all sizes cut to a square and scaled to 64x64 pixels"),
 )
 """The forms in the order in which they may follow each other, but that the forms of files and folders come first."""
 
 
-def forms_of(kind: Kind, sizes: Mapping[str, int]) -> tuple[Form, ...]:
-    """The forms that data of this kind with these sizes have.
+def forms_of(kind: Kind, sizes: Mapping[str, int], splits: int = 1) -> tuple[Form, ...]:
+    """The forms that data of this kind with these sizes and so many published splits have.
 
     >>> [form.suffix for form in forms_of("points", {"features": 2, "classes": 2})]
     ['labels=40', 'domains=A/B']
     """
-    classes = kind in WITH_CLASSES and "classes" in sizes
-    return tuple(form for form in FORM_LIST if kind in form.of.split(", ") or (form.of == "classes" and classes))
+    also = {"classes": kind in WITH_CLASSES and "classes" in sizes, "published splits": splits > 1}
+    return tuple(form for form in FORM_LIST if kind in form.of.split(", ") or also.get(form.of, False))

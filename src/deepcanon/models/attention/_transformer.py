@@ -13,7 +13,8 @@ from torch.nn.functional import dropout, gelu
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.padding import has_padding, valid_positions
-from deepcanon.nn.attention import KVCache, MultiHeadAttention
+from deepcanon.nn.attention import MultiHeadAttention
+from deepcanon.nn.kv_cache import KVCache
 
 INITIAL_STD = 0.02
 """The standard deviation of the initial weights."""
@@ -182,6 +183,20 @@ class DecodingState:
     def select(self, rows: Tensor) -> Self:
         """The state of these rows, as beam search needs when it keeps some of its hypotheses."""
         return type(self)(self.tokens.index_select(0, rows), [cache.select(rows) for cache in self.caches])
+
+    def reorder(self, rows: Tensor) -> Self:
+        """``select`` where this state is needed no more: only what differs is moved, which is little among beams.
+
+        What a cache holds of a position follows from the tokens up to it.
+        """
+        if len(rows) != len(self.tokens) or any(cache.memory.size for cache in self.caches):
+            return self.select(rows)
+        tokens = self.tokens.index_select(0, rows)
+        differs = (tokens != self.tokens).any(0).nonzero()
+        if len(differs):
+            for cache in self.caches:
+                cache.own.reorder(rows, int(differs[0]))
+        return type(self)(tokens, self.caches)
 
 
 def init_weights(module: nn.Module, blocks: int | None = None, std: float = INITIAL_STD) -> None:

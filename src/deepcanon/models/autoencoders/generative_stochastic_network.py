@@ -22,7 +22,7 @@ class GenerativeStochasticNetwork(Sampler[Batch]):
 
     .. math:: \tilde x_t \sim C(\tilde x \mid x_t), \qquad x_{t+1} \sim P_\theta(x \mid \tilde x_t) \qquad (1)
 
-    The corruption C replaces each value by a fair coin with some probability. If P is the posterior of the data given
+    The corruption C replaces each value by a uniform bit with some probability. If P is the posterior of the data given
     the corrupted ones, the data are stationary under the chain: one step of the two is one of Gibbs sampling of the
     pair :math:`(x, \tilde x)`. P is trained as a denoising autoencoder, with independent values given the corrupted
     ones.
@@ -41,9 +41,9 @@ class GenerativeStochasticNetwork(Sampler[Batch]):
     Arguments:
         features: The number of binary values of an example.
         hidden: The widths of the hidden layers of the network.
-        corruption: The probability with which the corruption replaces a value by a fair coin.
+        corruption: The probability with which the corruption replaces a value by a uniform bit.
         walkback: The number :math:`K` of steps of the chain from each example in training.
-        chain_steps: The number of steps of the chain, from fair coins, of a sample.
+        chain_steps: The number of steps of the chain, from uniform bits, of a sample.
         activation: The activation of the hidden layers by name.
     """
 
@@ -86,9 +86,9 @@ class GenerativeStochasticNetwork(Sampler[Batch]):
         return {"reconstruction": total / self.walkback}  # eq. (2)
 
     def corrupt(self, x: Tensor, *, generator: Generator | None = None) -> Tensor:
-        """The examples with some of their values replaced by fair coins."""
-        chance, coin = torch.rand(2, *x.shape, generator=generator, dtype=x.dtype, device=x.device)
-        return torch.where(chance < self.corruption, (coin < 0.5).to(x.dtype), x)
+        """The examples with some of their values replaced by uniform bits."""
+        chance, bit = torch.rand(2, *x.shape, generator=generator, dtype=x.dtype, device=x.device)
+        return torch.where(chance < self.corruption, (bit < 0.5).to(x.dtype), x)
 
     def denoise(self, x: Tensor) -> Distribution:
         """The distribution of the examples given corrupted ones, flat."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self, get_args
@@ -25,6 +26,8 @@ class ExponentialFamily:
     """An exponential family with the natural parameter eta: its log-normalizer A, its mean A' and its sampler."""
 
     log_normalizer: Callable[[Tensor], Tensor]
+    surprise: Callable[[Tensor], Tensor]
+    """Minus the logarithm of the base measure h of a target."""
     mean: Callable[[Tensor], Tensor]
     link: Callable[[Tensor], Tensor]
     """The canonical link function, the inverse of ``mean``."""
@@ -37,9 +40,12 @@ class ExponentialFamily:
     """Whether eta has to be negative."""
 
 
+LOG_2PI = math.log(2 * math.pi)
+
 FAMILIES: dict[str, ExponentialFamily] = {
     "gaussian": ExponentialFamily(
         log_normalizer=lambda eta: eta.square() / 2,
+        surprise=lambda y: (y.square() + LOG_2PI) / 2,
         mean=lambda eta: eta,
         link=lambda mean: mean,
         distribution=lambda eta: Normal(eta, 1.0, validate_args=False),
@@ -49,6 +55,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
     ),
     "bernoulli": ExponentialFamily(
         log_normalizer=F.softplus,
+        surprise=torch.zeros_like,
         mean=torch.sigmoid,
         link=torch.logit,
         distribution=lambda eta: Bernoulli(logits=eta, validate_args=False),
@@ -58,6 +65,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
     ),
     "poisson": ExponentialFamily(
         log_normalizer=torch.exp,
+        surprise=lambda y: torch.lgamma(y + 1),
         mean=torch.exp,
         link=torch.log,
         distribution=lambda eta: Poisson(eta.exp(), validate_args=False),
@@ -67,6 +75,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
     ),
     "gamma": ExponentialFamily(
         log_normalizer=lambda eta: -(-eta).log(),
+        surprise=torch.zeros_like,
         mean=lambda eta: -1 / eta,
         link=lambda mean: -1 / mean,
         distribution=lambda eta: Exponential(-eta, validate_args=False),
@@ -77,6 +86,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
     ),
     "inverse_gaussian": ExponentialFamily(
         log_normalizer=lambda eta: -(-2 * eta).sqrt(),
+        surprise=lambda y: (1 / y + LOG_2PI + 3 * y.log()) / 2,
         mean=lambda eta: (-2 * eta).rsqrt(),
         link=lambda mean: -0.5 / mean.square(),
         distribution=lambda eta: InverseGaussian((-2 * eta).rsqrt()),
@@ -93,7 +103,7 @@ class GLM(Convex):
 
     Also known as: Poisson regression, gamma regression.
 
-    .. math:: p(y \mid \eta) \propto e^{y \eta - A(\eta)}, \qquad \eta = W x + b, \qquad E[y] = A'(\eta) \qquad (1)
+    .. math:: p(y \mid \eta) = h(y)\, e^{y \eta - A(\eta)}, \qquad \eta = W x + b, \qquad E[y] = A'(\eta) \qquad (1)
 
     ================ ======================== ========================= ============================
     family           :math:`A(\eta)`          mean :math:`A'(\eta)`     canonical link
@@ -105,9 +115,10 @@ class GLM(Convex):
     inverse_gaussian :math:`-\sqrt{-2 \eta}`  :math:`1/\sqrt{-2 \eta}`  :math:`-1 / (2 \mu^2)`
     ================ ======================== ========================= ============================
 
-    The loss, :math:`A(\eta) - y \eta` summed over the targets, is the negative log-likelihood up to terms that do not
-    depend on :math:`\eta`. It is convex, its gradient is :math:`A'(\eta) - y`, the mean minus the target, and at its
-    minimum the residuals are orthogonal to every feature and sum to 0.
+    with :math:`-\log h(y)` of :math:`(y^2 + \log 2\pi) / 2`, 0, :math:`\log y!`, 0 and :math:`(1/y + \log 2 \pi y^3) /
+    2`. The loss, :math:`A(\eta) - y \eta - \log h(y)` summed over the targets, is the negative log-likelihood. It is
+    convex, its gradient is :math:`A'(\eta) - y`, the mean minus the target, and at its minimum the residuals are
+    orthogonal to every feature and sum to 0.
 
     Training begins with the best constant, the mean of the targets. All have the dispersion 1, which the minimum does
     not depend on; so the gamma distribution is the exponential one, with its mode at 0.
@@ -187,7 +198,8 @@ class GLM(Convex):
     def _nll(self, eta: Tensor, log_normalizer: Tensor, batch: Labeled) -> Terms:
         if batch.y.shape != eta.shape:  # broadcasting (B,) against (B, 1) would compare everything with everything
             raise DataError(f"the targets must have the shape {tuple(eta.shape)}, got {tuple(batch.y.shape)}")
-        return {"nll": (log_normalizer - batch.y * eta).sum(-1).mean()}  # eq. (1)
+        surprise = FAMILIES[self.family].surprise(batch.y)
+        return {"nll": (log_normalizer - batch.y * eta + surprise).sum(-1).mean()}  # eq. (1)
 
     @torch.no_grad()
     def predict(self, *inputs: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Self, get_args
 
 import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Recipe, SequencePairs
-from deepcanon.core.checks import at_least
+from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.padding import known_tokens, valid_positions
 from deepcanon.models._translator import Translator
 from deepcanon.models.recurrent._recurrent import fitting_precision
+from deepcanon.nn.attention_scores import OF_EQUAL_WIDTH, AttentionScore, ScoreKind, Weighting, weigh
 from deepcanon.nn.bidirectional import Bidirectional
 
 
@@ -22,7 +23,7 @@ class Decoding:
 
     annotations: Tensor
     keys: Tensor
-    padding: Tensor
+    inside: Tensor
     hidden: Tensor
 
     def select(self, rows: Tensor) -> Self:
@@ -46,7 +47,8 @@ class Seq2SeqAttention(Translator):
 
     The source is read in both directions into annotations h. The decoder writes the target token by token; the
     alignment :math:`\alpha_t` is a distribution over the positions of the source. The paper's output layer is one
-    maxout layer deeper.
+    maxout layer deeper. Its score e is the additive one; ``score`` names another, of those that compare vectors of
+    equal width ("dot", "cosine", "scaled") with the sum of both directions of h in place of h.
 
     Dates as people write them, into ISO 8601, in about a minute on one core::
 
@@ -56,6 +58,8 @@ class Seq2SeqAttention(Translator):
     References:
         | Neural Machine Translation by Jointly Learning to Align and Translate (Bahdanau et al., 2015),
           https://arxiv.org/abs/1409.0473
+        | Effective Approaches to Attention-based Neural Machine Translation (Luong et al., 2015; other scores),
+          https://arxiv.org/abs/1508.04025
 
     Arguments:
         vocab: The number of different tokens of the source.
@@ -64,7 +68,12 @@ class Seq2SeqAttention(Translator):
         end_token: The token that every target ends with.
         embedding: The width of the token embeddings.
         units: The number of hidden units of the decoder, and of each direction of the encoder.
-        attention: The number of hidden units of the energies e.
+        attention: The number of hidden units of the additive score e, or the rank of "low_rank"; unless given,
+            ``units``.
+        score: The score of a position for the state of the decoder: "additive", "general", "low_rank", "dot", "cosine"
+            or "scaled".
+        how: The attention that follows from the scores: "soft", "hard" (to the best position alone) or "linear" (the
+            scores themselves).
         dropout: The dropout probability of the embeddings and of the output layer's inputs.
     """
 
@@ -78,18 +87,21 @@ class Seq2SeqAttention(Translator):
         end_token: int,
         embedding: int = 32,
         units: int = 64,
-        attention: int = 64,
+        attention: int | None = None,
+        score: ScoreKind = "additive",
+        how: Weighting = "soft",
         dropout: float = 0.0,
     ) -> None:
         super().__init__(vocab, target_vocab, begin_token, end_token)
-        at_least(1, embedding=embedding, units=units, attention=attention)
+        at_least(1, embedding=embedding, units=units)
+        one_of(get_args(ScoreKind), score=score)
+        one_of(get_args(Weighting), how=how)
         self.source_embedding = nn.Embedding(vocab, embedding)
         self.target_embedding = nn.Embedding(target_vocab, embedding)  # E
         self.encoder = Bidirectional(lambda inputs: nn.GRU(inputs, units), embedding, units)
         self.bridge = nn.Linear(units, units)  # W_0, b_0
-        self.key = nn.Linear(2 * units, attention)  # U, b
-        self.query = nn.Linear(units, attention, bias=False)  # W
-        self.align = nn.Linear(attention, 1, bias=False)  # v
+        self.summed, self.how = score in OF_EQUAL_WIDTH, how
+        self.scoring = AttentionScore(score, units, units if self.summed else 2 * units, attention)  # v, W, U, b
         self.cell = nn.GRUCell(embedding + 2 * units, units)
         self.head = nn.Linear(3 * units + embedding, target_vocab)  # V, d
         self.dropout = nn.Dropout(dropout)
@@ -124,18 +136,19 @@ class Seq2SeqAttention(Translator):
         backward = annotations[0, :, self.encoder.units :]
         annotations = annotations.transpose(0, 1)
         hidden = self.bridge(backward).tanh()  # eq. (1)
-        return Decoding(annotations, self.key(annotations), ~valid_positions(x, lengths), hidden)
+        ahead, back = annotations.chunk(2, 2)
+        keys = self.scoring.keys(ahead + back if self.summed else annotations)
+        return Decoding(annotations, keys, valid_positions(x, lengths).unsqueeze(1), hidden)
 
     def _decoded(self, tokens: Tensor, state: Decoding) -> tuple[Tensor, Tensor, Decoding]:
         """The logits after each token, the attention weights, (B, t, S), and the state after the last token."""
         hidden, features, alignments = state.hidden, [], []
         for embedded in self.dropout(self.target_embedding(tokens)).unbind(1):
-            energies = self.align((self.query(hidden).unsqueeze(1) + state.keys).tanh()).squeeze(2)  # (B, S)
-            e = (energies - energies.amax(1, keepdim=True).detach()).exp().masked_fill(state.padding, 0)
-            weights = e / e.sum(1, keepdim=True)  # the softmax without the padding
-            seen = torch.bmm(weights.unsqueeze(1), state.annotations).squeeze(1)  # eq. (2)
+            scores = self.scoring.scores(hidden.unsqueeze(1), state.keys)  # (B, 1, S)
+            weights = weigh(scores, state.inside, self.how)
+            seen = torch.bmm(weights, state.annotations).squeeze(1)  # eq. (2)
             hidden = self.cell(torch.cat([embedded, seen], 1), hidden)
             features.append(torch.cat([hidden, seen, embedded], 1))
             alignments.append(weights)
         outputs: Tensor = self.head(self.dropout(torch.stack(features, 1)))  # eq. (3)
-        return outputs, torch.stack(alignments, 1), replace(state, hidden=hidden)
+        return outputs, torch.cat(alignments, 1), replace(state, hidden=hidden)
