@@ -43,7 +43,9 @@ def tokens_of(asked: Blueprint, data: Any, reading: Mapping[str, Any]) -> dict[s
     special = SpecialTokens.of(trained.vocabulary)
     words = trained.vocabulary[len(special.ids) :]
     if UNKNOWN not in words or special.class_ is None:
-        raise UsageError(f"the tokens of this {trained.name()} are no words, in which texts of a file can be read")
+        raise UsageError(
+            f"this {trained.name()} has other tokens than words, in which alone texts of a file are read for it"
+        )
     tokenizer = WithSpecialTokens(Words(words), special)
     models = [part for part in trained.modules() if isinstance(part, Model)]  # a method and the model that it wraps
     length = next(part.hparams["length"] for part in models if "length" in part.hparams)
