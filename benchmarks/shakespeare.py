@@ -15,53 +15,23 @@ import json
 import math
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
 import deepcanon as dc
 from deepcanon.data import load_data
 from deepcanon.data.text.windows import stream
+from deepcanon.models.autoregressive.markov_chain import MarkovChain
 from deepcanon.train.evaluation import evaluate
 
-Codes = NDArray[np.int64]
 ORDERS = range(6)
 GOAL = 1.90
 
 
-def chains(train: Codes, held_out: Codes, vocab: int) -> list[float]:
-    """The nats per token of the held-out text under the chain of each order.
-
-    With n the count of a token in its context, N the count of the context and D how many different tokens followed
-    it: p_k = (n + D p_{k-1}) / (N + D), which begins at p_{-1} = 1 / vocab. An unknown context keeps p_{k-1}.
-    """
-    share = np.full(len(held_out), 1 / vocab)
-    scores = []
-    for order in ORDERS:
-        known, wanted = grams(train, order, vocab), grams(held_out, order, vocab)
-        words, counts = np.unique(known, return_counts=True)
-        contexts, first, different = np.unique(words // vocab, return_index=True, return_counts=True)
-        totals = np.add.reduceat(counts, first)
-        n = looked_up(words, counts, wanted)
-        context = wanted // vocab
-        big, kinds = looked_up(contexts, totals, context), looked_up(contexts, different, context)
-        seen = big > 0
-        share[order:][seen] = ((n + kinds * share[order:]) / np.maximum(big + kinds, 1))[seen]
-        scores.append(float(-np.log(share[1:]).mean()))  # the first token is given, as it is to the model
-    return scores
-
-
-def grams(text: Codes, order: int, vocab: int) -> Codes:
-    """Each token with the ``order`` tokens before it, as one number."""
-    numbers = np.zeros(len(text) - order, dtype=np.int64)
-    for place in range(order + 1):
-        numbers = numbers * vocab + text[place : len(text) - order + place]
-    return numbers
-
-
-def looked_up(keys: Codes, values: Codes, wanted: Codes) -> Codes:
-    """The value of each wanted key; 0 for one that is not there."""
-    place = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
-    return np.where(keys[place] == wanted, values[place], 0)
+def chains(train: Tensor, held_out: Tensor, vocab: int) -> list[float]:
+    """The nats per token of the held-out text under the chain of each order; the first token is given."""
+    chain = MarkovChain.of(train.unsqueeze(0), torch.tensor([len(train)]), vocab, ORDERS[-1])
+    return [-float(nats[:, 1:].mean()) for nats in chain.log_probs_by_order(held_out.unsqueeze(0))]
 
 
 def main() -> None:
@@ -70,7 +40,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
     data = load_data("shakespeare")
-    train, valid = (stream(data.split(part)).numpy() for part in ("train", "valid"))
+    train, valid = (stream(data.split(part)) for part in ("train", "valid"))
     numbers = {
         f"Markov chain of order {order}": nats
         for order, nats in zip(ORDERS, chains(train, valid, data.sizes["vocab"]), strict=True)

@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "microscopy": LOW | {"tensor"},
     "insights": LOW | {"nn", "tensor", "pictures", "microscopy"},
     "train": LOW | {"optim", "data", "pictures", "runs"},
-    "runs": LOW | {"data", "train", "pictures", "interop", "catalogue", "blueprints"},
+    "runs": LOW | {"nn", "data", "train", "pictures", "interop", "catalogue", "blueprints"},
     "comparison": LOW | {"losses", "data", "train", "runs", "pictures", "blueprints"},
     "catalogue": LOW,
     "blueprints": LOW | {"catalogue", "runs"},
@@ -213,6 +213,8 @@ SHARED_STEMS = {
     "layers": "the layers of any model, as insights and methods list them",
     "gru": "the layer and the model",
     "lstm": "the layer and the model",
+    "markov_chain": "the model, and the baseline that chooses its order",
+    "positions": "the layers, and what an insight measures of them",
     "rnn": "the layer and the model",
     "word_vectors": "the engine of their models, and their picture",
 }

@@ -127,7 +127,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with randomness.kept():
             randomness.seed_torch(seed)
-            model = asked.build(data.sizes, "X").to(getattr(torch, self.dtype))
+            model = asked.build(data.model_sizes, "X").to(getattr(torch, self.dtype))
         self._check_methods(model)  # a method has those of the model that it wraps, which only now is known
         fit(model, data, quiet=True, seed=seed, **self._settings())
         self.model_ = model.cpu().eval()

@@ -247,7 +247,7 @@ def _untrained(asked: Blueprint, data: Any, reading: Mapping[str, Any], seed: in
     check_suits(asked, chosen)
     with randomness.kept():
         torch.manual_seed(seed)
-        built = asked.build(chosen.sizes, chosen.name)
+        built = asked.build(chosen.model_sizes, chosen.name)
         built.prepare([chosen.train])
     where = Path(chosen.name).stem
     return Subject(built, name=f"{built.name()}-{where}", data=chosen.name, **_given(chosen, splits))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import deepcanon as dc
 
@@ -53,6 +54,35 @@ def test_a_model_without_words_has_no_neighbors(call: Call, tmp_path: Path) -> N
     answer = call("nearest", tmp_path / "run", "true")
     assert answer.code == 2
     assert "softmax_regression has no word vectors" in answer.stderr
+    answer = call("nearest", tmp_path / "run")
+    assert (answer.code, "has no codes of examples" in answer.stderr) == (2, True)
+
+
+def test_an_analogy_is_asked_of_three_words(call: Call, run: Path) -> None:
+    model: Any = dc.load(run)
+    told = call("nearest", run, "return", "returns", "get", "--analogy", "-n", "3", "--json").json["nearest"]
+    assert told == {"return returns get": dict(model.analogy("return", "returns", "get", 3))}
+    assert "returns is to return as to get" in call("nearest", run, "return", "returns", "get", "--analogy").stdout
+    answer = call("nearest", run, "return", "--analogy")
+    assert (answer.code, "three words" in answer.stderr) == (2, True)
+    answer = call("nearest", run, "return", "--data", "digits")
+    assert (answer.code, "give either words or --data" in answer.stderr) == (2, True)
+
+
+def test_examples_have_neighbors_by_their_codes(call: Call, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert call("train", "ppca", "--data", "digits:dequantized", "--latent", "8", "--out", folder).code == 0
+    told = call("nearest", folder, "-n", "3", "--json").json["nearest"]
+    model: Any = dc.load(folder)
+    data = dc.load_data("digits:dequantized")
+    test, train = (model.encode(part.x).mean for part in (data.split("test"), data.train))
+    distances, numbers = torch.cdist(test.double(), train.double()).topk(3, largest=False)
+    assert [row["examples"] for row in told] == numbers.tolist()
+    torch.testing.assert_close(torch.tensor([row["distances"] for row in told]), distances.float(), atol=1e-3, rtol=0)
+    assert told[0]["classes"] == [data.labels[int(data.train.y[i])] for i in numbers[0]]
+    assert "nearest to 9" in call("nearest", folder, "-n", "3").stdout
+    answer = call("nearest", folder, "-n", "5000")
+    assert (answer.code, "can be the nearest ones (got n=5000)" in answer.stderr) == (2, True)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from deepcanon.data.load import entries
 EMBEDDED = (
     "adding", "bars-and-stripes", "breast-cancer", "dates", "diabetes", "digits", "eight-gaussians", "graph-families",
     "houses", "karate", "moons", "moving-digits", "planted-graphs", "planted-links", "poisson-counts", "ratings",
-    "recall", "rings", "scenes", "series", "spots", "stories", "text", "two-domains", "waves", "wine",
+    "recall", "rings", "scenes", "series", "spots", "stories", "text", "two-domains", "waveform", "waves", "wine",
 )  # fmt: skip
 REMOTE = (
     "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "mutag", "proteins", "shakespeare", "movielens-100k",

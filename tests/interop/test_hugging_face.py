@@ -74,3 +74,12 @@ def test_weights_of_another_size_are_refused() -> None:
         load_gpt2(GPT(vocab=23, length=16, layers=4, heads=4, embedding=32, activation="gelu_tanh"), weights)
     with pytest.raises(UsageError, match="make the model with activation='gelu_tanh'"):
         load_gpt2(GPT(vocab=23, length=16, layers=3, heads=4, embedding=32), weights)
+
+
+@pytest.mark.parametrize("options", [{"positions": "rotary"}, {"attention": "linear"}], ids=str)
+def test_a_model_that_is_no_gpt2_is_refused_both_ways(options: dict[str, Any]) -> None:
+    model = GPT(5, 4, 1, 1, 2, activation="gelu_tanh", **options)
+    with pytest.raises(UsageError, match="learned positions and softmax attention"):
+        to_gpt2(model)
+    with pytest.raises(UsageError, match="learned positions and softmax attention"):
+        load_gpt2(model, {})

@@ -13,6 +13,9 @@ from deepcanon.laws.outcome import Law
 from deepcanon.models.attention._transformer import DecodingState
 from deepcanon.models.attention.gpt import GPT
 from deepcanon.nn.attention import MultiHeadAttention, attention, causal_mask
+from deepcanon.nn.kv_cache import KVCache
+from deepcanon.nn.linear_attention import LinearAttention, RunningSums
+from deepcanon.nn.sparse_attention import LocalAttention
 
 BATCH = Batch(torch.randn(4, 6, 8, generator=torch.Generator().manual_seed(0)))
 
@@ -31,7 +34,7 @@ def test_our_layer_keeps_all_laws(bias: bool) -> None:
     torch.manual_seed(0)
     found = laws.check_attention(MultiHeadAttention(8, heads=2, bias=bias), BATCH)
     assert all(outcome.holds for outcome in found), report(found)
-    assert len(found) == 11
+    assert len(found) == 13
 
 
 def test_a_gpt_keeps_those_of_models() -> None:
@@ -176,6 +179,65 @@ def test_a_faulty_layer_is_caught(mutant: nn.Module, caught: Law) -> None:
     assert name(caught) in failed(mutant)
 
 
+class LateByOne(LinearAttention):
+    """The running sum before each query, without its own key."""
+
+    def _attended(self, q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, bias: Any) -> Tensor:
+        if causal and q.shape == k.shape:
+            k, v = (torch.cat([torch.zeros_like(x[..., :1, :]), x[..., :-1, :]], -2) for x in (k, v))
+        return super()._attended(q, k, v, mask, causal, bias)
+
+
+class OneDenominator(LinearAttention):
+    """The numerator is a running sum, the denominator that of all keys."""
+
+    def _attended(self, q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, bias: Any) -> Tensor:
+        found = super()._attended(q, k, v, mask, causal, bias)
+        if not causal:
+            return found
+        scores = self.features(q) @ self.features(k).mT
+        return found * scores.tril().sum(-1, keepdim=True) / scores.sum(-1, keepdim=True)
+
+
+class Signed(LinearAttention):
+    """Features below zero, by which weights are negative."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__(width, heads, features=lambda x: x)
+
+
+class ForgetfulSums(RunningSums):
+    """Each part of a text begins with sums of zero."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        self.sums = None
+        return super().attend(q, k, v)
+
+
+class Forgets(LinearAttention):
+    def new_cache(self, capacity: int) -> RunningSums:  # type: ignore[override]
+        return ForgetfulSums()
+
+
+@pytest.mark.parametrize("layer", [LinearAttention(8, heads=2), LocalAttention(8, heads=2, reach=200)])
+def test_other_kinds_of_attention_keep_the_laws(layer: nn.Module) -> None:
+    assert failed(layer) == set()
+
+
+@pytest.mark.parametrize(
+    ("mutant", "caught"),
+    [
+        (LateByOne(8, heads=2), laws.causal_attention_is_the_causal_mask),
+        (OneDenominator(8, heads=2), laws.causal_attention_is_the_causal_mask),
+        (Signed(8, heads=2), laws.weights_are_probabilities),
+        (Forgets(8, heads=2), laws.a_layer_reads_on_from_its_cache),
+    ],
+    ids=lambda thing: type(thing).__name__ if isinstance(thing, nn.Module) else name(thing),
+)
+def test_faulty_linear_attention_is_caught(mutant: nn.Module, caught: Law) -> None:
+    assert name(caught) in failed(mutant)
+
+
 class ForgetsWhereItIs(GPT):
     """With a memory, positions are counted from each new token."""
 
@@ -191,6 +253,7 @@ class KeepsPositions(GPT):
             kept = self.length - tokens.shape[1]
             state.tokens = state.tokens[:, -kept:]
             for cache in (each.own for each in state.caches):
+                assert isinstance(cache, KVCache)
                 assert cache.keys is not None
                 assert cache.values is not None
                 cache.keys, cache.values = cache.keys.roll(-1, 2), cache.values.roll(-1, 2)

@@ -6,7 +6,15 @@ import torch
 
 from deepcanon.core import UsageError
 from deepcanon.nn.attention import MultiHeadAttention, attention
-from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
+from deepcanon.nn.positions import (
+    ConcatenatedPositions,
+    RelativeBias,
+    Rotary,
+    frequencies,
+    shift,
+    sinusoidal,
+    sinusoidal_2d,
+)
 
 TABLE = sinusoidal(40, 12, dtype=torch.float64)
 
@@ -68,3 +76,48 @@ def test_a_relative_bias_is_a_number_per_distance() -> None:
     k = torch.randn(1, 2, 6, 5)
     scores = q @ k.mT / 5**0.5 + found
     torch.testing.assert_close(attention(q, k, k, bias=found), scores.softmax(-1) @ k)
+
+
+def test_rotary_positions_are_those_of_hugging_face() -> None:
+    reason = "needs transformers, of deepcanon[oracles]"
+    peer = pytest.importorskip("transformers.models.gptj.modeling_gptj", reason=reason)
+    x = torch.randn(2, 7, 3, 12, generator=torch.Generator().manual_seed(0))  # (B, T, heads, d), as GPT-J has them
+    sin, cos = peer.create_sinusoidal_positions(40, 12)[5:12].expand(2, -1, -1).chunk(2, -1)
+    wanted = peer.apply_rotary_pos_emb(x, sin, cos)
+    torch.testing.assert_close(Rotary(12)(x.transpose(1, 2), 5).transpose(1, 2), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_rotation_is_the_transposed_shift_and_products_know_the_distance_only() -> None:
+    q, k = torch.randn(2, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    rotary = Rotary(12)
+    for n in range(9):
+        torch.testing.assert_close(rotary(q.view(1, 12), n)[0], shift(12, n).T @ q)
+    products = rotary(q.expand(9, 12)) @ rotary(k.expand(9, 12)).T
+    for n in range(9):
+        for m in range(9):
+            torch.testing.assert_close(products[n, m], q @ shift(12, n - m) @ k)
+
+
+def test_a_layer_with_rotary_positions_knows_distances_and_no_places() -> None:
+    torch.manual_seed(0)
+    layer, x = MultiHeadAttention(12, heads=3, rotary=True).double(), torch.randn(1, 6, 12, dtype=torch.float64)
+    order = torch.tensor([1, 0, 2, 3, 4, 5])
+    assert (layer(x[:, order]) - layer(x)[:, order]).abs().max() > 1e-3
+    cache = layer.new_cache(1)
+    late = torch.cat([layer(part, causal=True, cache=cache) for part in x.split([2, 1, 3], 1)], 1)
+    torch.testing.assert_close(late, layer(x, causal=True))
+    q, k, _ = layer._heads(x, None, None)
+    far_q, far_k, _ = layer._heads(x, None, None, 100)
+    torch.testing.assert_close(far_q @ far_k.mT, q @ k.mT)
+
+
+def test_concatenated_positions_are_added_ones_after_a_linear_layer() -> None:
+    torch.manual_seed(0)
+    x, layer = torch.randn(2, 5, 6, dtype=torch.float64), torch.nn.Linear(10, 3).double()
+    found = ConcatenatedPositions(4)(x)
+    assert torch.equal(found[..., :6], x)
+    table = sinusoidal(5, 4, dtype=torch.float64)
+    wanted = x @ layer.weight[:, :6].T + table @ layer.weight[:, 6:].T + layer.bias
+    torch.testing.assert_close(layer(found), wanted)
+    with pytest.raises(UsageError, match="width must be even"):
+        ConcatenatedPositions(3)

@@ -50,6 +50,10 @@ TOKENS = (
     Option("lstm", "a recurrent network"),
     Option("gpt", "a transformer", 200, 60),
 )
+WAVEFORMS = (
+    Option("wavenet", "dilated causal convolutions"),
+    Option("lstm", "a recurrent network"),
+)
 GRAPH = (
     Option("gcn", "features spread along the edges"),
     Option("spectral_network", "filters of the graph's spectrum"),
@@ -114,7 +118,7 @@ def _options(data: Dataset[Any]) -> Sequence[Option]:
     labeled = isinstance(data.train, Labeled)
     if data.kind in ("table", "points"):
         return (CLASSES if "classes" in data.sizes else NUMBERS) if labeled else DENSITIES
-    by_kind = {"images": IMAGES if labeled else DENSITIES, "text": TOKENS, "graph": GRAPH}
+    by_kind = {"images": IMAGES if labeled else DENSITIES, "text": TOKENS, "waveforms": WAVEFORMS, "graph": GRAPH}
     return by_kind.get(data.kind, OTHERS)
 
 

@@ -140,7 +140,7 @@ class Workshop:
             shutil.rmtree(folder)
         with kept():
             torch.manual_seed(job.seed)
-            model = candidate.build(data.sizes, data.name)
+            model = candidate.build(data.model_sizes, data.name)
         settings = resolve_settings(model.recipe, seed=job.seed)
         if job.examples is not None:
             settings["steps"] = Plan(len(self.forms[job.form].train), settings).total
@@ -244,7 +244,7 @@ def _folders(entries: Sequence[Entry], out: Path) -> dict[Form, dict[str, dict[i
 def _check_same_model(candidate: Blueprint, data: Dataset[Any], folder: Path) -> None:
     """Refuse a folder that holds another model under the label of a candidate."""
     with kept():
-        asked = describe(candidate.build(data.sizes, data.name))
+        asked = describe(candidate.build(data.model_sizes, data.name))
     if RunFolder.open(folder).info["model"] != asked:
         raise UsageError(f"{folder} holds a {candidate.label} with other arguments; choose another folder")
 
@@ -262,7 +262,7 @@ def _plan(
             if isinstance(each, Blueprint):
                 check_suits(each, data)
                 with kept():
-                    form = forms.suiting(each.build(data.sizes, data.name).support)
+                    form = forms.suiting(each.build(data.model_sizes, data.name).support)
         except DeepcanonError as error:
             unsuitable[each.label] = str(error)
         else:

@@ -100,6 +100,15 @@ class Encodes(Protocol):
 
 
 @runtime_checkable
+class MapsExamples(Protocol):
+    """A map: the points of the training examples, (N, latent), among which ``encode`` puts others."""
+
+    points: Tensor
+
+    def encode(self, x: Tensor) -> Tensor: ...
+
+
+@runtime_checkable
 class Decodes(Protocol):
     """A model with a decoder: the likelihood given the latent variables ``z``, or the decoded examples."""
 
@@ -242,11 +251,25 @@ class HasFilters(Protocol):
 
 @runtime_checkable
 class HasNeighbors(Protocol):
-    """A model with word vectors: the nearest words by cosine similarity, and all unit vectors, (vocab, latent)."""
+    """A model with word vectors: nearest words by their cosines, analogies, and all unit vectors, (vocab, latent)."""
 
     def nearest(self, word: str | int, n: int = 10) -> list[tuple[str, float]]: ...
 
+    def analogy(self, a: str | int, b: str | int, c: str | int, n: int = 10) -> list[tuple[str, float]]: ...
+
     def directions(self) -> Tensor: ...
+
+
+@runtime_checkable
+class HasTree(Protocol):
+    """A hierarchical softmax: the inner nodes and the sides of the paths to all classes, (C, depth), and their counts.
+
+    Without a tree there are no nodes.
+    """
+
+    nodes: Tensor
+    sides: Tensor
+    counts: Tensor
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ from deepcanon.data.images.image_files import ImageFiles
 
 Kind = Literal[
     "images", "points", "table", "text", "graph", "graphs", "sequences", "domains", "series", "videos", "pairs",
-    "captions", "sentences", "ratings",
+    "captions", "sentences", "ratings", "waveforms",
 ]  # fmt: skip
 
 GIVES: Mapping[Kind, str] = {
@@ -36,6 +36,7 @@ GIVES: Mapping[Kind, str] = {
     "captions": "captioned images",
     "sentences": "pairs of sentences",
     "ratings": "ratings",
+    "waveforms": "waveforms as tokens",
 }
 """What data of a kind give, in words."""
 
@@ -88,6 +89,11 @@ class Dataset(Shown, Generic[B]):
         named = {"labels": self.labels, "target": self.target, "source": self.source}
         about = {"name": self.name, "kind": self.kind, "shape": self.shape, **counts, "sizes": dict(self.sizes)}
         return {**about, **{name: value for name, value in named.items() if value}}
+
+    @property
+    def model_sizes(self) -> dict[str, int]:
+        """The sizes that a model is built with: those of an example, and the number of training examples."""
+        return {**self.sizes, "examples": len(self.train)}
 
     @property
     def says(self) -> str:

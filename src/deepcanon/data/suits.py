@@ -65,9 +65,8 @@ def default_data(model: Blueprint) -> Dataset[Any]:
     of real numbers dequantized ones, a
     semi-supervised model data with few labels, one of word vectors a text word by word.
     """
-    needed = {size for part in model.everything() for size in _needed_sizes(part.cls)} - {
-        "levels"
-    }  # which a form gives
+    needed = {size for part in model.everything() for size in _needed_sizes(part.cls)}
+    needed -= {"levels", "examples"}  # which a form gives, and which all data have
     here = [row for row in describe_data() if row["folder"] is None]
     names = [row["name"] for row in here if needed <= row["sizes"].keys()]  # so that no others are loaded
     semi = issubclass(model.cls.batch_type(), SemiBatch)
@@ -93,7 +92,7 @@ def _mismatch(model: Blueprint, data: Dataset[Any]) -> str | None:
     if (reason := _other_batch(cls.name(), cls.batch_type(), data)) is not None:
         return reason
     known = {"levels"} & model.arguments.keys()  # of images in memory, the caller knows how many gray levels they have
-    missing = _needed_sizes(cls) - data.sizes.keys() - known
+    missing = _needed_sizes(cls) - data.model_sizes.keys() - known
     if "classes" in missing and "targets" in data.sizes:
         labels = f"the column {data.target!r} of {data.name} gives" if data.target else f"{data.name} gives"
         return f"{cls.name()} learns classes; {labels} numbers"
@@ -137,7 +136,7 @@ def _other_batch(name: str, batch_type: type[AnyBatch], data: Dataset[Any]) -> s
 def _values(model: Blueprint, data: Dataset[Any]) -> str:
     """The values that the model, or the model it wraps, is a distribution of; its arguments may decide that."""
     innermost = next(part for part in model.everything() if not part.inner)
-    built = innermost.build(data.sizes, data.name)
+    built = innermost.build(data.model_sizes, data.name)
     return built.support if built.support != "real" or hasattr(built, "log_prob") else "any"
 
 

@@ -35,6 +35,7 @@ def load_gpt2(model: GPT, weights: Mapping[str, Tensor]) -> None:
     """
     if model.activation != "gelu_tanh":
         raise UsageError("GPT-2 has the GELU by its tanh formula: make the model with activation='gelu_tanh'")
+    _check(model)
     found = {}
     for name, tensor in weights.items():
         ours = our_name(name)
@@ -49,6 +50,7 @@ def to_gpt2(model: GPT) -> dict[str, Tensor]:
     >>> sorted(to_gpt2(GPT(5, 4, 1, 1, 2)))[:2]
     ['lm_head.weight', 'transformer.h.0.attn.c_attn.bias']
     """
+    _check(model)
     theirs = {f"transformer.{their_name(name)}": tensor for name, tensor in model.state_dict().items()}
     turned = {name: tensor.T.contiguous() if _transposed(name) else tensor for name, tensor in theirs.items()}
     return {**turned, "lm_head.weight": model.token_embedding.weight.detach()}
@@ -83,6 +85,15 @@ def their_name(name: str) -> str:
         _, number, rest = part.split(".", 2)
         return f"h.{number}.{back[rest]}.{kind}"
     return back.get(name) or f"{back[part]}.{kind}"
+
+
+def _check(model: GPT) -> None:
+    """Refuse a model that is none of GPT-2's."""
+    if (model.positions, model.attention) != ("learned", "softmax"):
+        raise UsageError(
+            "GPT-2 has learned positions and softmax attention; this model has "
+            f"positions={model.positions!r} and attention={model.attention!r}"
+        )
 
 
 def _transposed(name: str) -> bool:

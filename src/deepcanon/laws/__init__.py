@@ -42,6 +42,7 @@ from deepcanon.laws.mixed import check_mixed
 from deepcanon.laws.normalization import check_normalization
 from deepcanon.laws.optimizer import check_optimizer
 from deepcanon.laws.outcome import Outcome, Outcomes, report
+from deepcanon.laws.output_layer import check_output_layer
 from deepcanon.laws.positions import check_positions
 from deepcanon.laws.recurrent import check_recurrent
 from deepcanon.laws.sampler import check_sampler
@@ -87,6 +88,7 @@ KINDS: dict[str, Callable[[nn.Module, Any], list[Outcome]]] = {
     "loss": check_loss,
     "initialization": check_initialization,
     "optimizer": check_optimizer,
+    "output_layer": check_output_layer,
 }
 """The kinds of laws: first those of whole models, then those of parts."""
 

@@ -1,9 +1,10 @@
 """The laws of attention: layers that are called as ``layer(query, key, value, mask)``, and models built of them.
 
 A mask is boolean, (queries, keys) or (B, 1, queries, keys), and True where a query may attend. Besides, a layer may
-have ``weights(query, key, mask)``, (B, heads, queries, keys). ``torch.nn.MultiheadAttention``, where True in a mask
-means hidden, is called in its own way. The examples are sequences of vectors, (B, T, width). A model of tokens has
-``read(tokens, state)``, cached decoding from a state, and may have ``attention_maps(tokens)``.
+have ``weights(query, key, mask)``, (B, heads, queries, keys), and ``new_cache(capacity)``, the memory that it takes as
+``cache``. ``torch.nn.MultiheadAttention``, where True in a mask means hidden, is called in its own way. The examples
+are sequences of vectors, (B, T, width). A model of tokens has ``read(tokens, state)``, cached decoding from a state,
+and may have ``attention_maps(tokens)``.
 
 ``torch.nn.MultiheadAttention`` breaks two of them: NaN spreads from a masked position, and a query with all keys masked
 gets NaN.
@@ -26,6 +27,8 @@ from deepcanon.laws.probe import TIGHT, distance, doubled, first, seeded
 from deepcanon.laws.scores import Seen, scale_of, weights_of
 
 ROWS = 4
+LONGER = 24
+"""How many times longer than the examples a sequence is that chunks cut."""
 NAME = "[Aa]ttention|[Aa]ttn"
 
 
@@ -218,6 +221,35 @@ def the_future_changes_nothing(module: Any, batch: AnyBatch) -> Measured | None:
 
 
 @law
+def causal_attention_is_the_causal_mask(module: Any, batch: AnyBatch) -> Measured | None:
+    """``causal=True`` gives what the lower triangular mask gives: a running sum is the masked quadratic form."""
+    if not _is_layer(module) or "causal" not in inspect.signature(module.forward).parameters:
+        return None
+    module, x = _prepared(module, batch)
+    x = torch.cat([x] * LONGER, 1)  # so that sums in chunks run over more than one of them
+    with torch.no_grad():
+        found = module(x, x, x, causal=True)
+        gap = distance(found, attend(module, x, x, x, torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()))
+    return gap, TIGHT, f"{x.shape[1]} positions; causal attention is off by {gap:.2g} from that of the mask"
+
+
+@law
+def a_layer_reads_on_from_its_cache(module: Any, batch: AnyBatch) -> Measured | None:
+    """A layer with ``new_cache(capacity)`` reads a sequence in parts as in one piece, with causal self-attention."""
+    if not callable(getattr(module, "new_cache", None)):
+        return None
+    module, x = _prepared(module, batch)
+    x = torch.cat([x] * 2, 1)
+    with torch.no_grad():
+        whole = module(x, causal=True)
+        cache = module.new_cache(2)
+        sizes = [2, 1, 3, *[1] * (x.shape[1] - 6)]
+        parts = [module(part, causal=True, cache=cache) for part in x.split(sizes, 1)]
+    gap = distance(torch.cat(parts, 1), whole)
+    return gap, TIGHT, f"{x.shape[1]} positions in {len(sizes)} parts are off by {gap:.2g}"
+
+
+@law
 def cached_decoding_is_the_full_forward_pass(module: Any, batch: AnyBatch) -> Measured | None:
     """With a key-value cache, tokens get the logits that they get in one forward pass of the whole text."""
     if not hasattr(module, "read"):
@@ -249,6 +281,8 @@ LAWS = (
     weights_are_probabilities,
     the_last_query_attends_to_all_keys,
     the_future_changes_nothing,
+    causal_attention_is_the_causal_mask,
+    a_layer_reads_on_from_its_cache,
     cached_decoding_is_the_full_forward_pass,
 )
 

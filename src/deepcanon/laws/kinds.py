@@ -32,6 +32,7 @@ from deepcanon.laws.initialization import recognize_initialization
 from deepcanon.laws.loss import recognize_loss
 from deepcanon.laws.normalization import recognize_normalization
 from deepcanon.laws.optimizer import recognize_optimizer
+from deepcanon.laws.output_layer import recognize_output_layer
 from deepcanon.laws.parts import Recognize
 from deepcanon.laws.positions import recognize_positions
 from deepcanon.laws.recurrent import recognize_recurrent
@@ -40,6 +41,7 @@ from deepcanon.laws.transform import recognize_transform
 
 PARTS: dict[str, Recognize] = {
     "optimizer": recognize_optimizer,
+    "output_layer": recognize_output_layer,
     "loss": recognize_loss,
     "attention": recognize_attention,
     "recurrent": recognize_recurrent,

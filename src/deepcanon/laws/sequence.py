@@ -137,7 +137,7 @@ def parts_of_a_batch_add_up(module: Any, batch: AnyBatch) -> Measured | None:
     with torch.no_grad():
         loss = sum(s * float(total(model.loss(part))) for s, part in zip(shares, parts, strict=True))
         gap = abs(loss - float(total(model.loss(batch))))
-    gap = max(gap, *(distance(added[name], wanted[name]) for name in wanted))
+    gap = max([gap, *(distance(added[name], wanted[name]) for name in wanted)])
     return gap, TIGHT, f"loss and gradients of {len(parts)} parts are off by {gap:.2g} from those of the whole"
 
 
@@ -379,7 +379,7 @@ def _padded(values: Tensor) -> Tensor:
 
 
 def _gradients(model: Any, batch: Any) -> dict[str, Tensor]:
-    """The gradient of the loss, or of the squared outputs, by every parameter that has one."""
+    """The gradient of the loss, or of the squared outputs, by every parameter; counts have none."""
     model.zero_grad()
     with torch.enable_grad():
         loss = (
@@ -387,5 +387,6 @@ def _gradients(model: Any, batch: Any) -> dict[str, Tensor]:
             if hasattr(model, "loss")
             else _counted(_output(model, batch), batch).square().sum()
         )
-    loss.backward()
+    if loss.requires_grad:
+        loss.backward()
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}

@@ -26,8 +26,10 @@ from deepcanon.models.autoencoders.stacked_autoencoder import StackedAutoencoder
 from deepcanon.models.autoencoders.threshold_autoencoder import ThresholdAutoencoder as ThresholdAutoencoder
 from deepcanon.models.autoregressive.conditional_pixelcnn import ConditionalPixelCNN as ConditionalPixelCNN
 from deepcanon.models.autoregressive.made import MADE as MADE
+from deepcanon.models.autoregressive.markov_chain import MarkovChain as MarkovChain
 from deepcanon.models.autoregressive.nade import NADE as NADE
 from deepcanon.models.autoregressive.pixelcnn import PixelCNN as PixelCNN
+from deepcanon.models.autoregressive.wavenet import WaveNet as WaveNet
 from deepcanon.models.convolutional.cnn import CNN as CNN
 from deepcanon.models.convolutional.densenet import DenseNet as DenseNet
 from deepcanon.models.convolutional.resnet import ResNet as ResNet
@@ -77,4 +79,5 @@ from deepcanon.models.variational.hierarchical_vae import HierarchicalVAE as Hie
 from deepcanon.models.variational.iwae import IWAE as IWAE
 from deepcanon.models.variational.markov_hierarchical_vae import MarkovHierarchicalVAE as MarkovHierarchicalVAE
 from deepcanon.models.variational.vae import VAE as VAE
+from deepcanon.models.words.tsne import TSNE as TSNE
 from deepcanon.models.words.word2vec import Word2Vec as Word2Vec

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from deepcanon.core import Evaluated, LikelihoodKind, Model, Support, Terms, UsageError
@@ -19,6 +19,8 @@ from deepcanon.core.turn import B
 from deepcanon.decoding.beam import Beams, beam_search
 from deepcanon.decoding.exact import exact_search
 from deepcanon.decoding.generation import generate
+from deepcanon.nn.output_by_name import output_layer
+from deepcanon.nn.output_layer import OutputLayer
 
 
 class LanguageModel(Model[B]):
@@ -31,9 +33,9 @@ class LanguageModel(Model[B]):
     are the true tokens. The loss is the negative log-likelihood in nats per token: minus the sum of (1) over all
     sequences by the number of tokens that it predicts, so that long sequences count for more than short ones.
 
-    By default the network ends in logits of the next token. A leaf with another output layer (a tree of decisions, an
-    adaptive softmax) lets ``read`` give the inputs of that layer, and says by ``nats`` what a token costs there and by
-    ``logits`` what its log-probabilities are, up to a constant.
+    By default the network ends in logits of the next token. With another output layer (a tree of decisions, a sampled
+    softmax) ``read`` gives the hidden vectors that the layer reads. Its loss is what is trained on; what is measured,
+    generated and compared are its exact probabilities.
 
     Arguments:
         vocab: The number of different tokens that are predicted.
@@ -46,6 +48,7 @@ class LanguageModel(Model[B]):
         super().__init__()
         at_least(1, vocab=vocab)
         self.vocab = vocab
+        self.output_layer: OutputLayer | None = None
 
     @abstractmethod
     def read(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -64,23 +67,31 @@ class LanguageModel(Model[B]):
 
     def nats(self, outputs: Tensor, tokens: Tensor) -> Tensor:
         """The negative log-likelihood of each next token, (B, t), under the outputs before it."""
+        if self.output_layer is not None:
+            return self.output_layer.nats(outputs, tokens)
         logits = full(outputs)
         return cross_entropy(logits.flatten(0, 1), tokens.flatten(), reduction="none").view(tokens.shape)
 
     def logits(self, outputs: Tensor) -> Tensor:
         """The log-probabilities of all next tokens up to a constant, (B, t, vocab), from the outputs."""
-        return outputs
+        return outputs if self.output_layer is None else self.output_layer.log_probs(outputs)
 
     def sequences_of(self, batch: B) -> tuple[Tensor, Tensor]:
         """The sequences that are modeled, (B, T), and their lengths, (B,)."""
         return batch.x, batch.lengths  # type: ignore[attr-defined]
 
     def prepare(self, data: Iterable[B]) -> None:
-        """Refuse tokens that are not in the vocabulary."""
+        """Refuse tokens that are not in the vocabulary; an output layer learns how often each occurs."""
+        counts = torch.zeros(self.vocab, dtype=torch.long)
         for batch in data:
             x, lengths = self.sequences_of(batch)
             check_lengths(x, lengths)
-            known_tokens(x, lengths, self.vocab)
+            known = known_tokens(x, lengths, self.vocab)
+            if self.output_layer is not None:
+                predicted = known[:, 1:][valid_positions(known, lengths)[:, 1:]]
+                counts += torch.bincount(predicted, minlength=self.vocab).cpu()
+        if self.output_layer is not None:
+            self.output_layer.follow(counts)
 
     def loss(self, batch: B) -> Terms:
         return self.evaluated(batch).terms
@@ -92,12 +103,17 @@ class LanguageModel(Model[B]):
         x, lengths = self.sequences_of(batch)
         known = known_tokens(x, lengths, self.vocab)
         outputs = self._outputs_of(batch, known[:, :-1])
-        terms = {"nll": self._nats(outputs, known, lengths).sum() / (lengths - 1).sum().clamp_min(1)}
+        layer = self.output_layer
+        if self.training and layer is not None and layer.samples is not None:
+            name, nats = "sampled_nll", self._nats(outputs, known, lengths, layer.loss)
+        else:
+            name, nats = "nll", self._nats(outputs, known, lengths)
+        terms = {name: nats.sum() / (lengths - 1).sum().clamp_min(1)}
         return Evaluated(terms, self._metrics_of(outputs, known, lengths))
 
     def _metrics_of(self, outputs: Tensor, known: Tensor, lengths: Tensor) -> Terms:
-        """Nothing more than the loss, which is the exact ``nll`` already."""
-        return {}
+        """Nothing more than the loss, which is the exact ``nll`` already, and what the output layer has to tell."""
+        return {} if self.output_layer is None else self.output_layer.report()
 
     def log_prob(
         self,
@@ -189,9 +205,18 @@ class LanguageModel(Model[B]):
         outputs: Tensor = given_batch(self, batch).outputs(tokens)
         return outputs
 
-    def _nats(self, outputs: Tensor, known: Tensor, lengths: Tensor) -> Tensor:
-        """The negative log-likelihood of each token but the first, (B, T - 1); zero in the padding."""
-        nats = self.nats(outputs, known[:, 1:])
+    def _head(self, output: str, width: int) -> nn.Module:
+        """The last layer: logits for a softmax; for another output layer nothing, since that reads what comes here."""
+        if output == "softmax":
+            return nn.Linear(width, self.vocab)
+        self.output_layer = output_layer(output, width, self.vocab)
+        return nn.Identity()
+
+    def _nats(
+        self, outputs: Tensor, known: Tensor, lengths: Tensor, cost: Callable[[Tensor, Tensor], Tensor] | None = None
+    ) -> Tensor:
+        """The cost of each token but the first, by default its nats, (B, T - 1); zero in the padding."""
+        nats = (cost or self.nats)(outputs, known[:, 1:])
         if not has_padding(known, lengths):
             return nats
         return nats.masked_fill(~valid_positions(known, lengths)[:, 1:], 0)

@@ -6,6 +6,7 @@ from deepcanon.nn.associative_memory import AssociativeMemory, parameter_free_at
 from deepcanon.nn.attention import MultiHeadAttention, attention, attention_weights, causal_mask
 from deepcanon.nn.attention_scores import AttentionScore, weigh
 from deepcanon.nn.averaged import Averaged
+from deepcanon.nn.bag_of_words import bag_of_words
 from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_time
 from deepcanon.nn.bucket_bias import BucketBias
@@ -21,8 +22,23 @@ from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
 from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
 from deepcanon.nn.gru import GRULayers, ResetBeforeGRU, gru
+from deepcanon.nn.hierarchical_softmax import (
+    ClassTree,
+    HierarchicalSoftmax,
+    balanced_tree,
+    entropy_in_bits,
+    huffman_tree,
+)
 from deepcanon.nn.initialize import fans, initialize, own_weights
+from deepcanon.nn.inner_product_search import ApproximateSearch, nearest_vectors, recall, top_inner_products
 from deepcanon.nn.kv_cache import KVCache
+from deepcanon.nn.linear_attention import (
+    LinearAttention,
+    RunningSums,
+    elu_features,
+    linear_attention,
+    linear_attention_weights,
+)
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import (
     MaskedLinear,
@@ -35,12 +51,38 @@ from deepcanon.nn.masked import (
 from deepcanon.nn.masked_convolution import AboveConv, GatedLayer, GatedPixelNet, LeftConv
 from deepcanon.nn.node_order import breadth_first
 from deepcanon.nn.ode import integrate, integrate_adjoint
+from deepcanon.nn.output_by_name import output_layer
+from deepcanon.nn.output_layer import FullSoftmax, OutputLayer, draw_noise, noise_log_probs
 from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
-from deepcanon.nn.positions import RelativeBias, frequencies, shift, sinusoidal, sinusoidal_2d
+from deepcanon.nn.positions import (
+    ConcatenatedPositions,
+    RelativeBias,
+    Rotary,
+    frequencies,
+    shift,
+    sinusoidal,
+    sinusoidal_2d,
+)
 from deepcanon.nn.rescale import Rescale, mean_and_std
 from deepcanon.nn.rnn import LinearRNN, RNNLayers, rnn
+from deepcanon.nn.sampled_softmax import (
+    AdaptiveImportanceSampling,
+    ImportanceSampling,
+    NegativeSampling,
+    NoiseContrastive,
+    Sampled,
+    effective_sample_size,
+)
 from deepcanon.nn.segment import pool, segment_max, segment_mean, segment_sum
+from deepcanon.nn.sparse_attention import (
+    LocalAttention,
+    band_mask,
+    block_attention,
+    block_mask,
+    global_mask,
+    local_attention,
+)
 from deepcanon.nn.standardize import Standardize
 from deepcanon.nn.stepped import SteppedLayers, init_matrices, open_biases
 from deepcanon.nn.time_mlp import ClassTimeMLP, TimeBlock, TimeMLP, time_features
@@ -62,7 +104,9 @@ from deepcanon.nn.vector_field import TimeGated, VectorField
 __all__ = [
     "AboveConv",
     "ActNorm",
+    "AdaptiveImportanceSampling",
     "AffineCoupling",
+    "ApproximateSearch",
     "Arctan",
     "AssociativeMemory",
     "AttentionScore",
@@ -74,24 +118,34 @@ __all__ = [
     "Causal",
     "Chain",
     "ClassTimeMLP",
+    "ClassTree",
+    "ConcatenatedPositions",
     "DenselyConnected",
     "DepthwiseSeparable",
     "Flatten",
+    "FullSoftmax",
     "GRULayers",
     "GatedLayer",
     "GatedPixelNet",
     "GraphAttention",
     "GraphConv",
     "GraphIsomorphism",
+    "HierarchicalSoftmax",
     "HighwayGate",
+    "ImportanceSampling",
     "InvertibleConv1x1",
     "KVCache",
     "LSTMLayers",
     "LSTMVariant",
     "LeftConv",
+    "LinearAttention",
     "LinearRNN",
+    "LocalAttention",
     "MaskedLinear",
     "MultiHeadAttention",
+    "NegativeSampling",
+    "NoiseContrastive",
+    "OutputLayer",
     "PlainDropout",
     "Planar",
     "Pointwise",
@@ -102,7 +156,10 @@ __all__ = [
     "ResetBeforeGRU",
     "Residual",
     "Reverse",
+    "Rotary",
+    "RunningSums",
     "Same",
+    "Sampled",
     "Skip",
     "Softmax",
     "SpectralConv",
@@ -124,7 +181,12 @@ __all__ = [
     "attention",
     "attention_weights",
     "autoregressive_mask",
+    "bag_of_words",
+    "balanced_tree",
+    "band_mask",
     "bed_of_nails",
+    "block_attention",
+    "block_mask",
     "breadth_first",
     "causal_mask",
     "chebyshev",
@@ -132,22 +194,34 @@ __all__ = [
     "chebyshev_sum",
     "convolve",
     "dense",
+    "draw_noise",
     "dropped",
+    "effective_sample_size",
+    "elu_features",
+    "entropy_in_bits",
     "fans",
     "fixed_point",
     "frequencies",
     "from_bits",
     "gelu_tanh",
+    "global_mask",
     "gru",
+    "huffman_tree",
     "init_matrices",
     "initialize",
     "integrate",
     "integrate_adjoint",
     "last_output",
+    "linear_attention",
+    "linear_attention_weights",
+    "local_attention",
     "lstm",
     "mean_and_std",
+    "nearest_vectors",
     "neighbor_max",
+    "noise_log_probs",
     "open_biases",
+    "output_layer",
     "output_padding",
     "output_size",
     "own_weights",
@@ -156,6 +230,7 @@ __all__ = [
     "parameter_free_attention",
     "parent_mask",
     "pool",
+    "recall",
     "reversed_in_time",
     "rnn",
     "row_softmax",
@@ -168,6 +243,7 @@ __all__ = [
     "spread_degrees",
     "time_features",
     "to_bits",
+    "top_inner_products",
     "transposed",
     "weigh",
 ]

@@ -14,6 +14,7 @@ from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.padding import shows_values
 from deepcanon.nn.attention_scores import AttentionScore, ScoreKind, Weighting, weigh
 from deepcanon.nn.kv_cache import KVCache
+from deepcanon.nn.positions import Rotary
 
 
 def attention(
@@ -192,6 +193,8 @@ class MultiHeadAttention(nn.Module):
         dropout: The probability to drop an attention weight in training.
         head_dim: The width of a head; unless given, the heads share ``width``.
         scale: What scores are multiplied by; unless given, one over the root of the width of a head.
+        rotary: Whether queries and keys are rotated by their positions (:class:`~deepcanon.nn.positions.Rotary`), the
+            last query standing at the last key.
         score: The score of a key for a query, by name; one with weights of its own has the same for all heads.
         how: The weights that follow from the scores: "soft", "hard" or "linear".
 
@@ -210,6 +213,7 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
         head_dim: int | None = None,
         scale: float | None = None,
+        rotary: bool = False,
         score: ScoreKind = "scaled",
         how: Weighting = "soft",
     ) -> None:
@@ -229,9 +233,14 @@ class MultiHeadAttention(nn.Module):
             self.key = nn.Linear(kdim or width, inner, bias)
             self.value = nn.Linear(vdim or width, inner, bias)
         self.output = nn.Linear(inner, width, bias)
+        self.rotary = Rotary(self.head_dim) if rotary else None
         one_of(get_args(Weighting), how=how)
         self.how: Weighting = how
         self.score = None if score == "scaled" else AttentionScore(score, self.head_dim)
+
+    def new_cache(self, capacity: int) -> KVCache:
+        """The memory of cached decoding, empty, with room for ``capacity`` positions."""
+        return KVCache(capacity)
 
     def forward(
         self,
@@ -258,10 +267,7 @@ class MultiHeadAttention(nn.Module):
                 q, k, v, mask, causal=causal, bias=bias, scale=self.scale, dropout=self._rate, score=self.score,
                 how=self.how,
             )  # fmt: skip
-            if not spoils:
-                return self._joined(heads)
-            spoiled = ~heads.isfinite().all(-1).all(1).unsqueeze(2)  # (B, T, 1)
-            return self._joined(heads.masked_fill(spoiled.unsqueeze(1), 0)).masked_fill(spoiled, torch.nan)
+            return self._joined_finite(heads) if spoils else self._joined(heads)
         inputs = [each for each in (query, key, value) if each is not None]
         if not _may_spoil(query, mask, causal) or not _not_finite(*inputs):
             return self._output(query, key, value, mask, causal, bias)
@@ -283,11 +289,22 @@ class MultiHeadAttention(nn.Module):
         bias: Tensor | None,
     ) -> Tensor:
         q, k, v = self._heads(query, key, value)
-        return self._joined(_attend(q, k, v, mask, causal, bias, self.scale, self._rate, self.score, self.how))
+        return self._joined(self._attended(q, k, v, mask, causal, bias))
+
+    def _attended(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, bias: Tensor | None
+    ) -> Tensor:
+        """The outputs of all heads, (B, heads, T, d), where all inputs are finite."""
+        return _attend(q, k, v, mask, causal, bias, self.scale, self._rate, self.score, self.how)
 
     def _joined(self, heads: Tensor) -> Tensor:
         output: Tensor = self.output(heads.transpose(1, 2).flatten(2))  # eq. (2)
         return output
+
+    def _joined_finite(self, heads: Tensor) -> Tensor:
+        """The output of heads some of which are not finite, which would spoil the gradients of the others."""
+        spoiled = ~heads.isfinite().all(-1).all(1).unsqueeze(2)  # (B, T, 1)
+        return self._joined(heads.masked_fill(spoiled.unsqueeze(1), 0)).masked_fill(spoiled, torch.nan)
 
     @property
     def _rate(self) -> float:
@@ -299,7 +316,7 @@ class MultiHeadAttention(nn.Module):
         """Queries, keys and values of all heads, where those of earlier calls are in the cache."""
         if key is not None and cache.size:
             return self._of_heads(0, query), *cache.all()
-        q, k, v = self._heads(query, key, value)
+        q, k, v = self._heads(query, key, value, cache.size)
         return q, *cache.append(k, v)
 
     def _cached_finite(
@@ -307,7 +324,7 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Those of self-attention, NaN where the query is not finite: projected, it would spoil the gradients."""
         wrong = ~query.isfinite().all(-1, keepdim=True)
-        parts = self._heads(query.masked_fill(wrong, 0), key, value)
+        parts = self._heads(query.masked_fill(wrong, 0), key, value, cache.size)
         q, k, v = (part.masked_fill(wrong.unsqueeze(1), torch.nan) for part in parts)
         return q, *cache.append(k, v)
 
@@ -322,10 +339,23 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """The attention weights, (B, heads, T, S), without dropout."""
         q, k = self._of_heads(0, query), self._of_heads(1, query if key is None else key)
+        q, k = self._placed(q, k, 0)
         return attention_weights(q, k, mask, causal=causal, bias=bias, scale=self.scale, score=self.score, how=self.how)
 
-    def _heads(self, query: Tensor, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of all heads, (B, heads, T or S, d)."""
+    def _heads(
+        self, query: Tensor, key: Tensor | None, value: Tensor | None, start: int = 0
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of all heads, (B, heads, T or S, d); the first key stands at ``start``."""
+        q, k, v = self._projected(query, key, value)
+        return *self._placed(q, k, start), v
+
+    def _placed(self, q: Tensor, k: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        """Queries and keys at their positions."""
+        if self.rotary is None:
+            return q, k
+        return self.rotary(q, start + k.shape[2] - q.shape[2]), self.rotary(k, start)
+
+    def _projected(self, query: Tensor, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         if self.fused and key is None and value is None:
             rows, length, _ = query.shape
             q, k, v = self.projection(query).view(rows, length, 3 * self.heads, self.head_dim).chunk(3, 2)

@@ -1,4 +1,4 @@
-"""Position encodings: sinusoidal, in one and two dimensions, and relative position bias."""
+"""Position encodings: sinusoidal, in one and two dimensions, concatenated, rotary, and relative position bias."""
 
 from __future__ import annotations
 
@@ -61,10 +61,63 @@ def frequencies(width: int) -> Tensor:
     return BASE ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
 
 
+class ConcatenatedPositions(nn.Module):
+    r"""Sequences with the encoding of each position after its features, (B, T, width): (B, T, width + extra).
+
+    A linear layer after it is one that adds: :math:`W [x; r] = W_x x + W_r r`; an encoding that is added to the
+    features is the case :math:`W_r = W_x`.
+
+    Arguments:
+        extra: The width of the sinusoidal encoding.
+    """
+
+    def __init__(self, extra: int) -> None:
+        super().__init__()
+        frequencies(extra)  # which refuses an odd width
+        self.extra = extra
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The sequences with their positions."""
+        table = sinusoidal(x.shape[-2], self.extra, dtype=x.dtype).to(x.device)
+        return torch.cat([x, table.expand(*x.shape[:-1], -1)], -1)
+
+
+class Rotary(nn.Module):
+    r"""Rotary positions: pairs of values of queries and keys are rotated by angles that grow with the position.
+
+    .. math:: \begin{pmatrix} y_{2j} \\ y_{2j+1} \end{pmatrix} =
+              \begin{pmatrix} \cos n \omega_j & -\sin n \omega_j \\ \sin n \omega_j & \cos n \omega_j \end{pmatrix}
+              \begin{pmatrix} x_{2j} \\ x_{2j+1} \end{pmatrix} \qquad (2)
+
+    So the product of a query at n and a key at m depends on their values and on n - m, and no value is added. The pairs
+    are neighbors, as in the paper; some libraries pair the first half of the values with the second.
+
+    References:
+        | RoFormer: Enhanced Transformer with Rotary Position Embedding (Su et al., 2021),
+          https://arxiv.org/abs/2104.09864
+
+    Arguments:
+        width: The width of a query, which is even.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        frequencies(width)  # which refuses an odd width
+        self.width = width
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """The values, (..., T, width), rotated by their positions, of which ``start`` is the first."""
+        position = torch.arange(start, start + x.shape[-2], dtype=torch.float64, device=x.device)
+        angle = position.unsqueeze(1) * frequencies(self.width).to(x.device)  # (T, width / 2)
+        cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+        even, odd = x[..., ::2], x[..., 1::2]
+        return torch.stack([even * cos - odd * sin, even * sin + odd * cos], -1).flatten(-2)  # eq. (2)
+
+
 class RelativeBias(nn.Module):
     r"""Relative position bias: a learned number for each head and distance, added to the attention scores.
 
-    .. math:: s_{ij} = \frac{q_i \cdot k_j}{\sqrt d} + b_{h,\, \mathrm{clip}(j - i)} \qquad (2)
+    .. math:: s_{ij} = \frac{q_i \cdot k_j}{\sqrt d} + b_{h,\, \mathrm{clip}(j - i)} \qquad (3)
 
     Distances beyond ``reach`` share the number of the farthest. As in attention, the last query stands at the last key.
 
@@ -89,4 +142,4 @@ class RelativeBias(nn.Module):
         device = self.table.device
         position = torch.arange(keys - queries, keys, device=device)
         distance = torch.arange(keys, device=device) - position.unsqueeze(1)
-        return self.table[:, distance.clamp(-self.reach, self.reach) + self.reach]  # b in eq. (2)
+        return self.table[:, distance.clamp(-self.reach, self.reach) + self.reach]  # b in eq. (3)

@@ -124,16 +124,43 @@ def latent_map(z: Tensor, y: Tensor, labels: Sequence[str] = (), title: str = ""
     axes = figure.add_subplot()
     classes = y.detach().cpu()
     _classes(axes, codes, classes, labels, size=9)
+    _name_classes(axes, codes, classes, labels)
+    dress(axes, title, *axes_names)
+    return figure
+
+
+def example_map(
+    points: Tensor, new: Tensor, classes: tuple[Tensor, Tensor] | None, labels: Sequence[str], title: str = ""
+) -> Figure:
+    """A map of examples, (N, 2), and of new ones among them, (M, 2), which have a black edge; colored by class."""
+    plane, places = _plane(points), _plane(new)
+    figure = new_figure(7.2, 6.4)
+    axes = figure.add_subplot()
+    dress(axes, title, grid=False)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_aspect("equal", adjustable="datalim")
+    own, others = (
+        (torch.zeros(len(p)).long() for p in (plane, places)) if classes is None else (each.cpu() for each in classes)
+    )
+    for c, color in enumerate(colors(1 + int(own.max()))):
+        for which, size, edge in ((plane[own == c], 9, 0.0), (places[others == c], 17, 0.7)):
+            axes.scatter(which[:, 0], which[:, 1], s=size, color=color, alpha=0.85, linewidths=edge, edgecolors=INK)
+    if classes is not None:
+        _name_classes(axes, plane, own, labels)
+    return figure
+
+
+def _name_classes(axes: Axes, points: Tensor, classes: Tensor, labels: Sequence[str]) -> None:
+    """The name of each class in the middle of its points."""
     names = _names(classes, labels)
     for c, color in enumerate(colors(len(names))):
         if (classes == c).any():
-            x, y = codes[classes == c].median(0).values.tolist()
+            x, y = points[classes == c].median(0).values.tolist()
             axes.annotate(
                 names[c], (x, y), ha="center", va="center", fontsize=13, zorder=5,
                 fontweight="bold", color=color, path_effects=[withStroke(linewidth=4, foreground="white")],
             )  # fmt: skip
-    dress(axes, title, *axes_names)
-    return figure
 
 
 def truth_plot(predicted: Tensor, true: Tensor, title: str = "", name: str = "value") -> Figure:

@@ -36,6 +36,7 @@ from deepcanon.core.roles import (
     HasLogProb,
     HasUpdates,
     Maps,
+    MapsExamples,
     Predicts,
     Reconstructs,
     Samples,
@@ -50,14 +51,16 @@ from deepcanon.pictures.graph_pictures import graph_rows, graphed, sampled_graph
 from deepcanon.pictures.images import Limits, image_grids, rows
 from deepcanon.pictures.mappings import mapping
 from deepcanon.pictures.matrices import confusion
-from deepcanon.pictures.points import decision_map, function_plot, latent_map, scatter, truth_plot
+from deepcanon.pictures.points import decision_map, example_map, function_plot, latent_map, scatter, truth_plot
 from deepcanon.pictures.scene import Data, Scene, in_chunks
 from deepcanon.pictures.sequence_pictures import (
     aligned,
     attended,
+    branched,
     captioned,
     forecasted,
     neighbored,
+    sounded,
     translated,
     written,
 )
@@ -283,7 +286,8 @@ def _encoded(scene: Scene) -> dict[str, Figure]:
     model, batch = scene.model, scene.some(MAPPED)
     if not isinstance(model, Encodes) or not isinstance(batch, Labeled) or batch.y.is_floating_point():
         return {}
-    if int(batch.y.max()) >= TOLD_APART:
+    shown = isinstance(scene.model, MapsExamples)  # among its own points
+    if shown or int(batch.y.max()) >= TOLD_APART:
         return {}
 
     def code(part: Batch) -> Tensor:
@@ -297,8 +301,21 @@ def _encoded(scene: Scene) -> dict[str, Figure]:
     return {"latent_map": latent_map(codes, batch.y, scene.data.labels, title)}
 
 
+def _placed(scene: Scene) -> dict[str, Figure]:
+    model, train = scene.model, scene.data.train
+    if not isinstance(model, MapsExamples) or len(model.points) != len(train) or model.points.shape[1] != 2:
+        return {}
+    colored = isinstance(train, Labeled) and not train.y.is_floating_point() and int(train.y.max()) < TOLD_APART
+    new = scene.some(MAPPED // 4 if scene.split != "train" else 0)
+    places = in_chunks(lambda part: model.encode(part.x), new) if len(new) else model.points[:0]
+    title = f"{model.name()} on {scene.data.name}: {counted(len(train), 'example', ',')}"
+    title += f", and {len(new)} of {scene.split} with a black edge" if len(new) else ""
+    classes = (train.y, new.y) if colored and isinstance(new, Labeled) else None
+    return {"map": example_map(model.points, places, classes, scene.data.labels, title)}
+
+
 PICTURES = (
     _classified, graphed, graph_rows, sampled_graphs, _regressed, _completed, _sampled, _reconstructed, _gallery,
-    _mapped, _filtered, _encoded, neighbored, _updated, attended, forecasted, filmed, continued, aligned, translated,
-    captioned, written,
+    _mapped, _filtered, _encoded, _placed, neighbored, _updated, attended, forecasted, filmed, continued, aligned,
+    translated, captioned, written, sounded, branched,
 )  # fmt: skip

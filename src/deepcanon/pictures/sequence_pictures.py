@@ -9,13 +9,15 @@ import torch
 from matplotlib.figure import Figure
 
 from deepcanon.core import Captioned, LabeledSequences, SentencePairs, SequencePairs, Sequences, Series
-from deepcanon.core.roles import Aligns, Attends, CrossAttends, Forecasts, Generates, HasNeighbors, Translates
+from deepcanon.core.roles import Aligns, Attends, CrossAttends, Forecasts, Generates, HasNeighbors, HasTree, Translates
 from deepcanon.pictures.attention import alignment_picture, attention_heads
 from deepcanon.pictures.captions import captioned_images
+from deepcanon.pictures.class_tree import tree_picture
 from deepcanon.pictures.forecasts import forecast_picture
 from deepcanon.pictures.scene import Scene
 from deepcanon.pictures.texts import HELD_OUT, text_picture
 from deepcanon.pictures.translations import translation_picture
+from deepcanon.pictures.waveforms import WAVES, waveform_picture
 from deepcanon.pictures.word_vectors import word_pictures
 
 ATTENDED = 28
@@ -38,6 +40,17 @@ def neighbored(scene: Scene) -> dict[str, Figure]:
     return word_pictures(model, model.vocabulary, f"{model.name()} on {scene.data.name}", scene.seed)
 
 
+def branched(scene: Scene) -> dict[str, Figure]:
+    """The tree of a hierarchical softmax, of the model or of its output layer."""
+    model = scene.model
+    tree = model if isinstance(model, HasTree) else getattr(model, "output_layer", None)
+    names = scene.data.target_vocabulary or scene.data.vocabulary
+    if not isinstance(tree, HasTree) or len(tree.nodes) != len(names) or not names:
+        return {}
+    title = f"{model.name()} on {scene.data.name}: the first decisions between {len(names):,} tokens"
+    return {"tree": tree_picture(tree.nodes, tree.sides, tree.counts, names, title)}
+
+
 def written(scene: Scene) -> dict[str, Figure]:
     """Generated text, and how likely the model finds a held-out one."""
     model = scene.model
@@ -50,6 +63,16 @@ def written(scene: Scene) -> dict[str, Figure]:
             model, model, some.x, some.lengths, scene.data.vocabulary, title, scene.split, scene.generator()
         )
     }
+
+
+def sounded(scene: Scene) -> dict[str, Figure]:
+    """Waves, and those that the model makes of their beginnings."""
+    model, heights = scene.model, scene.data.preprocessing.get("amplitudes")
+    if not isinstance(model, Generates) or not isinstance(scene.batch, Sequences) or not heights:
+        return {}
+    title = f"{model.name()} on {scene.data.name}"
+    x = scene.some(WAVES).x
+    return {"waveforms": waveform_picture(model, x, heights, title, scene.split, scene.generator())}
 
 
 def forecasted(scene: Scene) -> dict[str, Figure]:

@@ -83,7 +83,7 @@ def baselines(
         notify(f"To compare, {name}: training on the {counted(len(data.train.x), 'labeled example')} alone ...")
         with kept():
             torch.manual_seed(settings["seed"])
-            baseline = asked.changed(changes).build(data.sizes, data.name)
+            baseline = asked.changed(changes).build(data.model_sizes, data.name)
         fit(baseline, data, quiet=True, **settings)
         found.append(_baseline(name, _says(baseline), held))
     found.append(_baseline("LabelSpreading (scikit-learn)", label_spreading(data), held))

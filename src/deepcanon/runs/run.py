@@ -24,7 +24,7 @@ from deepcanon.core import (
 from deepcanon.core.checks import at_least
 from deepcanon.core.files import free, writable
 from deepcanon.core.reading import Reading, TrainingOptions, check_names_file, names_in, reading_of
-from deepcanon.core.roles import Domain, HasNeighbors
+from deepcanon.core.roles import Domain
 from deepcanon.core.settings import Settings
 from deepcanon.data import Dataset, of
 from deepcanon.data.frames import as_file
@@ -36,6 +36,7 @@ from deepcanon.runs.examining import draw_pictures, examine_run
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
 from deepcanon.runs.forecasting import ahead, columns_of, reaching, sample_paths, write_forecasts
+from deepcanon.runs.neighbors import NearExamples, nearest_examples, word_vectors
 from deepcanon.runs.predict import check_room, joined, predicted, sampled_rows, write_csv, write_parts
 from deepcanon.runs.resume import load_from, resume
 from deepcanon.runs.sampling import check_drawable, draw_graphs, draw_samples, edge_columns, of_class
@@ -93,7 +94,7 @@ class Run(ShownRun):
         check_suits(asked, chosen)
         with randomness.kept():
             torch.manual_seed(seed)
-            built = asked.build(chosen.sizes, chosen.name)
+            built = asked.build(chosen.model_sizes, chosen.name)
         folder = Path(out) if out is not None else folder_for(built.name(), chosen.name, taken=overwrite)
         fit(built, chosen, out=folder, overwrite=overwrite, quiet=quiet, observers=observers, **settings)
         run = cls(folder, tuple(own_parts(built).values()))
@@ -325,9 +326,11 @@ class Run(ShownRun):
 
     def nearest(self, word: str, n: int = 10) -> list[tuple[str, float]]:
         """The words whose vectors are nearest to that of a word, with their cosines."""
-        if not isinstance(self.model, HasNeighbors):
-            raise UsageError(f"{self.model.name()} has no word vectors, so no word has neighbors; word2vec has some")
-        return self.model.nearest(word, n)
+        return word_vectors(self).nearest(word, n)
+
+    def nearest_examples(self, data: str | Path | None = None, n: int = 10) -> NearExamples:
+        """The training examples nearest to each of ``data``, or of the test split, by the model's codes."""
+        return nearest_examples(self, data, n)
 
     def export(
         self, to: str | Path, *, part: str | None = None, forward: bool = False, overwrite: bool = False

@@ -94,7 +94,7 @@ def guidance(
 def _trained(cls: type[Model[Any]], data: Dataset[Any], seed: int, **settings: Any) -> Any:
     with kept():
         seed_torch(seed_from(seed, cls.name()))
-        model = cls(**with_sizes(cls, data.sizes, {}, data.name))
+        model = cls(**with_sizes(cls, data.model_sizes, {}, data.name))
     fit(model, data, quiet=True, seed=seed, **settings)
     return model.eval()
 

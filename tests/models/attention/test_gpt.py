@@ -273,3 +273,48 @@ def test_a_block_runs_the_kernels_of_nanogpt_and_one_look_for_nan() -> None:
     assert (more - ours)["addmm"] == 4
     assert (more - ours) - (theirs_more - theirs) == Counter(detach=1, sum=1, _local_scalar_dense=1)
     assert not {"masked_fill", "where"} & ours.keys()  # rows of full length need no mask of the padding
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"positions": "sinusoidal"},
+        {"positions": "rotary"},
+        {"positions": "relative"},
+        {"attention": "linear"},
+        {"attention": "local", "reach": 3},
+        {"attention": "local", "reach": 2, "positions": "rotary"},
+    ],
+    ids=str,
+)
+@torch.no_grad()
+def test_other_positions_and_attention_decode_with_a_cache_as_without_one(options: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    model = GPT(vocab=11, length=8, layers=2, heads=2, embedding=16, **options).double().eval()
+    for parameter in model.parameters():
+        parameter.add_(0.3 * torch.randn_like(parameter))
+    x = tokens(3, 30)
+    whole, state = model(x), None
+    for position, size in [(0, 3), (3, 1), (4, 1), (5, 4), *((position, 1) for position in range(9, 30))]:
+        logits, state = model.read(x[:, position : position + size], state)
+        torch.testing.assert_close(logits[:, -1], whole[:, position + size - 1], rtol=1e-10, atol=1e-12)
+    other = x[:, [1, 0, *range(2, 8)]]
+    assert (model(other)[:, 2] - model(x[:, :8])[:, 2]).abs().max() > 1e-6  # it sees the order of the two before
+    maps = model.attention_maps(x[:, :8])
+    torch.testing.assert_close(maps.sum(-1), torch.ones(2, 3, 2, 8).double())
+    assert not maps.triu(1).any()
+    beams = model.beam_search(x[:, :2], 3, beams=4).best()[0]
+    assert beams.shape == (3, 5)
+
+
+def test_options_that_do_not_go_together_are_refused() -> None:
+    for options, match in (
+        ({"attention": "linear", "positions": "rotary"}, "no rotary ones"),
+        ({"attention": "linear", "positions": "relative"}, "has no scores"),
+        ({"attention": "local"}, "has a reach"),
+        ({"reach": 3}, "has a reach"),
+        ({"positions": "absolute"}, "positions must be one of"),
+        ({"attention": "sparse"}, "attention must be one of"),
+    ):
+        with pytest.raises(UsageError, match=match):
+            GPT(vocab=5, length=4, **options)

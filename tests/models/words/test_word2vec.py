@@ -17,9 +17,10 @@ from deepcanon.core import DataError, Sequences, UsageError
 from deepcanon.data import Dataset
 from deepcanon.models.words._contexts import blocks
 from deepcanon.models.words.word2vec import Scheme, Word2Vec
+from deepcanon.nn import HierarchicalSoftmax
 
 SCHEMES: tuple[Scheme, ...] = ("skip_gram", "cbow")
-OBJECTIVES = ("negative", "nce", "softmax")
+OBJECTIVES = ("negative", "nce", "importance")
 
 
 def ragged() -> Sequences:
@@ -73,6 +74,56 @@ def test_a_sparse_gradient_holds_the_rows_of_a_large_table(scheme: str) -> None:
         assert parameter.grad is not None
         assert parameter.grad.is_sparse
         torch.testing.assert_close(parameter.grad.to_dense(), gradient)
+
+
+@pytest.mark.parametrize("average", [True, False])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_gradient_of_the_tree_by_hand_is_that_of_autograd(scheme: str, average: bool) -> None:
+    batch = ragged()
+    model = trained_on(batch, scheme=scheme, objective="hierarchical", average=average)
+    torch.manual_seed(1)
+    loss = model.loss(batch)["nats"]
+    loss.backward()
+    expected = [parameter.grad for parameter in model.parameters()]
+    torch.manual_seed(1)
+    torch.testing.assert_close(model.gradient(batch)()["nats"], loss.detach())
+    torch.testing.assert_close([parameter.grad for parameter in model.parameters()], expected)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_paths_cost_what_the_hierarchical_softmax_says(scheme: str) -> None:
+    """Each pair of neighbors, or each word with the mean of its window, by the output layer with the same vectors."""
+    batch = ragged()
+    model = trained_on(batch, scheme=scheme, objective="hierarchical", window=2, fixed=True, subsample=0.0)
+    layer = HierarchicalSoftmax(8, 40).double()
+    layer.follow(model.counts)
+    layer.scores.weight.data, layer.scores.bias.data = model.contexts.data[:39], torch.zeros(39).double()
+    losses = []
+    for row, length in zip(batch.x, batch.lengths.tolist(), strict=True):
+        for i in range(length):
+            near = [int(row[j]) for j in range(max(0, i - 2), min(length, i + 3)) if j != i]
+            vectors = model.vectors[near] if scheme == "skip_gram" or not near else model.vectors[near].mean(0, True)
+            losses.append(layer.nats(vectors, row[i].expand(len(vectors))))
+    torch.testing.assert_close(model.loss(batch)["nats"], torch.cat(losses).mean())
+
+
+def test_fixed_windows_have_all_their_words() -> None:
+    batch = Sequences(torch.arange(30).unsqueeze(0), torch.tensor([30]))
+    seen = blocks(batch, 3, torch.ones(30), torch.float32, fixed=True)
+    wanted = [min(i, 3) + min(29 - i, 3) for i in range(30)]
+    assert seen.neighbors.flatten()[:30].tolist() == wanted
+    assert seen.near.sum(2).flatten()[:30].tolist() == wanted
+    model = Word2Vec(vocab=40, window=3, subsample=0.0, fixed=True)
+    assert model.weight_of(batch) == sum(wanted)
+
+
+def test_the_tree_comes_back_with_the_counts() -> None:
+    batch = ragged()
+    model = trained_on(batch, objective="hierarchical")
+    again = Word2Vec(vocab=40, latent=8, window=3, subsample=0.05, objective="hierarchical").double()
+    again.load_state_dict(model.state_dict())
+    assert torch.equal(again.nodes, model.nodes)
+    assert torch.equal(again.sides, model.sides)
 
 
 def table() -> tuple[Sequences, Tensor]:
@@ -130,7 +181,7 @@ def test_noise_contrastive_estimation_ends_at_probabilities_whatever_the_noise(n
 
 def test_the_softmax_ends_at_probabilities() -> None:
     batch, shares = table()
-    scores = fitted(batch, objective="softmax")
+    scores = fitted(batch, objective="importance")
     torch.testing.assert_close(scores.softmax(1), shares / shares.sum(1, keepdim=True), atol=1e-5, rtol=0)
 
 
@@ -158,7 +209,7 @@ def slope(loss: Tensor, model: Word2Vec) -> Tensor:
 def test_importance_sampling_tends_to_the_softmax_gradient_with_the_draws() -> None:
     batch, _ = table()
     few, many = (
-        distance_to_softmax(normalized(batch, objective="softmax", draws=draws), batch, 100) for draws in (1, 400)
+        distance_to_softmax(normalized(batch, objective="importance", draws=draws), batch, 100) for draws in (1, 400)
     )
     assert many < 0.02 < 0.2 < few  # of a few draws it is biased, not only noisy
 
@@ -357,7 +408,7 @@ def test_gensim_reaches_the_same_loss(scheme: Scheme, average: bool) -> None:
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(UsageError, match="scheme must be one of skip_gram, cbow"):
         Word2Vec(vocab=9, scheme="bag")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="objective must be one of negative, nce, softmax"):
+    with pytest.raises(UsageError, match="objective must be one of negative, nce, importance, hierarchical"):
         Word2Vec(vocab=9, objective="hinge")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="draws must be at least 1"):
         Word2Vec(vocab=9, draws=0)

@@ -8,7 +8,7 @@ from typing import Any
 from deepcanon.blueprints import blueprint
 from deepcanon.comparison.baselines.contract import BaselineMethod
 from deepcanon.comparison.baselines.graphs_alone import LabelPropagation, NodeFeatures
-from deepcanon.comparison.baselines.markov_chain import MarkovChain
+from deepcanon.comparison.baselines.markov_chain import ChosenMarkovChain
 from deepcanon.comparison.baselines.scikit_learn import (
     GradientBoosting,
     LogisticRegression,
@@ -34,7 +34,7 @@ METHODS: tuple[type[BaselineMethod], ...] = (
     Neighbors,
     LogisticRegression,
     Ridge,
-    MarkovChain,
+    ChosenMarkovChain,
     SeasonalNaive,
     ExponentialSmoothing,
     LabelPropagation,
@@ -59,10 +59,15 @@ def baselines_for(asked: str | Sequence[str], candidates: Sequence[Blueprint], d
     if names == ["none"] or not names:
         return []
     taken = {candidate.label for candidate in candidates}
+    models = {candidate.cls.name() for candidate in candidates}
     if names == ["default"]:
         analytic = [blueprint(name) for name in ANALYTIC if name not in taken] if _has_density(candidates, data) else []
         return [
-            *(method for method in METHODS if method.suits(data) and _wanted(method, candidates)),
+            *(
+                method
+                for method in METHODS
+                if method.name not in models and method.suits(data) and _wanted(method, candidates)
+            ),
             *(each for each in analytic if _fits(each, data)),
         ]
     return [_named(name, data) for name in dict.fromkeys(names) if name not in taken]
@@ -93,7 +98,7 @@ def _has_density(candidates: Sequence[Blueprint], data: Dataset[Any]) -> bool:
         return False
     for candidate in candidates:
         try:
-            built = candidate.build(data.sizes, data.name)
+            built = candidate.build(data.model_sizes, data.name)
         except DeepcanonError:
             continue
         if isinstance(built, HasLogProb) and built.support == "real" and not hasattr(built, "conditioned_on"):
@@ -104,7 +109,7 @@ def _has_density(candidates: Sequence[Blueprint], data: Dataset[Any]) -> bool:
 def _fits(candidate: Blueprint, data: Dataset[Any]) -> bool:
     """Whether an analytic density can be built for these data."""
     try:
-        candidate.build(data.sizes, data.name)
+        candidate.build(data.model_sizes, data.name)
     except DeepcanonError:
         return False
     return suits(candidate, data)

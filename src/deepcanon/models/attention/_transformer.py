@@ -15,11 +15,30 @@ from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.padding import has_padding, valid_positions
 from deepcanon.nn.attention import MultiHeadAttention
 from deepcanon.nn.kv_cache import KVCache
+from deepcanon.nn.linear_attention import LinearAttention, RunningSums
+from deepcanon.nn.sparse_attention import LocalAttention
 
 INITIAL_STD = 0.02
 """The standard deviation of the initial weights."""
 
 Norm = Literal["layer", "rms"]
+Attention = Literal["softmax", "linear", "local"]
+
+
+def self_attention(
+    kind: Attention, width: int, heads: int, drop: float = 0.0, *, rotary: bool = False, reach: int | None = None
+) -> MultiHeadAttention:
+    """The self-attention of a block by name: of all tokens, in linear time by kernel features, or within a reach."""
+    one_of(get_args(Attention), attention=kind)
+    if (kind == "local") is (reach is None):
+        raise UsageError(f"local attention, and no other, has a reach (got attention={kind!r}, reach={reach})")
+    if reach is not None:
+        return LocalAttention(width, heads, reach, dropout=drop, rotary=rotary)
+    if kind == "softmax":
+        return MultiHeadAttention(width, heads, dropout=drop, rotary=rotary)
+    if rotary:
+        raise UsageError("linear attention takes positions that are added, learned or sinusoidal: no rotary ones")
+    return LinearAttention(width, heads)
 
 
 class Block(nn.Module):
@@ -128,6 +147,12 @@ class Block(nn.Module):
         output: Tensor = self.down_projection(self.activation(self.up_projection(x)))  # eq. (2)
         return output
 
+    def new_cache(self, capacity: int) -> BlockCache:
+        """Caches without a token, with room for ``capacity`` of them, as the block's own attention needs them."""
+        caches = BlockCache.empty(capacity)
+        caches.own = self.attention.new_cache(capacity)
+        return caches
+
     def attention_weights(
         self, x: Tensor, mask: Tensor | None = None, *, causal: bool = False, bias: Tensor | None = None
     ) -> Tensor:
@@ -159,14 +184,14 @@ class Block(nn.Module):
 
 
 class BlockCache:
-    """The key-value caches of one block: of its self-attention, and of its cross-attention to a memory."""
+    """The caches of one block: that of its self-attention, and the keys and values of a memory."""
 
-    def __init__(self, own: KVCache, memory: KVCache) -> None:
+    def __init__(self, own: KVCache | RunningSums, memory: KVCache) -> None:
         self.own, self.memory = own, memory
 
     @classmethod
     def empty(cls, capacity: int) -> Self:
-        """Caches without a token, with room for ``capacity`` of them."""
+        """Key-value caches without a token, with room for ``capacity`` of them."""
         return cls(KVCache(capacity), KVCache(1))
 
     def select(self, rows: Tensor) -> Self:
@@ -207,6 +232,11 @@ def init_weights(module: nn.Module, blocks: int | None = None, std: float = INIT
             nn.init.normal_(part.weight, std=std / (2 * (blocks or 0)) ** 0.5 if smaller else std)
         if isinstance(part, nn.Linear) and part.bias is not None:
             nn.init.zeros_(part.bias)
+
+
+def new_caches(blocks: nn.ModuleList, capacity: int) -> list[BlockCache]:
+    """Empty caches of all blocks, with room for ``capacity`` tokens."""
+    return [block.new_cache(capacity) for block in blocks if isinstance(block, Block)]
 
 
 def run_blocks(blocks: nn.ModuleList, x: Tensor, **options: Any) -> Tensor:

@@ -12,16 +12,22 @@ from deepcanon.core import Recipe, Sequences, UsageError
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.models._language_model import LanguageModel
 from deepcanon.models.attention._transformer import (
+    Attention,
     Block,
-    BlockCache,
     DecodingState,
     init_weights,
+    new_caches,
     run_blocks,
+    self_attention,
     weights_of_blocks,
 )
 from deepcanon.nn.gelu import gelu_tanh
+from deepcanon.nn.positions import RelativeBias, sinusoidal
 
 Gelu = Literal["gelu_tanh", "gelu"]
+Positions = Literal["learned", "sinusoidal", "rotary", "relative"]
+REACH = 32
+"""Larger distances share the relative bias of this one."""
 
 
 class GPT(LanguageModel[Sequences]):
@@ -62,6 +68,13 @@ class GPT(LanguageModel[Sequences]):
         dropout: The dropout probability of embeddings, attention weights and what a block adds.
         activation: The activation of the blocks: the GELU, "gelu", or its tanh formula, "gelu_tanh", by which the
             weights of GPT-2 were trained and which takes longer.
+        positions: The positions: "learned" or "sinusoidal" ones that are added to the embeddings, "rotary" ones, by
+            which queries and keys are rotated, or "relative" ones, a bias of the scores by the distance.
+        attention: The self-attention: "softmax", "linear" in the length of the text, or "local", within a reach.
+        reach: How many tokens before it a token attends to by local attention.
+        output: The output layer. Where the vocabulary is large, training costs less with hierarchical, importance,
+            adaptive, nce or negative, which take options: hierarchical:tree=balanced, nce:samples=128. None of
+            these shares its weights with E.
     """
 
     recipe = Recipe(
@@ -82,19 +95,37 @@ class GPT(LanguageModel[Sequences]):
         embedding: int = 128,
         dropout: float = 0.0,
         activation: Gelu = "gelu",
+        positions: Positions = "learned",
+        attention: Attention = "softmax",
+        reach: int | None = None,
+        output: str = "softmax",
     ) -> None:
         super().__init__(vocab)
         at_least(1, length=length, layers=layers, heads=heads, embedding=embedding)
         if not 0 <= dropout < 1:
             raise UsageError(f"dropout is the probability to drop a value, from 0 to below 1 (got {dropout})")
         one_of(get_args(Gelu), activation=activation)
+        one_of(get_args(Positions), positions=positions)
+        if positions == "relative" and attention == "linear":
+            raise UsageError("linear attention has no scores: it takes learned or sinusoidal positions")
         self.length, self.dropout, self.activation = length, dropout, activation
+        self.positions, self.attention = positions, attention
         self.token_embedding = nn.Embedding(vocab, embedding)  # E
-        self.position_embedding = nn.Embedding(length, embedding)  # P
+        if positions == "learned":
+            self.position_embedding = nn.Embedding(length, embedding)  # P
+        elif positions == "sinusoidal":
+            self.register_buffer("position_table", sinusoidal(length, embedding), persistent=False)  # P
+        self.relative = RelativeBias(heads, min(length, REACH)) if positions == "relative" else None
         gelu = gelu_tanh if activation == "gelu_tanh" else functional.gelu
-        self.blocks = nn.ModuleList(Block(embedding, heads, dropout, gelu) for _ in range(layers))
+        rotary = positions == "rotary"
+        parts = [
+            self_attention(attention, embedding, heads, dropout, rotary=rotary, reach=reach) for _ in range(layers)
+        ]
+        self.blocks = nn.ModuleList(Block(embedding, heads, dropout, gelu, attention=part) for part in parts)
         self.norm = nn.LayerNorm(embedding)
         init_weights(self, layers)
+        if output != "softmax":
+            self._head(output, embedding)
 
     @classmethod
     def example(cls) -> tuple[Self, Sequences]:
@@ -120,7 +151,7 @@ class GPT(LanguageModel[Sequences]):
         Of more tokens than a window holds, only the logits of the last ones are given.
         """
         if state is None:
-            state = DecodingState(tokens[:, :0], [BlockCache.empty(self.length) for _ in self.blocks])
+            state = DecodingState(tokens[:, :0], new_caches(self.blocks, self.length))
         new = tokens.shape[1]
         window = torch.cat([state.tokens, tokens], 1)
         over = window.shape[1] - self.length
@@ -130,13 +161,17 @@ class GPT(LanguageModel[Sequences]):
                 cache.own.crop(0)
         state.tokens = window
         h = self._embedded(tokens, window.shape[1] - tokens.shape[1])
+        bias = self._bias(tokens.shape[1], window.shape[1])
         for block, cache in zip(self.blocks, state.caches, strict=True):
-            h = block(h, causal=True, cache=cache)
+            h = block(h, causal=True, bias=bias, cache=cache)
         return self._output_logits(h)[:, -new:], state
 
     def attention_maps(self, x: Tensor) -> Tensor:
         """The attention weights among the first ``length`` tokens, (layers, B, heads, T, T)."""
-        return weights_of_blocks(self.blocks, self._embedded(x[:, : self.length], 0), causal=True)
+        x = x[:, : self.length]
+        return weights_of_blocks(
+            self.blocks, self._embedded(x, 0), causal=True, bias=self._bias(x.shape[1], x.shape[1])
+        )
 
     @property
     def _stride(self) -> int:
@@ -145,11 +180,20 @@ class GPT(LanguageModel[Sequences]):
 
     def _logits(self, x: Tensor) -> Tensor:
         """The logits of the next token after each token of a window, (B, t, vocab)."""
-        return self._output_logits(run_blocks(self.blocks, self._embedded(x, 0), causal=True))  # eq. (1)
+        bias = self._bias(x.shape[1], x.shape[1])
+        return self._output_logits(run_blocks(self.blocks, self._embedded(x, 0), causal=True, bias=bias))  # eq. (1)
 
     def _output_logits(self, h: Tensor) -> Tensor:
-        return functional.linear(self.norm(h), self.token_embedding.weight)  # eq. (2)
+        h = self.norm(h)
+        return h if self.output_layer is not None else functional.linear(h, self.token_embedding.weight)  # eq. (2)
+
+    def _bias(self, queries: int, keys: int) -> Tensor | None:
+        """What relative positions add to the scores, (heads, queries, keys)."""
+        return None if self.relative is None else self.relative(queries, keys)
 
     def _embedded(self, x: Tensor, start: int) -> Tensor:
-        h: Tensor = self.token_embedding(x) + self.position_embedding.weight[start : start + x.shape[1]]
+        h: Tensor = self.token_embedding(x)
+        table = self.position_embedding.weight if self.positions == "learned" else getattr(self, "position_table", None)
+        if table is not None:
+            h = h + table[start : start + x.shape[1]]
         return functional.dropout(h, self.dropout) if self.dropout and self.training else h

@@ -69,6 +69,7 @@ class RecurrentLanguage(LanguageModel[Sequences]):
         own_inputs: tuple[float, ...],
         streams: int,
         parts: int,
+        output: str = "softmax",
     ) -> None:
         super().__init__(vocab)
         check_sizes(units, layers, dropout)
@@ -82,7 +83,7 @@ class RecurrentLanguage(LanguageModel[Sequences]):
         self.streams, self.own_inputs = streams, own_inputs
         self.embedding = nn.Embedding(vocab, embedding)  # E
         self.dropout = nn.Dropout(dropout)
-        self.head = nn.Linear(units, vocab)  # V, b
+        self.head = self._head(output, units)  # V, b
         if streams:
             self.register_buffer("carried", torch.zeros(parts, layers, streams, units))
             self.register_buffer("ends", torch.full((streams,), NOWHERE))  # the position in the text after each state
@@ -92,7 +93,7 @@ class RecurrentLanguage(LanguageModel[Sequences]):
         super().prepare(self._in_order(data))
 
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
-        """The logits of the next token after each of the tokens (B, t), and the state after the last of them."""
+        """The outputs after each of the tokens (B, t), and the state after the last of them."""
         run: Recurrence = self.recurrent
         with fitting_precision(tokens.device):
             values = self.dropout(self.embedding(tokens.T))  # (t, B, embedding)

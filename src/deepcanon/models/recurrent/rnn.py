@@ -44,6 +44,8 @@ class RNN(RecurrentLanguage):
             and that of the end (scheduled sampling); without, all are true tokens (teacher forcing).
         streams: The number of windows with a hidden state that is carried on, as many as a batch has; with 0 none is.
             Only data in their order, as text:stream gives them, have a state to carry.
+        output: The output layer. Where the vocabulary is large, training costs less with hierarchical, importance,
+            adaptive, nce or negative, which take options: hierarchical:tree=balanced, nce:samples=128.
     """
 
     recipe = Recipe(lr=2e-3, schedule="cosine:warmup=100", batch_size=32, epochs=6, clip="norm:1.0")
@@ -58,8 +60,9 @@ class RNN(RecurrentLanguage):
         nonlinearity: Nonlinearity = "tanh",
         own_inputs: tuple[float, ...] = (),
         streams: int = 0,
+        output: str = "softmax",
     ) -> None:
-        super().__init__(vocab, embedding, units, layers, dropout, own_inputs, streams, parts=1)
+        super().__init__(vocab, embedding, units, layers, dropout, own_inputs, streams, parts=1, output=output)
         one_of(("tanh", "relu", "identity"), nonlinearity=nonlinearity)
         self.recurrent = rnn(embedding, units, layers, dropout=dropout, nonlinearity=nonlinearity)  # eq. (1)
 

@@ -1,1 +1,1 @@
-"""Word embeddings."""
+"""Word embeddings, and maps of any embedding."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -17,37 +18,38 @@ BLOCK = 16
 
 @dataclass(frozen=True)
 class Blocks:
-    """A text in N blocks of S = ``BLOCK`` words and, for each, the P = S + 2 window words in and around it."""
+    """A text in N blocks of S = ``BLOCK`` words and, for each, the P = S + 2 window words in and around it.
+
+    The last block is padded with words that have no neighbors.
+    """
 
     words: Tensor  # (N, S)
     around: Tensor  # (N, P)
     near: Tensor  # (N, S, P): 1 where the second position is in the window of the first and is not the same, else 0
-
-    @property
-    def neighbors(self) -> Tensor:
-        """The number of context words of each word, (N, S, 1); 0 where a block is padded."""
-        return self.near.sum(2, keepdim=True)
+    neighbors: Tensor  # (N, S, 1): the number of context words of each word; 0 where a block is padded
+    expected: Tensor  # (B,): the expected number of words of each row that subsampling leaves
 
 
-def expected_words(batch: Sequences, keep: Tensor) -> Tensor:
-    """The expected number of words of each row that subsampling leaves, (B,)."""
+def kept_words(batch: Sequences, keep: Tensor) -> Tensor:
+    """The probability of each word that subsampling leaves it, (B, T); 0 in the padding."""
     kept = keep.index_select(0, batch.x.flatten()).view(batch.x.shape)
-    return kept.masked_fill(~valid_positions(batch.x, batch.lengths), 0).sum(1)
+    return kept.masked_fill_(~valid_positions(batch.x, batch.lengths), 0)
 
 
-def expected_pairs(words: Tensor, window: int) -> Tensor:
+def expected_pairs(words: Tensor, window: int, fixed: bool = False) -> Tensor:
     r"""The expected number of pairs of a word and one in its window in rows of so many words, (B,).
 
     .. math:: \sum_{d=1}^{w} \frac{w - d + 1}{w}\, 2\, (n - d)_+ \qquad (1)
 
-    Two words that are d apart are near each other in the share of the windows that reach so far. In the number of words
-    this is linear from ``window`` words on, so that the expectation over what subsampling leaves is (1) of its mean.
+    Two words that are d apart are near each other in the share of the windows that reach so far, and always if windows
+    are fixed. In the number of words this is linear from ``window`` words on, so that the expectation over what
+    subsampling leaves is (1) of its mean.
 
     >>> expected_pairs(torch.tensor([1.0, 2.0, 10.0]), window=1)
     tensor([ 0.,  2., 18.])
     """
     apart = torch.arange(1, window + 1, device=words.device)
-    reach = (window + 1 - apart) / window
+    reach = torch.ones_like(apart) if fixed else (window + 1 - apart) / window
     return (2 * reach * (words.unsqueeze(1) - apart).clamp_min(0)).sum(1)  # eq. (1)
 
 
@@ -61,30 +63,40 @@ def expected_centers(words: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def blocks(batch: Sequences, window: int, keep: Tensor, dtype: torch.dtype) -> Blocks:
+def blocks(batch: Sequences, window: int, keep: Tensor, dtype: torch.dtype, fixed: bool = False) -> Blocks:
     """The batch as blocks, with subsampling of frequent words and random windows.
 
     A word is left out with the probability 1 - keep[word], and those around it then move together. A window has 1 to
-    ``window`` words to each side, drawn anew for each word, and never crosses the end of a row.
+    ``window`` words to each side, drawn anew for each word, or always ``window`` if it is fixed, and never crosses the
+    end of a row.
     """
     device = batch.x.device
     rows, length = batch.x.shape
-    there = valid_positions(batch.x, batch.lengths)
-    kept = keep.index_select(0, batch.x.flatten()).view(rows, length)  # the probabilities
-    positions = (there & (torch.rand(rows, length, device=device) < kept)).flatten().nonzero().squeeze(1)
+    kept = kept_words(batch, keep)
+    positions = (torch.rand(rows, length, device=device) < kept).flatten().nonzero().squeeze(1)
     words = batch.x.flatten().index_select(0, positions)
-    row = (positions // length).int()
+    row = positions // length
+    counts = torch.bincount(row, minlength=rows)
+    ends = counts.cumsum(0)
+    place = torch.arange(len(words), device=device)
+    reach = torch.full_like(words, window) if fixed else torch.randint(1, window + 1, words.shape, device=device)
+    left = torch.minimum(place - (ends - counts).index_select(0, row), reach)
+    right = torch.minimum(ends.index_select(0, row) - 1 - place, reach)
     missing = -len(words) % BLOCK if len(words) else BLOCK  # to the end of the last block; there is always one
-    margins = (window, window + missing)
+    side = window + 1
+    form = pad(left * side + right, (0, missing)).view(-1, BLOCK) + torch.arange(BLOCK, device=device) * side**2
     span = BLOCK + 2 * window
-    around = pad(words, margins).unfold(0, span, BLOCK)  # (N, P)
-    theirs = pad(row, margins, value=-1).unfold(0, span, BLOCK)
-    inner = slice(window, window + BLOCK)
-    ours = theirs[:, inner].unsqueeze(2)  # (N, S, 1)
-    reach = torch.randint(1, window + 1, ours.shape, device=device, dtype=torch.int32)
-    reach.masked_fill_(ours < 0, 0)
-    steps = torch.arange(span, device=device, dtype=torch.int32)
-    apart = (steps - window - steps[:BLOCK, None]).abs()  # (S, P)
-    apart.masked_fill_(apart == 0, span)
-    near = (apart <= reach) & (theirs.unsqueeze(1) == ours)
-    return Blocks(around[:, inner], around, near.to(dtype))
+    near = _windows(window, dtype, device).index_select(0, form.flatten()).view(-1, BLOCK, span)
+    around = pad(words, (window, window + missing)).unfold(0, span, BLOCK)  # (N, P)
+    neighbors = pad(left + right, (0, missing)).view(-1, BLOCK, 1).to(dtype)
+    return Blocks(around[:, window : window + BLOCK], around, near, neighbors, kept.sum(1))
+
+
+@cache
+def _windows(window: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """All windows in a block: a row of P zeros and ones for each word of it, reach to the left and to the right."""
+    reach = torch.arange(window + 1)
+    middle = torch.arange(BLOCK).view(-1, 1, 1, 1) + window
+    other = torch.arange(BLOCK + 2 * window)
+    inside = (other >= middle - reach.view(-1, 1, 1)) & (other <= middle + reach.view(-1, 1)) & (other != middle)
+    return inside.flatten(0, 2).to(device, dtype)

@@ -12,6 +12,7 @@ from deepcanon.core import Model, Sequences, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.hints import did_you_mean
 from deepcanon.core.padding import check_lengths, known_tokens, valid_positions
+from deepcanon.nn.inner_product_search import top_inner_products
 
 
 class WordVectors(Model[Sequences]):
@@ -86,7 +87,8 @@ class WordVectors(Model[Sequences]):
         return self.vocabulary[number] if self.vocabulary else str(number)
 
     def _closest(self, direction: Tensor, n: int, without: list[int]) -> list[tuple[str, float]]:
-        cosines = self.directions() @ direction
-        cosines[without] = -torch.inf
-        best, numbers = cosines.topk(min(n, self.vocab - len(set(without))))
-        return [(self.word(number), cosine) for number, cosine in zip(numbers.tolist(), best.tolist(), strict=True)]
+        left_out = set(without)
+        most = min(n, self.vocab - len(left_out))
+        cosines, numbers = top_inner_products(direction.unsqueeze(0), self.directions(), most + len(left_out))
+        near = zip(numbers[0].tolist(), cosines[0].tolist(), strict=True)
+        return [(self.word(number), cosine) for number, cosine in near if number not in left_out][:most]

@@ -14,16 +14,19 @@ from torch.nn.functional import logsigmoid
 from deepcanon.core import Descend, Recipe, Sequences, Terms, Turn, UsageError
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.padding import known_tokens
-from deepcanon.models.words._contexts import Blocks, blocks, expected_centers, expected_pairs, expected_words
+from deepcanon.models.words._contexts import Blocks, blocks, expected_centers, expected_pairs, kept_words
+from deepcanon.models.words._paths import Decisions, decisions
 from deepcanon.models.words._word_vectors import WordVectors
+from deepcanon.nn.hierarchical_softmax import ClassTree, huffman_tree
+from deepcanon.nn.output_layer import draw_noise, noise_log_probs
 
 Scheme = Literal["skip_gram", "cbow"]
-Objective = Literal["negative", "nce", "softmax"]
+Objective = Literal["negative", "nce", "importance", "hierarchical"]
 
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores in a text of N blocks of S words, each with A positive words, and K negative words for each block.
+    """The scores in a text of N blocks of S words, each with A positive words, and K negative ones for each block.
 
     In skip-gram the positive words are the P words in and around the block, in CBOW the one word in the middle.
     """
@@ -35,8 +38,9 @@ class Scores:
     noise_words: Tensor  # (N, K)
     noise: Tensor  # (N, K, latent): v
     positive: Tensor  # (N, S, A): s of the positive words, in noise-contrastive estimation less log k q
-    negative: Tensor  # (N, S, K): s of the noise words, in the sampled softmax plus the log of their weight
+    negative: Tensor  # (N, S, K): s of the noise words, in importance sampling plus the log of their weight
     weight: Tensor  # (N, S, A): 1 where a word is a positive one, divided by the expected number of examples
+    count: Tensor  # (N, S, 1): the sum of these weights
     share: Tensor  # (K,): the weights of the noise words, which sum up to 1
 
 
@@ -57,23 +61,27 @@ class Word2Vec(WordVectors):
     optimum, reached where the vectors are long enough, is not a probability but a shifted pointwise mutual information;
     with the noise a = 1 it is :math:`s(w, o) = \log p(w, o) - \log p(w)\, p(o) - \log k`.
 
-    Two other objectives share its samples and do give probabilities, :math:`s(w, o) = \log p(o \mid w)` (up to a
-    constant for each w in the last): noise-contrastive estimation has :math:`s(n) - \log k q(n)` in place of s(n) in
-    (1), and the sampled softmax estimates its partition function by importance sampling,
+    Three other objectives do give probabilities, :math:`s(w, o) = \log p(o \mid w)` in the first two (in the second up
+    to a constant for each w). Noise-contrastive estimation has :math:`s(n) - \log k q(n)` in place of s(n) in (1);
+    importance sampling estimates the partition function of the softmax,
 
-    .. math:: \mathcal L = -s(o) + \log \mathbb E_{n \sim q} e^{s(n)} / q(n). \qquad (2)
+    .. math:: \mathcal L = -s(o) + \log \mathbb E_{n \sim q} e^{s(n)} / q(n); \qquad (2)
 
-    A block of 16 consecutive words shares its ``draws`` noise words, so that all scores are products of matrices; this
-    leaves the expectation in (1) as it is. Frequent words are subsampled: one with the share f of the text is kept with
-    the probability
+    and in the hierarchical softmax a word is a leaf of a Huffman tree, whose inner nodes have the vectors v,
 
-    .. math:: \min(1, \sqrt{t/f} + t/f), \qquad (3)
+    .. math:: \mathcal L = -\sum_{j \in \text{path}(o)} \log \sigma(\pm \langle h, v_j \rangle). \qquad (3)
+
+    A block of 16 consecutive words shares its ``draws`` noise words, so that all scores are products of matrices (Ji
+    et al., 2016); this leaves the expectation in (1) as it is. Frequent words are subsampled: one with the share f of
+    the text is kept with the probability
+
+    .. math:: \min(1, \sqrt{t/f} + t/f), \qquad (4)
 
     as in the authors' program (their paper lacks the second term).
 
     The recipe suits vocabularies of some ten thousand words. Of more, most rows of the tables are in no batch; plain
     SGD, ``sgd:fused=false``, then touches only those that are. Its rate is 0.025 for each example in the authors'
-    program, and so that much times the examples of a batch here: about 150 for skip-gram.
+    program, and so that much times the examples of a batch here: about 300 for skip-gram.
 
     References:
         | Efficient Estimation of Word Representations in Vector Space (Mikolov et al., 2013),
@@ -86,25 +94,30 @@ class Word2Vec(WordVectors):
           https://arxiv.org/abs/1206.6426
         | Quick Training of Probabilistic Neural Nets by Importance Sampling (Bengio and Senécal, 2003),
           https://proceedings.mlr.press/r4/bengio03a.html
+        | Parallelizing Word2Vec in Shared and Distributed Memory (Ji et al., 2016), https://arxiv.org/abs/1604.04661
 
     Arguments:
         vocab: The number of words.
         latent: The width of the word embedding.
         scheme: ``skip_gram``, a word predicts each word of its context, or ``cbow``, the context predicts the word.
-        objective: ``negative`` sampling (1), noise-contrastive estimation ``nce``, or the sampled ``softmax`` (2).
+        objective: ``negative`` sampling (1), noise-contrastive estimation ``nce``, ``importance`` sampling of the
+            softmax (2), or the ``hierarchical`` softmax (3).
         window: The largest number of context words to each side.
         negatives: The number :math:`k` of negative samples per example, as the weight of the noise.
         exponent: The power :math:`a` of the counts by which noise words are drawn; 0 draws all words alike.
         subsample: The share :math:`t` of the text beyond which words are frequent and subsampled; 0 skips none.
         average: Whether CBOW takes the mean of the vectors, not their sum.
         draws: The number of noise words that a block shares; with None all words are, weighted by their probability.
+        fixed: Whether every window has its largest size, rather than a random one.
     """
 
-    recipe = Recipe(optimizer="adagrad", lr=0.05, schedule="linear", batch_size=32, epochs=30)
+    recipe = Recipe(optimizer="adagrad", lr=0.1, schedule="linear", batch_size=64, epochs=30)
 
     keep: Tensor
     log_q: Tensor
     steps: Tensor
+    nodes: Tensor
+    sides: Tensor
 
     def __init__(
         self,
@@ -118,6 +131,7 @@ class Word2Vec(WordVectors):
         subsample: float = 1e-3,
         average: bool = True,
         draws: int | None = 16,
+        fixed: bool = False,
     ) -> None:
         super().__init__(vocab, latent)
         one_of(get_args(Scheme), scheme=scheme)
@@ -133,10 +147,14 @@ class Word2Vec(WordVectors):
         self.subsample = subsample
         self.average = average
         self.draws = draws
+        self.fixed = fixed
         self.contexts = nn.Parameter(torch.zeros(vocab, latent))  # v
         self.register_buffer("keep", torch.empty(vocab))  # the probability of each word not to be skipped
         self.register_buffer("log_q", torch.empty(vocab))
         self.register_buffer("steps", torch.empty(vocab))  # q summed up from the first word to each
+        for name in ("nodes", "sides"):  # the Huffman tree, which follows from the counts
+            self.register_buffer(name, torch.empty(0), persistent=False)
+        self.register_load_state_dict_post_hook(lambda model, _: model._plant())  # type: ignore[no-untyped-call]
         self._follow_counts()
 
     @classmethod
@@ -155,29 +173,33 @@ class Word2Vec(WordVectors):
 
     def weight_of(self, batch: Sequences) -> float:
         """The expected number of examples in the batch, by which the loss divides."""
-        return float(self._examples(self._known(batch)))
+        return float(self._examples(kept_words(self._known(batch), self.keep).sum(1)))
 
     def loss(self, batch: Sequences) -> Terms:
+        if self.objective == "hierarchical":
+            return {"nats": self._decisions(batch)[0].cost()}  # eq. (3)
         scores = self._scores(batch)
-        count = scores.weight.sum(2, keepdim=True)  # (N, S, 1)
-        if self.objective == "softmax":
+        if self.objective == "importance":
             pairs = -scores.positive * scores.weight
-            noise = count * scores.negative.logsumexp(2, keepdim=True)  # the second term of eq. (2)
+            noise = scores.count * scores.negative.logsumexp(2, keepdim=True)  # the second term of eq. (2)
         else:
             pairs = -logsigmoid(scores.positive) * scores.weight  # eq. (1)
-            noise = -logsigmoid(-scores.negative) * (count * (self.negatives * scores.share))
+            noise = -logsigmoid(-scores.negative) * (scores.count * (self.negatives * scores.share))
         return {"pairs": pairs.sum(), "noise": noise.sum()}
 
     @torch.no_grad()
     def gradient(self, batch: Sequences) -> Callable[[], Terms]:
         """The gradient of the loss by hand: a few products of matrices, and sums over the occurrences of each word."""
+        if self.objective == "hierarchical":
+            return self._gradient_by_paths(batch)
         scores = self._scores(batch)
         terms, pull, push = self._gradients_by_scores(scores)
+        hidden = scores.hidden
         by_hidden = torch.bmm(push, scores.noise)
-        by_noise = torch.bmm(push.mT, scores.hidden)
+        by_noise = torch.bmm(push.mT, hidden)
         if scores.mixing is None:
             by_hidden.baddbmm_(pull, scores.outputs)
-            by_outputs = torch.bmm(pull.mT, scores.hidden)
+            by_outputs = torch.bmm(pull.mT, hidden)
             self.vectors.grad = _summed(self.vectors, (scores.text.words, by_hidden))
             self.contexts.grad = _summed(
                 self.contexts, (scores.text.around, by_outputs), (scores.noise_words, by_noise)
@@ -187,22 +209,29 @@ class Word2Vec(WordVectors):
             by_around = torch.bmm(scores.mixing.mT, by_hidden)
             self.vectors.grad = _summed(self.vectors, (scores.text.around, by_around))
             self.contexts.grad = _summed(
-                self.contexts, (scores.text.words, pull * scores.hidden), (scores.noise_words, by_noise)
+                self.contexts, (scores.text.words, hidden.mul_(pull)), (scores.noise_words, by_noise)
             )
         return terms
 
+    def _gradient_by_paths(self, batch: Sequences) -> Callable[[], Terms]:
+        made, text, mixing = self._decisions(batch)
+        by_hidden, by_outputs = made.slopes()
+        by_around = by_hidden if mixing is None else torch.bmm(mixing.mT, by_hidden.view(len(mixing), -1, self.latent))
+        self.vectors.grad = _summed(self.vectors, (text.around, by_around))
+        self.contexts.grad = _summed(self.contexts, (made.nodes, by_outputs))
+        return lambda: {"nats": made.cost()}
+
     def _gradients_by_scores(self, scores: Scores) -> tuple[Callable[[], Terms], Tensor, Tensor]:
         """The loss on demand, and its gradients by the positive and negative scores."""
-        count = scores.weight.sum(2, keepdim=True)
-        if self.objective == "softmax":
+        if self.objective == "importance":
             log_z = scores.negative.logsumexp(2, keepdim=True)
-            push = scores.negative.sub_(log_z).exp_().mul_(count)
+            push = scores.negative.sub_(log_z).exp_().mul_(scores.count)
 
             def sampled_softmax() -> Terms:
-                return {"pairs": -(scores.positive * scores.weight).sum(), "noise": (count * log_z).sum()}
+                return {"pairs": -(scores.positive * scores.weight).sum(), "noise": (scores.count * log_z).sum()}
 
             return sampled_softmax, -scores.weight, push
-        each = count * (self.negatives * scores.share)  # (N, S, K)
+        each = scores.count * (self.negatives * scores.share)  # (N, S, K)
         positive, negative = scores.positive.sigmoid_(), scores.negative.neg_().sigmoid_()  # of the right class
 
         def logistic() -> Terms:
@@ -213,57 +242,74 @@ class Word2Vec(WordVectors):
     def _known(self, batch: Sequences) -> Sequences:
         return Sequences(known_tokens(batch.x, batch.lengths, self.vocab), batch.lengths)
 
-    @torch.no_grad()
-    def _examples(self, batch: Sequences) -> Tensor:
-        words = expected_words(batch, self.keep)
-        return (expected_pairs(words, self.window) if self.scheme == "skip_gram" else expected_centers(words)).sum()
+    def _examples(self, words: Tensor) -> Tensor:
+        """The expected number of examples in rows of so many words, (B,)."""
+        pairs = self.scheme == "skip_gram"
+        return (expected_pairs(words, self.window, self.fixed) if pairs else expected_centers(words)).sum()
+
+    def _text(self, batch: Sequences) -> tuple[Blocks, Tensor | None]:
+        """The text in blocks and, in CBOW, the weight of each word around a block in the context of those inside it."""
+        text = blocks(batch, self.window, self.keep, self.vectors.dtype, self.fixed)
+        if self.scheme == "skip_gram":
+            return text, None
+        return text, text.near / text.neighbors.clamp_min(1) if self.average else text.near
+
+    def _decisions(self, batch: Sequences) -> tuple[Decisions, Blocks, Tensor | None]:
+        text, mixing = self._text(self._known(batch))
+        hidden = _rows(self.vectors, text.around)
+        hidden = hidden if mixing is None else torch.bmm(mixing, hidden)
+        tree = ClassTree(self.nodes, self.sides)
+        made = decisions(tree, text, hidden, self.contexts, mixing is None, self._examples(text.expected))
+        return made, text, mixing
 
     def _scores(self, batch: Sequences) -> Scores:
-        batch = self._known(batch)
-        text = blocks(batch, self.window, self.keep, self.vectors.dtype)
-        neighbors = text.neighbors
-        noise_words, share = self._noise_for(text)
+        text, mixing = self._text(self._known(batch))
+        noise_words, share = self._noise_for(len(text.words))
         noise = _rows(self.contexts, noise_words)
-        mixing = None
-        if self.scheme == "skip_gram":
-            output_words, weight = text.around, text.near
+        scale = 1 / self._examples(text.expected).clamp_min(1)
+        count = text.neighbors * scale
+        if mixing is None:
+            output_words, weight = text.around, text.near * scale
             hidden, outputs = _rows(self.vectors, text.words), _rows(self.contexts, output_words)
             positive = torch.bmm(hidden, outputs.mT)
         else:
-            output_words, weight = text.words, (neighbors > 0).to(neighbors.dtype)
-            mixing = text.near / neighbors.clamp_min(1) if self.average else text.near
+            output_words, weight = text.words, (text.neighbors > 0) * scale
+            count = weight
             hidden = torch.bmm(mixing, _rows(self.vectors, text.around))
             outputs = _rows(self.contexts, output_words)
             positive = (hidden * outputs).sum(2, keepdim=True)
         negative = torch.bmm(hidden, noise.mT)
-        if self.objective == "softmax":
+        if self.objective == "importance":
             negative = negative + (share.log() - self.log_q[noise_words]).unsqueeze(1)
         elif self.objective == "nce":
             offset = self.log_q[output_words] + math.log(self.negatives)
-            positive = positive - offset.unsqueeze(1 if self.scheme == "skip_gram" else 2)
+            positive = positive - offset.unsqueeze(1 if mixing is None else 2)
             negative = negative - (self.log_q[noise_words] + math.log(self.negatives)).unsqueeze(1)
-        weight = weight / self._examples(batch).clamp_min(1)
-        return Scores(text, hidden, mixing, outputs, noise_words, noise, positive, negative, weight, share)
+        return Scores(text, hidden, mixing, outputs, noise_words, noise, positive, negative, weight, count, share)
 
-    def _noise_for(self, text: Blocks) -> tuple[Tensor, Tensor]:
-        """Negative samples: noise words for each block, (N, K), and their weights, (K,)."""
+    def _noise_for(self, count: int) -> tuple[Tensor, Tensor]:
+        """Negative samples: noise words for each of so many blocks, (N, K), and their weights, (K,)."""
         if self.draws is None:
-            everyone = torch.arange(self.vocab, device=text.words.device)
-            return everyone.expand(len(text.words), -1), self.log_q.exp()
-        uniform = torch.rand(len(text.words), self.draws, device=self.steps.device, dtype=self.steps.dtype)
-        words = torch.searchsorted(self.steps, uniform).clamp_max_(self.vocab - 1)
-        return words, self.steps.new_full((self.draws,), 1 / self.draws)
+            return torch.arange(self.vocab, device=self.log_q.device).expand(count, -1), self.log_q.exp()
+        return draw_noise(self.steps, count, self.draws), self.steps.new_full((self.draws,), 1 / self.draws)
 
     @torch.no_grad()
     def _follow_counts(self) -> None:
         """Compute subsampling and noise distribution; a word that never occurs is taken as one that occurs once."""
         counts = self.counts.double().clamp_min(1)
         rarity = self.subsample * counts.sum() / counts  # t / f
-        keep = (rarity.sqrt() + rarity).clamp_max(1)  # eq. (3)
+        keep = (rarity.sqrt() + rarity).clamp_max(1)  # eq. (4)
         self.keep.copy_(keep if self.subsample else torch.ones_like(counts))
-        log_q = (self.exponent * counts.log()).log_softmax(0)
+        log_q = noise_log_probs(counts, self.exponent)
         self.log_q.copy_(log_q)
         self.steps.copy_(log_q.exp().cumsum(0))
+        self._plant()
+
+    def _plant(self) -> None:
+        """Build the Huffman tree of the words, where it is needed."""
+        if self.objective == "hierarchical" and not self.counts.is_meta:
+            tree = huffman_tree(self.counts.clamp_min(1))
+            self.nodes, self.sides = tree.nodes.to(self.counts.device), tree.sides.to(self.vectors)
 
 
 def _rows(table: Tensor, numbers: Tensor) -> Tensor:

@@ -1,0 +1,69 @@
+"""Language models keep their laws with every output layer, and learn as well by a tree or by samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import deepcanon as dc
+from deepcanon import laws
+from deepcanon.core import Sequences
+from deepcanon.nn.output_by_name import OUTPUT_LAYERS
+
+NAMES = [name for name in OUTPUT_LAYERS if name != "softmax"]
+
+
+def build(name: str, output: str) -> Any:
+    torch.manual_seed(0)
+    if name == "gpt":
+        return dc.find("gpt")(vocab=7, length=8, layers=1, heads=2, embedding=8, output=output)
+    return dc.find(name)(vocab=7, embedding=4, units=6, output=output)
+
+
+@pytest.mark.parametrize("output", NAMES)
+def test_an_lstm_keeps_the_laws_of_sequences(output: str) -> None:
+    model = build("lstm", output)
+    start = torch.arange(16).unsqueeze(1)
+    batch = Sequences((start + torch.arange(7)) % 7, 3 + torch.arange(16) % 5)
+    model.prepare([batch])
+    found = laws.check((model, batch), "sequence")
+    assert all(outcome.holds for outcome in found), laws.report(found)
+
+
+@pytest.mark.parametrize("name", ["rnn", "gru"])
+def test_other_recurrent_models_have_the_probabilities_of_the_tree(name: str) -> None:
+    model = build(name, "hierarchical")
+    torch.testing.assert_close(model(torch.tensor([[0, 3, 6]])).exp().sum(-1), torch.ones(1, 3))
+
+
+@pytest.mark.parametrize("output", ["hierarchical", "nce:samples=4"])
+def test_gpt_counts_the_tokens_it_predicts_and_generates_by_exact_probabilities(output: str) -> None:
+    model = build("gpt", output)
+    x = torch.tensor([[0, 1, 1, 2, 1], [0, 2, 1, 5, 5]])
+    model.prepare([Sequences(x, torch.tensor([5, 3]))])
+    layer = model.output_layer
+    counted = torch.tensor([0, 4, 2, 0, 0, 0, 0])
+    if output == "hierarchical":
+        assert torch.equal(layer.counts, counted)
+    else:
+        q = counted.clamp_min(1) ** 0.75
+        torch.testing.assert_close(layer.log_q.exp(), q / q.sum())
+    torch.testing.assert_close(model(x).exp().sum(-1), torch.ones(2, 5))
+    exact = model.eval().loss(Sequences(x, torch.tensor([5, 3])))["nll"]
+    torch.testing.assert_close(exact, -model.log_prob(x, lengths=torch.tensor([5, 3])).sum() / 6)
+    assert (list(model.train().loss(Sequences(x, torch.tensor([5, 3])))) == ["nll"]) == (output == "hierarchical")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("output", ["hierarchical", *(f"{name}:samples=40" for name in NAMES[1:])])
+def test_what_is_learned_is_the_distribution_of_the_tokens(output: str) -> None:
+    """Independent tokens of known frequencies: the best nats per token are their entropy."""
+    p = torch.tensor([0.4, 0.2, 0.15, 0.1, 0.08, 0.05, 0.02])
+    x = torch.multinomial(p, 10_000, replacement=True, generator=torch.Generator().manual_seed(0)).view(500, 20)
+    lengths = torch.full((500,), 20)
+    model = build("lstm", output)
+    dc.fit(model, dc.data.of(x, lengths=lengths), quiet=True, epochs=5, batch_size=25, lr=0.03)
+    entropy = float(-(p * p.log()).sum())
+    assert dc.evaluate(model, Sequences(x, lengths))["nll"] < entropy + 0.03
