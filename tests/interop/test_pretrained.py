@@ -16,6 +16,7 @@ import deepcanon as dc
 from deepcanon.core import CheckpointError, DeepcanonError, UsageError
 from deepcanon.models.attention.bert import BERT
 from deepcanon.models.attention.gpt import GPT
+from deepcanon.models.attention.t5 import T5
 from deepcanon.models.attention.vit import ViT
 
 transformers = pytest.importorskip("transformers", reason="needs transformers, of deepcanon[oracles]")
@@ -47,6 +48,13 @@ def bert(folder: Path) -> Any:
     model = saved("BertForPreTraining", config, folder)
     (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(19))]) + "\n")
     return model
+
+
+def t5(folder: Path) -> Any:
+    config = transformers.T5Config(
+        vocab_size=23, d_model=32, d_kv=7, d_ff=48, num_layers=2, num_heads=4, decoder_start_token_id=0
+    )
+    return saved("T5ForConditionalGeneration", config, folder)
 
 
 def vit(folder: Path) -> Any:
@@ -111,6 +119,27 @@ def test_bert_gives_the_outputs_of_its_folder(old: bool, tmp_path: Path) -> None
     ours = model(TOKENS, torch.full((4,), 12), segments)
     assert (ours[0] - theirs.prediction_logits).abs().max() < 1e-5
     assert (ours[1] - theirs.seq_relationship_logits).abs().max() < 1e-5
+
+
+@torch.no_grad()
+def test_t5_gives_the_logits_of_its_folder_and_translates_as_it_does(tmp_path: Path) -> None:
+    peer = t5(tmp_path)
+    model = dc.from_pretrained(tmp_path)
+    assert isinstance(model, T5)
+    assert [model.hparams[name] for name in ("head_dim", "inner", "begin_token", "end_token")] == [7, 48, 0, 1]
+    y = torch.cat([torch.zeros(4, 1, dtype=torch.long), TOKENS[:, :6]], 1)
+    wanted = peer(input_ids=TOKENS, decoder_input_ids=y).logits
+    assert (model(TOKENS, torch.full((4,), 12), y) - wanted).abs().max() < 1e-5
+    greedy = peer.generate(TOKENS, max_new_tokens=9, do_sample=False, num_beams=1)
+    found, lengths = model.translate(TOKENS, steps=9)
+    for row, length in enumerate(lengths.tolist()):
+        assert found[row, :length].tolist() == greedy[row, :length].tolist()
+    edited(num_decoder_layers=3)(tmp_path)
+    with pytest.raises(UsageError, match="num_decoder_layers is 3; our t5 has as many as num_layers"):
+        dc.from_pretrained(tmp_path)
+    edited(num_decoder_layers=2, feed_forward_proj="gated-gelu")(tmp_path)
+    with pytest.raises(UsageError, match="feed_forward_proj is 'gated-gelu'; our t5 computes with relu"):
+        dc.from_pretrained(tmp_path)
 
 
 @torch.no_grad()

@@ -10,8 +10,10 @@ import pytest
 import torch
 
 import deepcanon as dc
+from deepcanon.blueprints import blueprint
 from deepcanon.core import DataError, Labeled, Model, SentencePairs, UsageError, describe
 from deepcanon.core.toy import Toy
+from deepcanon.methods.lora import LoRA
 from deepcanon.methods.noise_injection import NoiseInjection
 from deepcanon.methods.transfer import Transfer
 from deepcanon.models.attention.bert import BERT
@@ -186,3 +188,57 @@ def test_a_frozen_bert_learns_by_its_head_alone() -> None:
     batch = sentence_classes()
     with pytest.raises(DataError, match="the model has the classes 0 to 2, got the class 3"):
         model.prepare([SentencePairs(batch.x, batch.lengths, batch.segments, batch.y + 1)])
+
+
+WORDS = {"food": ("bread", "cake", "soup"), "sea": ("boat", "raft", "ship")}
+
+
+def labeled_texts(path: Path, count: int = 60) -> str:
+    lines = ["text,topic"]
+    for number in range(count):
+        topic = ("food", "sea")[number % 2]
+        lines.append(f"now the {WORDS[topic][number % 3]} is in the kitchen or xyzzy,{topic}")
+    path.write_text("\n".join(lines) + "\n")
+    return f"{path}:text"
+
+
+@pytest.mark.slow
+def test_a_run_of_bert_is_fine_tuned_to_labeled_texts_of_a_file_by_transfer_and_lora(tmp_path: Path) -> None:
+    """The file is read in the words of the run, as rows of one sentence; new texts are predicted alike."""
+    file = labeled_texts(tmp_path / "texts.csv")
+    dc.Run.train("bert:layers=1,embedding=16", "stories", steps=4, batch_size=8, out=tmp_path / "bert", quiet=True)
+    settings: dict[str, Any] = {"target": "topic", "lr": 1e-2, "quiet": True}
+    asked = blueprint("transfer", {"model": tmp_path / "bert", "backbone": "fine-tuned"})
+    run = dc.Run.train(asked, file, steps=60, out=tmp_path / "tuned", **settings)
+    batch, stories = run.data.train, dc.load_data("stories")
+    assert isinstance(batch, SentencePairs)
+    assert run.data.vocabulary == stories.vocabulary
+    row = [stories.vocabulary[token] for token in batch.x[0, : batch.lengths[0]].tolist()]
+    assert row[:3] == ["<class>", "now", "the"]
+    assert row[-6:] == ["in", "the", "kitchen", "<unk>", "<unk>", "<sep>"]
+    assert not batch.segments.any()
+    assert run.scores["test"]["accuracy"] == 1
+    new = labeled_texts(tmp_path / "new.csv", 6)
+    assert run.predict(new)["prediction"] == ["food", "sea"] * 3
+    further = dc.Run.train(
+        blueprint("lora", {"model": tmp_path / "tuned"}), file, steps=4, out=tmp_path / "lora", **settings
+    )
+    assert further.scores["test"]["accuracy"] == 1
+    assert dc.Run(tmp_path / "lora").evaluate()["test"]["accuracy"] == 1
+    (tmp_path / "numbers.csv").write_text("text,stars\n" + "".join(f"a b c d e {i},{i / 7}\n" for i in range(40)))
+    with pytest.raises(UsageError, match=r"the model learns classes of texts; the column 'stars' .* gives numbers"):
+        dc.Run.train(asked, tmp_path / "numbers.csv", target="stars", steps=1, out=tmp_path / "no", quiet=True)
+
+
+def test_lora_tunes_a_bert_with_a_new_head_and_leaves_its_weights() -> None:
+    torch.manual_seed(0)
+    model = BERT(12, 9, 11, 1, 2, layers=1, heads=2, embedding=16)
+    words = model.token_embedding.weight.detach().clone()
+    method: LoRA[Any] = LoRA(Transfer(model, classes=3, backbone="fine-tuned"), rank=2)
+    batch = sentence_classes()
+    before = float(method.loss(batch)["nll"].detach())
+    fit_to(method, batch)
+    assert float(method.loss(batch)["nll"].detach()) < before - 0.1
+    inner = model.token_embedding.get_parameter("parametrizations.weight.original")
+    assert torch.equal(inner, words)
+    assert torch.equal(method.unwrapped().predict(*batch.inputs), method.predict(*batch.inputs))  # type: ignore[operator]

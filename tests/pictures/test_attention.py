@@ -5,9 +5,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from deepcanon.core import Batch
+from deepcanon.core import Batch, LabeledSequences, SequencePairs
 from deepcanon.core.toy import Toy
 from deepcanon.data import Dataset
+from deepcanon.models.attention.transformer import Transformer
+from deepcanon.models.attention.transformer_classifier import TransformerClassifier
 from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention
 from deepcanon.pictures import draw_run
 from deepcanon.pictures.attention import alignment_picture, alignments, attention_heads
@@ -16,7 +18,7 @@ from deepcanon.pictures.style import save
 
 def test_each_head_has_a_map_of_its_own_weights(tmp_path: Path) -> None:
     maps = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0)).softmax(-1)
-    figure = attention_heads(maps, ["a", " ", "\n", "b"], "Attention")
+    figure = attention_heads(maps, ["a", " ", "\n", "b"], title="Attention")
     axes = [each for each in figure.axes if each.images]
     assert [each.get_title(loc="left") for each in axes] == [f"layer {i}, head {j}" for i in (1, 2) for j in (1, 2, 3)]
     for each, wanted in zip(axes, maps.flatten(0, 1), strict=True):
@@ -70,3 +72,33 @@ def test_the_alignment_of_a_run_is_that_of_its_translations() -> None:
         assert [label.get_text() for label in each.get_xticklabels()] == [
             "abcd"[code] for code in some.x[row, : some.lengths[row]]
         ]
+
+
+def test_queries_may_be_other_tokens_than_keys() -> None:
+    figure = attention_heads(torch.full((1, 2, 3, 5), 0.2), "abcde", "xyz")
+    first, second = figure.axes[:2]
+    assert [label.get_text() for label in first.get_xticklabels()] == list("abcde")
+    assert [label.get_text() for label in first.get_yticklabels()] == list("xyz")
+    assert [label.get_text() for label in second.get_yticklabels()] == [""] * 3
+    assert torch.as_tensor(first.images[0].get_array()).shape == (3, 5)
+
+
+def test_a_run_of_a_transformer_shows_where_its_translation_looks(tmp_path: Path) -> None:
+    model, batch = Transformer.example()
+    model.vocabulary = tuple("abcde")
+    data: Dataset[SequencePairs] = Dataset(
+        name="letters",
+        kind="pairs",
+        train=batch,
+        shape=(4,),
+        vocabulary=tuple("abcde"),
+        target_vocabulary=tuple("<>xy"),
+    )
+    drawn = {path.name for path in draw_run(model, data, [], tmp_path, seed=0)}
+    assert {"attention.png", "alignment.png"} <= drawn
+
+
+def test_positions_without_tokens_are_numbered(tmp_path: Path) -> None:
+    model, batch = TransformerClassifier.example()
+    data: Dataset[LabeledSequences] = Dataset(name="numbers", kind="sequences", train=batch, shape=(5, 2))
+    assert tmp_path / "attention.png" in draw_run(model, data, [], tmp_path, seed=0)

@@ -41,6 +41,7 @@ TINY: dict[str, dict[str, Any]] = {
     "noise_and_divergence": {"times": 3, "points": 2001},
     "normalization": {},
     "optimizers": {"names": ("sgd", "adam"), "steps": 30, "starts": 3, "tolerance": 0.9},
+    "pretraining": {"labels": (8, 12), "steps": 2, "tuning": 2, "seeds": 2},
     "residuals": {"depths": (2, 3), "width": 8, "epochs": 1, "seeds": 2},
     "sharpness": {"depth": 2, "width": 8, "steps": 20, "examples": 32, "points": 5, "lines": 2, "seeds": 2},
     "shattered_gradients": {"depths": (1, 3), "width": 16, "nets": 3, "points": 16},
@@ -48,7 +49,7 @@ TINY: dict[str, dict[str, Any]] = {
 """Options with which a study takes a moment."""
 LONGER = (
     "activations", "anomalies", "batch_growth", "bias_variance", "guidance", "initialization", "memory_length",
-    "exposure_bias", "residuals", "sharpness",
+    "exposure_bias", "pretraining", "residuals", "sharpness",
 )  # fmt: skip
 NAMES = [
     pytest.param(entry.name, id=entry.name, marks=[pytest.mark.slow] if entry.name in LONGER else [])

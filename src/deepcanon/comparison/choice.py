@@ -63,9 +63,11 @@ OTHERS = tuple(
     for name, why in (
         ("deepar", "a recurrent network with a likelihood of each step"),
         ("lstm_predictor", "a recurrent network"),
+        ("transformer_classifier", "a transformer encoder"),
         ("graph_classifier", "messages along the edges, summed over each graph"),
         ("link_predictor", "pairs of nodes by their neighbors"),
         ("seq2seq_attention", "an encoder, a decoder and attention"),
+        ("transformer", "an encoder and a decoder of attention alone"),
         ("bert", "a transformer that fills in masked tokens"),
         ("caption", "a convolutional encoder and a recurrent decoder"),
         ("video_flow", "a flow of frames, and a process of their latents"),

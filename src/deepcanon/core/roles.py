@@ -220,6 +220,15 @@ class Aligns(Translates, Protocol):
 
 
 @runtime_checkable
+class CrossAttends(Aligns, Protocol):
+    """A transformer that translates: the attention of the target to the source, (layers, B, heads, T - 1, S)."""
+
+    def cross_attention_maps(
+        self, x: Tensor, y: Tensor, *, lengths: Tensor | None = None, y_lengths: Tensor | None = None
+    ) -> Tensor: ...
+
+
+@runtime_checkable
 class Shows(Protocol):
     """A model with a gallery: named rows of examples to show one above the other (stored, corrupted, retrieved ...)."""
 

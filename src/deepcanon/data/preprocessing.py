@@ -132,6 +132,14 @@ class SavedBPE(TypedDict):
     merges: list[Annotated[list[str], Field(min_length=2, max_length=2)]]
 
 
+class SavedSentinels(TypedDict):
+    """A tokenizer with sentinels after its own tokens."""
+
+    kind: Literal["sentinels"]
+    count: Annotated[int, Field(ge=1, le=2**20)]
+    tokenizer: SavedBytes | SavedTokens | SavedBPE
+
+
 class SavedSpecial(TypedDict):
     """A tokenizer with special tokens before its own."""
 
@@ -140,7 +148,7 @@ class SavedSpecial(TypedDict):
     tokenizer: SavedPlain
 
 
-SavedPlain = Annotated[SavedBytes | SavedTokens | SavedBPE, Field(discriminator="kind")]
+SavedPlain = Annotated[SavedBytes | SavedTokens | SavedBPE | SavedSentinels, Field(discriminator="kind")]
 SavedTokenizer = Annotated[SavedBytes | SavedTokens | SavedBPE | SavedSpecial, Field(discriminator="kind")]
 
 

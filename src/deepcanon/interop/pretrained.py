@@ -18,9 +18,11 @@ from deepcanon.core.memory import need
 from deepcanon.core.stored import parse_json, read_text
 from deepcanon.interop.bert_names import load_bert
 from deepcanon.interop.hugging_face import load_gpt2
+from deepcanon.interop.t5_names import load_t5
 from deepcanon.interop.vit_names import load_vit
 from deepcanon.models.attention.bert import BERT
 from deepcanon.models.attention.gpt import GPT
+from deepcanon.models.attention.t5 import T5
 from deepcanon.models.attention.vit import ViT
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -57,6 +59,18 @@ def _special_tokens(folder: Path, config: Config, weights: Mapping[str, Tensor])
         added = content.get("added_tokens", []) if isinstance(content, dict) else []
         ids = {str(each.get("content")): each.get("id") for each in added if isinstance(each, dict)}
     return {name: ids[sign] for name, sign in SIGNS.items() if isinstance(ids.get(sign), int)}
+
+
+def _text_to_text(folder: Path, config: Config, weights: Mapping[str, Tensor]) -> dict[str, int]:
+    """Sizes of a T5 that the file has under another name, or leaves out where they are those of the paper."""
+    decoders = config.get("num_decoder_layers", config["num_layers"])
+    if decoders not in (None, config["num_layers"]):
+        raise UsageError(f"{folder}: num_decoder_layers is {decoders}; our t5 has as many as num_layers")
+    tokens = {"begin_token": config.get("decoder_start_token_id", 0), "end_token": config.get("eos_token_id", 1)}
+    if not all(isinstance(token, int) for token in tokens.values()):
+        raise UsageError(f"{folder / CONFIG}: decoder_start_token_id and eos_token_id are tokens (got {tokens})")
+    reach = _size(config.get("relative_attention_max_distance", 128), "relative_attention_max_distance", folder)
+    return {"target_vocab": config["vocab_size"], "reach": reach, **tokens}
 
 
 @dataclass(frozen=True)
@@ -123,12 +137,29 @@ FAMILIES = {
         reals={"epsilon": "layer_norm_eps"},
         others=_image_sizes,
     ),
+    "t5": Family(
+        T5,
+        load_t5,
+        {
+            "vocab": "vocab_size", "layers": "num_layers", "heads": "num_heads", "embedding": "d_model",
+            "head_dim": "d_kv", "inner": "d_ff", "buckets": "relative_attention_num_buckets",
+        },
+        {
+            "feed_forward_proj": ("relu",),
+            "layer_norm_epsilon": (1e-6,),
+            "tie_word_embeddings": (True,),
+            "scale_decoder_outputs": (True,),
+            "is_encoder_decoder": (True,),
+        },
+        ("dropout_rate",),
+        others=_text_to_text,
+    ),
 }  # fmt: skip
 """The families by their ``model_type``."""
 
 
 def from_pretrained(folder: str | Path, **arguments: Any) -> Model[Any]:
-    """The model in a local folder of Hugging Face, a GPT-2, BERT or ViT, with its weights, in evaluation mode.
+    """The model in a local folder of Hugging Face, a GPT-2, BERT, T5 or ViT, with its weights, in evaluation mode.
 
     The folder holds ``config.json`` and ``model.safetensors``, in one file or in several, as ``save_pretrained`` and
     ``hf download`` write them; pickled weights are never opened. ``arguments`` are those of our constructor that the

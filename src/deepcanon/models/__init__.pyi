@@ -6,6 +6,10 @@ from deepcanon.models.analytic.gaussian_mixture import GaussianMixture as Gaussi
 from deepcanon.models.analytic.ppca import PPCA as PPCA
 from deepcanon.models.attention.bert import BERT as BERT
 from deepcanon.models.attention.gpt import GPT as GPT
+from deepcanon.models.attention.prefix_lm import PrefixLM as PrefixLM
+from deepcanon.models.attention.t5 import T5 as T5
+from deepcanon.models.attention.transformer import Transformer as Transformer
+from deepcanon.models.attention.transformer_classifier import TransformerClassifier as TransformerClassifier
 from deepcanon.models.attention.vit import ViT as ViT
 from deepcanon.models.autoencoders.autoencoder import Autoencoder as Autoencoder
 from deepcanon.models.autoencoders.contractive_autoencoder import ContractiveAutoencoder as ContractiveAutoencoder

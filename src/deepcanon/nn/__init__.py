@@ -9,6 +9,7 @@ from deepcanon.nn.averaged import Averaged
 from deepcanon.nn.bag_of_words import bag_of_words
 from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_time
+from deepcanon.nn.bucket_bias import BucketBias
 from deepcanon.nn.codes import from_bits, to_bits
 from deepcanon.nn.connections import DenselyConnected, HighwayGate, Residual, Skip
 from deepcanon.nn.convolution import Causal, DepthwiseSeparable, Same, convolve, output_size, pad_same
@@ -113,6 +114,7 @@ __all__ = [
     "BatchNorm",
     "Bidirectional",
     "BinaryThreshold",
+    "BucketBias",
     "Causal",
     "Chain",
     "ClassTimeMLP",

@@ -192,6 +192,7 @@ class MultiHeadAttention(nn.Module):
         bias: Whether the projections have a bias.
         dropout: The probability to drop an attention weight in training.
         head_dim: The width of a head; unless given, the heads share ``width``.
+        scale: What scores are multiplied by; unless given, one over the root of the width of a head.
         rotary: Whether queries and keys are rotated by their positions (:class:`~deepcanon.nn.positions.Rotary`), the
             last query standing at the last key.
         score: The score of a key for a query, by name; one with weights of its own has the same for all heads.
@@ -211,6 +212,7 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
         dropout: float = 0.0,
         head_dim: int | None = None,
+        scale: float | None = None,
         rotary: bool = False,
         score: ScoreKind = "scaled",
         how: Weighting = "soft",
@@ -219,7 +221,7 @@ class MultiHeadAttention(nn.Module):
         at_least(1, width=width, heads=heads)
         if head_dim is None and width % heads:
             raise UsageError(f"the heads share the width: {width} must be a multiple of heads (got {heads})")
-        self.width, self.heads, self.dropout = width, heads, dropout
+        self.width, self.heads, self.dropout, self.scale = width, heads, dropout, scale
         self.head_dim = width // heads if head_dim is None else head_dim
         at_least(1, head_dim=self.head_dim)
         inner = heads * self.head_dim
@@ -262,8 +264,9 @@ class MultiHeadAttention(nn.Module):
             spoils = key is None and value is None and _may_spoil(query, mask, causal) and _not_finite(query)
             q, k, v = (self._cached_finite if spoils else self._cached)(query, key, value, cache)
             heads = attention(
-                q, k, v, mask, causal=causal, bias=bias, dropout=self._rate, score=self.score, how=self.how
-            )
+                q, k, v, mask, causal=causal, bias=bias, scale=self.scale, dropout=self._rate, score=self.score,
+                how=self.how,
+            )  # fmt: skip
             return self._joined_finite(heads) if spoils else self._joined(heads)
         inputs = [each for each in (query, key, value) if each is not None]
         if not _may_spoil(query, mask, causal) or not _not_finite(*inputs):
@@ -292,7 +295,7 @@ class MultiHeadAttention(nn.Module):
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, bias: Tensor | None
     ) -> Tensor:
         """The outputs of all heads, (B, heads, T, d), where all inputs are finite."""
-        return _attend(q, k, v, mask, causal, bias, None, self._rate, self.score, self.how)
+        return _attend(q, k, v, mask, causal, bias, self.scale, self._rate, self.score, self.how)
 
     def _joined(self, heads: Tensor) -> Tensor:
         output: Tensor = self.output(heads.transpose(1, 2).flatten(2))  # eq. (2)
@@ -337,7 +340,7 @@ class MultiHeadAttention(nn.Module):
         """The attention weights, (B, heads, T, S), without dropout."""
         q, k = self._of_heads(0, query), self._of_heads(1, query if key is None else key)
         q, k = self._placed(q, k, 0)
-        return attention_weights(q, k, mask, causal=causal, bias=bias, score=self.score, how=self.how)
+        return attention_weights(q, k, mask, causal=causal, bias=bias, scale=self.scale, score=self.score, how=self.how)
 
     def _heads(
         self, query: Tensor, key: Tensor | None, value: Tensor | None, start: int = 0

@@ -16,24 +16,31 @@ from deepcanon.pictures.style import INK, MUTED, SHADES, dress, new_figure
 MOST_LAYERS, MOST_HEADS = 6, 6
 """More maps than these are too small to be read; of a larger model its first and last layers are shown."""
 
+CROWDED = 64
+"""More positions than these have no room for a name each; whoever gives names leaves most of them out."""
+
 VISIBLE = {" ": "·", "\n": "↵", "\t": "⇥"}
 
 
-def attention_heads(maps: Tensor, tokens: Sequence[str], title: str = "") -> Figure:
-    """Attention maps of every head of every layer, from weights (layers, heads, T, T): each row is a query token.
+def attention_heads(
+    maps: Tensor, tokens: Sequence[str], queries: Sequence[str] | None = None, title: str = ""
+) -> Figure:
+    """Attention maps of every head of every layer, from weights (layers, heads, T, S): each row is a query token.
 
-    Shades are square roots of the weights, so that a head which attends to many tokens is not white.
+    ``tokens`` are the keys, S, and also the queries, unless these are given. Shades are square roots of the weights, so
+    that a head which attends to many tokens is not white.
     """
-    layers, heads, length, _ = maps.shape
+    layers, heads, height, length = maps.shape
     shown = list(range(layers))
     if layers > MOST_LAYERS:
         shown = [*range(MOST_LAYERS // 2), *range(layers - MOST_LAYERS // 2, layers)]
     columns = min(heads, MOST_HEADS)
-    side = max(2.0, 0.105 * length)
-    figure = new_figure(columns * side + 0.9, len(shown) * side + 0.9, title)
+    side = max(2.0, 0.105 * length) if length <= CROWDED else 3.2
+    figure = new_figure(columns * side + 0.9, len(shown) * max(1.2, side * height / length) + 0.9, title)
     grid = figure.subplots(len(shown), columns, squeeze=False)
     names = [VISIBLE.get(token, token) for token in tokens]
-    size = min(7.0, 72 * side / length * 0.85)
+    others = names if queries is None else [VISIBLE.get(token, token) for token in queries]
+    size = min(7.0, 72 * side / length * 0.85) if length <= CROWDED else 6.0
     image = None
     for row, layer in enumerate(shown):
         for head in range(columns):
@@ -46,7 +53,7 @@ def attention_heads(maps: Tensor, tokens: Sequence[str], title: str = "") -> Fig
             for spine in axes.spines.values():
                 spine.set_visible(False)
             axes.set_xticks(range(length), names if row == len(shown) - 1 else [])
-            axes.set_yticks(range(length), names if head == 0 else [])
+            axes.set_yticks(range(height), others if head == 0 else [])
             axes.tick_params(length=0, labelsize=size, pad=1, labelcolor=MUTED)
             turned = max(map(len, names)) > 2
             axes.tick_params(axis="x", labelrotation=90 if turned else 0)

@@ -9,8 +9,18 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from deepcanon.core import Captioned, SentencePairs, SequencePairs, Sequences, Series, given_batch
-from deepcanon.core.roles import Aligns, Attends, Forecasts, Generates, HasNeighbors, HasTree, Samples, Translates
+from deepcanon.core import Captioned, LabeledSequences, SentencePairs, SequencePairs, Sequences, Series, given_batch
+from deepcanon.core.roles import (
+    Aligns,
+    Attends,
+    CrossAttends,
+    Forecasts,
+    Generates,
+    HasNeighbors,
+    HasTree,
+    Samples,
+    Translates,
+)
 from deepcanon.pictures.attention import alignment_picture, attention_heads
 from deepcanon.pictures.captions import captioned_images
 from deepcanon.pictures.class_tree import tree_picture
@@ -22,6 +32,11 @@ from deepcanon.pictures.waveforms import WAVES, waveform_picture
 from deepcanon.pictures.word_vectors import word_pictures
 
 ATTENDED = 28
+ALL = 128
+TENTH = 10
+"""Of positions without tokens up to so many are shown, of which every tenth is numbered."""
+LONGEST = 40
+"""Of a source and its target more tokens than these are too small to be read."""
 FORECASTS = 6
 ALIGNED = 6
 TRANSLATED = 200
@@ -81,19 +96,38 @@ def forecasted(scene: Scene) -> dict[str, Figure]:
 
 
 def attended(scene: Scene) -> dict[str, Figure]:
-    """The attention of each head in one sequence."""
-    model = scene.model
-    if not isinstance(model, Attends) or not model.vocabulary:
-        return {}
+    """The attention of each head in one sequence, or from one target to its source."""
+    model, vocabulary = scene.model, scene.model.vocabulary
     first: Any = scene.batch.select(torch.zeros(1, dtype=torch.long, device=scene.batch.device))
+    if isinstance(model, CrossAttends) and isinstance(first, SequencePairs) and scene.data.target_vocabulary:
+        return {"attention": _crossing(scene, model, first)}
+    if not isinstance(model, Attends) or not (vocabulary or isinstance(first, LabeledSequences)):
+        return {}
     if isinstance(first, SentencePairs):  # without the padding
         x, *others = (first.x[:, : first.lengths], None, first.segments[:, : first.lengths])
     else:
-        x, *others = (first.x[:, :ATTENDED],)
+        most = ATTENDED if first.x.ndim == 2 else ALL
+        x, *others = (first.x[:, : min(most, int(getattr(first, "lengths", most)))],)
     maps = model.attention_maps(x, *others)[:, 0]  # (layers, heads, T, T)
-    names = [model.vocabulary[code] for code in x[0].tolist()]
+    tokens = x.ndim == 2 and bool(vocabulary)
+    numbers = [str(i) if i % TENTH == 0 else "" for i in range(1, x.shape[1] + 1)]
+    names = [vocabulary[code] for code in x[0].tolist()] if tokens else numbers
+    names = ["<class>"] * (maps.shape[-1] - len(names)) + names  # which a classifier may put before them
     title = f"{model.name()} on {scene.data.name}: attention of each head in a sequence of {scene.split}"
-    return {"attention": attention_heads(maps, names, title)}
+    return {"attention": attention_heads(maps, names, title=title)}
+
+
+def _crossing(scene: Scene, model: CrossAttends, pair: SequencePairs) -> Figure:
+    """The attention of each head from the translation of one source to the source."""
+    translate: Any = model.translate  # of sequences, which have lengths
+    x = pair.x[:, : int(pair.lengths)][:, :LONGEST]
+    y, end = translate(x)
+    y = y[:, : min(int(end), LONGEST)]
+    maps = model.cross_attention_maps(x, y)[:, 0]
+    sources = [scene.data.vocabulary[code] for code in x[0].tolist()]
+    targets = [scene.data.target_vocabulary[code] for code in y[0, 1:].tolist()]
+    title = f"{scene.model.name()} on {scene.data.name}: attention of each head from a translation to its source"
+    return attention_heads(maps, sources, targets, title=title)
 
 
 def aligned(scene: Scene) -> dict[str, Figure]:

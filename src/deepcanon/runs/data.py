@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deepcanon.core import AnyBatch, Labeled, Model, UsageError
+from deepcanon.core import AnyBatch, Blueprint, Labeled, Model, SentencePairs, UsageError
 from deepcanon.core.plural import counted
 from deepcanon.core.reading import Reading, is_frame, reading_of
 from deepcanon.data import Dataset, absolute_name, kind_of_path, load_data, load_rows, of, row_names
 from deepcanon.data.dataset import GIVES
 from deepcanon.data.load import table_path
 from deepcanon.data.tensors import SOURCE as FROM_TENSORS
+from deepcanon.data.text.special import SpecialTokens, WithSpecialTokens
+from deepcanon.data.text.words import UNKNOWN, Words
 from deepcanon.runs.folder import RunFolder
 
 
@@ -29,6 +31,25 @@ def given_again(run: RunFolder, data: Any) -> Dataset[Any]:
         return of(data)
     form = info["preprocessing"].get("form")
     return of(data, form=form, preprocessing=info["preprocessing"] or None, **_reading(info))
+
+
+def tokens_of(asked: Blueprint, data: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
+    """How labeled texts of a file are read for a trained model of sentences that is asked for: in its own words."""
+    trained = next((part.trained for part in asked.everything() if part.trained is not None), None)
+    if trained is None or trained.batch_type() is not SentencePairs or not isinstance(data, str | Path):
+        return {}
+    if kind_of_path(str(data), reading=reading) != "sequences":
+        return {}
+    special = SpecialTokens.of(trained.vocabulary)
+    words = trained.vocabulary[len(special.ids) :]
+    if UNKNOWN not in words or special.class_ is None:
+        raise UsageError(
+            f"this {trained.name()} has other tokens than words, in which alone texts of a file are read for it"
+        )
+    tokenizer = WithSpecialTokens(Words(words), special)
+    models = [part for part in trained.modules() if isinstance(part, Model)]  # a method and the model that it wraps
+    length = next(part.hparams["length"] for part in models if "length" in part.hparams)
+    return {"preprocessing": {"tokenizer": tokenizer.to_json(), "size": length}}
 
 
 def is_own(run: RunFolder, data: str | None) -> bool:

@@ -31,7 +31,7 @@ from deepcanon.data.frames import as_file
 from deepcanon.data.suits import check_suits, default_data
 from deepcanon.runs import text
 from deepcanon.runs.classes import finder
-from deepcanon.runs.data import is_own, own_data
+from deepcanon.runs.data import is_own, own_data, tokens_of
 from deepcanon.runs.examining import draw_pictures, examine_run
 from deepcanon.runs.exporting import export
 from deepcanon.runs.folder import RunFolder, describe_run
@@ -88,7 +88,7 @@ class Run(ShownRun):
         settings = Settings(**{name: value for name, value in options.items() if name not in Reading.__annotations__})  # type: ignore[typeddict-item]
         seed = resolve_settings(Recipe(), **settings)["seed"]  # a wrong setting is said before any data are read
         check_names_file(reading, data)
-        chosen = default_data(asked) if data is None else of(data, **reading)
+        chosen = default_data(asked) if data is None else of(data, **reading, **tokens_of(asked, data, reading))
         for remark in chosen.remarks:
             notify(remark)
         check_suits(asked, chosen)

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deepcanon.core import AnyBatch, DataError, LabeledSequences, Sequences, UsageError
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from deepcanon.core import AnyBatch, DataError, LabeledSequences, SentencePairs, Sequences, UsageError
 from deepcanon.core.hints import listed
 from deepcanon.core.reading import Reading
 from deepcanon.data.dataset import Dataset
@@ -36,17 +40,19 @@ MARK = "text"
 WORDS = 4
 """A column is one of texts if its cells have so many words on average."""
 
+FRAME = 2
+"""The tokens around a text for a BERT: the class token and the separator."""
+
 PEEK = 100
 """The rows by which that is judged."""
 
 
-def load(
-    path: Path, forms: tuple[str, ...], reading: Reading, preprocessing: Mapping[str, Any] | None
-) -> Dataset[LabeledSequences]:
+def load(path: Path, forms: tuple[str, ...], reading: Reading, preprocessing: Mapping[str, Any] | None) -> Dataset[Any]:
     """The texts of a file in tokens with their labels, split by a fixed seed and stratified by class.
 
     Tokens are words, unless a form says others, and are learned from the training split. The target gives classes or
-    numbers by the rules of a table.
+    numbers by the rules of a table. With the ``preprocessing`` of a trained model they are its tokens, and its ``size``
+    is the width of a row; where it has a class token, a text is a row of one sentence.
     """
     tokens = [form for form in forms if form != MARK]
     check_tokens(str(path), tokens)
@@ -57,17 +63,25 @@ def load(
     column = _text_column(file, target, reading.get("text"))
     texts, labels = file.column(column), file.only(target)
     fitted, parts = fit_target(labels, target)
-    if preprocessing is not None:
-        fitted = column_from_json(preprocessing["target"])
-        tokenizer: Any = tokenizer_of((), preprocessing)
+    saved = preprocessing or {}
+    if saved.get("target") is not None:
+        fitted = column_from_json(saved["target"])
+    if "tokenizer" in saved:
+        tokenizer: Any = tokenizer_of((), saved)
     else:
         learned = [texts[row] for row in parts[0].tolist()]
         tokenizer = learn_tokenizer(learned, str(path), tokens, "words", "padding")
-    x, lengths, cut = in_rows(texts, tokenizer, length_of(tokens))
+    most = saved["size"] - FRAME if "size" in saved else length_of(tokens)
+    x, lengths, cut = in_rows(texts, tokenizer, most)
     y = labels_of(labels, fitted)
     assert y is not None
-    train, valid, test = (LabeledSequences(x[rows], y[rows], lengths[rows]) for rows in parts)
     classes = fitted.values if isinstance(fitted, Category) else ()
+    sizes = {"vocab": len(tokenizer.vocabulary), "length": saved.get("size", x.shape[1])}
+    if tokenizer.special.class_ is not None:
+        if not classes:
+            raise UsageError(f"the model learns classes of texts; the column {target!r} of {path} gives numbers")
+        sizes |= {name: id for name, id in tokenizer.special.sizes.items() if name != "padding_token"}
+    train, valid, test = (_batch(x[rows], y[rows], lengths[rows], tokenizer, sizes["length"]) for rows in parts)
     form = ":".join([MARK, *tokens])
     return Dataset(
         name=f"{path}:{form}",
@@ -75,9 +89,8 @@ def load(
         train=train,
         valid=valid,
         test=test,
-        sizes={"vocab": len(tokenizer.vocabulary), "length": x.shape[1]}
-        | ({"classes": len(classes)} if classes else {"targets": 1}),
-        shape=tuple(x.shape[1:]),
+        sizes=sizes | ({"classes": len(classes)} if classes else {"targets": 1}),
+        shape=tuple(train.x.shape[1:]),
         labels=classes,
         vocabulary=tokenizer.vocabulary,
         source=str(path.resolve()),
@@ -89,8 +102,9 @@ def load(
             "columns": [],
             "target": column_as_json(fitted),
             "tokenizer": tokenizer.to_json(),
+            **({"size": saved["size"]} if "size" in saved else {}),
         },
-        remarks=cut_in_words(cut, len(texts), length_of(tokens)),
+        remarks=cut_in_words(cut, len(texts), most) if "size" not in saved else _too_long(cut, len(texts), most),
     )
 
 
@@ -101,10 +115,28 @@ def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) ->
     file, (column,) = read_texts(path), preprocessing["texts"]
     tokenizer: Any = tokenizer_of((), preprocessing)
     assert isinstance(tokenizer, WithSpecialTokens)
-    x, lengths, _ = in_rows(file.column(column), tokenizer, length_of(preprocessing["form"].split(":")))
+    size = preprocessing.get("size")
+    most = length_of(preprocessing["form"].split(":")) if size is None else size - FRAME
+    x, lengths, _ = in_rows(file.column(column), tokenizer, most)
     target = column_from_json(preprocessing["target"])
     y = labels_of(file.only(target.name), target) if labeled and target.name in file.names else None
-    return Sequences(x, lengths) if y is None else LabeledSequences(x, y, lengths)
+    return Sequences(x, lengths) if y is None else _batch(x, y, lengths, tokenizer, size or x.shape[1])
+
+
+def _batch(
+    x: Tensor, y: Tensor, lengths: Tensor, tokenizer: WithSpecialTokens, width: int
+) -> LabeledSequences | SentencePairs:
+    """Labeled rows; between class and separator tokens each is one sentence, as a BERT reads it."""
+    if tokenizer.special.class_ is None:
+        return LabeledSequences(x, y, lengths)
+    x = pad(x, (0, width - x.shape[1]), value=tokenizer.special.padding or 0)
+    return SentencePairs(x, lengths, torch.zeros_like(x), y)
+
+
+def _too_long(cut: int, count: int, most: int) -> tuple[str, ...]:
+    return (f"{cut:,} of {count:,} texts are cut to the first {most} tokens, which the model has room for.",) * bool(
+        cut
+    )
 
 
 def _text_column(file: TextFile, target: str, asked: str | None) -> str:

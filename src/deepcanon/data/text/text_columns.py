@@ -188,10 +188,11 @@ def length_of(forms: Sequence[str]) -> int:
 def in_rows(texts: Sequence[str], tokenizer: WithSpecialTokens, length: int) -> tuple[Tensor, Tensor, int]:
     """Texts as rows of at most so many tokens, right-padded, their lengths, and how many were longer.
 
-    A text without a token is the padding token. Begin and end tokens come on top.
+    A text without a token is the padding token. Begin and end tokens come on top, or class and separator tokens.
     """
     special = tokenizer.special
-    around = [[] if token is None else [token] for token in (special.begin, special.end)]
+    ends = (special.begin, special.end) if special.class_ is None else (special.class_, special.separator)
+    around = [[] if token is None else [token] for token in ends]
     codes = [tokenizer.encode(text) for text in texts]
     cut = sum(len(row) > length for row in codes)
     longest = max(len(row) for row in codes)

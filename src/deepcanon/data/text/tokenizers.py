@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -72,6 +74,41 @@ class Bytes:
         return {"kind": "bytes"}
 
 
+class WithSentinels:
+    """A tokenizer with sentinels, ``<1>``, ``<2>`` ..., after its own tokens; each stands for a span of text.
+
+    >>> WithSentinels(Characters("abc"), 2).encode("a<2>b"), WithSentinels(Characters("abc"), 2).decode([3, 0, 1])
+    ([0, 4, 1], '<1>ab')
+    """
+
+    def __init__(self, tokenizer: Tokenizer, count: int) -> None:
+        self.tokenizer, self.count = tokenizer, count
+        self.vocabulary = (*tokenizer.vocabulary, *(f"<{number}>" for number in range(1, count + 1)))
+        self._codes = {sign: code for code, sign in enumerate(self.vocabulary) if code >= self._first}
+
+    @property
+    def _first(self) -> int:
+        return len(self.tokenizer.vocabulary)
+
+    def encode(self, text: str) -> list[int]:
+        parts = re.split(r"(<\d+>)", text)
+        return [
+            code
+            for part in parts
+            for code in ([self._codes[part]] if part in self._codes else self.tokenizer.encode(part))
+        ]
+
+    def decode(self, codes: Iterable[int]) -> str:
+        runs = itertools.groupby(codes, lambda code: code >= self._first)
+        return "".join(
+            "".join(self.vocabulary[code] for code in run) if sentinels else self.tokenizer.decode(run)
+            for sentinels, run in runs
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "sentinels", "count": self.count, "tokenizer": self.tokenizer.to_json()}
+
+
 def tokenizer_of(tokens: Sequence[str], preprocessing: Mapping[str, Any]) -> Tokenizer:
     """The tokenizer of a data set: the one that its preprocessing describes, or else its characters.
 
@@ -83,6 +120,8 @@ def tokenizer_of(tokens: Sequence[str], preprocessing: Mapping[str, Any]) -> Tok
         return Characters(tokens)
     if saved["kind"] == "special":
         return WithSpecialTokens(tokenizer_of((), saved), SpecialTokens.first(*saved["special"]))
+    if saved["kind"] == "sentinels":
+        return WithSentinels(tokenizer_of((), saved), saved["count"])
     if saved["kind"] == "bpe":
         return BPE(saved["tokens"], [(left, right) for left, right in saved["merges"]])
     if saved["kind"] == "bytes":

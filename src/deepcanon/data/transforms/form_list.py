@@ -37,6 +37,12 @@ FORM_LIST = (
     Form("stream", "text", "consecutive windows, so that a model may carry its state from one to the next"),
     Form("lines", "text", "whole lines, each between a begin and an end token"),
     Form(
+        "spans",
+        "text",
+        "pairs: windows with spans replaced by sentinels, and what these stand for; drawn anew at every step",
+    ),
+    Form("prefix", "text", "pairs: windows cut at random places, and what follows; drawn anew at every step"),
+    Form(
         "labels=40", "classes", "few labels: all but 40 of the training split are hidden; labels=40,seed=1 are others"
     ),
     Form("domains=A/B", "classes", "the examples of two classes as two unpaired domains; of just two, domains"),

@@ -15,7 +15,7 @@ from deepcanon.core import Labeled, SemiBatch, Stream, UsageError
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.images.image_files import ImageFiles
 from deepcanon.data.split import fixed_random
-from deepcanon.data.text import lines, streams, tokens, words
+from deepcanon.data.text import as_pairs, lines, streams, tokens, words
 from deepcanon.data.transforms import as_domains, at_temperature, few_labels
 
 THRESHOLD = 0.5
@@ -125,6 +125,8 @@ def _text_in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
         return words.in_words(data, form)
     if form == streams.MARK:
         return streams.as_stream(data)
+    if as_pairs.is_form(form):
+        return as_pairs.in_pairs(data, form)
     return lines.in_lines(data) if form == lines.MARK else tokens.in_tokens(data, form)
 
 
@@ -178,7 +180,7 @@ def check_form(name: str, kind: str, form: str) -> None:
         if kind != "text":
             raise UsageError(f"{name} gives {kind}, but words are a form of text; leave out ':{form}'")
         return
-    if form in (streams.MARK, lines.MARK):
+    if form in (streams.MARK, lines.MARK) or as_pairs.is_form(form):
         if kind != "text":
             raise UsageError(f"{name} gives {kind}, but {form} is a form of text; leave out ':{form}'")
         return

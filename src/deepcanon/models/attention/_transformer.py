@@ -12,6 +12,7 @@ from torch.nn.functional import dropout, gelu
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least, one_of
+from deepcanon.core.padding import has_padding, valid_positions
 from deepcanon.nn.attention import MultiHeadAttention
 from deepcanon.nn.kv_cache import KVCache
 from deepcanon.nn.linear_attention import LinearAttention, RunningSums
@@ -69,6 +70,8 @@ class Block(nn.Module):
         memory: The width of the tokens of a memory that cross-attention attends to; without it there is none.
         attention: The self-attention, called as :class:`~deepcanon.nn.attention.MultiHeadAttention` is, which it is
             unless given.
+        biases: Whether the linear layers have biases.
+        scale: What attention scores are multiplied by; unless given, one over the root of the width of a head.
     """
 
     def __init__(
@@ -85,6 +88,8 @@ class Block(nn.Module):
         head_dim: int | None = None,
         memory: int | None = None,
         attention: nn.Module | None = None,
+        biases: bool = True,
+        scale: float | None = None,
     ) -> None:
         super().__init__()
         inner = 4 * width if inner is None else inner
@@ -93,14 +98,15 @@ class Block(nn.Module):
         kind: Any = nn.LayerNorm if norm == "layer" else nn.RMSNorm
         self.drop, self.activation, self.post_norm = drop, activation, post_norm
         self.attention_norm = kind(width, epsilon)
-        self.attention: Any = attention or MultiHeadAttention(width, heads, dropout=drop, head_dim=head_dim)
+        options: dict[str, Any] = {"bias": biases, "dropout": drop, "head_dim": head_dim, "scale": scale}
+        self.attention: Any = attention or MultiHeadAttention(width, heads, **options)
         self.has_memory = memory is not None
         if memory is not None:
             self.memory_norm = kind(width, epsilon)
-            self.cross_attention = MultiHeadAttention(width, heads, memory, memory, dropout=drop, head_dim=head_dim)
+            self.cross_attention = MultiHeadAttention(width, heads, memory, memory, **options)
         self.mlp_norm = kind(width, epsilon)
-        self.up_projection = nn.Linear(width, inner)  # W_1, b_1
-        self.down_projection = nn.Linear(inner, width)  # W_2, b_2
+        self.up_projection = nn.Linear(width, inner, biases)  # W_1, b_1
+        self.down_projection = nn.Linear(inner, width, biases)  # W_2, b_2
 
     def forward(
         self,
@@ -120,15 +126,22 @@ class Block(nn.Module):
         """
         if self.has_memory is (memory is None):
             raise UsageError("a block with cross-attention needs a memory, and one without it takes none")
-        own, other = (None, None) if cache is None else (cache.own, cache.memory)
-        x = self._around(
-            x, self.attention_norm, lambda h: self.attention(h, mask=mask, causal=causal, bias=bias, cache=own)
-        )
+        x = self._attended(x, mask, causal=causal, bias=bias, cache=cache)
         if memory is not None:
+            other = None if cache is None else cache.memory
             x = self._around(
                 x, self.memory_norm, lambda h: self.cross_attention(h, memory, mask=memory_mask, cache=other)
             )
         return self._around(x, self.mlp_norm, self.mlp)
+
+    def _attended(
+        self, x: Tensor, mask: Tensor | None, *, causal: bool, bias: Tensor | None, cache: BlockCache | None = None
+    ) -> Tensor:
+        """The tokens after self-attention."""
+        own = None if cache is None else cache.own
+        return self._around(
+            x, self.attention_norm, lambda h: self.attention(h, mask=mask, causal=causal, bias=bias, cache=own)
+        )
 
     def mlp(self, x: Tensor) -> Tensor:
         output: Tensor = self.down_projection(self.activation(self.up_projection(x)))  # eq. (2)
@@ -147,6 +160,19 @@ class Block(nn.Module):
         h = x if self.post_norm else self.attention_norm(x)
         weights: Tensor = self.attention.weights(h, mask=mask, causal=causal, bias=bias)
         return weights
+
+    def memory_weights(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        memory_mask: Tensor | None = None,
+        *,
+        causal: bool = False,
+        bias: Tensor | None = None,
+    ) -> Tensor:
+        """The weights of cross-attention from tokens (B, T, width) that enter the block, (B, heads, T, S)."""
+        h = self._attended(x, None, causal=causal, bias=bias)
+        return self.cross_attention.weights(h if self.post_norm else self.memory_norm(h), memory, memory_mask)
 
     def _around(self, x: Tensor, norm: nn.Module, layer: Callable[[Tensor], Tensor]) -> Tensor:
         """A layer with its skip connection and its normalization."""
@@ -236,3 +262,8 @@ def weights_of_blocks(
         maps.append(block.attention_weights(x, mask, causal=causal, bias=bias))
         x = block(x, mask, causal=causal, bias=bias)
     return torch.stack(maps)
+
+
+def padding_mask(x: Tensor, lengths: Tensor) -> Tensor | None:
+    """Which keys of rows x (B, T, ...) may be attended to, (B, 1, 1, T); None where no position is padding."""
+    return valid_positions(x, lengths)[:, None, None] if has_padding(x, lengths) else None

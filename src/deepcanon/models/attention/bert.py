@@ -33,7 +33,14 @@ from deepcanon.core.padding import (
 )
 from deepcanon.core.precision import full
 from deepcanon.models.attention._masking import Masking
-from deepcanon.models.attention._transformer import INITIAL_STD, Block, init_weights, run_blocks, weights_of_blocks
+from deepcanon.models.attention._transformer import (
+    INITIAL_STD,
+    Block,
+    init_weights,
+    padding_mask,
+    run_blocks,
+    weights_of_blocks,
+)
 
 
 class Encoding(NamedTuple):
@@ -204,7 +211,7 @@ class BERT(Model[SentencePairs]):
     def encode(self, x: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Encoding:
         """The states of all tokens and of the whole row; without lengths nothing is padding, and one segment is all."""
         known, lengths = self._known(x, lengths)
-        h = run_blocks(self.blocks, self._embedded(known, lengths, segments), mask=_padding_mask(known, lengths))
+        h = run_blocks(self.blocks, self._embedded(known, lengths, segments), mask=padding_mask(known, lengths))
         return Encoding(h, self.pooler(h[:, 0]).tanh())  # eq. (1)
 
     def forward(
@@ -233,7 +240,7 @@ class BERT(Model[SentencePairs]):
     def attention_maps(self, x: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
         """The attention weights among all tokens, (layers, B, heads, T, T)."""
         known, lengths = self._known(x, lengths)
-        return weights_of_blocks(self.blocks, self._embedded(known, lengths, segments), _padding_mask(known, lengths))
+        return weights_of_blocks(self.blocks, self._embedded(known, lengths, segments), padding_mask(known, lengths))
 
     def _known(self, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         """The tokens with zeros in the padding, and the lengths, if these are tokens of the vocabulary."""
@@ -255,8 +262,3 @@ class BERT(Model[SentencePairs]):
 
     def _token_logits(self, states: Tensor) -> Tensor:
         return linear(self.mask_norm(gelu(self.mask_projection(states))), self.token_embedding.weight, self.mask_bias)
-
-
-def _padding_mask(x: Tensor, lengths: Tensor) -> Tensor:
-    """Which keys may be attended to, (B, 1, 1, T)."""
-    return valid_positions(x, lengths)[:, None, None]

@@ -9,22 +9,11 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import (
-    AnyBatch,
-    DataError,
-    Labeled,
-    LabeledSequences,
-    Sequences,
-    Stream,
-    Terms,
-    UsageError,
-    eval_mode,
-)
+from deepcanon.core import Sequences, Stream, UsageError, eval_mode
 from deepcanon.core.checks import at_least
-from deepcanon.core.padding import check_lengths, known_tokens, valid_positions, without_padding
 from deepcanon.decoding.generation import choose
 from deepcanon.models._language_model import LanguageModel
-from deepcanon.models._predictor import IGNORED, Predictor
+from deepcanon.models._sequence_predictor import SequencePredictor
 from deepcanon.nn.bidirectional import Bidirectional, last_output
 
 
@@ -163,7 +152,7 @@ class RecurrentLanguage(LanguageModel[Sequences]):
         )
 
 
-class RecurrentPredictor(Predictor):
+class RecurrentPredictor(SequencePredictor):
     """A recurrent classifier or regressor: of whole sequences, from their last hidden state, or of every position.
 
     A leaf makes the ``recurrent`` layers, which may read in both directions. Sequences are of tokens, which are
@@ -187,22 +176,15 @@ class RecurrentPredictor(Predictor):
         head: str | None,
         bidirectional: bool,
     ) -> None:
-        super().__init__()
+        super().__init__(features, vocab, classes, targets, every_position, head)
         check_sizes(units, layers, dropout)
-        if (features is None) == (vocab is None):
-            raise UsageError(
-                f"sequences are of real values or of tokens: give either features or vocab "
-                f"(got features={features}, vocab={vocab})"
-            )
-        outputs = self._outputs_for(classes, targets, head)
-        self.features, self.vocab, self.every_position = features, vocab, every_position
         if vocab is not None:
             at_least(1, vocab=vocab, embedding=embedding)
             self.embedding = nn.Embedding(vocab, embedding)
         self.width = embedding if features is None else features
         at_least(1, features=self.width)
         self.dropout = nn.Dropout(dropout)
-        self.head = nn.Linear((2 if bidirectional else 1) * units, outputs)
+        self.head = nn.Linear((2 if bidirectional else 1) * units, self.outputs)
 
     def stacked(self, make: Callable[[int, int], nn.Module], units: int, layers: int, bidirectional: bool) -> nn.Module:
         """The recurrent layers as ``make(inputs, layers)`` makes them: one stack, or layers of both directions."""
@@ -210,31 +192,10 @@ class RecurrentPredictor(Predictor):
             return make(self.width, layers)
         return Bidirectional(lambda inputs: make(inputs, 1), self.width, units, layers, self.dropout.p)
 
-    @classmethod
-    def batch_type(cls) -> type[AnyBatch]:
-        return LabeledSequences
-
     @property
     def causal(self) -> bool:
         """Whether the output at a position depends on no later position."""
         return not isinstance(self.recurrent, Bidirectional)
-
-    @torch.no_grad()
-    def prepare(self, data: Iterable[Labeled]) -> None:
-        """Refuse sequences of another kind, and labels of sequences where positions need them, or vice versa."""
-        for batch in data:
-            if not isinstance(batch, LabeledSequences):
-                raise DataError(f"{self.name()} learns from labeled sequences, got {batch.noun}")
-            if batch.at_every_position != self.every_position:
-                there = "at every position" if batch.at_every_position else "for a whole sequence"
-                raise DataError(
-                    f"there is a label {there}, shape {tuple(batch.y.shape)}; "
-                    f"build the model with every_position={batch.at_every_position}"
-                )
-            check_lengths(batch.x, batch.lengths)
-            if self.vocab is not None:
-                known_tokens(batch.x, batch.lengths, self.vocab)
-            self._check_targets(batch, valid_positions(batch.x, batch.lengths) if self.every_position else None)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """The logits, the means of the targets, or the parameters of the head: (B, outputs), or (B, T, outputs)."""
@@ -245,32 +206,6 @@ class RecurrentPredictor(Predictor):
             outputs: Tensor = self.head(self.dropout(self._hidden(values, lengths)))
             return outputs.transpose(0, 1) if self.every_position else outputs
 
-    def _loss_of(self, outputs: Tensor, batch: Labeled) -> Terms:
-        if not (self.every_position and isinstance(batch, LabeledSequences)):
-            return super()._loss_of(outputs, batch)
-        counted = batch.lengths.sum()
-        inside = valid_positions(batch.x, batch.lengths)
-        if self.output_head is not None:
-            # The padding may hold what is not a target of the head: there, any valid target takes its place.
-            known = torch.where(inside.unsqueeze(2), batch.y, batch.y[:1, :1])
-            log_p = self._distribution(outputs).log_prob(known)  # (B, T)
-            return {"nll": -log_p.masked_fill(~inside, 0).sum() / counted}
-        if self.classes is None:
-            error = (outputs - batch.y).masked_fill(~inside.unsqueeze(2), 0)
-            return {"mse": error.square().sum() / counted}
-        return self.class_terms(outputs.log_softmax(-1).flatten(0, 1), batch.y.masked_fill(~inside, IGNORED).flatten())
-
-    def _metrics_of(self, outputs: Tensor, terms: Terms, batch: Labeled) -> Terms:
-        """The accuracy over all positions; of whole sequences, the metrics of every model that predicts."""
-        if not (self.every_position and isinstance(batch, LabeledSequences)):
-            return super()._metrics_of(outputs, terms, batch)
-        if self.output_head is not None:
-            return terms
-        if self.classes is None:
-            return {}
-        right = (outputs.argmax(-1) == batch.y) & valid_positions(batch.x, batch.lengths)
-        return {"accuracy": right.sum() / batch.lengths.sum()}
-
     def _hidden(self, values: Tensor, lengths: Tensor | None) -> Tensor:
         """The hidden states at every position, (T, B, directions * units), or the last, (B, directions * units)."""
         if isinstance(self.recurrent, Bidirectional):
@@ -279,19 +214,6 @@ class RecurrentPredictor(Predictor):
         run: Recurrence = self.recurrent
         values, _ = run(values, None)
         return values if self.every_position else last_output(values, lengths)
-
-    def _checked(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        """The sequences with zeros in the padding, if they are what the model takes."""
-        wanted = "(B, T), whole numbers" if self.vocab is not None else f"(B, T, {self.features}), real numbers"
-        right = x.ndim == 2 if self.vocab is not None else x.ndim == 3 and x.shape[2] == self.features
-        if not right or x.is_floating_point() == (self.vocab is not None):
-            raise DataError(f"the model takes sequences of the shape {wanted}; got {x.dtype} of {tuple(x.shape)}")
-        if self.vocab is not None:
-            return known_tokens(x, lengths, self.vocab)
-        if lengths is None:
-            return x
-        check_lengths(x, lengths)
-        return without_padding(x, lengths)
 
 
 @contextmanager
