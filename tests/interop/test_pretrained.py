@@ -78,7 +78,7 @@ def test_gpt2_gives_the_logits_of_its_folder(tmp_path: Path) -> None:
     assert not model.training
     assert dict(model.hparams) == {
         "vocab": 23, "length": 16, "layers": 2, "heads": 4, "embedding": 32, "dropout": 0.1, "activation": "gelu_tanh",
-        "positions": "learned", "attention": "softmax", "reach": None,
+        "positions": "learned", "attention": "softmax", "reach": None, "output": "softmax",
     }  # fmt: skip
     assert (model(TOKENS) - peer(TOKENS).logits).abs().max() < 1e-5
     assert peer(TOKENS).logits.std() > 0.1

@@ -21,7 +21,7 @@ def example(name: str) -> tuple[Any, Any]:
     torch.manual_seed(0)
     model, batch = find(name).example()
     if batch.x.is_floating_point():
-        model, x = find(name)(vocab=7, classes=3, units=4), torch.arange(24).reshape(4, 6) % 7
+        model, x = find(name)(vocab=7, classes=3), torch.arange(24).reshape(4, 6) % 7
         batch = LabeledSequences(x, torch.tensor([0, 1, 2, 0]), torch.tensor([6, 5, 4, 3]))
     return model, replace(batch, lengths=(batch.lengths - 1).clamp_min(1))
 

@@ -38,7 +38,8 @@ def check(
     forecaster, videos, translation, decoding, graph, graphs, graph_density, method.
 
     Kinds of parts: attention, recurrent, transform, positions, dropout,
-    normalization, convolution, activation, loss, initialization, optimizer.
+    normalization, convolution, activation, output_layer, loss, initialization,
+    optimizer.
     """
     from deepcanon.core.apart import call_apart
 

@@ -9,6 +9,7 @@ import typer
 from deepcanon.cli._parse import Folder, Json, Own
 from deepcanon.cli._print import Output
 from deepcanon.core.errors import UsageError
+from deepcanon.core.plural import counted
 from deepcanon.core.settings import LARGEST
 
 SHOWN = 10
@@ -66,7 +67,7 @@ def _examples(run: Any, data: str | None, n: int, out: Output) -> list[dict[str,
         table = [[str(i), *each, d] for i, each, d in zip(numbers, classes, distances, strict=True)]
         out.table(columns, table, numbers=["distance"])
     if len(rows) > SHOWN:
-        out.say(f"These are the first {SHOWN} of {len(rows)} examples; --json has all.")
+        out.say(f"These are the first {SHOWN} of {counted(len(rows), 'example')}; --json has all.")
     return [
         {"examples": numbers, "distances": distances}
         | ({} if near.labels is None else {"classes": [near.labels[i] for i in numbers]})

@@ -13,6 +13,7 @@ from torch.nn.functional import cosine_similarity
 
 from deepcanon.core import AnyBatch, UsageError
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.nn.positions import RelativeBias, Rotary, sinusoidal
 from deepcanon.pictures.style import MUTED, PALETTE, colors, dress, legend, new_figure
 
@@ -120,8 +121,8 @@ def _row(name: str, table: Tensor) -> dict[str, Any]:
 
 def _sentences(rows: Sequence[Mapping[str, Any]], own: int, biases: Mapping[str, Any]) -> tuple[str, ...]:
     says = [
-        f"From {row['name']} ({row['places']} places, {row['width']} numbers each) a linear regression recovers the "
-        f"place up to {row['recovery_error']:.2g} in the mean, a held-out place up to "
+        f"From {row['name']} ({counted(row['places'], 'place')}, each of width {row['width']}) a linear regression "
+        f"recovers the place up to {row['recovery_error']:.2g} in the mean, a held-out place up to "
         f"{row['held_out_recovery_error']:.2g}; the middle of all places is off by {row['error_of_the_mean']:.3g}."
         for row in rows
     ]

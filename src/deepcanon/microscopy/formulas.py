@@ -152,7 +152,9 @@ def _backward(graph: ComputeGraph, record: Record, edge: Edge, delta: Array) -> 
     terms: list[tuple[float, float]] = []
     for after, before, seed in zip(*sides, graph.nodes[edge.target].deltas, strict=True):
         if seed is not None:
-            slopes = ((after - before) / (2 * step)).reshape(-1)
+            finite = np.isfinite(after) & np.isfinite(before)  # a masked score, -inf, stays what it is
+            slopes = np.where(finite, after, 0).reshape(-1) - np.where(finite, before, 0).reshape(-1)
+            slopes = slopes / (2 * step)
             weights = seed.reshape(-1)
             used = np.flatnonzero(np.abs(slopes * weights) > 1e-12)
             terms += [(float(np.real(slopes[i])), float(np.real(weights[i]))) for i in used]

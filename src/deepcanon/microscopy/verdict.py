@@ -83,6 +83,8 @@ def judge(height: Callable[[Array], float], x: Array, delta: Array, size: float,
     'agrees'
     >>> judge(lambda x: float((x**2).sum()), x, 3 * x, 4.0, 2.2e-16).status
     'mismatch'
+    >>> judge(lambda x: float(np.exp(x).sum()), np.array([1.0, -np.inf]), np.array([np.e, 0.0]), 3.0, 2.2e-16).status
+    'agrees'
     >>> judge(lambda x: float(np.maximum(x, 0).sum()), np.zeros(2), np.zeros(2), 1.0, 2.2e-16).status
     'kink'
     """
@@ -90,6 +92,7 @@ def judge(height: Callable[[Array], float], x: Array, delta: Array, size: float,
         return Verdict("agrees", "there are no entries")
     random = np.random.default_rng(0)
     lines = [_noise(random, x) for _ in range(DIRECTIONS)] + [_unit(x, entry) for entry in _largest(delta)]
+    lines = [np.where(np.isfinite(x), line, 0) for line in lines]  # a score that is masked, -inf, cannot be moved
 
     def slopes(line: Array) -> Probe:
         return _probe(height, x, delta, line, size, precision)
@@ -171,8 +174,9 @@ def moved(x: Array, step: float, line: Array) -> Array:
 
 
 def typical(x: Array) -> float:
-    """The root mean square; 0 of an empty array."""
-    return float(np.sqrt(np.mean(np.abs(x) ** 2))) if x.size else 0.0
+    """The root mean square of the finite entries; 0 where there are none."""
+    finite = x[np.isfinite(x)]
+    return float(np.sqrt(np.mean(np.abs(finite) ** 2))) if finite.size else 0.0
 
 
 def coarseness(precision: float) -> float:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from deepcanon.core.checks import one_of
+from deepcanon.core.display import Shown
 from deepcanon.core.precision import full
 from deepcanon.nn.output_layer import OutputLayer
 
 TreeShape = Literal["huffman", "balanced"]
 
 
-@dataclass(frozen=True)
-class ClassTree:
+@dataclass(frozen=True, repr=False)
+class ClassTree(Shown):
     """A binary tree whose leaves are C classes: the path from the root to each leaf.
 
     The C - 1 inner nodes are numbered by how many classes lie below them, most first: the root is node 0.
@@ -27,6 +28,9 @@ class ClassTree:
 
     nodes: Tensor  # (C, depth): the inner nodes on the path to each class, 0 after its end
     sides: Tensor  # (C, depth): 1 or -1, which child follows; 0 after the end of the path
+
+    def _facts(self) -> dict[str, Any]:
+        return {"classes": len(self.nodes), "depth": self.nodes.shape[1]}
 
     @property
     def lengths(self) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
+from deepcanon.core.display import Shown
 
 BLOCK = 16_384
 """The number of vectors whose products are in memory at once."""
@@ -54,7 +55,7 @@ def nearest_vectors(queries: Tensor, vectors: Tensor, k: int, block: int = BLOCK
     return (queries.square().sum(1, keepdim=True) - 2 * products).clamp_min(0).sqrt(), numbers  # eq. (1)
 
 
-class ApproximateSearch:
+class ApproximateSearch(Shown):
     """Approximate maximum inner product search: a walk through a graph of neighbors that visits few vectors.
 
     The graph (HNSW) is that of the library faiss, of ``deepcanon[search]``. It is built once; each search then costs
@@ -82,6 +83,9 @@ class ApproximateSearch:
         self.index.hnsw.efConstruction = max(40, 2 * links)
         self.index.hnsw.efSearch = breadth
         self.index.add(vectors.detach().cpu().float().numpy())
+
+    def _facts(self) -> dict[str, Any]:
+        return {"vectors": len(self.vectors), "width": self.vectors.shape[1]}
 
     def __call__(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """About the ``k`` largest inner products of each query, (Q, k), largest first, and their numbers."""

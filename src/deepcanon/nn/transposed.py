@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
+from deepcanon.core.display import Shown
 from deepcanon.nn.activations import Activation, activation_layer
 from deepcanon.nn.convolution import output_size
 
@@ -61,7 +64,7 @@ class TransposedConv(nn.Module):
         )
 
 
-class StridedStages:
+class StridedStages(Shown):
     """Convolutions that halve the sides of images stage by stage, ``down``, and transposed ones back ``up``.
 
     An activation follows each stage down and comes before each one up. In between, images have the shape ``inner``;
@@ -82,6 +85,7 @@ class StridedStages:
         normalized: bool = False,
     ) -> None:
         channels, height, width = shape
+        self.shape = shape
         self.down: list[nn.Module] = []
         self.up: list[nn.Module] = []
         for outputs in hidden:
@@ -95,6 +99,9 @@ class StridedStages:
             height, width = (output_size(side, KERNEL, stride=STRIDE, padding=PADDING) for side in (height, width))
             channels = outputs
         self.inner = (channels, height, width)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"shape": self.shape, "inner": self.inner}
 
 
 def _untied(stage: nn.Conv2d, extra: tuple[int, int]) -> nn.ConvTranspose2d:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from deepcanon.core import UsageError
+from deepcanon.core.plural import counted
 from deepcanon.pictures.style import INK, LINE, MUTED, PALETTE, dress, new_figure
 
 LEVELS = 5
@@ -26,7 +27,9 @@ def tree_picture(
     branch ends at a class, in bold, or at a subtree, by its most frequent classes and the number of all.
     """
     if len(names) != len(nodes) or nodes.shape != sides.shape:
-        raise UsageError(f"a tree of {len(nodes)} classes needs as many names, got {len(names)}")
+        raise UsageError(
+            f"a tree of {counted(len(nodes), 'class', '', 'classes')} needs as many names, got {len(names)}"
+        )
     sides, share = sides.cpu().sign().long(), counts.cpu().double() / counts.sum()
     figure = new_figure(9.6, 9.0)
     axes = figure.add_subplot()

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from deepcanon.core import Captioned, LabeledSequences, SentencePairs, SequencePairs, Sequences, Series, given_batch
+from deepcanon.core.plural import counted
 from deepcanon.core.roles import (
     Aligns,
     Attends,
@@ -58,7 +59,7 @@ def branched(scene: Scene) -> dict[str, Figure]:
     names = scene.data.target_vocabulary or scene.data.vocabulary
     if not isinstance(tree, HasTree) or len(tree.nodes) != len(names) or not names:
         return {}
-    title = f"{model.name()} on {scene.data.name}: the first decisions between {len(names):,} tokens"
+    title = f"{model.name()} on {scene.data.name}: the first decisions between {counted(len(names), 'token', ',')}"
     return {"tree": tree_picture(tree.nodes, tree.sides, tree.counts, names, title)}
 
 

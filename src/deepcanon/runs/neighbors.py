@@ -12,6 +12,7 @@ from torch.distributions import Distribution
 
 from deepcanon.core import AnyBatch, UsageError, eval_mode, given_batch
 from deepcanon.core.display import Shown
+from deepcanon.core.plural import counted
 from deepcanon.core.roles import Encodes, HasNeighbors
 from deepcanon.data.dataset import Batches
 from deepcanon.nn.inner_product_search import nearest_vectors
@@ -53,7 +54,9 @@ def nearest_examples(run: Run, data: str | Path | None = None, n: int = 10) -> N
     others = run.data.split("test") if is_own(run.folder, name) else new_rows(run.folder, model, name, labeled=False)
     train = run.data.train
     if not 1 <= n <= len(train):
-        raise UsageError(f"of {len(train)} training examples, 1 to {len(train)} can be the nearest ones (got n={n})")
+        raise UsageError(
+            f"of {counted(len(train), 'training example')}, 1 to {len(train)} can be the nearest ones (got n={n})"
+        )
     distances, numbers = nearest_vectors(_codes(model, others), _codes(model, train), n)
     names, y = run.data.labels, train.labels
     known = y is not None and not y.is_floating_point() and y.ndim == 1 and names

@@ -13,6 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.nn.attention import MultiHeadAttention, attention_weights
 from deepcanon.nn.positions import RelativeBias
 from deepcanon.pictures.style import MUTED, SHADES, dress, new_figure
@@ -117,7 +118,7 @@ def convolution_to_attention(*, length: int = 24, width: int = 8, reach: int = 3
             "reached": int((weights[length // 2].abs() > 1e-12).sum()),
             "weights": weights.tolist(),
         }
-    settings = f"{length} positions of {width} values, reach {reach}, double precision, seed {seed}"
+    settings = f"{counted(length, 'position')} of width {width}, reach {reach}, double precision, seed {seed}"
     return concluded({"settings": settings, "steps": steps}, sentences, draw)
 
 
@@ -164,7 +165,7 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     """What each step equals, and which symmetries it has."""
     steps = numbers["steps"]
     worst = max(step["equality"] for step in steps.values())
-    first = f"From convolution to attention in {len(steps)} steps, each equal to its peer up to {worst:.1g}"
+    first = f"From convolution to attention in {counted(len(steps), 'step')}, each equal to its peer up to {worst:.1g}"
     peers = {
         "tabulated": "torch's Conv1d",
         "continuous": "torch's Conv1d of the tabulated kernel",

@@ -14,6 +14,7 @@ from torch.distributions import Beta, Gamma
 
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.pictures.style import INK, MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.studies._helpers.concluded import concluded
 from deepcanon.train.randomness import kept, seed_torch
@@ -55,7 +56,7 @@ def gradient_estimators(*, draws: int = 200_000, seed: int = 0) -> Finding:
     with kept():
         seed_torch(seed)
         numbers = {
-            "settings": f"{draws} gradients of each, in double precision; the control variate is the best constant",
+            "settings": f"{counted(draws, 'gradient')} each, double precision; control variate: the best constant",
             "draws": draws,
             "means": list(MEANS),
             "measured": {name: [measured(name, mean, draws) for mean in MEANS] for name in NAMES},

@@ -28,7 +28,7 @@ REACH = 14.0
 """The numbers that the integrals go through, on both sides of 0."""
 
 
-def noise_and_divergence(*, times: int = 25, longest: float = 2.0, points: int = 20_001) -> Finding:
+def noise_and_divergence(*, times: int = 25, longest: float = 2.0, points: int = 20_001, seed: int = 0) -> Finding:
     r"""The KL divergence of two distributions under added noise, whose rate of fall is the Fisher divergence.
 
     Both become :math:`p_t = p * N(0, t)` and :math:`q_t = q * N(0, t)`, and with their scores :math:`\psi`
@@ -49,16 +49,26 @@ def noise_and_divergence(*, times: int = 25, longest: float = 2.0, points: int =
         times: How many noise variances t there are, from 0 up.
         longest: The largest of them.
         points: How many points the grid has.
+        seed: The seed of the last pair, two random mixtures of three Gaussians each.
     """
     at_least(2, times=times)
     at_least(1001, points=points)
     levels = [longest * i / (times - 1) for i in range(times)]
+    random = torch.Generator().manual_seed(seed)
+    pairs = {**PAIRS, "random mixtures": (random_mixture(random), random_mixture(random))}
     numbers = {
-        "settings": f"{times} variances up to {longest:g}; sums over {points} points from -{REACH:g} to {REACH:g}",
+        "settings": f"{times} variances up to {longest:g}; sums over {points} points; seed {seed}",
         "times": levels,
-        "pairs": {name: _followed(p, q, levels, points) for name, (p, q) in PAIRS.items()},
+        "pairs": {name: _followed(p, q, levels, points) for name, (p, q) in pairs.items()},
     }
     return concluded(numbers, sentences, draw)
+
+
+def random_mixture(random: torch.Generator) -> Mixture:
+    """A mixture of three Gaussians with means from -3 to 3 and variances from 0.2 to 1.2."""
+    weight, mean, variance = torch.rand(3, 3, generator=random, dtype=torch.float64)
+    shares = (0.2 + weight) / (0.2 + weight).sum()
+    return tuple(zip(shares.tolist(), (6 * mean - 3).tolist(), (0.2 + variance).tolist(), strict=True))
 
 
 def log_density(mixture: Mixture, x: Tensor, t: float) -> Tensor:

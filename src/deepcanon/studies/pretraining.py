@@ -77,7 +77,8 @@ def pretraining(
         for name, net in (("pretrained", learned), ("from scratch", scratch)):
             rows[name].append([_tuned(transfer, net, told, few, tuning, own) for few in labels])
     settings = (
-        f"stories; BERT of {SMALL['layers']} layers of {SMALL['embedding']}; {counted(steps, 'step')} of pretraining; "
+        f"stories; BERT of {counted(SMALL['layers'], 'layer')} of {SMALL['embedding']}; "
+        f"{counted(steps, 'step')} of pretraining; "
         f"{counted(tuning, 'step')} of {SIZE} on {labels[0]} to {labels[-1]} labels at a rate of {RATE:g}; "
         f"{counted(seeds, 'paired seed')}; test accuracy, bands from the lowest to the highest"
     )

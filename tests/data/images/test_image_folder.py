@@ -187,7 +187,9 @@ def test_images_without_classes_are_data_for_models_that_need_none(tmp_path: Pat
     assert set(load_data(f"{folder}:size=4:binary").train.x.unique().tolist()) == {0.0, 1.0}
     run = Run.train("vae", f"{folder}:dequantized", out=tmp_path / "run", quiet=True, steps=2)
     assert run.evaluate()["test"].keys() == run.scores["test"].keys()
-    assert run.evaluate(tmp_path / "a")["test"].keys() == run.evaluate(folder)["test"].keys()  # classes are ignored
+    assert (
+        run.evaluate(f"{tmp_path / 'a'}:dequantized")["test"].keys() == run.evaluate(folder)["test"].keys()
+    )  # no classes
     assert len(load_rows(str(tmp_path / "a"), data.preprocessing)) == 30
     with pytest.raises(UsageError, match=r"mlp learns from labeled examples; .*cat gives images without labels"):
         Run.train("mlp", folder, out=tmp_path / "none", quiet=True)
