@@ -112,3 +112,11 @@ def test_a_regression_is_told_in_the_units_of_its_target(call: Call, tmp_path: P
     assert "Regression, on" in compared
     assert f"{rmse:.4g}" in compared
     assert "linear_regression has the lowest RMSE" in compared
+
+
+def test_a_likelihood_of_zero_is_not_an_empty_cell(call: Call, tmp_path: Path) -> None:
+    words = ("train", "markov_chain", "--smoothing", "0", "--order", "6", "--no-pictures", "--out", str(tmp_path / "r"))
+    result = call(*words)
+    assert result.code == 0, result.stderr
+    row = next(line for line in result.stdout.splitlines() if line.split()[:1] == ["nll"])
+    assert row.count("not finite") == 2, row  # of what never occurred in the training split

@@ -95,7 +95,11 @@ def _table(out: Output, found: Examined) -> None:
     if found.baseline is not None:
         split = next((part for part in ("test", "valid", "train") if part in columns), "train")
         columns[f"{found.baseline['name']}, {split}"] = found.baseline[split]  # type: ignore[literal-required]
-    rows = [[name, *(metrics.get(name) for metrics in columns.values())] for name in names]
+    # A metric that is there without a number was infinite or NaN, which JSON does not have.
+    rows = [
+        [name, *("not finite" if metrics.get(name, "") is None else metrics.get(name) for metrics in columns.values())]
+        for name in names
+    ]
     if rows:
         out.table(["", *columns], rows, numbers=list(columns))
 
