@@ -58,6 +58,7 @@ def test_no_entry_of_the_catalogue_shows_a_backslash() -> None:
         (r"\theta_{\text{teacher}}", "θ_teacher"),
         ("x = y \\qquad\n(1)", "x = y    (1)"),
         (r"\binom{n}{j}", "C(n, j)"),
+        (r"[j \le n] \lor [j \le i], \varsigma^2", "[j ≤ n] ∨ [j ≤ i], ς²"),
         (r"\nosuch x", "nosuch x"),
     ],
 )

@@ -113,6 +113,7 @@ def test_a_model_may_name_the_data_that_it_is_shown_on() -> None:
     ising = Blueprint(catalogue.find("ising"))
     assert default_data(ising).name == "ising:spins"
     assert default_data(Blueprint(catalogue.find("boltzmann_machine"))).name == "bars-and-stripes:binary"
+    assert default_data(Blueprint(catalogue.find("wavenet"))).name == "waveform"
     assert default_data(Blueprint(Wraps, {"model": ising})).name == "ising:spins"
 
 

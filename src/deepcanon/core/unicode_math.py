@@ -13,14 +13,14 @@ from collections.abc import Iterator, Mapping
 SIGNS: Mapping[str, str] = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ϵ", "varepsilon": "ε", "zeta": "ζ", "eta": "η",
     "theta": "θ", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ",
-    "tau": "τ", "phi": "φ", "varphi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω", "Gamma": "Γ", "Delta": "Δ",
-    "Theta": "Θ", "Lambda": "Λ", "Xi": "Ξ", "Pi": "Π", "Sigma": "Σ", "Phi": "Φ", "Psi": "Ψ", "Omega": "Ω",
+    "varsigma": "ς", "tau": "τ", "phi": "φ", "varphi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω", "Gamma": "Γ",
+    "Delta": "Δ", "Theta": "Θ", "Lambda": "Λ", "Xi": "Ξ", "Pi": "Π", "Sigma": "Σ", "Phi": "Φ", "Psi": "Ψ", "Omega": "Ω",
     "sum": "∑", "prod": "∏", "int": "∫", "partial": "∂", "nabla": "∇", "infty": "∞", "ell": "ℓ", "top": "⊤",
     "varnothing": "∅", "star": "⋆", "ast": "∗", "cdot": "·", "times": "×", "circ": "∘", "odot": "⊙", "oplus": "⊕",
     "otimes": "⊗", "pm": "±", "in": "∈", "notin": "∉", "subset": "⊂", "cup": "∪", "cap": "∩", "forall": "∀", "mid": "|",
-    "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "ne": "≠", "neq": "≠", "ll": "≪", "gg": "≫", "sim": "∼",
-    "approx": "≈", "propto": "∝", "equiv": "≡", "to": "→", "rightarrow": "→", "leftarrow": "←", "mapsto": "↦",
-    "Rightarrow": "⇒", "Leftrightarrow": "⇔", "dots": "…", "ldots": "…", "cdots": "⋯", "Vert": "‖",
+    "land": "∧", "lor": "∨", "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "ne": "≠", "neq": "≠", "ll": "≪", "gg": "≫",
+    "sim": "∼", "approx": "≈", "propto": "∝", "equiv": "≡", "to": "→", "rightarrow": "→", "leftarrow": "←",
+    "mapsto": "↦", "Rightarrow": "⇒", "Leftrightarrow": "⇔", "dots": "…", "ldots": "…", "cdots": "⋯", "Vert": "‖",
     "|": "‖", "prime": "′", "%": "%", "_": "_", "#": "#", "&": "&",
 }  # fmt: skip
 

@@ -58,7 +58,7 @@ class WaveNet(LanguageModel[Sequences]):
 
     Waves whose noise is known, in a minute on one core, next to some that the model has made::
 
-        deepcanon train wavenet --data waveform
+        deepcanon train wavenet
 
     References:
         | WaveNet: A Generative Model for Raw Audio (van den Oord et al., 2016), https://arxiv.org/abs/1609.03499
@@ -74,6 +74,8 @@ class WaveNet(LanguageModel[Sequences]):
     """
 
     recipe = Recipe(lr=1e-2, schedule="cosine:warmup=50", batch_size=16, epochs=8, clip="norm:1.0")
+
+    default_data = "waveform"
 
     def __init__(
         self, vocab: int, channels: int = 32, skip: int = 64, layers: int = 7, stacks: int = 1, kernel: int = 2
