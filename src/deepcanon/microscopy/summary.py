@@ -38,13 +38,18 @@ def summary(array: Array, entries: int) -> dict[str, Any]:
 def picture(numbers: Array) -> dict[str, Any]:
     """The numbers as a small table of cells from -127 to 127, neighbors averaged where there are too many.
 
+    An infinite number, as a masked score is, is shown as the largest of the others.
+
     >>> picture(np.array([[0.0, 1.0], [-1.0, 0.5]]))["rows"]
     2
+    >>> picture(np.array([[0.5, 2.0], [-np.inf, 0.5]]))["largest"]
+    2.0
     """
     columns = numbers.shape[-1] if numbers.ndim else 1
-    table = np.nan_to_num(numbers.reshape(-1, columns))
-    for axis, most in enumerate(THUMBNAIL):
-        parts = np.array_split(np.arange(table.shape[axis]), min(most, table.shape[axis]))
+    most = np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0)
+    table = np.nan_to_num(numbers.reshape(-1, columns), posinf=most, neginf=-most)
+    for axis, size in enumerate(THUMBNAIL):
+        parts = np.array_split(np.arange(table.shape[axis]), min(size, table.shape[axis]))
         starts = [int(part[0]) for part in parts]
         sizes = np.array([len(part) for part in parts], dtype=np.float64)
         sums = np.add.reduceat(table, starts, axis=axis)
