@@ -21,6 +21,7 @@ from deepcanon.nn.graph_isomorphism import GraphIsomorphism
 from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
 from deepcanon.nn.gru import GRULayers, ResetBeforeGRU, gru
 from deepcanon.nn.initialize import fans, initialize, own_weights
+from deepcanon.nn.inverse_autoregressive import InverseAutoregressive
 from deepcanon.nn.kv_cache import KVCache
 from deepcanon.nn.lstm import LSTMLayers, LSTMVariant, lstm
 from deepcanon.nn.masked import (
@@ -82,6 +83,7 @@ __all__ = [
     "GraphConv",
     "GraphIsomorphism",
     "HighwayGate",
+    "InverseAutoregressive",
     "InvertibleConv1x1",
     "KVCache",
     "LSTMLayers",

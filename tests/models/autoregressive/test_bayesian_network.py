@@ -121,10 +121,10 @@ def test_the_best_fit_are_the_conditional_frequencies() -> None:
     def closure() -> Tensor:
         optimizer.zero_grad()
         nll = model.loss(Batch(x))["nll"]
-        nll.backward()  # type: ignore[no-untyped-call]
+        nll.backward()
         return nll
 
-    optimizer.step(closure)  # type: ignore[no-untyped-call]
+    optimizer.step(closure)
     counts = torch.bincount((x.long() * torch.tensor([4, 2, 1])).sum(1), minlength=8).reshape(2, 2, 2).double()
     shares = counts / counts.sum()
     pair, first, second = shares.sum(2), shares.sum((1, 2)), shares.sum((0, 2))
