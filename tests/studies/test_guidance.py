@@ -52,7 +52,7 @@ def test_the_measures_of_real_examples_are_known() -> None:
     """Test examples cover themselves, other examples of one class alone do not; what is right is the accuracy."""
     data = load_data("digits")
     test = data.split("test")
-    classifier = study._trained(Quick, data, 0)
+    classifier = study.trained(Quick, data, 0)
     yardstick = Yardstick.of(data.train.x, test.x)
     assert yardstick is not None
     real = study._measured(classifier, yardstick, test.x, test.y)
