@@ -65,6 +65,7 @@ LAYERS: dict[str, Callable[[], Any]] = {
     "own LSTMVariant": lambda: own.LSTMVariant(3, 4, peepholes=True),
     "own MultiHeadAttention": lambda: own.MultiHeadAttention(8, 2, head_dim=3),
     "own InvertibleConv1x1": lambda: own.InvertibleConv1x1(3),
+    "own InverseAutoregressive": lambda: own.InverseAutoregressive(3),
     "own Planar": lambda: own.Planar(3),
     "own Radial": lambda: own.Radial(3),
     "own RelativeBias": lambda: own.RelativeBias(2),

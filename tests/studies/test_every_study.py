@@ -38,6 +38,7 @@ TINY: dict[str, dict[str, Any]] = {
     "gradient_noise": {"hidden": 4, "examples": 64, "few": 4, "draws": 50, "steps": 5},
     "guidance": {"steps": 3, "weights": (0.0, 2.0)},
     "initialization": {"epochs": 1, "seeds": 2, "width": 8, "depth": 2},
+    "latent_space": {"latent": 2, "hidden": 8, "steps": 5, "samples": 20, "seeds": 2},
     "lottery": {"hidden": 8, "kept_shares": (0.5, 0.2), "seeds": 2, "steps": 5},
     "memory_length": {"delays": (3,), "units": 8, "steps": 5, "seeds": 2},
     "noise_and_divergence": {"times": 3, "points": 2001},
@@ -50,8 +51,8 @@ TINY: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Options with which a study takes a moment."""
 LONGER = (
-    "activations", "anomalies", "batch_growth", "bias_variance", "guidance", "initialization", "memory_length",
-    "exposure_bias", "pretraining", "residuals", "sharpness",
+    "activations", "anomalies", "batch_growth", "bias_variance", "guidance", "initialization", "latent_space",
+    "memory_length", "exposure_bias", "pretraining", "residuals", "sharpness",
 )  # fmt: skip
 NAMES = [
     pytest.param(entry.name, id=entry.name, marks=[pytest.mark.slow] if entry.name in LONGER else [])

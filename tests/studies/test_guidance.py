@@ -10,6 +10,7 @@ from deepcanon.models.diffusion._diffusion import ScheduleName
 from deepcanon.models.diffusion.guided_ddpm import GuidedDDPM
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.studies import guidance as study
+from deepcanon.studies._helpers.trained import trained
 from deepcanon.studies.guidance import guidance
 
 
@@ -52,7 +53,7 @@ def test_the_measures_of_real_examples_are_known() -> None:
     """Test examples cover themselves, other examples of one class alone do not; what is right is the accuracy."""
     data = load_data("digits")
     test = data.split("test")
-    classifier = study._trained(Quick, data, 0)
+    classifier = trained(Quick, data, 0)
     yardstick = Yardstick.of(data.train.x, test.x)
     assert yardstick is not None
     real = study._measured(classifier, yardstick, test.x, test.y)

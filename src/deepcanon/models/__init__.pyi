@@ -24,6 +24,7 @@ from deepcanon.models.autoencoders.predictive_sparse_decomposition import (
 from deepcanon.models.autoencoders.sparse_autoencoder import SparseAutoencoder as SparseAutoencoder
 from deepcanon.models.autoencoders.stacked_autoencoder import StackedAutoencoder as StackedAutoencoder
 from deepcanon.models.autoencoders.threshold_autoencoder import ThresholdAutoencoder as ThresholdAutoencoder
+from deepcanon.models.autoregressive.bayesian_network import BayesianNetwork as BayesianNetwork
 from deepcanon.models.autoregressive.conditional_pixelcnn import ConditionalPixelCNN as ConditionalPixelCNN
 from deepcanon.models.autoregressive.made import MADE as MADE
 from deepcanon.models.autoregressive.markov_chain import MarkovChain as MarkovChain

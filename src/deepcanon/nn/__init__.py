@@ -31,6 +31,7 @@ from deepcanon.nn.hierarchical_softmax import (
 )
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.inner_product_search import ApproximateSearch, nearest_vectors, recall, top_inner_products
+from deepcanon.nn.inverse_autoregressive import InverseAutoregressive
 from deepcanon.nn.kv_cache import KVCache
 from deepcanon.nn.linear_attention import (
     LinearAttention,
@@ -133,6 +134,7 @@ __all__ = [
     "HierarchicalSoftmax",
     "HighwayGate",
     "ImportanceSampling",
+    "InverseAutoregressive",
     "InvertibleConv1x1",
     "KVCache",
     "LSTMLayers",

@@ -56,13 +56,15 @@ def autoregressive_mask(inputs: Tensor, outputs: Tensor, *, strictly: bool = Fal
     return inputs < outputs.unsqueeze(1) if strictly else inputs <= outputs.unsqueeze(1)
 
 
-def spread_degrees(features: int, width: int) -> Tensor:
-    """The degrees of a hidden layer, from 1 to ``features - 1``, spread evenly and in order.
+def spread_degrees(features: int, width: int, lowest: int = 1) -> Tensor:
+    """The degrees of a hidden layer, from the ``lowest`` to ``features - 1``, spread evenly and in order.
+
+    Units of degree 0 read a context alone, so that the first value depends on it.
 
     >>> spread_degrees(4, 5)
     tensor([1, 2, 2, 2, 3])
     """
-    return torch.linspace(1, max(1, features - 1), width).round().long()
+    return torch.linspace(lowest, max(lowest, features - 1), width).round().long()
 
 
 def parent_mask(parents: Sequence[Sequence[int]], owners: Tensor) -> Tensor:

@@ -14,13 +14,11 @@ from deepcanon.comparison.quality import Yardstick, coverage
 from deepcanon.core import Model, UsageError
 from deepcanon.core.finding import Finding
 from deepcanon.core.plural import counted
-from deepcanon.core.spec import with_sizes
-from deepcanon.data import Dataset, load_data
+from deepcanon.data import load_data
 from deepcanon.pictures.images import draw_images
 from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.studies._helpers.concluded import concluded
-from deepcanon.train import fit
-from deepcanon.train.randomness import kept, seed_from, seed_torch
+from deepcanon.studies._helpers.trained import trained
 
 DDIM_STEPS = 50
 """The number of steps of DDIM sampling."""
@@ -66,8 +64,8 @@ def guidance(
         raise UsageError(f"guidance is studied on images with classes; {data} gives {loaded.train.noun}")
     if not weights:
         raise UsageError("weights names one guidance weight or more, as 0,1,4")
-    model = _trained(guided_ddpm, loaded, seed, steps=steps)
-    classifier = _trained(mlp, loaded, seed)
+    model = trained(guided_ddpm, loaded, seed, steps=steps)
+    classifier = trained(mlp, loaded, seed)
     test = loaded.split("test")
     yardstick = Yardstick.of(loaded.train.x, test.x)
     if yardstick is None:
@@ -89,14 +87,6 @@ def guidance(
         "rows": [_measured(classifier, yardstick, x.reshape(-1, *loaded.shape), labels) for x in drawn], "real": real,
     }  # fmt: skip
     return concluded(numbers, sentences, draw)
-
-
-def _trained(cls: type[Model[Any]], data: Dataset[Any], seed: int, **settings: Any) -> Any:
-    with kept():
-        seed_torch(seed_from(seed, cls.name()))
-        model = cls(**with_sizes(cls, data.model_sizes, {}, data.name))
-    fit(model, data, quiet=True, seed=seed, **settings)
-    return model.eval()
 
 
 def _drawn(model: Any, labels: Tensor, weight: float, seed: int) -> Tensor:

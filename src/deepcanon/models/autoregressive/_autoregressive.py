@@ -37,6 +37,10 @@ class Autoregressive(Density[B]):
     def logits(self, x: Tensor) -> Tensor:
         """The logit of each value given those before it, (B, features); of categories, (B, features, levels)."""
 
+    def logits_of(self, x: Tensor, d: int) -> Tensor:
+        """The logit of the value at position d, (B,), or (B, levels); overridden where it takes less than all do."""
+        return self.logits(x)[:, d]
+
     def drawing_order(self) -> Iterable[int]:
         """The positions of the values in the order in which they are drawn."""
         return range(self.features)
@@ -70,9 +74,10 @@ class Autoregressive(Density[B]):
         x = torch.zeros(n, self.features, device=like.device, dtype=like.dtype)
         uniform = torch.rand(n, self.features, generator=generator, device=like.device, dtype=like.dtype)
         for d in self.drawing_order():
-            shares = full(self(x)[:, d])
+            logits = full(self.logits_of(x, d))
             if self.levels == 2:
-                x[:, d] = (uniform[:, d] < shares).to(x.dtype)
+                x[:, d] = (uniform[:, d] < logits.sigmoid()).to(x.dtype)
             else:  # the first level whose cumulated probability exceeds the uniform number
+                shares = logits.softmax(-1)
                 x[:, d] = (uniform[:, d : d + 1] >= shares.cumsum(-1)[:, :-1]).sum(-1).to(x.dtype)
         return x

@@ -14,16 +14,18 @@ from deepcanon.distributions.likelihoods import LikelihoodName
 from deepcanon.distributions.pushforward import Pushforward
 from deepcanon.models.variational._encoder_decoder import VariationalAutoencoder, diagonal_gaussian
 from deepcanon.nn.activations import Activation
+from deepcanon.nn.inverse_autoregressive import InverseAutoregressive
 from deepcanon.nn.planar_flow import Planar, Radial
-from deepcanon.nn.transforms import Chain
+from deepcanon.nn.transforms import Chain, Reverse, Transform
 
-FlowName = Literal["planar", "radial"]
+FlowName = Literal["planar", "radial", "iaf"]
 
 
 class FlowVAE(VariationalAutoencoder[Batch]):
     r"""A VAE whose posterior is a Gaussian moved by a normalizing flow, so that it need not be Gaussian.
 
-    Also known as: variational inference with normalizing flows, VAE with planar flows.
+    Also known as: variational inference with normalizing flows, VAE with planar flows, VAE with an inverse
+    autoregressive flow (IAF).
 
     .. math:: -\log p(x) \le E_{q(z \mid x)}[-\log p(x \mid z) + \log q(z \mid x) - \log p(z)] \qquad (1)
 
@@ -31,17 +33,22 @@ class FlowVAE(VariationalAutoencoder[Batch]):
               \log q(z \mid x) = \log q_0(z_0) - \sum_{k=1}^K \log |\det f_k'(z_{k-1})| \qquad (2)
 
     A planar flow pushes points along a direction, :math:`f(z) = z + u \tanh(w^\top z + b)`, a radial one away from a
-    center. Their parameters are outputs of the encoder, too, so that every x has a flow of its own. The KL divergence
-    has no closed form, and the loss takes it at the same sample as the reconstruction.
+    center. Their parameters are outputs of the encoder, too, so that every x has a flow of its own. A step of an
+    inverse autoregressive flow, ``iaf``, scales and shifts every latent by a masked network of those before it and of
+    the encoder's summary, :math:`f(z) = \sigma \odot z + (1 - \sigma) \odot m`; from step to step their order is
+    reversed. The KL divergence has no closed form, and the loss takes it at the same sample as the reconstruction.
 
     References:
         | Variational Inference with Normalizing Flows (Rezende and Mohamed, 2015), https://arxiv.org/abs/1505.05770
+        | Improved Variational Inference with Inverse Autoregressive Flow (Kingma et al., 2016),
+          https://arxiv.org/abs/1606.04934
 
     Arguments:
         features: The dimension of the data.
         latent: The dimension of the latent :math:`z`.
-        hidden: The widths of the encoder's hidden layers; the decoder has them in reverse.
-        flow: The transforms of the flow: ``planar`` or ``radial``.
+        hidden: The widths of the encoder's hidden layers; the decoder has them in reverse, and so many has each masked
+            network of an inverse autoregressive flow.
+        flow: The transforms of the flow: ``planar``, ``radial`` or ``iaf``.
         transforms: The number :math:`K` of transforms.
         summary: The number of values by which the encoder tells the flow about x.
         likelihood: The distribution of the data given the latent: ``gaussian`` around the decoder's output with one
@@ -65,8 +72,13 @@ class FlowVAE(VariationalAutoencoder[Batch]):
         at_least(1, transforms=transforms, summary=summary)
         one_of(get_args(FlowName), flow=flow)
         super().__init__(features, latent, hidden, likelihood, activation, posterior=2 * latent + summary)
-        kind = Planar if flow == "planar" else Radial
-        self.flow = Chain([kind(latent, summary) for _ in range(transforms)])
+        steps: list[Transform] = []
+        for number in range(transforms):
+            if flow == "iaf":
+                steps += [*([Reverse()] if number else []), InverseAutoregressive(latent, summary, hidden)]
+            else:
+                steps.append((Planar if flow == "planar" else Radial)(latent, summary))
+        self.flow = Chain(steps)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
