@@ -105,7 +105,7 @@ def latent_space(
     numbers = {
         "settings": (
             f"{data}; networks with {counted(hidden, 'hidden unit')} and {counted(latent, 'latent')}, "
-            f"{counted(steps, 'step')} each; {samples} codes from each prior; one classifier; "
+            f"{counted(steps, 'step')} each; {counted(samples, 'code')} from each prior; one classifier; "
             f"{counted(seeds, 'seed')}, means with {CERTAIN}"
         ),
         "found": found,

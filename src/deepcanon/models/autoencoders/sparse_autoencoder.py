@@ -84,12 +84,8 @@ class SparseAutoencoder(DenseCoder):
 
     def loss(self, batch: Batch) -> Terms:
         inputs = super().encode(batch.x)
-        if self.penalty == "l1":
-            z = inputs.relu()
-            penalty = z.abs().sum(-1).mean()  # eq. (2)
-        else:
-            z = inputs.sigmoid()
-            penalty = self._kl_of_activities(inputs)
+        z = inputs.relu() if self.penalty == "l1" else inputs.sigmoid()
+        penalty = z.sum(-1).mean() if self.penalty == "l1" else self._kl_of_activities(inputs)  # eq. (2)
         return {"reconstruction": self.error(z, batch.x).mean(), "sparsity": self.strength * penalty}  # eq. (1)
 
     def metrics(self, batch: Batch) -> Terms:
