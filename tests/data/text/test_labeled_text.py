@@ -17,6 +17,9 @@ from deepcanon.cli.app import app
 from deepcanon.core import DataError, LabeledSequences, Sequences, UsageError
 from deepcanon.data import load_rows
 from deepcanon.data.preprocessing import contradiction
+from deepcanon.data.tables.csv_file import read
+from deepcanon.data.tables.prepared_table import all_labels_of
+from deepcanon.data.tables.table_columns import column_from_json
 from deepcanon.data.text.tokenizers import tokenizer_of
 
 GOOD, BAD = ("lovely", "superb", "fine"), ("awful", "dull", "poor")
@@ -220,3 +223,13 @@ def test_a_made_up_preprocessing_contradicts_itself(tmp_path: Path) -> None:
         assert contradiction({**told, "preprocessing": {**data.preprocessing, **changes}}) == words
     pairs = {**told, "kind": "pairs", "preprocessing": {**data.preprocessing, "texts": []}}
     assert contradiction(pairs) == "the target tokenizer of texts lacks the special tokens begin, end, padding"
+
+
+def test_labels_that_must_be_there_are_asked_for_in_a_sentence(tmp_path: Path) -> None:
+    """With a saved target, too, whose column may be missing or have gaps."""
+    target = column_from_json(dc.load_data(reviews(tmp_path / "a.csv"), target="label").preprocessing["target"])
+    (tmp_path / "b.csv").write_text("label,stars\nyes,1\n,2\n")
+    (tmp_path / "c.csv").write_text("stars\n1\n2\n")
+    for name in ("b.csv", "c.csv"):
+        with pytest.raises(DataError, match="has not the target 'label' in every row"):
+            all_labels_of(read(tmp_path / name), target)

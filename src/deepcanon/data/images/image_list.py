@@ -17,7 +17,7 @@ from deepcanon.data.images.image_folder import MARK as SIZE
 from deepcanon.data.images.image_folder import held, read_form, reader_for
 from deepcanon.data.split import cut, fixed_random, three_counts
 from deepcanon.data.tables.csv_file import is_csv
-from deepcanon.data.tables.prepared_table import fit_target, labels_of
+from deepcanon.data.tables.prepared_table import all_labels_of, fit_target, labels_of
 from deepcanon.data.tables.table_columns import Category, column_as_json, column_from_json
 from deepcanon.data.text.text_columns import TextFile, read_texts
 
@@ -55,8 +55,7 @@ def load(path: Path, forms: tuple[str, ...], reading: Reading, preprocessing: Ma
         known, parts = fit_target(labels, target)
         if preprocessing is not None:
             known = column_from_json(preprocessing["target"])
-        y = labels_of(labels, known)
-        assert y is not None
+        y = all_labels_of(labels, known)
         whole = ImageFiles(images, y, reader)
         train, valid, test = (held(whole.part(rows)) for rows in parts)
         classes = known.values if isinstance(known, Category) else ()

@@ -85,6 +85,14 @@ def labels_of(file: CsvFile, target: Column) -> Tensor | None:
     return found.labels
 
 
+def all_labels_of(file: CsvFile, target: Column) -> Tensor:
+    """The labels in a file that must have the target in every row."""
+    labels = labels_of(file, target)
+    if labels is None:
+        raise DataError(f"{file.path} has not the target {target.name!r} in every row, by which the data were labeled")
+    return labels
+
+
 def fit_features(file: CsvFile, reading: Mapping[str, Any]) -> Table:
     """The preprocessing of a table all of whose columns are features, fitted on all of its rows."""
     return _fit_columns(file, choose(file, None, reading), bent=True)

@@ -17,7 +17,7 @@ from deepcanon.data.dataset import Dataset
 from deepcanon.data.file_kind import FileKind
 from deepcanon.data.tables.csv_cells import number
 from deepcanon.data.tables.csv_rows import column_names, written_rows
-from deepcanon.data.tables.prepared_table import fit_target, labels_of
+from deepcanon.data.tables.prepared_table import all_labels_of, fit_target, labels_of
 from deepcanon.data.tables.table_columns import Category, column_as_json, column_from_json
 from deepcanon.data.text.special import WithSpecialTokens
 from deepcanon.data.text.text_columns import (
@@ -73,8 +73,7 @@ def load(path: Path, forms: tuple[str, ...], reading: Reading, preprocessing: Ma
         tokenizer = learn_tokenizer(learned, str(path), tokens, "words", "padding")
     most = saved["size"] - FRAME if "size" in saved else length_of(tokens)
     x, lengths, cut = in_rows(texts, tokenizer, most)
-    y = labels_of(labels, fitted)
-    assert y is not None
+    y = all_labels_of(labels, fitted)
     classes = fitted.values if isinstance(fitted, Category) else ()
     sizes = {"vocab": len(tokenizer.vocabulary), "length": saved.get("size", x.shape[1])}
     if tokenizer.special.class_ is not None:
@@ -114,7 +113,8 @@ def apply(path: Path, preprocessing: Mapping[str, Any], labeled: bool = True) ->
         raise DataError(f"this preprocessing is not that of texts with labels: it has {listed(preprocessing)}")
     file, (column,) = read_texts(path), preprocessing["texts"]
     tokenizer: Any = tokenizer_of((), preprocessing)
-    assert isinstance(tokenizer, WithSpecialTokens)
+    if not isinstance(tokenizer, WithSpecialTokens):
+        raise DataError("this preprocessing is not that of texts with labels: its tokenizer has no special tokens")
     size = preprocessing.get("size")
     most = length_of(preprocessing["form"].split(":")) if size is None else size - FRAME
     x, lengths, _ = in_rows(file.column(column), tokenizer, most)
