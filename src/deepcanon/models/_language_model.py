@@ -21,6 +21,7 @@ from deepcanon.decoding.exact import exact_search
 from deepcanon.decoding.generation import generate
 from deepcanon.nn.output_by_name import output_layer
 from deepcanon.nn.output_layer import OutputLayer
+from deepcanon.nn.packed import packed
 
 
 class LanguageModel(Model[B]):
@@ -158,10 +159,11 @@ class LanguageModel(Model[B]):
         generator: Generator | None = None,
     ) -> Tensor:
         """The prompt, (B, T), and ``steps`` sampled tokens after it, (B, T + steps)."""
-        return generate(
-            bound(self, context, len(prompt)).step, None, known_tokens(prompt, None, self.vocab), steps,
-            temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
-        )  # fmt: skip
+        with packed(self, steps):
+            return generate(
+                bound(self, context, len(prompt)).step, None, known_tokens(prompt, None, self.vocab), steps,
+                temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
+            )  # fmt: skip
 
     def beam_search(
         self,
@@ -174,10 +176,11 @@ class LanguageModel(Model[B]):
         length_penalty: float = 0.0,
     ) -> Beams:
         """The most probable continuations of the prompt, (B, T), by up to ``steps`` tokens that a beam search finds."""
-        return beam_search(
-            bound(self, context, len(prompt)).step, known_tokens(prompt, None, self.vocab), steps, beams,
-            stop=stop, length_penalty=length_penalty,
-        )  # fmt: skip
+        with packed(self, steps):
+            return beam_search(
+                bound(self, context, len(prompt)).step, known_tokens(prompt, None, self.vocab), steps, beams,
+                stop=stop, length_penalty=length_penalty,
+            )  # fmt: skip
 
     def exact_search(
         self,
