@@ -95,12 +95,17 @@ class LanguageModel(Model[B]):
             self.output_layer.follow(counts)
 
     def loss(self, batch: B) -> Terms:
-        return self.evaluated(batch).terms
+        return self._terms_and_outputs(batch)[0]
 
     def metrics(self, batch: B) -> Terms:
         return self.evaluated(batch).metrics
 
     def evaluated(self, batch: B) -> Evaluated:
+        terms, *known = self._terms_and_outputs(batch)
+        return Evaluated(terms, self._metrics_of(*known))
+
+    def _terms_and_outputs(self, batch: B) -> tuple[Terms, Tensor, Tensor, Tensor]:
+        """The loss of a batch, and what metrics are computed from: the outputs, the sequences and their lengths."""
         x, lengths = self.sequences_of(batch)
         known = known_tokens(x, lengths, self.vocab)
         outputs = self._outputs_of(batch, known[:, :-1])
@@ -109,8 +114,7 @@ class LanguageModel(Model[B]):
             name, nats = "sampled_nll", self._nats(outputs, known, lengths, layer.loss)
         else:
             name, nats = "nll", self._nats(outputs, known, lengths)
-        terms = {name: nats.sum() / (lengths - 1).sum().clamp_min(1)}
-        return Evaluated(terms, self._metrics_of(outputs, known, lengths))
+        return {name: nats.sum() / (lengths - 1).sum().clamp_min(1)}, outputs, known, lengths
 
     def _metrics_of(self, outputs: Tensor, known: Tensor, lengths: Tensor) -> Terms:
         """Nothing more than the loss, which is the exact ``nll`` already, and what the output layer has to tell."""
