@@ -74,6 +74,7 @@ class _Packed:
     def __init__(self, plain: Callable[[Tensor], Tensor], weight: Tensor, bias: Tensor | None) -> None:
         self.plain, self.weight, self.bias = plain, weight, bias
         self.suits = weight.dtype == torch.float32 and weight.device.type == "cpu" and weight.numel() >= LEAST_SIZE
+        self.multiply = torch.ops.mkldnn._linear_pointwise.default
         self.packed: Tensor | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -81,8 +82,7 @@ class _Packed:
         suits = self.suits and 1 < rows <= MOST_ROWS and x.dtype == torch.float32
         if not suits or not torch.is_inference_mode_enabled() or torch.is_autocast_enabled("cpu"):
             return self.plain(x)
-        operations = torch.ops.mkldnn
         if self.packed is None:
-            self.packed = operations._reorder_linear_weight.default(self.weight.detach(), rows)
-        product: Tensor = operations._linear_pointwise.default(x, self.packed, self.bias, "none", [], "")
+            self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight.detach(), rows)
+        product: Tensor = self.multiply(x, self.packed, self.bias, "none", [], "")
         return product
