@@ -47,10 +47,10 @@ def packed(model: nn.Module, steps: int) -> Iterator[None]:
         for layer in model.modules():
             if type(layer) is nn.Linear and not layer._forward_pre_hooks:
                 replaced.append((layer, "forward"))
-                layer.forward = _Packed(layer.forward, layer.weight, layer.bias)  # type: ignore[method-assign]
+                vars(layer)["forward"] = _Packed(layer.forward, layer.weight, layer.bias)
             elif isinstance(layer, TiedEmbedding):
                 replaced.append((layer, "logits"))
-                layer.logits = _Packed(layer.logits, layer.output_weight(), None)  # type: ignore[method-assign]
+                vars(layer)["logits"] = _Packed(layer.logits, layer.output_weight(), None)
     try:
         yield
     finally:
