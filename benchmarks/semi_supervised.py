@@ -17,16 +17,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from deepcanon.catalogue import find
 from deepcanon.core import Blueprint, Model
 from deepcanon.data import load_data
-from deepcanon.methods.fixmatch import FixMatch
-from deepcanon.methods.pi_model import PiModel
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.runs.label_baselines import baselines
 from deepcanon.train import fit
 from deepcanon.train.settings import resolve_settings
 
-METHODS: dict[str, type[Model[Any]]] = {"pi_model": PiModel, "fixmatch": FixMatch}
+METHODS = ("pseudo_label", "pi_model", "mean_teacher", "mixmatch", "distribution_alignment", "remixmatch", "fixmatch")
 
 
 def main() -> None:
@@ -45,7 +44,7 @@ def main() -> None:
     settings: dict[str, Any] = {} if asked.recipe else {"steps": asked.steps, "lr": asked.lr}
     scores: dict[str, list[float]] = {}
     for seed in range(asked.first, asked.first + asked.seeds):
-        for name, accuracy in one(asked.data, METHODS[asked.method], given, seed, settings).items():
+        for name, accuracy in one(asked.data, find(asked.method), given, seed, settings).items():
             scores.setdefault(name, []).append(accuracy)
     length = "by its recipe" if asked.recipe else f"{asked.steps} steps"
     print(f"{asked.data}, {length}, seeds {asked.first} to {asked.first + asked.seeds - 1}, test accuracy in %")

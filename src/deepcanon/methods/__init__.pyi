@@ -2,12 +2,17 @@ from deepcanon.methods.adversarial_training import AdversarialTraining as Advers
 from deepcanon.methods.augmentation import Augmentation as Augmentation
 from deepcanon.methods.bagging import Bagging as Bagging
 from deepcanon.methods.curriculum import Curriculum as Curriculum
+from deepcanon.methods.distribution_alignment import DistributionAlignment as DistributionAlignment
 from deepcanon.methods.fixmatch import FixMatch as FixMatch
 from deepcanon.methods.lora import LoRA as LoRA
 from deepcanon.methods.mc_dropout import MCDropout as MCDropout
+from deepcanon.methods.mean_teacher import MeanTeacher as MeanTeacher
+from deepcanon.methods.mixmatch import MixMatch as MixMatch
 from deepcanon.methods.multitask import Multitask as Multitask
 from deepcanon.methods.noise_injection import NoiseInjection as NoiseInjection
 from deepcanon.methods.pi_model import PiModel as PiModel
 from deepcanon.methods.pruning import Pruning as Pruning
+from deepcanon.methods.pseudo_label import PseudoLabel as PseudoLabel
 from deepcanon.methods.regularized import Regularized as Regularized
+from deepcanon.methods.remixmatch import ReMixMatch as ReMixMatch
 from deepcanon.methods.transfer import Transfer as Transfer
