@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -45,7 +47,8 @@ def gains(name: str, data: str, seeds: tuple[int, ...], steps: int = 1000) -> li
     for seed in seeds:
         few = dc.load_data(f"{data},seed={seed}")
         accuracy = []
-        for arguments in (method.null, {}):  # type: ignore[attr-defined]
+        settings: tuple[dict[str, Any], ...] = (method.null, {})  # type: ignore[attr-defined]
+        for arguments in settings:
             torch.manual_seed(seed)
             inner = MLP(features=few.sizes["features"], classes=few.sizes["classes"], hidden=(64, 64))
             model = method(model=inner, **arguments)

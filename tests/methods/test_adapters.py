@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -42,7 +43,7 @@ def test_the_model_begins_as_it_was_and_only_adapters_heads_and_norms_are_traine
     torch.manual_seed(0)
     model, batch = dc.find(name).example()
     plain = copy.deepcopy(model).eval()
-    method = Adapters(model, bottleneck=2).eval()
+    method: Adapters[Any] = Adapters(model, bottleneck=2).eval()
     wanted, found = plain.loss(batch), method.loss(batch)
     assert all(torch.equal(wanted[term], found[term]) for term in wanted)
     (turn,) = method.turns()
@@ -60,7 +61,7 @@ def test_every_adapter_of_a_transformer_is_reached() -> None:
     """Also those of layers whose product is fused with others': each moves the loss."""
     torch.manual_seed(0)
     model, batch = GPT.example()
-    method = Adapters(model, bottleneck=2, layers=("*.output", "*down_projection")).eval()
+    method: Adapters[Any] = Adapters(model, bottleneck=2, layers=("*.output", "*down_projection")).eval()
     assert method.adapted
     assert all(name.endswith(("output", "down_projection")) for name in method.adapted)
     before = method.loss(batch)["nll"].item()
@@ -74,6 +75,7 @@ def test_every_adapter_of_a_transformer_is_reached() -> None:
 
 def test_a_copy_has_adapters_of_its_own() -> None:
     torch.manual_seed(0)
+    method: Adapters[Any]
     method, batch = Adapters.example()
     other = copy.deepcopy(method)
     with torch.no_grad():

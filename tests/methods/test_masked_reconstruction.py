@@ -101,4 +101,4 @@ def test_wrong_arguments_are_refused() -> None:
         ({"patch": 0}, "patch must be at least 1"),
     ):
         with pytest.raises(UsageError, match=words):
-            MaskedReconstruction(ToyClassifier(2, 2), features=2, **arguments)  # type: ignore[arg-type]
+            MaskedReconstruction(ToyClassifier(2, 2), features=2, **arguments)

@@ -70,7 +70,7 @@ def test_statistics_of_batch_normalization_are_the_students() -> None:
     method = MeanTeacher(inner, decay=0.9)
     method.follow()
     with torch.no_grad():
-        inner.norm.running_mean.fill_(3.0)  # type: ignore[union-attr, operator]
+        inner.norm.running_mean.fill_(3.0)
     method.follow()
     assert torch.equal(method.teacher.norm.running_mean, torch.full((8,), 3.0))  # type: ignore[union-attr, arg-type]
 

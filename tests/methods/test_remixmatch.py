@@ -63,4 +63,4 @@ def test_wrong_arguments_are_refused() -> None:
         ({"warmup": -0.1}, "warmup is a share of the training"),
     ):
         with pytest.raises(UsageError, match=words):
-            ReMixMatch(ToyClassifier(2, 2), **arguments)  # type: ignore[arg-type]
+            ReMixMatch(ToyClassifier(2, 2), **arguments)

@@ -114,7 +114,8 @@ class Bottleneck(nn.Module):
 
     def __init__(self, weight: Tensor, units: int, scale: float) -> None:
         super().__init__()
-        outputs, like = weight.shape[0], {"device": weight.device, "dtype": weight.dtype}
+        outputs = weight.shape[0]
+        like: dict[str, Any] = {"device": weight.device, "dtype": weight.dtype}
         self.scale, self.channels_first = scale, weight.ndim > 2
         self.down = nn.Linear(outputs, units, **like)
         self.up = nn.Linear(units, outputs, **like)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import Batch, Model, UsageError
+from deepcanon.core import Batch, Model, Recipe, UsageError
 from deepcanon.core.checks import at_least, flat
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods._backbone import SelfSupervised, examples_of
@@ -47,6 +47,7 @@ class MaskedReconstruction(SelfSupervised):
     """
 
     default_model: ClassVar[str] = "cnn"
+    recipe = Recipe(lr=2e-3, schedule="cosine", epochs=100)
     null: ClassVar[Mapping[str, Any]] = {"weight": 0.0, "supervised": 1.0}
     mean: Tensor
 

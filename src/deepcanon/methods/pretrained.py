@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 from torch import nn
 
-from deepcanon.augment.perturbations import strongly
+from deepcanon.augment.views import viewed
 from deepcanon.core import Descend, Labeled, Model, SemiBatch, Terms, Turn, UsageError, methods_of
 from deepcanon.core.checks import at_least, flat, one_of
 from deepcanon.losses import nt_xent
@@ -31,7 +31,7 @@ class Pretrained(Method[Labeled]):
 
     .. math:: \lVert x - g(\phi(x)) \rVert^2 / d, \qquad (1)
 
-    or the contrastive loss of SimCLR on two augmentations of each example,
+    or the contrastive loss of SimCLR on two random views of each example,
 
     .. math:: \frac1{2N} \sum_i -\log \frac{e^{s_{i j(i)} / \tau}}{\sum_{k \ne i} e^{s_{ik} / \tau}}, \qquad (2)
 
@@ -63,7 +63,7 @@ class Pretrained(Method[Labeled]):
         share: float = 0.5,
         task: Literal["reconstruction", "contrastive"] = "reconstruction",
         backbone: Literal["frozen", "fine-tuned"] = "fine-tuned",
-        strength: float = 0.4,
+        strength: float = 0.5,
     ) -> None:
         super().__init__(model)
         at_least(1, features=features)
@@ -110,6 +110,6 @@ class Pretrained(Method[Labeled]):
         if self.task == "reconstruction":
             gap = self.pretext_head(self.backbone(x)) - flat(x, self.features)
             return {"reconstruction": gap.square().mean()}  # eq. (1)
-        views = torch.cat([strongly(x, self.strength), strongly(x, self.strength)])
+        views = torch.cat([viewed(x, self.strength), viewed(x, self.strength)])
         one, other = self.pretext_head(self.backbone(views)).chunk(2)
         return {"contrastive": nt_xent(one, other, TEMPERATURE)}  # eq. (2)

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.augment.perturbations import strongly
-from deepcanon.core import Batch, Model, Terms, UsageError
+from deepcanon.augment.views import viewed
+from deepcanon.core import Batch, Model, Recipe, Terms, UsageError
 from deepcanon.core.checks import at_least, positive
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.losses import nt_xent
@@ -22,7 +22,7 @@ class SimCLR(SelfSupervised):
     Also known as: contrastive learning, NT-Xent.
 
     With :math:`\phi` the layers of the wrapped model below its last one and :math:`g` a projection head, the embeddings
-    of two strong augmentations of each of N examples are
+    of two random views :math:`\mathcal A(x)` of each of N examples are
 
     .. math:: z_i = g(\phi(\mathcal A(x_i))), \qquad g(h) = W_2 \max(0, W_1 h + b_1) + b_2, \qquad (1)
 
@@ -43,12 +43,13 @@ class SimCLR(SelfSupervised):
         supervised: The weight of the wrapped model's own loss, which needs labels; at 0 labels are not used.
         temperature: The temperature :math:`\tau`: the smaller, the more the nearest other examples count.
         projection: The number of values of an embedding :math:`z`.
-        strength: The strength of the augmentation: of images, the side of the square that is cut out in parts of
-            theirs, the change of contrast, and four times the shift; of others, the standard deviation of the noise.
+        strength: The strength of the augmentation: of images, how far they are rotated (times 30 degrees), sheared,
+            stretched and shifted, and a fifth of the noise, in standard deviations; of others, all of the noise.
         flip: Whether images may be flipped horizontally.
     """
 
     default_model: ClassVar[str] = "cnn"
+    recipe = Recipe(lr=2e-3, schedule="cosine", batch_size=256, epochs=100)
     relates_examples: ClassVar[bool] = True
     null: ClassVar[Mapping[str, Any]] = {"weight": 0.0, "supervised": 1.0}
 
@@ -59,7 +60,7 @@ class SimCLR(SelfSupervised):
         supervised: float = 0.0,
         temperature: float = 0.2,
         projection: int = 32,
-        strength: float = 0.4,
+        strength: float = 0.5,
         flip: bool = False,
     ) -> None:
         super().__init__(model, weight, supervised)
@@ -80,7 +81,7 @@ class SimCLR(SelfSupervised):
 
     def view(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """A random view of each example."""
-        return strongly(x, self.strength, flip=self.flip, generator=generator)
+        return viewed(x, self.strength, flip=self.flip, generator=generator)
 
     def embeddings(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The embeddings of two random views of each example, (B, projection) twice."""
