@@ -22,13 +22,13 @@ def test_the_first_share_is_without_labels_and_the_rest_with_them() -> None:
     assert isinstance(first, Descend)
     assert isinstance(second, Descend)
     assert (first.share, second.share) == ((0.0, 0.5), (0.5, 1.0))
-    last = {id(parameter) for parameter in method.model.last.parameters()}
+    last = {id(parameter) for parameter in method.model.last.parameters()}  # type: ignore[union-attr]
     assert not last & {id(parameter) for parameter in first.parameters}
     assert {id(p) for p in method.model.parameters()} == {id(p) for p in second.parameters}
     frozen = Pretrained(ToyClassifier(2, 2), features=2, backbone="frozen")
     _, only = frozen.turns()
     assert isinstance(only, Descend)
-    assert {id(p) for p in only.parameters} == {id(p) for p in frozen.model.last.parameters()}
+    assert {id(p) for p in only.parameters} == {id(p) for p in frozen.model.last.parameters()}  # type: ignore[union-attr]
     assert isinstance(batch, Labeled)
 
 

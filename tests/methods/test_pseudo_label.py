@@ -12,7 +12,7 @@ from scipy.special import softmax
 from deepcanon.core import UsageError
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods.pseudo_label import PseudoLabel
-from tests.methods.semi_supervised import gains, linear
+from tests.methods.semi_supervised import linear
 
 
 def test_the_term_and_its_gradient_are_the_closed_form_of_a_linear_classifier() -> None:
@@ -38,11 +38,6 @@ def test_pseudo_labels_count_from_the_first_share_on_and_in_full_at_the_second()
     method.progress = 0.0
     assert method.loss(batch)["pseudo_labels"].item() == 0
     assert method.eval().loss(batch)["pseudo_labels"].item() > 0
-
-
-@pytest.mark.slow
-def test_few_labels_with_pseudo_labels_read_digits_better_than_alone() -> None:
-    assert np.mean(gains("pseudo_label", "digits:labels=40", seeds=(100, 101))) > 0
 
 
 def test_wrong_arguments_are_refused() -> None:

@@ -33,8 +33,8 @@ def test_the_loss_is_nt_xent_of_the_features_below_the_last_layer() -> None:
 def test_a_projection_that_has_collapsed_costs_the_log_of_the_number_of_others() -> None:
     method = SimCLR(ToyClassifier(features=2, classes=2), strength=0.3)
     with torch.no_grad():
-        method.projector[2].weight.zero_()
-        method.projector[2].bias.fill_(1.0)
+        method.projector[2].weight.zero_()  # type: ignore[operator]
+        method.projector[2].bias.fill_(1.0)  # type: ignore[operator]
     loss = method.loss(Batch(torch.randn(20, 2)))["contrastive"].item()
     assert loss == pytest.approx(math.log(39), abs=1e-5)
 
@@ -50,7 +50,7 @@ def test_labels_are_not_used_and_the_last_layer_is_not_trained() -> None:
         losses.append(method.loss(Labeled(batch.x, y))["contrastive"].item())
     assert losses[0] == losses[1]
     (turn,) = method.turns()
-    last = {id(parameter) for parameter in method.model.last.parameters()}
+    last = {id(parameter) for parameter in method.model.last.parameters()}  # type: ignore[union-attr]
     assert not last & {id(parameter) for parameter in turn.parameters}  # type: ignore[attr-defined]
     plain = method.unwrapped()
     assert all(parameter.requires_grad for parameter in plain.parameters())

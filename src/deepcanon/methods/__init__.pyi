@@ -19,5 +19,6 @@ from deepcanon.methods.pruning import Pruning as Pruning
 from deepcanon.methods.pseudo_label import PseudoLabel as PseudoLabel
 from deepcanon.methods.regularized import Regularized as Regularized
 from deepcanon.methods.remixmatch import ReMixMatch as ReMixMatch
+from deepcanon.methods.siamese import Siamese as Siamese
 from deepcanon.methods.simclr import SimCLR as SimCLR
 from deepcanon.methods.transfer import Transfer as Transfer

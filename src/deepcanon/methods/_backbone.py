@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Batch, Evaluated, Labeled, Model, SemiBatch, Terms, Turn, UsageError, methods_of
+from deepcanon.core.turn import B
 from deepcanon.methods._layers import weight_layers
 from deepcanon.methods._method import Method, descents
 
@@ -60,10 +61,10 @@ def examples_of(batch: Batch) -> Tensor:
     return batch.unlabeled if isinstance(batch, SemiBatch) else batch.x
 
 
-class SelfSupervised(Method[Batch]):
-    """Self-supervised learning: the backbone of a model is trained by a task that needs no labels.
+class FeatureLearning(Method[B]):
+    """Feature learning: the backbone of a model is trained by a task of its own.
 
-    The wrapped model's own loss may be added. Without it labels are not used, the model's last layer stays untrained,
+    The wrapped model's own loss may be added. Without it the model's last layer stays untrained,
     and in place of ``predict`` there is ``encode``, the features of examples; ``unwrapped`` is the model, which
     transfer learning gives a new last layer.
     """
@@ -82,8 +83,8 @@ class SelfSupervised(Method[Batch]):
             model.get_submodule(self.backbone.head_name).requires_grad_(False)
 
     @abstractmethod
-    def pretext(self, x: Tensor) -> tuple[str, Tensor]:
-        """The name of the task's loss and its mean over the examples, before it is weighted."""
+    def pretext(self, batch: B) -> tuple[str, Tensor]:
+        """The name of the task's loss and the loss, before it is weighted."""
 
     @property
     def own_parameters(self) -> list[nn.Parameter]:
@@ -95,7 +96,7 @@ class SelfSupervised(Method[Batch]):
     def _encode(self, x: Tensor) -> Tensor:
         return self.backbone(x)
 
-    def turns(self) -> Sequence[Turn[Batch]]:
+    def turns(self) -> Sequence[Turn[B]]:
         """The wrapped model's turns, with the task's loss and parameters."""
         return [
             replace(
@@ -106,14 +107,14 @@ class SelfSupervised(Method[Batch]):
             for turn in descents(self.model, self.name())
         ]
 
-    def around(self, loss: Callable[[Any], Terms], batch: Batch) -> Terms:
+    def around(self, loss: Callable[[B], Terms], batch: B) -> Terms:
         terms: Terms = {}
         if self.supervised > 0:
             if not isinstance(batch, Labeled):
                 raise UsageError(f"supervised={self.supervised:g} is the weight of a loss of labels; there are none")
             terms = {name: self.supervised * term for name, term in loss(batch).items()}
         if self.weight > 0:
-            name, value = self.pretext(examples_of(batch))
+            name, value = self.pretext(batch)
             terms[name] = self.weight * value
         return terms
 
@@ -121,8 +122,8 @@ class SelfSupervised(Method[Batch]):
         """A copy of the wrapped model, with all of it to be trained."""
         return copy.deepcopy(self.model).requires_grad_(True)
 
-    def metrics(self, batch: Batch) -> Terms:
+    def metrics(self, batch: B) -> Terms:
         return super().metrics(batch) if self.supervised > 0 else self.own_metrics(batch)
 
-    def evaluated(self, batch: Batch) -> Evaluated:
+    def evaluated(self, batch: B) -> Evaluated:
         return super().evaluated(batch) if self.supervised > 0 else Evaluated(self.loss(batch), self.metrics(batch))

@@ -87,7 +87,8 @@ class Adapters(Method[B]):
             for turn in self.turns():
                 assert isinstance(turn, Descend)
                 sum(turn.loss(few).values(), torch.zeros(())).backward()
-        idle = [n for n, part in zip(self.adapted, self.bottlenecks.values(), strict=True) if part.up.bias.grad is None]
+        found = zip(self.adapted, self.bottlenecks.values(), strict=True)
+        idle = [name for name, part in found if part.get_parameter("up.bias").grad is None]
         self.zero_grad()
         if idle:
             raise UsageError(

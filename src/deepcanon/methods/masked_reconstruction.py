@@ -11,10 +11,10 @@ from torch import Generator, Tensor, nn
 from deepcanon.core import Batch, Model, Recipe, UsageError
 from deepcanon.core.checks import at_least, flat
 from deepcanon.core.toy_classifier import ToyClassifier
-from deepcanon.methods._backbone import SelfSupervised, examples_of
+from deepcanon.methods._backbone import FeatureLearning, examples_of
 
 
-class MaskedReconstruction(SelfSupervised):
+class MaskedReconstruction(FeatureLearning[Batch]):
     r"""Self-supervised learning by hiding parts of each example, which are to be predicted from the rest.
 
     Also known as: masked image modeling, masked autoencoder, mask and reconstruct.
@@ -99,7 +99,8 @@ class MaskedReconstruction(SelfSupervised):
         """The examples with what the mask hides replaced by the mean of the training data."""
         return (1 - mask) * x + mask * self.mean.view(x.shape[1:])  # eq. (1)
 
-    def pretext(self, x: Tensor) -> tuple[str, Tensor]:
+    def pretext(self, batch: Batch) -> tuple[str, Tensor]:
+        x = examples_of(batch)
         mask = self.mask(x)
         rebuilt = self.decoder(self.backbone(self.hide(x, mask))).view_as(x)  # eq. (2)
         errors = (mask * (x - rebuilt).square()).flatten(1).sum(1) / mask.flatten(1).sum(1)

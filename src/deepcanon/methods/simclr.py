@@ -13,10 +13,10 @@ from deepcanon.core import Batch, Model, Recipe, Terms, UsageError
 from deepcanon.core.checks import at_least, positive
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.losses import nt_xent
-from deepcanon.methods._backbone import SelfSupervised, examples_of
+from deepcanon.methods._backbone import FeatureLearning, examples_of
 
 
-class SimCLR(SelfSupervised):
+class SimCLR(FeatureLearning[Batch]):
     r"""Self-supervised contrastive learning: two random views of an example are to be recognized among all others.
 
     Also known as: contrastive learning, NT-Xent.
@@ -89,8 +89,8 @@ class SimCLR(SelfSupervised):
         one, other = self.projector(self.backbone(views)).chunk(2)  # eq. (1)
         return one, other
 
-    def pretext(self, x: Tensor) -> tuple[str, Tensor]:
-        return "contrastive", nt_xent(*self.embeddings(x), self.temperature)  # eq. (2)
+    def pretext(self, batch: Batch) -> tuple[str, Tensor]:
+        return "contrastive", nt_xent(*self.embeddings(examples_of(batch)), self.temperature)  # eq. (2)
 
     def own_metrics(self, batch: Batch) -> Terms:
         """``matched``, the share of views of which the nearest among all others is the other view of the example."""
