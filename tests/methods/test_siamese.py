@@ -23,7 +23,8 @@ def test_the_loss_is_the_sum_over_all_pairs() -> None:
     x, y = torch.randn(9, 3, dtype=torch.float64), torch.arange(9) % 3
     phi = model.first(x).tanh().detach().numpy()
     w, b = np.exp(method.log_weights.detach().numpy()), method.bias.item()
-    same, different = [], []
+    same: list[float] = []
+    different: list[float] = []
     for i in range(9):
         for j in range(9):
             if i != j:
