@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from deepcanon.models.attention.gpt import GPT
-from deepcanon.nn.packed import LEAST_SIZE, MOST_ROWS, STEPS, TiedEmbedding, can_pack, packed
+from deepcanon.nn.packed import LEAST_SIZE, MOST_ROWS, STEPS, TiedEmbedding, can_pack, packed_weights
 
 pytestmark = pytest.mark.skipif(not can_pack(), reason="needs oneDNN on a processor with AVX")
 WIDTH = 256
@@ -24,7 +24,7 @@ def layers() -> Any:
 def test_products_are_those_of_torch_up_to_the_order_of_the_sums(rows: int) -> None:
     model, x = layers(), torch.randn(rows, 1, WIDTH)
     x[0] = 1e4  # whatever the size of the inputs
-    with torch.inference_mode(), packed(model, STEPS):
+    with torch.inference_mode(), packed_weights(model, STEPS):
         found = [model["linear"](x), model["tied"].logits(x)]
         again = [model["linear"](x), model["tied"].logits(x)]
     model.double().requires_grad_(False)
@@ -42,7 +42,7 @@ def test_what_is_not_packed_is_computed_by_torch_itself() -> None:
     one, many = x[:1], torch.randn(MOST_ROWS + 1, WIDTH)
     with torch.no_grad():
         wanted = [model["linear"](each) for each in (x, one, many)]
-    with packed(model, STEPS):
+    with packed_weights(model, STEPS):
         assert torch.equal(model["linear"](x), wanted[0]), "packed where gradients may be needed"
         assert model["linear"](x).requires_grad
         with torch.inference_mode():
@@ -51,24 +51,24 @@ def test_what_is_not_packed_is_computed_by_torch_itself() -> None:
             assert torch.equal(model["small"](x), nn.functional.linear(x, model["small"].weight, model["small"].bias))
             with torch.autocast("cpu", torch.bfloat16):
                 assert model["linear"](x).dtype == torch.bfloat16
-    with packed(model.double(), STEPS), torch.inference_mode():
+    with packed_weights(model.double(), STEPS), torch.inference_mode():
         assert model["linear"](x.double()).dtype == torch.float64
 
 
 def test_nothing_is_left_afterwards_even_of_an_error() -> None:
     model = layers()
     before = {name: dict(vars(module)) for name, module in model.named_modules()}
-    with pytest.raises(RuntimeError, match="shapes"), torch.inference_mode(), packed(model, STEPS):
+    with pytest.raises(RuntimeError, match="shapes"), torch.inference_mode(), packed_weights(model, STEPS):
         model["linear"](torch.randn(1, WIDTH + 1))
     assert {name: dict(vars(module)) for name, module in model.named_modules()} == before
-    with packed(model, STEPS - 1):
+    with packed_weights(model, STEPS - 1):
         assert "forward" not in vars(model["linear"]), "too few steps pay for packing"
 
 
 def test_new_weights_are_packed_anew() -> None:
     model, x = layers(), torch.randn(4, WIDTH)
     for _ in range(2):
-        with torch.inference_mode(), packed(model, STEPS):
+        with torch.inference_mode(), packed_weights(model, STEPS):
             torch.testing.assert_close(model["linear"](x), x @ model["linear"].weight.T + model["linear"].bias)
         model["linear"].weight.data.mul_(2)
 

@@ -21,7 +21,7 @@ from deepcanon.decoding.exact import exact_search
 from deepcanon.decoding.generation import generate
 from deepcanon.nn.output_by_name import output_layer
 from deepcanon.nn.output_layer import OutputLayer
-from deepcanon.nn.packed import packed
+from deepcanon.nn.packed import packed_weights
 
 
 class LanguageModel(Model[B]):
@@ -163,7 +163,7 @@ class LanguageModel(Model[B]):
         generator: Generator | None = None,
     ) -> Tensor:
         """The prompt, (B, T), and ``steps`` sampled tokens after it, (B, T + steps)."""
-        with packed(self, steps):
+        with packed_weights(self, steps):
             return generate(
                 bound(self, context, len(prompt)).step, None, known_tokens(prompt, None, self.vocab), steps,
                 temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
@@ -180,7 +180,7 @@ class LanguageModel(Model[B]):
         length_penalty: float = 0.0,
     ) -> Beams:
         """The most probable continuations of the prompt, (B, T), by up to ``steps`` tokens that a beam search finds."""
-        with packed(self, steps):
+        with packed_weights(self, steps):
             return beam_search(
                 bound(self, context, len(prompt)).step, known_tokens(prompt, None, self.vocab), steps, beams,
                 stop=stop, length_penalty=length_penalty,

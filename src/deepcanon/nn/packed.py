@@ -34,7 +34,7 @@ class TiedEmbedding(nn.Embedding):
 
 
 @contextmanager
-def packed(model: nn.Module, steps: int) -> Iterator[None]:
+def packed_weights(model: nn.Module, steps: int) -> Iterator[None]:
     """Within it the large linear layers of a model multiply few rows by weights packed once, for ``steps`` products.
 
     A product of some rows with a matrix takes most of its time to read the matrix, which a library rearranges at each
