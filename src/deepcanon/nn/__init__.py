@@ -10,7 +10,7 @@ from deepcanon.nn.bag_of_words import bag_of_words
 from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_time
 from deepcanon.nn.bucket_bias import BucketBias
-from deepcanon.nn.codes import from_bits, to_bits
+from deepcanon.nn.codes import class_codes, decoded, from_bits, to_bits
 from deepcanon.nn.connections import DenselyConnected, HighwayGate, Residual, Skip
 from deepcanon.nn.convolution import Causal, DepthwiseSeparable, Same, convolve, output_size, pad_same
 from deepcanon.nn.dense import dense
@@ -198,7 +198,9 @@ __all__ = [
     "chebyshev",
     "chebyshev_coefficients",
     "chebyshev_sum",
+    "class_codes",
     "convolve",
+    "decoded",
     "dense",
     "draw_noise",
     "dropped",
