@@ -21,6 +21,7 @@ from deepcanon.pictures.legibility import faults
 from deepcanon.questions import options_of
 
 TINY: dict[str, dict[str, Any]] = {
+    "accelerated_descent": {"steps": 40, "dimensions": 30},
     "activations": {"epochs": 1, "seeds": 2, "width": 8, "depth": 2},
     "anomalies": {"series": 40, "length": 50, "steps": 5, "seeds": 2},
     "attention_cost": {"lengths": (32, 64), "widths": (8, 16)},
@@ -39,6 +40,7 @@ TINY: dict[str, dict[str, Any]] = {
     "guidance": {"steps": 3, "weights": (0.0, 2.0)},
     "initialization": {"epochs": 1, "seeds": 2, "width": 8, "depth": 2},
     "latent_space": {"latent": 2, "hidden": 8, "steps": 5, "samples": 20, "seeds": 2},
+    "learning_slowdown": {"steps": 40},
     "lottery": {"hidden": 8, "kept_shares": (0.5, 0.2), "seeds": 2, "steps": 5},
     "memory_length": {"delays": (3,), "units": 8, "steps": 5, "seeds": 2},
     "noise_and_divergence": {"times": 3, "points": 2001},
