@@ -29,9 +29,9 @@ def test_the_first_derivatives_are_those_of_the_formulas() -> None:
     assert quadratic["half"] is None
 
 
-def test_the_derivatives_on_the_grid_are_the_closed_forms() -> None:
-    found = learning_slowdown(steps=2)
-    assert found.numbers["error"] < 1e-14
+def test_the_derivatives_at_random_units_are_the_closed_forms() -> None:
+    found = learning_slowdown(steps=2, seed=3)
+    assert 0 < found.numbers["error"] < 1e-12
     assert "not at all" in found.says[1]
 
 

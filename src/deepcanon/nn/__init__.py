@@ -13,8 +13,10 @@ from deepcanon.nn.bucket_bias import BucketBias
 from deepcanon.nn.codes import class_codes, decoded, from_bits, to_bits
 from deepcanon.nn.connections import DenselyConnected, HighwayGate, Residual, Skip
 from deepcanon.nn.convolution import Causal, DepthwiseSeparable, Same, convolve, output_size, pad_same
+from deepcanon.nn.convolution_matrix import ConvolutionCount, convolution_count, convolution_matrix
 from deepcanon.nn.dense import dense
 from deepcanon.nn.dropout import PlainDropout
+from deepcanon.nn.feature_pool import FeaturePool
 from deepcanon.nn.fixed_point import fixed_point
 from deepcanon.nn.gelu import gelu_tanh
 from deepcanon.nn.graph_attention import GraphAttention, neighbor_max, row_softmax
@@ -122,8 +124,10 @@ __all__ = [
     "ClassTimeMLP",
     "ClassTree",
     "ConcatenatedPositions",
+    "ConvolutionCount",
     "DenselyConnected",
     "DepthwiseSeparable",
+    "FeaturePool",
     "Flatten",
     "FullSoftmax",
     "GRULayers",
@@ -199,6 +203,8 @@ __all__ = [
     "chebyshev_coefficients",
     "chebyshev_sum",
     "class_codes",
+    "convolution_count",
+    "convolution_matrix",
     "convolve",
     "decoded",
     "dense",

@@ -9,6 +9,7 @@ from torch import nn
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.nn.activations import Activation, activation_layer
+from deepcanon.nn.feature_pool import FeaturePool
 
 
 def dense(
@@ -18,11 +19,13 @@ def dense(
     *,
     activation: Activation | Callable[[], nn.Module] = "relu",
     dropout: float = 0.0,
+    pieces: int = 1,
 ) -> nn.Sequential:
     """A multilayer perceptron: linear layer, activation and dropout per width in ``hidden``, and a linear output layer.
 
     Without hidden layers it is one linear map. ``activation`` is a name, or a function that makes the layer.
-    ``dropout`` is the probability to drop a hidden unit; at 0 there is no dropout layer.
+    ``dropout`` is the probability to drop a hidden unit; at 0 there is no dropout layer. With several
+    ``pieces`` a hidden unit is the maximum of so many linear maps, before its activation (maxout).
 
     >>> dense(2, 1, hidden=(8,), activation="tanh")
     Sequential(
@@ -33,11 +36,15 @@ def dense(
     """
     for width in hidden:
         at_least(1, hidden=width)
+    at_least(1, pieces=pieces)
     if not 0 <= dropout < 1:
         raise UsageError(f"dropout is the probability to drop a unit, from 0 to below 1 (got {dropout})")
     layers: list[nn.Module] = []
     for width in hidden:
-        layers += [nn.Linear(inputs, width), activation() if callable(activation) else activation_layer(activation)]
+        layers.append(nn.Linear(inputs, width * pieces))
+        if pieces > 1:
+            layers.append(FeaturePool(pieces, dim=-1))
+        layers.append(activation() if callable(activation) else activation_layer(activation))
         if dropout > 0:
             layers.append(nn.Dropout(dropout))
         inputs = width

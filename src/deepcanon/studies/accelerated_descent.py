@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
+from torch import Generator, Tensor
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
@@ -24,13 +24,13 @@ FITTED = 0.1
 
 
 def accelerated_descent(
-    *, steps: int = 1000, dimensions: int = 400, smallest: float = 1e-9, momentum: float = 0.9
+    *, steps: int = 1000, dimensions: int = 400, smallest: float = 1e-9, momentum: float = 0.9, seed: int = 0
 ) -> Finding:
     r"""The rates of convergence of gradient descent and of Nesterov's accelerated descent, and their bounds.
 
     A quadratic :math:`f(x) = \frac12 \sum_i \lambda_i x_i^2` with eigenvalues at even distances on a logarithmic scale,
     from nearly 0 to :math:`L = 1`, so that at every time there are directions that are just about to be learned.
-    From :math:`x_0 = (1, \dots, 1)` gradient descent and Nesterov's method take steps :math:`1 / L`:
+    From a random :math:`x_0`, all of one size, gradient descent and Nesterov's method take steps :math:`1 / L`:
 
     .. math:: x_{t+1} = y_t - \tfrac1L \nabla f(y_t), \qquad
         y_{t+1} = x_{t+1} + \mu_t\, (x_{t+1} - x_t), \qquad \mu_t = \frac{t + 1}{t + 4}
@@ -53,6 +53,7 @@ def accelerated_descent(
         dimensions: The number of eigenvalues.
         smallest: The smallest eigenvalue; the largest is 1.
         momentum: The constant momentum.
+        seed: The seed of the start, whose coordinates lie between 0.8 and 1.2.
     """
     at_least(20, steps=steps)
     at_least(2, dimensions=dimensions)
@@ -61,7 +62,7 @@ def accelerated_descent(
     if not 0 <= momentum < 1:
         raise UsageError(f"momentum is at least 0 and below 1 (got {momentum})")
     eigenvalues = torch.logspace(math.log10(smallest), 0, dimensions, dtype=torch.float64)
-    start = torch.ones(dimensions, dtype=torch.float64)
+    start = 0.8 + 0.4 * torch.rand(dimensions, generator=Generator().manual_seed(seed), dtype=torch.float64)
     methods: dict[str, dict[str, Any]] = {}
     for method in METHODS:
         heights = descended(method, eigenvalues, start, steps, momentum)

@@ -27,11 +27,15 @@ class MLP(Predictor):
     is the squared error; a sampled prediction has unit variance around the mean. With a head, :math:`f` gives
     the parameters of its distribution, one after the other, and the loss is the negative log-likelihood.
 
+    With k ``pieces`` every hidden unit is the maximum of k linear maps, under the activation; with the activation
+    "identity" these are maxout units.
+
     References:
         | Learning representations by back-propagating errors (Rumelhart et al., 1986),
           https://doi.org/10.1038/323533a0
         | Dropout: a simple way to prevent neural networks from overfitting (Srivastava et al., 2014),
           https://jmlr.org/papers/v15/srivastava14a.html
+        | Maxout networks (Goodfellow et al., 2013), https://arxiv.org/abs/1302.4389
 
     Arguments:
         features: The number of features of an example.
@@ -45,6 +49,7 @@ class MLP(Predictor):
             torch.distributions, such as "gumbel" or "student_t"; without one the loss is the squared error.
         initialize: The initialization by name with its options, such as "kaiming_normal" or "normal:std=0.1", as in
             deepcanon.nn.initialize; without one it is torch's own.
+        pieces: The number of linear maps of which a hidden unit is the maximum.
     """
 
     recipe = Recipe(lr=2e-3, epochs=50)
@@ -59,12 +64,13 @@ class MLP(Predictor):
         dropout: float = 0.0,
         head: str | None = None,
         initialize: str | None = None,
+        pieces: int = 1,
     ) -> None:
         super().__init__()
         at_least(1, features=features)
         self.features = features
         outputs = self._outputs_for(classes, targets, head)
-        self.net = dense(features, outputs, hidden, activation=activation, dropout=dropout)
+        self.net = dense(features, outputs, hidden, activation=activation, dropout=dropout, pieces=pieces)
         if initialize is not None:
             initialize_weights(self.net, initialize)
 
