@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "catalogue": LOW,
     "blueprints": LOW | {"catalogue", "runs"},
     "stubs": LOW,
-    "studies": LOW | {"nn", "optim", "data", "train", "runs", "insights", "laws", "pictures", "comparison"},
+    "studies": LOW | {"nn", "losses", "optim", "data", "train", "runs", "insights", "laws", "pictures", "comparison"},
 }
 """What each part may import of the others."""
 

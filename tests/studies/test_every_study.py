@@ -51,6 +51,7 @@ TINY: dict[str, dict[str, Any]] = {
     "residuals": {"depths": (2, 3), "width": 8, "epochs": 1, "seeds": 2},
     "sharpness": {"depth": 2, "width": 8, "steps": 20, "examples": 32, "points": 5, "lines": 2, "seeds": 2},
     "shattered_gradients": {"depths": (1, 3), "width": 16, "nets": 3, "points": 16},
+    "zero_centered_units": {"units": (1, 3), "examples": 200, "norms": (1.0, 20.0)},
 }  # fmt: skip
 """Options with which a study takes a moment."""
 LONGER = (

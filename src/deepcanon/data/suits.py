@@ -69,7 +69,7 @@ def default_data(model: Blueprint) -> Dataset[Any]:
     needed -= {"levels", "examples"}  # which a form gives, and which all data have
     here = [row for row in describe_data() if row["folder"] is None]
     names = [row["name"] for row in here if needed <= row["sizes"].keys()]  # so that no others are loaded
-    own = _innermost(model).cls.default_data
+    own = model.cls.default_data or _innermost(model).cls.default_data
     semi = issubclass(model.cls.batch_type(), SemiBatch)
     for name in sorted(names, key=lambda name: (name != own, name != "digits", name in UNSEEN)):
         data = load_data(name)

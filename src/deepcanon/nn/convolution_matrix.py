@@ -111,9 +111,8 @@ def convolution_count(
         step, spacing = _each(stride, axes)[axis], _each(dilation, axes)[axis]
         own: Padding = padding if isinstance(padding, str) else _each(padding, axes)[axis]
         count = output_size(length, wide, stride=step, padding=own, dilation=spacing)
-        before = 0 if own == "valid" else own
-        if own == "same":
-            before = max(0, (count - 1) * step + spacing * (wide - 1) + 1 - length) // 2
+        missing = max(0, (count - 1) * step + spacing * (wide - 1) + 1 - length)
+        before = own if isinstance(own, int) else missing // 2 if own == "same" else 0
         first = (at * step - before for at in range(count))
         met *= sum(0 <= place + tap * spacing < length for place in first for tap in range(wide))
         positions *= count

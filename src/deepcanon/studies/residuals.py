@@ -31,6 +31,9 @@ KINDS: tuple[Kind, ...] = ("plain", "residual")
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3)
 """The learning rates with which the search for the best one of each depth begins."""
 
+NETWORKS, INPUTS = 20, 64
+"""So many random networks and inputs are averaged over for the size of signals."""
+
 SMALLEST = 1e-12
 """Singular values below this are rounding errors of single-precision weights, and drawn as this."""
 
@@ -86,11 +89,19 @@ def residuals(
         \frac{\partial h_l}{\partial h_{l-1}} = I + \frac{\partial f_l}{\partial h_{l-1}}
 
     so that the Jacobian of all layers, which in a plain network is a product with vanishing singular values but for a
-    few, stays near the identity. All networks are trained by stochastic gradient descent, each kind and depth at the
+    few, stays near the identity. Skip connections add up signals, too. With a branch :math:`f_l(h) = \beta W \max(0, h)`
+    of Kaiming's initialization, whose mean square is :math:`\beta^2` times that of h,
+
+    .. math:: \operatorname E[h_L^2] = (1 + \beta^2)^L\, \operatorname E[h_0^2]
+
+    which is :math:`2^L` with :math:`\beta = 1`, and at most e with the small weights :math:`\beta = 1 / \sqrt L`, which
+    the residual networks here begin with. All networks are trained by stochastic gradient descent, each kind and depth at the
     learning rate that is best for it on validation data.
 
     References:
         | Deep residual learning for image recognition (He et al., 2016), https://arxiv.org/abs/1512.03385
+        | Fixup initialization: residual learning without normalization (Zhang et al., 2019; small branches),
+          https://arxiv.org/abs/1901.09321
         | Identity mappings in deep residual networks (He et al., 2016), https://arxiv.org/abs/1603.05027
 
     Arguments:
@@ -129,6 +140,7 @@ def residuals(
         "depths": sorted(depths),
         "uniform": math.log(loaded.sizes["classes"]),
         "identity_error": identity_error(width, seed),
+        "signals": {name: signals(max(depths), width, seed, beta) for name, beta in _betas(max(depths)).items()},
         "kinds": results,
     }
     return concluded(numbers, sentences, draw)
@@ -149,6 +161,11 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
             f"{counted(depth, 'layer')}: residual {_loss(other)} at rate {other['rate']:g}, plain {_loss(one)} at rate "
             f"{one['rate']:g}; {verdict}."
             for depth, one, other, verdict in zip(depths, plain, residual, verdicts, strict=True)
+        ),
+        *(
+            f"Residual branches of {name} weights: after {counted(depths[-1], 'layer')} the mean square of signals is "
+            f"{found['measured'][-1]:.3g} times that of the input, by theory {found['theory'][-1]:.3g}."
+            for name, found in numbers["signals"].items()
         ),
         f"Uniform probabilities have a loss of {numbers['uniform']:.3f} nats.",
     )
@@ -196,6 +213,24 @@ def singular_values(model: DeepClassifier, x: Tensor) -> list[float]:
     return values
 
 
+def _betas(depth: int) -> dict[str, float]:
+    return {"full": 1.0, "small": 1 / math.sqrt(depth)}
+
+
+def signals(depth: int, width: int, seed: int, beta: float) -> dict[str, list[float]]:
+    """The mean square of a residual network's states relative to its input by depth, over several random networks."""
+    found = torch.zeros(depth + 1, dtype=torch.float64)
+    with drawing_from(Generator().manual_seed(seed)), torch.no_grad():
+        for _ in range(NETWORKS):
+            state = torch.randn(INPUTS, width, dtype=torch.float64)
+            first = state.square().mean()
+            for layer in range(depth + 1):
+                found[layer] += state.square().mean() / first / NETWORKS
+                weight = torch.randn(width, width, dtype=torch.float64) * beta * math.sqrt(2 / width)
+                state = state + state.relu() @ weight.T
+    return {"measured": found.tolist(), "theory": [(1 + beta**2) ** layer for layer in range(depth + 1)]}
+
+
 def identity_error(width: int, seed: int) -> float:
     """The largest difference between the Jacobian of a residual layer and I plus that of its residual function."""
     with drawing_from(Generator().manual_seed(seed)):
@@ -214,8 +249,10 @@ def _layer(kind: Kind, depth: int, width: int) -> nn.Module:
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Learning and its end by depth; gradients and singular values before training."""
     deepest = numbers["depths"][-1]
-    figure = new_figure(11.5, 7.6)
-    (learning, depth), (gradient, stretch) = figure.subplots(2, 2)
+    figure = new_figure(12.5, 7.6)
+    grid = figure.add_gridspec(2, 6)
+    learning, depth = (figure.add_subplot(grid[0, 3 * i : 3 * i + 3]) for i in range(2))
+    gradient, stretch, size = (figure.add_subplot(grid[1, 2 * i : 2 * i + 2]) for i in range(3))
     for (kind, result), color in zip(numbers["kinds"].items(), PALETTE, strict=False):
         last = result["trained"][-1]
         draw_band(learning, last["steps"], last["curves"], color, f"{kind}, rate {last['rate']:g}")
