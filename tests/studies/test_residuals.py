@@ -7,7 +7,7 @@ import torch
 
 from deepcanon.core import Labeled
 from deepcanon.core.checks import flat
-from deepcanon.studies.residuals import DeepClassifier, gradients, residuals, sentences, singular_values
+from deepcanon.studies.residuals import DeepClassifier, gradients, residuals, sentences, signals, singular_values
 
 
 @pytest.mark.slow
@@ -32,7 +32,7 @@ def test_the_headline_follows_the_numbers() -> None:
             kind: {"trained": [{"losses": losses, "rate": 0.1}]}
             for kind, losses in (("plain", plain), ("residual", residual))
         }
-        return sentences({"depths": [9], "uniform": 2.3, "kinds": kinds})[0]
+        return sentences({"depths": [9], "uniform": 2.3, "kinds": kinds, "signals": {}})[0]
 
     assert planted([2.0, 2.1, 2.0], [0.1, 0.2, 0.1]).endswith("without; skip connections are better by 1.900 ± 0.000.")
     assert planted([0.1, 0.2, 0.1], [2.0, 2.2, 2.0]).endswith("the plain networks are better by 1.933 ± 0.143.")
@@ -55,3 +55,10 @@ def test_what_is_measured_is_what_autograd_says() -> None:
     start = model.entrance(flat(x[:1], 5))[0].detach()
     jacobian = torch.func.jacrev(model.layers)(start)
     assert singular_values(model, x[:1]) == pytest.approx(torch.linalg.svdvals(jacobian).tolist())
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
+def test_signals_grow_as_the_variances_of_branches_add_up(beta: float) -> None:
+    found = signals(depth=5, width=200, seed=0, beta=beta)
+    assert found["theory"] == [(1 + beta**2) ** layer for layer in range(6)]
+    assert found["measured"] == pytest.approx(found["theory"], rel=0.05)

@@ -89,14 +89,14 @@ def residuals(
         \frac{\partial h_l}{\partial h_{l-1}} = I + \frac{\partial f_l}{\partial h_{l-1}}
 
     so that the Jacobian of all layers, which in a plain network is a product with vanishing singular values but for a
-    few, stays near the identity. Skip connections add up signals, too. With a branch :math:`f_l(h) = \beta W \max(0, h)`
-    of Kaiming's initialization, whose mean square is :math:`\beta^2` times that of h,
+    few, stays near the identity. Skip connections add up signals, too. With a branch
+    :math:`f_l(h) = \beta W \max(0, h)` in Kaiming's initialization, of :math:`\beta^2` times the mean square of h,
 
     .. math:: \operatorname E[h_L^2] = (1 + \beta^2)^L\, \operatorname E[h_0^2]
 
-    which is :math:`2^L` with :math:`\beta = 1`, and at most e with the small weights :math:`\beta = 1 / \sqrt L`, which
-    the residual networks here begin with. All networks are trained by stochastic gradient descent, each kind and depth at the
-    learning rate that is best for it on validation data.
+    which is :math:`2^L` with :math:`\beta = 1`, and at most e with the small weights :math:`\beta = 1 / \sqrt L` with
+    which the residual networks here begin. All networks are trained by stochastic gradient descent, each kind and depth
+    at the learning rate that is best for it on validation data.
 
     References:
         | Deep residual learning for image recognition (He et al., 2016), https://arxiv.org/abs/1512.03385
@@ -274,9 +274,14 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     gradient.set_yscale("log")
     _finish(gradient, f"Before training: gradients in {counted(deepest, 'layer')}", "layer", "mean square E[(∂L/∂h)²]")
     stretch.set_yscale("log")
-    _finish(
-        stretch, f"Singular values of the Jacobian of {counted(deepest, 'layer')}", "number", "singular value of ∂h/∂h₀"
-    )
+    _finish(stretch, f"Singular values of the Jacobian of {counted(deepest, 'layer')}", "number", "of ∂h/∂h₀")
+    for (name, found), color in zip(numbers["signals"].items(), PALETTE[2:], strict=False):
+        size.plot(range(len(found["measured"])), found["measured"], "o", color=color, markersize=3,
+                  label=f"residual, {name} weights")  # fmt: skip
+        size.plot(range(len(found["theory"])), found["theory"], color=color, linewidth=1)
+    size.plot([], [], color=MUTED, linewidth=1, label="theory")
+    size.set_yscale("log")
+    _finish(size, "Size of signals before training", "layer", "mean square, relative")
     return figure
 
 
