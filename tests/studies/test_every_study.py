@@ -34,6 +34,9 @@ TINY: dict[str, dict[str, Any]] = {
     "double_descent": {
         "examples": 12, "features": 20, "draws": 20, "training": 40, "counts": (10, 40, 80), "seeds": 3
     },
+    "epochwise_double_descent": {
+        "steps": 50, "draws": 4, "training": 40, "hidden": 8, "epochs": 3, "seeds": 2
+    },
     "exposure_bias": {"vocab": 3, "length": 6, "units": 4, "steps": 5, "seeds": 2},
     "gradient_estimators": {"draws": 1000},
     "gradient_noise": {"hidden": 4, "examples": 64, "few": 4, "draws": 50, "steps": 5},
