@@ -25,9 +25,16 @@ class Captioner(ConditionalLanguage[Captioned]):
     conditioned_on = "an image"
 
     def __init__(
-        self, channels: int, height: int, width: int, target_vocab: int, begin_token: int, end_token: int
+        self,
+        channels: int,
+        height: int,
+        width: int,
+        target_vocab: int,
+        begin_token: int,
+        end_token: int,
+        own_inputs: tuple[float, ...] = (),
     ) -> None:
-        super().__init__(target_vocab, begin_token, end_token)
+        super().__init__(target_vocab, begin_token, end_token, own_inputs)
         at_least(1, channels=channels, height=height, width=width)
         self.shape = (channels, height, width)
 

@@ -24,12 +24,15 @@ class Translator(ConditionalLanguage[SequencePairs]):
         target_vocab: The number of different tokens of the target.
         begin_token: The token that every target begins with.
         end_token: The token that every target ends with.
+        own_inputs: The share of own draws among the inputs of training, as of any language model.
     """
 
     conditioned_on = "a source"
 
-    def __init__(self, vocab: int, target_vocab: int, begin_token: int, end_token: int) -> None:
-        super().__init__(target_vocab, begin_token, end_token)
+    def __init__(
+        self, vocab: int, target_vocab: int, begin_token: int, end_token: int, own_inputs: tuple[float, ...] = ()
+    ) -> None:
+        super().__init__(target_vocab, begin_token, end_token, own_inputs)
         at_least(1, vocab=vocab)
         self.source_vocab = vocab
 
