@@ -95,7 +95,7 @@ def targets() -> tuple[list[list[int]], Tensor, Tensor]:
     return listed, y, torch.tensor([len(row) for row in listed])
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "relative"])
 @torch.no_grad()
 def test_beams_and_caches_find_the_most_probable_of_all_targets(positions: Place) -> None:
     ours, (x, lengths) = model(positions=positions, longest=12), sources()
@@ -111,14 +111,14 @@ def test_beams_and_caches_find_the_most_probable_of_all_targets(positions: Place
 def test_positions_tell_the_order_and_without_them_there_is_none() -> None:
     x, y = torch.tensor([[1, 2, 3, 4, 5]]), torch.tensor([[0, 2, 2]])
     length = torch.tensor([5])
-    for positions in ("none", "sinusoidal", "learned", "relative"):
+    for positions in ("none", "sinusoidal", "learned", "rotary", "relative"):
         ours = model(positions=positions, longest=5)
         same = torch.allclose(ours(x, length, y), ours(x.flip(1), length, y), rtol=0, atol=1e-12)
         assert same == (positions == "none"), positions
     with pytest.raises(DataError, match="positions are learned for up to 3 tokens; got 5"):
         model(positions="learned", longest=3)(x, length, y)
     with pytest.raises(UsageError, match="positions must be one of"):
-        model(positions="rotary")
+        model(positions="absolute")
     with pytest.raises(UsageError, match="dropout is the probability"):
         model(dropout=1.0)
 
