@@ -32,12 +32,15 @@ class ConditionalLanguage(Conditional, LanguageModel[B]):
         own_inputs: The share of own draws among the inputs of training, as of any language model.
     """
 
+    longest_target: Tensor
+
     def __init__(self, target_vocab: int, begin_token: int, end_token: int, own_inputs: tuple[float, ...] = ()) -> None:
         super().__init__(target_vocab, own_inputs)
         for name, token in (("begin_token", begin_token), ("end_token", end_token)):
             if not 0 <= token < target_vocab:
                 raise UsageError(f"{name} is a token of the target, from 0 to {target_vocab - 1} (got {token})")
         self.begin_token, self.end_token = begin_token, end_token
+        self.register_buffer("longest_target", torch.tensor(0))  # the most tokens of one that was learned from
 
     @property
     def per_example(self) -> frozenset[str]:
@@ -48,6 +51,7 @@ class ConditionalLanguage(Conditional, LanguageModel[B]):
 
     def prepare(self, data: Iterable[B]) -> None:
         """Refuse sources that are none, tokens outside the vocabulary, and targets without begin and end tokens."""
+        self.longest_target.zero_()
         super().prepare(self._checked(data))
 
     def _checked(self, data: Iterable[B]) -> Iterator[B]:
@@ -60,6 +64,14 @@ class ConditionalLanguage(Conditional, LanguageModel[B]):
                 if bool((there != token).any()):
                     row = int((there != token).nonzero()[0])
                     raise DataError(f"every target {where} with the token {token}; row {row} does with {there[row]}")
+            self.longest_target.clamp_(min=int(lengths.max()))
+
+    def most_tokens(self, usual: int) -> int:
+        """After how many tokens a target ends that has no end token yet: as usual, or as the longest one learned from.
+
+        A model that has hardly learned to end a target then writes none that is longer than any.
+        """
+        return min(usual, int(self.longest_target) - 1) if self.longest_target > 1 else usual
 
     def target_logits(self, y: Tensor, y_lengths: Tensor | None = None) -> Tensor:
         """The logits after each token of y, (B, T, target_vocab), given the context that is bound."""

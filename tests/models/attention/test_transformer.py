@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import deepcanon as dc
-from deepcanon.core import DataError, UsageError
+from deepcanon.core import DataError, SequencePairs, UsageError
 from deepcanon.interop.transformer_names import load_transformer, to_transformer
 from deepcanon.models.attention._token_positions import Place
 from deepcanon.models.attention.transformer import Transformer
@@ -152,3 +152,16 @@ def test_it_translates_dates() -> None:
     ours = Transformer(**sizes)
     result = dc.fit(ours, data, steps=240, batch_size=64, lr=4e-3, quiet=True)
     assert result.test["accuracy"] > 0.9, result.test
+
+
+def test_targets_that_never_end_are_no_longer_than_those_that_were_learned_from() -> None:
+    ours, (x, lengths) = model(), sources()
+    ours.token_embedding.weight.data[1] = 0  # the end token, whose logit is 0 and not the largest
+    tokens, ends = ours.translate(x, lengths=lengths)
+    assert int(ends.max()) == 1 + 10 + 2 * int(lengths.max())
+    y = torch.tensor([[0, 2, 1, 1, 1], [0, 2, 2, 2, 1], [0, 1, 1, 1, 1]])[: len(x)]
+    ours.prepare([SequencePairs(x, lengths, y, torch.tensor([3, 5, 2])[: len(x)])])
+    again = model()
+    again.load_state_dict(ours.state_dict())
+    assert int(again.translate(x, lengths=lengths)[1].max()) == 5
+    assert torch.equal(again.translate(x, lengths=lengths, steps=22)[0], tokens)
