@@ -234,7 +234,7 @@ class LanguageModel(Model[B]):
                 mixed[:, position] = torch.where(own[:, position], choose(logits[:, -1]), tokens[:, position])
         return mixed
 
-    def _head(self, output: str, width: int) -> nn.Module:
+    def _head(self, output: str, width: int) -> Any:
         """The last layer: logits for a softmax; for another output layer nothing, since that reads what comes here."""
         if output == "softmax":
             return nn.Linear(width, self.vocab)

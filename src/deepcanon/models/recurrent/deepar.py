@@ -38,7 +38,7 @@ class DeepAR(Forecaster):
 
     Series of counts in many sizes, in about a minute on one core, and the quantiles of the steps to come::
 
-        deepcanon train deepar --data series --head negative_binomial --lags 1,24
+        deepcanon train deepar --data series --head negative_binomial
         deepcanon forecast runs/deepar-series --steps 24 --out forecast.csv
 
     References:
