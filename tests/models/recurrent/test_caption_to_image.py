@@ -25,9 +25,7 @@ LENGTHS = torch.tensor([4, 3, 5])
 
 def model(**arguments: Any) -> CaptionToImage:
     torch.manual_seed(0)
-    made = CaptionToImage(
-        2, 6, 7, 6, latent=3, hidden=(3, 4), embedding=5, units=6, inner=7, **{"beta": 1.0, **arguments}
-    )
+    made = CaptionToImage(2, 6, 7, 6, latent=3, hidden=(3, 4), embedding=5, units=6, **arguments)
     return made.double().eval()
 
 
@@ -42,19 +40,10 @@ def states(ours: CaptionToImage) -> list[Tensor]:
     return [theirs(ours.embedding.weight[TOKENS[row, :end]])[0] for row, end in enumerate(LENGTHS.tolist())]
 
 
-def perceptron(layers: Any, x: Tensor) -> Tensor:
-    """Linear layers with a ReLU between them, by hand."""
-    first, *rest = layers[::2]
-    x = x @ first.weight.T + first.bias
-    for layer in rest:
-        x = x.clamp_min(0) @ layer.weight.T + layer.bias
-    return x
-
-
 def drawn(ours: CaptionToImage, z: Tensor) -> Tensor:
     rows = []
     for row, read in enumerate(states(ours)):
-        maps = perceptron(ours.layout, torch.cat([z[row], read[-1]])).view(4, 4).T  # (places, maps)
+        maps = (ours.layout.weight @ torch.cat([z[row], read[-1]]) + ours.layout.bias).view(4, 4).T  # (places, maps)
         scores = (maps @ ours.query.weight.T) @ (read @ ours.key.weight.T).T / math.sqrt(6)
         rows.append((maps + scores.softmax(1) @ read @ ours.value.weight.T).T.view(4, 2, 2))
     layers: list[Any] = list(ours.decoder)
@@ -75,16 +64,15 @@ def test_an_image_is_drawn_by_torchs_own_layers() -> None:
 
 def test_the_loss_is_cross_entropy_and_divergence_in_closed_form() -> None:
     ours, x = model(beta=2.0), images()
-    last: Any = ours.posterior[-1]
-    last.bias.data[3:] = -40.0  # so that z is its mean
-    last.weight.data[3:] = 0.0
+    ours.posterior.bias.data[3:] = -40.0  # so that z is its mean
+    ours.posterior.weight.data[3:] = 0.0
     with torch.no_grad():
         layers: list[Any] = list(ours.encoder)
         first, norm, _, second, other, _, _ = layers
         maps = relu(group_norm(conv2d(x, first.weight, first.bias, 2, 1), 1, norm.weight, norm.bias))
         maps = relu(group_norm(conv2d(maps, second.weight, second.bias, 2, 1), 1, other.weight, other.bias))
-        ends = torch.stack([read[-1] for read in states(ours)])
-        mean = perceptron(ours.posterior, torch.cat([maps.flatten(1), ends], 1))[:, :3]
+        last = torch.stack([read[-1] for read in states(ours)])
+        mean = (torch.cat([maps.flatten(1), last], 1) @ ours.posterior.weight.T + ours.posterior.bias)[:, :3]
         entropy = binary_cross_entropy(drawn(ours, mean), x, reduction="sum") / 3
         scale = math.exp(-40.0)
         divergence = kl_divergence(Normal(mean, scale), Normal(0.0, 1.0)).sum() / 3

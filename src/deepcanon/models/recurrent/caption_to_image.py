@@ -14,7 +14,6 @@ from deepcanon.core import Captioned, Conditional, Context, DataError, Recipe, S
 from deepcanon.core.checks import at_least
 from deepcanon.core.padding import check_lengths, full_lengths, known_tokens, valid_positions
 from deepcanon.models.recurrent._recurrent import fitting_precision
-from deepcanon.nn.dense import dense
 from deepcanon.nn.lstm import LSTMLayers
 from deepcanon.nn.transposed import StridedStages
 
@@ -24,24 +23,22 @@ class CaptionToImage(Conditional, Sampler[Captioned]):
 
     Also known as: text-to-image generation.
 
-    .. math:: s_t = \mathrm{lstm}(s_{t-1}, E_{y_t}), \qquad m = f([z, s_n]), \qquad z \sim N(0, I) \qquad (1)
+    .. math:: s_t = \mathrm{lstm}(s_{t-1}, E_{y_t}), \qquad m = W\,[z, s_n] + w, \qquad z \sim N(0, I) \qquad (1)
 
     .. math:: \alpha_{it} = \mathrm{softmax}_t \frac{(Q m_i)^T K s_t}{\sqrt{k}}, \qquad
               x = \sigma(D(m + \textstyle\sum_t \alpha_t U s_t)) \qquad (2)
 
     .. math:: q(z \mid x, y) = N(\mu, \operatorname{diag} \varsigma^2), \qquad
-              (\mu, \log \varsigma) = g([e(x), s_n]) \qquad (3)
+              (\mu, \log \varsigma) = A\,[e(x), s_n] + a \qquad (3)
 
     .. math:: L = E_{q(z \mid x, y)} H(x, \hat x(z, y)) + \beta\, KL(q(z \mid x, y) \,\|\, N(0, I)) \qquad (4)
 
     The caption says what is to be seen; the noise z is what it does not say, such as places and handwriting, so that
-    one caption has many images. Small maps m are the layout, by a multilayer perceptron f: where a digit stands is not
-    linear in the noise. Each place i of them attends to the words, and from what it reads there the transposed
-    convolutions D draw, by the same weights at all places. The strided convolutions e and the perceptron g are those of
-    an encoder that only the training needs: it learns as a conditional variational autoencoder, whose bound (4, with a
-    weight of 1) takes gray values for the probabilities of black and white pixels, H being their cross-entropy. A
-    larger weight of the divergence leaves less of the handwriting to the noise, and images of new noise are easier to
-    read. Mansimov et al. draw in many steps, by a recurrent decoder; here it is one.
+    one caption has many images. Small maps m are the layout. Each place i of them attends to the words, and from what
+    it reads there the transposed convolutions D draw, by the same weights at all places. The strided convolutions e are
+    those of an encoder that only the training needs: it learns as a conditional variational autoencoder, whose bound
+    (4) takes gray values for the probabilities of black and white pixels, H being their cross-entropy. Mansimov et al.
+    draw in many steps, by a recurrent decoder; here it is one.
 
     Scenes of digits in about two minutes on one core, and images of a caption of one's own::
 
@@ -63,7 +60,6 @@ class CaptionToImage(Conditional, Sampler[Captioned]):
             in reverse.
         embedding: The width of the token embeddings E.
         units: The number of cells of the LSTM.
-        inner: The width of the hidden layers of f, two, and of g, one.
         beta: The weight :math:`\beta` of the KL divergence.
     """
 
@@ -76,16 +72,14 @@ class CaptionToImage(Conditional, Sampler[Captioned]):
         height: int,
         width: int,
         target_vocab: int,
-        latent: int = 16,
+        latent: int = 8,
         hidden: tuple[int, ...] = (32, 64),
         embedding: int = 32,
         units: int = 128,
-        inner: int = 256,
-        beta: float = 3.0,
+        beta: float = 1.0,
     ) -> None:
         super().__init__()
         at_least(1, channels=channels, height=height, width=width, latent=latent, embedding=embedding, units=units)
-        at_least(1, inner=inner)
         if not beta >= 0:
             raise UsageError(f"beta is the weight of the KL divergence, 0 or more (got {beta})")
         self.shape, self.target_vocab = (channels, height, width), target_vocab
@@ -95,9 +89,9 @@ class CaptionToImage(Conditional, Sampler[Captioned]):
         self.embedding = nn.Embedding(target_vocab, embedding)  # E
         self.recurrent = LSTMLayers(embedding, units)
         self.encoder = nn.Sequential(*stages.down, nn.Flatten())  # e
-        self.posterior = dense(places + units, 2 * latent, (inner,))  # g
+        self.posterior = nn.Linear(places + units, 2 * latent)  # A, a
         maps = stages.inner[0]
-        self.layout = dense(latent + units, places, (inner, inner))  # f
+        self.layout = nn.Linear(latent + units, places)  # W, w
         self.query = nn.Linear(maps, units, bias=False)  # Q
         self.key = nn.Linear(units, units, bias=False)  # K
         self.value = nn.Linear(units, maps, bias=False)  # U
@@ -111,7 +105,7 @@ class CaptionToImage(Conditional, Sampler[Captioned]):
         bright = x.view(12, 4, 4).mean(2) > 0.5  # a word for each row of pixels
         lengths = 2 + torch.arange(12) % 4
         y = pad(2 + bright.long(), (1, 1)).scatter(1, lengths.unsqueeze(1) - 1, 1)  # begin, some of the words, end
-        return cls(1, 4, 4, 4, latent=2, hidden=(4,), embedding=3, units=5, inner=6), Captioned(x, y, lengths)
+        return cls(1, 4, 4, 4, latent=2, hidden=(4,), embedding=3, units=5), Captioned(x, y, lengths)
 
     def prepare(self, data: Iterable[Captioned]) -> None:
         """Refuse images of another shape, values that are not gray values, and captions with unknown tokens."""
