@@ -122,9 +122,9 @@ def main() -> None:
                 kept.write_text(json.dumps(row))
             row = json.loads(kept.read_text())
             found[name, seed] = torch.tensor(row["nll"], dtype=torch.float64)
-            mean, error = mean_and_error(found[name, seed])
+            mean, spread = mean_and_error(found[name, seed])
             print(
-                f"{name:8} seed {seed}: {mean:7.2f} +- {error:.2f} nats, {row['seconds'] / 60:.1f} minutes   "
+                f"{name:8} seed {seed}: {mean:7.2f} +- {spread:.2f} nats, {row['seconds'] / 60:.1f} minutes   "
                 f"published: {PUBLISHED[name]}",
                 flush=True,
             )
