@@ -37,7 +37,7 @@ class ImageRows(nn.Sequential):
 
 
 class ImageEnds(NamedTuple):
-    """What comes before an encoder, ``down``, and after a decoder, ``up``; both work on so many ``units`` in between.
+    """The ends of a network: ``down`` comes before an encoder, ``up`` after a decoder, with ``units`` in between.
 
     Without convolutions both are empty, and the units are the features themselves.
     """

@@ -1,6 +1,8 @@
 """A Markov hierarchy passes everything through its lowest layer; what holds of both kinds is in the other's tests."""
 
 import math
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -65,6 +67,11 @@ def as_hierarchy(ddpm: Any) -> Any:
     return model
 
 
+def next_of(draws: Iterator[Tensor], *_: Any, **__: Any) -> Tensor:
+    """The next of given draws, in place of those that are asked for."""
+    return next(draws)
+
+
 def diffusion(features: int, timesteps: int) -> Any:
     """A diffusion model with a network that predicts something, of data that are not standardized."""
     torch.manual_seed(0)
@@ -84,12 +91,12 @@ def test_a_diffusion_model_is_a_markov_hierarchy_with_a_fixed_encoder(monkeypatc
     weights = weights / weights.sum()
     both = torch.cartesian_prod(nodes, nodes)
     for value in (-0.8, 1.7):
-        grid = [both[:, :1], both[:, 1:]]
+        draws = iter([both[:, :1], both[:, 1:]])
         with monkeypatch.context() as patch, torch.no_grad():
             patch.setattr(torch, "randn_like", lambda x: nodes.repeat(len(x) // COUNT)[:, None])
             terms = ddpm.bound(torch.full((COUNT, 1), value).double())
             diffused = sum(float((weights * term).sum()) for term in terms.values())
-            patch.setattr("torch.distributions.normal._standard_normal", lambda *_, noise=iter(grid), **__: next(noise))
+            patch.setattr("torch.distributions.normal._standard_normal", partial(next_of, draws))
             reconstruction, kl = as_hierarchy(ddpm).bound(torch.full((COUNT**2, 1), value).double())
             hierarchical = float((torch.cartesian_prod(weights, weights).prod(-1) * (reconstruction + kl)).sum())
         assert abs(hierarchical - diffused) < 1e-10
