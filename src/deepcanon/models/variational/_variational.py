@@ -45,6 +45,8 @@ class Variational(Density[B]):
     latent: int
     importance_samples: int = 1
     """By how many samples the model's own bound, the one that it is trained on, is estimated."""
+    draws: int = 1
+    """Over how many latent samples of each example the terms of the ELBO are averaged."""
 
     @abstractmethod
     def encode(self, x: Tensor) -> Distribution:
@@ -73,10 +75,12 @@ class Variational(Density[B]):
                 )
 
     def bound(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The two terms of the negative ELBO (1), with one latent sample per example: each (B,), in nats."""
+        """The two terms of the negative ELBO (1), with ``draws`` latent samples per example: each (B,), in nats."""
         posterior = self.encode(x)
-        z = posterior.rsample()  # by reparameterization
-        return -self.decode(z).log_prob(x.flatten(1)), divergence(posterior, self.prior(), z)  # eq. (1)
+        z = posterior.rsample(torch.Size([self.draws] if self.draws > 1 else []))  # by reparameterization
+        terms = -self.decode(z).log_prob(x.flatten(1)), divergence(posterior, self.prior(), z)  # eq. (1)
+        reconstruction, kl = (term.mean(0) if term.ndim > 1 else term for term in terms)
+        return reconstruction, kl
 
     def check_values(self, x: Tensor) -> None:
         if not self._has_log_prob(x):
@@ -87,7 +91,7 @@ class Variational(Density[B]):
         super().check_values(x)
 
     def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
-        """The model's own bound, the ELBO (1) with one latent sample, or the bound (2) with ``samples`` of them."""
+        """The model's own bound, the ELBO (1), or the bound (2) with ``samples`` of them."""
         model = self._of(len(x))
         if samples is None and self.importance_samples > 1:
             samples = self.importance_samples
