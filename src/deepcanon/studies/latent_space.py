@@ -228,9 +228,10 @@ def _compared(plain: list[float], varied: list[float], form: str) -> str:
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Confidence seed by seed and along interpolations; samples, paths and maps of the first seed."""
     figure = new_figure(13.6, 8.8)
-    above, below = (part.subgridspec(1, parts) for part, parts in zip(figure.add_gridspec(2, 1), (2, 3), strict=True))
-    left, middle = (figure.add_subplot(part) for part in above)
-    *maps, right = (figure.add_subplot(part) for part in below)
+    halves = figure.add_gridspec(2, 1)
+    above, below = halves[0].subgridspec(1, 2), halves[1].subgridspec(1, 3)
+    left, middle = (figure.add_subplot(above[place]) for place in range(2))
+    *maps, right = (figure.add_subplot(below[place]) for place in range(3))
     for name, axes in zip(NAMES, maps, strict=True):
         _draw_map(axes, name, numbers)
     for name, color in zip(NAMES, PALETTE, strict=False):

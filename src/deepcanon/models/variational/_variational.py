@@ -14,7 +14,7 @@ from torch.distributions import Distribution, Independent, Normal
 from deepcanon.core import Conditional, DataError, Density, LikelihoodKind, draw, drawing_from
 from deepcanon.core.checks import is_binary, only_real
 from deepcanon.core.turn import B
-from deepcanon.distributions.divergence import divergence
+from deepcanon.distributions.divergence import divergence, drawn
 
 CHUNK = 2**22
 """How many numbers an importance-weighted bound decodes at once, so that many samples fit into memory."""
@@ -77,8 +77,8 @@ class Variational(Density[B]):
     def bound(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The two terms of the negative ELBO (1), with ``draws`` latent samples per example: each (B,), in nats."""
         posterior = self.encode(x)
-        z = posterior.rsample(torch.Size([self.draws] if self.draws > 1 else []))  # by reparameterization
-        terms = -self.decode(z).log_prob(x.flatten(1)), divergence(posterior, self.prior(), z)  # eq. (1)
+        z, density = drawn(posterior, torch.Size([self.draws] if self.draws > 1 else []))  # by reparameterization
+        terms = -self.decode(z).log_prob(x.flatten(1)), divergence(posterior, self.prior(), z, density)  # eq. (1)
         reconstruction, kl = (term.mean(0) if term.ndim > 1 else term for term in terms)
         return reconstruction, kl
 
@@ -109,8 +109,9 @@ class Variational(Density[B]):
         chunk = max(1, CHUNK // max(1, x.numel()))
         total = x.new_full((len(x),), -math.inf)
         for start in range(0, samples, chunk):
-            z = posterior.rsample(torch.Size([min(chunk, samples - start)]))  # (K, B, latent)
-            weights = self.decode(z).log_prob(x) + prior.log_prob(z) - posterior.log_prob(z)  # (K, B)
+            z, density = drawn(posterior, torch.Size([min(chunk, samples - start)]))  # (K, B, latent)
+            density = posterior.log_prob(z) if density is None else density
+            weights = self.decode(z).log_prob(x) + prior.log_prob(z) - density  # (K, B)
             total = torch.logaddexp(total, weights.logsumexp(0))
         return total - math.log(samples)  # eq. (2)
 
