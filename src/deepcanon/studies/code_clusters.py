@@ -44,7 +44,7 @@ def code_clusters(
 
     k-means looks for as many clusters as there are classes, on the training examples and without their labels. Test
     examples go to the nearest center. How well these clusters are the classes is the adjusted Rand index: over all
-    pairs of examples, the share on which clusters and classes agree, less what is expected by chance, scaled so that
+    pairs of examples, the share on which clusters and classes agree, less that of random clusters, scaled so that
     it is 1 if both are the same and 0 on average at random.
 
     .. math:: \mathrm{ARI} = \frac{\sum_{ij} \binom{n_{ij}}2 - E}{\frac12 (A + B) - E}, \quad
