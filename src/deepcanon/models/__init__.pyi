@@ -21,6 +21,7 @@ from deepcanon.models.autoencoders.generative_stochastic_network import (
 from deepcanon.models.autoencoders.predictive_sparse_decomposition import (
     PredictiveSparseDecomposition as PredictiveSparseDecomposition,
 )
+from deepcanon.models.autoencoders.recurrent_autoencoder import RecurrentAutoencoder as RecurrentAutoencoder
 from deepcanon.models.autoencoders.sparse_autoencoder import SparseAutoencoder as SparseAutoencoder
 from deepcanon.models.autoencoders.stacked_autoencoder import StackedAutoencoder as StackedAutoencoder
 from deepcanon.models.autoencoders.threshold_autoencoder import ThresholdAutoencoder as ThresholdAutoencoder
