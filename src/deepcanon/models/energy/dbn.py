@@ -57,7 +57,7 @@ class DBN(Greedy[Batch], Density[Batch]):
     """
 
     surrogate = True
-    recipe = Recipe(optimizer="sgd", lr=0.5, schedule="linear", batch_size=100, epochs=60)
+    recipe = Recipe(optimizer="sgd", lr=0.5, schedule="linear", batch_size=100, epochs=300)
     measured_samples = 20
 
     UP_DOWN_RATE = 0.02

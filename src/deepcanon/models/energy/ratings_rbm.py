@@ -209,13 +209,15 @@ class RatingsRBM(Harmonium[Incomplete]):
         ``entries`` (B, items) marks them; the rows of the result are in their order. What ``x`` has there is not used.
         """
         self.check_values(x)
-        states = self._states(x)
-        up, codes = self._up(states), self._by_item(states)
+        x = flat(x, self.features)
+        rated = Rated(x, self.ratings)
+        up, given = self._logits(rated, rated.codes), x.nan_to_num(0.0).long() - 1  # below 0 where there is none
         weight, bias = self.weight.unflatten(0, (self.features, self.ratings)), self._by_item(self.visible_bias)
         parts = [up.new_zeros(0, self.ratings)]
         for rows, items in zip(*(index.split(PAIRS) for index in entries.nonzero(as_tuple=True)), strict=True):
-            without = up[rows] - torch.einsum("pk,pkj->pj", codes[rows, items], weight[items])
-            logits = bias[items] + softplus(without.unsqueeze(1) + weight[items]).sum(-1)  # eq. (4)
+            own, code = weight[items], given[rows, items]
+            itself = own[torch.arange(len(own)), code.clamp_min(0)] * (code >= 0).unsqueeze(1)
+            logits = bias[items] + softplus((up[rows] - itself).unsqueeze(1) + own).sum(-1)  # eq. (4)
             parts.append(logits.log_softmax(-1))
         return torch.cat(parts)
 
