@@ -38,7 +38,8 @@ CHUNK = 500
 def without_log_z(model: Any, x: Tensor, samples: int) -> Tensor:
     """log p(x) + log Z of each image, (images,): the free energy, or the bound over the layers below the top."""
     if not hasattr(model, "top"):
-        return -model.energy(x)
+        free_energy: Tensor = model.energy(x)
+        return -free_energy
     parts = [
         torch.stack([model._log_weight(rows, None) for _ in range(samples)]).logsumexp(0) for rows in x.split(CHUNK)
     ]

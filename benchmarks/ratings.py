@@ -42,7 +42,7 @@ def biases(test: HeldOut) -> float:
 
 
 def ours(x: Tensor, units: int) -> Callable[[], None]:
-    model = dc.find("ratings_rbm")(features=x.shape[1], ratings=5, units=units, weight_cost=COST)
+    model: Any = dc.find("ratings_rbm")(features=x.shape[1], ratings=5, units=units, weight_cost=COST)
     optimizer = torch.optim.Adam(model.parameters(), lr=LR, fused=True)
 
     def epoch() -> None:

@@ -14,7 +14,7 @@ from torch.nn.functional import one_hot, softplus
 
 from deepcanon.core import DataError, HeldOut, How, Incomplete, Recipe, Support, Terms
 from deepcanon.core.checks import at_least, flat
-from deepcanon.models.energy._rated import Rated
+from deepcanon.models.energy._rated_entries import Rated
 from deepcanon.models.energy._rbm import Harmonium, bernoulli
 
 PAIRS = 2**12

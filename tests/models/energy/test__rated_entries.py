@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from deepcanon.models.energy._rated import Rated
+from deepcanon.models.energy._rated_entries import Rated
 
 K = 3
 
