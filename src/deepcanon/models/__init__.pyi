@@ -39,6 +39,7 @@ from deepcanon.models.diffusion.ddpm import DDPM as DDPM
 from deepcanon.models.diffusion.guided_ddpm import GuidedDDPM as GuidedDDPM
 from deepcanon.models.energy.boltzmann_machine import BoltzmannMachine as BoltzmannMachine
 from deepcanon.models.energy.dbn import DBN as DBN
+from deepcanon.models.energy.dbn_classifier import DBNClassifier as DBNClassifier
 from deepcanon.models.energy.ebm import EBM as EBM
 from deepcanon.models.energy.gaussian_mrf import GaussianMRF as GaussianMRF
 from deepcanon.models.energy.gaussian_rbm import GaussianRBM as GaussianRBM
