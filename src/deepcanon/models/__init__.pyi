@@ -52,7 +52,11 @@ from deepcanon.models.feedforward.mlp import MLP as MLP
 from deepcanon.models.feedforward.tower_network import TowerNetwork as TowerNetwork
 from deepcanon.models.flows.continuous_flow import ContinuousFlow as ContinuousFlow
 from deepcanon.models.flows.glow import Glow as Glow
+from deepcanon.models.flows.iaf import IAF as IAF
+from deepcanon.models.flows.maf import MAF as MAF
 from deepcanon.models.flows.nice import NICE as NICE
+from deepcanon.models.flows.planar import PlanarFlow as PlanarFlow
+from deepcanon.models.flows.radial import RadialFlow as RadialFlow
 from deepcanon.models.flows.realnvp import RealNVP as RealNVP
 from deepcanon.models.flows.video_flow import VideoFlow as VideoFlow
 from deepcanon.models.graphs.fixed_point_network import FixedPointNetwork as FixedPointNetwork

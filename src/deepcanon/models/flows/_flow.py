@@ -46,6 +46,17 @@ class Flow(RealDensity[B]):
     def to_data(self, z: Tensor) -> Tensor:
         """The examples of latents z, (B, features): the inverse of ``to_latent``."""
 
+    def to_data_with_log_det(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """The examples of latents z and log |det dx/dz|, (B,), with gradients: a sample and what its density needs."""
+        x = self.to_data(z)
+        return x, -self.to_latent(x)[1]
+
+    def drawn(self, n: int, *, generator: Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Samples with gradients and their log-densities, (n,): what a loss of samples is computed from."""
+        z = self._noise(n, generator)
+        x, log_det = self.to_data_with_log_det(z)
+        return x, self._change_of_variables(z, -log_det)
+
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return self.to_latent(x)
 
@@ -123,6 +134,9 @@ class TransformFlow(Flow[B]):
 
     def to_data(self, z: Tensor) -> Tensor:
         return self.flow.inverse(z, *self._arguments(z.shape[0]))
+
+    def to_data_with_log_det(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        return self.flow.inverse_with_log_det(z, *self._arguments(z.shape[0]))
 
     def _arguments(self, n: int) -> tuple[Tensor, ...]:
         told = self._told(n)
