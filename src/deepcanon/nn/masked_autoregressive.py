@@ -100,9 +100,9 @@ class MaskedAutoregressive(Transform):
 
     def _solved(self, z: Tensor, context: Tensor | None) -> Tensor:
         """The x that is mapped to z, value by value; values are rows here, so that those at hand lie together."""
-        layers = [*self.layers, self.output]
-        weights: list[Tensor] = [layer.masked_weight for layer in layers]  # type: ignore[union-attr, misc]
-        biases: list[Tensor] = [layer.bias.unsqueeze(1) for layer in layers]  # type: ignore[union-attr, operator, misc]
+        layers: list[Any] = [*self.layers, self.output]
+        weights: list[Tensor] = [layer.masked_weight for layer in layers]
+        biases: list[Tensor] = [layer.bias.unsqueeze(1) for layer in layers]
         known = weights[0].shape[1] - self.features
         weights[-1], biases[-1] = (_in_pairs(part, self.backwards) for part in (weights[-1], biases[-1]))
         values = z.T
@@ -131,7 +131,7 @@ class MaskedAutoregressive(Transform):
 
 def _in_pairs(rows: Tensor, backwards: bool) -> Tensor:
     """The rows of the last layer as pairs, one for each value in their order, (features, 2, ...)."""
-    pairs = rows.unflatten(0, (2, -1)).transpose(0, 1)
+    pairs: Tensor = rows.unflatten(0, (2, -1)).transpose(0, 1)
     return (pairs.flip(0) if backwards else pairs).contiguous()
 
 

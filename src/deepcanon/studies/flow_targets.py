@@ -105,7 +105,8 @@ def ring(x: Tensor) -> Tensor:
     """Two arcs of a ring of radius 2, on its left and right."""
     radius = torch.linalg.vector_norm(x, dim=-1)
     sides = torch.stack([-0.5 * ((x[..., 0] - side) / 0.6).square() for side in (2.0, -2.0)])
-    return 0.5 * ((radius - 2) / 0.4).square() - sides.logsumexp(0)
+    energy: Tensor = 0.5 * ((radius - 2) / 0.4).square() - sides.logsumexp(0)
+    return energy
 
 
 def wave(x: Tensor) -> Tensor:

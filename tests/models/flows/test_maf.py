@@ -14,10 +14,10 @@ from deepcanon.models.flows.maf import MAF
 from deepcanon.nn.masked_autoregressive import LIMIT
 
 
-def flow(features: int, **arguments: Any) -> MAF:
+def flow(features: int) -> MAF:
     """One that is far from the identity, in double precision, on data with a unit of their own."""
     torch.manual_seed(0)
-    model = MAF(features, **{"transforms": 3, "hidden": (16, 16)} | arguments).double()
+    model = MAF(features, transforms=3, hidden=(16, 16)).double()
     model.prepare([Batch(3 * torch.randn(100, features).double() + 1)])
     with torch.no_grad():
         for parameter in model.parameters():
@@ -35,7 +35,8 @@ def test_a_linear_step_fitted_to_data_is_the_cholesky_factor_of_their_covariance
     x = torch.randn(400, 4).double() @ torch.randn(4, 4).double() + 2
     model = MAF(4, transforms=1, hidden=()).double()
     model.prepare([Batch(x)])
-    model.flow.transforms[1].output.mask[:4] = 0  # type: ignore[union-attr, index, operator]
+    step: Any = model.flow.transforms[1]
+    step.output.mask[:4] = 0
     optimizer = torch.optim.LBFGS(model.parameters(), max_iter=400, line_search_fn="strong_wolfe", tolerance_grad=1e-11)
 
     def closure() -> float:
@@ -61,20 +62,21 @@ def test_on_the_same_weights_it_has_the_density_of_zuko() -> None:
     x = points(20, 4)
     density = torch.zeros(20).double()
     z = x
-    for ours, step in zip(list(model.flow.transforms)[1:], theirs.transform.transforms, strict=True):
-        ours.backwards = False  # type: ignore[union-attr, assignment]
+    layers: list[Any] = list(model.flow.transforms)[1:]
+    for ours, step in zip(layers, theirs.transform.transforms, strict=True):
+        ours.backwards = False
         linear = [layer for layer in step.hyper if hasattr(layer, "mask")]
         with torch.no_grad():
-            for mine, other in zip([*ours.layers, ours.output], linear, strict=True):  # type: ignore[union-attr, misc]
+            for mine, other in zip([*ours.layers, ours.output], linear, strict=True):
                 interleaved = other is linear[-1]  # zuko has shift and scale of a value next to each other
                 rows = [part.reshape(4, 2, -1).flip(1).transpose(0, 1).reshape(8, -1) if interleaved else part
                         for part in (other.weight.reshape(other.weight.shape[0], -1), other.mask.double(), other.bias[:, None])]  # noqa: E501 # fmt: skip
                 mine.weight.copy_(rows[0])
                 mine.mask.copy_(rows[1])
                 mine.bias.copy_(rows[2].flatten())
-            raw = ours._network(z, None)[:, :4]  # type: ignore[union-attr, operator]
+            raw = ours._network(z, None)[:, :4]
             limited = raw / (1 + (raw / math.log(1e-3)).abs())  # as zuko has it
-            moved, log_scale = ours.moved(z, None)  # type: ignore[union-attr, operator]
+            moved, log_scale = ours.moved(z, None)
             torch.testing.assert_close(log_scale, LIMIT * (raw / LIMIT).tanh())
             there, ladj = step().call_and_ladj(z)
             shift = moved - z * log_scale.exp()
@@ -112,15 +114,16 @@ def test_iaf_with_its_weights_is_its_inverse() -> None:
     """What one does to noise the other does to data; ActNorm, which stands next to the data in both, is left out."""
     maf = flow(5)
     iaf = IAF(5, transforms=3, hidden=(16, 16)).double()
-    for mine, other in zip(list(iaf.flow.transforms)[1:], reversed(list(maf.flow.transforms)[1:]), strict=True):
-        mine.transform.load_state_dict(other.state_dict())  # type: ignore[union-attr]
-        mine.transform.backwards = other.backwards  # type: ignore[union-attr, assignment]
+    pairs: Any = zip(list(iaf.flow.transforms)[1:], reversed(list(maf.flow.transforms)[1:]), strict=True)
+    for mine, other in pairs:
+        mine.transform.load_state_dict(other.state_dict())
+        mine.transform.backwards = other.backwards
         for own, its in zip(mine.modules(), [mine, *other.modules()], strict=True):
             if hasattr(its, "mask"):
-                own.mask.copy_(its.mask)  # type: ignore[union-attr, operator]
+                own.mask.copy_(its.mask)
     with torch.no_grad():
-        maf.flow.transforms[0].log_scale.zero_()  # type: ignore[union-attr, operator]
-        maf.flow.transforms[0].bias.zero_()  # type: ignore[union-attr, operator]
+        for parameter in maf.flow.transforms[0].parameters():
+            parameter.zero_()
         x = points(20, 5)
         torch.testing.assert_close(iaf.to_data(x), maf.encode(x), rtol=0, atol=1e-10)
         torch.testing.assert_close(iaf.encode(x), maf.to_data(x), rtol=0, atol=1e-10)
