@@ -101,7 +101,7 @@ def test_short_steps_follow_the_fokker_planck_equation() -> None:
 
 def test_it_is_inverted_with_the_log_determinant_of_the_jacobian() -> None:
     torch.manual_seed(0)
-    model = WassersteinFlow(3, steps=3, couplings=3, hidden=(8,)).double()
+    model = WassersteinFlow(3, transforms=3, couplings=3, hidden=(8,)).double()
     model.prepare([Batch(3 * torch.randn(100, 3).double() + 1)])
     with torch.no_grad():
         for parameter in model.parameters():
@@ -116,7 +116,7 @@ def test_it_is_inverted_with_the_log_determinant_of_the_jacobian() -> None:
 
 def test_a_step_learns_nothing_from_those_after_it() -> None:
     model, batch = WassersteinFlow.example()
-    short = WassersteinFlow(2, steps=1, couplings=2, hidden=(8,))
+    short = WassersteinFlow(2, transforms=1, couplings=2, hidden=(8,))
     short.steps[0].load_state_dict(model.steps[0].state_dict())
     for each in (model, short):
         torch.stack(list(each.loss(batch).values())).sum().backward()
@@ -129,11 +129,11 @@ def test_a_step_learns_nothing_from_those_after_it() -> None:
 def test_the_recipe_fits_moons() -> None:
     """Half of the steps and a tenth of the epochs are better than independent features, of 2.03 nats."""
     torch.manual_seed(0)
-    assert dc.fit(WassersteinFlow(2, steps=3), dc.load_data("moons"), epochs=4, quiet=True).test["nll"] < 1.9
+    assert dc.fit(WassersteinFlow(2, transforms=3), dc.load_data("moons"), epochs=4, quiet=True).test["nll"] < 1.9
 
 
 def test_wrong_arguments_are_refused() -> None:
-    with pytest.raises(UsageError, match="length must be positive"):
-        WassersteinFlow(2, length=0.0)
+    with pytest.raises(UsageError, match="step_size must be positive"):
+        WassersteinFlow(2, step_size=0.0)
     with pytest.raises(UsageError, match="at least 2"):
         WassersteinFlow(1)

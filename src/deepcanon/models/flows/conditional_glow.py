@@ -49,7 +49,7 @@ class ConditionalGlow(ClassConditional, TransformFlow[Labeled]):
         hidden: The channels of the two hidden layers in the networks.
     """
 
-    recipe = Recipe(lr=2e-3, schedule="cosine:warmup=50", batch_size=64, epochs=30, clip="norm:50")
+    recipe = Recipe(lr=2e-3, schedule="cosine:warmup=50", batch_size=64, epochs=20, clip="norm:50")
 
     def __init__(
         self,

@@ -48,8 +48,8 @@ class WassersteinFlow(StandardizedFlow[Batch]):
 
     Arguments:
         features: The dimension :math:`D` of the data, at least 2.
-        steps: The number :math:`K` of steps.
-        length: The length :math:`h` of a step.
+        transforms: The number :math:`K` of steps.
+        step_size: The length :math:`h` of a step in time.
         couplings: The number of affine couplings of a step.
         hidden: The widths of the hidden layers of the couplings.
     """
@@ -59,21 +59,26 @@ class WassersteinFlow(StandardizedFlow[Batch]):
     recipe = Recipe(lr=5e-3, schedule="cosine", batch_size=256, epochs=40)
 
     def __init__(
-        self, features: int, steps: int = 6, length: float = 1.0, couplings: int = 4, hidden: tuple[int, ...] = (32, 32)
+        self,
+        features: int,
+        transforms: int = 6,
+        step_size: float = 1.0,
+        couplings: int = 4,
+        hidden: tuple[int, ...] = (32, 32),
     ) -> None:
         super().__init__(features)
         if features < 2:
             raise UsageError(f"{self.name()} couples two halves: features must be at least 2 (got {features})")
-        at_least(1, steps=steps)
+        at_least(1, transforms=transforms)
         at_least(2, couplings=couplings)
-        positive(length=length)
-        self.length = length
-        self.steps = nn.ModuleList(_step(features, couplings, hidden) for _ in range(steps))
+        positive(step_size=step_size)
+        self.step_size = step_size
+        self.steps = nn.ModuleList(_step(features, couplings, hidden) for _ in range(transforms))
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
         x = torch.randn(32, 2, generator=torch.Generator().manual_seed(0)) @ torch.tensor([[2.0, 1.0], [0.0, 0.5]])
-        return cls(features=2, steps=2, couplings=2, hidden=(8,)), Batch(x)
+        return cls(features=2, transforms=2, couplings=2, hidden=(8,)), Batch(x)
 
     def loss(self, batch: Batch) -> Terms:
         self.check_values(batch.x)
@@ -82,7 +87,7 @@ class WassersteinFlow(StandardizedFlow[Batch]):
         for step in self.steps:
             moved, log_det = step(x)
             divergence = divergence + (0.5 * moved.square().sum(-1) - log_det).mean()
-            transport = transport + (moved - x).square().sum(-1).mean() / (2 * self.length)  # eq. (2)
+            transport = transport + (moved - x).square().sum(-1).mean() / (2 * self.step_size)  # eq. (2)
             x = moved.detach()  # eq. (1), one step after the other
         constant = 0.5 * self.features * len(self.steps) * math.log(2 * math.pi)
         return {"divergence": divergence + constant, "transport": transport}
@@ -105,7 +110,7 @@ class WassersteinFlow(StandardizedFlow[Batch]):
 
     @torch.no_grad()
     def path(self, x: Tensor) -> Tensor:
-        """The examples, standardized, and where each step takes them, (steps + 1, B, features)."""
+        """The examples, standardized, and where each step takes them, (transforms + 1, B, features)."""
         places = [self.standard(flat(x, self.features))]
         for step in self.steps:
             places.append(step(places[-1])[0])
