@@ -215,7 +215,7 @@ def _pulled_back(
     """The v with J'v = g, where J = dz/dx is triangular: by J itself of few values, else by products with it."""
     if step.features <= FEW:
         jacobian = step.jacobian(x.detach(), context)
-        solved = torch.linalg.solve_triangular(jacobian.mT, gradient.unsqueeze(2), upper=not step.backwards)
+        solved: Tensor = torch.linalg.solve_triangular(jacobian.mT, gradient.unsqueeze(2), upper=not step.backwards)
         return solved.squeeze(2)
     v, left, shrink = torch.zeros_like(gradient), gradient, (-log_scale).exp()
     for _ in range(step.features):  # so many steps are exact, since the scales are the diagonal; most often few will do

@@ -28,7 +28,7 @@ MEASURED = 4000
 TIMED, DRAWS, ROUNDS = 1000, 3, 7
 SHOWN = 800
 LEAST = 1e-3
-"""What is less, or by chance below 0, is drawn as so many nats."""
+"""What is less, or below 0 by the noise of the samples, is drawn as so many nats."""
 
 
 def density_distillation(

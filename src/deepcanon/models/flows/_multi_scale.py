@@ -49,7 +49,7 @@ def bits_per_dim(metrics: Terms, dimensions: int, levels: int | None) -> Terms:
 
 
 class Halves(Transform):
-    """The upper and the lower half of an image, each by its own flow to vectors; the lower one is told the upper one.
+    """The halves of an image, each by its own flow to vectors; the lower one is conditioned on the upper one.
 
     The context is a vector for each example. The flow of the upper half gets it as maps, a value everywhere; that of
     the lower half gets the upper half as further maps, upside down, so that rows that are next to each other meet.
@@ -66,13 +66,15 @@ class Halves(Transform):
         super().__init__()
         self.upper, self.lower, self.size = upper, lower, size
 
-    def forward(self, x: Tensor, context: Tensor) -> Mapped:
+    def forward(self, x: Tensor, context: Tensor | None = None) -> Mapped:
+        assert context is not None  # a chain refuses to go on without it
         a, b = x.chunk(2, -2)
         first, log_det = self.upper(a, self.maps(context))
         second, change = self.lower(b, self.seen(a, context))
         return torch.cat([first, second], 1), log_det + change
 
-    def inverse(self, z: Tensor, context: Tensor) -> Tensor:
+    def inverse(self, z: Tensor, context: Tensor | None = None) -> Tensor:
+        assert context is not None
         first, second = z.chunk(2, 1)
         a = self.upper.inverse(first, self.maps(context))
         return torch.cat([a, self.lower.inverse(second, self.seen(a, context))], -2)
@@ -85,11 +87,11 @@ class Halves(Transform):
         return torch.cat(parts, 1)
 
     def maps(self, context: Tensor) -> Tensor:
-        """What the flow of the upper half is told, (B, context, height, width)."""
+        """What the flow of the upper half is conditioned on, (B, context, height, width)."""
         return context[..., None, None].expand(-1, -1, *self.size)
 
     def seen(self, upper: Tensor, context: Tensor) -> Tensor:
-        """What the flow of the lower half is told, (B, context + channels, height, width)."""
+        """What the flow of the lower half is conditioned on, (B, context + channels, height, width)."""
         return torch.cat([self.maps(context), upper.flip(-2)], 1)
 
 
