@@ -127,7 +127,8 @@ def of_normflows() -> nn.Module:
         if i:
             merges.append(normflows.flows.Merge())
         bases.append(normflows.distributions.DiagGaussian((channels if i == 0 else channels // 2, side, side)))
-    return normflows.MultiscaleFlow(bases, flows, merges, class_cond=False)
+    flow: nn.Module = normflows.MultiscaleFlow(bases, flows, merges, class_cond=False)
+    return flow
 
 
 def glow(rounds: int) -> None:

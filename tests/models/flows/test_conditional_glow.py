@@ -37,7 +37,8 @@ def linear() -> ConditionalGlow:
     with torch.no_grad():
         for coupling in model.modules():
             if isinstance(coupling, Told):
-                first, _, second, _, last = coupling.net
+                layers: Any = coupling.net
+                first, _, second, _, last = layers
                 first.bias.fill_(200.0)
                 second.weight.mul_(0.1)
                 second.bias.fill_(200.0)
@@ -105,7 +106,7 @@ def test_maps_are_squeezed_as_torch_squeezes_images() -> None:
 
 def test_wrong_images_and_odd_heights_are_refused() -> None:
     with pytest.raises(DataError, match=r"images of the shape \(1, 8, 4\), got \(1, 4, 8\)"):
-        flow().inpaint(torch.rand(1, 1, 4, 8).double(), context=0)
+        flow().inpaint(torch.rand(1, 1, 4, 8).double(), context=torch.tensor([0]))
     with pytest.raises(UsageError, match=r"even height \(got 7\)"):
         ConditionalGlow(1, 7, 4, classes=2)
     with pytest.raises(UsageError, match="give classes"):

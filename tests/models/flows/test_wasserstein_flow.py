@@ -22,7 +22,8 @@ def gaussian(count: int = 40) -> Tensor:
     z = torch.randn(count, 2, generator=torch.Generator().manual_seed(0)).double()
     z = z - z.mean(0)
     whitened = torch.linalg.solve_triangular(torch.linalg.cholesky(z.T @ z / count), z.T, upper=False)
-    return (FACTOR @ whitened).T + MEAN
+    points: Tensor = (FACTOR @ whitened).T + MEAN
+    return points
 
 
 def fitted(length: float, steps: int) -> tuple[WassersteinFlow, Tensor]:
