@@ -52,11 +52,17 @@ from deepcanon.models.feedforward.bump_network import BumpNetwork as BumpNetwork
 from deepcanon.models.feedforward.highway import Highway as Highway
 from deepcanon.models.feedforward.mlp import MLP as MLP
 from deepcanon.models.feedforward.tower_network import TowerNetwork as TowerNetwork
+from deepcanon.models.flows.conditional_glow import ConditionalGlow as ConditionalGlow
 from deepcanon.models.flows.continuous_flow import ContinuousFlow as ContinuousFlow
 from deepcanon.models.flows.glow import Glow as Glow
+from deepcanon.models.flows.iaf import IAF as IAF
+from deepcanon.models.flows.maf import MAF as MAF
 from deepcanon.models.flows.nice import NICE as NICE
+from deepcanon.models.flows.planar import PlanarFlow as PlanarFlow
+from deepcanon.models.flows.radial import RadialFlow as RadialFlow
 from deepcanon.models.flows.realnvp import RealNVP as RealNVP
 from deepcanon.models.flows.video_flow import VideoFlow as VideoFlow
+from deepcanon.models.flows.wasserstein_flow import WassersteinFlow as WassersteinFlow
 from deepcanon.models.graphs.fixed_point_network import FixedPointNetwork as FixedPointNetwork
 from deepcanon.models.graphs.gcn import GCN as GCN
 from deepcanon.models.graphs.graph_classifier import GraphClassifier as GraphClassifier

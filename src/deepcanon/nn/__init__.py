@@ -9,6 +9,7 @@ from deepcanon.nn.averaged import Averaged
 from deepcanon.nn.bag_of_words import bag_of_words
 from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_time
+from deepcanon.nn.bisection import bisection
 from deepcanon.nn.bucket_bias import BucketBias
 from deepcanon.nn.codes import from_bits, to_bits
 from deepcanon.nn.connections import DenselyConnected, HighwayGate, Residual, Skip
@@ -50,6 +51,7 @@ from deepcanon.nn.masked import (
     parent_mask,
     spread_degrees,
 )
+from deepcanon.nn.masked_autoregressive import MaskedAutoregressive
 from deepcanon.nn.masked_convolution import AboveConv, GatedLayer, GatedPixelNet, LeftConv
 from deepcanon.nn.node_order import breadth_first
 from deepcanon.nn.ode import integrate, integrate_adjoint
@@ -94,6 +96,7 @@ from deepcanon.nn.transforms import (
     AffineCoupling,
     Chain,
     Flatten,
+    Inverse,
     InvertibleConv1x1,
     Reverse,
     Split,
@@ -138,6 +141,7 @@ __all__ = [
     "ImageEnds",
     "ImageRows",
     "ImportanceSampling",
+    "Inverse",
     "InverseAutoregressive",
     "InvertibleConv1x1",
     "KVCache",
@@ -147,6 +151,7 @@ __all__ = [
     "LinearAttention",
     "LinearRNN",
     "LocalAttention",
+    "MaskedAutoregressive",
     "MaskedLinear",
     "MultiHeadAttention",
     "NegativeSampling",
@@ -193,6 +198,7 @@ __all__ = [
     "balanced_tree",
     "band_mask",
     "bed_of_nails",
+    "bisection",
     "block_attention",
     "block_mask",
     "breadth_first",
