@@ -49,11 +49,13 @@ from deepcanon.nn.masked import (
     parent_mask,
     spread_degrees,
 )
-from deepcanon.nn.masked_convolution import AboveConv, GatedLayer, GatedPixelNet, LeftConv
+from deepcanon.nn.masked_convolution import AboveConv, CausalConv, LeftConv
 from deepcanon.nn.node_order import breadth_first
 from deepcanon.nn.ode import integrate, integrate_adjoint
 from deepcanon.nn.output_by_name import output_layer
 from deepcanon.nn.output_layer import FullSoftmax, OutputLayer, draw_noise, noise_log_probs
+from deepcanon.nn.pixel_lstm import DiagonalBiLSTM, DiagonalLSTM, RecurrentBlock, RowLSTM
+from deepcanon.nn.pixel_net import GatedLayer, GatedPixelNet, PixelHead, PixelLayer, PixelNet, ResidualConv
 from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import (
@@ -117,12 +119,15 @@ __all__ = [
     "BinaryThreshold",
     "BucketBias",
     "Causal",
+    "CausalConv",
     "Chain",
     "ClassTimeMLP",
     "ClassTree",
     "ConcatenatedPositions",
     "DenselyConnected",
     "DepthwiseSeparable",
+    "DiagonalBiLSTM",
+    "DiagonalLSTM",
     "Flatten",
     "FullSoftmax",
     "GRULayers",
@@ -148,17 +153,23 @@ __all__ = [
     "NegativeSampling",
     "NoiseContrastive",
     "OutputLayer",
+    "PixelHead",
+    "PixelLayer",
+    "PixelNet",
     "PlainDropout",
     "Planar",
     "Pointwise",
     "RNNLayers",
     "Radial",
+    "RecurrentBlock",
     "RelativeBias",
     "Rescale",
     "ResetBeforeGRU",
     "Residual",
+    "ResidualConv",
     "Reverse",
     "Rotary",
+    "RowLSTM",
     "RunningSums",
     "Same",
     "Sampled",

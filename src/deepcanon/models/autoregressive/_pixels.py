@@ -13,13 +13,15 @@ from deepcanon.core import DataError, Density, Support, Terms
 from deepcanon.core.checks import at_least
 from deepcanon.core.precision import full
 from deepcanon.core.turn import B
+from deepcanon.nn.masked_convolution import AtPixel
 
 
 class AutoregressiveImages(Density[B]):
     r"""A model of images whose values are gray levels, whole numbers from 0 to ``levels - 1``.
 
     The values come row by row, in a row from left to right, and at a pixel channel after channel. A leaf gives the
-    ``logits`` of all values; those of a value must depend on the values before it only.
+    ``logits`` of all values, those of a value depending on the values before it only, and by ``at_pixels`` those of one
+    pixel after the other, for which it computes nothing twice: samples are drawn by it.
 
     .. math:: \log p(x) = \sum_{d=1}^D \log p(x_d \mid x_{<d}), \qquad
               p(x_d = k \mid x_{<d}) = \operatorname{softmax}(\text{logits}_d)_k \qquad (1)
@@ -73,14 +75,20 @@ class AutoregressiveImages(Density[B]):
         """The probability of each gray level of each value given the values before it, (B, levels, C, H, W)."""
         return self.logits(self.images(x)).softmax(1)
 
+    @abstractmethod
+    def at_pixels(self, seen: Tensor) -> AtPixel:
+        """The logits pixel by pixel, in order, while ``seen``, (n, C, H, W), is filled with the scaled values."""
+
     def _sample(self, n: int, generator: Generator | None) -> Tensor:
         like = next(self.parameters())
         channels, height, width = self.shape
         x = torch.zeros(n, *self.shape, device=like.device, dtype=like.dtype)
+        seen = torch.zeros_like(x)
+        at = self.at_pixels(seen)
         for row in range(height):
-            seen = x[:, :, : row + 1]  # what is below does not matter, and need not be computed
             for column in range(width):
                 for channel in range(channels):
-                    shares = full(self.logits(seen)[:, :, channel, row, column]).softmax(-1)
-                    seen[:, channel, row, column] = torch.multinomial(shares, 1, generator=generator).squeeze(1).to(x)
+                    shares = full(at(row, column)[:, :, channel]).softmax(-1)
+                    drawn = torch.multinomial(shares, 1, generator=generator).squeeze(1).to(x)
+                    x[:, channel, row, column], seen[:, channel, row, column] = drawn, self.scaled(drawn)
         return x

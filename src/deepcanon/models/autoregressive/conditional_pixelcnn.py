@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Self, cast
 
 import torch
 from torch import Generator, Tensor
@@ -10,7 +10,8 @@ from torch import Generator, Tensor
 from deepcanon.core import ClassConditional, Labeled, Recipe
 from deepcanon.core.checks import at_least
 from deepcanon.models.autoregressive._pixels import AutoregressiveImages
-from deepcanon.nn.masked_convolution import GatedPixelNet
+from deepcanon.nn.masked_convolution import AtPixel
+from deepcanon.nn.pixel_net import GatedPixelNet
 
 SHOWN = 10
 """How many classes the gallery shows."""
@@ -28,7 +29,7 @@ class ConditionalPixelCNN(ClassConditional, AutoregressiveImages[Labeled]):
               h \leftarrow h + R * g(L * h + V * (A * v) + c_y) \qquad (2)
 
     The class y moves the gates of both stacks at every pixel alike: it says what is in the image, not where. All
-    methods are those of a PixelCNN, conditioned on a class by ``given`` or ``context``.
+    methods are those of a gated PixelCNN, conditioned on a class by ``given`` or ``context``.
 
     References:
         | Conditional Image Generation with PixelCNN Decoders (van den Oord et al., 2016),
@@ -72,6 +73,9 @@ class ConditionalPixelCNN(ClassConditional, AutoregressiveImages[Labeled]):
     def logits(self, x: Tensor) -> Tensor:
         logits: Tensor = self.net(self.scaled(x), self._context(len(x)))  # eq. (1)
         return logits
+
+    def at_pixels(self, seen: Tensor) -> AtPixel:
+        return self.net.steps(seen, cast(Tensor, self._context(len(seen))))
 
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]:
         """Samples of each class, as many as there are examples in x."""
