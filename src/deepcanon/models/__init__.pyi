@@ -1,4 +1,6 @@
+from deepcanon.models.adversarial.conditional_gan import ConditionalGAN as ConditionalGAN
 from deepcanon.models.adversarial.cyclegan import CycleGAN as CycleGAN
+from deepcanon.models.adversarial.dcgan import DCGAN as DCGAN
 from deepcanon.models.adversarial.gan import GAN as GAN
 from deepcanon.models.adversarial.wgan import WGAN as WGAN
 from deepcanon.models.analytic.gaussian import Gaussian as Gaussian

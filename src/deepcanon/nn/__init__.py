@@ -86,6 +86,7 @@ from deepcanon.nn.sparse_attention import (
     global_mask,
     local_attention,
 )
+from deepcanon.nn.spectral import SpectralNorm, iterate_spectral_norms, spectral_norm
 from deepcanon.nn.standardize import Standardize
 from deepcanon.nn.stepped import SteppedLayers, init_matrices, open_biases
 from deepcanon.nn.time_mlp import ClassTimeMLP, TimeBlock, TimeMLP, time_features
@@ -176,6 +177,7 @@ __all__ = [
     "Skip",
     "Softmax",
     "SpectralConv",
+    "SpectralNorm",
     "Split",
     "Squeeze",
     "Standardize",
@@ -225,6 +227,7 @@ __all__ = [
     "initialize",
     "integrate",
     "integrate_adjoint",
+    "iterate_spectral_norms",
     "last_output",
     "linear_attention",
     "linear_attention_weights",
@@ -254,6 +257,7 @@ __all__ = [
     "shift",
     "sinusoidal",
     "sinusoidal_2d",
+    "spectral_norm",
     "spread_degrees",
     "time_features",
     "to_bits",
