@@ -34,6 +34,7 @@ TINY: dict[str, dict[str, Any]] = {
         "examples": 12, "features": 20, "draws": 20, "training": 40, "counts": (10, 40, 80), "seeds": 3
     },
     "exposure_bias": {"vocab": 3, "length": 6, "units": 4, "steps": 5, "seeds": 2},
+    "games": {"steps": 3, "seeds": 2, "distances": (0.5, 2.0)},
     "gradient_estimators": {"draws": 1000},
     "gradient_noise": {"hidden": 4, "examples": 64, "few": 4, "draws": 50, "steps": 5},
     "guidance": {"steps": 3, "weights": (0.0, 2.0)},
@@ -52,7 +53,7 @@ TINY: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Options with which a study takes a moment."""
 LONGER = (
-    "activations", "anomalies", "batch_growth", "bias_variance", "guidance", "initialization", "latent_space",
+    "activations", "anomalies", "batch_growth", "bias_variance", "games", "guidance", "initialization", "latent_space",
     "memory_length", "exposure_bias", "pretraining", "residuals", "sharpness",
 )  # fmt: skip
 NAMES = [
