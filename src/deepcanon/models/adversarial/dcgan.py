@@ -102,6 +102,16 @@ class DCGAN(LogisticGame[Batch]):
         return x.reshape(-1, *self.shape).to(memory_format=torch.channels_last)
 
 
+class Maps(nn.Unflatten):
+    """Vectors as feature maps in the channels-last memory format, in which transposed convolutions are fastest."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__(1, shape)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input).to(memory_format=torch.channels_last)
+
+
 def _networks(
     shape: tuple[int, int, int], latent: int, hidden: tuple[int, ...], normalization: Normalization
 ) -> tuple[nn.Sequential, nn.Sequential]:
@@ -120,7 +130,7 @@ def _networks(
         up = [nn.BatchNorm2d(outputs), nn.ReLU(), back, *up]
         channels, sides = outputs, [side // 2 for side in sides]
     inner = (channels, *sides)
-    up = [nn.Linear(latent, math.prod(inner), bias=False), nn.Unflatten(1, inner), *up]
+    up = [nn.Linear(latent, math.prod(inner), bias=False), Maps(inner), *up]
     down += [nn.Flatten(), nn.Linear(math.prod(inner), 1)]
     for layer in (*down, *up):
         if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d | nn.Linear) and normalization == "batch":
