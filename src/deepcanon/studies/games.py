@@ -81,7 +81,8 @@ def games(
     numbers = {
         "settings": (
             f"{DATA}: {counted(steps, 'step')} of each generator, by the recipes of the models, "
-            f"{counted(seeds, 'seed')}, {SAMPLES:,} samples each, a mode is covered by {LEAST:.0%} of them; Gaussians at distances {distances[0]:g} to "
+            f"{counted(seeds, 'seed')}, {SAMPLES:,} samples each, a mode is covered by {LEAST:.0%} of "
+            f"them; Gaussians at distances {distances[0]:g} to "
             f"{distances[-1]:g}: a linear discriminator, trained on {ROWS:,} examples of each"
         ),
         "modes": modes,
@@ -108,7 +109,7 @@ def covered(model: Any, seed: int) -> int:
 
 def known_pair(gan: type[Model[Any]], wgan: type[Model[Any]], distance: float) -> dict[str, Any]:
     """The trained discriminator and the gradients of all generators, where p is N(distance, 1) and q is N(0, 1)."""
-    model: Any = gan(features=1, latent=1, hidden=()).double()  # type: ignore[call-arg]
+    model: Any = gan(features=1, latent=1, hidden=()).double()
     _standard_normal(model)
     x, state = torch.randn(ROWS, 1, dtype=torch.float64) + distance, torch.get_rng_state()
     descent = torch.optim.LBFGS(model.discriminator.parameters(), max_iter=100, line_search_fn="strong_wolfe")

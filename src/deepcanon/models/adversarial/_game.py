@@ -70,8 +70,8 @@ class NoiseGame(Game[B], Sampler[B]):
         self.features = features
         self.latent = latent
         self.critic_steps = critic_steps
-        self.generator = AtUnitScale(generator, Rescale(features))
-        self.discriminator = AtUnitScale(Rescale(features), discriminator)
+        self.generator: nn.Sequential = AtUnitScale(generator, Rescale(features))
+        self.discriminator: nn.Sequential = AtUnitScale(Rescale(features), discriminator)
 
     @property
     def support(self) -> Support:
