@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self, cast
+from typing import Self
 
 import torch
 from torch import Generator, Tensor
@@ -10,7 +10,6 @@ from torch import Generator, Tensor
 from deepcanon.core import ClassConditional, Labeled, Recipe
 from deepcanon.core.checks import at_least
 from deepcanon.models.autoregressive._pixels import AutoregressiveImages
-from deepcanon.nn.masked_convolution import AtPixel
 from deepcanon.nn.pixel_net import GatedPixelNet
 
 SHOWN = 10
@@ -62,20 +61,13 @@ class ConditionalPixelCNN(ClassConditional, AutoregressiveImages[Labeled]):
         super().__init__(channels, height, width, levels)
         at_least(1, classes=classes)
         self.classes = classes
-        self.net = GatedPixelNet(channels, levels, maps, layers, reach, classes)  # eq. (2)
+        self.net = GatedPixelNet(channels, levels, maps, layers, reach, classes)  # eqs. (1) and (2)
 
     @classmethod
     def example(cls) -> tuple[Self, Labeled]:
         x = torch.randint(0, 3, (32, 1, 2, 3), generator=torch.Generator().manual_seed(0)).float()
         model = cls(channels=1, height=2, width=3, levels=3, classes=4, maps=6, layers=2, reach=1)
         return model, Labeled(x, torch.arange(32) % 4)
-
-    def logits(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.net(self.scaled(x), self._context(len(x)))  # eq. (1)
-        return logits
-
-    def at_pixels(self, seen: Tensor) -> AtPixel:
-        return self.net.steps(seen, cast(Tensor, self._context(len(seen))))
 
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]:
         """Samples of each class, as many as there are examples in x."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Self
 
 import torch
-from torch import Tensor
 
 from deepcanon.core import Batch, Recipe
 from deepcanon.models.autoregressive._pixels import AutoregressiveImages
-from deepcanon.nn.masked_convolution import AtPixel
 from deepcanon.nn.pixel_net import GatedPixelNet
 
 
@@ -46,16 +44,9 @@ class GatedPixelCNN(AutoregressiveImages[Batch]):
         self, channels: int, height: int, width: int, levels: int, maps: int = 32, layers: int = 4, reach: int = 2
     ) -> None:
         super().__init__(channels, height, width, levels)
-        self.net = GatedPixelNet(channels, levels, maps, layers, reach)  # eq. (2)
+        self.net = GatedPixelNet(channels, levels, maps, layers, reach)  # eqs. (1) and (2)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
         x = torch.randint(0, 3, (32, 1, 2, 3), generator=torch.Generator().manual_seed(0)).float()
         return cls(channels=1, height=2, width=3, levels=3, maps=6, layers=2, reach=1), Batch(x)
-
-    def logits(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.net(self.scaled(x))  # eq. (1)
-        return logits
-
-    def at_pixels(self, seen: Tensor) -> AtPixel:
-        return self.net.steps(seen)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Self
 
 import torch
-from torch import Tensor
 
 from deepcanon.core import Batch, Recipe
 from deepcanon.core.checks import at_least
 from deepcanon.models.autoregressive._pixels import AutoregressiveImages
-from deepcanon.nn.masked_convolution import AtPixel
 from deepcanon.nn.pixel_net import PixelNet, ResidualConv
 
 
@@ -46,16 +44,9 @@ class PixelCNN(AutoregressiveImages[Batch]):
     def __init__(self, channels: int, height: int, width: int, levels: int, maps: int = 24, layers: int = 5) -> None:
         super().__init__(channels, height, width, levels)
         at_least(0, layers=layers)
-        self.net = PixelNet(channels, levels, maps, [ResidualConv] * layers)  # eq. (2)
+        self.net = PixelNet(channels, levels, maps, [ResidualConv] * layers)  # eqs. (1) and (2)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
         x = torch.randint(0, 3, (32, 1, 2, 3), generator=torch.Generator().manual_seed(0)).float()
         return cls(channels=1, height=2, width=3, levels=3, maps=4, layers=1), Batch(x)
-
-    def logits(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.net(self.scaled(x))  # eq. (1)
-        return logits
-
-    def at_pixels(self, seen: Tensor) -> AtPixel:
-        return self.net.steps(seen)

@@ -6,12 +6,10 @@ from functools import partial
 from typing import Literal, Self, get_args
 
 import torch
-from torch import Tensor
 
 from deepcanon.core import Batch, Recipe
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.models.autoregressive._pixels import AutoregressiveImages
-from deepcanon.nn.masked_convolution import AtPixel
 from deepcanon.nn.pixel_lstm import DiagonalBiLSTM, RecurrentBlock, RowLSTM
 from deepcanon.nn.pixel_net import PixelNet
 
@@ -65,16 +63,9 @@ class PixelRNN(AutoregressiveImages[Batch]):
         at_least(1, layers=layers)
         one_of(get_args(Direction), direction=direction)
         layer = partial(RecurrentBlock, layer=RowLSTM if direction == "row" else DiagonalBiLSTM)
-        self.net = PixelNet(channels, levels, maps, [layer] * layers)  # eq. (2)
+        self.net = PixelNet(channels, levels, maps, [layer] * layers)  # eqs. (1) and (2)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
         x = torch.randint(0, 3, (32, 1, 2, 3), generator=torch.Generator().manual_seed(0)).float()
         return cls(channels=1, height=2, width=3, levels=3, maps=4, layers=1), Batch(x)
-
-    def logits(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.net(self.scaled(x))  # eq. (1)
-        return logits
-
-    def at_pixels(self, seen: Tensor) -> AtPixel:
-        return self.net.steps(seen)
