@@ -47,6 +47,7 @@ def test_the_catalogue_finds_the_models() -> None:
     assert laws.kinds_of(catalogue.find("ebm")) == ["contract", "energy", "continuous", "sampler"]
     assert laws.kinds_of(catalogue.find("gaussian_mrf")) == ["contract", "energy", "continuous", "sampler"]
     assert laws.kinds_of(catalogue.find("dbn")) == ["contract", "discrete"]
+    assert laws.kinds_of(catalogue.find("dbn_classifier")) == ["contract", "classifier"]
     assert laws.kinds_of(catalogue.find("modern_hopfield")) == ["contract", "energy"]
     assert laws.kinds_of(catalogue.find("boltzmann_machine")) == ["contract", "discrete"]
     assert laws.kinds_of(catalogue.find("ratings_rbm")) == ["contract", "discrete", "energy"]

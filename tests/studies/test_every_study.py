@@ -26,6 +26,7 @@ TINY: dict[str, dict[str, Any]] = {
     "attention_cost": {"lengths": (32, 64), "widths": (8, 16)},
     "batch_growth": {"stages": 2, "stage": 1, "seeds": 2, "rates": (0.1,), "hidden": 4},
     "bias_variance": {"datasets": 20, "degrees": (0, 3, 8), "widths": (1, 3), "networks": 3, "steps": 20},
+    "code_clusters": {"latent": 3, "hidden": 8, "steps": 5, "seeds": 2},
     "convolution_to_attention": {"length": 8, "width": 4, "reach": 2},
     "depth_and_width": {
         "deepest": 4, "parameters": 31, "depths": (1, 2), "folds": 2, "epochs": 10, "repeats": 2

@@ -23,6 +23,7 @@ from deepcanon.models.autoencoders.generative_stochastic_network import (
 from deepcanon.models.autoencoders.predictive_sparse_decomposition import (
     PredictiveSparseDecomposition as PredictiveSparseDecomposition,
 )
+from deepcanon.models.autoencoders.recurrent_autoencoder import RecurrentAutoencoder as RecurrentAutoencoder
 from deepcanon.models.autoencoders.sparse_autoencoder import SparseAutoencoder as SparseAutoencoder
 from deepcanon.models.autoencoders.stacked_autoencoder import StackedAutoencoder as StackedAutoencoder
 from deepcanon.models.autoencoders.threshold_autoencoder import ThresholdAutoencoder as ThresholdAutoencoder
@@ -43,6 +44,7 @@ from deepcanon.models.diffusion.ddpm import DDPM as DDPM
 from deepcanon.models.diffusion.guided_ddpm import GuidedDDPM as GuidedDDPM
 from deepcanon.models.energy.boltzmann_machine import BoltzmannMachine as BoltzmannMachine
 from deepcanon.models.energy.dbn import DBN as DBN
+from deepcanon.models.energy.dbn_classifier import DBNClassifier as DBNClassifier
 from deepcanon.models.energy.ebm import EBM as EBM
 from deepcanon.models.energy.gaussian_mrf import GaussianMRF as GaussianMRF
 from deepcanon.models.energy.gaussian_rbm import GaussianRBM as GaussianRBM

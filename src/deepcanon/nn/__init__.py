@@ -29,6 +29,7 @@ from deepcanon.nn.hierarchical_softmax import (
     entropy_in_bits,
     huffman_tree,
 )
+from deepcanon.nn.image_ends import ImageEnds, ImageRows, image_ends
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.inner_product_search import ApproximateSearch, nearest_vectors, recall, top_inner_products
 from deepcanon.nn.inverse_autoregressive import InverseAutoregressive
@@ -140,6 +141,8 @@ __all__ = [
     "GraphIsomorphism",
     "HierarchicalSoftmax",
     "HighwayGate",
+    "ImageEnds",
+    "ImageRows",
     "ImportanceSampling",
     "InverseAutoregressive",
     "InvertibleConv1x1",
@@ -226,6 +229,7 @@ __all__ = [
     "global_mask",
     "gru",
     "huffman_tree",
+    "image_ends",
     "init_matrices",
     "initialize",
     "integrate",
