@@ -4,19 +4,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Literal, get_args
 
 import torch
 from torch import Generator, Tensor, nn
 
 from deepcanon.core import Density, Descend, LikelihoodKind, Sampler, Support, Turn, UsageError
-from deepcanon.core.checks import at_least, flat, of_reals
+from deepcanon.core.checks import at_least, flat, of_reals, one_of
 from deepcanon.core.turn import B
 from deepcanon.nn.averaged import Averaged
 from deepcanon.nn.probability_flow import axes, random_signs, to_data, to_noise
 from deepcanon.nn.rescale import Rescale, mean_and_std
+from deepcanon.nn.time_mlp import ClassTimeMLP, TimeMLP
+from deepcanon.nn.u_net import UNet
+
+Network = Literal["mlp", "unet"]
 
 FEW = 8
 """Up to how many features the divergence of the flow is exact; beyond, it costs much more than the flow itself."""
+MLP, UNET = (256, 256, 256), (32, 64)
+"""The widths of the networks if none are given: of the residual blocks, and the channels at each resolution."""
+
+
+def denoising_network(
+    network: Network,
+    features: int,
+    image: tuple[int | None, int | None, int | None],
+    hidden: tuple[int, ...] | None,
+    classes: int | None = None,
+    outputs: int = 1,
+) -> nn.Module:
+    """The network by its name, of rows of features at times and, where there are classes, given a class.
+
+    ``image`` are the channels, the height and the width of an example, which a U-Net needs, ``hidden`` the widths of
+    the network, and ``outputs`` how many numbers it gives for each feature.
+    """
+    one_of(get_args(Network), network=network)
+    if network == "unet":
+        channels, height, width = image
+        if channels is None or height is None or width is None:
+            raise UsageError("a U-Net is a network of images; take images as data, or network=mlp")
+        return UNet((channels, height, width), UNET if hidden is None else hidden, classes, outputs)
+    widths = MLP if hidden is None else hidden
+    if classes is None:
+        return TimeMLP(features, widths, outputs * features)
+    return ClassTimeMLP(features, widths, classes, outputs * features)
 
 
 class Denoising(Sampler[B]):

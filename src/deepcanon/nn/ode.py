@@ -50,6 +50,9 @@ INTERPOLANT = (
 SAFETY, LEAST, MOST = 0.9, 0.2, 10.0
 """By how much a step stays below the one that the error allows, and how much it may shrink or grow at once."""
 
+GRID = 16
+"""How many sizes of a step there are from one to twice its size."""
+
 
 def integrate(
     field: Field,
@@ -90,7 +93,7 @@ def integrate(
         with torch.no_grad():
             ratio = control.norm(h * _mix(ERROR, slopes), y, new)
             accepted = ratio <= 1  # not where it is NaN
-            factor = (SAFETY * ratio**-0.2).nan_to_num(LEAST, posinf=MOST).clamp(min=LEAST)
+            factor = _coarse((SAFETY * ratio**-0.2).nan_to_num(LEAST, posinf=MOST).clamp(LEAST, MOST))
             after = torch.where(size == left, end, t + direction * size)
             if bool(((after == t) & (left > 0)).any()):
                 break
@@ -218,7 +221,16 @@ def _first_size(field: Field, t: Tensor, y: Tensor, slope: Tensor, span: float, 
     second = control.norm(moved - slope, y) / guess
     largest = torch.maximum(first, second)
     size = torch.where(largest <= 1e-15, (1e-3 * guess).clamp_min(1e-6), (0.01 / largest.clamp_min(1e-30)) ** 0.2)
-    return torch.minimum(100 * guess, size).nan_to_num(1e-6).clamp(max=abs(span))
+    return _coarse(torch.minimum(100 * guess, size).nan_to_num(1e-6)).clamp(max=abs(span))
+
+
+def _coarse(factor: Tensor) -> Tensor:
+    """Positive numbers rounded down to a coarse grid, in equal ratios.
+
+    Errors of rounding, which depend on how many examples are computed at once, would else grow from step to step until
+    they are as large as the tolerance.
+    """
+    return torch.exp2(torch.floor(torch.log2(factor) * GRID) / GRID)
 
 
 def _direction(times: Sequence[float]) -> float:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from deepcanon.core import Terms
 from deepcanon.core.checks import one_of
 from deepcanon.core.precision import full
+from deepcanon.distributions.bits_per_dim import bits_per_dim
 from deepcanon.models.diffusion._diffusion import B, Diffusion, ScheduleName
 from deepcanon.models.diffusion._solvers import Level, Prediction
 
@@ -44,11 +45,15 @@ class Denoiser(Diffusion[B]):
         noise: ScheduleName,
         prediction: Predicted = "v",
         variances: Variances = "fixed",
+        levels: int | None = None,
     ) -> None:
         super().__init__(features, timesteps, noise)
         one_of(get_args(Predicted), prediction=prediction)
         one_of(get_args(Variances), variances=variances)
-        self.prediction, self.variances = prediction, variances
+        self.prediction, self.variances, self.levels = prediction, variances, levels
+
+    def _metrics_of(self, terms: Terms, batch: B) -> Terms:
+        return bits_per_dim(super()._metrics_of(terms, batch), self.features, self.levels)
 
     @property
     def _outputs(self) -> int:

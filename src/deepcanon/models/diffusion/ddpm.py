@@ -7,9 +7,9 @@ from typing import Self
 import torch
 
 from deepcanon.core import Batch, Recipe, Terms
+from deepcanon.models._denoising import Network, denoising_network
 from deepcanon.models.diffusion._denoiser import Denoiser, Predicted, Variances
 from deepcanon.models.diffusion._diffusion import ScheduleName
-from deepcanon.nn.time_mlp import TimeMLP
 
 
 class DDPM(Denoiser[Batch]):
@@ -44,7 +44,12 @@ class DDPM(Denoiser[Batch]):
 
     Arguments:
         features: The dimension of the data.
-        hidden: The widths of the residual blocks of the network.
+        channels: The channels of an image, where the data are images.
+        height: The height of an image in pixels.
+        width: The width of an image in pixels.
+        levels: The gray levels of the images before they were dequantized; if known, metrics have bits per dimension.
+        network: The network: ``mlp``, residual and dense, or ``unet``, convolutional with attention, for images.
+        hidden: The widths of the residual blocks, or the channels at each resolution of the U-Net.
         timesteps: The number :math:`T` of timesteps.
         noise: The noise schedule, by which the noise grows from timestep to timestep: ``linear`` or ``cosine``.
         average: The decay of the exponential moving average of the weights.
@@ -57,15 +62,21 @@ class DDPM(Denoiser[Batch]):
     def __init__(
         self,
         features: int,
-        hidden: tuple[int, ...] = (256, 256, 256),
+        channels: int | None = None,
+        height: int | None = None,
+        width: int | None = None,
+        levels: int | None = None,
+        network: Network = "mlp",
+        hidden: tuple[int, ...] | None = None,
         timesteps: int = 200,
         noise: ScheduleName = "cosine",
         average: float = 0.999,
         prediction: Predicted = "v",
         variances: Variances = "fixed",
     ) -> None:
-        super().__init__(features, timesteps, noise, prediction, variances)
-        self._set_network(TimeMLP(features, hidden, self._outputs * features), average)
+        super().__init__(features, timesteps, noise, prediction, variances, levels)
+        image = (channels, height, width)
+        self._set_network(denoising_network(network, features, image, hidden, outputs=self._outputs), average)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:

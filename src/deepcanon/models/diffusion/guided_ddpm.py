@@ -10,10 +10,10 @@ from torch import Generator, Tensor, nn
 
 from deepcanon.core import ClassConditional, Context, Labeled, Recipe, Terms, UsageError, given_batch
 from deepcanon.core.checks import at_least, only_classes
+from deepcanon.models._denoising import Network, denoising_network
 from deepcanon.models.diffusion._denoiser import Denoiser, Predicted, Variances
 from deepcanon.models.diffusion._diffusion import ScheduleName
 from deepcanon.models.diffusion._solvers import Level, Prediction
-from deepcanon.nn.time_mlp import ClassTimeMLP
 
 SHOWN = 10
 """How many classes the gallery shows."""
@@ -47,7 +47,12 @@ class GuidedDDPM(ClassConditional, Denoiser[Labeled]):
     Arguments:
         features: The dimension of the data.
         classes: The number of classes.
-        hidden: The widths of the residual blocks of the network.
+        channels: The channels of an image, where the data are images.
+        height: The height of an image in pixels.
+        width: The width of an image in pixels.
+        levels: The gray levels of the images before they were dequantized; if known, metrics have bits per dimension.
+        network: The network: ``mlp``, residual and dense, or ``unet``, convolutional with attention, for images.
+        hidden: The widths of the residual blocks, or the channels at each resolution of the U-Net.
         timesteps: The number :math:`T` of timesteps.
         noise: The noise schedule, by which the noise grows from timestep to timestep: ``linear`` or ``cosine``.
         average: The decay of the exponential moving average of the weights.
@@ -66,7 +71,12 @@ class GuidedDDPM(ClassConditional, Denoiser[Labeled]):
         self,
         features: int,
         classes: int,
-        hidden: tuple[int, ...] = (256, 256, 256),
+        channels: int | None = None,
+        height: int | None = None,
+        width: int | None = None,
+        levels: int | None = None,
+        network: Network = "mlp",
+        hidden: tuple[int, ...] | None = None,
         timesteps: int = 200,
         noise: ScheduleName = "cosine",
         average: float = 0.999,
@@ -74,7 +84,7 @@ class GuidedDDPM(ClassConditional, Denoiser[Labeled]):
         variances: Variances = "fixed",
         class_dropout: float = 0.2,
     ) -> None:
-        super().__init__(features, timesteps, noise, prediction, variances)
+        super().__init__(features, timesteps, noise, prediction, variances, levels)
         at_least(1, classes=classes)
         if not 0 < class_dropout < 1:
             raise UsageError(
@@ -82,7 +92,8 @@ class GuidedDDPM(ClassConditional, Denoiser[Labeled]):
             )
         self.classes = classes
         self.class_dropout = class_dropout
-        self._set_network(ClassTimeMLP(features, hidden, classes, self._outputs * features), average)
+        image = (channels, height, width)
+        self._set_network(denoising_network(network, features, image, hidden, classes, self._outputs), average)
 
     @classmethod
     def example(cls) -> tuple[Self, Labeled]:
