@@ -28,6 +28,9 @@ from torch import Generator, Tensor
 
 from deepcanon.nn.ode import Field, integrate
 
+GRID = 16
+"""How many sizes a step may have from a power of 2 to the next."""
+
 
 def to_noise(
     velocity: Field, y: Tensor, angle: float, directions: Tensor, *, tolerance: float = 1e-5
@@ -48,13 +51,13 @@ def to_noise(
         return torch.cat([slope, trace.unsqueeze(1)], 1)
 
     start = torch.cat([y, y.new_zeros(len(y), 1)], 1)
-    end = integrate(dynamics, start, (0.0, angle), rtol=tolerance, atol=tolerance)[-1]
+    end = integrate(dynamics, start, (0.0, angle), rtol=tolerance, atol=tolerance, grid=GRID)[-1]
     return end[:, :-1], end[:, -1]
 
 
 def to_data(velocity: Field, z: Tensor, angle: float, *, tolerance: float = 1e-5) -> Tensor:
     """The solutions at angle 0 that end with z, (B, D), at ``angle``."""
-    return integrate(velocity, z, (angle, 0.0), rtol=tolerance, atol=tolerance)[-1]
+    return integrate(velocity, z, (angle, 0.0), rtol=tolerance, atol=tolerance, grid=GRID)[-1]
 
 
 def with_divergence(field: Callable[[Tensor], Tensor], y: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:

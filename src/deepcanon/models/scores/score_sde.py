@@ -69,6 +69,7 @@ class ScoreSDE(FlowDensity[Batch], NamedSamplers[Batch]):
     recipe = Recipe(lr=2e-3, schedule="cosine", batch_size=128, epochs=200)
     samplers = ("flow", "reverse", "predictor_corrector")
     measured_samples = 1
+    costly_likelihood = True
 
     def __init__(
         self,
