@@ -100,7 +100,7 @@ from deepcanon.nn.transforms import (
     Transform,
 )
 from deepcanon.nn.transposed import StridedStages, Transposed, TransposedConv, output_padding, transposed
-from deepcanon.nn.u_net import UNet
+from deepcanon.nn.u_net import ConvBlock, PixelAttention, UNet
 from deepcanon.nn.unpool import bed_of_nails
 from deepcanon.nn.vector_field import TimeGated, VectorField
 
@@ -123,6 +123,7 @@ __all__ = [
     "ClassTimeMLP",
     "ClassTree",
     "ConcatenatedPositions",
+    "ConvBlock",
     "DenselyConnected",
     "DepthwiseSeparable",
     "Flatten",
@@ -150,6 +151,7 @@ __all__ = [
     "NegativeSampling",
     "NoiseContrastive",
     "OutputLayer",
+    "PixelAttention",
     "PlainDropout",
     "Planar",
     "Pointwise",

@@ -91,7 +91,8 @@ class UNet(nn.Module):
         self.shape = shape
         channels, first, last = shape[0], hidden[0], hidden[-1]
         size = 4 * first
-        self.time = nn.Sequential(nn.Linear(first + first % 2, size), nn.SiLU(), nn.Linear(size, size))
+        self.waves = first + first % 2
+        self.time = nn.Sequential(nn.Linear(self.waves, size), nn.SiLU(), nn.Linear(size, size))
         self.label = None if classes is None else nn.Embedding(classes + 1, size)
         self.first = nn.Conv2d(channels, first, 3, padding=1)
         self.down, self.up = nn.ModuleList(), nn.ModuleList()
@@ -111,13 +112,15 @@ class UNet(nn.Module):
                 width = outer
             if level > 0:
                 self.up.append(nn.Conv2d(width, width, 3, padding=1))
-        self.last = nn.Sequential(_norm(first), nn.SiLU(), nn.Conv2d(first, outputs * channels, 3, padding=1))
-        nn.init.zeros_(self.last[-1].weight)
-        nn.init.zeros_(self.last[-1].bias)
+        end = nn.Conv2d(first, outputs * channels, 3, padding=1)
+        nn.init.zeros_(end.weight)
+        if end.bias is not None:
+            nn.init.zeros_(end.bias)
+        self.last = nn.Sequential(_norm(first), nn.SiLU(), end)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, x: Tensor, t: Tensor, y: Tensor | None = None) -> Tensor:
-        time = self.time(time_features(t.to(x.dtype), self.time[0].in_features))
+        time = self.time(time_features(t.to(x.dtype), self.waves))
         if self.label is not None and y is not None:
             time = time + self.label(y)
         time = silu(time)

@@ -330,8 +330,8 @@ def test_networks_that_predict_the_same_have_one_bound(prediction: Predicted) ->
     x = torch.randn(50, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     first, second = (model.log_prob(x, generator=torch.Generator().manual_seed(1)) for model in models)
     assert torch.allclose(first, second, atol=1e-9)
-    drawn = [model.sample(5, sampler="dpm", steps=6, generator=torch.Generator().manual_seed(1)) for model in models]
-    assert torch.allclose(*drawn, atol=1e-9)
+    one, other = (model.sample(5, sampler="dpm", steps=6, generator=seeded(1)) for model in models)
+    assert torch.allclose(one, other, atol=1e-9)
 
 
 @pytest.mark.parametrize("prediction", ["v", "noise", "data"])
@@ -368,6 +368,35 @@ def test_learned_variances_raise_the_bound_of_data_near_points_with_few_timestep
             bounds.append(float(model.eval().log_prob(x[4000:]).mean()))
     entropy = 2 * (math.log(2) + 0.5 * math.log(2 * math.pi * math.e * 0.01))
     assert bounds[0] + 0.1 < bounds[1] < -entropy + 0.05, (bounds, -entropy)
+
+
+def images() -> DDPM:
+    """A small U-Net of images, with weights that are nowhere zero."""
+    torch.manual_seed(0)
+    model = DDPM(16, channels=1, height=4, width=4, levels=8, network="unet", hidden=(4, 8), timesteps=4)
+    for weights in model.averaged.buffers():
+        weights.add_(torch.randn_like(weights), alpha=0.05)
+    return model.double().eval()
+
+
+def test_a_unet_of_images_has_both_likelihoods_in_bits_and_samples() -> None:
+    model = images()
+    x = torch.rand(6, 1, 4, 4, dtype=torch.float64, generator=seeded(0))
+    metrics = model.metrics(Batch(x))
+    assert metrics["bits_per_dim"] == pytest.approx(float(metrics["nll"]) / (16 * math.log(2)) + 3, abs=1e-9)
+    assert torch.equal(model.bound(x)["prior"], model.bound(x.flatten(1))["prior"])
+    flow = model.with_likelihood("flow")
+    estimates = torch.stack([flow.log_prob(x[:2], generator=seeded(i)) for i in range(40)])
+    flow._flow_kind = lambda: "exact"  # type: ignore[method-assign]
+    exact = flow._log_prob(x[:2])
+    assert ((estimates.mean(0) - exact).abs() < 5 * estimates.std(0) / math.sqrt(40) + 1e-4).all()
+    assert model.sample(3, sampler="heun", steps=2, generator=seeded(0)).shape == (3, 16)
+    assert model.sample(0).shape == (0, 16)
+
+
+def test_a_unet_needs_images() -> None:
+    with pytest.raises(UsageError, match="a U-Net is a network of images; take images as data, or network=mlp"):
+        DDPM(16, network="unet")
 
 
 @pytest.mark.slow

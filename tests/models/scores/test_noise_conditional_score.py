@@ -68,9 +68,9 @@ def test_annealed_langevin_gives_modes_far_apart_their_shares(trained: NoiseCond
 
 def test_without_a_network_it_is_the_score_of_a_gaussian_with_noise() -> None:
     model = NoiseConditionalScore(2, hidden=(4,)).double()
-    last = model.averaged.net.last[-1]
-    last.weight.zero_()
-    last.bias.zero_()
+    for name, weights in model.averaged.net.named_buffers():
+        if name.startswith("last.2"):
+            weights.zero_()
     model.to_standard.set(torch.tensor(0.5), torch.tensor([-0.5, 1.0]))
     x = torch.randn(5, 2, dtype=torch.float64)
     mean, variance = torch.tensor([1.0, -2.0]), 4 * (1 + model.noises[7].square())

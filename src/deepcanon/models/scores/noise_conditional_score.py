@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from deepcanon.core import Batch, Recipe, Terms, UsageError
-from deepcanon.core.checks import at_least
+from deepcanon.core.checks import at_least, positive
 from deepcanon.core.precision import full
 from deepcanon.models._denoising import Denoising
 from deepcanon.nn.time_mlp import TimeMLP
@@ -21,8 +21,7 @@ class NoiseConditionalScore(Denoising[Batch]):
     Also known as: score matching with Langevin dynamics (SMLD), generative modeling by estimating gradients.
 
     At noise levels :math:`\sigma_1 > \dots > \sigma_L` in equal ratios, denoising score matching learns the score of
-    the data convolved with the noise, :math:`p_\sigma = p * N(0, \sigma^2 I)`; weighted by :math:`\sigma^2`, all
-    levels count alike.
+    the data convolved with the noise; weighted by :math:`\sigma^2`, all levels count alike.
 
     .. math:: L = E_{\sigma, x, \varepsilon} \; \tfrac12 \sigma^2 \left\lVert \psi(x + \sigma \varepsilon, \sigma) +
               \varepsilon / \sigma \right\rVert^2, \qquad \varepsilon \sim N(0, I) \qquad (1)
@@ -30,21 +29,19 @@ class NoiseConditionalScore(Denoising[Batch]):
     .. math:: \psi(x, \sigma) = -\frac{x}{1 + \sigma^2} + \frac{1}{\sigma \sqrt{1 + \sigma^2}} \,
               f\!\left( \frac{x}{\sqrt{1 + \sigma^2}}, \sigma \right) \qquad (2)
 
-    The network f corrects the score of data of zero mean and unit variance. ``sample`` starts at the broadest level,
-    where modes overlap, and takes Langevin steps at one level after the other, so that modes that lie far apart get
-    their shares, as they do not with one level.
+    The network f corrects the score of data of zero mean and unit variance. ``sample`` takes Langevin steps at one
+    level after the other, from the broadest, where modes overlap, so that modes far apart get their shares.
 
     .. math:: x \leftarrow x + \tfrac12 a_i \psi(x, \sigma_i) + \sqrt{a_i} \, \xi, \qquad a_i = h \sigma_i^2, \;
               \xi \sim N(0, I) \qquad (3)
 
-    The samples have the noise of the last level. All but the loss use an exponential moving average (EMA) of the
-    weights.
+    Samples have the noise of the last level. All but the loss use an exponential moving average (EMA) of the weights.
 
     References:
         | Generative Modeling by Estimating Gradients of the Data Distribution (Song and Ermon, 2019),
           https://arxiv.org/abs/1907.05600
-        | Improved Techniques for Training Score-Based Generative Models (Song and Ermon, 2020), for the average of the
-          weights and the broadest level, https://arxiv.org/abs/2006.09011
+        | Improved Techniques for Training Score-Based Generative Models (Song and Ermon, 2020),
+          https://arxiv.org/abs/2006.09011
 
     Arguments:
         features: The dimension of the data.
@@ -74,11 +71,9 @@ class NoiseConditionalScore(Denoising[Batch]):
         super().__init__(features)
         at_least(2, noise_levels=noise_levels)
         at_least(1, langevin_steps=langevin_steps)
-        if not (0 < least_noise < most_noise and 0 < step_size < 2):
-            raise UsageError(
-                "noise levels fall from most_noise to a smaller least_noise above 0, and step_size lies from 0 to 2 "
-                f"(got {most_noise}, {least_noise} and {step_size})"
-            )
+        positive(least_noise=least_noise, step_size=step_size)
+        if least_noise >= most_noise:
+            raise UsageError(f"noise levels fall from most_noise to least_noise (got {most_noise} and {least_noise})")
         self.langevin_steps, self.step_size = langevin_steps, step_size
         levels = torch.linspace(math.log(most_noise), math.log(least_noise), noise_levels, dtype=torch.float64).exp()
         self.register_buffer("noises", levels.to(torch.get_default_dtype()), persistent=False)
@@ -112,13 +107,12 @@ class NoiseConditionalScore(Denoising[Batch]):
         for level in torch.arange(len(self.noises), device=x.device).split(1):
             size = self.step_size * self.noises[level].square()
             for _ in range(self.langevin_steps):
-                drift = 0.5 * size * self._psi(self.averaged, x, level)
-                x = x + drift + size.sqrt() * self._noise(n, generator)  # eq. (3)
+                noise = self._noise(n, generator)
+                x = x + 0.5 * size * self._psi(self.averaged, x, level) + size.sqrt() * noise  # eq. (3)
         return self._to_data(x)
 
     def _psi(self, net: nn.Module, x: Tensor, level: Tensor) -> Tensor:
         """The score of standardized data with the noise of the levels (B,) or (1,), (B, features)."""
-        sigma = self.noises[level].unsqueeze(-1)
+        sigma, time = self.noises[level].unsqueeze(-1), level * (1000 / (len(self.noises) - 1))
         spread = (1 + sigma.square()).sqrt()
-        time = level * (1000 / (len(self.noises) - 1))
         return -x / spread.square() + full(net(x / spread, time)) / (sigma * spread)  # eq. (2)
