@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Self
 
 import torch
@@ -23,25 +22,21 @@ class NoiseConditionalScore(Denoising[Batch]):
     At noise levels :math:`\sigma_1 > \dots > \sigma_L` in equal ratios, denoising score matching learns the score of
     the data convolved with the noise; weighted by :math:`\sigma^2`, all levels count alike.
 
-    .. math:: L = E_{\sigma, x, \varepsilon} \; \tfrac12 \sigma^2 \left\lVert \psi(x + \sigma \varepsilon, \sigma) +
-              \varepsilon / \sigma \right\rVert^2, \qquad \varepsilon \sim N(0, I) \qquad (1)
+    .. math:: L = E \, \tfrac12 \sigma^2 \lVert \psi(x + \sigma \varepsilon, \sigma) + \varepsilon / \sigma \rVert^2, \quad
+              \varepsilon \sim N(0, I) \qquad (1)
 
     .. math:: \psi(x, \sigma) = -\frac{x}{1 + \sigma^2} + \frac{1}{\sigma \sqrt{1 + \sigma^2}} \,
               f\!\left( \frac{x}{\sqrt{1 + \sigma^2}}, \sigma \right) \qquad (2)
 
     The network f corrects the score of data of zero mean and unit variance. ``sample`` takes Langevin steps at one
-    level after the other, from the broadest, where modes overlap, so that modes far apart get their shares.
+    level after the other, from the broadest, where modes overlap, so that modes far apart get their shares. Samples
+    have the noise of the last level. All but the loss use an exponential moving average (EMA) of the weights.
 
-    .. math:: x \leftarrow x + \tfrac12 a_i \psi(x, \sigma_i) + \sqrt{a_i} \, \xi, \qquad a_i = h \sigma_i^2, \;
-              \xi \sim N(0, I) \qquad (3)
-
-    Samples have the noise of the last level. All but the loss use an exponential moving average (EMA) of the weights.
+    .. math:: x \leftarrow x + \tfrac12 a_i \psi(x, \sigma_i) + \sqrt{a_i} \, \varepsilon, \qquad a_i = h \sigma_i^2 \qquad (3)
 
     References:
         | Generative Modeling by Estimating Gradients of the Data Distribution (Song and Ermon, 2019),
           https://arxiv.org/abs/1907.05600
-        | Improved Techniques for Training Score-Based Generative Models (Song and Ermon, 2020),
-          https://arxiv.org/abs/2006.09011
 
     Arguments:
         features: The dimension of the data.
@@ -69,14 +64,13 @@ class NoiseConditionalScore(Denoising[Batch]):
         average: float = 0.999,
     ) -> None:
         super().__init__(features)
-        at_least(2, noise_levels=noise_levels)
-        at_least(1, langevin_steps=langevin_steps)
+        at_least(1, noise_levels=noise_levels, langevin_steps=langevin_steps)
         positive(least_noise=least_noise, step_size=step_size)
         if least_noise >= most_noise:
             raise UsageError(f"noise levels fall from most_noise to least_noise (got {most_noise} and {least_noise})")
         self.langevin_steps, self.step_size = langevin_steps, step_size
-        levels = torch.linspace(math.log(most_noise), math.log(least_noise), noise_levels, dtype=torch.float64).exp()
-        self.register_buffer("noises", levels.to(torch.get_default_dtype()), persistent=False)
+        levels = most_noise * (least_noise / most_noise) ** torch.linspace(0, 1, noise_levels)
+        self.register_buffer("noises", levels, persistent=False)
         self._set_network(TimeMLP(features, hidden), average)
 
     @classmethod
@@ -102,17 +96,15 @@ class NoiseConditionalScore(Denoising[Batch]):
         return (self.to_standard.scale * self._psi(self.averaged, self._standard(x), place)).reshape(x.shape)
 
     def _sample(self, n: int, generator: Generator | None) -> Tensor:
-        """Examples after Langevin steps at all noise levels, (n, features)."""
-        x = (1 + self.noises[0].square()).sqrt() * self._noise(n, generator)
+        net, x = self.averaged, (1 + self.noises[0].square()).sqrt() * self._noise(n, generator)
         for level in torch.arange(len(self.noises), device=x.device).split(1):
             size = self.step_size * self.noises[level].square()
             for _ in range(self.langevin_steps):
-                noise = self._noise(n, generator)
-                x = x + 0.5 * size * self._psi(self.averaged, x, level) + size.sqrt() * noise  # eq. (3)
+                x = x + 0.5 * size * self._psi(net, x, level) + size.sqrt() * self._noise(n, generator)  # eq. (3)
         return self._to_data(x)
 
     def _psi(self, net: nn.Module, x: Tensor, level: Tensor) -> Tensor:
         """The score of standardized data with the noise of the levels (B,) or (1,), (B, features)."""
-        sigma, time = self.noises[level].unsqueeze(-1), level * (1000 / (len(self.noises) - 1))
+        sigma, time = self.noises[level].unsqueeze(-1), level * (1000 / len(self.noises))
         spread = (1 + sigma.square()).sqrt()
         return -x / spread.square() + full(net(x / spread, time)) / (sigma * spread)  # eq. (2)
