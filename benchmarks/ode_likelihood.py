@@ -64,7 +64,8 @@ def reference(model: Any, x: Tensor, signs: Tensor, tolerance: float) -> Tensor:
     solved = solve_ivp(derivative, (FIRST, 1.0), state, rtol=tolerance, atol=tolerance, method="RK45").y[:, -1]
     end = torch.tensor(solved, dtype=start.dtype)
     scale = torch.hypot(sde.signal(torch.ones(())), sde.noise(torch.ones(())))
-    return normal(end[:size].reshape(start.shape) / scale) - start.shape[1] * scale.log() + end[size:]
+    found: Tensor = normal(end[:size].reshape(start.shape) / scale) - start.shape[1] * scale.log() + end[size:]
+    return found
 
 
 def normal(z: Tensor) -> Tensor:
@@ -103,8 +104,8 @@ def main() -> None:
             times[name].append(time.perf_counter() - start)
     mine, theirs = (found[1:] for found in times.values())  # the first round warms up
     ratio = statistics.median(b / a for a, b in zip(mine, theirs, strict=True))
-    each = [statistics.median(found) for found in (mine, theirs)]
-    print(f"{DIGITS} digits: deepcanon {each[0]:.2f} s, reference {each[1]:.2f} s, faster by {ratio:.2f}x")
+    seconds = [statistics.median(found) for found in (mine, theirs)]
+    print(f"{DIGITS} digits: deepcanon {seconds[0]:.2f} s, reference {seconds[1]:.2f} s, faster by {ratio:.2f}x")
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ class NoiseConditionalScore(Denoising[Batch]):
     At noise levels :math:`\sigma_1 > \dots > \sigma_L` in equal ratios, denoising score matching learns the score of
     the data convolved with the noise; weighted by :math:`\sigma^2`, all levels count alike.
 
-    .. math:: L = E \, \tfrac12 \sigma^2 \lVert \psi(x + \sigma \varepsilon, \sigma) + \varepsilon / \sigma \rVert^2, \quad
-              \varepsilon \sim N(0, I) \qquad (1)
+    .. math:: L = E \, \tfrac12 \sigma^2 \lVert \psi(x + \sigma \varepsilon, \sigma) + \varepsilon / \sigma \rVert^2,
+              \quad \varepsilon \sim N(0, I) \qquad (1)
 
     .. math:: \psi(x, \sigma) = -\frac{x}{1 + \sigma^2} + \frac{1}{\sigma \sqrt{1 + \sigma^2}} \,
               f\!\left( \frac{x}{\sqrt{1 + \sigma^2}}, \sigma \right) \qquad (2)
@@ -32,7 +32,7 @@ class NoiseConditionalScore(Denoising[Batch]):
     level after the other, from the broadest, where modes overlap, so that modes far apart get their shares. Samples
     have the noise of the last level. All but the loss use an exponential moving average (EMA) of the weights.
 
-    .. math:: x \leftarrow x + \tfrac12 a_i \psi(x, \sigma_i) + \sqrt{a_i} \, \varepsilon, \qquad a_i = h \sigma_i^2 \qquad (3)
+    .. math:: x \leftarrow x + \tfrac12 a_i \psi(x, \sigma_i) + \sqrt{a_i} \varepsilon, \; a_i = h \sigma_i^2 \qquad (3)
 
     References:
         | Generative Modeling by Estimating Gradients of the Data Distribution (Song and Ermon, 2019),
