@@ -12,6 +12,7 @@ import deepcanon as dc
 from deepcanon.core import Batch, UsageError
 from deepcanon.models.scores._sde import PROCESSES, Process
 from deepcanon.models.scores.score_sde import ScoreSDE
+from deepcanon.train.evaluation import assess
 
 MEANS = torch.tensor([[-1.5, 0.0], [1.0, 1.0]], dtype=torch.float64)
 SHARES = torch.tensor([0.7, 0.3], dtype=torch.float64)
@@ -112,6 +113,12 @@ def test_it_learns_the_density_of_a_mixture(process: Process) -> None:
     found = model.eval().log_prob(x[3000:].float())
     gap = float(density(x[3000:]).mean() - found.double().mean())
     assert -0.02 < gap < 0.15
+
+
+def test_the_likelihood_is_measured_at_the_end_of_a_training_only() -> None:
+    model, batch = ScoreSDE.example()
+    assert set(assess(model, batch, likelihood=False).scores) == {"denoising", "loss"}
+    assert set(assess(model, batch).scores) == {"denoising", "loss", "nll"}
 
 
 def test_wrong_arguments_are_refused() -> None:
