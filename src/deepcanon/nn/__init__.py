@@ -71,6 +71,7 @@ from deepcanon.nn.positions import (
     sinusoidal,
     sinusoidal_2d,
 )
+from deepcanon.nn.probability_flow import axes, random_signs, to_data, to_noise, with_divergence
 from deepcanon.nn.rescale import Rescale, mean_and_std
 from deepcanon.nn.rnn import LinearRNN, RNNLayers, rnn
 from deepcanon.nn.sampled_softmax import (
@@ -107,6 +108,7 @@ from deepcanon.nn.transforms import (
     Transform,
 )
 from deepcanon.nn.transposed import StridedStages, Transposed, TransposedConv, output_padding, transposed
+from deepcanon.nn.u_net import ConvBlock, PixelAttention, UNet
 from deepcanon.nn.unpool import bed_of_nails
 from deepcanon.nn.vector_field import TimeGated, VectorField
 
@@ -130,6 +132,7 @@ __all__ = [
     "ClassTimeMLP",
     "ClassTree",
     "ConcatenatedPositions",
+    "ConvBlock",
     "DenselyConnected",
     "DepthwiseSeparable",
     "DiagonalBiLSTM",
@@ -163,6 +166,7 @@ __all__ = [
     "NegativeSampling",
     "NoiseContrastive",
     "OutputLayer",
+    "PixelAttention",
     "PixelHead",
     "PixelLayer",
     "PixelNet",
@@ -201,12 +205,14 @@ __all__ = [
     "Transform",
     "Transposed",
     "TransposedConv",
+    "UNet",
     "VectorField",
     "activation_layer",
     "ancestral_order",
     "attention",
     "attention_weights",
     "autoregressive_mask",
+    "axes",
     "bag_of_words",
     "balanced_tree",
     "band_mask",
@@ -261,6 +267,7 @@ __all__ = [
     "parameter_free_attention",
     "parent_mask",
     "pool",
+    "random_signs",
     "recall",
     "reversed_in_time",
     "rnn",
@@ -275,8 +282,11 @@ __all__ = [
     "spread_degrees",
     "time_features",
     "to_bits",
+    "to_data",
+    "to_noise",
     "top_inner_products",
     "transposed",
     "weigh",
+    "with_divergence",
 ]
 __dir__ = listing(__name__)
