@@ -208,6 +208,7 @@ SHARED_STEMS = {
     "data": "the data of a run",
     "errors": "our errors, and those of the tensor",
     "filters": "the filters of a convolution, learned ones and classical ones",
+    "graph_attention": "the layer and the model",
     "series": "the batch type, and the data set of them",
     "settings": "the list of training settings, and its resolution",
     "layers": "the layers of any model, as insights and methods list them",

@@ -16,8 +16,9 @@ from deepcanon.nn.convolution import Causal, DepthwiseSeparable, Same, convolve,
 from deepcanon.nn.dense import dense
 from deepcanon.nn.dropout import PlainDropout
 from deepcanon.nn.fixed_point import fixed_point
+from deepcanon.nn.gated_conv import GatedConv
 from deepcanon.nn.gelu import gelu_tanh
-from deepcanon.nn.graph_attention import GraphAttention, neighbor_max, row_softmax
+from deepcanon.nn.graph_attention import AttentionConv, NeighborAttention
 from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
 from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
@@ -50,6 +51,15 @@ from deepcanon.nn.masked import (
     spread_degrees,
 )
 from deepcanon.nn.masked_convolution import AboveConv, GatedLayer, GatedPixelNet, LeftConv
+from deepcanon.nn.message_passing import (
+    aggregate,
+    at_columns,
+    at_rows,
+    neighbor_max,
+    row_max,
+    row_softmax,
+    row_sum,
+)
 from deepcanon.nn.node_order import breadth_first
 from deepcanon.nn.ode import integrate, integrate_adjoint
 from deepcanon.nn.output_by_name import output_layer
@@ -67,6 +77,7 @@ from deepcanon.nn.positions import (
 )
 from deepcanon.nn.rescale import Rescale, mean_and_std
 from deepcanon.nn.rnn import LinearRNN, RNNLayers, rnn
+from deepcanon.nn.sage_conv import SageConv
 from deepcanon.nn.sampled_softmax import (
     AdaptiveImportanceSampling,
     ImportanceSampling,
@@ -110,6 +121,7 @@ __all__ = [
     "ApproximateSearch",
     "Arctan",
     "AssociativeMemory",
+    "AttentionConv",
     "AttentionScore",
     "Averaged",
     "BatchNorm",
@@ -126,9 +138,9 @@ __all__ = [
     "Flatten",
     "FullSoftmax",
     "GRULayers",
+    "GatedConv",
     "GatedLayer",
     "GatedPixelNet",
-    "GraphAttention",
     "GraphConv",
     "GraphIsomorphism",
     "HierarchicalSoftmax",
@@ -146,6 +158,7 @@ __all__ = [
     "MaskedLinear",
     "MultiHeadAttention",
     "NegativeSampling",
+    "NeighborAttention",
     "NoiseContrastive",
     "OutputLayer",
     "PlainDropout",
@@ -160,6 +173,7 @@ __all__ = [
     "Reverse",
     "Rotary",
     "RunningSums",
+    "SageConv",
     "Same",
     "Sampled",
     "Skip",
@@ -180,7 +194,10 @@ __all__ = [
     "TransposedConv",
     "VectorField",
     "activation_layer",
+    "aggregate",
     "ancestral_order",
+    "at_columns",
+    "at_rows",
     "attention",
     "attention_weights",
     "autoregressive_mask",
@@ -236,7 +253,9 @@ __all__ = [
     "recall",
     "reversed_in_time",
     "rnn",
+    "row_max",
     "row_softmax",
+    "row_sum",
     "segment_max",
     "segment_mean",
     "segment_sum",
