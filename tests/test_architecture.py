@@ -54,8 +54,12 @@ BRIDGES = {"interop", "estimators", "questions"}
 FOREIGN = {"core": {"torch", "pydantic", "typing_extensions"}, "tensor": {"numpy"}}
 """The only other libraries that the lowest parts may import."""
 
-SOLVERS = {"deepcanon.core.graph_spectrum": {"scipy"}}
-"""What may import one more: torch has no solver for the eigenvalues of a large sparse matrix."""
+SOLVERS = {
+    "deepcanon.core.graph_spectrum": {"scipy"},
+    "deepcanon.core.graph_making": {"scipy"},
+    "deepcanon.core.graph_communities": {"scipy", "networkx", "numpy"},
+}
+"""What may import more: torch has no eigenvalues of large sparse matrices, no search trees and no communities."""
 
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 

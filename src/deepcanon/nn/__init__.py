@@ -21,7 +21,7 @@ from deepcanon.nn.gelu import gelu_tanh
 from deepcanon.nn.graph_attention import AttentionConv, NeighborAttention
 from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
-from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
+from deepcanon.nn.graph_spectral import SpectralConv
 from deepcanon.nn.gru import GRULayers, ResetBeforeGRU, gru
 from deepcanon.nn.hierarchical_softmax import (
     ClassTree,
@@ -209,9 +209,6 @@ __all__ = [
     "block_mask",
     "breadth_first",
     "causal_mask",
-    "chebyshev",
-    "chebyshev_coefficients",
-    "chebyshev_sum",
     "convolve",
     "dense",
     "draw_noise",
