@@ -55,6 +55,7 @@ from deepcanon.models.flows.glow import Glow as Glow
 from deepcanon.models.flows.nice import NICE as NICE
 from deepcanon.models.flows.realnvp import RealNVP as RealNVP
 from deepcanon.models.flows.video_flow import VideoFlow as VideoFlow
+from deepcanon.models.graphs.edge_classifier import EdgeClassifier as EdgeClassifier
 from deepcanon.models.graphs.fixed_point_network import FixedPointNetwork as FixedPointNetwork
 from deepcanon.models.graphs.gated_graph import GatedGraph as GatedGraph
 from deepcanon.models.graphs.gcn import GCN as GCN
@@ -62,6 +63,7 @@ from deepcanon.models.graphs.gin import GIN as GIN
 from deepcanon.models.graphs.graph_attention import GraphAttention as GraphAttention
 from deepcanon.models.graphs.graph_classifier import GraphClassifier as GraphClassifier
 from deepcanon.models.graphs.graph_generator import GraphGenerator as GraphGenerator
+from deepcanon.models.graphs.graph_transformer import GraphTransformer as GraphTransformer
 from deepcanon.models.graphs.link_predictor import LinkPredictor as LinkPredictor
 from deepcanon.models.graphs.sage import Sage as Sage
 from deepcanon.models.graphs.spectral_network import SpectralNetwork as SpectralNetwork

@@ -11,6 +11,7 @@ from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_time
 from deepcanon.nn.bucket_bias import BucketBias
 from deepcanon.nn.codes import from_bits, to_bits
+from deepcanon.nn.component_attention import ComponentAttention, GraphTransformerBlock
 from deepcanon.nn.connections import DenselyConnected, HighwayGate, Residual, Skip
 from deepcanon.nn.convolution import Causal, DepthwiseSeparable, Same, convolve, output_size, pad_same
 from deepcanon.nn.dense import dense
@@ -132,6 +133,7 @@ __all__ = [
     "Chain",
     "ClassTimeMLP",
     "ClassTree",
+    "ComponentAttention",
     "ConcatenatedPositions",
     "DenselyConnected",
     "DepthwiseSeparable",
@@ -143,6 +145,7 @@ __all__ = [
     "GatedPixelNet",
     "GraphConv",
     "GraphIsomorphism",
+    "GraphTransformerBlock",
     "HierarchicalSoftmax",
     "HighwayGate",
     "ImportanceSampling",
