@@ -14,7 +14,6 @@ from deepcanon.laws.outcome import Law
 from deepcanon.models.graphs.gcn import GCN
 from deepcanon.nn.graph_conv import GraphConv
 
-
 ALONG_EDGES = len(laws.LAWS) - 1
 """The number of laws of a layer that does not claim to reach the whole component."""
 

@@ -22,6 +22,7 @@ from deepcanon.nn.gelu import gelu_tanh
 from deepcanon.nn.graph_attention import AttentionConv, NeighborAttention
 from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
+from deepcanon.nn.graph_pooling import ClusterPool, GlobalNode, pooled
 from deepcanon.nn.graph_spectral import SpectralConv
 from deepcanon.nn.gru import GRULayers, ResetBeforeGRU, gru
 from deepcanon.nn.hierarchical_softmax import (
@@ -133,6 +134,7 @@ __all__ = [
     "Chain",
     "ClassTimeMLP",
     "ClassTree",
+    "ClusterPool",
     "ComponentAttention",
     "ConcatenatedPositions",
     "DenselyConnected",
@@ -143,6 +145,7 @@ __all__ = [
     "GatedConv",
     "GatedLayer",
     "GatedPixelNet",
+    "GlobalNode",
     "GraphConv",
     "GraphIsomorphism",
     "GraphTransformerBlock",
@@ -250,6 +253,7 @@ __all__ = [
     "parameter_free_attention",
     "parent_mask",
     "pool",
+    "pooled",
     "recall",
     "reversed_in_time",
     "rnn",

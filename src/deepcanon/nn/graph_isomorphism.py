@@ -28,7 +28,7 @@ class GraphIsomorphism(nn.Module):
     def __init__(self, in_features: int, out_features: int, *, edge_features: int | None = None) -> None:
         super().__init__()
         at_least(1, in_features=in_features, out_features=out_features)
-        self.in_features = in_features
+        self.in_features, self.out_features = in_features, out_features
         self.epsilon = nn.Parameter(torch.zeros(()))
         self.mlp = nn.Sequential(nn.Linear(in_features, out_features), nn.ReLU(), nn.Linear(out_features, out_features))
         self.of_edges = None if edge_features is None else nn.Linear(edge_features, in_features)
