@@ -213,6 +213,7 @@ SHARED_STEMS = {
     "errors": "our errors, and those of the tensor",
     "filters": "the filters of a convolution, learned ones and classical ones",
     "graph_attention": "the layer and the model",
+    "graph_spectrum": "the eigenvalues of a graph, and what an insight says of them",
     "series": "the batch type, and the data set of them",
     "settings": "the list of training settings, and its resolution",
     "layers": "the layers of any model, as insights and methods list them",

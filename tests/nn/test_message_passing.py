@@ -17,6 +17,8 @@ from deepcanon.nn import (
     aggregate,
     at_columns,
     at_rows,
+    head_dots,
+    head_sums,
     row_max,
     row_softmax,
     row_sum,
@@ -54,6 +56,9 @@ def test_gathering_and_adding_up_have_right_first_and_second_derivatives() -> No
         (lambda z: row_sum(z.square(), pattern), values),
         (lambda z: row_softmax(z, pattern), values),
         (lambda z: entry_dots(pattern, z, z.cos()), x),
+        (lambda z: head_sums(z.sin(), x[:, :4].detach().cos(), pattern), values),
+        (lambda z: head_sums(values.detach().sin(), z[:, :4].cos(), pattern), x),
+        (lambda z: head_dots(z[:, :4], z[:, 1:].cos(), pattern, 2), x),
         (lambda z: row_max(z, pattern), x),
     ]
     for call, z in calls:

@@ -67,6 +67,7 @@ from deepcanon.models.graphs.graph_transformer import GraphTransformer as GraphT
 from deepcanon.models.graphs.link_predictor import LinkPredictor as LinkPredictor
 from deepcanon.models.graphs.sage import Sage as Sage
 from deepcanon.models.graphs.spectral_network import SpectralNetwork as SpectralNetwork
+from deepcanon.models.graphs.stochastic_block_model import StochasticBlockModel as StochasticBlockModel
 from deepcanon.models.linear.glm import GLM as GLM
 from deepcanon.models.linear.linear_regression import LinearRegression as LinearRegression
 from deepcanon.models.linear.logistic_regression import LogisticRegression as LogisticRegression

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from deepcanon.core import DataError, Graph, Sparse, UsageError
 from deepcanon.core.checks import at_least
-from deepcanon.core.sparse import entry_dots
 from deepcanon.nn.graph_conv import dropped
-from deepcanon.nn.message_passing import at_columns, at_rows, row_softmax
+from deepcanon.nn.message_passing import at_columns, at_rows, head_dots, head_sums, row_softmax
 
 
 class AttentionConv(nn.Module):
@@ -52,15 +51,14 @@ class AttentionConv(nn.Module):
         nodes, features = x.shape
         if features != self.in_features:
             raise DataError(f"the layer takes {self.in_features} features per node, got {features}")
-        h = (x @ self.weight.T).unflatten(1, (self.heads, -1))  # (nodes, heads, out_features)
+        h = x @ self.weight.T
         edges = Graph.of(graph, nodes).operator("gcn", h.dtype)  # for its pattern alone: a self-loop at every node
-        from_source, to_target = ((h * vector).sum(-1) for vector in (self.source, self.target))  # (nodes, heads)
+        apart = h.unflatten(1, (self.heads, -1))  # (nodes, heads, out_features)
+        from_source, to_target = ((apart * vector).sum(-1) for vector in (self.source, self.target))  # (nodes, heads)
         scores = at_columns(from_source, edges.pattern) + at_rows(to_target, edges.pattern)  # (entries, heads)
-        scores = F.leaky_relu(scores, self.slope)
-        scores = scores.masked_fill((edges.values == 0).unsqueeze(1), -torch.inf)  # an edge of weight 0 does not count
-        weights = dropped(row_softmax(scores, edges.pattern), self.dropout, self.training).to_dense()
-        aggregated = [edges.with_values(weights[:, head]) @ h[:, head] for head in range(self.heads)]
-        return torch.cat(aggregated, 1) + self.bias  # eq. (1)
+        weights = row_softmax(_masked(F.leaky_relu_(scores, self.slope), edges), edges.pattern)
+        weights = dropped(weights, self.dropout, self.training).to_dense()
+        return _weighed(weights, h, edges) + self.bias  # eq. (1)
 
 
 class NeighborAttention(nn.Module):
@@ -87,9 +85,21 @@ class NeighborAttention(nn.Module):
     def forward(self, x: Tensor, graph: Graph | Tensor) -> Tensor:
         """The attended values of all nodes, (nodes, width), the heads next to each other."""
         edges = Graph.of(graph, len(x)).operator("adjacency", x.dtype)
-        q, k, v = (part(x).unflatten(1, (self.heads, -1)) for part in (self.query, self.key, self.value))
-        scale = 1 / math.sqrt(q.shape[2])
-        scores = [scale * entry_dots(edges.pattern, q[:, head], k[:, head]) for head in range(self.heads)]
-        masked = torch.stack(scores, 1).masked_fill((edges.values == 0).unsqueeze(1), -torch.inf)
-        weights = row_softmax(masked, edges.pattern)
-        return torch.cat([edges.with_values(weights[:, head]) @ v[:, head] for head in range(self.heads)], 1)  # eq. (1)
+        q, k, v = self.query(x), self.key(x), self.value(x)
+        scores = head_dots(q, k, edges.pattern, self.heads) / math.sqrt(x.shape[1] // self.heads)
+        return _weighed(row_softmax(_masked(scores, edges), edges.pattern), v, edges)  # eq. (1)
+
+
+def _masked(scores: Tensor, edges: Sparse) -> Tensor:
+    """The scores of the edges, (entries, heads), -inf where an edge has the weight 0, which does not count."""
+    nothing = edges.values == 0
+    if not nothing.is_meta and not bool(nothing.any()):
+        return scores
+    return scores.masked_fill(nothing.unsqueeze(1), -torch.inf)
+
+
+def _weighed(weights: Tensor, x: Tensor, edges: Sparse) -> Tensor:
+    """The sums of what the edges bring in weights of each head, (entries, heads), the heads next to each other."""
+    if weights.shape[1] == 1:
+        return edges.with_values(weights[:, 0]) @ x  # for one head this is faster
+    return head_sums(weights, x, edges.pattern)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from deepcanon.core import DataError, Graph, Sparse
 from deepcanon.core.checks import one_of
-from deepcanon.core.sparse import Pattern
+from deepcanon.core.sparse import PIECE, Pattern
 
 Aggregation = Literal["sum", "mean", "max"]
 AGGREGATIONS: tuple[Aggregation, ...] = ("sum", "mean", "max")
@@ -78,6 +78,26 @@ def at_columns(x: Tensor, pattern: Pattern) -> Tensor:
     return found
 
 
+def head_sums(weights: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
+    """The sums over each row's entries of the columns' rows of ``x`` in weights that each head has of its own.
+
+    ``weights`` are (entries, heads), ``x`` is (columns, heads * width) and so is the result, (rows, heads * width).
+
+    >>> pattern = Sparse.of(torch.tensor([[1.0, 1.0], [0.0, 1.0]])).pattern
+    >>> head_sums(torch.tensor([[1.0, 2.0], [1.0, 0.0], [5.0, 5.0]]), torch.tensor([[1.0, 1.0], [3.0, 3.0]]), pattern)
+    tensor([[ 4.,  2.],
+            [15., 15.]])
+    """
+    found: Tensor = _HeadSums.apply(weights, x, pattern)  # type: ignore[no-untyped-call]
+    return found
+
+
+def head_dots(left: Tensor, right: Tensor, pattern: Pattern, heads: int) -> Tensor:
+    """The inner products of ``left`` at each entry's row with ``right`` at its column by head, (entries, heads)."""
+    found: Tensor = _HeadDots.apply(left, right, pattern, heads)  # type: ignore[no-untyped-call]
+    return found
+
+
 def row_softmax(scores: Tensor, pattern: Pattern) -> Tensor:
     """The softmax of ``scores`` (entries, heads) among the entries of each row of a pattern.
 
@@ -85,11 +105,86 @@ def row_softmax(scores: Tensor, pattern: Pattern) -> Tensor:
     >>> row_softmax(torch.zeros(3, 1), pattern).flatten()
     tensor([0.5000, 0.5000, 1.0000])
     """
-    with torch.no_grad():
+    weights: Tensor = _RowSoftmax.apply(scores, pattern)  # type: ignore[no-untyped-call]
+    return weights
+
+
+class _RowSoftmax(torch.autograd.Function):
+    """In one place: an entry has a score for each head, and what each step would store anew is as long as the edges."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, pattern: Pattern) -> Tensor:
         lengths = pattern.starts.diff().long()
-        largest = torch.segment_reduce(scores.detach(), "max", lengths=lengths, axis=0, unsafe=True)
-    weights = (scores - largest.index_select(0, pattern.rows)).exp()
-    return weights / at_rows(row_sum(weights, pattern), pattern)
+        largest = torch.segment_reduce(scores.contiguous(), "max", lengths=lengths, axis=0, unsafe=True)
+        weights = largest.index_select(0, pattern.rows).neg_().add_(scores).exp_()
+        weights.div_(row_sum(weights, pattern).index_select(0, pattern.rows))
+        ctx.pattern = pattern
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (weights,) = ctx.saved_tensors
+        pulled = weights * gradient
+        return pulled - weights * at_rows(row_sum(pulled, ctx.pattern), ctx.pattern), None
+
+
+class _HeadSums(torch.autograd.Function):
+    """All heads are gathered and weighed at once, and so few rows at a time that they stay in the cache."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, x: Tensor, pattern: Pattern) -> Tensor:
+        ctx.pattern = pattern
+        ctx.save_for_backward(weights, x)
+        found = x.new_empty(pattern.shape[0], x.shape[1])
+        if pattern.starts.is_meta or not len(pattern.columns):
+            return found.zero_()
+        heads = weights.shape[1]
+        each = max(1, PIECE * pattern.shape[0] // len(pattern.columns))
+        for first in range(0, pattern.shape[0], each):
+            last = min(first + each, pattern.shape[0])
+            begin, end = int(pattern.starts[first]), int(pattern.starts[last])
+            rows = x.index_select(0, pattern.columns[begin:end]).unflatten(1, (heads, -1))
+            rows.mul_(weights[begin:end].unsqueeze(2))
+            starts = pattern.starts[first : last + 1] - begin
+            found[first:last] = torch.embedding_bag(
+                rows.flatten(1), pattern.places[: end - begin], starts, False, 0, False, None, True
+            )[0]
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        weights, x = ctx.saved_tensors
+        of_weights = of_x = None
+        if ctx.needs_input_grad[0]:
+            of_weights = head_dots(gradient, x, ctx.pattern, weights.shape[1])
+        if ctx.needs_input_grad[1]:
+            turned, order = ctx.pattern.turned
+            of_x = head_sums(weights.index_select(0, order), gradient, turned)
+        return of_weights, of_x, None
+
+
+class _HeadDots(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor, pattern: Pattern, heads: int) -> Tensor:
+        ctx.pattern = pattern
+        ctx.save_for_backward(left, right)
+        pieces = zip(pattern.rows.split(PIECE), pattern.columns.split(PIECE), strict=True)
+        found = [
+            (left.index_select(0, here) * right.index_select(0, there)).unflatten(1, (heads, -1)).sum(-1)
+            for here, there in pieces
+        ]
+        return torch.cat(found) if found else left.new_zeros(0, heads)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        left, right = ctx.saved_tensors
+        of_left = head_sums(gradient, right, ctx.pattern) if ctx.needs_input_grad[0] else None
+        of_right = None
+        if ctx.needs_input_grad[1]:
+            turned, order = ctx.pattern.turned
+            of_right = head_sums(gradient.index_select(0, order), left, turned)
+        return of_left, of_right, None, None
 
 
 class _RowMax(torch.autograd.Function):
