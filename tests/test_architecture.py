@@ -57,7 +57,7 @@ FOREIGN = {"core": {"torch", "pydantic", "typing_extensions"}, "tensor": {"numpy
 SOLVERS = {
     "deepcanon.core.graph_spectrum": {"scipy"},
     "deepcanon.core.graph_making": {"scipy"},
-    "deepcanon.core.graph_communities": {"scipy", "networkx", "numpy"},
+    "deepcanon.core.graph_communities": {"scipy", "networkx"},
 }
 """What may import more: torch has no eigenvalues of large sparse matrices, no search trees and no communities."""
 

@@ -187,6 +187,10 @@ class Graph(GraphAnalysis):
 
     def membership(self) -> Tensor:
         """The index of the graph that each node of a union belongs to, (nodes,)."""
+        return self._membership
+
+    @cached_property
+    def _membership(self) -> Tensor:
         sizes = torch.tensor(self.parts or (self.nodes,), device=self.edge_index.device)
         return torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes, output_size=self.nodes)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
-from deepcanon.core.errors import DataError, DivergenceError
+from deepcanon.core.errors import DataError
 
 if TYPE_CHECKING:
     from deepcanon.core.graph import Graph
 
 RESTARTS = 10
 """How many times k-means begins anew; the tightest clusters are taken."""
-ITERATIONS = 30
+ITERATIONS = 100
 
 
 def components(graph: Graph) -> Tensor:
@@ -32,22 +32,31 @@ def components(graph: Graph) -> Tensor:
 
 def spectral_clusters(graph: Graph, k: int, seed: int) -> Tensor:
     """Clusters of nodes by k-means among the rows of the k lowest eigenvectors, (nodes,)."""
-    from numpy.random import default_rng
-    from scipy.cluster.vq import ClusterError, kmeans2
+    rows = embedding(graph, k)
+    random = torch.Generator(rows.device).manual_seed(seed)
+    found = [_k_means(rows, k, random) for _ in range(RESTARTS)]
+    return min(found, key=lambda each: each[1])[0]
 
-    rows = embedding(graph, k).cpu().numpy()
-    random, best, least = default_rng(seed), None, float("inf")
-    for _ in range(RESTARTS):
-        try:
-            centers, labels = kmeans2(rows, k, iter=ITERATIONS, minit="++", missing="raise", rng=random)
-        except ClusterError:  # a cluster has lost all its nodes
-            continue
-        spread = float(((rows - centers[labels]) ** 2).sum())
-        if spread < least:
-            best, least = labels, spread
-    if best is None:
-        raise DivergenceError(f"k-means found no {k} clusters that keep a node each; ask for fewer")
-    return torch.from_numpy(best).long().to(graph.edge_index.device)
+
+def _k_means(rows: Tensor, k: int, random: Generator) -> tuple[Tensor, float]:
+    """The nearest of k centers of each row and the sum of squares to them, from centers drawn far apart (k-means++)."""
+    first = torch.randint(len(rows), (1,), generator=random, device=rows.device)
+    centers, squares = rows[first], (rows - rows[first]).square().sum(1)
+    for _ in range(k - 1):
+        far = squares if float(squares.sum()) > 0 else torch.ones_like(squares)
+        new = rows[torch.multinomial(far, 1, generator=random)]
+        centers, squares = torch.cat([centers, new]), torch.minimum(squares, (rows - new).square().sum(1))
+    lengths, labels, numbers = rows.square().sum(1), None, torch.arange(k, device=rows.device)
+    for _ in range(ITERATIONS):
+        distances = centers.square().sum(1) - 2 * rows @ centers.T
+        nearest, before = distances.argmin(1), labels
+        labels = nearest
+        if before is not None and torch.equal(labels, before):
+            break
+        chosen = (labels.unsqueeze(1) == numbers).to(rows.dtype)
+        sums, counts = chosen.T @ rows, chosen.sum(0).unsqueeze(1)
+        centers = torch.where(counts > 0, sums / counts.clamp_min(1), centers)  # one without rows stays where it is
+    return nearest, float((lengths + distances.amin(1)).sum())
 
 
 def embedding(graph: Graph, k: int) -> Tensor:

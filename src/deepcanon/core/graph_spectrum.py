@@ -15,8 +15,8 @@ from deepcanon.core.sparse import Sparse
 DENSE = 400
 """Up to so many rows all eigenvalues of a dense matrix are found in less time than a few of a sparse one."""
 
-SHIFT = 1e-2
-"""How far below zero a Laplacian, which is singular, is shifted before it is inverted."""
+SHIFT = 1e-4
+"""How far below zero a Laplacian, which is singular, is shifted; nearer to it, fewer solves tell eigenvalues apart."""
 
 SAME = 1e-6
 """Entries of a unit vector that differ by less are of one size in the rule of signs."""
@@ -68,15 +68,19 @@ def smallest_eigenpairs(matrix: Sparse, k: int) -> Spectrum:
 
 
 def _shift_invert(matrix: Sparse, k: int) -> tuple[Tensor, Tensor]:
-    from scipy.sparse import csc_array
-    from scipy.sparse.linalg import eigsh
+    from scipy.sparse import csc_array, eye_array
+    from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
     parts = (matrix.values, matrix.pattern.columns, matrix.pattern.starts)
     rows = csc_array(tuple(part.cpu().numpy() for part in parts), shape=matrix.shape)  # symmetric: rows are columns
     start = torch.rand(matrix.shape[0], generator=torch.Generator().manual_seed(0), dtype=matrix.dtype).numpy()
     # A wide search space finds all eigenvectors of an eigenvalue that occurs several times.
-    width = min(matrix.shape[0] - 1, max(4 * k, 40))
-    values, vectors = eigsh(rows, k, sigma=-SHIFT, which="LM", v0=start, ncv=width)
+    width = min(matrix.shape[0] - 1, max(4 * k, 20))
+    # Shifted, it is positive definite, so that it needs no pivots and may be ordered for few entries in its factors.
+    shifted = (rows + SHIFT * eye_array(matrix.shape[0])).tocsc()
+    factors = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    inverse = LinearOperator(matrix.shape, matvec=factors.solve, dtype=rows.dtype)
+    values, vectors = eigsh(rows, k, sigma=-SHIFT, which="LM", v0=start, ncv=width, OPinv=inverse)
     order = values.argsort()
     found = (torch.from_numpy(part).to(matrix.device) for part in (values[order], vectors[:, order]))
     return next(found), next(found)
