@@ -1,7 +1,7 @@
 """Semi-supervised methods compared with supervised baselines on few labels, over paired seeds.
 
     python benchmarks/semi_supervised.py --data moons:labels=6 --seeds 10
-    python benchmarks/semi_supervised.py --data digits:labels=40 --method fixmatch --seeds 20 --recipe
+    python benchmarks/semi_supervised.py --data digits:labels=40 --model cnn --method mixmatch --seeds 20 --lr 1e-3
 
 Each seed decides which labels stay, the initial weights and the order of the examples, alike for all; a gain is the
 mean of the differences between the method and a baseline, with its standard error. The settings were fixed on seeds
@@ -17,22 +17,21 @@ from typing import Any
 import numpy as np
 import torch
 
+from deepcanon.catalogue import find
 from deepcanon.core import Blueprint, Model
 from deepcanon.data import load_data
-from deepcanon.methods.fixmatch import FixMatch
-from deepcanon.methods.pi_model import PiModel
-from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.runs.label_baselines import baselines
 from deepcanon.train import fit
 from deepcanon.train.settings import resolve_settings
 
-METHODS: dict[str, type[Model[Any]]] = {"pi_model": PiModel, "fixmatch": FixMatch}
+METHODS = ("pseudo_label", "pi_model", "mean_teacher", "mixmatch", "distribution_alignment", "remixmatch", "fixmatch")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", default="moons:labels=6")
     parser.add_argument("--method", choices=METHODS, default="pi_model")
+    parser.add_argument("--model", default="mlp", help="the classifier: mlp has two hidden layers of 64 units")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--steps", type=int, default=1000)
@@ -45,7 +44,7 @@ def main() -> None:
     settings: dict[str, Any] = {} if asked.recipe else {"steps": asked.steps, "lr": asked.lr}
     scores: dict[str, list[float]] = {}
     for seed in range(asked.first, asked.first + asked.seeds):
-        for name, accuracy in one(asked.data, METHODS[asked.method], given, seed, settings).items():
+        for name, accuracy in one(asked.data, find(asked.method), asked.model, given, seed, settings).items():
             scores.setdefault(name, []).append(accuracy)
     length = "by its recipe" if asked.recipe else f"{asked.steps} steps"
     print(f"{asked.data}, {length}, seeds {asked.first} to {asked.first + asked.seeds - 1}, test accuracy in %")
@@ -63,12 +62,13 @@ def main() -> None:
 
 
 def one(
-    data: str, method: type[Model[Any]], given: Mapping[str, Any], seed: int, changes: Mapping[str, Any]
+    data: str, method: type[Model[Any]], wrapped: str, given: Mapping[str, Any], seed: int, changes: Mapping[str, Any]
 ) -> dict[str, float]:
     """The accuracies of all baselines with one seed."""
     few = load_data(f"{data},seed={seed}")
 
-    asked = Blueprint(method, {"model": Blueprint(MLP, {"hidden": (64, 64)}), **given})
+    inner = Blueprint(find(wrapped), {"hidden": (64, 64)} if wrapped == "mlp" else {})
+    asked = Blueprint(method, {"model": inner, **given})
     torch.manual_seed(seed)
     model = asked.build(few.sizes, few.name)
     settings = resolve_settings(model.recipe, seed=seed, **changes)

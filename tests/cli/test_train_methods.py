@@ -11,17 +11,19 @@ import pytest
 import deepcanon as dc
 from deepcanon import catalogue
 from deepcanon.blueprints import from_options, untrained
-from deepcanon.core import arguments_of
+from deepcanon.core import SemiBatch, arguments_of
 
 Call = Callable[..., Any]
 
 METHODS = [entry.name for entry in catalogue.entries() if entry.family == "methods"]
 
-FEW_LABELS = ("fixmatch", "pi_model")
+FEW_LABELS = {name for name in METHODS if issubclass(catalogue.find(name).batch_type(), SemiBatch)}
 
 
 def test_there_are_methods() -> None:
     assert {"bagging", "lora", "transfer"} <= set(METHODS)
+    assert {"fixmatch", "pi_model"} <= FEW_LABELS
+    assert catalogue.find("lora").wraps_trained  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("name", "data"), [("augmentation", "digits"), ("fixmatch", "digits:labels=40")])
@@ -43,7 +45,8 @@ def test_a_method_trains_without_arguments(name: str, call: Call, tmp_path: Path
     run = dc.Run(tmp_path / "run").info
     assert run["model"]["arguments"]["model"]["model"] == catalogue.find(name).default_model  # type: ignore[attr-defined]
     assert run["data"]["name"] == ("digits:labels=40" if name in FEW_LABELS else "digits")
-    assert ("is meant for a trained model, and this mlp is not" in answer.stdout) == (name in ("lora", "transfer"))
+    meant = catalogue.find(name).wraps_trained  # type: ignore[attr-defined]
+    assert ("is meant for a trained model, and this mlp is not" in answer.stdout) == meant
 
 
 @pytest.mark.slow

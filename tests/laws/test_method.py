@@ -246,9 +246,10 @@ def around(name: str, model: str) -> tuple[Model[Any], Labeled] | None:
     """The method around an example of a conditional model; none where it suits no density."""
     torch.manual_seed(0)
     inner, batch = find(model).example()
-    sizes = {"features": inner.features} if "features" in arguments_of(find(name)) else {}
+    others = {"features": getattr(inner, "features", 1), "teacher": inner}
+    given = {argument: value for argument, value in others.items() if argument in arguments_of(find(name))}
     try:
-        return find(name)(model=inner, **sizes), batch
+        return find(name)(model=inner, **given), batch
     except UsageError:
         return None
 

@@ -11,13 +11,13 @@ import torch
 from scipy.special import softmax
 
 import deepcanon as dc
-from deepcanon.core import DataError, Model, SemiBatch, UsageError
+from deepcanon.core import DataError, Model, UsageError
 from deepcanon.core.toy import Toy
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods.fixmatch import FixMatch
 from deepcanon.models.feedforward.mlp import MLP
-from deepcanon.models.linear.softmax_regression import SoftmaxRegression
 from deepcanon.models.variational.vae import VAE
+from tests.methods.semi_supervised import linear
 
 
 def trained(model: Model[Any]) -> dict[str, torch.Tensor]:
@@ -48,15 +48,6 @@ def test_weight_zero_and_a_threshold_above_one_are_the_same_augmented_run() -> N
     augmented = trained(FixMatch(net(), weight=0.0))
     assert equal(trained(FixMatch(net(), threshold=1.01)), augmented)
     assert not equal(trained(net()), augmented)
-
-
-def linear() -> tuple[SoftmaxRegression, SemiBatch]:
-    random = torch.Generator().manual_seed(0)
-    model = SoftmaxRegression(features=3, classes=4).double()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, generator=random)
-    x = torch.randn(40, 3, generator=random, dtype=torch.float64)
-    return model, SemiBatch(x[:8], torch.arange(8) % 4, x[8:])
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.6, 0.8])
@@ -125,7 +116,7 @@ def test_wrong_arguments_and_models_are_refused() -> None:
     classifier = ToyClassifier(2, 2)
     wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({"weight": -1.0}, "weight must be 0 or more"),
-        ({"strong": -0.1}, "a strength must be 0 or more"),
+        ({"strong": -0.1}, "strong must be 0 or more"),
         ({"labeled": "both"}, "labeled must be one of none, weak, strong"),
     )
     for arguments, words in wrong:

@@ -14,6 +14,7 @@ from scipy.special import softmax
 import deepcanon as dc
 from deepcanon.core import UsageError
 from deepcanon.core.toy_classifier import ToyClassifier
+from deepcanon.methods._semi_supervised import ramp_up
 from deepcanon.methods.pi_model import PiModel
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.linear.softmax_regression import SoftmaxRegression
@@ -40,8 +41,10 @@ def test_the_weight_grows_as_the_paper_says() -> None:
     model = PiModel(ToyClassifier(2, 2), warmup=0.5)
     for progress, share in ((0.0, math.exp(-5)), (0.25, math.exp(-1.25)), (0.5, 1.0), (1.0, 1.0)):
         model.progress = progress
-        assert model.ramp() == pytest.approx(share)
-    assert PiModel(ToyClassifier(2, 2), warmup=0.0).ramp() == 1.0
+        assert ramp_up(model, model.warmup) == pytest.approx(share)
+    assert ramp_up(PiModel(ToyClassifier(2, 2)), 0.0) == 1.0
+    model.progress = 0.1
+    assert ramp_up(model.eval(), 0.5) == 1.0
 
 
 def test_a_run_that_is_read_again_is_measured_as_at_its_end(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from deepcanon.augment.counters import mixed, uniforms, unit
 from deepcanon.augment.motions import Augment, Motion
 from deepcanon.augment.perturbations import contrasted, cut_out, flipped, noisy, shifted, strongly, weakly
+from deepcanon.augment.views import viewed
 from deepcanon.lazy import listing
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "strongly",
     "uniforms",
     "unit",
+    "viewed",
     "weakly",
 ]
 __dir__ = listing(__name__)

@@ -50,6 +50,9 @@ class Model(nn.Module, ABC, Generic[B]):
     """The embedded data set that the model is trained on if none is given; else the first that suits it."""
     surrogate: ClassVar[bool] = False
     """True where the loss is not a measure of fit (a GAN, a contrastive loss); then only ``metrics`` are monitored."""
+    relates_examples: ClassVar[bool] = False
+    """True where the loss compares the examples of a batch with each other (a contrastive one): then it depends on how
+    large batches are, and the losses of parts do not add up to that of the whole."""
     progress: float = 0.0
     """The fraction of the training that is done, set by the trainer."""
     vocabulary: tuple[str, ...] = ()

@@ -119,7 +119,7 @@ def state_round_trip(model: Model[Any], batch: Batch) -> Measured:
 def duplicated_batch_keeps_the_loss(model: Model[Any], batch: Batch) -> Measured | None:
     """Terms are means over examples: the same examples twice give the same loss, in expectation where it is random."""
     twice = repeated(batch, 2)
-    if len(twice) == len(batch):
+    if len(twice) == len(batch) or model.relates_examples:
         return None
     train_briefly(model, batch)
     model.eval()
@@ -134,9 +134,10 @@ def duplicated_batch_keeps_the_loss(model: Model[Any], batch: Batch) -> Measured
 def parts_add_up_to_the_whole(model: Model[Any], batch: Batch) -> Measured | None:
     """The losses of parts of a batch, each with its weight, make the loss of the whole; sequences get other lengths.
 
-    So gradient accumulation and several processes learn what one does from the whole batch.
+    So gradient accumulation and several processes learn what one does from the whole batch. The law does not apply to
+    a model that declares that its loss relates the examples of a batch to each other.
     """
-    if len(batch) < 3 or len(repeated(batch, 2)) == len(batch):
+    if len(batch) < 3 or len(repeated(batch, 2)) == len(batch) or model.relates_examples:
         return None
     batch = ragged(batch)
     train_briefly(model, batch)

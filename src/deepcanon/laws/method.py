@@ -122,7 +122,9 @@ def conditioned_as_the_wrapped_model(method: Model[Any], batch: AnyBatch) -> Mea
 def precision_of_the_model_is_kept(method: Model[Any], batch: AnyBatch) -> Measured:
     """Around a model in double precision all that the method adds has double precision, and it can be trained."""
     inner = rebuilt(wrapped(method)).double()
-    given = {name: inner if isinstance(value, Model) else value for name, value in method.hparams.items()}
+    given = {
+        name: copy.deepcopy(inner) if isinstance(value, Model) else value for name, value in method.hparams.items()
+    }
     double = type(method)(**given)
     faults = [f"{name} has {p.dtype}" for name, p in double.named_parameters() if p.dtype != torch.float64]
     if not faults:
@@ -152,11 +154,11 @@ def check_method(method: Any, batch: AnyBatch) -> list[Outcome]:
 
 
 def wrapped(method: Model[Any]) -> Model[Any]:
-    """The model that a method wraps."""
-    inner = [value for value in method.hparams.values() if isinstance(value, Model)]
-    if len(inner) != 1:
+    """The model that a method wraps: the one among its arguments, or that called ``model`` (others may teach it)."""
+    inner = {name: value for name, value in method.hparams.items() if isinstance(value, Model)}
+    if len(inner) != 1 and "model" not in inner:
         raise UsageError(f"a method wraps one model; {type(method).__name__} has {len(inner)} among its arguments")
-    return inner[0]
+    return inner.get("model", next(iter(inner.values())))
 
 
 def idle_and_plain(method: Model[Any]) -> tuple[Model[Any], Model[Any]]:

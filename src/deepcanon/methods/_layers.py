@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+from collections.abc import Sequence
 from typing import Any
 
 from torch import nn
@@ -27,6 +29,18 @@ def later_layers(model: Model[Any], method: str) -> list[nn.Module]:
     if not later:
         raise UsageError(f"{method} changes hidden activations, and {model.name()} has no hidden layer")
     return [layer for layer in later if layer is not None]
+
+
+def chosen_layers(model: Model[Any], there: Sequence[str], patterns: Sequence[str], can: str) -> list[str]:
+    """The layers among those ``there`` that the patterns name, in the model's order; ``can`` says what they are."""
+    for pattern in patterns:
+        if not fnmatch.filter(there, pattern):
+            raise UsageError(
+                f"layers={pattern!r} matches no layer of {model.name()} {can}; it has {', '.join(there) or 'none'}"
+            )
+    if not patterns:
+        raise UsageError(f"name the layers to adapt; {model.name()} has {', '.join(there) or 'none'}")
+    return [name for name in there if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
 
 
 def classes_of(model: Model[Any]) -> int | None:

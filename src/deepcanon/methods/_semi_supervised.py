@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from deepcanon.augment.perturbations import strongly, weakly
 from deepcanon.core import Descend, Labeled, Model, SemiBatch, Terms, Turn, UsageError, methods_of
+from deepcanon.core.checks import one_of
 from deepcanon.core.precision import full
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods._method import Method
+
+Augment = Callable[[Tensor], Tensor]
+"""Random changes of the examples of a batch that keep their labels."""
 
 
 class SemiSupervised(Method[SemiBatch]):
@@ -26,7 +33,7 @@ class SemiSupervised(Method[SemiBatch]):
     supervised: ClassVar[Mapping[str, Any]]
     """Arguments of the supervised baseline: labeled examples alone, augmented as strongly as the others."""
 
-    def __init__(self, model: Model[Any], weight: float, augment: Callable[[Tensor], Tensor] | None) -> None:
+    def __init__(self, model: Model[Any], weight: float, augment: Augment | None) -> None:
         super().__init__(model)
         # Validation labels are many where those to learn from are few; to choose by them would be to learn from them.
         self.__dict__["recipe"] = replace(self.recipe, keep_weights="last")
@@ -75,6 +82,45 @@ class SemiSupervised(Method[SemiBatch]):
                 f"that of {self.model.name()} gives {tuple(logits.shape)}"
             )
         return logits
+
+
+def weak_only(strength: float, flip: bool, labeled: str) -> tuple[Augment, Augment | None]:
+    """The weak augmentation of this strength, and that of labeled examples by its name."""
+    _not_negative(strength=strength)
+    one_of(("none", "weak"), labeled=labeled)
+    weak = partial(weakly, strength=strength, flip=flip)
+    return weak, None if labeled == "none" else weak
+
+
+def weak_and_strong(weak: float, strong: float, flip: bool, labeled: str) -> tuple[Augment, Augment, Augment | None]:
+    """The weak and the strong augmentation of these strengths, and that of labeled examples by its name."""
+    _not_negative(weak=weak, strong=strong)
+    one_of(("none", "weak", "strong"), labeled=labeled)
+    both = {"weak": partial(weakly, strength=weak, flip=flip), "strong": partial(strongly, strength=strong, flip=flip)}
+    return both["weak"], both["strong"], both.get(labeled)
+
+
+def _not_negative(**strengths: float) -> None:
+    for name, strength in strengths.items():
+        if strength < 0:
+            raise UsageError(f"{name} must be 0 or more (got {strength:g})")
+
+
+def warming_up(warmup: float) -> float:
+    """Check the share of the training during which a weight grows."""
+    if not 0 <= warmup <= 1:
+        raise UsageError(f"warmup is a share of the training, from 0 to 1 (got {warmup:g})")
+    return warmup
+
+
+def ramp_up(method: Model[Any], warmup: float) -> float:
+    """The share of a weight that counts by now: it grows as a Gaussian until the share ``warmup`` of the training.
+
+    In eval mode all of it counts, since a measure must not depend on when it is taken.
+    """
+    if not method.training or warmup == 0:
+        return 1.0
+    return math.exp(-5 * max(0.0, 1 - method.progress / warmup) ** 2)
 
 
 def toy_example() -> tuple[ToyClassifier, SemiBatch]:

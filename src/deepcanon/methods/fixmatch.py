@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from deepcanon.augment.perturbations import strongly, weakly
-from deepcanon.core import Labeled, Model, SemiBatch, Terms, UsageError
-from deepcanon.core.checks import one_of
-from deepcanon.methods._semi_supervised import SemiSupervised, toy_example
+from deepcanon.core import Labeled, Model, SemiBatch, Terms
+from deepcanon.methods._semi_supervised import SemiSupervised, toy_example, weak_and_strong
 
 LONGER = 5
 """How many times as long as the wrapped model's recipe training takes."""
@@ -64,14 +61,9 @@ class FixMatch(SemiSupervised):
         flip: bool = False,
         labeled: Literal["none", "weak", "strong"] = "weak",
     ) -> None:
-        if min(weak, strong) < 0:
-            raise UsageError(f"a strength must be 0 or more (got weak={weak:g}, strong={strong:g})")
-        one_of(("none", "weak", "strong"), labeled=labeled)
-        weak_augment = partial(weakly, strength=weak, flip=flip)
-        strong_augment = partial(strongly, strength=strong, flip=flip)
-        super().__init__(model, weight, {"none": None, "weak": weak_augment, "strong": strong_augment}[labeled])
-        self.threshold = threshold
-        self.weak, self.strong = weak_augment, strong_augment
+        weak_augment, strong_augment, of_labeled = weak_and_strong(weak, strong, flip, labeled)
+        super().__init__(model, weight, of_labeled)
+        self.weak, self.strong, self.threshold = weak_augment, strong_augment, threshold
         if weight > 0 and self.uses_unlabeled:
             self.__dict__["recipe"] = replace(self.recipe, epochs=LONGER * self.recipe.epochs)
 

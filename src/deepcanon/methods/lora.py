@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import fnmatch
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from deepcanon.core import Descend, Model, Turn, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.core.turn import B
+from deepcanon.methods._layers import chosen_layers
 from deepcanon.methods._method import Method
 
 
@@ -50,7 +50,7 @@ class LoRA(Method[B]):
     def __init__(self, model: Model[Any], rank: int = 4, alpha: float = 8.0, layers: tuple[str, ...] = ("*",)) -> None:
         super().__init__(model)
         at_least(1, rank=rank)
-        self.adapted = _chosen(model, layers)
+        self.adapted = chosen_layers(model, candidates(model), layers, "that LoRA can adapt")
         self._trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
         for parameter in model.parameters():
             parameter.requires_grad_(False)
@@ -128,17 +128,3 @@ def _weight(layer: nn.Module) -> Tensor:
     weight = layer.weight
     assert isinstance(weight, Tensor)
     return weight
-
-
-def _chosen(model: Model[Any], patterns: Sequence[str]) -> list[str]:
-    """The layers that the patterns name, in the model's order."""
-    there = candidates(model)
-    for pattern in patterns:
-        if not fnmatch.filter(there, pattern):
-            raise UsageError(
-                f"layers={pattern!r} matches no layer of {model.name()} that LoRA can adapt; "
-                f"it has {', '.join(there) or 'none'}"
-            )
-    if not patterns:
-        raise UsageError(f"name the layers to adapt; {model.name()} has {', '.join(there) or 'none'}")
-    return [name for name in there if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]

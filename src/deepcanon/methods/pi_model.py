@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
 
-from deepcanon.augment.perturbations import weakly
-from deepcanon.core import Model, SemiBatch, UsageError
-from deepcanon.core.checks import one_of
-from deepcanon.methods._semi_supervised import SemiSupervised, toy_example
+from deepcanon.core import Model, SemiBatch
+from deepcanon.methods._semi_supervised import SemiSupervised, ramp_up, toy_example, warming_up, weak_only
 
 
 class PiModel(SemiSupervised):
@@ -58,15 +54,9 @@ class PiModel(SemiSupervised):
         warmup: float = 0.3,
         labeled: Literal["none", "weak"] = "weak",
     ) -> None:
-        if strength < 0:
-            raise UsageError(f"strength must be 0 or more (got {strength:g})")
-        if not 0 <= warmup <= 1:
-            raise UsageError(f"warmup is a share of the training, from 0 to 1 (got {warmup:g})")
-        one_of(("none", "weak"), labeled=labeled)
-        perturb = partial(weakly, strength=strength, flip=flip)
-        super().__init__(model, weight, None if labeled == "none" else perturb)
-        self.perturb = perturb
-        self.warmup = warmup
+        perturb, of_labeled = weak_only(strength, flip, labeled)
+        super().__init__(model, weight, of_labeled)
+        self.perturb, self.warmup = perturb, warming_up(warmup)
 
     @classmethod
     def example(cls) -> tuple[Self, SemiBatch]:
@@ -76,11 +66,5 @@ class PiModel(SemiSupervised):
     def unlabeled_term(self, x: Tensor) -> tuple[str, Tensor]:
         both = torch.cat([self.perturb(x), self.perturb(x)])
         one, other = self.logits(both).softmax(-1).chunk(2)
-        return "consistency", self.ramp() * (one - other).square().mean()  # eq. (1)
-
-    def ramp(self) -> float:
-        """The share of the weight that counts by now."""
-        if not self.training:
-            return 1.0  # a measure must not depend on when it is taken
-        left = max(0.0, 1 - self.progress / self.warmup) if self.warmup > 0 else 0.0
-        return math.exp(-5 * left**2)  # eq. (2)
+        distance = (one - other).square().mean()
+        return "consistency", ramp_up(self, self.warmup) * distance  # eqs. (1) and (2)
