@@ -6,7 +6,7 @@
 
 ``links``: the area under the ROC curve of hidden links of Cora: 85 % of the edges are known, 5 % are for validation and
 10 % for the test, with as many pairs of nodes that no edge joins, split as unordered pairs, so that no pair of one
-split is in another in either direction. Ours is link_predictor with its recipe, beside it PyTorch Geometric's GAE as
+split is in another in either direction. Ours is link_predictor with its recipe, next to it PyTorch Geometric's GAE as
 its example trains it (two GCN layers of 32 and 16, 200 epochs, new negatives in every epoch), on the same edges.
 
 ``long_range``: test accuracy on ring-of-cliques, where a node is to tell the color of the clique across its ring, of
@@ -70,9 +70,8 @@ def hidden_links(seed: int) -> Any:
     both = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]].numpy()
     edges = both[:, random.permutation(both.shape[1])]
     apart = strangers(random, edges, graph.nodes)
-    counts = (edges.shape[1] - round(0.05 * edges.shape[1]) - round(0.1 * edges.shape[1]),)
-    counts = (*counts, round(0.05 * edges.shape[1]), round(0.1 * edges.shape[1]))
-    parts = cut(np.arange(edges.shape[1]), counts)
+    valid, test = round(0.05 * edges.shape[1]), round(0.1 * edges.shape[1])
+    parts = cut(np.arange(edges.shape[1]), (edges.shape[1] - valid - test, valid, test))
     known = torch.from_numpy(edges)[:, parts[0]]
     shown = Graph(torch.cat([known, known.flip(0)], 1), graph.nodes)
 
@@ -80,9 +79,10 @@ def hidden_links(seed: int) -> Any:
         ends = torch.cat([torch.from_numpy(apart)[:, rows], torch.from_numpy(edges)[:, rows]], 1)
         return LabeledPairs(x=x, y=torch.arange(2).repeat_interleave(len(rows)), graph=shown, pairs=ends)
 
-    train, valid, test = (pairs(rows) for rows in parts)
-    sizes = {"features": x.shape[1], "classes": 2}
-    return dc.Dataset(name="cora links", kind="graphs", train=train, valid=valid, test=test, sizes=sizes, shape=(1433,))
+    sizes, splits = {"features": x.shape[1], "classes": 2}, [pairs(rows) for rows in parts]
+    return dc.Dataset(
+        name="cora links", kind="graphs", train=splits[0], valid=splits[1], test=splits[2], sizes=sizes, shape=(1433,)
+    )
 
 
 def of_gae(data: Any, seed: int, epochs: int = 200) -> float:

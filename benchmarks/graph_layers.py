@@ -170,7 +170,8 @@ def clustering(rounds: int) -> Numbers:
     numbers: Numbers = {}
     for count in (2_000, 20_000):
         points, truth = make_moons(count, noise=0.1, random_state=0)
-        given, found = torch.from_numpy(points), {}
+        given = torch.from_numpy(points)
+        found: Numbers = {}
 
         def ours(given: Tensor = given, found: Numbers = found) -> None:
             found["deepcanon"] = Graph.knn(given, 10).spectral_clustering(2)

@@ -108,7 +108,7 @@ def test_the_fourier_basis_keeps_the_energy() -> None:
     graph = Graph.from_networkx(networkx.karate_club_graph())
     x = torch.randn(34, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for kind in ("combinatorial", "symmetric"):
-        coefficients = graph.fourier(kind=kind).transform(x)  # type: ignore[arg-type]
+        coefficients = graph.fourier(kind=kind).transform(x)
         torch.testing.assert_close(coefficients.square().sum(), x.square().sum())
     with pytest.raises(UsageError, match="orthogonal eigenvectors have combinatorial and symmetric"):
         graph.fourier(kind="random_walk")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a user asks of a graph: Laplacians, frequencies, cuts, clusters, communities, influential nodes, positions."""
+"""Questions that a graph answers: Laplacians, frequencies, cuts, clusters, communities, influence, positions."""
 
 from __future__ import annotations
 

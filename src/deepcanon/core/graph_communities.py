@@ -46,17 +46,17 @@ def _k_means(rows: Tensor, k: int, random: Generator) -> tuple[Tensor, float]:
         far = squares if float(squares.sum()) > 0 else torch.ones_like(squares)
         new = rows[torch.multinomial(far, 1, generator=random)]
         centers, squares = torch.cat([centers, new]), torch.minimum(squares, (rows - new).square().sum(1))
-    lengths, labels, numbers = rows.square().sum(1), None, torch.arange(k, device=rows.device)
+    lengths, numbers = rows.square().sum(1), torch.arange(k, device=rows.device)
+    labels = torch.full((len(rows),), -1, device=rows.device)
     for _ in range(ITERATIONS):
         distances = centers.square().sum(1) - 2 * rows @ centers.T
-        nearest, before = distances.argmin(1), labels
-        labels = nearest
-        if before is not None and torch.equal(labels, before):
+        before, labels = labels, distances.argmin(1)
+        if torch.equal(labels, before):
             break
         chosen = (labels.unsqueeze(1) == numbers).to(rows.dtype)
         sums, counts = chosen.T @ rows, chosen.sum(0).unsqueeze(1)
         centers = torch.where(counts > 0, sums / counts.clamp_min(1), centers)  # one without rows stays where it is
-    return nearest, float((lengths + distances.amin(1)).sum())
+    return labels, float((lengths + distances.amin(1)).sum())
 
 
 def embedding(graph: Graph, k: int) -> Tensor:

@@ -97,7 +97,8 @@ def _figure(graph: Graph, found: Mapping[str, Tensor], numbers: Mapping[str, Any
                     axes.plot(*points[[a, b]].T.numpy(), color=MUTED, linewidth=0.5, alpha=0.4, zorder=1)
         palette = colors(min(LARGEST, int(labels.max()) + 1))
         shown = [palette[label] if label < len(palette) else MUTED for label in labels.tolist()]
-        axes.scatter(*points.T.numpy(), s=sizes, c=shown, edgecolors="white", linewidths=0.4, zorder=2)
+        across, up = points.T.numpy()
+        axes.scatter(across, up, s=sizes, c=shown, edgecolors="white", linewidths=0.4, zorder=2)
         dress(axes, f"{numbers[name]['number']} {name}, modularity {numbers[name]['modularity']:.2f}", grid=False)
         axes.set_xticks([])
         axes.set_yticks([])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -40,7 +42,7 @@ class GraphIsomorphism(nn.Module):
             raise DataError(f"the layer takes {self.in_features} features per node, got {features}")
         wanted = None if self.of_edges is None else self.of_edges.in_features
         graph = Graph.of(graph, nodes, wanted)
-        first, *rest = self.mlp
+        first: Any = self.mlp[0]
         # Sums are linear: they are taken after the first map where that has fewer columns, or features are sparse.
         if self.of_edges is None and (isinstance(x, Sparse) or first.out_features < features):
             mapped = x @ first.weight.T
@@ -48,7 +50,7 @@ class GraphIsomorphism(nn.Module):
         else:
             x = x.to_dense()
             rows = first((1 + self.epsilon) * x + self._messages(x, graph))
-        for part in rest:
+        for part in list(self.mlp)[1:]:
             rows = part(rows)  # eq. (1)
         return rows
 

@@ -54,7 +54,8 @@ def pair_graph(
                         list(points[ends.T].numpy()), colors=color, linewidths=1.0, alpha=0.8, linestyles=style
                     )
                 )
-        axes.scatter(*points.T.numpy(), s=10.0, color=INK, edgecolors="white", linewidths=0.4, zorder=3)
+        across, up = points.T.numpy()
+        axes.scatter(across, up, s=10.0, color=INK, edgecolors="white", linewidths=0.4, zorder=3)
         dress(axes, words, grid=False)
         axes.set_xticks([])
         axes.set_yticks([])

@@ -37,7 +37,8 @@ def test_the_network_is_pygs_on_the_same_weights() -> None:
 
 def stars() -> GraphBatch:
     """Stars of two, three and four leaves, all nodes alike: the class of the centers is the number of leaves."""
-    graphs, centers = [], []
+    graphs: list[Graph] = []
+    centers: list[int] = []
     for number in range(30):
         leaves = 2 + number % 3
         centers.append(sum(graph.nodes for graph in graphs))

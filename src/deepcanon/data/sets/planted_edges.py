@@ -1,4 +1,4 @@
-"""A graph of people in three camps, whose edges are ties between friends, in a camp, or rivals, of two camps."""
+"""A graph of people in three camps, whose edges are ties between friends, in a camp, or opponents, of two camps."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ PLANTED_EDGES = Entry(
     counts=(900, 150, 450),
     source="drawn here: ties of three camps, with noisy features of nodes and edges; a class is that of an edge",
     load=load,
-    labels=("rivals", "friends"),
+    labels=("opponents", "friends"),
 )

@@ -1,4 +1,4 @@
-"""The graph that an insight looks at, with the signals on its nodes."""
+"""The graph that an insight measures, with the signals on its nodes."""
 
 from __future__ import annotations
 

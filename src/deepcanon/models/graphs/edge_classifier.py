@@ -119,4 +119,5 @@ def edges_between(graph: Graph, pairs: Tensor) -> Tensor:
     if not len(keys) or bool((missing := keys[place] != wanted).any()):
         a, b = pairs[:, int(missing.int().argmax()) if len(keys) else 0].tolist()
         raise DataError(f"no edge leads from node {a} to node {b}; pairs to be classified are edges of the graph")
-    return order[place]
+    found: Tensor = order[place]
+    return found

@@ -88,6 +88,7 @@ class GraphClassifier(Predictor):
             for before, after in pairwise((features, *hidden))
         )
         self.readout: Readout = readout
+        self.last = hidden[-1]
         self.dropout = nn.Dropout(dropout)
         self.global_nodes = nn.ModuleList(GlobalNode(width, hidden[-1]) for width in hidden if global_node)
         self.pool = ClusterPool(hidden[-1], clusters) if clusters else None
@@ -119,7 +120,7 @@ class GraphClassifier(Predictor):
 
     def embed(self, x: Tensor, graph: Graph) -> Tensor:
         """The embedding of every graph: the readouts of all layers next to each other, (graphs, widths)."""
-        read, g = [], x.new_zeros(len(graph.parts) or 1, self.layers[-1].out_features)
+        read, g = [], x.new_zeros(len(graph.parts) or 1, self.last)
         for number, layer in enumerate(self.layers):
             x = layer(x, graph).relu()
             if self.global_nodes:
