@@ -1,6 +1,6 @@
 """word2vec compared with gensim: the same text, windows, dimensions and noise, one worker, float32, one thread.
 
-    python benchmarks/word2vec.py [--data text:words] [--rounds 3] [--epochs 5] [--json results.json]
+    python benchmarks/word2vec.py [--schemes cbow] [--objectives negative] [--rounds 3] [--epochs 5] [--json FILE]
 
 Whole trainings are interleaved in one process, in processor time; words per second count every word of the text, kept
 or skipped, as gensim does. Ours runs through the trainer with its defaults. The quality of vectors is reported, too:
@@ -26,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import gensim
 import torch
@@ -40,6 +40,7 @@ from deepcanon.models.words.word2vec import Objective, Scheme, Word2Vec
 from deepcanon.train import evaluate
 
 LATENT, WINDOW, NEGATIVES, SUBSAMPLE = 100, 5, 5, 1e-3
+OBJECTIVES: tuple[Objective, ...] = ("negative", "hierarchical")
 ALPHA = 0.025
 """gensim's own rate, with its own decay."""
 
@@ -111,6 +112,8 @@ def main() -> None:
     parser.add_argument("--data", default="text:words", help="a text word by word")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved trainings of each candidate")
     parser.add_argument("--epochs", type=int, default=5, help="epochs of each training")
+    parser.add_argument("--schemes", nargs="+", choices=get_args(Scheme), default=list(get_args(Scheme)))
+    parser.add_argument("--objectives", nargs="+", choices=OBJECTIVES, default=list(OBJECTIVES))
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -125,9 +128,7 @@ def main() -> None:
     print(f"torch {torch.__version__}, gensim {gensim.__version__}, {platform.machine()}, 1 thread")
     print(f"{arguments.data}: {words:,} words, {data.sizes['vocab']:,} different; {arguments.epochs} epochs")
     numbers: dict[str, dict[str, dict[str, float]]] = {}
-    schemes: tuple[Scheme, ...] = ("skip_gram", "cbow")
-    objectives: tuple[Objective, ...] = ("negative", "hierarchical")
-    for scheme, objective in itertools.product(schemes, objectives):
+    for scheme, objective in itertools.product(arguments.schemes, arguments.objectives):
         made: dict[str, list[Word2Vec]] = {"deepcanon": [], "gensim": []}
         task = f"{scheme}, {objective}"
 

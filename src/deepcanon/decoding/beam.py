@@ -84,22 +84,26 @@ def beam_search(
         log_prob = torch.zeros(rows, 1, device=prompt.device)
         after = torch.zeros(rows, 1, dtype=torch.long, device=prompt.device)  # tokens after the prompt, stop included
         complete = torch.zeros(rows, 1, dtype=torch.bool, device=prompt.device)
+        first = torch.arange(rows, device=prompt.device).unsqueeze(1)  # times the beams, the number of the first beam
         for _ in range(steps):
             logits, state = step(unread, state)
             every = log_prob.unsqueeze(2) + next_log_probs(logits, complete, stop)  # (B, K, vocab)
-            longer = after + ~complete
+            longer = after + 1 if stop is None else after + ~complete
             scores = penalized(every, longer.unsqueeze(2), length_penalty).flatten(1)
-            best = scores.topk(min(beams, scores.shape[1])).indices
+            top, best = scores.topk(min(beams, scores.shape[1]))
             parent, token = best // every.shape[2], best % every.shape[2]
-            log_prob, after = every.flatten(1).gather(1, best), longer.gather(1, parent)
-            complete = complete.gather(1, parent) | (token == (-1 if stop is None else stop))
-            tokens = torch.cat([tokens.gather(1, parent.unsqueeze(2).expand(-1, -1, tokens.shape[2])),
-                                token.unsqueeze(2)], 2)  # fmt: skip
-            if stop is not None and bool(complete.all()):
-                break
-            kept = (torch.arange(rows, device=prompt.device).unsqueeze(1) * every.shape[1] + parent).flatten()
+            log_prob = every.flatten(1).gather(1, best) if length_penalty else top
+            after, complete = longer.gather(1, parent), complete.gather(1, parent)
+            kept = (first * every.shape[1] + parent).flatten()
+            tokens = torch.cat([tokens.flatten(0, 1).index_select(0, kept), token.view(-1, 1)], 1).view(
+                *token.shape, -1
+            )
+            if stop is not None:
+                complete |= token == stop
+                if bool(complete.all()):
+                    break
             state = getattr(state, "reorder", state.select)(kept)
-            unread = token.flatten().unsqueeze(1)
+            unread = token.view(-1, 1)
     return Beams(tokens.clone(), given + after, log_prob.clone())
 
 

@@ -21,6 +21,7 @@ from deepcanon.decoding.exact import exact_search
 from deepcanon.decoding.generation import generate
 from deepcanon.nn.output_by_name import output_layer
 from deepcanon.nn.output_layer import OutputLayer
+from deepcanon.nn.packed import packed_weights
 
 
 class LanguageModel(Model[B]):
@@ -94,12 +95,17 @@ class LanguageModel(Model[B]):
             self.output_layer.follow(counts)
 
     def loss(self, batch: B) -> Terms:
-        return self.evaluated(batch).terms
+        return self._terms_and_outputs(batch)[0]
 
     def metrics(self, batch: B) -> Terms:
         return self.evaluated(batch).metrics
 
     def evaluated(self, batch: B) -> Evaluated:
+        terms, *known = self._terms_and_outputs(batch)
+        return Evaluated(terms, self._metrics_of(*known))
+
+    def _terms_and_outputs(self, batch: B) -> tuple[Terms, Tensor, Tensor, Tensor]:
+        """The loss of a batch, and what metrics are computed from: the outputs, the sequences and their lengths."""
         x, lengths = self.sequences_of(batch)
         known = known_tokens(x, lengths, self.vocab)
         outputs = self._outputs_of(batch, known[:, :-1])
@@ -108,8 +114,7 @@ class LanguageModel(Model[B]):
             name, nats = "sampled_nll", self._nats(outputs, known, lengths, layer.loss)
         else:
             name, nats = "nll", self._nats(outputs, known, lengths)
-        terms = {name: nats.sum() / (lengths - 1).sum().clamp_min(1)}
-        return Evaluated(terms, self._metrics_of(outputs, known, lengths))
+        return {name: nats.sum() / (lengths - 1).sum().clamp_min(1)}, outputs, known, lengths
 
     def _metrics_of(self, outputs: Tensor, known: Tensor, lengths: Tensor) -> Terms:
         """Nothing more than the loss, which is the exact ``nll`` already, and what the output layer has to tell."""
@@ -158,10 +163,11 @@ class LanguageModel(Model[B]):
         generator: Generator | None = None,
     ) -> Tensor:
         """The prompt, (B, T), and ``steps`` sampled tokens after it, (B, T + steps)."""
-        return generate(
-            bound(self, context, len(prompt)).step, None, known_tokens(prompt, None, self.vocab), steps,
-            temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
-        )  # fmt: skip
+        with packed_weights(self, steps):
+            return generate(
+                bound(self, context, len(prompt)).step, None, known_tokens(prompt, None, self.vocab), steps,
+                temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, generator=generator,
+            )  # fmt: skip
 
     def beam_search(
         self,
@@ -174,10 +180,11 @@ class LanguageModel(Model[B]):
         length_penalty: float = 0.0,
     ) -> Beams:
         """The most probable continuations of the prompt, (B, T), by up to ``steps`` tokens that a beam search finds."""
-        return beam_search(
-            bound(self, context, len(prompt)).step, known_tokens(prompt, None, self.vocab), steps, beams,
-            stop=stop, length_penalty=length_penalty,
-        )  # fmt: skip
+        with packed_weights(self, steps):
+            return beam_search(
+                bound(self, context, len(prompt)).step, known_tokens(prompt, None, self.vocab), steps, beams,
+                stop=stop, length_penalty=length_penalty,
+            )  # fmt: skip
 
     def exact_search(
         self,

@@ -68,6 +68,7 @@ from deepcanon.nn.node_order import breadth_first
 from deepcanon.nn.ode import integrate, integrate_adjoint
 from deepcanon.nn.output_by_name import output_layer
 from deepcanon.nn.output_layer import FullSoftmax, OutputLayer, draw_noise, noise_log_probs
+from deepcanon.nn.packed import TiedEmbedding, can_pack, packed_weights
 from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import (
@@ -194,6 +195,7 @@ __all__ = [
     "StochasticBinary",
     "StridedStages",
     "Swish",
+    "TiedEmbedding",
     "TimeBlock",
     "TimeGated",
     "TimeMLP",
@@ -216,6 +218,7 @@ __all__ = [
     "block_attention",
     "block_mask",
     "breadth_first",
+    "can_pack",
     "causal_mask",
     "convolve",
     "dense",
@@ -253,6 +256,7 @@ __all__ = [
     "output_size",
     "own_weights",
     "owner_mask",
+    "packed_weights",
     "pad_same",
     "parameter_free_attention",
     "parent_mask",

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import Sequences
-from deepcanon.models.words._contexts import BLOCK, Blocks, blocks
+from deepcanon.models.words._contexts import BLOCK, Blocks, blocks, contexts
 
 
 def text(rows: int = 5, length: int = 23) -> Sequences:
@@ -77,3 +77,21 @@ def test_where_nothing_is_left_none_is_near() -> None:
     seen = blocks(text(), 2, torch.zeros(200), torch.float32)
     assert seen.near.shape == (1, BLOCK, BLOCK + 4)
     assert not seen.near.any()
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("window", [1, 5, 20])
+def test_sums_of_contexts_are_products_with_the_windows_and_spread_is_their_transpose(
+    window: int, average: bool
+) -> None:
+    torch.manual_seed(0)
+    batch = Sequences(torch.randint(7, (3, 11)), torch.tensor([11, 1, 4]))
+    seen = blocks(batch, window, torch.ones(7), torch.float64)
+    table, by_sums = torch.randn(7, 4, dtype=torch.float64), torch.randn(seen.words.numel(), 4, dtype=torch.float64)
+    weight = seen.near / seen.neighbors.clamp_min(1) if average else seen.near
+    found = contexts(seen, average)
+    torch.testing.assert_close(found.summed(table), (weight @ table[seen.around]).flatten(0, 1))
+    by_words = torch.zeros_like(table).index_add_(0, seen.words.flatten(), found.spread(by_sums))
+    around = weight.mT @ by_sums.view(*seen.words.shape, 4)
+    wanted = torch.zeros_like(table).index_add_(0, seen.around.flatten(), around.flatten(0, 1))
+    torch.testing.assert_close(by_words, wanted)

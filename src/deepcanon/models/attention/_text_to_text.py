@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch import Tensor
 
 from deepcanon.core.padding import known_tokens
 from deepcanon.models._translator import Translator
 from deepcanon.models.attention._stack import Stack
 from deepcanon.models.attention._transformer import BlockCache, padding_mask
+from deepcanon.nn.packed import TiedEmbedding
 
 ROOM = 32
 """The tokens that a cache has room for at first; it grows."""
 
 
-class SharedEmbedding(nn.Embedding):
+class SharedEmbedding(TiedEmbedding):
     """One embedding for the tokens of sources and of targets, which is also the output layer.
 
     Vocabularies of the same size are taken for one and the same. Of others, the tokens of the source follow those of
@@ -42,9 +42,9 @@ class SharedEmbedding(nn.Embedding):
         """The embedding of source tokens, (B, S, width)."""
         return self(x + self.first_source)  # type: ignore[no-any-return]
 
-    def logits(self, h: Tensor) -> Tensor:
-        """The logits of the target tokens, (..., target_vocab)."""
-        return linear(h, self.weight[: self.target_vocab])
+    def output_weight(self) -> Tensor:
+        """The vectors of the target tokens, (target_vocab, width)."""
+        return self.weight[: self.target_vocab]
 
 
 @dataclass(frozen=True)

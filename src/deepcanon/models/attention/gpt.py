@@ -22,6 +22,7 @@ from deepcanon.models.attention._transformer import (
     weights_of_blocks,
 )
 from deepcanon.nn.gelu import gelu_tanh
+from deepcanon.nn.packed import TiedEmbedding
 from deepcanon.nn.positions import RelativeBias, sinusoidal
 
 Gelu = Literal["gelu_tanh", "gelu"]
@@ -110,7 +111,7 @@ class GPT(LanguageModel[Sequences]):
             raise UsageError("linear attention has no scores: it takes learned or sinusoidal positions")
         self.length, self.dropout, self.activation = length, dropout, activation
         self.positions, self.attention = positions, attention
-        self.token_embedding = nn.Embedding(vocab, embedding)  # E
+        self.token_embedding = TiedEmbedding(vocab, embedding)  # E
         if positions == "learned":
             self.position_embedding = nn.Embedding(length, embedding)  # P
         elif positions == "sinusoidal":
@@ -185,7 +186,7 @@ class GPT(LanguageModel[Sequences]):
 
     def _output_logits(self, h: Tensor) -> Tensor:
         h = self.norm(h)
-        return h if self.output_layer is not None else functional.linear(h, self.token_embedding.weight)  # eq. (2)
+        return h if self.output_layer is not None else self.token_embedding.logits(h)  # eq. (2)
 
     def _bias(self, queries: int, keys: int) -> Tensor | None:
         """What relative positions add to the scores, (heads, queries, keys)."""

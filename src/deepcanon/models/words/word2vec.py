@@ -14,7 +14,15 @@ from torch.nn.functional import logsigmoid
 from deepcanon.core import Descend, Recipe, Sequences, Terms, Turn, UsageError
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.padding import known_tokens
-from deepcanon.models.words._contexts import Blocks, blocks, expected_centers, expected_pairs, kept_words
+from deepcanon.models.words._contexts import (
+    Blocks,
+    Contexts,
+    blocks,
+    contexts,
+    expected_centers,
+    expected_pairs,
+    kept_words,
+)
 from deepcanon.models.words._paths import Decisions, decisions
 from deepcanon.models.words._word_vectors import WordVectors
 from deepcanon.nn.hierarchical_softmax import ClassTree, huffman_tree
@@ -33,7 +41,7 @@ class Scores:
 
     text: Blocks
     hidden: Tensor  # (N, S, latent): h
-    mixing: Tensor | None  # (N, S, P): the weight of each context word in h, in CBOW
+    contexts: Contexts | None  # the context words that h is the sum of, in CBOW
     outputs: Tensor  # (N, P, latent) in skip-gram, (N, S, latent) in CBOW: v
     noise_words: Tensor  # (N, K)
     noise: Tensor  # (N, K, latent): v
@@ -197,7 +205,7 @@ class Word2Vec(WordVectors):
         hidden = scores.hidden
         by_hidden = torch.bmm(push, scores.noise)
         by_noise = torch.bmm(push.mT, hidden)
-        if scores.mixing is None:
+        if scores.contexts is None:
             by_hidden.baddbmm_(pull, scores.outputs)
             by_outputs = torch.bmm(pull.mT, hidden)
             self.vectors.grad = _summed(self.vectors, (scores.text.words, by_hidden))
@@ -206,18 +214,20 @@ class Word2Vec(WordVectors):
             )
         else:
             by_hidden.addcmul_(pull, scores.outputs)
-            by_around = torch.bmm(scores.mixing.mT, by_hidden)
-            self.vectors.grad = _summed(self.vectors, (scores.text.around, by_around))
+            by_words = scores.contexts.spread(by_hidden.flatten(0, 1))
+            self.vectors.grad = _summed(self.vectors, (scores.text.words, by_words))
             self.contexts.grad = _summed(
                 self.contexts, (scores.text.words, hidden.mul_(pull)), (scores.noise_words, by_noise)
             )
         return terms
 
     def _gradient_by_paths(self, batch: Sequences) -> Callable[[], Terms]:
-        made, text, mixing = self._decisions(batch)
+        made, text, around = self._decisions(batch)
         by_hidden, by_outputs = made.slopes()
-        by_around = by_hidden if mixing is None else torch.bmm(mixing.mT, by_hidden.view(len(mixing), -1, self.latent))
-        self.vectors.grad = _summed(self.vectors, (text.around, by_around))
+        if around is None:
+            self.vectors.grad = _summed(self.vectors, (text.around, by_hidden))
+        else:
+            self.vectors.grad = _summed(self.vectors, (text.words, around.spread(by_hidden.flatten(0, 1))))
         self.contexts.grad = _summed(self.contexts, (made.nodes, by_outputs))
         return lambda: {"nats": made.cost()}
 
@@ -247,35 +257,32 @@ class Word2Vec(WordVectors):
         pairs = self.scheme == "skip_gram"
         return (expected_pairs(words, self.window, self.fixed) if pairs else expected_centers(words)).sum()
 
-    def _text(self, batch: Sequences) -> tuple[Blocks, Tensor | None]:
-        """The text in blocks and, in CBOW, the weight of each word around a block in the context of those inside it."""
+    def _text(self, batch: Sequences) -> tuple[Blocks, Contexts | None]:
+        """The text in blocks and, in CBOW, the context of each of its words."""
         text = blocks(batch, self.window, self.keep, self.vectors.dtype, self.fixed)
-        if self.scheme == "skip_gram":
-            return text, None
-        return text, text.near / text.neighbors.clamp_min(1) if self.average else text.near
+        return text, None if self.scheme == "skip_gram" else contexts(text, self.average)
 
-    def _decisions(self, batch: Sequences) -> tuple[Decisions, Blocks, Tensor | None]:
-        text, mixing = self._text(self._known(batch))
-        hidden = _rows(self.vectors, text.around)
-        hidden = hidden if mixing is None else torch.bmm(mixing, hidden)
+    def _decisions(self, batch: Sequences) -> tuple[Decisions, Blocks, Contexts | None]:
+        text, around = self._text(self._known(batch))
+        hidden = _rows(self.vectors, text.around) if around is None else around.summed(self.vectors)
         tree = ClassTree(self.nodes, self.sides)
-        made = decisions(tree, text, hidden, self.contexts, mixing is None, self._examples(text.expected))
-        return made, text, mixing
+        made = decisions(tree, text, hidden, self.contexts, around is None, self._examples(text.expected))
+        return made, text, around
 
     def _scores(self, batch: Sequences) -> Scores:
-        text, mixing = self._text(self._known(batch))
+        text, around = self._text(self._known(batch))
         noise_words, share = self._noise_for(len(text.words))
         noise = _rows(self.contexts, noise_words)
         scale = 1 / self._examples(text.expected).clamp_min(1)
         count = text.neighbors * scale
-        if mixing is None:
+        if around is None:
             output_words, weight = text.around, text.near * scale
             hidden, outputs = _rows(self.vectors, text.words), _rows(self.contexts, output_words)
             positive = torch.bmm(hidden, outputs.mT)
         else:
             output_words, weight = text.words, (text.neighbors > 0) * scale
             count = weight
-            hidden = torch.bmm(mixing, _rows(self.vectors, text.around))
+            hidden = around.summed(self.vectors).view(*text.words.shape, -1)
             outputs = _rows(self.contexts, output_words)
             positive = (hidden * outputs).sum(2, keepdim=True)
         negative = torch.bmm(hidden, noise.mT)
@@ -283,9 +290,9 @@ class Word2Vec(WordVectors):
             negative = negative + (share.log() - self.log_q[noise_words]).unsqueeze(1)
         elif self.objective == "nce":
             offset = self.log_q[output_words] + math.log(self.negatives)
-            positive = positive - offset.unsqueeze(1 if mixing is None else 2)
+            positive = positive - offset.unsqueeze(1 if around is None else 2)
             negative = negative - (self.log_q[noise_words] + math.log(self.negatives)).unsqueeze(1)
-        return Scores(text, hidden, mixing, outputs, noise_words, noise, positive, negative, weight, count, share)
+        return Scores(text, hidden, around, outputs, noise_words, noise, positive, negative, weight, count, share)
 
     def _noise_for(self, count: int) -> tuple[Tensor, Tensor]:
         """Negative samples: noise words for each of so many blocks, (N, K), and their weights, (K,)."""
@@ -326,7 +333,7 @@ def _summed(table: Tensor, *parts: tuple[Tensor, Tensor]) -> Tensor:
 
     Where few rows have any it is sparse, since all the others of a large table would cost more than these.
     """
-    flat = [(words.flatten(), values.flatten(0, 1)) for words, values in parts]
+    flat = [(words.flatten(), values.reshape(-1, table.shape[1])) for words, values in parts]
     if sum(len(words) for words, _ in flat) < len(table) / 4:
         numbers, values = (torch.cat(column) for column in zip(*flat, strict=True))
         return torch.sparse_coo_tensor(numbers.unsqueeze(0), values, table.shape, check_invariants=False)
