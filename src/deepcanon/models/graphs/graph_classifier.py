@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from deepcanon.core import AnyBatch, Graph, LabeledGraphs, Recipe, UsageError
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.models._predictor import Predictor
+from deepcanon.models.graphs._nodes import check_dropout
 from deepcanon.nn.graph_conv import GraphConv
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
 from deepcanon.nn.graph_pooling import ClusterPool, GlobalNode
@@ -78,8 +79,7 @@ class GraphClassifier(Predictor):
         at_least(1, features=features, layers=len(hidden))
         one_of(("gin", "gcn"), layer=layer)
         one_of(READOUTS, readout=readout)
-        if not 0 <= dropout < 1:
-            raise UsageError(f"dropout is the probability to drop a feature, from 0 to below 1 (got {dropout})")
+        check_dropout(dropout)
         if layer == "gcn" and edge_features is not None:
             raise UsageError(f"gcn layers take no features of edges, got edge_features={edge_features}; gin layers do")
         outputs = self._outputs_for(classes, None, None)

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from deepcanon.core import Absorb, Graph, Graphs, Recipe, Turn
 from deepcanon.core.checks import at_least
-from deepcanon.models.graphs._graph_density import GraphDensity, reordered, rows_of
+from deepcanon.models.graphs._graph_density import GraphDensity, reordered, rows_of, small_graphs
 from deepcanon.nn.node_order import breadth_first
 
 
@@ -51,11 +51,7 @@ class StochasticBlockModel(GraphDensity):
 
     @classmethod
     def example(cls) -> tuple[Self, Graphs]:
-        rings = [torch.stack([torch.arange(n), torch.arange(n).roll(1)]) for n in (3, 4)]
-        graphs = [Graph(torch.cat([ring, ring.flip(0)], 1), ring.shape[1]) for ring in rings]
-        pair, alone = Graph(torch.tensor([[0, 1], [1, 0]]), 2), Graph(torch.empty(2, 0, dtype=torch.long), 1)
-        union = Graph.union([*graphs, pair, alone] * 2)
-        return cls(largest=4, blocks=2), Graphs(torch.ones(union.nodes, 1), union)
+        return cls(largest=4, blocks=2), small_graphs()
 
     def turns(self) -> Sequence[Turn[Graphs]]:
         return [Absorb(self.count)]
