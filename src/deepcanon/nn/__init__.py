@@ -12,16 +12,19 @@ from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_t
 from deepcanon.nn.bisection import bisection
 from deepcanon.nn.bucket_bias import BucketBias
 from deepcanon.nn.codes import from_bits, to_bits
+from deepcanon.nn.component_attention import ComponentAttention, GraphTransformerBlock
 from deepcanon.nn.connections import DenselyConnected, HighwayGate, Residual, Skip
 from deepcanon.nn.convolution import Causal, DepthwiseSeparable, Same, convolve, output_size, pad_same
 from deepcanon.nn.dense import dense
 from deepcanon.nn.dropout import PlainDropout
 from deepcanon.nn.fixed_point import fixed_point
+from deepcanon.nn.gated_conv import GatedConv
 from deepcanon.nn.gelu import gelu_tanh
-from deepcanon.nn.graph_attention import GraphAttention, neighbor_max, row_softmax
+from deepcanon.nn.graph_attention import AttentionConv, NeighborAttention
 from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
-from deepcanon.nn.graph_spectral import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
+from deepcanon.nn.graph_pooling import ClusterPool, GlobalNode, pooled
+from deepcanon.nn.graph_spectral import SpectralConv
 from deepcanon.nn.gru import GRULayers, ResetBeforeGRU, gru
 from deepcanon.nn.hierarchical_softmax import (
     ClassTree,
@@ -53,6 +56,17 @@ from deepcanon.nn.masked import (
 )
 from deepcanon.nn.masked_autoregressive import MaskedAutoregressive
 from deepcanon.nn.masked_convolution import AboveConv, CausalConv, LeftConv
+from deepcanon.nn.message_passing import (
+    aggregate,
+    at_columns,
+    at_rows,
+    head_dots,
+    head_sums,
+    neighbor_max,
+    row_max,
+    row_softmax,
+    row_sum,
+)
 from deepcanon.nn.node_order import breadth_first
 from deepcanon.nn.ode import integrate, integrate_adjoint
 from deepcanon.nn.output_by_name import output_layer
@@ -74,6 +88,7 @@ from deepcanon.nn.positions import (
 from deepcanon.nn.probability_flow import axes, random_signs, to_data, to_noise, with_divergence
 from deepcanon.nn.rescale import Rescale, mean_and_std
 from deepcanon.nn.rnn import LinearRNN, RNNLayers, rnn
+from deepcanon.nn.sage_conv import SageConv
 from deepcanon.nn.sampled_softmax import (
     AdaptiveImportanceSampling,
     ImportanceSampling,
@@ -120,6 +135,7 @@ __all__ = [
     "ApproximateSearch",
     "Arctan",
     "AssociativeMemory",
+    "AttentionConv",
     "AttentionScore",
     "Averaged",
     "BatchNorm",
@@ -131,6 +147,8 @@ __all__ = [
     "Chain",
     "ClassTimeMLP",
     "ClassTree",
+    "ClusterPool",
+    "ComponentAttention",
     "ConcatenatedPositions",
     "ConvBlock",
     "DenselyConnected",
@@ -140,11 +158,13 @@ __all__ = [
     "Flatten",
     "FullSoftmax",
     "GRULayers",
+    "GatedConv",
     "GatedLayer",
     "GatedPixelNet",
-    "GraphAttention",
+    "GlobalNode",
     "GraphConv",
     "GraphIsomorphism",
+    "GraphTransformerBlock",
     "HierarchicalSoftmax",
     "HighwayGate",
     "ImageEnds",
@@ -164,6 +184,7 @@ __all__ = [
     "MaskedLinear",
     "MultiHeadAttention",
     "NegativeSampling",
+    "NeighborAttention",
     "NoiseContrastive",
     "OutputLayer",
     "PixelAttention",
@@ -185,6 +206,7 @@ __all__ = [
     "Rotary",
     "RowLSTM",
     "RunningSums",
+    "SageConv",
     "Same",
     "Sampled",
     "Skip",
@@ -208,7 +230,10 @@ __all__ = [
     "UNet",
     "VectorField",
     "activation_layer",
+    "aggregate",
     "ancestral_order",
+    "at_columns",
+    "at_rows",
     "attention",
     "attention_weights",
     "autoregressive_mask",
@@ -223,9 +248,6 @@ __all__ = [
     "breadth_first",
     "can_pack",
     "causal_mask",
-    "chebyshev",
-    "chebyshev_coefficients",
-    "chebyshev_sum",
     "convolve",
     "dense",
     "draw_noise",
@@ -240,6 +262,8 @@ __all__ = [
     "gelu_tanh",
     "global_mask",
     "gru",
+    "head_dots",
+    "head_sums",
     "huffman_tree",
     "image_ends",
     "init_matrices",
@@ -267,11 +291,14 @@ __all__ = [
     "parameter_free_attention",
     "parent_mask",
     "pool",
+    "pooled",
     "random_signs",
     "recall",
     "reversed_in_time",
     "rnn",
+    "row_max",
     "row_softmax",
+    "row_sum",
     "segment_max",
     "segment_mean",
     "segment_sum",
