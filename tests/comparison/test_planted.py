@@ -171,9 +171,9 @@ PLANTED: dict[str, tuple[Any, list[str]]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("family", PLANTED)
 def test_a_planted_family_comes_first_or_cannot_be_told_from_the_first(family: str, tmp_path: Path) -> None:
-    draw, rivals = PLANTED[family]
+    draw, others = PLANTED[family]
     path = written(tmp_path / "rows.csv", draw(np.random.default_rng(0)))
-    found = dc.compare([family, *rivals], path, tmp_path / "out", baselines="none")
+    found = dc.compare([family, *others], path, tmp_path / "out", baselines="none")
     assert not found.failures
     (section,) = found.sections
     first, *_ = section.rows

@@ -200,7 +200,9 @@ class Harmonium(Energy[B]):
         """Visible states drawn from the model, by the probabilities of all hidden states."""
         h = torch.cat([*self._hidden_states()])
         share = (h @ self.hidden_bias + self._log_sums(self._down(h)).sum(-1)).softmax(0)
-        return self._draw_visible(self._down(h[share.multinomial(n, True, generator=generator)]), None, generator)
+        uniform = torch.rand(n, generator=generator, device=share.device, dtype=share.dtype)
+        place = torch.searchsorted(share.cumsum(0), uniform).clamp_max_(len(h) - 1)
+        return self._draw_visible(self._down(h[place]), None, generator)
 
     def _sample(self, n: int, generator: Generator | None) -> Tensor:
         exact = self.units <= self.EXACT_UNITS
