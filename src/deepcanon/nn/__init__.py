@@ -55,7 +55,7 @@ from deepcanon.nn.masked import (
     spread_degrees,
 )
 from deepcanon.nn.masked_autoregressive import MaskedAutoregressive
-from deepcanon.nn.masked_convolution import AboveConv, CausalConv, GatedLayer, GatedPixelNet, LeftConv
+from deepcanon.nn.masked_convolution import AboveConv, CausalConv, LeftConv
 from deepcanon.nn.message_passing import (
     aggregate,
     at_columns,
