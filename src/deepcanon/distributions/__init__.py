@@ -1,6 +1,7 @@
 """Distributions that torch lacks, and the layers that turn outputs of a network into distributions."""
 
 from deepcanon.distributions.base_rates import log_odds
+from deepcanon.distributions.bits_per_dim import bits_per_dim
 from deepcanon.distributions.chained import Chained
 from deepcanon.distributions.divergence import divergence, drawn
 from deepcanon.distributions.heads import Head, HeteroscedasticGaussian, NamedHead, head_layer
@@ -32,6 +33,7 @@ __all__ = [
     "ScaledNegativeBinomial",
     "ScaledStudentT",
     "Spherical",
+    "bits_per_dim",
     "divergence",
     "drawn",
     "head_layer",

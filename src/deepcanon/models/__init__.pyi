@@ -99,7 +99,9 @@ from deepcanon.models.recurrent.rnn import RNN as RNN
 from deepcanon.models.recurrent.rnn_predictor import RNNPredictor as RNNPredictor
 from deepcanon.models.recurrent.seq2seq import Seq2Seq as Seq2Seq
 from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention as Seq2SeqAttention
+from deepcanon.models.scores.noise_conditional_score import NoiseConditionalScore as NoiseConditionalScore
 from deepcanon.models.scores.score_matching import ScoreMatching as ScoreMatching
+from deepcanon.models.scores.score_sde import ScoreSDE as ScoreSDE
 from deepcanon.models.variational.conditional_vae import ConditionalVAE as ConditionalVAE
 from deepcanon.models.variational.flow_vae import FlowVAE as FlowVAE
 from deepcanon.models.variational.full_covariance_vae import FullCovarianceVAE as FullCovarianceVAE

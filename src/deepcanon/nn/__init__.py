@@ -85,6 +85,7 @@ from deepcanon.nn.positions import (
     sinusoidal,
     sinusoidal_2d,
 )
+from deepcanon.nn.probability_flow import axes, random_signs, to_data, to_noise, with_divergence
 from deepcanon.nn.rescale import Rescale, mean_and_std
 from deepcanon.nn.rnn import LinearRNN, RNNLayers, rnn
 from deepcanon.nn.sage_conv import SageConv
@@ -122,6 +123,7 @@ from deepcanon.nn.transforms import (
     Transform,
 )
 from deepcanon.nn.transposed import StridedStages, Transposed, TransposedConv, output_padding, transposed
+from deepcanon.nn.u_net import ConvBlock, PixelAttention, UNet
 from deepcanon.nn.unpool import bed_of_nails
 from deepcanon.nn.vector_field import TimeGated, VectorField
 
@@ -148,6 +150,7 @@ __all__ = [
     "ClusterPool",
     "ComponentAttention",
     "ConcatenatedPositions",
+    "ConvBlock",
     "DenselyConnected",
     "DepthwiseSeparable",
     "DiagonalBiLSTM",
@@ -184,6 +187,7 @@ __all__ = [
     "NeighborAttention",
     "NoiseContrastive",
     "OutputLayer",
+    "PixelAttention",
     "PixelHead",
     "PixelLayer",
     "PixelNet",
@@ -223,6 +227,7 @@ __all__ = [
     "Transform",
     "Transposed",
     "TransposedConv",
+    "UNet",
     "VectorField",
     "activation_layer",
     "aggregate",
@@ -232,6 +237,7 @@ __all__ = [
     "attention",
     "attention_weights",
     "autoregressive_mask",
+    "axes",
     "bag_of_words",
     "balanced_tree",
     "band_mask",
@@ -286,6 +292,7 @@ __all__ = [
     "parent_mask",
     "pool",
     "pooled",
+    "random_signs",
     "recall",
     "reversed_in_time",
     "rnn",
@@ -302,8 +309,11 @@ __all__ = [
     "spread_degrees",
     "time_features",
     "to_bits",
+    "to_data",
+    "to_noise",
     "top_inner_products",
     "transposed",
     "weigh",
+    "with_divergence",
 ]
 __dir__ = listing(__name__)

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import UsageError
+from deepcanon.core.hints import listed
 from deepcanon.core.reading import Reading, names_in
 from deepcanon.core.voted import ABSTAINS
 from deepcanon.data.tables.csv_file import CsvFile
 from deepcanon.data.tables.table import with_class_names
-from deepcanon.data.tables.table_columns import Category, Column, listed
+from deepcanon.data.tables.table_columns import Category, Column
 
 
 def without_votes(reading: Reading) -> tuple[tuple[str, ...], Reading]:

@@ -1,13 +1,11 @@
-"""The multi-scale flow of images, as Glow has it, and its likelihood in bits per dimension."""
+"""The multi-scale flow of images, as Glow has it."""
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Terms, UsageError
+from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.nn.transforms import (
     ActNorm,
@@ -36,16 +34,6 @@ def multi_scale(shape: tuple[int, int, int], scales: int, depth: int, hidden: in
             f"(got {height}x{width}); take fewer scales"
         )
     return _scale(shape, scales, depth, hidden, context)
-
-
-def bits_per_dim(metrics: Terms, dimensions: int, levels: int | None) -> Terms:
-    """The metrics, with the ``nll`` of an example also in bits per dimension, where its gray levels are known.
-
-    It is the negative log-likelihood of gray levels that were dequantized and scaled to (0, 1).
-    """
-    if levels is None or "nll" not in metrics:
-        return metrics
-    return {**metrics, "bits_per_dim": metrics["nll"] / (dimensions * math.log(2)) + math.log2(levels)}
 
 
 class Halves(Transform):

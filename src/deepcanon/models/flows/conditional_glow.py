@@ -10,8 +10,9 @@ from torch import Generator, Tensor
 
 from deepcanon.core import ClassConditional, Context, DataError, Labeled, Recipe, Terms, UsageError, bound
 from deepcanon.core.checks import at_least
+from deepcanon.distributions.bits_per_dim import bits_per_dim
 from deepcanon.models.flows._flow import TransformFlow
-from deepcanon.models.flows._multi_scale import Halves, bits_per_dim, multi_scale
+from deepcanon.models.flows._multi_scale import Halves, multi_scale
 from deepcanon.nn.transforms import Chain
 
 
