@@ -39,7 +39,7 @@ class LinkPredictor(Predictor):
         dropout: The dropout probability of the inputs of each layer in training.
     """
 
-    recipe = Recipe(lr=0.01, batch_size=1, epochs=100)
+    recipe = Recipe(lr=0.01, batch_size=1, epochs=200)
 
     def __init__(
         self,
