@@ -115,7 +115,7 @@ def test_votes_in_the_columns_of_a_table(tmp_path: Path) -> None:
     assert list(run.predict(str(new))["prediction"]) == ["up", "down"]
     lines[5] = lines[5].rsplit(",", 4)[0] + ",sideways,,up,up"
     file.write_text("\n".join(lines))
-    with pytest.raises(DataError, match="'sideways' is no class of 'way', which has down, up; leave a cell empty"):
+    with pytest.raises(DataError, match="'sideways' is not a class of 'way', which has down, up; leave a cell empty"):
         dc.load_data(file, target="way", votes="one,two,three")
     with pytest.raises(UsageError, match="name its column, too"):
         dc.load_data(file, votes="one,two")

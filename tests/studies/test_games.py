@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from deepcanon.data.sets.planar import centers
 from torch import Generator, Tensor
 from torch.distributions import Normal
 
+from deepcanon.data.sets.plane_points import centers
 from deepcanon.models.adversarial.gan import GAN
 from deepcanon.models.adversarial.wgan import WGAN
 from deepcanon.studies.games import covered, known_pair, twice_js

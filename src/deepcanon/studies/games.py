@@ -17,7 +17,7 @@ from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
 from deepcanon.core.plural import counted
 from deepcanon.data import load_data
-from deepcanon.data.sets.planar import STD, centers
+from deepcanon.data.sets.plane_points import STD, centers
 from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.studies._helpers.concluded import concluded
 from deepcanon.studies._helpers.trained import trained

@@ -45,7 +45,7 @@ def votes_of(file: CsvFile, names: Sequence[str], target: Column | None) -> Tens
         classes = np.array([known.get(text, ABSTAINS - 1 if text.strip() else ABSTAINS) for text in texts])[codes]
         if (strange := classes < ABSTAINS).any():
             row = int(strange.argmax())
-            said = f"{file.text(row, name)!r} is no class of {target.name!r}, which has"
+            said = f"{file.text(row, name)!r} is not a class of {target.name!r}, which has"
             raise file.wrong(row, name, f"{said} {listed(target.values)}; leave a cell empty where a source abstains")
         votes[:, place] = classes
     return torch.from_numpy(votes)

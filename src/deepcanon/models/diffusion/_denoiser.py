@@ -103,6 +103,6 @@ class Denoiser(Diffusion[B]):
         return Prediction(output, share)
 
     def _output(self, net: nn.Module, x: Tensor, time: Tensor) -> Tensor:
-        """The network's output, the f of eq. (2), and beside it the logits of learned variances."""
+        """The network's output, the f of eq. (2), and next to it the logits of learned variances."""
         output: Tensor = net(x, time)
         return output

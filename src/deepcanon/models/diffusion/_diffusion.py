@@ -277,7 +277,7 @@ class Diffusion(FlowDensity[B], NamedSamplers[B]):
         """The logarithm of the variance of the reverse process in units of β_t: 0, or between its bounds by a share."""
         if predicted.share is None:
             return torch.zeros_like(schedule.beta[:1])
-        later = t.clamp_min(2)  # at timestep 1 the posterior is a point, whose variance, 0, is no bound
+        later = t.clamp_min(2)  # at timestep 1 the posterior is a point, whose variance, 0, bounds nothing
         least = (schedule.at(later - 1).beta_bar / schedule.at(later).beta_bar).log()
         return (1 - predicted.share) * least
 
