@@ -2,7 +2,7 @@
 
 from deepcanon.distributions.base_rates import log_odds
 from deepcanon.distributions.chained import Chained
-from deepcanon.distributions.divergence import divergence
+from deepcanon.distributions.divergence import divergence, drawn
 from deepcanon.distributions.heads import Head, HeteroscedasticGaussian, NamedHead, head_layer
 from deepcanon.distributions.inverse_gaussian import InverseGaussian
 from deepcanon.distributions.likelihoods import BernoulliLikelihood, GaussianLikelihood, likelihood_layer
@@ -33,6 +33,7 @@ __all__ = [
     "ScaledStudentT",
     "Spherical",
     "divergence",
+    "drawn",
     "head_layer",
     "likelihood_layer",
     "log_odds",

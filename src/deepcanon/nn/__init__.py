@@ -30,6 +30,7 @@ from deepcanon.nn.hierarchical_softmax import (
     entropy_in_bits,
     huffman_tree,
 )
+from deepcanon.nn.image_ends import ImageEnds, ImageRows, image_ends
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.inner_product_search import ApproximateSearch, nearest_vectors, recall, top_inner_products
 from deepcanon.nn.inverse_autoregressive import InverseAutoregressive
@@ -51,12 +52,14 @@ from deepcanon.nn.masked import (
     spread_degrees,
 )
 from deepcanon.nn.masked_autoregressive import MaskedAutoregressive
-from deepcanon.nn.masked_convolution import AboveConv, GatedLayer, GatedPixelNet, LeftConv
+from deepcanon.nn.masked_convolution import AboveConv, CausalConv, LeftConv
 from deepcanon.nn.node_order import breadth_first
 from deepcanon.nn.ode import integrate, integrate_adjoint
 from deepcanon.nn.output_by_name import output_layer
 from deepcanon.nn.output_layer import FullSoftmax, OutputLayer, draw_noise, noise_log_probs
 from deepcanon.nn.packed import TiedEmbedding, can_pack, packed_weights
+from deepcanon.nn.pixel_lstm import DiagonalBiLSTM, DiagonalLSTM, RecurrentBlock, RowLSTM
+from deepcanon.nn.pixel_net import GatedLayer, GatedPixelNet, PixelHead, PixelLayer, PixelNet, ResidualConv
 from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import (
@@ -87,6 +90,7 @@ from deepcanon.nn.sparse_attention import (
     global_mask,
     local_attention,
 )
+from deepcanon.nn.spectral import SpectralNorm, iterate_spectral_norms, spectral_norm
 from deepcanon.nn.standardize import Standardize
 from deepcanon.nn.stepped import SteppedLayers, init_matrices, open_biases
 from deepcanon.nn.time_mlp import ClassTimeMLP, TimeBlock, TimeMLP, time_features
@@ -121,12 +125,15 @@ __all__ = [
     "BinaryThreshold",
     "BucketBias",
     "Causal",
+    "CausalConv",
     "Chain",
     "ClassTimeMLP",
     "ClassTree",
     "ConcatenatedPositions",
     "DenselyConnected",
     "DepthwiseSeparable",
+    "DiagonalBiLSTM",
+    "DiagonalLSTM",
     "Flatten",
     "FullSoftmax",
     "GRULayers",
@@ -137,6 +144,8 @@ __all__ = [
     "GraphIsomorphism",
     "HierarchicalSoftmax",
     "HighwayGate",
+    "ImageEnds",
+    "ImageRows",
     "ImportanceSampling",
     "Inverse",
     "InverseAutoregressive",
@@ -154,23 +163,30 @@ __all__ = [
     "NegativeSampling",
     "NoiseContrastive",
     "OutputLayer",
+    "PixelHead",
+    "PixelLayer",
+    "PixelNet",
     "PlainDropout",
     "Planar",
     "Pointwise",
     "RNNLayers",
     "Radial",
+    "RecurrentBlock",
     "RelativeBias",
     "Rescale",
     "ResetBeforeGRU",
     "Residual",
+    "ResidualConv",
     "Reverse",
     "Rotary",
+    "RowLSTM",
     "RunningSums",
     "Same",
     "Sampled",
     "Skip",
     "Softmax",
     "SpectralConv",
+    "SpectralNorm",
     "Split",
     "Squeeze",
     "Standardize",
@@ -219,10 +235,12 @@ __all__ = [
     "global_mask",
     "gru",
     "huffman_tree",
+    "image_ends",
     "init_matrices",
     "initialize",
     "integrate",
     "integrate_adjoint",
+    "iterate_spectral_norms",
     "last_output",
     "linear_attention",
     "linear_attention_weights",
@@ -253,6 +271,7 @@ __all__ = [
     "shift",
     "sinusoidal",
     "sinusoidal_2d",
+    "spectral_norm",
     "spread_degrees",
     "time_features",
     "to_bits",
