@@ -137,9 +137,9 @@ def _in_pairs(rows: Tensor, backwards: bool) -> Tensor:
 
 def _can_fuse(x: Tensor) -> bool:
     """Whether a step is one operation of autograd here: in plain training, not under what looks inside of it."""
-    watched = (
-        torch.compiler.is_compiling() or is_functorch_wrapped_tensor(x) or torch.is_autocast_enabled(x.device.type)
-    )
+    kind = x.device.type
+    mixed = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    watched = mixed or x.is_meta or torch.compiler.is_compiling() or is_functorch_wrapped_tensor(x)
     return torch.is_grad_enabled() and not watched
 
 
