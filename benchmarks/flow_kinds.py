@@ -1,6 +1,6 @@
 """Flows other than RealNVP compared with those of other libraries: training steps, samples, likelihoods.
 
-    python benchmarks/flow_kinds.py --part autoregressive [--features 8] [--rounds 20]
+    python benchmarks/flow_kinds.py --part autoregressive [--kinds maf iaf] [--features 8] [--rounds 20]
     python benchmarks/flow_kinds.py --part glow [--rounds 6]
     python benchmarks/flow_kinds.py --part continuous [--rounds 6]
 
@@ -96,10 +96,10 @@ def nll(peer: Peer, x: Tensor) -> Tensor:
     return -peer.log_prob(x).mean()
 
 
-def autoregressive(features: int, rounds: int) -> None:
+def autoregressive(names: list[str], features: int, rounds: int) -> None:
     x = torch.randn(BATCH, features)
     makers: dict[str, Callable[[str, int], Peer]] = {"ours": ours, "zuko": of_zuko, "nflows": of_nflows, "again": ours}
-    for name in ("maf", "iaf"):
+    for name in names:
         peers = {each: make(name, features) for each, make in makers.items()}
         sizes = {each: sum(p.numel() for p in peer.module.parameters()) for each, peer in peers.items()}
         print(f"{name}, {features} features, parameters {sizes}")
@@ -194,6 +194,7 @@ def continuous(features: int, rounds: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--part", choices=["autoregressive", "glow", "continuous"], required=True)
+    parser.add_argument("--kinds", nargs="+", default=["maf", "iaf"], help="of autoregressive flows")
     parser.add_argument("--rounds", type=int, default=20, help="interleaved blocks of each candidate")
     parser.add_argument("--features", type=int, help="8 of autoregressive flows, 4 of continuous ones")
     arguments = parser.parse_args()
@@ -201,7 +202,7 @@ def main() -> None:
     torch.manual_seed(0)
     print(f"torch {torch.__version__}, {platform.machine()}, 1 thread; {arguments.rounds} interleaved rounds")
     if arguments.part == "autoregressive":
-        autoregressive(arguments.features or 8, arguments.rounds)
+        autoregressive(arguments.kinds, arguments.features or 8, arguments.rounds)
     elif arguments.part == "glow":
         glow(arguments.rounds)
     else:

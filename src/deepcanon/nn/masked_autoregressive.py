@@ -16,8 +16,6 @@ from deepcanon.core.precision import full, in_full_precision
 from deepcanon.nn.masked import MaskedLinear, autoregressive_mask, spread_degrees
 from deepcanon.nn.transforms import Mapped, Transform
 
-FEW = 64
-"""Up to how many values the Jacobian is written out where the gradient of an inverse needs it."""
 LIMIT = 5.0
 """The largest log-scale, so that no scale diverges and the inverse stays exact."""
 
@@ -88,27 +86,6 @@ class MaskedAutoregressive(Transform):
         log_scale, shift = self._log_scale_and_shift(full(self._network(x, context)))
         return torch.addcmul(shift, x, log_scale.exp()), log_scale
 
-    @torch.no_grad()
-    def jacobian(self, x: Tensor, context: Tensor | None = None) -> Tensor:
-        """dz/dx of each example, (B, features, features), which is triangular; without gradients."""
-        h = x if context is None else torch.cat([context, x], -1)
-        change: Tensor | None = None  # of the units below by the values, (B, units, features)
-        layers: list[Any] = [*self.layers, self.output]
-        for layer in layers:
-            out = layer(h)
-            last = layer is self.output
-            with torch.enable_grad():
-                out.requires_grad_()
-                if last:
-                    log_scale, shift = self._log_scale_and_shift(full(out))
-                h = torch.addcmul(shift, x, log_scale.exp()) if last else self.activation(out)
-                (slope,) = torch.autograd.grad(h.sum(), out)  # all of these are functions of one unit or value each
-            h, weight = h.detach(), layer.masked_weight
-            below = weight[:, -self.features :] if change is None else weight @ change
-            change = slope.unsqueeze(2) * below
-        of_scale, of_shift = change.chunk(2, 1)  # type: ignore[union-attr]
-        return of_scale + of_shift + torch.diag_embed(log_scale.detach().exp())
-
     def _network(self, x: Tensor, context: Tensor | None) -> Tensor:
         h = x if context is None else torch.cat([context, x], -1)
         for layer in self.layers:
@@ -160,9 +137,9 @@ def _in_pairs(rows: Tensor, backwards: bool) -> Tensor:
 
 def _can_fuse(x: Tensor) -> bool:
     """Whether a step is one operation of autograd here: in plain training, not under what looks inside of it."""
-    watched = (
-        torch.compiler.is_compiling() or is_functorch_wrapped_tensor(x) or torch.is_autocast_enabled(x.device.type)
-    )
+    kind = x.device.type
+    mixed = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    watched = mixed or x.is_meta or torch.compiler.is_compiling() or is_functorch_wrapped_tensor(x)
     return torch.is_grad_enabled() and not watched
 
 
@@ -209,24 +186,6 @@ class _Moved(torch.autograd.Function):
         return None, of_x, None if context is None else gradient[..., :known], *reversed(found)
 
 
-def _pulled_back(
-    step: MaskedAutoregressive, x: Tensor, context: Tensor | None, moved: Tensor, log_scale: Tensor, gradient: Tensor
-) -> Tensor:
-    """The v with J'v = g, where J = dz/dx is triangular: by J itself of few values, else by products with it."""
-    if step.features <= FEW:
-        jacobian = step.jacobian(x.detach(), context)
-        solved: Tensor = torch.linalg.solve_triangular(jacobian.mT, gradient.unsqueeze(2), upper=not step.backwards)
-        return solved.squeeze(2)
-    v, left, shrink = torch.zeros_like(gradient), gradient, (-log_scale).exp()
-    for _ in range(step.features):  # so many steps are exact, since the scales are the diagonal; most often few will do
-        v = v + left * shrink
-        (pulled,) = torch.autograd.grad(moved, x, v, retain_graph=True)
-        left = gradient - pulled
-        if not float(left.abs().max()) > torch.finfo(v.dtype).eps * float(gradient.abs().max()):
-            break
-    return v
-
-
 class _Solved(torch.autograd.Function):
     """The solution x of f(x) = z, with the gradients of the implicit function theorem."""
 
@@ -246,7 +205,14 @@ class _Solved(torch.autograd.Function):
             if ctx.conditional:
                 others[0] = others[0].detach().requires_grad_()
             moved, log_scale = ctx.transform.moved(at, others[0] if ctx.conditional else None)
-        told = others[0] if ctx.conditional else None
-        v = _pulled_back(ctx.transform, at, told, moved, log_scale.detach(), gradient)
+        # v with J'v = g: J is triangular with the scales as its diagonal, so that so many steps are exact
+        shrink = (-log_scale.detach()).exp()
+        v, left = torch.zeros_like(gradient), gradient
+        for _ in range(gradient.shape[1]):
+            v = v + left * shrink
+            (pulled,) = torch.autograd.grad(moved, at, v, retain_graph=True)
+            left = gradient - pulled
+            if not float(left.abs().max()) > torch.finfo(v.dtype).eps * float(gradient.abs().max()):
+                break
         found = torch.autograd.grad(moved, others, -v, allow_unused=True)
         return None, None, v, *(() if ctx.conditional else (None,)), *found
