@@ -67,3 +67,4 @@ from deepcanon.core.turn import Absorb as Absorb
 from deepcanon.core.turn import Descend as Descend
 from deepcanon.core.turn import Terms as Terms
 from deepcanon.core.turn import Turn as Turn
+from deepcanon.core.voted import Voted as Voted

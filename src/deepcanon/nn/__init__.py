@@ -9,6 +9,7 @@ from deepcanon.nn.averaged import Averaged
 from deepcanon.nn.bag_of_words import bag_of_words
 from deepcanon.nn.batch_norm import BatchNorm
 from deepcanon.nn.bidirectional import Bidirectional, last_output, reversed_in_time
+from deepcanon.nn.bisection import bisection
 from deepcanon.nn.bucket_bias import BucketBias
 from deepcanon.nn.codes import from_bits, to_bits
 from deepcanon.nn.connections import DenselyConnected, HighwayGate, Residual, Skip
@@ -29,6 +30,7 @@ from deepcanon.nn.hierarchical_softmax import (
     entropy_in_bits,
     huffman_tree,
 )
+from deepcanon.nn.image_ends import ImageEnds, ImageRows, image_ends
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.inner_product_search import ApproximateSearch, nearest_vectors, recall, top_inner_products
 from deepcanon.nn.inverse_autoregressive import InverseAutoregressive
@@ -49,12 +51,15 @@ from deepcanon.nn.masked import (
     parent_mask,
     spread_degrees,
 )
-from deepcanon.nn.masked_convolution import AboveConv, GatedLayer, GatedPixelNet, LeftConv
+from deepcanon.nn.masked_autoregressive import MaskedAutoregressive
+from deepcanon.nn.masked_convolution import AboveConv, CausalConv, LeftConv
 from deepcanon.nn.node_order import breadth_first
 from deepcanon.nn.ode import integrate, integrate_adjoint
 from deepcanon.nn.output_by_name import output_layer
 from deepcanon.nn.output_layer import FullSoftmax, OutputLayer, draw_noise, noise_log_probs
 from deepcanon.nn.packed import TiedEmbedding, can_pack, packed_weights
+from deepcanon.nn.pixel_lstm import DiagonalBiLSTM, DiagonalLSTM, RecurrentBlock, RowLSTM
+from deepcanon.nn.pixel_net import GatedLayer, GatedPixelNet, PixelHead, PixelLayer, PixelNet, ResidualConv
 from deepcanon.nn.planar_flow import Planar, Radial
 from deepcanon.nn.pointwise import Pointwise
 from deepcanon.nn.positions import (
@@ -86,6 +91,7 @@ from deepcanon.nn.sparse_attention import (
     global_mask,
     local_attention,
 )
+from deepcanon.nn.spectral import SpectralNorm, iterate_spectral_norms, spectral_norm
 from deepcanon.nn.standardize import Standardize
 from deepcanon.nn.stepped import SteppedLayers, init_matrices, open_biases
 from deepcanon.nn.time_mlp import ClassTimeMLP, TimeBlock, TimeMLP, time_features
@@ -94,6 +100,7 @@ from deepcanon.nn.transforms import (
     AffineCoupling,
     Chain,
     Flatten,
+    Inverse,
     InvertibleConv1x1,
     Reverse,
     Split,
@@ -120,6 +127,7 @@ __all__ = [
     "BinaryThreshold",
     "BucketBias",
     "Causal",
+    "CausalConv",
     "Chain",
     "ClassTimeMLP",
     "ClassTree",
@@ -127,6 +135,8 @@ __all__ = [
     "ConvBlock",
     "DenselyConnected",
     "DepthwiseSeparable",
+    "DiagonalBiLSTM",
+    "DiagonalLSTM",
     "Flatten",
     "FullSoftmax",
     "GRULayers",
@@ -137,7 +147,10 @@ __all__ = [
     "GraphIsomorphism",
     "HierarchicalSoftmax",
     "HighwayGate",
+    "ImageEnds",
+    "ImageRows",
     "ImportanceSampling",
+    "Inverse",
     "InverseAutoregressive",
     "InvertibleConv1x1",
     "KVCache",
@@ -147,29 +160,37 @@ __all__ = [
     "LinearAttention",
     "LinearRNN",
     "LocalAttention",
+    "MaskedAutoregressive",
     "MaskedLinear",
     "MultiHeadAttention",
     "NegativeSampling",
     "NoiseContrastive",
     "OutputLayer",
     "PixelAttention",
+    "PixelHead",
+    "PixelLayer",
+    "PixelNet",
     "PlainDropout",
     "Planar",
     "Pointwise",
     "RNNLayers",
     "Radial",
+    "RecurrentBlock",
     "RelativeBias",
     "Rescale",
     "ResetBeforeGRU",
     "Residual",
+    "ResidualConv",
     "Reverse",
     "Rotary",
+    "RowLSTM",
     "RunningSums",
     "Same",
     "Sampled",
     "Skip",
     "Softmax",
     "SpectralConv",
+    "SpectralNorm",
     "Split",
     "Squeeze",
     "Standardize",
@@ -196,6 +217,7 @@ __all__ = [
     "balanced_tree",
     "band_mask",
     "bed_of_nails",
+    "bisection",
     "block_attention",
     "block_mask",
     "breadth_first",
@@ -219,10 +241,12 @@ __all__ = [
     "global_mask",
     "gru",
     "huffman_tree",
+    "image_ends",
     "init_matrices",
     "initialize",
     "integrate",
     "integrate_adjoint",
+    "iterate_spectral_norms",
     "last_output",
     "linear_attention",
     "linear_attention_weights",
@@ -254,6 +278,7 @@ __all__ = [
     "shift",
     "sinusoidal",
     "sinusoidal_2d",
+    "spectral_norm",
     "spread_degrees",
     "time_features",
     "to_bits",
