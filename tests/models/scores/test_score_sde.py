@@ -1,4 +1,4 @@
-"""Score SDE: noise levels by quadrature, likelihood and samples with the exact score of a mixture, and learning."""
+"""Score SDE: noise levels by quadrature, likelihood and samples with the exact score of a mixture."""
 
 import math
 from typing import Any, get_args
@@ -8,7 +8,6 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.distributions import Categorical, Independent, MixtureSameFamily, Normal
 
-import deepcanon as dc
 from deepcanon.core import Batch, UsageError
 from deepcanon.models.scores._sde import PROCESSES, Process
 from deepcanon.models.scores.score_sde import ScoreSDE
@@ -100,19 +99,6 @@ def test_random_directions_give_the_likelihood_in_expectation_with_an_error() ->
     assert drawn.std() > 0.01
     assert ((drawn.mean(0) - wanted).abs() < 5 * drawn.std(0) / math.sqrt(200) + 1e-3).all()
     assert 0.3 < float(metrics["nll_error"]) / float(drawn.std(0).mean() / 10) < 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("process", get_args(Process))
-def test_it_learns_the_density_of_a_mixture(process: Process) -> None:
-    torch.manual_seed(0)
-    one = torch.ones(1, 1, dtype=torch.float64)
-    x = mixture(one, 0 * one).sample(torch.Size([4000])).squeeze(1)
-    model = ScoreSDE(2, process=process, hidden=(64, 64), average=0.99)
-    dc.fit(model, dc.from_tensors(x[:3000].float()), steps=800, batch_size=256, lr=5e-3, quiet=True)
-    found = model.eval().log_prob(x[3000:].float())
-    gap = float(density(x[3000:]).mean() - found.double().mean())
-    assert -0.02 < gap < 0.15
 
 
 def test_the_likelihood_is_measured_at_the_end_of_a_training_only() -> None:
