@@ -85,7 +85,7 @@ def test_a_classifier_learns_more_from_the_label_model_than_from_the_majority() 
         for labels in ("majority", "label model"):
             torch.manual_seed(seed)
             inner = MLP(features=64, classes=10, hidden=(64,))
-            method = WeakSupervision(inner, sources=6, labels=labels)  # type: ignore[arg-type]
+            method = WeakSupervision(inner, sources=6, labels=labels)
             accuracy.append(dc.fit(method, data, epochs=15, seed=seed, quiet=True).test["accuracy"])
         gains.append(accuracy[1] - accuracy[0])
     assert np.mean(gains) > 0
