@@ -73,10 +73,9 @@ def one_shot_runs(folder: Path) -> list[tuple[Tensor, Tensor, Tensor]]:
             lines = archive.read(f"{run}/class_labels.txt").decode().split("\n")
             pairs = [line.split() for line in lines if line.strip()]
             examples = sorted({example for _, example in pairs})
-            images = [torch.stack([image(archive.read(name)) for name in names]) for names in (
-                examples, [query for query, _ in pairs]
-            )]  # fmt: skip
-            found.append((*images, torch.tensor([examples.index(example) for _, example in pairs])))
+            given = torch.stack([image(archive.read(name)) for name in examples])
+            queries = torch.stack([image(archive.read(name)) for name, _ in pairs])
+            found.append((given, queries, torch.tensor([examples.index(example) for _, example in pairs])))
     return found
 
 

@@ -54,8 +54,12 @@ BRIDGES = {"interop", "estimators", "questions"}
 FOREIGN = {"core": {"torch", "pydantic", "typing_extensions"}, "tensor": {"numpy"}}
 """The only other libraries that the lowest parts may import."""
 
-SOLVERS = {"deepcanon.core.graph_spectrum": {"scipy"}}
-"""What may import one more: torch has no solver for the eigenvalues of a large sparse matrix."""
+SOLVERS = {
+    "deepcanon.core.graph_spectrum": {"scipy"},
+    "deepcanon.core.graph_making": {"scipy"},
+    "deepcanon.core.graph_communities": {"scipy", "networkx"},
+}
+"""What may import more: torch has no eigenvalues of large sparse matrices, no search trees and no communities."""
 
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 
@@ -208,6 +212,8 @@ SHARED_STEMS = {
     "data": "the data of a run",
     "errors": "our errors, and those of the tensor",
     "filters": "the filters of a convolution, learned ones and classical ones",
+    "graph_attention": "the layer and the model",
+    "graph_spectrum": "the eigenvalues of a graph, and what an insight says of them",
     "series": "the batch type, and the data set of them",
     "settings": "the list of training settings, and its resolution",
     "layers": "the layers of any model, as insights and methods list them",

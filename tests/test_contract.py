@@ -26,8 +26,9 @@ FAMILIES = {
 MODELS = list(FAMILIES)
 LONG = {
     "bert", "boltzmann_machine", "conditional_pixelcnn", "conditional_vae", "continuous_flow", "dbn", "deepar",
-    "densenet", "ebm", "flow_vae", "full_covariance_vae", "gaussian_rbm", "glow", "guided_ddpm", "ising", "pixelcnn",
-    "ratings_rbm", "rbm", "resnet", "seq2seq_attention", "vit",
+    "densenet", "ebm", "flow_vae", "full_covariance_vae", "gated_pixelcnn", "gaussian_rbm", "glow", "guided_ddpm",
+    "ising", "lenet", "noise_conditional_score", "pixelcnn", "pixelrnn", "ratings_rbm", "rbm", "resnet", "score_sde",
+    "seq2seq_attention", "vit",
 }  # fmt: skip
 """Models whose laws take about two seconds or more; of each family there are others."""
 
@@ -47,6 +48,7 @@ def test_the_catalogue_finds_the_models() -> None:
     assert laws.kinds_of(catalogue.find("ebm")) == ["contract", "energy", "continuous", "sampler"]
     assert laws.kinds_of(catalogue.find("gaussian_mrf")) == ["contract", "energy", "continuous", "sampler"]
     assert laws.kinds_of(catalogue.find("dbn")) == ["contract", "discrete"]
+    assert laws.kinds_of(catalogue.find("dbn_classifier")) == ["contract", "classifier"]
     assert laws.kinds_of(catalogue.find("modern_hopfield")) == ["contract", "energy"]
     assert laws.kinds_of(catalogue.find("boltzmann_machine")) == ["contract", "discrete"]
     assert laws.kinds_of(catalogue.find("ratings_rbm")) == ["contract", "discrete", "energy"]
@@ -54,6 +56,7 @@ def test_the_catalogue_finds_the_models() -> None:
     assert laws.kinds_of(catalogue.find("realnvp")) == ["contract", "continuous", "sampler", "flow"]
     assert laws.kinds_of(catalogue.find("video_flow")) == ["contract", "continuous", "sampler", "flow", "videos"]
     assert laws.kinds_of(catalogue.find("score_matching")) == ["contract", "score"]
+    assert laws.kinds_of(catalogue.find("score_sde")) == ["contract", "continuous", "sampler"]
     assert laws.kinds_of(catalogue.find("ddpm")) == ["contract", "diffusion"]
     assert laws.kinds_of(catalogue.find("gan")) == ["contract", "game"]
     assert laws.kinds_of(catalogue.find("gcn")) == ["contract", "graph"]

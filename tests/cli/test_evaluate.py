@@ -120,3 +120,21 @@ def test_a_likelihood_of_zero_is_not_an_empty_cell(call: Call, tmp_path: Path) -
     assert result.code == 0, result.stderr
     row = next(line for line in result.stdout.splitlines() if line.split()[:1] == ["nll"])
     assert row.count("not finite") == 2, row  # of what never occurred in the training split
+
+
+def test_a_diffusion_model_is_measured_by_its_bound_or_by_its_flow(call: Call, trained: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    small = ("--hidden", "8", "--timesteps", "9", "--steps", "20")
+    assert call("train", "ddpm", "--data", "moons", *small, "--out", run).code == 0
+    bound, flow = (call("evaluate", run, "--json", *more).json["test"] for more in ((), ("--likelihood", "flow")))
+    assert bound["nll_error"] > 0
+    assert "nll_error" not in flow  # two features: it is exact
+    data = dc.load_data("moons").split("test")
+    model: Any = dc.load(run)
+    assert flow["nll"] == pytest.approx(-float(model.with_likelihood("flow").log_prob(data.x).mean()), abs=1e-4)
+    for place, name, sentence in (
+        (run, "exact", "likelihood must be one of bound, flow (got 'exact')"),
+        (trained, "flow", "mlp does not choose between likelihoods; leave out 'flow'"),
+    ):
+        answer = call("evaluate", place, "--likelihood", name)
+        assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")

@@ -58,6 +58,24 @@ def test_samples_are_of_the_class_that_is_given(call: Call, tmp_path: Path, runs
         assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
 
 
+def test_samples_are_drawn_by_the_sampler_that_is_named(call: Call, tmp_path: Path, runs: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "samples.csv"
+    small = ("--hidden", "8", "--timesteps", "9", "--steps", "3")
+    assert call("train", "ddpm", "--data", "moons", *small, "--out", run).code == 0
+    for sampler in ("ddim", "heun", "dpm"):
+        asked = ("--sampler", sampler, "--steps", "4", "-n", "3", "--overwrite", "--out", out)
+        assert call("sample", run, *asked).code == 0
+        values = torch.tensor([[float(value) for value in row.values()] for row in read(out)])
+        generator = torch.Generator().manual_seed(0)
+        assert torch.equal(values, loaded(run).sample(3, sampler=sampler, steps=4, generator=generator))
+    for place, more, sentence in (
+        (run, ("--sampler", "euler"), "sampler must be one of ancestral, ddim, heun, dpm (got 'euler')"),
+        (runs / "gan", ("--steps", "4"), "gan is drawn from in one way; leave out steps"),
+    ):
+        answer = call("sample", place, *more, "--out", tmp_path / "other.csv")
+        assert (answer.code, answer.stderr) == (2, f"deepcanon: {sentence}\n")
+
+
 def test_more_samples_than_a_picture_can_show_go_to_a_table(call: Call, runs: Path, tmp_path: Path) -> None:
     answer = call("sample", runs / "gan", "-n", "4097", "--out", tmp_path / "x.png")
     sentence = "a picture shows at most 4,096 samples (got -n 4,097); write more to a .csv file"

@@ -17,7 +17,7 @@ SCALES = np.array([1000.0, 0.01, 1.0, 30.0])
 
 
 def written(path: Path, rows: Any) -> Path:
-    names = ",".join("abcdefgh"[: rows.shape[1] - 1]) + ",y"
+    names = ",".join(f"c{place}" for place in range(rows.shape[1] - 1)) + ",y"
     np.savetxt(path, rows, delimiter=",", header=names, comments="")
     return path
 
@@ -110,3 +110,119 @@ def test_a_planted_chain_is_found_by_the_sparse_precision(tmp_path: Path) -> Non
     found = dc.compare(["gaussian", family, "ppca:latent=2"], path, tmp_path / "out", baselines="none")
     (section,) = found.sections
     assert section.rows[0].label == family
+
+
+def all_states(units: int) -> Any:
+    return ((np.arange(2**units)[:, None] >> np.arange(units)) & 1).astype(float)
+
+
+def chosen(states: Any, log_weights: Any, count: int, random: np.random.Generator) -> Any:
+    """So many of the states, drawn in proportion to the exponentials of these logarithms."""
+    share = np.exp(log_weights - log_weights.max())
+    return states[random.choice(len(share), size=count, p=share / share.sum())]
+
+
+def from_rbm(random: np.random.Generator, count: int = 1500, features: int = 10, units: int = 2) -> Any:
+    weight, v = 3 * random.normal(size=(features, units)), all_states(features)
+    free = -v @ weight.sum(1) / 2 + np.logaddexp(0, v @ weight - weight.sum(0) / 2).sum(1)
+    return chosen(v, free, count, random)
+
+
+def from_boltzmann_machine(random: np.random.Generator) -> Any:
+    couplings, v = np.triu(1.5 * random.normal(size=(8, 8)), 1), all_states(8)
+    return chosen(v, (v @ couplings * v).sum(1) - v @ (couplings + couplings.T).sum(1) / 2, 1500, random)
+
+
+def from_bayesian_network(random: np.random.Generator) -> Any:
+    """A value is likely 1 where the two before it differ."""
+    x = np.zeros((600, 12))
+    for place in range(12):
+        likely = np.where(x[:, place - 1] != x[:, place - 2], 0.92, 0.08) if place > 1 else 0.5
+        x[:, place] = random.uniform(size=600) < likely
+    return x
+
+
+def from_gaussian_rbm(random: np.random.Generator) -> Any:
+    """Eight Gaussians at the corners of a box: with orthogonal columns of W all hidden states are equally likely."""
+    corners = 5 * np.linalg.qr(random.normal(size=(4, 3)))[0]
+    return (all_states(3)[random.integers(0, 8, 600)] @ corners.T + random.normal(size=(600, 4))) * SCALES
+
+
+def from_ebm(random: np.random.Generator) -> Any:
+    """A ring, in very different units."""
+    angle, radius = random.uniform(0, 2 * np.pi, 1000), 2 + 0.2 * random.normal(size=1000)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1) * [100.0, 0.01]
+
+
+VAE = "vae:likelihood=bernoulli,hidden=32,latent=3"
+PLANTED: dict[str, tuple[Any, list[str]]] = {
+    "rbm:units=2": (from_rbm, ["boltzmann_machine:units=2", "bayesian_network:edges=1", VAE]),
+    "boltzmann_machine:units=1": (from_boltzmann_machine, ["rbm:units=2", "bayesian_network:edges=1", VAE]),
+    "bayesian_network:edges=2": (from_bayesian_network, ["nade", "rbm:units=4", VAE]),
+    "gaussian_rbm:units=3": (from_gaussian_rbm, ["gaussian", "gaussian_mixture:components=3", "ppca:latent=2"]),
+    "ebm:hidden=32/32,langevin_steps=20": (
+        from_ebm,
+        ["gaussian", "gaussian_mixture:components=3", "vae:hidden=32,latent=2"],
+    ),
+}
+"""Data drawn from a family, and others that are held to it."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", PLANTED)
+def test_a_planted_family_comes_first_or_cannot_be_told_from_the_first(family: str, tmp_path: Path) -> None:
+    draw, others = PLANTED[family]
+    path = written(tmp_path / "rows.csv", draw(np.random.default_rng(0)))
+    found = dc.compare([family, *others], path, tmp_path / "out", baselines="none")
+    assert not found.failures
+    (section,) = found.sections
+    first, *_ = section.rows
+    (own,) = [row for row in section.rows if row.label == family]
+    assert own is first or own in section.tied(first, SHARPEST)
+    assert any(family in each and ("highest" in each or "cannot be told apart" in each) for each in found.says)
+
+
+VARIATIONAL = [
+    "vae:latent=2,hidden=32",
+    "full_covariance_vae:latent=2,hidden=32",
+    "flow_vae:latent=2,hidden=32,transforms=2,summary=8",
+    "iwae:latent=2,hidden=32",
+    "hierarchical_vae:latents=2/2,hidden=32",
+    "markov_hierarchical_vae:latents=2/2,hidden=32",
+]
+
+
+@pytest.mark.slow
+def test_linear_latents_leave_nothing_to_gain_over_probabilistic_pca(tmp_path: Path) -> None:
+    """Data of PPCA, whose likelihood is the exact maximum: the bounds of all others come near it from below."""
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(800, 2)) @ random.normal(size=(2, 5)) * 2 + random.normal(size=(800, 5))
+    path = written(tmp_path / "rows.csv", rows)
+    found = dc.compare([*VARIATIONAL, "ppca:latent=2", "gaussian"], path, tmp_path / "out", baselines="none")
+    (section,) = found.sections
+    exact = next(row for row in section.rows if row.label == "ppca:latent=2").mean(SHARPEST)
+    assert exact is not None
+    for row in section.rows:
+        value = row.mean(SHARPEST)
+        assert value is not None
+        assert exact - 0.3 < value < exact + 0.05, row.label
+
+
+@pytest.mark.slow
+def test_a_planted_lattice_is_found_by_the_ising_model_among_models_of_zeros_and_ones(tmp_path: Path) -> None:
+    """Spins and zeros and ones stand in one table, since their probabilities are of the same patterns."""
+    found = dc.compare(["ising", "bayesian_network:edges=9,units=4"], "ising", tmp_path / "out", baselines="none")
+    (section,) = found.sections
+    assert [row.label for row in section.rows] == ["ising", "bayesian_network:edges=9,units=4"]
+    assert section.marked(section.rows[0], SHARPEST)
+    assert "Models of binary data" in found.report.read_text()
+
+
+@pytest.mark.slow
+def test_planted_tastes_are_found_by_the_machine_of_ratings_beyond_biases(tmp_path: Path) -> None:
+    found = dc.compare(["ratings_rbm:units=20"], "ratings", tmp_path / "out")
+    (section,) = found.sections
+    assert [row.label for row in section.rows] == ["ratings_rbm:units=20", "biases of users and items"]
+    assert section.rows[1].mean(RMSE) == pytest.approx(1.03, abs=0.03)
+    assert section.marked(section.rows[0], RMSE)
+    assert any("is better than the baseline biases of users and items" in each for each in found.says)

@@ -25,6 +25,8 @@ def test_held_out_entries_are_weighed_by_themselves() -> None:
     batch = HeldOut(X, Y)
     assert batch.metric_weight == 4
     assert batch.weight == int(batch.observed.sum()) == 3
+    assert batch.labels.tolist() == [[2.0], [4.0], [1.0], [1.0]]
+    assert torch.equal(batch.where_labeled(torch.arange(9.0).view(3, 3)), torch.tensor([[1.0], [3.0], [6.0], [7.0]]))
     few = batch.select(torch.tensor([2, 0]))
     assert few.metric_weight == 3
     assert few.asked.tolist() == [[True, True, False], [False, True, False]]

@@ -40,7 +40,8 @@ def test_descriptions_are_plain_and_say_what_is_here(tmp_path: Path, monkeypatch
     assert json.loads(json.dumps(rows)) == rows
     assert [name for name, row in rows.items() if not row["here"]] == list(REMOTE)
     assert rows["mnist"]["folder"] == "mnist"
-    assert [*rows["digits"]["forms"]] == ["binary", "spins", "dequantized", "levels", "labels=40", "domains=A/B"]
+    forms = ["binary", "spins", "dequantized", "levels", "labels=40", "votes=6", "domains=A/B"]
+    assert [*rows["digits"]["forms"]] == forms
     assert [*rows["diabetes"]["forms"]] == []
     (tmp_path / "mnist").mkdir()
     for file in entries()["mnist"].remote.files:

@@ -48,6 +48,23 @@ def test_a_linear_chain_is_the_joint_gaussian() -> None:
         torch.testing.assert_close(torch.cov(drawn.T), joint.covariance_matrix, rtol=0, atol=0.06)
 
 
+def test_a_value_comes_with_its_density_and_the_same_gradients() -> None:
+    """What is computed along the way is what ``log_prob`` computes from the value, also as a function of the steps."""
+    weight = torch.randn(2, 2, dtype=DOUBLE, requires_grad=True)
+    for memory in (False, True):
+        start = gaussian(torch.zeros(4, 2, dtype=DOUBLE), 1.0)
+        step = (lambda z: gaussian(z[..., -2:] @ weight + z[..., :2], 0.5)) if memory else (
+            lambda z: gaussian(z @ weight, 0.5)
+        )  # fmt: skip
+        chain = Chained(start, [step, step], (2, 2, 2), memory=memory)
+        z, density = chain.rsample_and_log_prob(torch.Size([3]))
+        torch.testing.assert_close(density, chain.log_prob(z))
+        (one,), (other,) = (
+            torch.autograd.grad(d.sum(), weight, retain_graph=True) for d in (density, chain.log_prob(z))
+        )
+        torch.testing.assert_close(one, other)
+
+
 def test_three_links_keep_how_their_values_vary_together() -> None:
     weight = torch.tensor([[0.5, 1.5], [-2.0, 1.0]], dtype=DOUBLE)
     start = torch.tensor([0.3, -1.0], dtype=DOUBLE)

@@ -9,6 +9,7 @@ from scipy import stats
 
 from deepcanon.core import UsageError, draw
 from deepcanon.distributions import ScaledHead, scaled_head
+from deepcanon.distributions.scaled import Link
 
 SCALE = torch.tensor([[3.0], [500.0]], dtype=torch.float64)
 
@@ -38,12 +39,14 @@ def test_student_t() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_negative_binomial_has_the_mean_and_the_variance_of_the_paper() -> None:
-    mean, shape = (1e-6 + softplus(part) for part in outputs(2).T.unsqueeze(2).numpy())
-    mean, shape = mean * SCALE.numpy(), shape / np.sqrt(SCALE.numpy())
+@pytest.mark.parametrize("link", ["log", "softplus"])
+def test_negative_binomial_has_the_mean_of_its_link_and_the_variance_of_the_paper(link: Link) -> None:
+    output, raw = outputs(2).T.unsqueeze(2).numpy()
+    mean = SCALE.numpy() * (np.exp(output) if link == "log" else 1e-6 + softplus(output))
+    shape = (1e-6 + softplus(raw)) / np.sqrt(SCALE.numpy())
     y = torch.tensor([[4.0], [700.0]], dtype=torch.float64)
     expected = stats.nbinom.logpmf(y.numpy(), 1 / shape, 1 / (1 + shape * mean)).squeeze(1)
-    found = scaled_head("negative_binomial").distribution(outputs(2), SCALE)
+    found = scaled_head("negative_binomial", link).distribution(outputs(2), SCALE)
     np.testing.assert_allclose(found.log_prob(y), expected, rtol=1e-10)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-12)
     np.testing.assert_allclose(found.variance, mean + shape * mean**2, rtol=1e-12)
@@ -75,3 +78,13 @@ def test_twice_the_scale_gives_twice_the_mean_of_samples(name: str) -> None:
 def test_a_head_that_is_not_there_is_refused() -> None:
     with pytest.raises(UsageError, match="gaussian, student_t, negative_binomial"):
         scaled_head("poisson")
+    with pytest.raises(UsageError, match="link is that of the mean of counts; leave it out, or take head=negative_bin"):
+        scaled_head("gaussian", "log")
+    with pytest.raises(UsageError, match="log, softplus"):
+        scaled_head("negative_binomial", "logit")  # type: ignore[arg-type]
+
+
+def test_by_the_log_link_no_mean_overflows() -> None:
+    far = scaled_head("negative_binomial").distribution(torch.tensor([[1e4, 0.0], [-1e4, 0.0]]), torch.ones(2, 1))
+    assert far.mean.log().flatten().tolist() == pytest.approx([15, -15])
+    assert bool(far.sample().isfinite().all())

@@ -30,8 +30,8 @@ class IgnoresItsContext(Toy):
 class IgnoresItsClasses(GuidedDDPM):
     """The context is accepted, checked and dropped."""
 
-    def _v(self, net: nn.Module, x: Tensor, time: Tensor) -> Tensor:
-        return GuidedDDPM._v(self._view(None), net, x, time)
+    def _output(self, net: nn.Module, x: Tensor, time: Tensor) -> Tensor:
+        return GuidedDDPM._output(self._view(None), net, x, time)
 
 
 class SamplesAnyClass(ConditionalVAE):

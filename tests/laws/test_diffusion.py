@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.distributions import Distribution, Independent, Normal, kl_divergence
 
-from deepcanon.core import Batch, Context, Terms, UsageError
+from deepcanon.core import Batch, Terms, UsageError
 from deepcanon.laws import diffusion as laws
 from deepcanon.laws import report
 from deepcanon.laws.outcome import Law
@@ -57,7 +57,9 @@ class LossForBound(DDPM):
 
     def log_prob(self, x: Tensor, **_: Any) -> Tensor:
         schedule, x = self.noise_schedule(), self._standard(x)
-        errors = [self._error(x, torch.full((len(x),), t), schedule) for t in range(1, self.timesteps + 1)]
+        errors = [
+            self._excess(x, torch.full((len(x),), t), schedule) / schedule.beta[t] for t in range(1, self.timesteps + 1)
+        ]
         return -torch.stack(errors).sum(0)
 
 
@@ -102,7 +104,7 @@ def test_a_wrong_posterior_is_caught() -> None:
 
 class TooLittleNoise(DDPM):
     def __init__(self, features: int, hidden: tuple[int, ...] = (8,), timesteps: int = 8) -> None:
-        super().__init__(features, hidden, timesteps)
+        super().__init__(features, hidden=hidden, timesteps=timesteps)
         self.betas = self.betas / 20
 
 
@@ -111,12 +113,12 @@ def test_noise_that_ends_too_early_is_caught() -> None:
 
 
 class NoNoiseOnTheWay(DDPM):
-    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, generator: Generator | None = None, **_: Any) -> Tensor:
         return self.ddim(n, self.timesteps, generator=generator)
 
 
 class NoNumbers(DDPM):
-    def sample(self, n: int, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, generator: Generator | None = None, **_: Any) -> Tensor:
         return torch.nan * super().sample(n, generator=generator)
 
 

@@ -8,11 +8,13 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import softplus
 
-from deepcanon.core import Batch, Descend, Terms, Turn, UsageError
+from deepcanon.core import Batch, Descend, Labeled, Terms, Turn, UsageError
 from deepcanon.laws import check, kinds_of, report
 from deepcanon.laws import game as laws
 from deepcanon.laws.outcome import Law, Outcome
+from deepcanon.models.adversarial.conditional_gan import ConditionalGAN
 from deepcanon.models.adversarial.cyclegan import CycleGAN
+from deepcanon.models.adversarial.dcgan import DCGAN
 from deepcanon.models.adversarial.gan import GAN
 from deepcanon.models.adversarial.wgan import WGAN
 from deepcanon.nn.rescale import Rescale
@@ -25,7 +27,7 @@ def verdict(law: Law, cls: Any) -> Outcome:
     return found
 
 
-@pytest.mark.parametrize(("cls", "count"), [(GAN, 3), (WGAN, 2), (CycleGAN, 1)])
+@pytest.mark.parametrize(("cls", "count"), [(GAN, 3), (ConditionalGAN, 3), (DCGAN, 3), (WGAN, 2), (CycleGAN, 1)])
 def test_fair_games_keep_the_laws(cls: Any, count: int) -> None:
     found = check(cls, "game")
     assert all(outcome.holds for outcome in found), report(found)
@@ -63,6 +65,28 @@ def test_a_turn_that_moves_the_other_player_is_named() -> None:
     assert verdict(laws.a_turn_changes_only_its_player, TrainsBothAtOnce).holds
 
 
+class IteratesInEveryPass(DCGAN):
+    """Spectral normalization as torch has it: each pass of the discriminator, also in the generator's turn, moves u."""
+
+    def loss(self, batch: Batch) -> Terms:
+        self.constrain()
+        return super().loss(batch)
+
+
+def test_spectral_normalization_that_moves_in_the_turn_of_the_generator_is_named() -> None:
+    found = verdict(laws.a_turn_changes_only_its_player, IteratesInEveryPass)
+    assert not found.holds
+    assert "the turn generator changes discriminator.1.0.parametrizations.weight.0.u" in found.detail
+
+
+class ForgetsTheClass(ConditionalGAN):
+    """The best discriminator of data of all classes, each counted as often as that of the class."""
+
+    def discriminator_loss(self, batch: Labeled) -> Terms:
+        terms = super().discriminator_loss(batch)
+        return {"real": terms["real"] / self.classes, "fake": terms["fake"]}
+
+
 class NormalizesBatches(GAN):
     """Running statistics of batch normalization move whenever the layer is used."""
 
@@ -97,8 +121,8 @@ class HalvesTheLoss(GAN):
         return {name: term / 2 for name, term in super().discriminator_loss(batch).items()}
 
 
-@pytest.mark.parametrize("mutant", [CountsDataTwice, SwapsTheLabels])
-def test_a_discriminator_that_learns_something_else_is_caught(mutant: type[GAN]) -> None:
+@pytest.mark.parametrize("mutant", [CountsDataTwice, SwapsTheLabels, ForgetsTheClass])
+def test_a_discriminator_that_learns_something_else_is_caught(mutant: Any) -> None:
     assert not verdict(laws.best_discriminator_is_p_over_p_plus_q, mutant).holds
 
 

@@ -14,6 +14,9 @@ from deepcanon.laws.outcome import Law
 from deepcanon.models.graphs.gcn import GCN
 from deepcanon.nn.graph_conv import GraphConv
 
+ALONG_EDGES = len(laws.LAWS) - 1
+"""The number of laws of a layer that does not claim to reach the whole component."""
+
 
 def peers() -> dict[str, Callable[[], nn.Module]]:
     pyg: Any = pytest.importorskip("torch_geometric.nn", reason="PyTorch Geometric is not installed")
@@ -38,7 +41,7 @@ def test_pygs_layers_keep_the_laws(name: str) -> None:
     torch.manual_seed(0)
     found = check(peers()[name](), "graph")
     assert all(outcome.holds for outcome in found), report(found)
-    assert len(found) == len(laws.LAWS)
+    assert len(found) == ALONG_EDGES
 
 
 @pytest.mark.parametrize("operator", ["gcn", "adjacency", "random_walk", "laplacian", "symmetric_laplacian"])
@@ -48,7 +51,7 @@ def test_our_layers_keep_the_laws(operator: Any) -> None:
     assert all(outcome.holds for outcome in found), report(found)
     found = check(GCN, "graph")
     assert all(outcome.holds for outcome in found), report(found)
-    assert len(found) == len(laws.LAWS)
+    assert len(found) == ALONG_EDGES
 
 
 class Layer(nn.Module):
@@ -90,6 +93,33 @@ def test_messages_that_go_nowhere_or_backwards_are_caught() -> None:
     assert fails(laws.messages_follow_the_edges, OwnState())
     assert fails(laws.messages_follow_the_edges, Backwards())
     assert not fails(laws.order_of_nodes_does_not_matter, Backwards())
+
+
+class ReachesEverybody(Layer):
+    """Every node hears of all nodes of its component."""
+
+    reach = "component"
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h: Tensor = self.linear(x)
+        owner = Graph(edge_index, len(x)).components()
+        sums = h.new_zeros(len(h), h.shape[1]).index_add(0, owner, h)
+        return h + sums[owner]
+
+
+class ClaimsToReachEverybody(Layer):
+    """It says that it reaches the whole component, and hears of neighbors only."""
+
+    reach = "component"
+
+
+def test_a_reach_that_is_only_claimed_is_caught() -> None:
+    found = check(ReachesEverybody(), "graph")
+    assert all(outcome.holds for outcome in found), report(found)
+    assert len(found) == ALONG_EDGES
+    assert fails(laws.a_change_reaches_the_whole_component, ClaimsToReachEverybody())
+    assert laws.a_change_reaches_the_whole_component(Layer(), laws.invented_graph(Layer())) is None
+    assert laws.messages_follow_the_edges(ReachesEverybody(), laws.invented_graph(Layer())) is None
 
 
 class Numbered(Layer):
@@ -237,4 +267,4 @@ def test_features_may_be_sparse_and_weights_single() -> None:
     sparse = GraphBatch(x=batch.x.to_sparse_coo(), y=batch.y, mask=batch.mask, graph=batch.graph)
     found = check((Single(), sparse), "graph")
     assert all(outcome.holds for outcome in found), report(found)
-    assert len(found) == len(laws.LAWS) - 1
+    assert len(found) == ALONG_EDGES - 1

@@ -49,6 +49,16 @@ def test_our_models_keep_the_laws(layer: Any, readout: Any) -> None:
     assert kinds_of((model, batch)) == ["contract", "classifier", "graphs"]
 
 
+@pytest.mark.parametrize("readout", ["sum", "max"])
+def test_global_nodes_and_pooling_by_clusters_keep_the_laws(readout: Any) -> None:
+    _, batch = GraphClassifier.example()
+    torch.manual_seed(0)
+    model = GraphClassifier(features=3, classes=2, hidden=(8, 6), readout=readout, global_node=True, clusters=3)
+    found = check((model, batch), "graphs")
+    assert all(outcome.holds for outcome in found), report(found)
+    assert len(found) == len(laws.LAWS)
+
+
 def test_the_model_without_a_mutation_is_healthy_also_with_weights_of_edges() -> None:
     _, batch = GraphClassifier.example()
     edges = batch.graph.edge_index.shape[1]

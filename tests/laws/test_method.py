@@ -246,7 +246,7 @@ def around(name: str, model: str) -> tuple[Model[Any], Labeled] | None:
     """The method around an example of a conditional model; none where it suits no density."""
     torch.manual_seed(0)
     inner, batch = find(model).example()
-    others = {"features": getattr(inner, "features", 1), "teacher": inner}
+    others = {"features": getattr(inner, "features", 1), "teacher": inner, "sources": 3}
     given = {argument: value for argument, value in others.items() if argument in arguments_of(find(name))}
     try:
         return find(name)(model=inner, **given), batch

@@ -9,7 +9,7 @@ import torch
 
 import deepcanon as dc
 from deepcanon import laws
-from deepcanon.core import Sequences
+from deepcanon.core import Captioned, SequencePairs, Sequences
 from deepcanon.nn.output_by_name import OUTPUT_LAYERS
 
 NAMES = [name for name in OUTPUT_LAYERS if name != "softmax"]
@@ -19,6 +19,12 @@ def build(name: str, output: str) -> Any:
     torch.manual_seed(0)
     if name == "gpt":
         return dc.find("gpt")(vocab=7, length=8, layers=1, heads=2, embedding=8, output=output)
+    if name == "wavenet":
+        return dc.find(name)(vocab=7, channels=4, skip=6, layers=2, output=output)
+    if name == "caption":
+        return dc.find(name)(1, 4, 4, 7, 0, 1, hidden=(4,), embedding=4, units=6, dropout=0.0, output=output)
+    if name.startswith("seq2seq"):
+        return dc.find(name)(5, 7, 0, 1, embedding=4, units=6, output=output)
     return dc.find(name)(vocab=7, embedding=4, units=6, output=output)
 
 
@@ -32,8 +38,8 @@ def test_an_lstm_keeps_the_laws_of_sequences(output: str) -> None:
     assert all(outcome.holds for outcome in found), laws.report(found)
 
 
-@pytest.mark.parametrize("name", ["rnn", "gru"])
-def test_other_recurrent_models_have_the_probabilities_of_the_tree(name: str) -> None:
+@pytest.mark.parametrize("name", ["rnn", "gru", "wavenet"])
+def test_other_models_have_the_probabilities_of_the_tree(name: str) -> None:
     model = build(name, "hierarchical")
     torch.testing.assert_close(model(torch.tensor([[0, 3, 6]])).exp().sum(-1), torch.ones(1, 3))
 
@@ -54,6 +60,37 @@ def test_gpt_counts_the_tokens_it_predicts_and_generates_by_exact_probabilities(
     exact = model.eval().loss(Sequences(x, torch.tensor([5, 3])))["nll"]
     torch.testing.assert_close(exact, -model.log_prob(x, lengths=torch.tensor([5, 3])).sum() / 6)
     assert (list(model.train().loss(Sequences(x, torch.tensor([5, 3])))) == ["nll"]) == (output == "hierarchical")
+
+
+TARGETS, ENDS = torch.tensor([[0, 3, 3, 2, 1], [0, 2, 1, 9, 9]]), torch.tensor([5, 3])
+
+
+def pairs(name: str) -> Any:
+    """Two targets of five and of three tokens, and what each is written for."""
+    if name == "caption":
+        return Captioned(torch.rand(2, 1, 4, 4, generator=torch.Generator().manual_seed(0)), TARGETS, ENDS)
+    return SequencePairs(torch.tensor([[1, 2, 3], [4, 0, 0]]), torch.tensor([3, 1]), TARGETS, ENDS)
+
+
+@pytest.mark.parametrize("output", ["hierarchical", "nce:samples=4"])
+@pytest.mark.parametrize("name", ["seq2seq", "seq2seq_attention", "caption"])
+def test_models_of_targets_count_all_their_tokens_and_are_measured_by_exact_probabilities(
+    name: str, output: str
+) -> None:
+    model, batch = build(name, output), pairs(name)
+    model.prepare([batch.select(torch.tensor([row])) for row in range(2)])
+    counted = torch.tensor([0, 2, 2, 2, 0, 0, 0])
+    if output == "hierarchical":
+        assert torch.equal(model.output_layer.counts, counted)
+    else:
+        q = counted.clamp_min(1) ** 0.75
+        torch.testing.assert_close(model.output_layer.log_q.exp(), q / q.sum())
+    exact = model.eval().loss(batch)["nll"]
+    context = model.context_of(batch)
+    torch.testing.assert_close(exact, -model.log_prob(TARGETS, lengths=ENDS, context=context).sum() / 6)
+    chances = model(*batch.inputs).exp().sum(-1)[:, :3]
+    torch.testing.assert_close(chances, torch.ones_like(chances))
+    assert (list(model.train().loss(batch)) == ["nll"]) == (output == "hierarchical")
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import DataError, Graph
 from deepcanon.laws import check, report
-from deepcanon.nn.graph_attention import GraphAttention, neighbor_max
+from deepcanon.nn import AttentionConv, neighbor_max
 
 NODES = 20
 
@@ -25,7 +25,7 @@ def test_attention_is_pygs_gatconv_with_all_its_gradients(heads: int) -> None:
     pyg: Any = pytest.importorskip("torch_geometric.nn", reason="PyTorch Geometric is not installed")
     x, graph = inputs()
     x.requires_grad_()
-    theirs, ours = pyg.GATConv(5, 4, heads=heads).double(), GraphAttention(5, 4, heads=heads).double()
+    theirs, ours = pyg.GATConv(5, 4, heads=heads).double(), AttentionConv(5, 4, heads=heads).double()
     pairs = [(ours.weight, theirs.lin.weight), (ours.source, theirs.att_src), (ours.target, theirs.att_dst)]
     with torch.no_grad():
         for mine, other in (*pairs, (ours.bias, theirs.bias)):
@@ -54,7 +54,7 @@ class LargestOfNeighbors(nn.Module):
         return neighbor_max(self.linear(x), edge_index)
 
 
-@pytest.mark.parametrize("make", [lambda: GraphAttention(3, 4, heads=2), LargestOfNeighbors], ids=["attention", "max"])
+@pytest.mark.parametrize("make", [lambda: AttentionConv(3, 4, heads=2), LargestOfNeighbors], ids=["attention", "max"])
 def test_they_keep_the_laws_of_graph_layers(make: Any) -> None:
     torch.manual_seed(0)
     found = check(make(), "graph")
@@ -64,9 +64,9 @@ def test_they_keep_the_laws_of_graph_layers(make: Any) -> None:
 
 def test_large_scores_do_not_overflow() -> None:
     x, graph = inputs()
-    assert GraphAttention(5, 4).double()(1e6 * x, graph).isfinite().all()
+    assert AttentionConv(5, 4).double()(1e6 * x, graph).isfinite().all()
 
 
 def test_wrong_features_are_named() -> None:
     with pytest.raises(DataError, match="takes 3 features per node, got 5"):
-        GraphAttention(3, 4).double()(*inputs())
+        AttentionConv(3, 4).double()(*inputs())

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import DataError, Graph
-from deepcanon.nn import GraphAttention, GraphConv, GraphIsomorphism, SpectralConv, neighbor_max
+from deepcanon.nn import AttentionConv, GraphConv, GraphIsomorphism, SpectralConv, neighbor_max
 
 
 def some_graph(edge_features: int | None = None) -> tuple[Tensor, Graph]:
@@ -78,7 +78,7 @@ def test_wrong_inputs_are_named() -> None:
 
 @pytest.mark.parametrize(
     "layer",
-    [GraphConv(3, 4), GraphAttention(3, 4), SpectralConv(3, 4), GraphIsomorphism(3, 4), neighbor_max],
+    [GraphConv(3, 4), AttentionConv(3, 4), SpectralConv(3, 4), GraphIsomorphism(3, 4), neighbor_max],
     ids=lambda layer: getattr(layer, "__name__", type(layer).__name__),
 )
 def test_no_layer_ignores_the_features_of_edges(layer: Any) -> None:

@@ -11,7 +11,8 @@ from numpy.polynomial import chebyshev as numpys
 from torch import Tensor
 
 from deepcanon.core import DataError, Graph, Sparse, UsageError
-from deepcanon.nn import SpectralConv, chebyshev, chebyshev_coefficients, chebyshev_sum
+from deepcanon.core.chebyshev import chebyshev, chebyshev_coefficients, chebyshev_sum
+from deepcanon.nn import SpectralConv
 
 
 def karate() -> Graph:

@@ -1,39 +1,9 @@
-"""Masked convolutions: which pixels and channels an output depends on, against raster order by definition."""
+"""Masked convolutions: whole ones with zeros in their place, at once and pixel by pixel."""
 
-import pytest
 import torch
-from torch import Tensor
 from torch.nn.functional import conv2d
 
-from deepcanon.core import UsageError
-from deepcanon.nn.masked_convolution import AboveConv, GatedPixelNet, LeftConv
-
-
-def dependence(net: GatedPixelNet, channels: int, height: int, width: int) -> Tensor:
-    """Whether the logits of each value depend on each value, (D, D), with values in raster order, channels last."""
-    x = torch.randn(1, channels, height, width, dtype=torch.float64, requires_grad=True)
-    logits = net(x).square().sum(1)[0].permute(1, 2, 0).flatten()
-    rows = [torch.autograd.grad(value, x, retain_graph=True)[0][0].permute(1, 2, 0).flatten() for value in logits]
-    return torch.stack(rows) != 0
-
-
-@pytest.mark.parametrize(("channels", "height", "width", "reach"), [(1, 5, 5, 1), (3, 4, 4, 1), (2, 3, 6, 2)])
-def test_every_value_depends_on_all_before_it_and_on_no_other(
-    channels: int, height: int, width: int, reach: int
-) -> None:
-    torch.manual_seed(0)
-    net = GatedPixelNet(channels, 4, width=6 * channels, layers=6, reach=reach).double()
-    before = torch.ones(channels * height * width, channels * height * width).tril(-1).bool()
-    assert torch.equal(dependence(net, channels, height, width), before)
-
-
-def test_few_layers_do_not_reach_the_corners_and_see_nothing_later() -> None:
-    torch.manual_seed(0)
-    found = dependence(GatedPixelNet(1, 2, width=4, layers=1, reach=1).double(), 1, 4, 4)
-    before = torch.ones(16, 16).tril(-1).bool()
-    assert not (found & ~before).any()
-    assert not found[15, 0]
-    assert found[10].nonzero().flatten().tolist() == [1, 2, 3, 5, 6, 7, 9]  # two rows above, to both sides, and left
+from deepcanon.nn.masked_convolution import AboveConv, CausalConv, LeftConv
 
 
 def test_a_convolution_to_the_left_is_a_convolution_with_a_mask_in_its_last_tap() -> None:
@@ -60,8 +30,29 @@ def test_a_convolution_above_is_a_convolution_whose_lower_rows_are_zero() -> Non
     torch.testing.assert_close(layer(x), conv2d(x, weight, layer.bias, padding=2))
 
 
-def test_masks_are_not_saved_and_widths_are_multiples_of_the_channels() -> None:
-    names = GatedPixelNet(3, 2, width=6, layers=2, reach=1).state_dict()
-    assert not [name for name in names if "mask" in name]
-    with pytest.raises(UsageError, match="a multiple"):
-        GatedPixelNet(3, 2, width=4, layers=2, reach=1)
+def test_a_causal_convolution_is_one_whose_pixels_after_its_own_are_zero() -> None:
+    torch.manual_seed(0)
+    degrees = torch.tensor([0, 1])
+    layer = CausalConv(degrees, degrees, 2, 2, strictly=True).double()
+    x = torch.randn(2, 2, 6, 5, dtype=torch.float64)
+    weight = torch.zeros(2, 2, 5, 5, dtype=torch.float64)
+    weight[:, :, :3] = layer.weight.detach()
+    weight[:, :, 2, 3:] = 0
+    weight[:, :, 2, 2] *= torch.tensor([[0.0, 0.0], [1.0, 0.0]])
+    torch.testing.assert_close(layer(x), conv2d(x, weight, layer.bias, padding=2))
+
+
+def test_pixel_by_pixel_and_row_by_row_convolutions_are_those_of_the_image() -> None:
+    torch.manual_seed(0)
+    degrees, x = torch.tensor([0, 0]), torch.randn(3, 2, 4, 5, dtype=torch.float64)
+    rows = AboveConv(2, 3, 2).double()
+    row_of = rows.rows(3, 4, 5)
+    with torch.no_grad():
+        for conv in (CausalConv(degrees, degrees, 1, 2).double(), LeftConv(degrees, degrees, 1).double()):
+            step, over, wanted = conv.steps(3, 4, 5), conv.over(x), conv(x)
+            for row in range(4):
+                for column in range(5):
+                    torch.testing.assert_close(step(x[:, :, row, column], row, column), wanted[:, :, row, column])
+                    torch.testing.assert_close(over(row, column), wanted[:, :, row, column])
+        for row in range(4):
+            torch.testing.assert_close(row_of(x[:, :, row], row), rows(x)[:, :, row])

@@ -14,6 +14,7 @@ from deepcanon.nn.transforms import (
     AffineCoupling,
     Chain,
     Flatten,
+    Inverse,
     InvertibleConv1x1,
     Reverse,
     Split,
@@ -44,6 +45,7 @@ VECTORS: dict[str, Callable[[], Transform]] = {
     "mixing": lambda: InvertibleConv1x1(4),
     "coupling": lambda: AffineCoupling(dense(2, 4, (8,), activation="tanh")),
     "split": lambda: Split((4,), AffineCoupling(dense(1, 2, (8,)))),
+    "inverse": lambda: Inverse(AffineCoupling(dense(2, 4, (8,)))),
     "chain": lambda: Chain([ActNorm(4), AffineCoupling(dense(2, 4, (8,))), Reverse(), InvertibleConv1x1(4)]),
 }
 IMAGES: dict[str, Callable[[], Transform]] = {

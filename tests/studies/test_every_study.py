@@ -27,7 +27,9 @@ TINY: dict[str, dict[str, Any]] = {
     "attention_cost": {"lengths": (32, 64), "widths": (8, 16)},
     "batch_growth": {"stages": 2, "stage": 1, "seeds": 2, "rates": (0.1,), "hidden": 4},
     "bias_variance": {"datasets": 20, "degrees": (0, 3, 8), "widths": (1, 3), "networks": 3, "steps": 20},
+    "code_clusters": {"latent": 3, "hidden": 8, "steps": 5, "seeds": 2},
     "convolution_to_attention": {"length": 8, "width": 4, "reach": 2},
+    "density_distillation": {"epochs": 1, "steps": 3},
     "depth_and_width": {
         "deepest": 4, "parameters": 31, "depths": (1, 2), "folds": 2, "epochs": 10, "repeats": 2
     },
@@ -38,6 +40,8 @@ TINY: dict[str, dict[str, Any]] = {
         "steps": 50, "draws": 4, "training": 40, "hidden": 8, "epochs": 3, "seeds": 2
     },
     "exposure_bias": {"vocab": 3, "length": 6, "units": 4, "steps": 5, "seeds": 2},
+    "flow_targets": {"lengths": (1, 2), "steps": 3, "points": 24},
+    "games": {"steps": 3, "seeds": 2, "distances": (0.5, 2.0)},
     "gradient_estimators": {"draws": 1000},
     "gradient_noise": {"hidden": 4, "examples": 64, "few": 4, "draws": 50, "steps": 5},
     "guidance": {"steps": 3, "weights": (0.0, 2.0)},
@@ -58,8 +62,8 @@ TINY: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Options with which a study takes a moment."""
 LONGER = (
-    "activations", "anomalies", "batch_growth", "bias_variance", "guidance", "initialization", "latent_space",
-    "memory_length", "exposure_bias", "pretraining", "residuals", "sharpness",
+    "activations", "anomalies", "batch_growth", "bias_variance", "density_distillation", "games", "guidance",
+    "initialization", "latent_space", "memory_length", "exposure_bias", "pretraining", "residuals", "sharpness",
 )  # fmt: skip
 NAMES = [
     pytest.param(entry.name, id=entry.name, marks=[pytest.mark.slow] if entry.name in LONGER else [])

@@ -32,7 +32,7 @@ class Small(GuidedDDPM):
         noise: ScheduleName = "cosine",
         average: float = 0.95,
     ) -> None:
-        super().__init__(features, classes, hidden, timesteps, noise, average)
+        super().__init__(features, classes, hidden=hidden, timesteps=timesteps, noise=noise, average=average)
 
 
 def test_a_classifier_is_surer_of_samples_with_guidance() -> None:

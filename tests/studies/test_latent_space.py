@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 import deepcanon as dc
 from deepcanon.core import UsageError
-from deepcanon.studies.latent_space import _pairs, codes, confidence, decoded, latent_space, like_codes, path
+from deepcanon.studies.latent_space import _pairs, codes, confidence, decoded, latent_space, like_codes, path, quantiles
 
 
 def test_noise_gets_the_mean_and_the_covariance_of_the_codes() -> None:
@@ -28,6 +28,14 @@ def test_a_path_is_straight_and_ends_at_both_codes() -> None:
     points = path(start, end)
     assert points.shape == (11, 2, 3)
     torch.testing.assert_close(points, torch.arange(11).reshape(-1, 1, 1) / 10 * end)
+
+
+def test_a_map_has_equal_shares_of_the_prior_between_its_lines() -> None:
+    points = quantiles(19).reshape(19, 19, 2)
+    across = torch.erf(points[0, :, 0] / 2**0.5) / 2 + 0.5
+    torch.testing.assert_close(across, torch.arange(1, 20) / 20)
+    torch.testing.assert_close(points[:, 0, 1], points[0, :, 0].flip(0))  # upwards, as on any map
+    assert bool((points[..., 0] == points[:1, :, 0]).all())
 
 
 def test_pairs_are_of_unlike_classes() -> None:

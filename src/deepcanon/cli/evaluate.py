@@ -23,6 +23,10 @@ def evaluate(
     run: Folder,
     data: Annotated[str | None, typer.Option(help="Other data than the run's own.", metavar="D")] = None,
     nodes: Nodes = None,
+    likelihood: Annotated[
+        str | None,
+        typer.Option(help="Which likelihood, where a model has several: of diffusion, bound or flow.", metavar="NAME"),
+    ] = None,
     pictures: Annotated[bool, typer.Option("--pictures", help="Draw the pictures of the run, too.")] = False,
     threads: Threads = None,
     own: Own = None,
@@ -36,7 +40,7 @@ def evaluate(
     opened, out = Run(run, own), Output(json)
     if nodes is None and opened.changed(data):
         out.say(f"{opened.data.name} has changed since {run} was trained, so what it holds counts as new.")
-    found = examine_run(opened, data, nodes)
+    found = examine_run(opened, data, nodes, likelihood)
     if pictures:
         opened.draw()
     report(out, opened, found, data)

@@ -22,6 +22,11 @@ def sample(
         typer.Option(help="The class to sample, of a class-conditional model, or a caption.", metavar="CLASS|CAPTION"),
     ] = None,
     guidance: Annotated[float, typer.Option(help="The weight of classifier-free guidance; 0 is none.")] = 0.0,
+    sampler: Annotated[
+        str | None,
+        typer.Option(help="How to draw, where a model has several ways: ancestral, ddim ...", metavar="NAME"),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, max=LARGEST, help="How many steps the sampler takes.")] = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     own: Own = None,
@@ -31,7 +36,9 @@ def sample(
     from deepcanon.runs.run import Run
 
     opened = Run(run, own)
-    opened.sample(n, given=given, guidance=guidance, seed=seed, out=out, overwrite=overwrite)
+    opened.sample(
+        n, given=given, guidance=guidance, sampler=sampler, steps=steps, seed=seed, out=out, overwrite=overwrite
+    )
     printer = Output(json)
     printer.say(f"{counted(n, 'sample')} of {opened.model.name()} are in {out}")
     printer.result({"run": run, "model": opened.model.name(), "n": n, "out": out})

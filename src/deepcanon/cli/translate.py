@@ -17,8 +17,13 @@ def translate(
         typer.Argument(metavar="TEXT...", help="The texts to translate, one in quotes each, or images to caption."),
     ],
     beams: Annotated[
-        int, typer.Option(min=1, max=10_000, help="How many translations a beam search keeps; 1 is greedy.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            min=1,
+            max=10_000,
+            help="How many translations a beam search keeps; 1, which is greedy, or as many as --top.",
+        ),
+    ] = None,
     exact: Exact = False,
     top: Top = None,
     length_penalty: LengthPenalty = 0.0,
@@ -31,15 +36,14 @@ def translate(
     opened, printer = Run(run, own), Output(json)
     about = {"run": run, "model": opened.model.name(), "texts": texts}
     if top is None:
-        translations = opened.translate(*texts, beams=beams, length_penalty=length_penalty, exact=exact)
+        translations = opened.translate(*texts, beams=beams or 1, length_penalty=length_penalty, exact=exact)
         for translation in translations:
             printer.verbatim(translation)
         printer.result({**about, "translations": translations})
         return
     opened.model_that_can("translate")
-    width = None if exact and beams == 1 else beams
     several = [
-        opened.most_probable(given=text, top=top, beams=width, exact=exact, length_penalty=length_penalty)
+        opened.most_probable(given=text, top=top, beams=beams, exact=exact, length_penalty=length_penalty)
         for text in texts
     ]
     for text, found in zip(texts, several, strict=True):

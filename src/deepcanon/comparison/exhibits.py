@@ -47,7 +47,9 @@ def sample_exhibits(
         entry = _first(row)
         model = load(out / entry["run"], find=candidates[row.label].find)
         drawing_model = conditioned(model, data.split("test"), count)
-        found.append((row.label, show(_samples(drawing_model, count, entry["seed"]))))
+        samples = _samples(drawing_model, count, entry["seed"])
+        spins = entry["form"] == "spins" != section.form
+        found.append((row.label, show((samples + 1) / 2 if spins else samples)))
     return found
 
 

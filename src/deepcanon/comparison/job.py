@@ -23,7 +23,7 @@ from deepcanon.comparison.learning_curve import check_parts, gains, part_of, siz
 from deepcanon.comparison.measures import measure, measure_baseline
 from deepcanon.comparison.quality import Quality, Yardstick
 from deepcanon.comparison.record import FORMAT, Comparison, Entry, opened, whole, write
-from deepcanon.comparison.support import Form, Forms
+from deepcanon.comparison.support import Form, Forms, ranked_as
 from deepcanon.core import Blueprint, DeepcanonError, Terms, UsageError, describe
 from deepcanon.core.files import as_json, refuse_links
 from deepcanon.core.plural import counted
@@ -235,9 +235,12 @@ def _run_all(jobs: Sequence[Job], shop: Workshop, comparison: Comparison, notify
 def _folders(entries: Sequence[Entry], out: Path) -> dict[Form, dict[str, dict[int, Path]]]:
     """The folders of the runs of which it is kept what each example contributes, by form, label and seed."""
     runs: dict[Form, dict[str, dict[int, Path]]] = {}
+    forms = {entry["form"] for entry in entries}
     for entry in entries:
         if entry["measured"] is not None and entry["measured"]["examples"]:
-            runs.setdefault(entry["form"], {}).setdefault(entry["label"], {})[entry["seed"]] = out / entry["run"]
+            runs.setdefault(ranked_as(entry["form"], forms), {}).setdefault(entry["label"], {})[entry["seed"]] = (
+                out / entry["run"]
+            )
     return runs
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +18,15 @@ from deepcanon.data.transforms.forms import PICTURED, in_form
 
 Form = Literal["binary", "spins", "levels", "dequantized", "plain"]
 FORMS: tuple[Form, ...] = ("binary", "spins", "levels", "dequantized", "plain")
+
+
+def ranked_as(form: Form, among: Collection[Form]) -> Form:
+    """The form under which models are ranked together: spins are zeros and ones with other names, equally likely.
+
+    >>> ranked_as("spins", {"spins", "binary"}), ranked_as("spins", {"spins"})
+    ('binary', 'spins')
+    """
+    return "binary" if form == "spins" and "binary" in among else form
 
 
 class Forms:

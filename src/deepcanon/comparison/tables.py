@@ -42,7 +42,7 @@ from deepcanon.comparison.differences import Difference, told_apart, turned
 from deepcanon.comparison.measures import BaselineMeasures, Likelihood, Measured
 from deepcanon.comparison.quality import Quality
 from deepcanon.comparison.record import Comparison, Entry, Gain
-from deepcanon.comparison.support import FORMS, Form
+from deepcanon.comparison.support import FORMS, Form, ranked_as
 from deepcanon.core.plural import counted
 
 Question = Literal["classes", "targets", "forecasts", "densities", "others"]
@@ -238,11 +238,13 @@ def sections(comparison: Comparison) -> list[Section]:
         Row(label, tuple(entry for entry in comparison["runs"] if entry["label"] == label))
         for label in dict.fromkeys(entry["label"] for entry in comparison["runs"])
     ]
+    forms = {row.entries[0]["form"] for row in rows}
     questions: tuple[Question, ...] = ("classes", "targets", "forecasts", "densities", "others")
     found = []
     for question in questions:
         for form in FORMS:
-            members = [row for row in rows if row.entries[0]["form"] == form and question in _questions(row)]
+            alike = [row for row in rows if ranked_as(row.entries[0]["form"], forms) == form]
+            members = [row for row in alike if question in _questions(row)]
             if members:
                 found.append(_section(question, form, members, comparison))
     return found
@@ -281,7 +283,7 @@ def _section(question: Question, form: Form, members: Sequence[Row], comparison:
     section = Section(
         question,
         form,
-        members[0].entries[0]["data"],
+        next((row for row in members if row.entries[0]["form"] == form), members[0]).entries[0]["data"],
         tuple(members),
         columns,
         comparison["reference"].get(form),

@@ -17,6 +17,7 @@ from deepcanon.core.conditional import conditioned as conditioned
 from deepcanon.core.conditional import given_batch as given_batch
 from deepcanon.core.conditional import is_conditional as is_conditional
 from deepcanon.core.density import Density as Density
+from deepcanon.core.density import NamedSamplers as NamedSamplers
 from deepcanon.core.density import RealDensity as RealDensity
 from deepcanon.core.density import Sampler as Sampler
 from deepcanon.core.density import log_likelihood as log_likelihood
@@ -66,3 +67,4 @@ from deepcanon.core.turn import Absorb as Absorb
 from deepcanon.core.turn import Descend as Descend
 from deepcanon.core.turn import Terms as Terms
 from deepcanon.core.turn import Turn as Turn
+from deepcanon.core.voted import Voted as Voted

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core.checks import at_least, check_support
+from deepcanon.core.checks import at_least, check_support, one_of
 from deepcanon.core.conditional import Context, bound, given_batch, given_rows
 from deepcanon.core.errors import DataError, UsageError
 from deepcanon.core.memory import enough_for
@@ -36,6 +37,45 @@ class Sampler(Model[B]):
         return drawn
 
 
+class NamedSamplers(Sampler[B]):
+    """A model that can be sampled in several ways, by their names; a leaf writes ``_sample_by``."""
+
+    samplers: ClassVar[tuple[str, ...]]
+    """The names of the samplers, the default first."""
+
+    @abstractmethod
+    def _sample_by(self, n: int, sampler: str, steps: int | None, generator: Generator | None) -> Tensor:
+        """Examples drawn by one of the samplers, (n, ...), in so many steps or, without, in as many as it takes."""
+
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
+        return self._sample_by(n, self.samplers[0], None, generator)
+
+    @torch.no_grad()
+    def sample(
+        self,
+        n: int,
+        *,
+        context: Context | None = None,
+        sampler: str | None = None,
+        steps: int | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """Examples drawn from the model, (n, ...); ``context`` conditions a conditional model.
+
+        ``sampler`` is one of ``samplers``, by default the first, and ``steps`` is how many steps it takes.
+        """
+        if sampler is None and steps is None:
+            return super().sample(n, context=context, generator=generator)
+        at_least(0, n=n)
+        name = self.samplers[0] if sampler is None else sampler
+        one_of(self.samplers, sampler=name)
+        if steps is not None:
+            at_least(1, steps=steps)
+        with enough_for(f"{n:,} samples of {self.name()}", "draw fewer at a time"):
+            drawn: Tensor = bound(self, context, n)._sample_by(n, name, steps, generator)
+        return drawn
+
+
 class Density(Sampler[B]):
     """A distribution over examples with a likelihood that is exact, a bound, an estimate or unnormalized.
 
@@ -45,8 +85,14 @@ class Density(Sampler[B]):
     """
 
     likelihood_kind: LikelihoodKind = "exact"
+    likelihoods: ClassVar[tuple[str, ...]] = ()
+    """The names of the likelihoods that the model can give, the default first, where there are several."""
+    likelihood: str = ""
+    """The name of the likelihood that ``log_prob`` gives, where there are several."""
     measured_samples: int | None = None
-    """By how many samples for each example a metric estimates the likelihood; without, the loss is the estimate."""
+    """By how many samples for each example a metric estimates the likelihood; without, the loss is the likelihood."""
+    costly_likelihood: bool = False
+    """Whether the likelihood takes so long that it is not measured on the way of a training, unless it is watched."""
     least_draws: int = 1
     """By how many draws a mean over few examples is estimated at least, each of them drawn again and again."""
     discrete: tuple[int, ...] = ()
@@ -59,6 +105,20 @@ class Density(Sampler[B]):
     def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
         """A lower bound or an estimate of the log-likelihood of each example, by so many samples, (B,)."""
         raise NotImplementedError
+
+    def with_likelihood(self, name: str) -> Self:
+        """The same model, with the same weights, whose ``log_prob`` is that of ``likelihoods`` which has this name."""
+        if not self.likelihoods:
+            raise UsageError(f"{self.name()} has one likelihood, which is {self.likelihood_kind}; leave the name out")
+        one_of(self.likelihoods, likelihood=name)
+        view = copy.copy(self)
+        view.likelihood = name
+        view.likelihood_kind = view._kind_of_likelihood()
+        return view
+
+    def _kind_of_likelihood(self) -> LikelihoodKind:
+        """Of what kind the likelihood of the name ``likelihood`` is."""
+        return self.likelihood_kind
 
     def check_values(self, x: Tensor) -> None:
         """Refuse examples that the model has no likelihood of."""
@@ -125,7 +185,8 @@ class Density(Sampler[B]):
             return {}
         if self.measured_samples is None:
             return {"nll": torch.stack(list(terms.values())).sum()}
-        return {"nll": -given_batch(self, batch).log_prob(batch.x, samples=self.measured_samples).mean()}
+        draws = {"samples": self.measured_samples} if self._is_drawn() else {}
+        return {"nll": -given_batch(self, batch).log_prob(batch.x, **draws).mean()}
 
     @torch.no_grad()
     def error_of_draws(self, batch: B, samples: int | None = None) -> Tensor:

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from deepcanon.core.display import Shown
 from deepcanon.core.errors import DataError, UsageError
+from deepcanon.core.graph_analysis import GraphAnalysis
 from deepcanon.core.graph_spectrum import Spectrum, smallest_eigenpairs
 from deepcanon.core.sparse import Pattern, Sparse, ranges, sorted_pattern
 
@@ -25,13 +25,14 @@ Entries = tuple[Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Graph(Shown):
+class Graph(GraphAnalysis):
     r"""A graph by its edges ``edge_index`` (2, E), from source to target; an undirected edge is listed both ways.
 
     The number of ``nodes`` is given, never inferred, so that isolated nodes are not lost. An edge may have a
     ``weight``, which the operators use, and ``edge_features``, (E, features), which are for layers that take them. For
-    a union of graphs, ``parts`` are their numbers of nodes. With :math:`A_{vu}` the weight of the edges from u to v and
-    :math:`D` the diagonal matrix of the degrees, the operators of a graph are
+    a union of graphs, ``parts`` are their numbers of nodes; ``names`` may say what nodes are called. With
+    :math:`A_{vu}` the weight of the edges from u to v and :math:`D` the diagonal matrix of the degrees, the operators
+    of a graph are
 
     ===================== ============================================= =============================================
     adjacency             :math:`A`                                     the sum over the neighbors
@@ -59,6 +60,7 @@ class Graph(Shown):
     weight: Tensor | None = None
     parts: tuple[int, ...] = ()
     edge_features: Tensor | None = None
+    names: tuple[Any, ...] = field(default=(), repr=False)
     _operators: dict[tuple[str, torch.dtype], Sparse] = field(default_factory=dict, init=False, repr=False)
     _patterns: dict[str, tuple[Pattern, Tensor]] = field(default_factory=dict, init=False, repr=False)
     _spectra: dict[tuple[str, int], Spectrum] = field(default_factory=dict, init=False, repr=False)
@@ -78,6 +80,8 @@ class Graph(Shown):
                 f"{self.edge_index.shape[1]} edges need edge features of the shape (edges, features), "
                 f"got {tuple(self.edge_features.shape)}"
             )
+        if self.names and len(self.names) != self.nodes:
+            raise DataError(f"{self.nodes} nodes need as many names, got {len(self.names)}")
         if self.parts and sum(self.parts) != self.nodes:
             raise DataError(f"the parts have {sum(self.parts)} nodes together, the graph has {self.nodes}")
         if self.edge_index.is_meta or not self.edge_index.numel():
@@ -183,6 +187,10 @@ class Graph(Shown):
 
     def membership(self) -> Tensor:
         """The index of the graph that each node of a union belongs to, (nodes,)."""
+        return self._membership
+
+    @cached_property
+    def _membership(self) -> Tensor:
         sizes = torch.tensor(self.parts or (self.nodes,), device=self.edge_index.device)
         return torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes, output_size=self.nodes)
 
@@ -248,7 +256,7 @@ class Graph(Shown):
         weight, features = (
             None if values is None else values.to(device) for values in (self.weight, self.edge_features)
         )
-        return Graph(self.edge_index.to(device), self.nodes, weight, self.parts, features)
+        return Graph(self.edge_index.to(device), self.nodes, weight, self.parts, features, self.names)
 
 
 @dataclass(frozen=True, eq=False)

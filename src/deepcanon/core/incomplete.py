@@ -71,5 +71,13 @@ class HeldOut(Incomplete):
         return ~self.y.isnan()
 
     @property
+    def labels(self) -> Tensor:
+        """The held-out entries, (entries, 1)."""
+        return self.where_labeled(self.y)
+
+    def where_labeled(self, predictions: Tensor) -> Tensor:
+        return predictions[self.asked].unsqueeze(1)
+
+    @property
     def metric_weight(self) -> int:
         return int(self.asked.sum())

@@ -27,6 +27,10 @@ class Reading(TypedDict, total=False):
         str | tuple[str, ...] | list[str] | None,
         Setting("Columns of a table that are left out, with commas between them.", None),
     ]
+    votes: Annotated[
+        str | Sequence[str] | None,
+        Setting("The columns of a table with votes of labeling functions for the classes of its target.", None),
+    ]
     group: Annotated[
         str | None, Setting("The column of a table whose equal values stay together in one split: patient.", None)
     ]

@@ -11,6 +11,9 @@ from torch import Tensor
 from deepcanon.core.display import Shown
 from deepcanon.core.errors import DataError
 
+PIECE = 16_384
+"""How many entries are gathered at a time."""
+
 
 class Pattern(Shown):
     """The sparsity pattern of a matrix: row i has entries in ``columns[starts[i] : starts[i + 1]]``, in order.
@@ -30,6 +33,11 @@ class Pattern(Shown):
         counts = self.starts.diff()
         numbers = torch.arange(self.shape[0], dtype=self.starts.dtype, device=self.starts.device)
         return numbers.repeat_interleave(counts, output_size=len(self.columns))
+
+    @cached_property
+    def places(self) -> Tensor:
+        """The numbers of the entries, from 0 on."""
+        return torch.arange(len(self.columns), dtype=self.columns.dtype, device=self.columns.device)
 
     @cached_property
     def turned(self) -> tuple[Pattern, Tensor]:
@@ -161,11 +169,41 @@ class _Product(torch.autograd.Function):
         matrix, (dense,) = ctx.matrix, ctx.saved_tensors
         of_values = of_dense = None
         if ctx.needs_input_grad[0]:
-            here, there = matrix.pattern.rows, matrix.pattern.columns
-            of_values = (gradient.index_select(0, here) * dense.index_select(0, there)).sum(-1)
+            of_values = entry_dots(matrix.pattern, gradient, dense)
         if ctx.needs_input_grad[1]:
             of_dense = matrix.T @ gradient
         return of_values, of_dense, None
+
+
+def entry_dots(pattern: Pattern, left: Tensor, right: Tensor) -> Tensor:
+    """Of the product of ``left`` (rows, width) with the transpose of ``right`` (columns, width) a pattern's entries.
+
+    >>> pattern = Sparse.of(torch.tensor([[0.0, 1.0], [1.0, 1.0]])).pattern
+    >>> entry_dots(pattern, torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [5.0]]))
+    tensor([ 5.,  6., 10.])
+    """
+    dots: Tensor = _EntryDots.apply(left, right, pattern)  # type: ignore[no-untyped-call]
+    return dots
+
+
+class _EntryDots(torch.autograd.Function):
+    """The entries of ``left @ right.T`` that a pattern has, piece by piece: all rows at once do not fit in a cache."""
+
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor, pattern: Pattern) -> Tensor:
+        ctx.pattern = pattern
+        ctx.save_for_backward(left, right)
+        pieces = zip(pattern.rows.split(PIECE), pattern.columns.split(PIECE), strict=True)
+        found = [(left.index_select(0, here) * right.index_select(0, there)).sum(-1) for here, there in pieces]
+        return torch.cat(found) if found else left.new_zeros(0)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        left, right = ctx.saved_tensors
+        matrix = Sparse(ctx.pattern, gradient)
+        of_left = matrix @ right if ctx.needs_input_grad[0] else None
+        of_right = matrix.T @ left if ctx.needs_input_grad[1] else None
+        return of_left, of_right, None
 
 
 def ranges(starts: Tensor, counts: Tensor) -> Tensor:

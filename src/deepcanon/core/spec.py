@@ -15,7 +15,7 @@ from deepcanon.core.settings import listed_options, listed_settings
 SIZES = (
     "features", "channels", "height", "width", "levels", "classes", "targets", "vocab", "length", "nodes",
     "edge_features", "covariates", "statics", "ratings", "target_vocab", "padding_token", "begin_token", "end_token",
-    "mask_token", "separator_token", "class_token", "examples",
+    "mask_token", "separator_token", "class_token", "examples", "sources",
 )  # fmt: skip
 """Constructor arguments that come from the data: sizes, and the ids of special tokens."""
 

@@ -6,7 +6,18 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin
 
-from deepcanon.core import SIZES, AnyBatch, Blueprint, Labeled, Model, SemiBatch, Series, UsageError, arguments_of
+from deepcanon.core import (
+    SIZES,
+    AnyBatch,
+    Blueprint,
+    Labeled,
+    Model,
+    SemiBatch,
+    Series,
+    UsageError,
+    Voted,
+    arguments_of,
+)
 from deepcanon.data.dataset import GIVES, Dataset
 from deepcanon.data.load import describe_data, load_data
 from deepcanon.data.tensors import SOURCE as FROM_TENSORS
@@ -19,6 +30,8 @@ UNSEEN = ("breast-cancer",)
 """Data that come last: two classes in the plane, which can be drawn, show more."""
 FEW = 4
 """The number of labels per class in the embedded data of semi-supervised methods."""
+SOURCES = 6
+"""The number of sources that vote in the embedded data of weak supervision."""
 
 Asked = Blueprint | Model[Any] | type[Model[Any]]
 """A model in any state: asked for, built, or its class alone."""
@@ -66,15 +79,17 @@ def default_data(model: Blueprint) -> Dataset[Any]:
     semi-supervised model data with few labels, one of word vectors a text word by word.
     """
     needed = {size for part in model.everything() for size in _needed_sizes(part.cls)}
-    needed -= {"levels", "examples"}  # which a form gives, and which all data have
+    needed -= {"levels", "examples", "sources"}  # which forms give, and which all data have
     here = [row for row in describe_data() if row["folder"] is None]
     names = [row["name"] for row in here if needed <= row["sizes"].keys()]  # so that no others are loaded
     own = model.cls.default_data or _innermost(model).cls.default_data
-    semi = issubclass(model.cls.batch_type(), SemiBatch)
+    semi, voted = (issubclass(model.cls.batch_type(), kind) for kind in (SemiBatch, Voted))
     for name in sorted(names, key=lambda name: (name != own, name != "digits", name in UNSEEN)):
         data = load_data(name)
         if semi and "classes" in data.sizes and type(data.train) is Labeled:
             data = load_data(f"{name}:labels={FEW * data.sizes['classes']}")
+        if voted and "classes" in data.sizes and type(data.train) is Labeled:
+            data = load_data(f"{name}:votes={SOURCES}")
         if data.kind in PICTURED and "levels" in _needed_sizes(model.cls):
             data = load_data(f"{name}:levels")
         if suits(model, data):
@@ -122,6 +137,8 @@ def _other_batch(name: str, batch_type: type[AnyBatch], data: Dataset[Any]) -> s
         few = FEW * data.sizes["classes"]
         wanted = f"{name} learns from {learns_from(batch_type)}"
         return f"{wanted}; {data.name} has labels only: say {data.name}:labels={few}"
+    if issubclass(batch_type, Voted) and isinstance(data.train, Labeled) and "classes" in data.sizes:
+        return f"{name} learns from {learns_from(batch_type)}; {data.name} has labels: say {data.name}:votes={SOURCES}"
     if data.source == FROM_TENSORS:
         return f"{name} learns from {learns_from(batch_type)}; {data.name} gives {data.train.noun}"
     if issubclass(batch_type, Series) and data.kind == "table":

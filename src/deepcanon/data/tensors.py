@@ -37,6 +37,7 @@ from deepcanon.data.text.sentence_rows import sentence_pairs_from
 from deepcanon.data.text.text_pairs import pairs_from
 from deepcanon.data.time_series import series_from
 from deepcanon.data.torch_datasets import parts_of
+from deepcanon.data.with_votes import with_votes
 
 SOURCE = "given as tensors"
 
@@ -53,6 +54,7 @@ def from_tensors(
     segments: Any = None,
     unpaired: Any = None,
     observed: Any = None,
+    votes: Any = None,
     origins: Any = None,
     covariates: Any = None,
     statics: Any = None,
@@ -65,6 +67,7 @@ def from_tensors(
     - ``unpaired``: the examples of another domain, as many as there are.
     - ``observed``, (N, features): which entries of rows are there; what x has elsewhere, NaN or anything, is never
       read. If all that is there are whole numbers from 1 on, they are ratings.
+    - ``votes``, (N, sources), in place of ``y``: classes that labeling functions vote for, -1 where one abstains.
     - ``lengths``, (N,), or one number for all: sequences of tokens (N, T), whole numbers, or of real values (N, T,
       features); what comes after is padding. With ``y`` they are labeled; without, real ones are time series, which
       may have ``origins``, by default half of the length, ``covariates``, ``statics`` and ``times`` of
@@ -88,7 +91,7 @@ def from_tensors(
         raise DataError("graphs are given to from_graphs(graphs, features, y)")
     in_time = {"origins": origins, "covariates": covariates, "statics": statics, "times": times}
     others = {"lengths": lengths, "y_lengths": y_lengths, "segments": segments, "unpaired": unpaired,
-              "observed": observed}  # fmt: skip
+              "observed": observed, "votes": votes}  # fmt: skip
     parts = {part: value for part, value in {**others, **in_time}.items() if value is not None}
     splits = {split: rows for split, rows in {"valid": valid, "test": test}.items() if rows is not None}
     if splits:
@@ -110,8 +113,9 @@ def from_tensors(
     if lengths is not None or x.ndim in (3, 5):
         _only(parts, "sequences", "lengths", *in_time)
         return _in_time(x, y, dtype, name, lengths, {part: parts[part] for part in in_time if part in parts})
-    _only(parts, "rows and images", "unpaired")
-    return _plain(_real(x, dtype, "x"), y, unpaired, name)
+    _only(parts, "rows and images", "unpaired", "votes")
+    plain = _plain(_real(x, dtype, "x"), y, unpaired, name)
+    return plain if votes is None else with_votes(plain, _tensor(votes, "votes"))
 
 
 def _split(given: Any, data: Dataset[Any]) -> Dataset[Any]:

@@ -1,8 +1,9 @@
 """Distributions that torch lacks, and the layers that turn outputs of a network into distributions."""
 
 from deepcanon.distributions.base_rates import log_odds
+from deepcanon.distributions.bits_per_dim import bits_per_dim
 from deepcanon.distributions.chained import Chained
-from deepcanon.distributions.divergence import divergence
+from deepcanon.distributions.divergence import divergence, drawn
 from deepcanon.distributions.heads import Head, HeteroscedasticGaussian, NamedHead, head_layer
 from deepcanon.distributions.inverse_gaussian import InverseGaussian
 from deepcanon.distributions.likelihoods import BernoulliLikelihood, GaussianLikelihood, likelihood_layer
@@ -32,7 +33,9 @@ __all__ = [
     "ScaledNegativeBinomial",
     "ScaledStudentT",
     "Spherical",
+    "bits_per_dim",
     "divergence",
+    "drawn",
     "head_layer",
     "likelihood_layer",
     "log_odds",

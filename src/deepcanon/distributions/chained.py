@@ -88,10 +88,19 @@ class Chained(Distribution):
         return self._joined(found)
 
     def rsample(self, sample_shape: torch.Size | list[int] | tuple[int, ...] = ()) -> Tensor:
+        return self.rsample_and_log_prob(sample_shape)[0]
+
+    def rsample_and_log_prob(
+        self, sample_shape: torch.Size | list[int] | tuple[int, ...] = ()
+    ) -> tuple[Tensor, Tensor]:
+        """A value and its log-density, with each step taken once."""
         drawn = [self.first.rsample(torch.Size(sample_shape))]
+        total = self.first.log_prob(drawn[0])
         for step in self.steps:
-            drawn.append(step(self._before(drawn)).rsample())
-        return self._joined(drawn)
+            here = step(self._before(drawn))
+            drawn.append(here.rsample())
+            total = total + here.log_prob(drawn[-1])
+        return self._joined(drawn), total
 
     def _before(self, parts: list[Tensor]) -> Tensor:
         """What a step is given of the vectors before it."""

@@ -25,10 +25,10 @@ class Pushforward(Distribution):
 
     .. math:: \log q(z) = \log q_0(\varepsilon) - \log |\det \partial f / \partial \varepsilon|
 
-    The base has one vector for each of B examples, (B, D), and ``context`` a row for each that f depends on. At a
-    value that was just drawn the density is known from the drawing; elsewhere f is inverted. Mean and variance have no
-    closed form: they are those of some fixed draws, in pairs :math:`\mu \pm \sigma \varepsilon`, since the base is
-    Gaussian.
+    The base has one vector for each of B examples, (B, D), and ``context`` a row for each that f depends on. A value is
+    drawn together with its density by ``rsample_and_log_prob``; to find that of any other, f is inverted. Mean and
+    variance have no closed form: they are those of some fixed draws, in pairs :math:`\mu \pm \sigma \varepsilon`,
+    since the base is Gaussian.
     """
 
     arg_constraints = {"mean": constraints.real_vector, "stddev": constraints.positive}  # noqa: RUF012
@@ -37,7 +37,6 @@ class Pushforward(Distribution):
 
     def __init__(self, base: Distribution, transform: _Invertible, context: Tensor | None = None) -> None:
         self.base, self.transform, self.context = base, transform, context
-        self._last: tuple[Tensor, Tensor] | None = None
         super().__init__(base.batch_shape, base.event_shape, validate_args=False)
 
     @property
@@ -49,14 +48,17 @@ class Pushforward(Distribution):
         return self._fixed().var(0)
 
     def rsample(self, sample_shape: torch.Size | list[int] | tuple[int, ...] = ()) -> Tensor:
+        return self.rsample_and_log_prob(sample_shape)[0]
+
+    def rsample_and_log_prob(
+        self, sample_shape: torch.Size | list[int] | tuple[int, ...] = ()
+    ) -> tuple[Tensor, Tensor]:
+        """A value and its log-density, for which nothing is inverted."""
         start = self.base.rsample(torch.Size(sample_shape))
         z, log_det = self._pushed(start)
-        self._last = z, self.base.log_prob(start) - log_det
-        return z
+        return z, self.base.log_prob(start) - log_det
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._last is not None and value is self._last[0]:
-            return self._last[1]
         value = value.expand(torch.broadcast_shapes(value.shape, self.batch_shape + self.event_shape))
         rows, context = self._rows(value)
         start = self.transform.inverse(rows, context).reshape(value.shape)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributions import Distribution, Independent, NegativeBinomial, Normal, StudentT
 
+from deepcanon.core import UsageError
 from deepcanon.core.checks import one_of
 from deepcanon.core.precision import full
+
+Link = Literal["log", "softplus"]
+"""How the mean of a count follows from the output of a network."""
 
 
 @runtime_checkable
@@ -54,36 +58,57 @@ class ScaledStudentT(nn.Module):
 class ScaledNegativeBinomial(nn.Module):
     r"""A negative binomial head for counts, with the mean m in units of the scale and the shape falling with its root.
 
-    .. math:: m = \nu \log(1 + e^o), \qquad a = \log(1 + e^s) / \sqrt\nu, \qquad
+    .. math:: m = \nu e^o \quad \text{or} \quad m = \nu \log(1 + e^o), \qquad a = \log(1 + e^s) / \sqrt\nu, \qquad
               E y = m, \qquad \mathrm{Var}\, y = m + a m^2
 
-    It is computed in double precision: of large counts the logarithms of factorials cancel.
+    The first is the log link of count regression, by which effects multiply, the second is DeepAR's. It is computed
+    in double precision: of large counts the logarithms of factorials cancel.
 
     References:
         | DeepAR: Probabilistic forecasting with autoregressive recurrent networks (Salinas et al., 2020),
           https://arxiv.org/abs/1704.04110
+
+    Arguments:
+        link: How the mean follows from the output o: "log" or "softplus".
     """
 
     SMALLEST = 1e-6
+    FARTHEST = 15.0
+    """The logarithm of the mean is within so much of that of the scale, so that no draw overflows."""
     numbers, counts = 2, True
 
+    def __init__(self, link: Link = "log") -> None:
+        super().__init__()
+        one_of(get_args(Link), link=link)
+        self.link = link
+
     def distribution(self, outputs: Tensor, scale: Tensor) -> Distribution:
-        mean, shape = (self.SMALLEST + F.softplus(part) for part in outputs.double().chunk(2, dim=-1))
-        root = scale.double().sqrt()
+        mean, raw = outputs.double().chunk(2, dim=-1)
+        if self.link == "log":
+            log_mean = mean.clamp(-self.FARTHEST, self.FARTHEST)
+        else:
+            log_mean = (self.SMALLEST + F.softplus(mean)).log()
+        shape, root = self.SMALLEST + F.softplus(raw), scale.double().sqrt()
         total = root / shape  # 1 / a
-        logits = mean.log() + shape.log() + root.log()  # log m a
+        logits = log_mean + shape.log() + root.log()  # log m a
         return _rows(NegativeBinomial(total, logits=logits, validate_args=False))
 
 
-def scaled_head(name: str) -> ScaledGaussian | ScaledStudentT | ScaledNegativeBinomial:
-    """A new head with a scale by its name: gaussian, student_t or negative_binomial.
+def scaled_head(name: str, link: Link | None = None) -> ScaledGaussian | ScaledStudentT | ScaledNegativeBinomial:
+    """A new head with a scale by its name: gaussian, student_t or negative_binomial, which alone has a link.
 
     >>> import torch
     >>> scaled_head("gaussian").distribution(torch.tensor([[2.0, 0.0]]), torch.tensor([[10.0]])).mean
     tensor([[20.]])
     """
     one_of(SCALED, head=name)
-    return SCALED[name]()
+    if link is None:
+        return SCALED[name]()
+    if name != "negative_binomial":
+        raise UsageError(
+            f"the link is that of the mean of counts; leave it out, or take head=negative_binomial ({name})"
+        )
+    return ScaledNegativeBinomial(link)
 
 
 SCALED: dict[str, type[ScaledGaussian | ScaledStudentT | ScaledNegativeBinomial]] = {

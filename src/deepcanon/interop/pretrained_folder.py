@@ -69,8 +69,8 @@ def _text_to_text(folder: Path, config: Config, weights: Mapping[str, Tensor]) -
     tokens = {"begin_token": config.get("decoder_start_token_id", 0), "end_token": config.get("eos_token_id", 1)}
     if not all(isinstance(token, int) for token in tokens.values()):
         raise UsageError(f"{folder / CONFIG}: decoder_start_token_id and eos_token_id are tokens (got {tokens})")
-    reach = _size(config.get("relative_attention_max_distance", 128), "relative_attention_max_distance", folder)
-    return {"target_vocab": config["vocab_size"], "reach": reach, **tokens}
+    farthest = _size(config.get("relative_attention_max_distance", 128), "relative_attention_max_distance", folder)
+    return {"target_vocab": config["vocab_size"], "max_distance": farthest, **tokens}
 
 
 @dataclass(frozen=True)

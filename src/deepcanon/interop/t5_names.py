@@ -39,7 +39,7 @@ def load_t5(model: T5, weights: Mapping[str, Tensor]) -> None:
     ...
     deepcanon.core.errors.UsageError: the file is not a T5 of this size: it has no encoder.blocks.0... and 19 more
     """
-    give_weights(model, renamed(weights), "T5")
+    give_weights(model, {"longest_target": model.longest_target, **renamed(weights)}, "T5")
 
 
 def renamed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

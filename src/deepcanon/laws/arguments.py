@@ -148,6 +148,8 @@ def _values(model: Any, batch: Batch, method: str, name: str) -> Values:
         "exact": (False, True),
         "length_penalty": (0.0, 8.0),
         "eta": (0.0, 1.0),
+        "level": (0, 1),
+        "sampler": getattr(model, "samplers", ("", ""))[:2],
         "chains": (2, 3),
         "temperatures": (5, 9),
         "update_steps": (0, 3),

@@ -7,6 +7,7 @@ In one or two dimensions the density is integrated on a grid. Its gradient is ta
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from typing import Any
 
@@ -55,8 +56,11 @@ def density_integrates_to_one(module: Any, batch: Batch) -> Measured | None:
 
 @law
 def score_is_the_gradient_of_the_log_density(module: Any, batch: Batch) -> Measured | None:
-    """``score`` is the gradient of ``log_prob``, not of the density itself, at every example."""
-    if not (exact(module) and hasattr(module, "score")):
+    """``score`` is the gradient of ``log_prob``, not of the density itself, at every example.
+
+    The law does not apply to a score that is learned by itself, of data with the noise of a time t.
+    """
+    if not (exact(module) and hasattr(module, "score")) or "t" in inspect.signature(module.score).parameters:
         return None
     module, batch = settled(module, batch)
     wanted = gradient(module, batch.x)
@@ -104,9 +108,11 @@ def units_only_shift_the_density(module: Any, batch: Batch) -> Measured | None:
 def loss_is_the_negative_log_likelihood(module: Any, batch: Batch) -> Measured | None:
     """The loss, unless it is a surrogate, or one of its terms is the negative log-likelihood by the batch's weight.
 
-    That is the mean over the examples, and of videos over their frames.
+    That is the mean over the examples, and of videos over their frames. A model whose likelihood is measured apart from
+    its loss, as ``measured_samples`` says, is not held to it.
     """
-    if not (exact(module) and hasattr(module, "loss")) or getattr(module, "surrogate", False):
+    apart = getattr(module, "surrogate", False) or getattr(module, "measured_samples", None) is not None
+    if apart or not (exact(module) and hasattr(module, "loss")):
         return None
     module, batch = settled(module, batch)
     with torch.no_grad():

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Batch, UsageError, conditioned
+from deepcanon.core import Batch, UsageError, conditioned, given_batch, is_conditional
 from deepcanon.laws.classifier import stirred
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import doubled, first, seeded
@@ -20,6 +20,8 @@ from deepcanon.laws.probe import doubled, first, seeded
 ROWS = 8
 DRAWS = 4000
 SIGMAS = 6.0
+STEP = 1e-4
+"""How far the parameters are moved along the gradient, on both sides."""
 ESTIMATES = 1000
 """How often an estimated likelihood is drawn."""
 
@@ -59,7 +61,7 @@ def log_prob_is_the_change_of_variables(module: Any, batch: Batch) -> Measured:
     module, batch = _stirred(module, batch if kind == "exact" else first(batch, ROWS))
     with torch.no_grad():
         z, log_det = module.to_latent(batch.x)
-        wanted = -0.5 * (z.square() + math.log(2 * math.pi)).flatten(1).sum(-1) + log_det
+        wanted = _normal(z, log_det)
         if kind == "estimate":
             many = batch.x.repeat(ESTIMATES, *[1] * (batch.x.ndim - 1))
             return _unbiased(module.log_prob(many, generator=seeded(0)).reshape(ESTIMATES, -1), wanted)
@@ -98,12 +100,70 @@ def samples_come_from_noise(module: Any, batch: Batch) -> Measured | None:
     return worst, SIGMAS, f"{DRAWS} samples; the worst moment of their latents is {worst:.2f} standard errors off"
 
 
+@law
+def the_probability_integral_is_uniform(module: Any, batch: Batch) -> Measured | None:
+    """Where there is ``to_uniform``, own samples become uniform, and log |det du/dx| is the log-density itself."""
+    if not hasattr(module, "to_uniform") or not hasattr(module, "sample"):
+        return None
+    module, batch = _stirred(module, batch)
+    with torch.no_grad():
+        x = module.sample(DRAWS, generator=seeded(0)).reshape(DRAWS, *batch.x.shape[1:])
+        u, density = module.to_uniform(x)
+        u = u.flatten(1).sort(0).values
+        off = float((density - _normal(*module.to_latent(x))).abs().max())
+    steps = torch.arange(1, DRAWS + 1, dtype=u.dtype).unsqueeze(1) / DRAWS
+    gap = float(torch.maximum((steps - u).abs(), (u - steps + 1 / DRAWS).abs()).amax()) * math.sqrt(DRAWS)
+    bad = math.inf if not off < 1e-6 * (1 + float(density.abs().max())) else gap
+    # the distance of Kolmogorov and Smirnov times the root of the number of draws exceeds 3 with probability 3e-8
+    return bad, 3.0, f"{DRAWS} samples; the worst distance is {gap:.2f} / sqrt(n); log-densities are off by {off:.2g}"
+
+
+@law
+def parameters_get_the_slope_of_the_likelihood(module: Any, batch: Batch) -> Measured | None:
+    """Along its gradient the likelihood rises as fast as the gradient says: a numeric inverse must not cut it off."""
+    if getattr(module, "likelihood_kind", "exact") != "exact":
+        return None
+    module, batch = _stirred(module, first(batch, ROWS))
+    parameters = [each for each in module.parameters() if each.requires_grad]
+    if not parameters:
+        return None
+    found = torch.autograd.grad(module.log_prob(batch.x).sum(), parameters, allow_unused=True)
+    gradient = [torch.zeros_like(a) if b is None else b for a, b in zip(parameters, found, strict=True)]
+    claimed = float(torch.stack([each.square().sum() for each in gradient]).sum().sqrt())
+    ends = []
+    with torch.no_grad():
+        for share in (STEP, -2 * STEP):
+            for parameter, each in zip(parameters, gradient, strict=True):
+                parameter.add_(share * each / max(claimed, 1e-30))
+            ends.append(float(module.log_prob(batch.x).sum()))
+    wanted = (ends[0] - ends[1]) / (2 * STEP)
+    gap = abs(claimed - wanted)
+    return gap, 0.02 * (1e-3 + abs(wanted)), f"the slope is {wanted:.4g} by differences, {claimed:.4g} by the gradient"
+
+
+@law
+def every_example_has_its_own_context(module: Any, batch: Batch) -> Measured | None:
+    """Of a conditional flow the log-density of an example is the one given its own row of the context alone."""
+    if not is_conditional(module) or getattr(module, "likelihood_kind", "exact") != "exact":
+        return None
+    module, batch = doubled(stirred(module), first(batch, ROWS))
+    with torch.no_grad():
+        together = given_batch(module, batch).log_prob(batch.x)
+        rows = [batch.select(torch.tensor([i])) for i in range(len(batch))]
+        alone = torch.cat([given_batch(module, row).log_prob(row.x) for row in rows])
+    gap = float((together - alone).abs().max())
+    return gap, 1e-9 * (1 + float(alone.abs().max())), f"{len(rows)} contexts; alone, an example is off by {gap:.2g}"
+
+
 LAWS = (
     to_data_inverts_to_latent,
     log_det_is_that_of_the_jacobian,
     log_prob_is_the_change_of_variables,
     no_latent_value_stays_linear,
     samples_come_from_noise,
+    the_probability_integral_is_uniform,
+    parameters_get_the_slope_of_the_likelihood,
+    every_example_has_its_own_context,
 )
 
 
@@ -131,6 +191,11 @@ def _jacobians(module: Any, x: Tensor) -> Tensor:
     size = x.shape[1:].numel()
     found = [torch.autograd.functional.jacobian(latent, row).reshape(size, size) for row in x]
     return torch.stack(found)
+
+
+def _normal(z: Tensor, log_det: Tensor) -> Tensor:
+    """log N(z; 0, I) + log_det, (B,)."""
+    return -0.5 * (z.square() + math.log(2 * math.pi)).flatten(1).sum(-1) + log_det
 
 
 def _unbiased(drawn: Tensor, wanted: Tensor) -> Measured:

@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, Descend, Model, UsageError
+from deepcanon.core.conditional import given_batch
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes, violations
 from deepcanon.laws.play import play, schedule, train_briefly
 from deepcanon.laws.probe import doubled, first, total
@@ -85,6 +86,7 @@ def critic_stays_below_the_earth_movers_distance(module: Any, batch: AnyBatch) -
         train_briefly(module, batch)
     module, batch = doubled(module, batch)
     some = first(batch, MOST)
+    module = given_batch(module, some)
     with torch.no_grad():
         fake = module.sample(len(some)).double()
         exact = _earth_movers_distance(some.x.flatten(1), fake.flatten(1))
@@ -163,7 +165,8 @@ def _best(module: Any, batch: AnyBatch) -> tuple[Tensor, float]:
 
     optimizer.step(closure)
     with torch.no_grad():
-        discriminate = getattr(module, "discriminate", lambda x: table(x).squeeze(1))
+        told = given_batch(module, batch.select(torch.arange(len(points)) % len(batch)))
+        discriminate = getattr(told, "discriminate", lambda x: table(x).squeeze(1))
         return discriminate(points.view(-1, *shape)), float(total(module.discriminator_loss(known)))
 
 

@@ -104,8 +104,13 @@ def nan_in_another_graph_stays_there(module: nn.Module, batch: GraphBatch) -> Me
 
 
 @law
-def messages_follow_the_edges(module: nn.Module, batch: GraphBatch) -> Measured:
-    """Messages pass from source to target: on a directed path a change reaches the next node and none before it."""
+def messages_follow_the_edges(module: nn.Module, batch: GraphBatch) -> Measured | None:
+    """Messages pass from source to target: on a directed path a change reaches the next node and none before it.
+
+    A module whose ``reach`` says ``"component"``, as that of attention to all nodes does, has no messages along edges.
+    """
+    if getattr(module, "reach", "edges") == "component":
+        return None
     module, x, _, bound = _precise(module, batch)
     path = torch.stack([torch.arange(NODES - 1), torch.arange(1, NODES)])
     random = seeded(0)
@@ -151,6 +156,24 @@ def gradient_is_the_slope(module: nn.Module, batch: GraphBatch) -> Measured | No
     return slopes(fed, lambda: (module(fed.x, edges) * pull).sum())
 
 
+@law
+def a_change_reaches_the_whole_component(module: nn.Module, batch: GraphBatch) -> Measured | None:
+    """What ``reach`` says is so: in one pass a change reaches every node that any path leads to, however far."""
+    if getattr(module, "reach", "edges") != "component":
+        return None
+    module, x, _, _ = _precise(module, batch)
+    path = torch.stack([torch.arange(4 * NODES - 1), torch.arange(1, 4 * NODES)])
+    edges = torch.cat([path, path.flip(0)], 1)
+    x = torch.randn(4 * NODES, x.shape[1], generator=seeded(0), dtype=x.dtype)
+    other = x.clone()
+    other[0] += 1.0
+    with torch.no_grad():
+        moved = (module(other, edges) - module(x, edges)).abs().flatten(1).amax(1)
+    missed = int((moved == 0).sum())
+    faults = [f"{missed} of {4 * NODES} nodes of a path do not hear of its first"] if missed else []
+    return violations(faults, f"a change at one end of a path of {4 * NODES} nodes reaches the other")
+
+
 LAWS = (
     every_node_gets_one_finite_row,
     order_of_nodes_does_not_matter,
@@ -159,6 +182,7 @@ LAWS = (
     graphs_side_by_side_do_not_mix,
     nan_in_another_graph_stays_there,
     messages_follow_the_edges,
+    a_change_reaches_the_whole_component,
     same_input_same_output,
     gradient_is_the_slope,
 )

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Batch, Model, UsageError
+from deepcanon.core import Batch, Descend, Model, UsageError
 from deepcanon.laws.outcome import Measured, Outcome, law, outcomes
 from deepcanon.laws.probe import doubled, seeded, total
 
@@ -45,6 +45,8 @@ def learns_the_score_of_a_gaussian(module: Any, batch: Batch) -> Measured | None
     if isinstance(module, Model):
         module.prepare([drawn() for _ in range(8)])
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    turns = module.turns() if isinstance(module, Model) else []
+    afterwards = [turn.after for turn in turns if isinstance(turn, Descend) and turn.after is not None]
     optimizer = torch.optim.Adam(parameters, lr=RATE)
     decay = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
     for _ in range(STEPS):
@@ -52,6 +54,8 @@ def learns_the_score_of_a_gaussian(module: Any, batch: Batch) -> Measured | None
         total(module.loss(drawn())).backward()
         optimizer.step()
         decay.step()
+        for after in afterwards:  # an average of the weights, say
+            after()
     module.eval()
     variance = scale.square() + torch.as_tensor(getattr(module, "sigma", 0.0)).square()
     x = mean + variance.sqrt() * torch.randn(1000, size, generator=random)

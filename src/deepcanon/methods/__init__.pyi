@@ -23,3 +23,4 @@ from deepcanon.methods.remixmatch import ReMixMatch as ReMixMatch
 from deepcanon.methods.siamese import Siamese as Siamese
 from deepcanon.methods.simclr import SimCLR as SimCLR
 from deepcanon.methods.transfer import Transfer as Transfer
+from deepcanon.methods.weak_supervision import WeakSupervision as WeakSupervision

@@ -90,7 +90,7 @@ class MeanTeacher(SemiSupervised):
 
     @torch.no_grad()
     def follow(self) -> None:
-        """Move the teacher towards the student; what is no parameter is the student's."""
+        """Move the teacher towards the student; buffers are copied."""
         self.steps += 1
         step = 1 - min(self.decay, 1 - 1 / int(self.steps))
         student = self.model.state_dict()

@@ -1,4 +1,6 @@
+from deepcanon.models.adversarial.conditional_gan import ConditionalGAN as ConditionalGAN
 from deepcanon.models.adversarial.cyclegan import CycleGAN as CycleGAN
+from deepcanon.models.adversarial.dcgan import DCGAN as DCGAN
 from deepcanon.models.adversarial.gan import GAN as GAN
 from deepcanon.models.adversarial.wgan import WGAN as WGAN
 from deepcanon.models.analytic.gaussian import Gaussian as Gaussian
@@ -21,23 +23,28 @@ from deepcanon.models.autoencoders.generative_stochastic_network import (
 from deepcanon.models.autoencoders.predictive_sparse_decomposition import (
     PredictiveSparseDecomposition as PredictiveSparseDecomposition,
 )
+from deepcanon.models.autoencoders.recurrent_autoencoder import RecurrentAutoencoder as RecurrentAutoencoder
 from deepcanon.models.autoencoders.sparse_autoencoder import SparseAutoencoder as SparseAutoencoder
 from deepcanon.models.autoencoders.stacked_autoencoder import StackedAutoencoder as StackedAutoencoder
 from deepcanon.models.autoencoders.threshold_autoencoder import ThresholdAutoencoder as ThresholdAutoencoder
 from deepcanon.models.autoregressive.bayesian_network import BayesianNetwork as BayesianNetwork
 from deepcanon.models.autoregressive.conditional_pixelcnn import ConditionalPixelCNN as ConditionalPixelCNN
+from deepcanon.models.autoregressive.gated_pixelcnn import GatedPixelCNN as GatedPixelCNN
 from deepcanon.models.autoregressive.made import MADE as MADE
 from deepcanon.models.autoregressive.markov_chain import MarkovChain as MarkovChain
 from deepcanon.models.autoregressive.nade import NADE as NADE
 from deepcanon.models.autoregressive.pixelcnn import PixelCNN as PixelCNN
+from deepcanon.models.autoregressive.pixelrnn import PixelRNN as PixelRNN
 from deepcanon.models.autoregressive.wavenet import WaveNet as WaveNet
 from deepcanon.models.convolutional.cnn import CNN as CNN
 from deepcanon.models.convolutional.densenet import DenseNet as DenseNet
+from deepcanon.models.convolutional.lenet import LeNet as LeNet
 from deepcanon.models.convolutional.resnet import ResNet as ResNet
 from deepcanon.models.diffusion.ddpm import DDPM as DDPM
 from deepcanon.models.diffusion.guided_ddpm import GuidedDDPM as GuidedDDPM
 from deepcanon.models.energy.boltzmann_machine import BoltzmannMachine as BoltzmannMachine
 from deepcanon.models.energy.dbn import DBN as DBN
+from deepcanon.models.energy.dbn_classifier import DBNClassifier as DBNClassifier
 from deepcanon.models.energy.ebm import EBM as EBM
 from deepcanon.models.energy.gaussian_mrf import GaussianMRF as GaussianMRF
 from deepcanon.models.energy.gaussian_rbm import GaussianRBM as GaussianRBM
@@ -50,17 +57,30 @@ from deepcanon.models.feedforward.bump_network import BumpNetwork as BumpNetwork
 from deepcanon.models.feedforward.highway import Highway as Highway
 from deepcanon.models.feedforward.mlp import MLP as MLP
 from deepcanon.models.feedforward.tower_network import TowerNetwork as TowerNetwork
+from deepcanon.models.flows.conditional_glow import ConditionalGlow as ConditionalGlow
 from deepcanon.models.flows.continuous_flow import ContinuousFlow as ContinuousFlow
 from deepcanon.models.flows.glow import Glow as Glow
+from deepcanon.models.flows.iaf import IAF as IAF
+from deepcanon.models.flows.maf import MAF as MAF
 from deepcanon.models.flows.nice import NICE as NICE
+from deepcanon.models.flows.planar import PlanarFlow as PlanarFlow
+from deepcanon.models.flows.radial import RadialFlow as RadialFlow
 from deepcanon.models.flows.realnvp import RealNVP as RealNVP
 from deepcanon.models.flows.video_flow import VideoFlow as VideoFlow
+from deepcanon.models.flows.wasserstein_flow import WassersteinFlow as WassersteinFlow
+from deepcanon.models.graphs.edge_classifier import EdgeClassifier as EdgeClassifier
 from deepcanon.models.graphs.fixed_point_network import FixedPointNetwork as FixedPointNetwork
+from deepcanon.models.graphs.gated_graph import GatedGraph as GatedGraph
 from deepcanon.models.graphs.gcn import GCN as GCN
+from deepcanon.models.graphs.gin import GIN as GIN
+from deepcanon.models.graphs.graph_attention import GraphAttention as GraphAttention
 from deepcanon.models.graphs.graph_classifier import GraphClassifier as GraphClassifier
 from deepcanon.models.graphs.graph_generator import GraphGenerator as GraphGenerator
+from deepcanon.models.graphs.graph_transformer import GraphTransformer as GraphTransformer
 from deepcanon.models.graphs.link_predictor import LinkPredictor as LinkPredictor
+from deepcanon.models.graphs.sage import Sage as Sage
 from deepcanon.models.graphs.spectral_network import SpectralNetwork as SpectralNetwork
+from deepcanon.models.graphs.stochastic_block_model import StochasticBlockModel as StochasticBlockModel
 from deepcanon.models.linear.glm import GLM as GLM
 from deepcanon.models.linear.linear_regression import LinearRegression as LinearRegression
 from deepcanon.models.linear.logistic_regression import LogisticRegression as LogisticRegression
@@ -79,7 +99,9 @@ from deepcanon.models.recurrent.rnn import RNN as RNN
 from deepcanon.models.recurrent.rnn_predictor import RNNPredictor as RNNPredictor
 from deepcanon.models.recurrent.seq2seq import Seq2Seq as Seq2Seq
 from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention as Seq2SeqAttention
+from deepcanon.models.scores.noise_conditional_score import NoiseConditionalScore as NoiseConditionalScore
 from deepcanon.models.scores.score_matching import ScoreMatching as ScoreMatching
+from deepcanon.models.scores.score_sde import ScoreSDE as ScoreSDE
 from deepcanon.models.variational.conditional_vae import ConditionalVAE as ConditionalVAE
 from deepcanon.models.variational.flow_vae import FlowVAE as FlowVAE
 from deepcanon.models.variational.full_covariance_vae import FullCovarianceVAE as FullCovarianceVAE

@@ -10,7 +10,7 @@ from deepcanon.core.checks import at_least
 from deepcanon.models._conditional_language import ConditionalLanguage
 
 LONGEST = 100
-"""The most tokens of a caption, unless it is said how many."""
+"""The most tokens of a caption by a model that has learned from none."""
 
 
 class Captioner(ConditionalLanguage[Captioned]):
@@ -25,9 +25,16 @@ class Captioner(ConditionalLanguage[Captioned]):
     conditioned_on = "an image"
 
     def __init__(
-        self, channels: int, height: int, width: int, target_vocab: int, begin_token: int, end_token: int
+        self,
+        channels: int,
+        height: int,
+        width: int,
+        target_vocab: int,
+        begin_token: int,
+        end_token: int,
+        own_inputs: tuple[float, ...] = (),
     ) -> None:
-        super().__init__(target_vocab, begin_token, end_token)
+        super().__init__(target_vocab, begin_token, end_token, own_inputs)
         at_least(1, channels=channels, height=height, width=width)
         self.shape = (channels, height, width)
 
@@ -46,15 +53,16 @@ class Captioner(ConditionalLanguage[Captioned]):
 
     @torch.no_grad()
     def translate(
-        self, x: Tensor, *, beams: int = 1, steps: int = LONGEST, length_penalty: float = 0.0, exact: bool = False
+        self, x: Tensor, *, beams: int = 1, steps: int | None = None, length_penalty: float = 0.0, exact: bool = False
     ) -> tuple[Tensor, Tensor]:
         """The most probable caption of each image that a beam search finds, (B, T), and their lengths, (B,).
 
-        Captions begin with the begin token and end with the end token, or after ``steps`` tokens. With one beam this
-        is greedy decoding; an ``exact`` search misses none. ``length_penalty`` is that of
-        :func:`~deepcanon.decoding.beam.beam_search`.
+        Captions begin with the begin token and end with the end token, or after ``steps`` tokens, by default as many as
+        the longest that was learned from has. With one beam this is greedy decoding; an ``exact`` search misses none.
+        ``length_penalty`` is that of :func:`~deepcanon.decoding.beam.beam_search`.
         """
-        return self.given(x).best_targets(len(x), steps, beams, length_penalty, exact)
+        most = self.most_tokens(LONGEST) if steps is None else steps
+        return self.given(x).best_targets(len(x), most, beams, length_penalty, exact)
 
     def _check_context(self, context: Context) -> None:
         if not isinstance(context, Tensor):

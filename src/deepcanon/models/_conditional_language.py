@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
@@ -29,14 +29,18 @@ class ConditionalLanguage(Conditional, LanguageModel[B]):
         target_vocab: The number of different tokens of the target.
         begin_token: The token that every target begins with.
         end_token: The token that every target ends with.
+        own_inputs: The share of own draws among the inputs of training, as of any language model.
     """
 
-    def __init__(self, target_vocab: int, begin_token: int, end_token: int) -> None:
-        super().__init__(target_vocab)
+    longest_target: Tensor
+
+    def __init__(self, target_vocab: int, begin_token: int, end_token: int, own_inputs: tuple[float, ...] = ()) -> None:
+        super().__init__(target_vocab, own_inputs)
         for name, token in (("begin_token", begin_token), ("end_token", end_token)):
             if not 0 <= token < target_vocab:
                 raise UsageError(f"{name} is a token of the target, from 0 to {target_vocab - 1} (got {token})")
         self.begin_token, self.end_token = begin_token, end_token
+        self.register_buffer("longest_target", torch.tensor(0))  # the most tokens of one that was learned from
 
     @property
     def per_example(self) -> frozenset[str]:
@@ -47,15 +51,27 @@ class ConditionalLanguage(Conditional, LanguageModel[B]):
 
     def prepare(self, data: Iterable[B]) -> None:
         """Refuse sources that are none, tokens outside the vocabulary, and targets without begin and end tokens."""
+        self.longest_target.zero_()
+        super().prepare(self._checked(data))
+
+    def _checked(self, data: Iterable[B]) -> Iterator[B]:
         for batch in data:
             self._check_context(self.context_of(batch))
-            super().prepare([batch])
+            yield batch  # whose tokens are looked at first
             y, lengths = self.sequences_of(batch)
             last = y.gather(1, lengths.unsqueeze(1) - 1).squeeze(1)
             for token, there, where in ((self.begin_token, y[:, 0], "begins"), (self.end_token, last, "ends")):
                 if bool((there != token).any()):
                     row = int((there != token).nonzero()[0])
                     raise DataError(f"every target {where} with the token {token}; row {row} does with {there[row]}")
+            self.longest_target.clamp_(min=int(lengths.max()))
+
+    def most_tokens(self, usual: int) -> int:
+        """After how many tokens a target ends that has no end token yet: as usual, or as the longest one learned from.
+
+        A model that has hardly learned to end a target then writes none that is longer than any.
+        """
+        return min(usual, int(self.longest_target) - 1) if self.longest_target > 1 else usual
 
     def target_logits(self, y: Tensor, y_lengths: Tensor | None = None) -> Tensor:
         """The logits after each token of y, (B, T, target_vocab), given the context that is bound."""
@@ -87,4 +103,5 @@ class ConditionalLanguage(Conditional, LanguageModel[B]):
         return {
             ACCURACY: (right & counted).sum() / (lengths - 1).sum().clamp_min(1),
             EXACT: (right | ~counted).all(1).to(outputs.dtype).mean(),
+            **super()._metrics_of(outputs, known, lengths),
         }

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
-from deepcanon.core import Evaluated, LikelihoodKind, Model, Support, Terms, UsageError
+from deepcanon.core import Evaluated, LikelihoodKind, Model, Support, Terms, UsageError, eval_mode
 from deepcanon.core.checks import at_least
 from deepcanon.core.conditional import Context, bound, given_batch
 from deepcanon.core.padding import check_lengths, full_lengths, has_padding, known_tokens, valid_positions
@@ -18,7 +18,7 @@ from deepcanon.core.precision import full
 from deepcanon.core.turn import B
 from deepcanon.decoding.beam import Beams, beam_search
 from deepcanon.decoding.exact import exact_search
-from deepcanon.decoding.generation import generate
+from deepcanon.decoding.generation import choose, generate
 from deepcanon.nn.output_by_name import output_layer
 from deepcanon.nn.output_layer import OutputLayer
 from deepcanon.nn.packed import packed_weights
@@ -38,17 +38,33 @@ class LanguageModel(Model[B]):
     softmax) ``read`` gives the hidden vectors that the layer reads. Its loss is what is trained on; what is measured,
     generated and compared are its exact probabilities.
 
+    With ``own_inputs``, which recurrent leaves offer, a share of the inputs of training, each token but the first with
+    this probability, is what the model itself draws there, given all inputs before. With a share that grows in the
+    course of the training this is scheduled sampling, with a share of 1 free running. The targets stay the true tokens,
+    and no gradient passes through the draws. In eval mode nothing is drawn: losses there are likelihoods.
+
+    References:
+        | Scheduled Sampling for Sequence Prediction with Recurrent Neural Networks (Bengio et al., 2015),
+          https://arxiv.org/abs/1506.03099
+
     Arguments:
         vocab: The number of different tokens that are predicted.
+        own_inputs: The share of own draws among the inputs: none, one of the whole training, or those of its beginning
+            and of its end.
     """
 
     likelihood_kind: LikelihoodKind = "exact"
     causal = True
 
-    def __init__(self, vocab: int) -> None:
+    def __init__(self, vocab: int, own_inputs: tuple[float, ...] = ()) -> None:
         super().__init__()
         at_least(1, vocab=vocab)
-        self.vocab = vocab
+        if len(own_inputs) > 2 or not all(0 <= share <= 1 for share in own_inputs):
+            raise UsageError(
+                f"own_inputs are shares from 0 to 1, one of the whole training or those of its beginning and its end "
+                f"(got {', '.join(map(str, own_inputs))})"
+            )
+        self.vocab, self.own_inputs = vocab, own_inputs
         self.output_layer: OutputLayer | None = None
 
     @abstractmethod
@@ -209,10 +225,23 @@ class LanguageModel(Model[B]):
 
     def _outputs_of(self, batch: B, tokens: Tensor) -> Tensor:
         """The outputs after each token of a batch, given its context; an engine may carry a state to them."""
-        outputs: Tensor = given_batch(self, batch).outputs(tokens)
-        return outputs
+        model: Self = given_batch(self, batch)
+        return model.outputs(model._inputs(tokens, None))
 
-    def _head(self, output: str, width: int) -> nn.Module:
+    def _inputs(self, tokens: Tensor, state: Any) -> Tensor:
+        """The inputs of training after a state: true tokens, and own draws in place of some."""
+        if not (self.own_inputs and self.training):
+            return tokens
+        first, last = self.own_inputs[0], self.own_inputs[-1]
+        own = torch.rand(tokens.shape, device=tokens.device) < first + (last - first) * self.progress
+        mixed = tokens.clone()
+        with eval_mode(self):
+            for position in range(1, tokens.shape[1]):
+                logits, state = self.step(mixed[:, position - 1 : position], state)
+                mixed[:, position] = torch.where(own[:, position], choose(logits[:, -1]), tokens[:, position])
+        return mixed
+
+    def _head(self, output: str, width: int) -> Any:
         """The last layer: logits for a softmax; for another output layer nothing, since that reads what comes here."""
         if output == "softmax":
             return nn.Linear(width, self.vocab)

@@ -24,12 +24,15 @@ class Translator(ConditionalLanguage[SequencePairs]):
         target_vocab: The number of different tokens of the target.
         begin_token: The token that every target begins with.
         end_token: The token that every target ends with.
+        own_inputs: The share of own draws among the inputs of training, as of any language model.
     """
 
     conditioned_on = "a source"
 
-    def __init__(self, vocab: int, target_vocab: int, begin_token: int, end_token: int) -> None:
-        super().__init__(target_vocab, begin_token, end_token)
+    def __init__(
+        self, vocab: int, target_vocab: int, begin_token: int, end_token: int, own_inputs: tuple[float, ...] = ()
+    ) -> None:
+        super().__init__(target_vocab, begin_token, end_token, own_inputs)
         at_least(1, vocab=vocab)
         self.source_vocab = vocab
 
@@ -62,11 +65,12 @@ class Translator(ConditionalLanguage[SequencePairs]):
         """The most probable target of each source that a beam search finds, (B, T), and their lengths, (B,).
 
         Targets begin with the begin token and end with the end token, or after ``steps`` tokens, by default ten and
-        twice as many as the longest source has. With one beam this is greedy decoding; an ``exact`` search misses none.
-        ``length_penalty`` is that of :func:`~deepcanon.decoding.beam.beam_search`.
+        twice as many as the longest source has, and no more than any target that was learned from. With one beam this
+        is greedy decoding; an ``exact`` search misses none. ``length_penalty`` is that of
+        :func:`~deepcanon.decoding.beam.beam_search`.
         """
         lengths = full_lengths(x) if lengths is None else lengths
-        most = 10 + 2 * int(lengths.max()) if steps is None else steps
+        most = self.most_tokens(10 + 2 * int(lengths.max())) if steps is None else steps
         return self.given((x, lengths)).best_targets(len(x), most, beams, length_penalty, exact)
 
     def _check_context(self, context: Context) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import DataError, Graph
+from deepcanon.core import DataError, Graph, Sparse
 from deepcanon.core.checks import at_least
+from deepcanon.nn.message_passing import aggregate
 
 
 class GraphIsomorphism(nn.Module):
@@ -27,25 +30,34 @@ class GraphIsomorphism(nn.Module):
     def __init__(self, in_features: int, out_features: int, *, edge_features: int | None = None) -> None:
         super().__init__()
         at_least(1, in_features=in_features, out_features=out_features)
-        self.in_features = in_features
+        self.in_features, self.out_features = in_features, out_features
         self.epsilon = nn.Parameter(torch.zeros(()))
         self.mlp = nn.Sequential(nn.Linear(in_features, out_features), nn.ReLU(), nn.Linear(out_features, out_features))
         self.of_edges = None if edge_features is None else nn.Linear(edge_features, in_features)
 
-    def forward(self, x: Tensor, graph: Graph | Tensor) -> Tensor:
+    def forward(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
         """The new features of all nodes, (nodes, out_features)."""
-        if x.shape[1] != self.in_features:
-            raise DataError(f"the layer takes {self.in_features} features per node, got {x.shape[1]}")
+        nodes, features = x.shape
+        if features != self.in_features:
+            raise DataError(f"the layer takes {self.in_features} features per node, got {features}")
         wanted = None if self.of_edges is None else self.of_edges.in_features
-        summed = (1 + self.epsilon) * x + self._messages(x, Graph.of(graph, len(x), wanted))
-        rows: Tensor = self.mlp(summed)  # eq. (1)
+        graph = Graph.of(graph, nodes, wanted)
+        first: Any = self.mlp[0]
+        # Sums are linear: they are taken after the first map where that has fewer columns, or features are sparse.
+        if self.of_edges is None and (isinstance(x, Sparse) or first.out_features < features):
+            mapped = x @ first.weight.T
+            rows: Tensor = (1 + self.epsilon) * mapped + aggregate(mapped, graph, "sum") + first.bias
+        else:
+            x = x.to_dense()
+            rows = first((1 + self.epsilon) * x + self._messages(x, graph))
+        for part in list(self.mlp)[1:]:
+            rows = part(rows)  # eq. (1)
         return rows
 
     def _messages(self, x: Tensor, graph: Graph) -> Tensor:
         """The sum of the messages that arrive at every node, in the weights of the edges."""
-        kind = torch.promote_types(x.dtype, torch.float32)
         if self.of_edges is None or graph.edge_features is None:
-            return (graph.operator("adjacency", kind) @ x).to(x.dtype)
+            return aggregate(x, graph, "sum")
         source, target = graph.edge_index
         messages = (x[source] + self.of_edges(graph.edge_features.to(x.dtype))).relu()
         if graph.weight is not None:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d, pad
+from torch.nn.functional import conv2d, linear, pad
 
-from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.nn.masked import autoregressive_mask
 
+Step = Callable[[Tensor, int, int], Tensor]
+"""A layer at one pixel after the other, in order: from its inputs there, (n, inputs), the row and the column, to
+(n, outputs). A pixel may be given again, as its channels become known one after the other; the last time counts."""
 
-class LeftConv(nn.Conv2d):
-    r"""A convolution over a pixel and those to the left of it in its row, autoregressive in the channels of the pixel.
+AtPixel = Callable[[int, int], Tensor]
+"""What is computed of a pixel in a row and a column, by what an image holds before it."""
 
-    .. math:: y_{ij} = b + \sum_{s=1}^{r} W_s \, x_{i, j-s} + (M \odot W_0) \, x_{ij}
+
+class CausalConv(nn.Conv2d):
+    r"""A convolution over pixels above and to the left of a pixel and over itself, autoregressive in its channels.
+
+    .. math:: y_p = b + \sum_{s \text{ before } p} W_{p - s} \, x_s + (M \odot W_0) \, x_p
 
     The mask M follows from the degrees of the maps, one for each input and output: a map of degree c may depend on the
     channels up to c of the image at its own pixel, and ``strictly`` on those before c. It is not saved.
@@ -25,24 +33,82 @@ class LeftConv(nn.Conv2d):
     Arguments:
         inputs: The degrees of the input maps.
         outputs: The degrees of the output maps.
-        reach: The number :math:`r` of pixels to the left; with 0 it is a 1x1 convolution.
+        above: How many rows above it reaches; in each it sees ``reach`` pixels to both sides.
+        reach: How many pixels to the left it reaches.
         strictly: Whether an output depends on the channels before its own only, as in the first layer.
     """
 
     mask: Tensor
 
-    def __init__(self, inputs: Tensor, outputs: Tensor, reach: int, *, strictly: bool = False) -> None:
-        at_least(0, reach=reach)
-        super().__init__(len(inputs), len(outputs), (1, reach + 1))
+    def __init__(self, inputs: Tensor, outputs: Tensor, above: int, reach: int, *, strictly: bool = False) -> None:
+        at_least(0, above=above, reach=reach)
+        right = reach if above else 0
+        super().__init__(len(inputs), len(outputs), (above + 1, reach + 1 + right))
         mask = torch.ones_like(self.weight)
-        mask[:, :, 0, -1] = autoregressive_mask(inputs, outputs, strictly=strictly).to(mask)
-        self.reach = reach
+        mask[:, :, -1, reach + 1 :] = 0
+        mask[:, :, -1, reach] = autoregressive_mask(inputs, outputs, strictly=strictly).to(mask)
+        self.border = (reach, right, above, 0)
         self.register_buffer("mask", mask, persistent=False)
         self.masked = bool((mask == 0).any())
 
+    @property
+    def masked_weight(self) -> Tensor:
+        """The weight, (outputs, inputs, rows, columns), zero where the mask is."""
+        return self.mask * self.weight if self.masked else self.weight
+
     def forward(self, x: Tensor) -> Tensor:
-        weight = self.mask * self.weight if self.masked else self.weight
-        return conv2d(pad(x, (self.reach, 0)), weight, self.bias)
+        return conv2d(pad(x, self.border) if any(self.border) else x, self.masked_weight, self.bias)
+
+    def steps(self, n: int, height: int, width: int) -> Step:
+        """The convolution at one pixel after the other: it keeps the inputs that it has been given."""
+        if self.kernel_size == (1, 1):
+            weight = self.masked_weight.flatten(1)
+            return lambda x, row, column: linear(x, weight, self.bias)
+        left, _, above, _ = self.border
+        seen, at = self._cache(n, height, width)
+
+        def step(x: Tensor, row: int, column: int) -> Tensor:
+            seen[:, row + above, column + left] = x
+            return at(row, column)
+
+        return step
+
+    def over(self, x: Tensor) -> AtPixel:
+        """The convolution at one pixel of the image ``x`` after the other, while ``x`` is filled in place."""
+        n, _, height, width = x.shape
+        left, _, above, _ = self.border
+        seen, at = self._cache(n, height, width)
+
+        def step(row: int, column: int) -> Tensor:
+            first = max(row - 1, 0)  # the last pixel of the row above may be new
+            rows = slice(first + above, row + above + 1)
+            seen[:, rows, left : left + width] = x[:, :, first : row + 1].permute(0, 2, 3, 1)
+            return at(row, column)
+
+        return step
+
+    def _cache(self, n: int, height: int, width: int) -> tuple[Tensor, AtPixel]:
+        """Room for inputs with a border, (n, rows, columns, inputs), and the outputs at a pixel by what is there."""
+        left, right, above, _ = self.border
+        rows, columns = self.weight.shape[2:]
+        weight = self.masked_weight.movedim(1, -1).flatten(1)  # (outputs, rows * columns * inputs)
+        seen = self.weight.new_zeros(n, height + above, left + width + right, self.in_channels)
+
+        def at(row: int, column: int) -> Tensor:
+            return linear(seen[:, row : row + rows, column : column + columns].flatten(1), weight, self.bias)
+
+        return seen, at
+
+
+class LeftConv(CausalConv):
+    """A convolution over a pixel and ``reach`` pixels to the left of it in its row; with 0 it is a 1x1 convolution.
+
+    >>> LeftConv(torch.tensor([0]), torch.tensor([0, 0]), reach=1)(torch.zeros(2, 1, 8, 8)).shape
+    torch.Size([2, 2, 8, 8])
+    """
+
+    def __init__(self, inputs: Tensor, outputs: Tensor, reach: int, *, strictly: bool = False) -> None:
+        super().__init__(inputs, outputs, 0, reach, strictly=strictly)
 
 
 class AboveConv(nn.Conv2d):
@@ -60,85 +126,13 @@ class AboveConv(nn.Conv2d):
     def forward(self, x: Tensor) -> Tensor:
         return conv2d(pad(x, (self.reach, self.reach, self.reach, 0)), self.weight, self.bias)
 
+    def rows(self, n: int, height: int, width: int) -> Callable[[Tensor, int], Tensor]:
+        """The convolution row by row, (n, inputs, W) to (n, outputs, W): it keeps the rows that it has been given."""
+        reach = self.reach
+        seen = self.weight.new_zeros(n, self.in_channels, height + reach, width + 2 * reach)
 
-class GatedLayer(nn.Module):
-    r"""A gated layer of two stacks: v sees all rows above a pixel, h also the pixels to the left, and v feeds h.
+        def row_of(x: Tensor, row: int) -> Tensor:
+            seen[:, :, row + reach, reach : reach + width] = x
+            return conv2d(seen[:, :, row : row + reach + 1], self.weight, self.bias).squeeze(2)
 
-    .. math:: g(a, b) = \tanh(a) \odot \sigma(b), \qquad v' = g(A * v + c), \qquad
-              h' = h + R * g(L * h + V * (A * v) + c')
-
-    A single stack of masked convolutions would leave a blind spot to the right above a pixel, which it never sees. The
-    biases c, c' may be given for each example: they are how a context enters. ``first`` has no h to add.
-
-    References:
-        | Conditional Image Generation with PixelCNN Decoders (van den Oord et al., 2016),
-          https://arxiv.org/abs/1606.05328
-    """
-
-    def __init__(self, inputs: Tensor, degrees: Tensor, reach: int, *, first: bool) -> None:
-        super().__init__()
-        gates = torch.cat([degrees, degrees])
-        self.above = AboveConv(len(inputs), len(gates), reach)
-        self.down = nn.Conv2d(len(gates), len(gates), 1)
-        self.left = LeftConv(inputs, gates, reach, strictly=first)
-        self.residual = LeftConv(degrees, degrees, 0)
-        self.first = first
-
-    def forward(self, v: Tensor, h: Tensor, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        above = self.above(v)
-        left = self.left(h) + self.down(above)
-        if bias is not None:
-            above, left = above + bias, left + bias
-        new: Tensor = self.residual(_gate(left))
-        return _gate(above), new if self.first else h + new
-
-
-class GatedPixelNet(nn.Module):
-    r"""The network of a gated PixelCNN: logits of each value of an image given the values before it.
-
-    Pixels come row by row, the channels of a pixel one after the other: a map belongs to one of the channels, its
-    degree, and the masks keep it from what comes later. The image is given as (B, channels, H, W), the logits as
-    (B, outputs, channels, H, W).
-
-    Arguments:
-        channels: The number of channels of the image.
-        outputs: The number of logits of each value.
-        width: The number of maps of a layer, a multiple of ``channels``.
-        layers: The number of gated layers.
-        reach: How many pixels a layer looks to the left, to both sides above and up.
-        context: The number of classes of a context, of which each has biases in every layer; 0 without one.
-    """
-
-    def __init__(self, channels: int, outputs: int, width: int, layers: int, reach: int, context: int = 0) -> None:
-        super().__init__()
-        at_least(1, channels=channels, width=width, layers=layers, reach=reach)
-        if width % channels:
-            raise UsageError(f"width is the same for each of the {channels} channels, so a multiple (got {width})")
-        values = torch.arange(channels)
-        degrees = values.repeat(width // channels)
-        self.layers = nn.ModuleList(
-            GatedLayer(degrees if layer else values, degrees, reach, first=layer == 0) for layer in range(layers)
-        )
-        self.biases = nn.Embedding(context, layers * 2 * width) if context else None
-        self.hidden = LeftConv(degrees, degrees, 0)
-        self.logits = LeftConv(degrees, values.repeat(outputs), 0)
-        self.outputs = outputs
-        if self.biases is not None:
-            nn.init.normal_(self.biases.weight, std=0.1)
-
-    def forward(self, x: Tensor, context: Tensor | None = None) -> Tensor:
-        v, h = pad(x, (0, 0, 1, 0))[:, :, :-1], x  # v is shifted down by a row, so that its own row is that above
-        biases: list[Tensor | None] = [None] * len(self.layers)
-        if self.biases is not None and context is not None:
-            biases = list(self.biases(context)[:, :, None, None].chunk(len(self.layers), 1))  # (B, 2 width, 1, 1) each
-        for layer, bias in zip(self.layers, biases, strict=True):
-            v, h = layer(v, h, bias)
-        logits: Tensor = self.logits(self.hidden(h.relu()).relu())
-        by_level: Tensor = logits.unflatten(1, (self.outputs, -1))
-        return by_level
-
-
-def _gate(x: Tensor) -> Tensor:
-    """A gated activation: the tanh of one half of the maps times the sigmoid of the other."""
-    a, b = x.chunk(2, 1)
-    return a.tanh() * b.sigmoid()
+        return row_of

@@ -60,12 +60,15 @@ def integrate(
     atol: float = 1e-6,
     controlled: int | None = None,
     max_steps: int = 1000,
+    grid: int | None = None,
 ) -> Tensor:
     """The states at all ``times``, (T, B, K), of which y, (B, K), is the first; times rise or fall.
 
     The estimated error of each step stays below ``atol + rtol * |y|``, as root mean square over the first
     ``controlled`` values of a state, or all. A tolerance below ten times the precision of y is raised to that: no step
-    is that exact. Gradients go through the steps.
+    is that exact. Gradients go through the steps. With a ``grid``, a step has one of so many sizes from a power of 2 to
+    the next: errors of rounding, which depend on how many examples are computed at once, would else make steps differ
+    more and more, until the solution differs by as much as is tolerated.
 
     >>> decay = integrate(lambda t, y: -y, torch.ones(1, 1), [0.0, 1.0, 2.0])
     >>> [f"{value:.4f}" for value in decay.flatten().tolist()]
@@ -78,7 +81,7 @@ def integrate(
     between = [torch.zeros_like(y) for _ in inner]
     t = y.new_full((len(y),), times[0])
     slope = field(t, y)
-    size = _first_size(field, t, y, slope, end - times[0], control)
+    size = _rounded(_first_size(field, t, y, slope, end - times[0], control), grid)
     first, most = y, torch.full_like(t, MOST)
     for _ in range(max_steps):
         left = (end - t).abs()
@@ -102,7 +105,7 @@ def integrate(
             between[i] = torch.where(inside, value, between[i])
         y, slope = torch.where(keep, new, y), torch.where(keep, slopes[-1], slope)
         t = torch.where(accepted, after, t)
-        size = size * torch.minimum(factor, most)
+        size = _rounded(size * torch.minimum(factor, most), grid)
         most = torch.where(accepted, MOST, 1.0)  # no growth right after a rejection
     raise DivergenceError(
         f"the differential equation was not solved from {times[0]:g} to {end:g} in {max_steps} steps: its derivative "
@@ -219,6 +222,11 @@ def _first_size(field: Field, t: Tensor, y: Tensor, slope: Tensor, span: float, 
     largest = torch.maximum(first, second)
     size = torch.where(largest <= 1e-15, (1e-3 * guess).clamp_min(1e-6), (0.01 / largest.clamp_min(1e-30)) ** 0.2)
     return torch.minimum(100 * guess, size).nan_to_num(1e-6).clamp(max=abs(span))
+
+
+def _rounded(size: Tensor, grid: int | None) -> Tensor:
+    """Sizes of steps, rounded down to one of so many from a power of 2 to the next."""
+    return size if grid is None else torch.exp2(torch.floor(torch.log2(size) * grid) / grid)
 
 
 def _direction(times: Sequence[float]) -> float:

@@ -9,11 +9,10 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from deepcanon.core.checks import at_least
+from deepcanon.nn.bisection import bisection
 from deepcanon.nn.transforms import Mapped, Transform
 
 INVERSE_SOFTPLUS_OF_1 = math.log(math.e - 1)
-BISECTIONS = 60
-"""How often an interval that holds a root is halved: a double has 53 bits."""
 
 
 class _Numbered(Transform):
@@ -64,12 +63,12 @@ class Planar(_Numbered):
     def inverse(self, z: Tensor, context: Tensor | None = None) -> Tensor:
         u, w, b, along = self._parts(context)
         place = (z * w).sum(-1, keepdim=True)
-        low, high = place - along.abs(), place + along.abs()
-        for _ in range(BISECTIONS):
-            middle = (low + high) / 2
-            above = middle + along * (middle + b).tanh() > place
-            low, high = torch.where(above, low, middle), torch.where(above, middle, high)
-        return z - u * ((low + high) / 2 + b).tanh()
+
+        def moved(place: Tensor) -> Mapped:
+            bend = (place + b).tanh()
+            return place + along * bend, 1 + along * (1 - bend.square())
+
+        return z - u * (bisection(moved, place, place - along.abs(), place + along.abs()) + b).tanh()
 
     def _parts(self, context: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """u, made invertible, w, b and their product w'u, which is above -1."""

@@ -46,14 +46,14 @@ class TimeBlock(nn.Module):
 
 
 class TimeMLP(nn.Module):
-    """A residual MLP conditioned on time: vectors and times to vectors of the same size.
+    """A residual MLP conditioned on time: vectors and times to vectors of the same size, or of so many ``outputs``.
 
     Times are from 0 to about 1000, one for each example, (B,), or one for all, (1,). ``hidden`` are the widths of the
     blocks; the residual stream is as wide as the first. A further ``condition``, an embedding (B, 64) or (1, 64), is
     added to that of the time.
     """
 
-    def __init__(self, features: int, hidden: tuple[int, ...]) -> None:
+    def __init__(self, features: int, hidden: tuple[int, ...], outputs: int | None = None) -> None:
         super().__init__()
         at_least(1, blocks=len(hidden))
         at_least(1, hidden=min(hidden))
@@ -61,7 +61,9 @@ class TimeMLP(nn.Module):
         self.time = nn.Sequential(nn.Linear(TIME, TIME), nn.SiLU())
         self.first = nn.Linear(features, width)
         self.blocks = nn.ModuleList(TimeBlock(width, size) for size in hidden)
-        self.last = nn.Sequential(nn.LayerNorm(width), nn.SiLU(), nn.Linear(width, features))
+        self.last = nn.Sequential(
+            nn.LayerNorm(width), nn.SiLU(), nn.Linear(width, features if outputs is None else outputs)
+        )
 
     def forward(self, x: Tensor, t: Tensor, condition: Tensor | None = None) -> Tensor:
         time = self.time(time_features(t.to(x.dtype), TIME))
@@ -80,9 +82,9 @@ class ClassTimeMLP(nn.Module):
     Classes are given as times are, (B,) or (1,); the number ``classes`` itself is the null class, without a condition.
     """
 
-    def __init__(self, features: int, hidden: tuple[int, ...], classes: int) -> None:
+    def __init__(self, features: int, hidden: tuple[int, ...], classes: int, outputs: int | None = None) -> None:
         super().__init__()
-        self.net = TimeMLP(features, hidden)
+        self.net = TimeMLP(features, hidden, outputs)
         self.label = nn.Embedding(classes + 1, TIME)
 
     def forward(self, x: Tensor, t: Tensor, y: Tensor) -> Tensor:

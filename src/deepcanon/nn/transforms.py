@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -41,6 +41,12 @@ class Transform(nn.Module, ABC):
     @abstractmethod
     def inverse(self, z: Tensor) -> Tensor:
         """The examples x that are mapped to z."""
+
+    def inverse_with_log_det(self, z: Tensor, context: Tensor | None = None) -> Mapped:
+        """The examples x that are mapped to z, and log |det dx/dz|, (B,): what a sample needs for its density."""
+        given, own = _given(self, context), cast(Any, self)
+        x = own.inverse(z, *given)
+        return x, -own(x, *given)[1]
 
     @torch.no_grad()
     def fit(self, x: Tensor, context: Tensor | None = None) -> Tensor:
@@ -80,6 +86,15 @@ class Chain(Transform):
             z = step.inverse(z, *_given(transform, context))
         return z
 
+    def inverse_with_log_det(self, z: Tensor, context: Tensor | None = None) -> Mapped:
+        log_det = z.new_zeros(z.shape[0])
+        self._check(context)
+        for transform in reversed(self.transforms):
+            step: Any = transform
+            z, change = step.inverse_with_log_det(z, context)
+            log_det = log_det + change
+        return z, log_det
+
     @torch.no_grad()
     def fit(self, x: Tensor, context: Tensor | None = None) -> Tensor:
         for transform in self.transforms:
@@ -90,6 +105,31 @@ class Chain(Transform):
     def _check(self, context: Tensor | None) -> None:
         if context is not None and not self.conditional:
             raise UsageError("none of these transforms is conditional; leave out the context")
+
+
+class Inverse(Transform):
+    """The inverse of a transform as a transform: its map is the other's ``inverse``.
+
+    The log-determinant is minus that of the other at what the inverse gives. A transform that is solved numerically
+    in one direction, or that takes many passes, so becomes one whose easy direction is the other.
+    """
+
+    def __init__(self, transform: Transform) -> None:
+        super().__init__()
+        self.transform = transform
+        self.conditional = transform.conditional
+
+    def forward(self, x: Tensor, context: Tensor | None = None) -> Mapped:
+        inverted: Any = self.transform
+        z = inverted.inverse(x, *_given(self, context))
+        return z, -inverted(z, *_given(self, context))[1]
+
+    def inverse(self, z: Tensor, context: Tensor | None = None) -> Tensor:
+        return self.inverse_with_log_det(z, context)[0]
+
+    def inverse_with_log_det(self, z: Tensor, context: Tensor | None = None) -> Mapped:
+        mapped: Mapped = self.transform(z, *_given(self, context))
+        return mapped
 
 
 class Reverse(Transform):

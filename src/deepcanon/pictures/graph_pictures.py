@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
-from deepcanon.core import GraphBatch, Graphs, LabeledGraphs
+from deepcanon.core import GraphBatch, Graphs, LabeledGraphs, LabeledPairs
 from deepcanon.core.plural import counted
 from deepcanon.core.roles import Predicts, Samples
+from deepcanon.pictures.edge_graph import pair_graph
 from deepcanon.pictures.graph_grid import graph_captions, graph_grid, graph_sets
-from deepcanon.pictures.graphs import class_graph
+from deepcanon.pictures.graphs import MOST_LAID_OUT, class_graph
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.scene import Scene, in_chunks
 
@@ -35,6 +36,19 @@ def graphed(scene: Scene) -> dict[str, Figure]:
         labels=scene.data.labels, split=scene.split, title=f"{model.name()} on {scene.data.name}",
     )  # fmt: skip
     return {"graph": graph, "confusion": confusion(matrix, scene.data.labels, words)}
+
+
+def paired(scene: Scene) -> dict[str, Figure]:
+    """A small graph with the predicted classes of pairs of its nodes: of edges, or of links."""
+    model, batch = scene.model, scene.batch
+    if not isinstance(batch, LabeledPairs) or not isinstance(model, Predicts) or batch.graph.nodes > MOST_LAID_OUT:
+        return {}
+    probabilities = model.predict(*batch.inputs, how="mean")
+    graph = pair_graph(
+        batch.graph, batch.pairs, batch.y, probabilities, labels=scene.data.labels, split=scene.split,
+        title=f"{model.name()} on {scene.data.name}",
+    )  # fmt: skip
+    return {"pairs": graph}
 
 
 def sampled_graphs(scene: Scene) -> dict[str, Figure]:

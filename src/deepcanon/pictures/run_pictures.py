@@ -47,7 +47,7 @@ from deepcanon.pictures.class_names import TOLD_APART, class_names
 from deepcanon.pictures.completions import completion, held_out_plot
 from deepcanon.pictures.curves import curves
 from deepcanon.pictures.filters import filter_grid, responses
-from deepcanon.pictures.graph_pictures import graph_rows, graphed, sampled_graphs
+from deepcanon.pictures.graph_pictures import graph_rows, graphed, paired, sampled_graphs
 from deepcanon.pictures.images import Limits, image_grids, rows
 from deepcanon.pictures.mappings import mapping
 from deepcanon.pictures.matrices import confusion
@@ -316,7 +316,7 @@ def _placed(scene: Scene) -> dict[str, Figure]:
 
 
 PICTURES = (
-    _classified, graphed, graph_rows, sampled_graphs, _regressed, _completed, _sampled, _reconstructed, _gallery,
-    _mapped, _filtered, _encoded, _placed, neighbored, _updated, attended, forecasted, filmed, continued, aligned,
-    translated, captioned, illustrated, written, sounded, branched,
+    _classified, graphed, paired, graph_rows, sampled_graphs, _regressed, _completed, _sampled, _reconstructed,
+    _gallery, _mapped, _filtered, _encoded, _placed, neighbored, _updated, attended, forecasted, filmed, continued,
+    aligned, translated, captioned, illustrated, written, sounded, branched,
 )  # fmt: skip

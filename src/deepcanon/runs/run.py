@@ -39,7 +39,7 @@ from deepcanon.runs.forecasting import ahead, columns_of, reaching, sample_paths
 from deepcanon.runs.neighbors import NearExamples, nearest_examples, word_vectors
 from deepcanon.runs.predict import check_room, joined, predicted, sampled_rows, write_csv, write_parts
 from deepcanon.runs.resume import load_from, resume
-from deepcanon.runs.sampling import check_drawable, draw_graphs, draw_samples, edge_columns, of_class
+from deepcanon.runs.sampling import check_drawable, draw_graphs, draw_samples, edge_columns, of_class, way_of_sampling
 from deepcanon.runs.shown_run import ShownRun
 from deepcanon.runs.writing import conditioned, searched, sources, texts, without_end
 from deepcanon.train import Observer, fit, randomness
@@ -150,9 +150,9 @@ class Run(ShownRun):
         """Whether these are the run's own data, and they have changed since."""
         return is_own(self.folder, data) and self.data.fingerprint() != self.info["data"]["fingerprint"]
 
-    def evaluate(self, data: Any = None, *, nodes: str | Path | None = None) -> Scores:
-        """Measure the model again on its own data, or on others, of a graph with its table of ``nodes``."""
-        return examine_run(self, data, nodes).scores
+    def evaluate(self, data: Any = None, *, nodes: str | Path | None = None, likelihood: str | None = None) -> Scores:
+        """Measure the model again, on other data if given; ``likelihood`` names one, where a model has several."""
+        return examine_run(self, data, nodes, likelihood).scores
 
     def draw(self) -> Path:
         """Draw the pictures of the run, as its training does at its end; the folder that they are in."""
@@ -209,6 +209,8 @@ class Run(ShownRun):
         *,
         given: str | int | None = None,
         guidance: float = 0.0,
+        sampler: str | None = None,
+        steps: int | None = None,
         seed: int = 0,
         out: str | Path | None = None,
         overwrite: bool = False,
@@ -217,7 +219,7 @@ class Run(ShownRun):
 
         Rows of a table are written in its own columns, categories and units, graphs by their edges.
         ``given`` is the class that a class-conditional model draws, or a caption to make images from; ``guidance``
-        above 0 makes a class count for more.
+        above 0 makes a class count for more. ``sampler`` names one of the ways in which a model may be drawn from.
         """
         model = self.model_that_can("sample")
         at_least(1, n=n)
@@ -228,7 +230,8 @@ class Run(ShownRun):
             check_drawable(n, info)
         check_room(n, info["shape"], table)
         conditioned = of_class(model, self.info["data"], lambda: self.data, n, given, guidance)
-        drawn: Tensor | Graph = conditioned.sample(n, generator=Generator().manual_seed(seed))
+        way = way_of_sampling(conditioned, sampler, steps)
+        drawn: Tensor | Graph = conditioned.sample(n, generator=Generator().manual_seed(seed), **way)
         drawn = drawn.detach().flatten(1) if isinstance(drawn, Tensor) else drawn
         if path is not None and table:
             write_csv(path, edge_columns(drawn) if isinstance(drawn, Graph) else sampled_rows(drawn, info, given))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -86,6 +87,15 @@ def _some_held_out(data: Dataset[Any], n: int) -> AnyBatch:
     """So many examples that were not learned from, gone through again and again where there are fewer."""
     split: AnyBatch = next(part for part in (data.test, data.valid, data.train) if part is not None)
     return split.select(torch.arange(n, device=split.device) % len(split))
+
+
+def way_of_sampling(model: Any, sampler: str | None, steps: int | None) -> dict[str, Any]:
+    """The keywords for ``sample`` by which a model is drawn from in one of several ways, as far as they are given."""
+    given = {name: value for name, value in (("sampler", sampler), ("steps", steps)) if value is not None}
+    taken = inspect.signature(model.sample).parameters
+    if missing := [name for name in given if name not in taken]:
+        raise UsageError(f"{model.name()} is drawn from in one way; leave out {' and '.join(missing)}")
+    return given
 
 
 def edge_columns(graphs: Graph) -> dict[str, list[Any]]:

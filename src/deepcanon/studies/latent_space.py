@@ -9,6 +9,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Generator, Tensor
+from torch.distributions import Normal
 
 from deepcanon.core import Model, UsageError
 from deepcanon.core.checks import at_least
@@ -28,6 +29,8 @@ PLACES = 11
 """How many points an interpolation has, both ends included."""
 SHOWN = PLACES
 """How many samples are shown, and points of a path: all."""
+SIDE = 9
+"""How many values of each of two latents a map of the latent space has."""
 
 
 def latent_space(
@@ -54,6 +57,9 @@ def latent_space(
 
     An interpolation goes along a straight line from the code of a test example to that of one of another class,
     :math:`z_t = (1 - t) \, e(x) + t \, e(x')`.
+
+    A latent space of two dimensions can be shown as a whole: both are trained again with two latents, and decoded on a
+    grid of quantiles of the prior, :math:`z = \Phi^{-1}(u)` with u from 0.05 to 0.95 along each axis.
 
     References:
         | Auto-Encoding Variational Bayes (Kingma and Welling, 2014), https://arxiv.org/abs/1312.6114
@@ -83,6 +89,7 @@ def latent_space(
     pairs = _pairs(test.y)
     found: dict[str, dict[str, list[Any]]] = {name: {} for name in NAMES}
     shown: dict[str, Any] = {}
+    grid = quantiles(SIDE)
     for number in range(seed, seed + seeds):
         noise = torch.randn(samples, latent, generator=Generator().manual_seed(number))
         for name, cls in zip(NAMES, (autoencoder, vae), strict=True):
@@ -91,21 +98,28 @@ def latent_space(
             paths = decoded(model, path(*codes(model, test.x)[pairs]))  # (places, pairs, features)
             sure = confidence(classifier, drawn, loaded.shape)
             along = confidence(classifier, paths.flatten(0, 1), loaded.shape).reshape(paths.shape[:2])
+            flat = trained(cls, loaded, number, {"latent": 2, "hidden": (hidden,)}, steps=steps)
+            plane = decoded(flat, grid if name == "vae" else like_codes(grid, codes(flat, loaded.train.x)))
             rebuilt = confidence(classifier, decoded(model, codes(model, test.x)), loaded.shape)
             for key, value in {
                 "prior": float(sure.mean()),
                 "dead": float((sure < UNSURE).double().mean()),
                 "path": along.mean(1).tolist(),
                 "reconstructed": float(rebuilt.mean()),
+                "plane": float(confidence(classifier, plane, loaded.shape).mean()),
             }.items():
                 found[name].setdefault(key, []).append(value)
             if number == seed:
-                shown[name] = {"samples": _rounded(drawn[:SHOWN]), "path": _rounded(paths[:, 0])}
+                shown[name] = {
+                    "samples": _rounded(drawn[:SHOWN]),
+                    "path": _rounded(paths[:, 0]),
+                    "plane": _rounded(plane),
+                }
     blended = [confidence(classifier, x, loaded.shape) for x in path(*test.x.flatten(1)[pairs])]
     numbers = {
         "settings": (
             f"{data}; networks with {counted(hidden, 'hidden unit')} and {counted(latent, 'latent')}, "
-            f"{counted(steps, 'step')} each; {counted(samples, 'code')} from each prior; one classifier; "
+            f"{counted(steps, 'step')} each, maps with 2; {counted(samples, 'code')} from each prior; one classifier; "
             f"{counted(seeds, 'seed')}, means with {CERTAIN}"
         ),
         "found": found,
@@ -138,6 +152,16 @@ def like_codes(noise: Tensor, code: Tensor) -> Tensor:
     values, vectors = torch.linalg.eigh(torch.cov(code.T).reshape(code.shape[1], -1))
     found: Tensor = code.mean(0) + noise * values.clamp(min=0).sqrt() @ vectors.T
     return found
+
+
+def quantiles(side: int) -> Tensor:
+    """The points of a grid over two latents, (side², 2), row by row from the top, where the prior has equal shares.
+
+    >>> quantiles(3).shape, bool(quantiles(3)[4].abs().max() < 1e-6)
+    (torch.Size([9, 2]), True)
+    """
+    values = Normal(0.0, 1.0).icdf(torch.linspace(0.05, 0.95, side))
+    return torch.cartesian_prod(values.flip(0), values).flip(1)
 
 
 def path(start: Tensor, end: Tensor) -> Tensor:
@@ -184,6 +208,9 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
         "In reconstructions of test examples it is "
         + _compared(plain["reconstructed"], varied["reconstructed"], "{:.3f}")
         + f", and in the examples themselves {numbers['real']:.3f}.",
+        "With two latents, on a grid over the prior, it is "
+        + _compared(plain["plane"], varied["plane"], "{:.3f}")
+        + ".",
     )
 
 
@@ -199,9 +226,14 @@ def _compared(plain: list[float], varied: list[float], form: str) -> str:
 
 
 def draw(numbers: Mapping[str, Any]) -> Figure:
-    """Confidence seed by seed and along interpolations, with samples and paths of the first seed."""
-    figure = new_figure(13.6, 4.6)
-    left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.25))
+    """Confidence seed by seed and along interpolations; samples, paths and maps of the first seed."""
+    figure = new_figure(13.6, 8.8)
+    halves = figure.add_gridspec(2, 1)
+    above, below = halves[0].subgridspec(1, 2), halves[1].subgridspec(1, 3)
+    left, middle = (figure.add_subplot(above[place]) for place in range(2))
+    *maps, right = (figure.add_subplot(below[place]) for place in range(3))
+    for name, axes in zip(NAMES, maps, strict=True):
+        _draw_map(axes, name, numbers)
     for name, color in zip(NAMES, PALETTE, strict=False):
         found = numbers["found"][name]
         for place, key in enumerate(("prior", "reconstructed")):
@@ -226,6 +258,14 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
 def _line(numbers: Mapping[str, Any]) -> list[float]:
     points = len(numbers["blended"])
     return [place / (points - 1) for place in range(points)]
+
+
+def _draw_map(axes: Axes, name: str, numbers: Mapping[str, Any]) -> None:
+    images = torch.tensor(numbers["shown"][name]["plane"]).clamp(0, 1)
+    draw_images(axes, images, numbers["shape"], SIDE)
+    dress(axes, f"{name}: two latents, a grid over the prior", "first latent", "second latent", grid=False)
+    axes.set_xticks([])
+    axes.set_yticks([])
 
 
 def _draw_rows(axes: Axes, numbers: Mapping[str, Any]) -> None:

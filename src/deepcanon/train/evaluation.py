@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from deepcanon.core import AnyBatch, Model, UsageError, eval_mode
+from deepcanon.core.model import Evaluated
 from deepcanon.core.settings import Settings
 from deepcanon.data.dataset import Batches
 from deepcanon.train.randomness import kept, seed_from, seed_torch
@@ -58,8 +59,12 @@ def assess(
     size: int = 1024,
     draws: int | None = None,
     predictions: bool = True,
+    likelihood: bool = True,
 ) -> Assessment:
-    """What :func:`evaluate` measures, and the scores of each class; without ``predictions`` the means alone."""
+    """What :func:`evaluate` measures, and the scores of each class; without ``predictions`` the means alone.
+
+    Without ``likelihood`` one that is costly is left out.
+    """
     given: Any = split
     if not isinstance(given, AnyBatch):
         raise UsageError(
@@ -69,6 +74,7 @@ def assess(
     weights: dict[str, float] = {}
     whole, collected, measures = split, Collected(), set[str]()
     draws = getattr(model, "least_draws", 1) if draws is None else draws
+    brief = not likelihood and getattr(model, "costly_likelihood", False)
     if getattr(model, "likelihood_kind", "exact") == "lower bound" and 0 < len(split) < draws:
         split = split.part(torch.arange(len(split)).repeat(draws // len(split)))
     with kept(), eval_mode(model):
@@ -76,7 +82,7 @@ def assess(
         for batch in Batches(split, size):
             weight = model.weight_of(batch)
             measured = weight if batch.metric_weight is None else batch.metric_weight
-            terms, metrics, mean = model.evaluated(batch)
+            terms, metrics, mean = Evaluated(model.loss(batch), {}) if brief else model.evaluated(batch)
             if mean is not None and whole is split:
                 collected.add(batch, mean)
             measures.update(metrics)

@@ -286,7 +286,9 @@ class Trainer:
 
     def _glance(self, split: AnyBatch, whole: bool) -> dict[str, float]:
         """What is measured on the way: once through the examples, since it is asked for often."""
-        return assess(self.model, split, seed=self.settings["seed"], draws=1, predictions=whole).scores
+        likelihood = whole or (self.watch is not None and "nll" in (self.watch.metric or ""))
+        seed = self.settings["seed"]
+        return assess(self.model, split, seed=seed, draws=1, predictions=whole, likelihood=likelihood).scores
 
     def _stop_by_signal(self) -> None:
         number = self.signals.caught or 15  # another process may have caught it

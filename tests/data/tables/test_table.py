@@ -404,3 +404,17 @@ def test_a_raw_target_keeps_its_units(tmp_path: Path) -> None:
     words = write(tmp_path / "words.csv", [[row, "ab"[row % 2]] for row in range(50)], ["x", "n"])
     with pytest.raises(DataError, match=r"a number was expected, got '[ab]'"):
         load_data(f"{words}:raw", target="n")
+
+
+@pytest.mark.parametrize("target", [None, "y"])
+def test_a_table_of_zeros_and_ones_stays_as_it_is(target: str | None, tmp_path: Path) -> None:
+    """Models of binary data take it; where a single column holds anything else, all are standardized."""
+    rows = (np.arange(40)[:, None] >> np.arange(3)) & 1
+    for last, kept in ((0, True), (2, False)):
+        path = tmp_path / f"{last}.csv"
+        values = rows.copy()
+        values[-1, 1] = last
+        np.savetxt(path, np.column_stack([values, np.arange(40) * 0.5]), "%g", ",", header="a,b,c,y", comments="")
+        data = load_data(str(path), target=target) if target else load_data(str(path), drop="y")
+        x = torch.cat([data.train.x, data.split("test").x])
+        assert bool(((x == 0) | (x == 1)).all()) == kept

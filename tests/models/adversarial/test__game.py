@@ -1,63 +1,22 @@
 """A conditional game on the engine: its samples, metrics and laws follow the context."""
 
-from typing import Any, Self
+from typing import Any
 
 import torch
-from torch import Generator, Tensor
-from torch.nn.functional import one_hot, softplus
 
 import deepcanon as dc
-from deepcanon.core import ClassConditional, Labeled, Terms
-from deepcanon.models.adversarial._game import NoiseGame
-from deepcanon.nn.dense import dense
-
-
-class ConditionalGAN(ClassConditional, NoiseGame[Labeled]):
-    """A GAN whose generator and discriminator are told the class (Mirza and Osindero, 2014)."""
-
-    def __init__(self, features: int, classes: int) -> None:
-        networks = dense(2 + classes, features, (8,)), dense(features + classes, 1, (8,))
-        super().__init__(features, 2, 1, networks[0], networks[1])
-        self.classes = classes
-
-    @classmethod
-    def example(cls) -> tuple[Self, Labeled]:
-        y = torch.arange(32) % 3
-        x = torch.randn(32, 2, generator=Generator().manual_seed(0)) + 10 * y.unsqueeze(1)
-        return cls(2, 3), Labeled(x, y)
-
-    def discriminate(self, x: Tensor) -> Tensor:
-        rescale, net = self.discriminator
-        value: Tensor = net(self._told(rescale(x)))
-        return value.squeeze(-1)
-
-    def _sample(self, n: int, generator: Generator | None = None) -> Tensor:
-        fake: Tensor = self.generator(self._told(torch.randn(n, self.latent, generator=generator)))
-        return fake
-
-    def discriminator_loss(self, batch: Labeled) -> Terms:
-        model = self.given(batch.y)
-        fake = model._sample(len(batch)).detach()
-        return {
-            "real": softplus(-model.discriminate(batch.x)).mean(),
-            "fake": softplus(model.discriminate(fake)).mean(),
-        }
-
-    def loss(self, batch: Labeled) -> Terms:
-        model = self.given(batch.y)
-        return {"generator": softplus(-model.discriminate(model._sample(len(batch)))).mean()}
-
-    def _told(self, rows: Tensor) -> Tensor:
-        labels = self._context(len(rows))
-        assert isinstance(labels, Tensor)
-        return torch.cat([rows, one_hot(labels, self.classes).to(rows)], 1)
+from deepcanon.core import Labeled
+from deepcanon.models.adversarial.conditional_gan import ConditionalGAN
 
 
 def test_a_conditional_game_is_measured_in_the_contexts_of_the_data() -> None:
     torch.manual_seed(0)
-    model, batch = ConditionalGAN.example()
+    y = torch.arange(32) % 3
+    x = torch.randn(32, 2, generator=torch.Generator().manual_seed(0)) + 10 * y.unsqueeze(1)
+    model, batch = ConditionalGAN(features=2, classes=3, latent=2, hidden=(8,)), Labeled(x, y)
     dc.fit(model, dc.data.of(batch.x, batch.y), steps=3, batch_size=16, quiet=True)
-    net: Any = model.generator[0]
+    with_class: Any = model.generator[0]
+    net = with_class.net
     with torch.no_grad():  # a generator that gives each class a place of its own, and no noise
         for parameter in net.parameters():
             parameter.zero_()

@@ -12,7 +12,8 @@ from torch.nn.functional import binary_cross_entropy, logsigmoid
 from deepcanon.core import Batch, Descend, Turn, UsageError
 from deepcanon.data import from_tensors, load_data
 from deepcanon.losses.energy_distance import energy_distance
-from deepcanon.models.adversarial.gan import GAN, GameName
+from deepcanon.models.adversarial._game import GameName
+from deepcanon.models.adversarial.gan import GAN
 from deepcanon.train import fit
 
 

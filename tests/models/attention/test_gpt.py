@@ -281,6 +281,7 @@ def test_a_block_runs_the_kernels_of_nanogpt_and_one_look_for_nan() -> None:
         {"positions": "sinusoidal"},
         {"positions": "rotary"},
         {"positions": "relative"},
+        {"positions": "none"},
         {"attention": "linear"},
         {"attention": "local", "reach": 3},
         {"attention": "local", "reach": 2, "positions": "rotary"},

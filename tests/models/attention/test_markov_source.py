@@ -1,4 +1,4 @@
-"""Transformers that continue a text learn a Markov source: their perplexity is that of the source within a percent."""
+"""Models that continue a text learn a Markov source: their perplexity is that of the source within a percent."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import deepcanon as dc
 from deepcanon.core import SequencePairs, Sequences
 from deepcanon.models.attention.gpt import GPT
 from deepcanon.models.attention.prefix_lm import PrefixLM
+from deepcanon.models.autoregressive.markov_chain import MarkovChain
 
 VOCAB, ROWS, LENGTH = 4, 3000, 17
 BEGIN, END = VOCAB, VOCAB + 1
@@ -48,15 +49,24 @@ def perplexity(model: Any, train: Any, test: Any, tokens: int) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gpt", "prefix_lm"])
+@pytest.mark.parametrize("name", ["gpt", "gpt, linear", "gpt, local", "prefix_lm"])
 def test_the_perplexity_is_that_of_the_source_within_a_percent(name: str) -> None:
     (seen, _), (new, nats) = source(1), source(2)
     torch.manual_seed(0)
-    if name == "gpt":
-        model: Any = GPT(VOCAB, LENGTH - 1, layers=1, heads=2, embedding=16)
+    if name.startswith("gpt"):
+        kinds: dict[str, Any] = {"linear": {"attention": "linear"}, "local": {"attention": "local", "reach": 2}}
+        model: Any = GPT(VOCAB, LENGTH - 1, layers=1, heads=2, embedding=16, **kinds.get(name[5:], {}))
         found, wanted = perplexity(model, as_text(seen), as_text(new), LENGTH - 1), nats.mean().exp()
     else:
         model = PrefixLM(VOCAB + 2, VOCAB + 2, BEGIN, END, layers=1, heads=2, embedding=32)
         found, wanted = perplexity(model, as_pairs(seen), as_pairs(new), LENGTH - 6), nats[:, 5:].mean().exp()
     assert wanted < 3.5  # of four tokens: there is something to learn
     assert found == pytest.approx(float(wanted), rel=0.01)
+
+
+def test_a_chain_of_counts_is_the_source_within_a_percent() -> None:
+    (seen, _), (new, nats) = source(1), source(2)
+    model = MarkovChain(VOCAB, order=1)
+    data: Any = dc.data.Dataset("source", "text", as_text(seen))
+    dc.fit(model, data, quiet=True)
+    assert math.exp(dc.evaluate(model, as_text(new))["nll"]) == pytest.approx(float(nats.mean().exp()), rel=0.01)

@@ -44,7 +44,7 @@ def theirs() -> Any:
 
 
 def ours() -> T5:
-    sizes = {"layers": 2, "heads": 4, "embedding": 32, "head_dim": 7, "inner": 48, "buckets": 8, "reach": 10}
+    sizes = {"layers": 2, "heads": 4, "embedding": 32, "head_dim": 7, "inner": 48, "buckets": 8, "max_distance": 10}
     return T5(23, 23, 0, 1, **sizes).double().eval()
 
 

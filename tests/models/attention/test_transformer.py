@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import deepcanon as dc
-from deepcanon.core import DataError, UsageError
+from deepcanon.core import DataError, SequencePairs, UsageError
 from deepcanon.interop.transformer_names import load_transformer, to_transformer
 from deepcanon.models.attention._token_positions import Place
 from deepcanon.models.attention.transformer import Transformer
@@ -95,7 +95,7 @@ def targets() -> tuple[list[list[int]], Tensor, Tensor]:
     return listed, y, torch.tensor([len(row) for row in listed])
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "relative"])
 @torch.no_grad()
 def test_beams_and_caches_find_the_most_probable_of_all_targets(positions: Place) -> None:
     ours, (x, lengths) = model(positions=positions, longest=12), sources()
@@ -111,14 +111,14 @@ def test_beams_and_caches_find_the_most_probable_of_all_targets(positions: Place
 def test_positions_tell_the_order_and_without_them_there_is_none() -> None:
     x, y = torch.tensor([[1, 2, 3, 4, 5]]), torch.tensor([[0, 2, 2]])
     length = torch.tensor([5])
-    for positions in ("none", "sinusoidal", "learned", "relative"):
+    for positions in ("none", "sinusoidal", "learned", "rotary", "relative"):
         ours = model(positions=positions, longest=5)
         same = torch.allclose(ours(x, length, y), ours(x.flip(1), length, y), rtol=0, atol=1e-12)
         assert same == (positions == "none"), positions
     with pytest.raises(DataError, match="positions are learned for up to 3 tokens; got 5"):
         model(positions="learned", longest=3)(x, length, y)
     with pytest.raises(UsageError, match="positions must be one of"):
-        model(positions="rotary")
+        model(positions="absolute")
     with pytest.raises(UsageError, match="dropout is the probability"):
         model(dropout=1.0)
 
@@ -152,3 +152,16 @@ def test_it_translates_dates() -> None:
     ours = Transformer(**sizes)
     result = dc.fit(ours, data, steps=240, batch_size=64, lr=4e-3, quiet=True)
     assert result.test["accuracy"] > 0.9, result.test
+
+
+def test_targets_that_never_end_are_no_longer_than_those_that_were_learned_from() -> None:
+    ours, (x, lengths) = model(), sources()
+    ours.token_embedding.weight.data[1] = 0  # the end token, whose logit is 0 and not the largest
+    tokens, ends = ours.translate(x, lengths=lengths)
+    assert int(ends.max()) == 1 + 10 + 2 * int(lengths.max())
+    y = torch.tensor([[0, 2, 1, 1, 1], [0, 2, 2, 2, 1], [0, 1, 1, 1, 1]])[: len(x)]
+    ours.prepare([SequencePairs(x, lengths, y, torch.tensor([3, 5, 2])[: len(x)])])
+    again = model()
+    again.load_state_dict(ours.state_dict())
+    assert int(again.translate(x, lengths=lengths)[1].max()) == 5
+    assert torch.equal(again.translate(x, lengths=lengths, steps=22)[0], tokens)

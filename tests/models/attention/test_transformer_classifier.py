@@ -61,7 +61,7 @@ def test_the_weights_of_torch_load_and_agree_and_go_back(post_norm: bool, activa
 def test_the_order_means_nothing_without_positions_and_something_with_them(pooling: str) -> None:
     x, _ = rows()
     order = torch.randperm(6, generator=torch.Generator().manual_seed(2))
-    for positions in ("none", "sinusoidal", "learned", "relative"):
+    for positions in ("none", "sinusoidal", "learned", "rotary", "relative"):
         ours = model(positions=positions, pooling=pooling, length=6)
         same = torch.allclose(ours(x[:, order]), ours(x), rtol=0, atol=1e-12)
         assert same == (positions == "none"), positions

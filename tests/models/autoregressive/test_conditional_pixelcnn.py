@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from deepcanon.core import DataError, UsageError
 from deepcanon.models.autoregressive.conditional_pixelcnn import ConditionalPixelCNN
-from deepcanon.models.autoregressive.pixelcnn import PixelCNN
+from deepcanon.models.autoregressive.gated_pixelcnn import GatedPixelCNN
 
 
 def model_of(classes: int = 3) -> ConditionalPixelCNN:
@@ -31,9 +31,9 @@ def test_for_each_class_the_probabilities_of_all_images_sum_to_one() -> None:
     assert float((found[0] - found[1]).abs().max()) > 0.1
 
 
-def test_where_no_class_has_a_bias_it_is_a_pixelcnn() -> None:
+def test_where_no_class_has_a_bias_it_is_a_gated_pixelcnn() -> None:
     model = model_of()
-    plain = PixelCNN(1, 2, 2, levels=3, maps=12, layers=2, reach=1).double()
+    plain = GatedPixelCNN(1, 2, 2, levels=3, maps=12, layers=2, reach=1).double()
     state = model.state_dict()
     state.pop("net.biases.weight").zero_()
     plain.load_state_dict(state)

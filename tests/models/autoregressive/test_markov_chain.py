@@ -110,3 +110,16 @@ def test_one_epoch_of_a_run_counts_everything_once(tmp_path: Path) -> None:
     chain = MarkovChain.of(ROWS, FULL, 3, 1)
     assert isinstance(run.model, MarkovChain)
     torch.testing.assert_close(run.model.log_prob(ROWS), chain.log_prob(ROWS))
+
+
+@pytest.mark.parametrize("settings", [{"epochs": 3}, {"steps": 7}, {"epochs": 1}])
+def test_everything_is_counted_once_however_many_epochs_there_are(settings: dict[str, int]) -> None:
+    """Batches of 4 of 6 rows: the second batch of the first epoch has 2."""
+    chain = MarkovChain(3, order=2)
+    data = dc.data.Dataset("rows", "text", Sequences(ROWS, FULL))
+    dc.fit(chain, data, batch_size=4, quiet=True, evaluate=False, **settings)  # type: ignore[arg-type]
+    wanted = MarkovChain.of(ROWS, FULL, 3, 2)
+    assert torch.equal(chain.step_log_probs(ROWS), wanted.step_log_probs(ROWS))
+    assert int(chain.counts0.sum()) == ROWS.numel()  # type: ignore[operator]
+    dc.fit(chain, data, batch_size=4, quiet=True, evaluate=False)  # another training goes on counting
+    assert int(chain.counts0.sum()) == 2 * ROWS.numel()  # type: ignore[operator]

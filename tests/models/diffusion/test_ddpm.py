@@ -1,7 +1,8 @@
 """DDPM: exact posterior, bound and sampling against Bayes, Gaussian closed forms and diffusers."""
 
 import math
-from typing import Any
+from itertools import pairwise
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -11,9 +12,14 @@ from torch import Tensor, nn
 from torch.distributions import MultivariateNormal
 
 import deepcanon as dc
+from deepcanon import laws
 from deepcanon.core import Batch, UsageError
-from deepcanon.models.diffusion._diffusion import NoiseSchedule, ScheduleName, beta_schedule
+from deepcanon.models.diffusion._denoiser import Predicted, Variances
+from deepcanon.models.diffusion._diffusion import ScheduleName, beta_schedule
+from deepcanon.models.diffusion._solvers import Level, Prediction, dpm_solver
 from deepcanon.models.diffusion.ddpm import DDPM
+from deepcanon.nn.ode import integrate
+from deepcanon.nn.probability_flow import axes, to_data, to_noise
 
 COVARIANCE = torch.tensor([[1.3, 0.5], [0.5, 0.4]], dtype=torch.float64)
 MEAN = torch.tensor([2.0, -1.0], dtype=torch.float64)
@@ -23,10 +29,11 @@ SPREAD = math.sqrt(0.85)  # the root mean square distance from the mean over bot
 class Analytic(DDPM):
     """The best prediction of the noise in Gaussian data, so that nothing has to be trained."""
 
-    def _predicted_noise(self, net: nn.Module, x: Tensor, t: Tensor, at: NoiseSchedule) -> Tensor:
-        noisy = at.alpha_bar.unsqueeze(-1) * COVARIANCE / SPREAD**2 + at.beta_bar.unsqueeze(-1) * torch.eye(2)
-        solved: Tensor = torch.linalg.solve(noisy, x.unsqueeze(-1)).squeeze(-1)
-        return at.beta_bar.sqrt() * solved  # E[ε | x_t] = sqrt(1 - ᾱ) (ᾱ C + (1 - ᾱ) I)^-1 x_t
+    def _predicted_by(self, net: nn.Module, x: Tensor, t: Tensor, level: Level) -> Prediction:
+        scaled = COVARIANCE / SPREAD**2
+        noisy = level.signal.square().unsqueeze(-1) * scaled + level.noise.square().unsqueeze(-1) * torch.eye(2)
+        solved: Tensor = torch.linalg.solve(noisy, ((torch.eye(2) - scaled) @ x.T).T.unsqueeze(-1)).squeeze(-1)
+        return Prediction(level.signal * level.noise * solved)  # E[v | x_t] = sqrt(ᾱ (1 - ᾱ)) (...)^-1 (I - C) x_t
 
 
 def analytic(timesteps: int, noise: ScheduleName = "linear") -> Analytic:
@@ -34,6 +41,10 @@ def analytic(timesteps: int, noise: ScheduleName = "linear") -> Analytic:
     model.to_standard.set(torch.tensor(1 / SPREAD), -MEAN / SPREAD)
     model.betas = torch.cat([torch.zeros(1, dtype=torch.float64), beta_schedule(noise, timesteps)])
     return model
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
 
 
 def gaussian() -> MultivariateNormal:
@@ -183,6 +194,211 @@ def test_ddim_is_a_function_of_its_first_noise_and_eta_brings_noise_back() -> No
     noisy = model.ddim(5, 10, eta=1.0, generator=torch.Generator().manual_seed(1))
     assert torch.equal(first, second)
     assert not torch.allclose(first, noisy, atol=0.1)
+
+
+@pytest.mark.parametrize("noise", ["linear", "cosine"])
+def test_the_flow_with_the_exact_score_has_the_likelihood_of_gaussian_data(noise: ScheduleName) -> None:
+    """Its closed form counts in the signal that is left at the last timestep, which the prior does not know."""
+    torch.manual_seed(0)
+    model = analytic(1000, noise).with_likelihood("flow")
+    model.tolerance = 1e-10
+    x = MEAN + 2 * torch.randn(50, 2, dtype=torch.float64)
+    values, vectors = torch.linalg.eigh(COVARIANCE / SPREAD**2)
+    signal = model.noise_schedule().alpha_bar[-1]
+    stretch = ((signal * values + 1 - signal) / values).sqrt()  # of the exact flow along each eigenvector
+    z = ((x - MEAN) / SPREAD) @ vectors * stretch
+    wanted = -0.5 * z.square().sum(-1) - math.log(2 * math.pi) + stretch.log().sum() - 2 * math.log(SPREAD)
+    assert torch.allclose(model.log_prob(x), wanted, atol=1e-8)
+    assert (wanted - gaussian().log_prob(x)).abs().max() < 2e-3
+
+
+def test_random_directions_give_the_likelihood_of_the_flow_in_expectation() -> None:
+    torch.manual_seed(0)
+    model = analytic(100, "cosine").with_likelihood("flow")
+    x = MEAN + torch.randn(3, 2, dtype=torch.float64)
+    exact = model.log_prob(x)
+    model.likelihood_kind = "estimate"
+    model._flow_kind = lambda: "estimate"  # type: ignore[method-assign]
+    drawn = model.log_prob(x.repeat(500, 1), generator=torch.Generator().manual_seed(0)).reshape(500, 3)
+    assert ((drawn.mean(0) - exact).abs() < 5 * drawn.std(0) / math.sqrt(500) + 1e-6).all()
+    assert model.log_prob(x.repeat(100, 1), samples=16).reshape(100, 3).std(0).max() < 0.5 * drawn.std(0).max()
+
+
+def test_the_flow_of_any_network_is_a_density_that_its_samples_follow() -> None:
+    """The mass is 1 on a grid; the density by change of variables is that of the noise that a solver starts from."""
+    torch.manual_seed(0)
+    model, batch = DDPM.example()
+    dc.fit(model, dc.from_tensors(batch.x), steps=30, lr=1e-2, quiet=True)
+    flow = model.double().eval().with_likelihood("flow")
+    line = torch.linspace(-11, 13, 41, dtype=torch.float64)
+    with torch.no_grad():
+        mass = flow.log_prob(torch.cartesian_prod(line, line)).exp().sum() * (line[1] - line[0]) ** 2
+        noise = torch.randn(5, 2, dtype=torch.float64)
+        x = flow._to_data(to_data(flow._flow, noise, flow._last_angle(), tolerance=1e-9))
+        z, _ = to_noise(flow._flow, flow._standard(x), flow._last_angle(), axes(x), tolerance=1e-9)
+    assert abs(float(mass) - 1) < 1e-3
+    assert torch.allclose(z, noise, atol=1e-5)
+
+
+def test_the_likelihoods_have_their_kinds_and_wrong_names_are_refused() -> None:
+    model, _ = DDPM.example()
+    assert (model.likelihood_kind, model.with_likelihood("flow").likelihood_kind) == ("lower bound", "exact")
+    assert DDPM(9, hidden=(4,)).with_likelihood("flow").likelihood_kind == "estimate"
+    assert model.with_likelihood("flow").with_likelihood("bound").likelihood_kind == "lower bound"
+    assert model.with_likelihood("flow").averaged is model.averaged
+    with pytest.raises(UsageError, match="likelihood must be one of bound, flow"):
+        model.with_likelihood("exact")
+
+
+@pytest.mark.parametrize(("sampler", "order"), [("ddim", 1), ("heun", 2)])
+def test_the_order_of_a_sampler_is_that_of_its_error_on_a_gaussian(sampler: str, order: int) -> None:
+    """The exact flow of Gaussian data is linear; halving the steps' size divides the error by 2, or by 4."""
+    model = analytic(2000, "cosine")
+    start = torch.randn(200, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    exact = model._to_data(to_data(model._flow, start, model._last_angle(), tolerance=1e-10))
+    drawn = [model.sample(200, sampler=sampler, steps=n, generator=seeded(0)) for n in (50, 100, 200)]
+    errors = [float((x - exact).square().mean().sqrt()) for x in drawn]
+    assert [math.log2(a / b) for a, b in pairwise(errors)] == pytest.approx([order, order], abs=0.05)
+
+
+def test_dpm_solver_has_order_2_between_noise_levels_and_beats_ddim_on_the_way_to_data() -> None:
+    """Its order is that of equal steps of the log signal-to-noise ratio, which do not reach data without noise."""
+    model = analytic(1000, "cosine")
+    x = torch.randn(200, 2, dtype=torch.float64, generator=seeded(0))
+    first, last = 1.4, 0.1
+    exact = integrate(model._flow, x, (first, last), rtol=1e-10, atol=1e-10)[-1]
+    errors = []
+    for steps in (20, 40, 80):
+        ends = -torch.tensor([first, last], dtype=torch.float64).tan().log()
+        angle = (-torch.linspace(float(ends[0]), float(ends[1]), steps + 1, dtype=torch.float64)).exp().atan()
+        path = Level(angle.cos().unsqueeze(-1), angle.sin().unsqueeze(-1))
+        got = dpm_solver(x, lambda y, i: model._predict(y, torch.ones(1), path.part(i)), path)  # noqa: B023
+        errors.append(float((got - exact).square().mean().sqrt()))
+    assert [math.log2(a / b) for a, b in pairwise(errors)] == pytest.approx([2, 2], abs=0.2)
+    whole = model._to_data(to_data(model._flow, x, model._last_angle(), tolerance=1e-10))
+    drawn = [model.sample(200, sampler=sampler, steps=20, generator=seeded(0)) for sampler in ("ddim", "dpm")]
+    of_ddim, of_dpm = (float((y - whole).square().mean().sqrt()) for y in drawn)
+    assert of_dpm < 0.25 * of_ddim
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")
+def test_dpm_solver_is_that_of_diffusers() -> None:
+    torch.manual_seed(0)
+    model = DDPM(3, hidden=(8,), timesteps=100, noise="linear").double()
+    for weights in model.averaged.buffers():
+        weights.add_(torch.randn_like(weights), alpha=0.2)
+    options = {"algorithm_type": "dpmsolver++", "solver_order": 2, "final_sigmas_type": "zero"}
+    diffusers = pytest.importorskip("diffusers", reason="needs diffusers, of deepcanon[oracles]")
+    peer = diffusers.DPMSolverMultistepScheduler(100, beta_start=1e-3, beta_end=0.2, beta_schedule="linear", **options)
+    peer.set_timesteps(timesteps=list(range(99, 0, -5)))
+    x = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        for i in peer.timesteps:
+            x = peer.step(model.predicted_noise(x, i.reshape(1) + 1), i, x).prev_sample
+    mine = model.sample(4, sampler="dpm", steps=20, generator=torch.Generator().manual_seed(5))
+    assert torch.allclose(mine, x, atol=1e-5)
+
+
+def test_a_sampler_is_asked_for_by_name() -> None:
+    model, _ = DDPM.example()
+    twice = [model.sample(3, sampler="ddim", steps=4, generator=torch.Generator().manual_seed(0)) for _ in range(2)]
+    assert torch.equal(*twice)
+    assert torch.equal(twice[0], model.ddim(3, 4, generator=torch.Generator().manual_seed(0)))
+    with pytest.raises(UsageError, match="sampler must be one of ancestral, ddim, heun, dpm"):
+        model.sample(3, sampler="euler")
+    with pytest.raises(UsageError, match="takes all 8 timesteps; leave out steps, or take the sampler ddim, heun or"):
+        model.sample(3, steps=4)
+
+
+@pytest.mark.parametrize("prediction", ["noise", "data"])
+def test_networks_that_predict_the_same_have_one_bound(prediction: Predicted) -> None:
+    """A network of one function f, rescaled for what it predicts, is the same model: equal bounds, draw by draw."""
+    models = [DDPM(2, hidden=(4,), timesteps=12, prediction=each).double() for each in ("v", prediction)]
+
+    class Rescaled(nn.Module):
+        def forward(self, x: Tensor, time: Tensor) -> Tensor:
+            level = models[0].noise_schedule().at((time * 12 / 1000).round().long()).level
+            by = {"v": torch.ones(1), "noise": level.signal, "data": -level.noise}[self.predicts]
+            return by * torch.sin(x.flip(-1))
+
+        def __init__(self, predicts: str) -> None:
+            super().__init__()
+            self.predicts = predicts
+
+    for model in models:
+        model.averaged.net = Rescaled(model.prediction)
+    x = torch.randn(50, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    first, second = (model.log_prob(x, generator=torch.Generator().manual_seed(1)) for model in models)
+    assert torch.allclose(first, second, atol=1e-9)
+    one, other = (model.sample(5, sampler="dpm", steps=6, generator=seeded(1)) for model in models)
+    assert torch.allclose(one, other, atol=1e-9)
+
+
+@pytest.mark.parametrize("prediction", ["v", "noise", "data"])
+def test_learned_variances_keep_the_laws_and_their_bounds(prediction: Predicted) -> None:
+    torch.manual_seed(0)
+    model = DDPM(2, hidden=(8,), timesteps=8, prediction=prediction, variances="learned")
+    found = laws.check((model, DDPM.example()[1]), "diffusion")
+    assert all(outcome.holds for outcome in found), laws.report(found)
+    x, t = torch.randn(8, 2), torch.arange(1, 9)
+    schedule = model.noise_schedule()
+    with torch.no_grad():
+        for weights in model.averaged.buffers():
+            weights.add_(torch.randn_like(weights), alpha=3)
+        variance = model.reverse(x, t).variance * torch.where(t == 1, model.to_standard.scale**2, 1.0).unsqueeze(-1)
+    beta, later = schedule.beta[t].unsqueeze(-1), t.clamp_min(2)
+    least = beta * (schedule.beta_bar[later - 1] / schedule.beta_bar[later]).unsqueeze(-1)
+    assert (variance <= beta * (1 + 1e-5)).all()
+    assert (variance >= least * (1 - 1e-5)).all()
+    assert variance.log().std() > 0.1
+
+
+@pytest.mark.slow
+def test_learned_variances_raise_the_bound_of_data_near_points_with_few_timesteps() -> None:
+    """There the right variance is nearer to that of the posterior, and matters most where steps are large."""
+    x = torch.randint(2, (6000, 2), generator=seeded(0)).mul(2.0).sub(1) + 0.1 * torch.randn(
+        6000, 2, generator=seeded(1)
+    )
+    bounds = []
+    for variances in get_args(Variances):
+        torch.manual_seed(0)
+        model = DDPM(2, hidden=(32, 32), timesteps=10, variances=variances, average=0.99)
+        dc.fit(model, dc.from_tensors(x[:4000]), steps=500, batch_size=256, lr=4e-3, quiet=True)
+        with torch.no_grad():
+            bounds.append(float(model.eval().log_prob(x[4000:]).mean()))
+    entropy = 2 * (math.log(2) + 0.5 * math.log(2 * math.pi * math.e * 0.01))
+    assert bounds[0] + 0.1 < bounds[1] < -entropy + 0.05, (bounds, -entropy)
+
+
+def images() -> DDPM:
+    """A small U-Net of images, with weights that are nowhere zero."""
+    torch.manual_seed(0)
+    model = DDPM(16, channels=1, height=4, width=4, levels=8, network="unet", hidden=(4, 8), timesteps=4)
+    for weights in model.averaged.buffers():
+        weights.add_(torch.randn_like(weights), alpha=0.05)
+    return model.double().eval()
+
+
+@pytest.mark.slow
+def test_a_unet_of_images_has_both_likelihoods_in_bits_and_samples() -> None:
+    model = images()
+    x = torch.rand(6, 1, 4, 4, dtype=torch.float64, generator=seeded(0))
+    metrics = model.metrics(Batch(x))
+    assert metrics["bits_per_dim"] == pytest.approx(float(metrics["nll"]) / (16 * math.log(2)) + 3, abs=1e-9)
+    assert torch.equal(model.bound(x)["prior"], model.bound(x.flatten(1))["prior"])
+    flow = model.with_likelihood("flow")
+    flow.tolerance = 1e-3
+    estimates = flow.log_prob(x[:2].repeat(40, 1, 1, 1), generator=seeded(0)).reshape(40, 2)
+    flow._flow_kind = lambda: "exact"  # type: ignore[method-assign]
+    exact = flow._log_prob(x[:2])
+    assert ((estimates.mean(0) - exact).abs() < 5 * estimates.std(0) / math.sqrt(40) + 0.01).all()
+    assert model.sample(3, sampler="heun", steps=2, generator=seeded(0)).shape == (3, 16)
+    assert model.sample(0).shape == (0, 16)
+
+
+def test_a_unet_needs_images() -> None:
+    with pytest.raises(UsageError, match="a U-Net is a network of images; take images as data, or network=mlp"):
+        DDPM(16, network="unet")
 
 
 @pytest.mark.slow

@@ -10,7 +10,8 @@ from torch.distributions import Categorical, MixtureSameFamily, MultivariateNorm
 import deepcanon as dc
 from deepcanon import laws
 from deepcanon.core import DataError, Labeled, UsageError
-from deepcanon.models.diffusion._diffusion import NoiseSchedule, beta_schedule
+from deepcanon.models.diffusion._diffusion import beta_schedule
+from deepcanon.models.diffusion._solvers import Level, Prediction
 from deepcanon.models.diffusion.ddpm import DDPM
 from deepcanon.models.diffusion.guided_ddpm import GuidedDDPM
 
@@ -25,9 +26,10 @@ SPREAD = 1.5
 class Analytic(GuidedDDPM):
     """The best prediction of the noise of three Gaussian classes, conditional or not, so that nothing is trained."""
 
-    def _predicted_noise(self, net: nn.Module, x: Tensor, t: Tensor, at: NoiseSchedule) -> Tensor:
-        means = at.alpha_bar.sqrt().unsqueeze(-1) * (MEANS - CENTER) / SPREAD  # (1 or B, 3, 2)
-        noisy = at.alpha_bar.unsqueeze(-1) * COVARIANCE / SPREAD**2 + at.beta_bar.unsqueeze(-1) * EYE
+    def _predicted_by(self, net: nn.Module, x: Tensor, t: Tensor, level: Level) -> Prediction:
+        means = level.signal.unsqueeze(-1) * (MEANS - CENTER) / SPREAD  # (1 or B, 3, 2)
+        scaled = COVARIANCE / SPREAD**2
+        noisy = level.signal.square().unsqueeze(-1) * scaled + level.noise.square().unsqueeze(-1) * EYE
         pulls: Tensor = torch.linalg.solve(noisy.unsqueeze(1), (means - x.unsqueeze(1)).unsqueeze(-1)).squeeze(
             -1
         )  # (B, 3, 2)
@@ -36,7 +38,7 @@ class Analytic(GuidedDDPM):
             score: Tensor = (by_class.softmax(1).unsqueeze(-1) * pulls).sum(1)
         else:
             score = pulls[torch.arange(len(x)), self._context(len(x))]
-        return -at.beta_bar.sqrt() * score
+        return Prediction(-level.noise / level.signal * (score + x))  # v, of the predicted noise -σ ∇ log p
 
 
 def analytic(timesteps: int) -> Analytic:

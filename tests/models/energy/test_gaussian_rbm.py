@@ -187,3 +187,18 @@ def test_a_planted_mixture_is_recovered() -> None:
     found = mixture(model.double())
     nearest = torch.cdist(found.component_distribution.mean, truth.component_distribution.mean.double()).min(0).values
     assert nearest.max() < 0.3
+
+
+def test_with_few_hidden_units_chains_and_samples_are_drawn_from_the_mixture_itself() -> None:
+    """Two Gaussians 20 standard deviations apart, between which no chain of Gibbs steps would ever cross."""
+    torch.manual_seed(0)
+    model = GaussianRBM(1, units=1, variance=1.0, learned_variances=False, chains=2000).double()
+    with torch.no_grad():
+        model.weight.fill_(20.0)
+        model.visible_bias.fill_(-10.0)
+        model.hidden_bias.fill_(math.log(3))  # three in four are at 10, and the others at -10
+    for drawn in (model.negatives(torch.zeros(1, 1, dtype=torch.float64)), model.sample(2000)):
+        high = drawn[drawn > 0]
+        assert len(high) / 2000 == pytest.approx(0.75, abs=0.04)
+        assert float(high.mean()) == pytest.approx(10, abs=0.1)
+        assert float(high.std()) == pytest.approx(1, abs=0.07)

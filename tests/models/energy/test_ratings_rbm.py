@@ -131,7 +131,7 @@ def test_metrics_are_those_of_held_out_ratings_or_of_each_given_the_others() -> 
     with torch.no_grad():
         found, alone = model.metrics(HeldOut(ROWS, y)), model.metrics(Incomplete(ROWS))
     assert float(found["rmse"]) == pytest.approx(math.sqrt(sum(squares) / 3), abs=1e-12)
-    assert float(found["nll"]) == pytest.approx(sum(surprises) / 3, abs=1e-12)
+    assert float(found["rating_nll"]) == pytest.approx(sum(surprises) / 3, abs=1e-12)
     squares = []
     for row in ROWS:
         for item in (~row.isnan()).nonzero().flatten().tolist():

@@ -3,14 +3,17 @@
 import math
 from typing import Any, Self
 
+import numpy
 import pytest
 import torch
+from scipy import stats
 from torch import Generator, Tensor, nn
 from torch.distributions import MultivariateNormal
 
 from deepcanon import laws
-from deepcanon.core import Conditional, Context, DataError, Labeled, UsageError
+from deepcanon.core import Batch, Conditional, Context, DataError, Labeled, UsageError
 from deepcanon.models.flows._flow import TransformFlow
+from deepcanon.models.flows.maf import MAF
 from deepcanon.nn.transforms import ActNorm, AffineCoupling, Chain, Reverse
 
 
@@ -130,3 +133,53 @@ def test_a_conditional_flow_keeps_all_laws() -> None:
     torch.manual_seed(0)
     outcomes = laws.check(ConditionalFlow)
     assert not [each for each in outcomes if not each.holds], laws.report(outcomes)
+
+
+def test_a_uniform_base_gives_the_same_density_and_the_distribution_functions_of_a_gaussian() -> None:
+    """Of one autoregressive step with constant scales, u is the Rosenblatt transform, which scipy computes."""
+    torch.manual_seed(0)
+    model: Any = MAF(2, transforms=1, hidden=()).double()
+    step = model.flow.transforms[1]
+    step.output.mask[:2] = 0
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.5 * torch.randn_like(parameter))
+        x = torch.randn(20, 2).double()
+        u, log_det = model.to_uniform(x)
+        corners = model.to_data(torch.cat([torch.zeros(1, 2), torch.eye(2)]).double())
+        mean, factor = corners[0], (corners[1:] - corners[0]).T
+        first = stats.norm(mean[0], factor[0, 0]).cdf(x[:, 0])
+        center = mean[1] + factor[1, 0] / factor[0, 0] * (x[:, 0] - mean[0])
+        second = stats.norm(center, factor[1, 1]).cdf(x[:, 1])
+        torch.testing.assert_close(u, torch.from_numpy(numpy.stack([first, second], 1)), rtol=0, atol=1e-10)
+        exact = MultivariateNormal(mean, factor @ factor.T).log_prob(x)
+        torch.testing.assert_close(log_det, exact)
+        torch.testing.assert_close(model.log_prob(x), exact)
+        torch.testing.assert_close(model.from_uniform(u), x, rtol=0, atol=1e-7)
+    for row, claimed in zip(x[:4], log_det, strict=False):
+        jacobian = torch.autograd.functional.jacobian(lambda v: model.to_uniform(v.unsqueeze(0))[0][0], row)
+        torch.testing.assert_close(torch.linalg.slogdet(jacobian).logabsdet, claimed)
+
+
+def test_data_of_the_model_become_uniform_and_others_do_not() -> None:
+    """By the test of Kolmogorov and Smirnov, as scipy has it, on data drawn without the model."""
+    torch.manual_seed(0)
+    x = torch.randn(2000, 3).double() @ torch.randn(3, 3).double()
+    model = MAF(3, transforms=1, hidden=()).double()
+    model.prepare([Batch(x)])
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=100, line_search_fn="strong_wolfe")
+
+    def closure() -> float:
+        optimizer.zero_grad()
+        loss = model.loss(Batch(x))["nll"]
+        loss.backward()
+        return float(loss.detach())
+
+    optimizer.step(closure)
+    with torch.no_grad():
+        fresh, wider = (model.to_uniform(part)[0].numpy() for part in (x, 1.3 * x))
+    for column in range(3):
+        assert stats.kstest(fresh[:, column], "uniform").pvalue > 0.01
+        assert stats.kstest(wider[:, column], "uniform").pvalue < 1e-6
+    with pytest.raises(DataError, match="rows of 3 numbers between 0 and 1"):
+        model.from_uniform(torch.full((1, 3), 1.5).double())

@@ -159,6 +159,33 @@ def test_the_gradient_on_own_inputs_is_the_mean_over_all_that_can_be_drawn(cls: 
     assert model.loss(batch)["nll"].item() == pytest.approx(forced.item(), rel=1e-9)  # where nothing is drawn
 
 
+@pytest.mark.parametrize("name", ["seq2seq", "seq2seq_attention", "caption"])
+def test_a_model_of_targets_learns_from_own_inputs_given_its_source(name: str) -> None:
+    """Of sources that make one token certain, the draws after the begin token are those tokens, row by row."""
+    torch.manual_seed(0)
+    if name == "caption":
+        model: Any = dc.find(name)(1, 2, 2, 4, 0, 1, hidden=(), own_inputs=(1.0,), dropout=0.0)
+        x = torch.tensor([0.0, 1.0]).view(2, 1, 1, 1).expand(-1, -1, 2, 2)
+        context: Any = x
+    else:
+        model = dc.find(name)(2, 4, 0, 1, embedding=8, units=16, own_inputs=(1.0,))
+        x = torch.tensor([[0], [1]])
+        context = (x, torch.tensor([1, 1]))
+    y = torch.tensor([[0, 2, 2, 1], [0, 3, 3, 1]])
+    optimizer = torch.optim.Adam(model.parameters(), 0.02)
+    for _ in range(80):  # of true tokens, in eval mode
+        loss = -model.eval().log_prob(y, context=context).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.05
+    bound = model.train().given(context)
+    wrong = torch.tensor([[0, 3, 3], [0, 2, 2]])
+    with torch.no_grad():
+        assert torch.equal(bound._inputs(wrong, None), y[:, :3])  # what it draws, whatever the true tokens are
+        assert torch.equal(bound.eval()._inputs(wrong, None), wrong)
+
+
 def test_the_share_of_own_inputs_follows_its_schedule() -> None:
     torch.manual_seed(0)
     model = RNN(vocab=50, embedding=3, units=3, own_inputs=(0.0, 0.8))

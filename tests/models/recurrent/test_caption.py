@@ -18,10 +18,10 @@ from deepcanon.train.evaluation import evaluate
 BEGIN, END, STEPS = 0, 1, 4
 
 
-def model(target_vocab: int = 3, seed: int = 0, layers: int = 1, attention: bool = True) -> Caption:
+def model(target_vocab: int = 3, seed: int = 0, layers: int = 1, attend: bool = True) -> Caption:
     torch.manual_seed(seed)
     made = Caption(
-        2, 6, 8, target_vocab, BEGIN, END, hidden=(3, 4), embedding=5, units=6, layers=layers, attention=attention
+        2, 6, 8, target_vocab, BEGIN, END, hidden=(3, 4), embedding=5, units=6, layers=layers, attend=attend
     )  # fmt: skip
     for parameter in made.double().eval().parameters():
         parameter.data.mul_(2)
@@ -32,10 +32,10 @@ def images(count: int = 3) -> Tensor:
     return torch.rand(count, 2, 6, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
-@pytest.mark.parametrize("attention", [True, False])
+@pytest.mark.parametrize("attend", [True, False])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_log_prob_is_that_of_torchs_lstm_with_the_image_in_its_cells(layers: int, attention: bool) -> None:
-    ours, x = model(target_vocab=6, layers=layers, attention=attention), images()
+def test_log_prob_is_that_of_torchs_lstm_with_the_image_in_its_cells(layers: int, attend: bool) -> None:
+    ours, x = model(target_vocab=6, layers=layers, attend=attend), images()
     y, lengths = torch.tensor([[0, 3, 4, 1, -1], [0, 2, 1, -1, 9], [0, 5, 5, 2, 1]]), torch.tensor([4, 3, 5])
     theirs = nn.LSTM(5, 6, layers, batch_first=True).double()
     theirs.load_state_dict(ours.recurrent.state_dict())

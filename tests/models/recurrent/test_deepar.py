@@ -35,7 +35,7 @@ def ragged(counts: bool = False, features: int = 2) -> Series:
 
 def made(head: str, **arguments: Any) -> DeepAR:
     torch.manual_seed(1)
-    settings = {"features": 2, "covariates": 3, "statics": 7, "units": 5, "embedding": 3, **arguments}
+    settings = {"features": 2, "covariates": 3, "statics": 7, "units": 5, "layers": 2, "embedding": 3, **arguments}
     return DeepAR(head=head, **settings).double()
 
 
@@ -59,21 +59,25 @@ def by_hand(model: DeepAR, series: Series, row: int) -> float:
     for step in range(end):
         level = z[step - 1] if model.differenced and step else nothing
         lagged = [(z[step - lag] - level) / scale if step >= lag else nothing for lag in model.lags]
+        if getattr(model.likelihood, "link", None) == "log":
+            lagged = [(value + 1 / scale).log() for value in lagged]  # log((1 + z) / scale)
         hidden, state = theirs(torch.cat([*lagged, known[step], fixed]).view(1, 1, -1), state)
         if step >= origin:
             numbers = model.parameters_of(hidden.flatten()).view(-1, 2).detach().numpy()
-            total += log_density(type(model.likelihood).__name__, numbers, (z[step] - level).numpy(), scale.numpy())
+            total += log_density(model.likelihood, numbers, (z[step] - level).numpy(), scale.numpy())
     return total
 
 
-def log_density(head: str, numbers: Any, z: Any, scale: Any) -> float:
+def log_density(likelihood: Any, numbers: Any, z: Any, scale: Any) -> float:
+    head = type(likelihood).__name__
     positive = np.log1p(np.exp(numbers))
     if head == "ScaledGaussian":
         found = stats.norm.logpdf(z, scale * numbers[0], scale * (1e-3 + positive[1]))
     elif head == "ScaledStudentT":
         found = stats.t.logpdf(z, 2 + positive[2], scale * numbers[0], scale * (1e-3 + positive[1]))
     else:
-        mean, shape = scale * (1e-6 + positive[0]), (1e-6 + positive[1]) / np.sqrt(scale)
+        mean = scale * (np.exp(numbers[0]) if likelihood.link == "log" else 1e-6 + positive[0])
+        shape = (1e-6 + positive[1]) / np.sqrt(scale)
         found = stats.nbinom.logpmf(z, 1 / shape, 1 / (1 + shape * mean))
     return float(found.sum())
 
@@ -83,7 +87,10 @@ INPUTS: list[dict[str, Any]] = [{}, {"lags": (1, 3)}, {"differenced": True}, {"d
 
 @pytest.mark.parametrize(
     ("head", "inputs"),
-    [(head, inputs) for head in HEADS for inputs in INPUTS if not (head == HEADS[2] and "differenced" in inputs)],
+    [
+        *((head, inputs) for head in HEADS for inputs in INPUTS if not (head == HEADS[2] and "differenced" in inputs)),
+        (HEADS[2], {"link": "softplus"}),
+    ],
 )
 def test_the_likelihood_is_that_of_torchs_lstm_by_hand(head: str, inputs: dict[str, Any]) -> None:
     model, series = made(head, **inputs), ragged(counts=head == "negative_binomial")

@@ -25,7 +25,7 @@ BEGIN, END = 0, 1
 
 def model(vocab: int = 5, target_vocab: int = 3, seed: int = 0) -> Seq2SeqAttention:
     torch.manual_seed(seed)
-    made = Seq2SeqAttention(vocab, target_vocab, BEGIN, END, embedding=3, units=4, attention=5).double().eval()
+    made = Seq2SeqAttention(vocab, target_vocab, BEGIN, END, embedding=3, units=4, score_units=5).double().eval()
     for parameter in made.parameters():
         parameter.data.mul_(2)
     return made
@@ -172,7 +172,7 @@ def test_data_that_are_no_pairs_are_refused() -> None:
     with pytest.raises(DataError, match="from 0 to 2; got 7 at position 1 of row 0"):
         ours.prepare([SequencePairs(x, lengths, torch.tensor([[0, 7, 1]] * 3), ends)])
     with pytest.raises(UsageError, match="the dot score has no hidden layer, whose width was given"):
-        Seq2SeqAttention(5, 3, 0, 1, score="dot", attention=8)
+        Seq2SeqAttention(5, 3, 0, 1, score="dot", score_units=8)
     with pytest.raises(UsageError, match="score"):
         Seq2SeqAttention(5, 3, 0, 1, score="dots")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="end_token is a token of the target, from 0 to 2"):
@@ -188,7 +188,7 @@ def test_dates_are_translated_and_aligned_as_they_are_written() -> None:
     data = dc.load_data("dates")
     torch.manual_seed(0)
     sizes: Any = data.sizes
-    ours = Seq2SeqAttention(**sizes, embedding=16, units=32, attention=32)
+    ours = Seq2SeqAttention(**sizes, embedding=16, units=32, score_units=32)
     result = dc.fit(ours, data, steps=300, batch_size=64, lr=1e-2, quiet=True)
     assert result.test["accuracy"] > 0.998
     test = data.split("test")

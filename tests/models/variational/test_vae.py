@@ -142,6 +142,25 @@ class _Loss(torch.nn.Module):
         return torch.stack(list(self.model.loss(Batch(x)).values())).sum()
 
 
+def test_the_loss_of_more_draws_has_the_same_mean_and_less_variance() -> None:
+    """The linear decoder has the expectation in closed form, and the variance of a mean of L draws is 1/L of that."""
+    found = {}
+    for draws in (1, 8):
+        torch.manual_seed(0)
+        model = VAE(features=4, latent=2, hidden=(), draws=draws).double()
+        x = torch.randn(1, 4, dtype=torch.float64)
+        (layer,) = model.decoder.net.children()
+        assert isinstance(layer, torch.nn.Linear)
+        posterior, scale = model.encode(x), model.decoder.likelihood.distribution(x).stddev[0, 0]
+        error = (x - layer(posterior.mean)).square().sum() + (layer.weight * posterior.stddev).square().sum()
+        exact = 0.5 * error / scale**2 + 4 * (scale.log() + 0.5 * math.log(2 * math.pi))
+        with torch.no_grad():
+            losses = model.bound(x.expand(20_000, -1))[0]
+        assert abs(losses.mean() - exact) < 5 * losses.std() / math.sqrt(20_000)
+        found[draws] = losses.var().item()
+    assert 8 / 1.1 < found[1] / found[8] < 8 * 1.1
+
+
 def test_samples_have_the_moments_of_the_exact_marginal() -> None:
     torch.manual_seed(0)
     model = VAE(features=3, latent=2, hidden=()).double()
@@ -224,6 +243,8 @@ def test_bfloat16_gives_nearly_the_loss_of_float32() -> None:
 def test_arguments_are_checked() -> None:
     with pytest.raises(UsageError, match="latent must be at least 1"):
         VAE(features=4, latent=0)
+    with pytest.raises(UsageError, match="draws must be at least 1"):
+        VAE(features=4, draws=0)
     with pytest.raises(UsageError, match="likelihood must be one of gaussian, bernoulli"):
         VAE(features=4, likelihood="poisson")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="samples must be at least 1"):

@@ -9,6 +9,7 @@ from deepcanon.blueprints import blueprint
 from deepcanon.comparison.baselines.contract import BaselineMethod
 from deepcanon.comparison.baselines.graphs_alone import LabelPropagation, NodeFeatures
 from deepcanon.comparison.baselines.markov_chain import ChosenMarkovChain
+from deepcanon.comparison.baselines.rating_biases import RatingBiases
 from deepcanon.comparison.baselines.scikit_learn import (
     GradientBoosting,
     LogisticRegression,
@@ -42,6 +43,7 @@ METHODS: tuple[type[BaselineMethod], ...] = (
     BagOfWords,
     CommonNeighbors,
     PreferentialAttachment,
+    RatingBiases,
 )
 ANALYTIC = ("gaussian", "gaussian_mixture", "ppca")
 """The densities of the catalogue that are fitted in closed form, or by EM."""

@@ -203,7 +203,16 @@ def _fit_columns(file: CsvFile, choices: Mapping[str, Choice], bent: bool) -> Ta
     left_out = tuple(
         Dropped(name, choice.why, choice.names_rows) for name, choice in choices.items() if choice.kind == "drop"
     )
+    if all(_holds_zeros_and_ones(file, column) for column in columns):  # a table of yes and no: models of binary data
+        columns = [replace(column, mean=0.0, std=1.0) if isinstance(column, Number) else column for column in columns]
     return Table(tuple(columns), None, left_out)
+
+
+def _holds_zeros_and_ones(file: CsvFile, column: Column) -> bool:
+    if type(column) is not Number or column.indicator:
+        return False
+    values = numbers_of(file, column.name)
+    return bool(((values == 0) | (values == 1)).all())
 
 
 def _nothing_left(file: CsvFile, target: str | None, choices: Mapping[str, Choice]) -> str:

@@ -4,7 +4,8 @@
 and kept as JSON, so that new rows are treated alike:
 
 - A number is standardized by its mean and standard deviation. A missing one becomes the median; if the training split
-  misses any, a further feature says where. With a target, a heavy tail is bent by arsinh first.
+  misses any, a further feature says where. With a target, a heavy tail is bent by arsinh first. Where all columns hold
+  zeros and ones only, these stay as they are.
 - A category is one-hot encoded; a missing category is a category, and one that did not occur is unknown. Of more than
   fifty, the most frequent ones have a feature each, and all others share one.
 - A date is the number of its days; with a target, also sine and cosine of the time of year, week and day.

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deepcanon.core import Batch, Labeled
+from deepcanon.core import Batch, Labeled, Voted
+from deepcanon.core.plural import counted
 from deepcanon.core.reading import Reading
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.file_kind import FileKind
@@ -15,6 +16,7 @@ from deepcanon.data.tables.prepared_table import RAW, prepared
 from deepcanon.data.tables.profile import remarks
 from deepcanon.data.tables.table import apply
 from deepcanon.data.tables.table_columns import Category
+from deepcanon.data.tables.voted_table import votes_of, without_votes
 
 
 def load(
@@ -25,6 +27,7 @@ def load(
     With the ``preprocessing`` that an earlier load has fitted, nothing is fitted anew. In the form ``raw`` the target
     is a number that is left as it is.
     """
+    names, reading = without_votes(reading)
     ready = prepared(path, forms, reading, preprocessing)
     said, file, table, target = tuple(remarks(ready)), ready.file, ready.table, ready.table.target
     labels = [table.labels(file.rows(rows)) for rows in ready.splits.values()]
@@ -32,6 +35,12 @@ def load(
     rows_of = [staged.x(rows) for rows in ready.splits.values()]
     train, valid, test = (Batch(x) if y is None else Labeled(x, y) for x, y in zip(rows_of, labels, strict=True))
     sizes = table.sizes()
+    if names:
+        votes = votes_of(file.rows(ready.splits["train"]), names, target)
+        heard = (votes >= 0).any(1)
+        train, sizes = Voted.of(train.x[heard], votes[heard]), {**sizes, "sources": len(names)}
+        if silent := int((~heard).sum()):
+            said = (*said, f"{counted(silent, 'training row')} on which all sources abstain: left out.")
     return Dataset(
         name=f"{path}:{RAW}" if RAW in forms else str(path),
         kind="table",
@@ -57,6 +66,6 @@ TABLE = FileKind(
     _recognizes,
     load,
     apply,
-    takes=frozenset({"target", "column", "drop", "group", "split_by"}),
+    takes=frozenset({"target", "column", "drop", "votes", "group", "split_by"}),
     forms={RAW: "a CSV file, whose target may be left as it is"},
 )

@@ -45,6 +45,11 @@ FORM_LIST = (
     Form(
         "labels=40", "classes", "few labels: all but 40 of the training split are hidden; labels=40,seed=1 are others"
     ),
+    Form(
+        "votes=6",
+        "classes",
+        "votes of 6 sources, not all good, in place of training labels; votes=6,seed=1 are others",
+    ),
     Form("domains=A/B", "classes", "the examples of two classes as two unpaired domains; of just two, domains"),
     Form("raw", "a CSV file", "the target in its own units, not standardized"),
     Form(
@@ -69,7 +74,7 @@ def forms_of(name: str, kind: Kind, sizes: Mapping[str, int], splits: int = 1) -
     """The forms that the data of this name, of this kind, with these sizes and so many published splits, have.
 
     >>> [form.suffix for form in forms_of("moons", "points", {"features": 2, "classes": 2})]
-    ['labels=40', 'domains=A/B']
+    ['labels=40', 'votes=6', 'domains=A/B']
     """
     also = {"classes": kind in WITH_CLASSES and "classes" in sizes, "published splits": splits > 1}
     what = {name, kind, *(each for each, there in also.items() if there)}

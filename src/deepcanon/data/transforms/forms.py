@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import Labeled, SemiBatch, Stream, UsageError
+from deepcanon.core import Labeled, SemiBatch, Stream, UsageError, Voted
 from deepcanon.data.dataset import Dataset
 from deepcanon.data.images.image_files import ImageFiles
 from deepcanon.data.split import fixed_random
 from deepcanon.data.text import as_pairs, lines, streams, tokens, words
-from deepcanon.data.transforms import as_domains, at_temperature, few_labels
+from deepcanon.data.transforms import as_domains, at_temperature, few_labels, planted_votes
 
 THRESHOLD = 0.5
 PICTURED = ("images", "videos")
@@ -93,6 +93,8 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
         )
     if form.startswith(few_labels.MARK):
         return few_labels.few_labels(data, form)
+    if form.startswith(planted_votes.MARK):
+        return planted_votes.planted_votes(data, form)
     if form.startswith(as_domains.MARK):
         return as_domains.as_domains(data, form)
     if form.startswith(at_temperature.MARK):
@@ -103,8 +105,9 @@ def in_form(data: Dataset[Any], form: str) -> Dataset[Any]:
         if data.of_length is None:
             raise UsageError(f"only sequences that are drawn have another length; leave out ':{form}' of {data.name}")
         return _with_form(replace(data.of_length(_length(form)), name=f"{data.name}:{form}"), data, form)
-    if isinstance(data.train, SemiBatch):
-        raise UsageError(f"labels are hidden last: write ':{form}' before ':labels=' (got {data.name}:{form})")
+    if isinstance(data.train, SemiBatch | Voted):
+        hides = "labels=" if isinstance(data.train, SemiBatch) else "votes="
+        raise UsageError(f"labels are hidden last: write ':{form}' before ':{hides}' (got {data.name}:{form})")
     if "levels" not in data.preprocessing:
         raise UsageError(f"the pixels of {data.name} are not 8-bit numbers, so they have no gray levels for ':{form}'")
     levels = data.preprocessing["levels"]
@@ -168,6 +171,9 @@ def check_form(name: str, kind: str, form: str) -> None:
     """Refuse a suffix that is not a form, and data that do not have the form."""
     if form.startswith(few_labels.MARK):
         few_labels.read_form(name, form)
+        return
+    if form.startswith(planted_votes.MARK):
+        planted_votes.read_form(name, form)
         return
     if form.startswith(as_domains.MARK):
         as_domains.read_form(name, form)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self, get_args
+from typing import Self
 
 import torch
-from torch.nn.functional import softplus
 
-from deepcanon.core import Batch, Recipe, Terms
-from deepcanon.core.checks import one_of
-from deepcanon.models.adversarial._game import NoiseGame, dense_sides
-
-GameName = Literal["non_saturating", "minimax"]
+from deepcanon.core import Batch, Recipe
+from deepcanon.models.adversarial._game import GameName, LogisticGame, dense_sides
 
 
-class GAN(NoiseGame[Batch]):
+class GAN(LogisticGame[Batch]):
     r"""A generator of samples, trained against a discriminator that classifies data and samples.
 
     Also known as: adversarial network, vanilla GAN.
@@ -51,25 +47,10 @@ class GAN(NoiseGame[Batch]):
         game: GameName = "non_saturating",
         critic_steps: int = 1,
     ) -> None:
-        one_of(get_args(GameName), game=game)
-        super().__init__(features, latent, critic_steps, *dense_sides(features, latent, hidden))
-        self.game = game
+        networks = dense_sides(features, latent, hidden)
+        super().__init__(features, latent, critic_steps, *networks, game)  # eqs. (1) and (2)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
         x = torch.randn(32, 2, generator=torch.Generator().manual_seed(0)) + 1
         return cls(features=2, latent=2, hidden=(8,)), Batch(x)
-
-    def discriminator_loss(self, batch: Batch) -> Terms:
-        """The binary cross-entropy of data (``real``) against samples (``fake``): minus the value of the game."""
-        fake = self.sample(len(batch))
-        return {
-            "real": softplus(-self.discriminate(batch.x)).mean(),  # -log D(x), eq. (1)
-            "fake": softplus(self.discriminate(fake)).mean(),  # -log(1 - D(G(z))), eq. (1)
-        }
-
-    def loss(self, batch: Batch) -> Terms:
-        logits = self.discriminate(self._sample(len(batch)))  # log D - log(1 - D)
-        if self.game == "minimax":
-            return {"generator": -softplus(logits).mean()}  # log(1 - D(G(z))), eq. (1)
-        return {"generator": softplus(-logits).mean()}  # eq. (2)

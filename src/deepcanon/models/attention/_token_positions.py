@@ -10,10 +10,16 @@ from torch import Tensor, nn
 
 from deepcanon.core import DataError, UsageError
 from deepcanon.core.checks import at_least, one_of
+from deepcanon.nn.attention import MultiHeadAttention
 from deepcanon.nn.positions import RelativeBias, sinusoidal
 
-Place = Literal["sinusoidal", "learned", "relative", "none"]
+Place = Literal["sinusoidal", "learned", "rotary", "relative", "none"]
 """How a transformer knows where its tokens stand."""
+
+
+def rotating(kind: Place, width: int, heads: int, drop: float) -> MultiHeadAttention | None:
+    """The self-attention of a block with rotary positions; with others there is nothing special about it."""
+    return MultiHeadAttention(width, heads, dropout=drop, rotary=True) if kind == "rotary" else None
 
 
 class Positions(nn.Module):
@@ -21,11 +27,14 @@ class Positions(nn.Module):
 
     References:
         | Attention Is All You Need (Vaswani et al., 2017), https://arxiv.org/abs/1706.03762
+        | RoFormer: Enhanced Transformer with Rotary Position Embedding (Su et al., 2021),
+          https://arxiv.org/abs/2104.09864
         | Self-Attention with Relative Position Representations (Shaw et al., 2018), https://arxiv.org/abs/1803.02155
 
     Arguments:
         kind: "sinusoidal" or "learned", an encoding that is added to the tokens, "relative", a bias of attention for
-            each distance, or "none": without positions the order of the tokens means nothing.
+            each distance, "rotary", by which the blocks rotate queries and keys (nothing is added here), or "none":
+            without positions the order of the tokens means nothing.
         width: The width of a token.
         heads: The number of attention heads.
         length: The most tokens of a row, which only learned positions need.

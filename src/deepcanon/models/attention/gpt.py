@@ -26,7 +26,7 @@ from deepcanon.nn.packed import TiedEmbedding
 from deepcanon.nn.positions import RelativeBias, sinusoidal
 
 Gelu = Literal["gelu_tanh", "gelu"]
-Positions = Literal["learned", "sinusoidal", "rotary", "relative"]
+Positions = Literal["learned", "sinusoidal", "rotary", "relative", "none"]
 REACH = 32
 """Larger distances share the relative bias of this one."""
 
@@ -70,7 +70,8 @@ class GPT(LanguageModel[Sequences]):
         activation: The activation of the blocks: the GELU, "gelu", or its tanh formula, "gelu_tanh", by which the
             weights of GPT-2 were trained and which takes longer.
         positions: The positions: "learned" or "sinusoidal" ones that are added to the embeddings, "rotary" ones, by
-            which queries and keys are rotated, or "relative" ones, a bias of the scores by the distance.
+            which queries and keys are rotated, "relative" ones, a bias of the scores by the distance, or "none": how
+            many tokens it attends to is then all that a token can tell of its position.
         attention: The self-attention: "softmax", "linear" in the length of the text, or "local", within a reach.
         reach: How many tokens before it a token attends to by local attention.
         output: The output layer. Where the vocabulary is large, training costs less with hierarchical, importance,

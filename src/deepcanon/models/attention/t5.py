@@ -57,7 +57,7 @@ class T5(EncoderDecoder):
         head_dim: The width of a head; unless given, the heads share ``embedding``.
         inner: The width inside the MLP of a block; unless given, four times ``embedding``.
         buckets: The number of buckets of distances, an even number.
-        reach: The distance from which on all share a bucket.
+        max_distance: The distance from which on all share a bucket.
         dropout: The dropout probability of embeddings, attention weights and what a block adds.
     """
 
@@ -75,7 +75,7 @@ class T5(EncoderDecoder):
         head_dim: int | None = None,
         inner: int | None = None,
         buckets: int = 32,
-        reach: int = 128,
+        max_distance: int = 128,
         dropout: float = 0.0,
     ) -> None:
         super().__init__(vocab, target_vocab, begin_token, end_token)
@@ -91,7 +91,7 @@ class T5(EncoderDecoder):
                 )
                 for _ in range(layers)
             )  # fmt: skip
-            positions = BucketPositions(heads, buckets, reach, causal)  # b of eq. (1)
+            positions = BucketPositions(heads, buckets, max_distance, causal)  # b of eq. (1)
             return Stack(blocks, positions, nn.RMSNorm(embedding, EPSILON), dropout)
 
         self.encoder, self.decoder = stack(causal=False), stack(causal=True, memory=embedding)
@@ -105,7 +105,7 @@ class T5(EncoderDecoder):
         lengths = 1 + torch.arange(12) % 4
         y = pad(2 + x % 2, (1, 1))  # begin, a copy, end
         y = y.scatter(1, lengths.unsqueeze(1) + 1, 1)
-        model = cls(5, 5, 0, 1, layers=1, heads=2, embedding=8, head_dim=3, buckets=4, reach=4)
+        model = cls(5, 5, 0, 1, layers=1, heads=2, embedding=8, head_dim=3, buckets=4, max_distance=4)
         return model, SequencePairs(x, lengths, y, lengths + 2)
 
     def _init_weights(self) -> None:

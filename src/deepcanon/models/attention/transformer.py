@@ -12,7 +12,7 @@ from deepcanon.core import Recipe, SequencePairs, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.models.attention._stack import Stack
 from deepcanon.models.attention._text_to_text import EncoderDecoder, SharedEmbedding
-from deepcanon.models.attention._token_positions import Place, Positions
+from deepcanon.models.attention._token_positions import Place, Positions, rotating
 from deepcanon.models.attention._transformer import Block
 
 
@@ -53,7 +53,7 @@ class Transformer(EncoderDecoder):
         embedding: The width of the token embedding d, a multiple of ``heads``.
         inner: The width inside the MLP of a block; unless given, four times ``embedding``.
         post_norm: Whether normalizations stand after the skip connections, as in the paper, and not before the layers.
-        positions: "sinusoidal", "learned", "relative" (a bias of self-attention) or "none".
+        positions: "sinusoidal", "learned", "rotary", "relative" (a bias of self-attention) or "none".
         longest: The most tokens of a source or target for which positions are learned.
         dropout: The dropout probability of embeddings, attention weights and what a block adds.
     """
@@ -82,9 +82,12 @@ class Transformer(EncoderDecoder):
 
         def stack(**options: Any) -> Stack:
             blocks = (
-                Block(embedding, heads, dropout, relu, post_norm=post_norm, inner=inner, **options)
+                Block(
+                    embedding, heads, dropout, relu, post_norm=post_norm, inner=inner,
+                    attention=rotating(positions, embedding, heads, dropout), **options,
+                )
                 for _ in range(layers)
-            )
+            )  # fmt: skip
             return Stack(blocks, Positions(positions, embedding, heads, longest), nn.LayerNorm(embedding), dropout)
 
         self.encoder, self.decoder = stack(), stack(memory=embedding)

@@ -13,7 +13,7 @@ from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.padding import full_lengths, valid_positions
 from deepcanon.models._sequence_predictor import SequencePredictor
 from deepcanon.models.attention._stack import Stack
-from deepcanon.models.attention._token_positions import Place, Positions
+from deepcanon.models.attention._token_positions import Place, Positions, rotating
 from deepcanon.models.attention._transformer import Block, padding_mask
 
 Pooling = Literal["mean", "sum", "attention", "class"]
@@ -57,7 +57,7 @@ class TransformerClassifier(SequencePredictor):
         inner: The width inside the MLP of a block; unless given, four times ``embedding``.
         post_norm: Whether normalizations stand after the skip connections and not before the layers.
         activation: The activation of the blocks: "relu" or "gelu".
-        positions: "sinusoidal", "learned", "relative" (a bias of attention) or "none".
+        positions: "sinusoidal", "learned", "rotary", "relative" (a bias of attention) or "none".
         dropout: The dropout probability of embeddings, attention weights and what a block adds.
         head: Not an attention head but the distribution of real targets by name: "gaussian", "heteroscedastic",
             "bernoulli" or one of torch.distributions; without one the loss is the squared error.
@@ -97,7 +97,13 @@ class TransformerClassifier(SequencePredictor):
         first = int(pooling == "class")
         places = Positions(positions, embedding, heads, None if length is None else length + first)
         function = relu if activation == "relu" else gelu
-        blocks = (Block(embedding, heads, dropout, function, post_norm=post_norm, inner=inner) for _ in range(layers))
+        blocks = (
+            Block(
+                embedding, heads, dropout, function, post_norm=post_norm, inner=inner,
+                attention=rotating(positions, embedding, heads, dropout),
+            )
+            for _ in range(layers)
+        )  # fmt: skip
         self.encoder = Stack(blocks, places, None if post_norm else nn.LayerNorm(embedding), dropout)
         if pooling == "class":
             self.class_token = nn.Parameter(0.02 * torch.randn(embedding))

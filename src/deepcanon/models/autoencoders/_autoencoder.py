@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from deepcanon.core import Batch, Model, Terms
 from deepcanon.core.checks import at_least, flat
 from deepcanon.core.precision import full
 from deepcanon.nn.activations import Activation
 from deepcanon.nn.dense import dense
+from deepcanon.nn.image_ends import ImageShape, image_ends
 from deepcanon.nn.transposed import transposed
 
 
@@ -52,19 +53,31 @@ class Coder(Model[Batch]):
 class DenseCoder(Coder):
     """An encoder and a decoder that are fully connected networks, the decoder with the layers in reverse.
 
-    With ``tied`` weights the decoder has the transposed weights of the encoder, and biases of its own.
+    With ``tied`` weights the decoder has the transposed weights of the encoder, and biases of its own. With
+    ``convolutions``, which have weights of their own on either side, images go through these before the encoder's fully
+    connected layers, and after those of the decoder come the transposed ones.
     """
 
     def __init__(
-        self, features: int, latent: int, hidden: tuple[int, ...], activation: Activation, tied: bool = False
+        self,
+        features: int,
+        latent: int,
+        hidden: tuple[int, ...],
+        activation: Activation,
+        tied: bool = False,
+        convolutions: tuple[int, ...] = (),
+        image: ImageShape = (None, None, None),
     ) -> None:
         super().__init__()
         at_least(1, features=features, latent=latent)
         self.features = features
         self.latent = latent
-        self.encoder = dense(features, latent, hidden, activation=activation)
+        down, up, units = image_ends(features, image, convolutions, activation)
+        self.encoder = dense(units, latent, hidden, activation=activation)
         mirrored = hidden[::-1]
-        self.decoder = transposed(self.encoder) if tied else dense(latent, features, mirrored, activation=activation)
+        self.decoder = transposed(self.encoder) if tied else dense(latent, units, mirrored, activation=activation)
+        if convolutions:
+            self.encoder, self.decoder = nn.Sequential(down, *self.encoder), self.decoder.append(up)
 
     def encode(self, x: Tensor) -> Tensor:
         code: Tensor = self.encoder(flat(x, self.features))

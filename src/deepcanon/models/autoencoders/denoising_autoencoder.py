@@ -41,6 +41,11 @@ class DenoisingAutoencoder(DenseCoder):
         hidden: The widths of the encoder's hidden layers; the decoder has them in reverse.
         sigma: The standard deviation :math:`\sigma` of the noise, in the units of the data.
         activation: The activation of the hidden layers by name.
+        convolutions: The channels of convolutions before the encoder's hidden layers, each of which halves height and
+            width of an image; the decoder has them transposed, in reverse. Without them all layers are fully connected.
+        channels: The channels of an image, where there are convolutions: 1 if it is gray, 3 if it has colors.
+        height: The height of such an image in pixels.
+        width: Its width in pixels.
     """
 
     recipe = Recipe(epochs=50)
@@ -52,9 +57,14 @@ class DenoisingAutoencoder(DenseCoder):
         hidden: tuple[int, ...] = (256,),
         sigma: float = 0.3,
         activation: Activation = "relu",
+        convolutions: tuple[int, ...] = (),
+        channels: int | None = None,
+        height: int | None = None,
+        width: int | None = None,
     ) -> None:
         positive(sigma=sigma)
-        super().__init__(features, latent, hidden, activation)
+        image = channels, height, width
+        super().__init__(features, latent, hidden, activation, convolutions=convolutions, image=image)
         self.sigma = sigma
 
     @classmethod

@@ -49,6 +49,11 @@ class SparseAutoencoder(DenseCoder):
         strength: The weight :math:`\lambda` of the penalty.
         rho: The target :math:`\rho` of the mean activities with the KL penalty.
         activation: The activation of the hidden layers by name.
+        convolutions: The channels of convolutions before the encoder's hidden layers, each of which halves height and
+            width of an image; the decoder has them transposed, in reverse. Without them all layers are fully connected.
+        channels: The channels of an image, where there are convolutions: 1 if it is gray, 3 if it has colors.
+        height: The height of such an image in pixels.
+        width: Its width in pixels.
     """
 
     recipe = Recipe(epochs=50, batch_size=256, lr=3e-3)
@@ -62,12 +67,17 @@ class SparseAutoencoder(DenseCoder):
         strength: float = 0.1,
         rho: float = 0.05,
         activation: Activation = "relu",
+        convolutions: tuple[int, ...] = (),
+        channels: int | None = None,
+        height: int | None = None,
+        width: int | None = None,
     ) -> None:
         one_of(get_args(Penalty), penalty=penalty)
         positive(strength=strength)
         if not 0 < rho < 1:
             raise UsageError(f"rho is a mean activity between 0 and 1 (got {rho})")
-        super().__init__(features, latent, hidden, activation)
+        image = channels, height, width
+        super().__init__(features, latent, hidden, activation, convolutions=convolutions, image=image)
         self.penalty, self.strength, self.rho = penalty, strength, rho
 
     @classmethod

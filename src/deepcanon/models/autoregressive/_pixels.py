@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -11,19 +11,25 @@ from torch.nn.functional import cross_entropy
 
 from deepcanon.core import DataError, Density, Support, Terms
 from deepcanon.core.checks import at_least
+from deepcanon.core.conditional import Conditional
 from deepcanon.core.precision import full
 from deepcanon.core.turn import B
+from deepcanon.nn.masked_convolution import AtPixel
+from deepcanon.nn.pixel_net import GatedPixelNet, PixelNet
 
 
 class AutoregressiveImages(Density[B]):
     r"""A model of images whose values are gray levels, whole numbers from 0 to ``levels - 1``.
 
     The values come row by row, in a row from left to right, and at a pixel channel after channel. A leaf gives the
-    ``logits`` of all values; those of a value must depend on the values before it only.
+    network ``net`` of the logits of all values, those of a value depending on the values before it only; its ``steps``
+    give those of one pixel after the other and compute nothing twice. Samples are drawn by them.
 
     .. math:: \log p(x) = \sum_{d=1}^D \log p(x_d \mid x_{<d}), \qquad
               p(x_d = k \mid x_{<d}) = \operatorname{softmax}(\text{logits}_d)_k \qquad (1)
     """
+
+    net: PixelNet | GatedPixelNet
 
     def __init__(self, channels: int, height: int, width: int, levels: int) -> None:
         super().__init__()
@@ -32,9 +38,18 @@ class AutoregressiveImages(Density[B]):
         self.shape = (channels, height, width)
         self.levels = levels
 
-    @abstractmethod
     def logits(self, x: Tensor) -> Tensor:
         """The logits of each gray level of each value given the values before it, (B, levels, C, H, W)."""
+        logits: Tensor = self.net(self.scaled(x), *self._told(len(x)))
+        return logits
+
+    def at_pixels(self, seen: Tensor) -> AtPixel:
+        """The logits of one pixel after the other, in order, while ``seen`` is filled in place with scaled values."""
+        return self.net.steps(seen, *self._told(len(seen)))
+
+    def _told(self, n: int) -> tuple[Any, ...]:
+        """What the network is given with each of n images: the context of a conditional model, else nothing."""
+        return (self._context(n),) if isinstance(self, Conditional) else ()
 
     @property
     def support(self) -> Support:
@@ -77,10 +92,12 @@ class AutoregressiveImages(Density[B]):
         like = next(self.parameters())
         channels, height, width = self.shape
         x = torch.zeros(n, *self.shape, device=like.device, dtype=like.dtype)
+        seen = torch.zeros_like(x)
+        at = self.at_pixels(seen)
         for row in range(height):
-            seen = x[:, :, : row + 1]  # what is below does not matter, and need not be computed
             for column in range(width):
                 for channel in range(channels):
-                    shares = full(self.logits(seen)[:, :, channel, row, column]).softmax(-1)
-                    seen[:, channel, row, column] = torch.multinomial(shares, 1, generator=generator).squeeze(1).to(x)
+                    shares = full(at(row, column)[:, :, channel]).softmax(-1)
+                    drawn = torch.multinomial(shares, 1, generator=generator).squeeze(1).to(x)
+                    x[:, channel, row, column], seen[:, channel, row, column] = drawn, self.scaled(drawn)
         return x

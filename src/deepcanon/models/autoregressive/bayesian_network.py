@@ -47,7 +47,7 @@ class BayesianNetwork(Autoregressive[Batch]):
         units: The number of hidden units of each conditional; without any it is a logistic regression.
     """
 
-    recipe = Recipe(lr=1e-2, schedule="cosine", batch_size=100, epochs=40)
+    recipe = Recipe(lr=3e-2, schedule="cosine", batch_size=100, epochs=100)
 
     def __init__(self, features: int, edges: int | tuple[str, ...] = 20, units: int = 16) -> None:
         super().__init__()

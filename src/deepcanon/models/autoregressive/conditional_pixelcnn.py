@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from deepcanon.core import ClassConditional, Labeled, Recipe
 from deepcanon.core.checks import at_least
 from deepcanon.models.autoregressive._pixels import AutoregressiveImages
-from deepcanon.nn.masked_convolution import GatedPixelNet
+from deepcanon.nn.pixel_net import GatedPixelNet
 
 SHOWN = 10
 """How many classes the gallery shows."""
@@ -28,7 +28,7 @@ class ConditionalPixelCNN(ClassConditional, AutoregressiveImages[Labeled]):
               h \leftarrow h + R * g(L * h + V * (A * v) + c_y) \qquad (2)
 
     The class y moves the gates of both stacks at every pixel alike: it says what is in the image, not where. All
-    methods are those of a PixelCNN, conditioned on a class by ``given`` or ``context``.
+    methods are those of a gated PixelCNN, conditioned on a class by ``given`` or ``context``.
 
     References:
         | Conditional Image Generation with PixelCNN Decoders (van den Oord et al., 2016),
@@ -61,17 +61,13 @@ class ConditionalPixelCNN(ClassConditional, AutoregressiveImages[Labeled]):
         super().__init__(channels, height, width, levels)
         at_least(1, classes=classes)
         self.classes = classes
-        self.net = GatedPixelNet(channels, levels, maps, layers, reach, classes)  # eq. (2)
+        self.net = GatedPixelNet(channels, levels, maps, layers, reach, classes)  # eqs. (1) and (2)
 
     @classmethod
     def example(cls) -> tuple[Self, Labeled]:
         x = torch.randint(0, 3, (32, 1, 2, 3), generator=torch.Generator().manual_seed(0)).float()
         model = cls(channels=1, height=2, width=3, levels=3, classes=4, maps=6, layers=2, reach=1)
         return model, Labeled(x, torch.arange(32) % 4)
-
-    def logits(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.net(self.scaled(x), self._context(len(x)))  # eq. (1)
-        return logits
 
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]:
         """Samples of each class, as many as there are examples in x."""

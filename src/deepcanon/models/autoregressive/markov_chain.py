@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import torch
@@ -46,7 +46,7 @@ class MarkovChain(LanguageModel[Sequences]):
 
     in place of that: :math:`\alpha = 1` is Laplace's rule, and 0 are the empirical frequencies, by which what never
     occurred has the probability 0. Where fewer than k tokens are before one, the chain is of as many. One epoch counts
-    everything once; each further one counts it again.
+    everything; further ones add nothing.
 
     The docstrings of the standard library, in a second, and text that continues a prompt::
 
@@ -66,6 +66,7 @@ class MarkovChain(LanguageModel[Sequences]):
     """
 
     recipe = Recipe(batch_size=1024, epochs=1, keep_weights="last")
+    uncounted: Tensor
 
     def __init__(self, vocab: int, order: int = 3, smoothing: float | None = None, entries: int = 2**18) -> None:
         super().__init__(vocab)
@@ -76,6 +77,7 @@ class MarkovChain(LanguageModel[Sequences]):
         if (order + 1) * math.log2(max(2, vocab)) > 62:  # an n-gram is one whole number
             raise UsageError(f"an order of {order} with {vocab} tokens has too many n-grams to be numbered")
         self.order, self.smoothing = order, smoothing
+        self.register_buffer("uncounted", torch.tensor(FREE))  # the sequences that are still to be counted
         for k in range(order + 1):
             room = min(entries, vocab ** (k + 1))
             self.register_buffer(f"grams{k}", torch.full((room,), FREE))  # in order; the free places are the last
@@ -99,8 +101,27 @@ class MarkovChain(LanguageModel[Sequences]):
         chain.count(Sequences(x, lengths))
         return chain
 
+    def prepare(self, data: Iterable[Sequences]) -> None:
+        rows = 0
+
+        def seen() -> Iterator[Sequences]:
+            nonlocal rows
+            for batch in data:
+                rows += len(batch)
+                yield batch
+
+        super().prepare(seen())
+        self.uncounted.fill_(rows)
+
     def turns(self) -> Sequence[Turn[Sequences]]:
-        return [Absorb(self.count)]
+        return [Absorb(self.count_once)]
+
+    def count_once(self, batch: Sequences) -> None:
+        """Count a batch of the training, in its first epoch; those of further ones are the same sequences."""
+        new = min(len(batch), int(self.uncounted))
+        if new:
+            self.count(batch if new == len(batch) else batch.select(torch.arange(new, device=batch.device)))
+            self.uncounted -= new
 
     @torch.no_grad()
     def count(self, batch: Sequences) -> None:

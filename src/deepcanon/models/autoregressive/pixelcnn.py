@@ -1,15 +1,15 @@
-"""Gated PixelCNN."""
+"""PixelCNN."""
 
 from __future__ import annotations
 
 from typing import Self
 
 import torch
-from torch import Tensor
 
 from deepcanon.core import Batch, Recipe
+from deepcanon.core.checks import at_least
 from deepcanon.models.autoregressive._pixels import AutoregressiveImages
-from deepcanon.nn.masked_convolution import GatedPixelNet
+from deepcanon.nn.pixel_net import PixelNet, ResidualConv
 
 
 class PixelCNN(AutoregressiveImages[Batch]):
@@ -19,16 +19,14 @@ class PixelCNN(AutoregressiveImages[Batch]):
 
     .. math:: p(x) = \prod_{i, j, c} p(x_{ijc} \mid \text{rows above, pixels to the left, channels before}) \qquad (1)
 
-    .. math:: g(a, b) = \tanh(a) \odot \sigma(b), \qquad v \leftarrow g(A * v), \qquad
-              h \leftarrow h + R * g(L * h + V * (A * v)) \qquad (2)
+    .. math:: h \leftarrow h + U * \mathrm{relu}(C * \mathrm{relu}(D * \mathrm{relu}(h))) \qquad (2)
 
-    Two stacks of gated convolutions go over the image. The vertical one, v, sees all rows above a pixel, the horizontal
-    one, h, the pixels to the left as well; together they leave no blind spot. One pass gives the probabilities of all
-    pixels, each a softmax over the gray levels. Sampling takes a pass for every pixel.
+    A masked convolution of 7x7 pixels is followed by residual blocks, in which a masked convolution C sees 3x3 pixels
+    of half as many maps. One pass gives the probabilities of all pixels, each a softmax over the gray levels. A stack
+    of masked convolutions has a blind spot: however deep, it never sees some of the pixels above to the right, which a
+    ``gated_pixelcnn`` does. Samples are drawn pixel by pixel, of which each layer computes only that pixel.
 
     References:
-        | Conditional Image Generation with PixelCNN Decoders (van den Oord et al., 2016),
-          https://arxiv.org/abs/1606.05328
         | Pixel Recurrent Neural Networks (van den Oord et al., 2016), https://arxiv.org/abs/1601.06759
 
     Arguments:
@@ -36,24 +34,19 @@ class PixelCNN(AutoregressiveImages[Batch]):
         height: The height of an image.
         width: The width of an image.
         levels: The number of gray levels, which are whole numbers from 0: 2 for zeros and ones.
-        maps: The number of feature maps in each layer, a multiple of ``channels``.
-        layers: The number of gated layers.
-        reach: How many pixels a layer looks up, to the left, and above to both sides.
+        maps: The number of feature maps inside a block, a multiple of ``channels``; between blocks there are twice as
+            many.
+        layers: The number of residual blocks.
     """
 
     recipe = Recipe(lr=5e-3, schedule="cosine", batch_size=64, epochs=20)
 
-    def __init__(
-        self, channels: int, height: int, width: int, levels: int, maps: int = 32, layers: int = 4, reach: int = 2
-    ) -> None:
+    def __init__(self, channels: int, height: int, width: int, levels: int, maps: int = 24, layers: int = 5) -> None:
         super().__init__(channels, height, width, levels)
-        self.net = GatedPixelNet(channels, levels, maps, layers, reach)  # eq. (2)
+        at_least(0, layers=layers)
+        self.net = PixelNet(channels, levels, maps, [ResidualConv] * layers)  # eqs. (1) and (2)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
         x = torch.randint(0, 3, (32, 1, 2, 3), generator=torch.Generator().manual_seed(0)).float()
-        return cls(channels=1, height=2, width=3, levels=3, maps=6, layers=2, reach=1), Batch(x)
-
-    def logits(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.net(self.scaled(x))  # eq. (1)
-        return logits
+        return cls(channels=1, height=2, width=3, levels=3, maps=4, layers=1), Batch(x)

@@ -71,6 +71,8 @@ class WaveNet(LanguageModel[Sequences]):
         layers: The number of layers of a stack, with dilations from 1 to 2 to the power of ``layers - 1``.
         stacks: The number of stacks.
         kernel: The number of inputs k that a convolution reads.
+        output: The output layer. Where the vocabulary is large, training costs less with hierarchical, importance,
+            adaptive, nce or negative, which take options: hierarchical:tree=balanced, nce:samples=128.
     """
 
     recipe = Recipe(lr=1e-2, schedule="cosine:warmup=50", batch_size=16, epochs=8, clip="norm:1.0")
@@ -78,7 +80,14 @@ class WaveNet(LanguageModel[Sequences]):
     default_data = "waveform"
 
     def __init__(
-        self, vocab: int, channels: int = 32, skip: int = 64, layers: int = 7, stacks: int = 1, kernel: int = 2
+        self,
+        vocab: int,
+        channels: int = 32,
+        skip: int = 64,
+        layers: int = 7,
+        stacks: int = 1,
+        kernel: int = 2,
+        output: str = "softmax",
     ) -> None:
         super().__init__(vocab)
         at_least(1, channels=channels, skip=skip, layers=layers, stacks=stacks)
@@ -89,7 +98,7 @@ class WaveNet(LanguageModel[Sequences]):
         self.layers = nn.ModuleList(DilatedLayer(channels, kernel, dilation) for dilation in dilations)
         self.residuals = nn.ModuleList(nn.Linear(channels, channels) for _ in dilations[1:])  # W_r
         self.skip = nn.Linear(len(dilations) * channels, skip)  # W_s of all layers
-        self.inner, self.head = nn.Linear(skip, skip), nn.Linear(skip, vocab)  # V_1, V_2
+        self.inner, self.head = nn.Linear(skip, skip), self._head(output, skip)  # V_1, V_2
         self.receptive_field = 1 + (kernel - 1) * sum(dilations)
 
     @classmethod

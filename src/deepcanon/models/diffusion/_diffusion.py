@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeVar, get_args
 
 import torch
 from torch import Generator, Tensor
 from torch.distributions import Distribution, Independent, Normal
 
-from deepcanon.core import Batch, Density, LikelihoodKind, Support, Terms, drawing_from
-from deepcanon.core.checks import at_least, flat, of_reals, one_of
-from deepcanon.nn.rescale import Rescale, mean_and_std
+from deepcanon.core import Batch, LikelihoodKind, NamedSamplers, Terms, UsageError, drawing_from
+from deepcanon.core.checks import at_least, one_of
+from deepcanon.models._denoising import FlowDensity
+from deepcanon.models.diffusion._solvers import Level, Predict, Prediction, dpm_solver, heun, stochastic
 
 B = TypeVar("B", bound=Batch)
 
 ScheduleName = Literal["linear", "cosine"]
+
+FEW_STEPS = 20
+"""How many steps a sampler takes by default that need not go through all timesteps."""
 
 CHUNK = 2**18
 """How many numbers the ELBO sends through the network at once, so that many timesteps fit into memory."""
@@ -59,8 +63,17 @@ class NoiseSchedule(NamedTuple):
         """The values at these timesteps, as columns."""
         return NoiseSchedule(*(values[t].unsqueeze(-1) for values in self))
 
+    @property
+    def level(self) -> Level:
+        return Level(self.alpha_bar.sqrt(), self.beta_bar.sqrt())
 
-class Diffusion(Density[B]):
+    @property
+    def angle(self) -> Tensor:
+        """The angle between the data and the noise in what is noisy, from 0 to almost a right angle."""
+        return torch.atan2(self.beta_bar.sqrt(), self.alpha_bar.sqrt())
+
+
+class Diffusion(FlowDensity[B], NamedSamplers[B]):
     r"""A diffusion model: a forward process adds Gaussian noise in T timesteps, and a learned one reverses it.
 
     The forward process q and its posterior are known in closed form.
@@ -72,58 +85,60 @@ class Diffusion(Density[B]):
               \frac{\sqrt{\alpha_t} (1 - \bar\alpha_{t-1})}{1 - \bar\alpha_t} x_t, \; \tilde\beta_t I \right), \qquad
               \tilde\beta_t = \frac{1 - \bar\alpha_{t-1}}{1 - \bar\alpha_t} \beta_t \qquad (2)
 
-    The reverse process has as its mean that of (2) with a prediction of :math:`x_0`, and the variance that is right for
-    smooth data: :math:`p(x_{t-1} \mid x_t) = N(\mu, \beta_t I)`. A leaf gives it by ``predicted_noise``, the
-    :math:`\hat\varepsilon` in :math:`x_t = \sqrt{\bar\alpha_t} x_0 + \sqrt{1 - \bar\alpha_t} \varepsilon`. The evidence
-    lower bound (ELBO) is
+    The reverse process :math:`p(x_{t-1} \mid x_t) = N(\mu, \sigma_t^2)` has as its mean that of (2) with a prediction
+    of :math:`x_0`. Its variance is the one that is right for smooth data, :math:`\beta_t`, or learned, for each value
+    between the variance of (2), right for data of a single point, and that: :math:`\log \sigma_t^2 = f \log \beta_t +
+    (1 - f) \log \tilde\beta_t`. A leaf gives both by ``_predict``: the velocity :math:`v = \sqrt{\bar\alpha_t} \,
+    \varepsilon - \sqrt{1 - \bar\alpha_t} \, x_0` in :math:`x_t = \sqrt{\bar\alpha_t} x_0 + \sqrt{1 - \bar\alpha_t}
+    \varepsilon` as it is predicted, and the share f. The evidence lower bound (ELBO) is
 
     .. math:: \log p(x_0) \ge E_q \Big[ \log p(x_0 \mid x_1) - KL(q(x_T \mid x_0) \,\|\, p(x_T))
               - \sum_{t=2}^T KL(q(x_{t-1} \mid x_t, x_0) \,\|\, p(x_{t-1} \mid x_t)) \Big] \qquad (3)
 
-    .. math:: KL(q(x_{t-1} \mid x_t, x_0) \,\|\, p(x_{t-1} \mid x_t)) = w_t \lVert \varepsilon - \hat\varepsilon
-              \rVert^2 + \tfrac D2 \left( \frac{\tilde\beta_t}{\beta_t} - 1 - \log
-              \frac{\tilde\beta_t}{\beta_t} \right),
+    .. math:: KL(q(x_{t-1} \mid x_t, x_0) \,\|\, p(x_{t-1} \mid x_t)) = w_t \frac{\beta_t}{\sigma_t^2} \lVert
+              \varepsilon - \hat\varepsilon \rVert^2 + \tfrac D2 \left( \frac{\tilde\beta_t}{\sigma_t^2} - 1 - \log
+              \frac{\tilde\beta_t}{\sigma_t^2} \right),
               \qquad w_t = \frac{\beta_t}{2 \alpha_t (1 - \bar\alpha_t)} \qquad (4)
 
     Data are standardized to zero mean and unit variance first; ``log_prob`` counts that in, and :math:`x_1 \dots x_T`
-    live on that scale.
+    live on that scale. By ``with_likelihood("flow")`` the likelihood is that of the probability flow, which starts from
+    the same noise and uses the same network at all angles between the timesteps, and ends with other samples.
 
     References:
         | Deep Unsupervised Learning using Nonequilibrium Thermodynamics (Sohl-Dickstein et al., 2015),
           https://arxiv.org/abs/1503.03585
         | Denoising Diffusion Probabilistic Models (Ho et al., 2020), https://arxiv.org/abs/2006.11239
         | Denoising Diffusion Implicit Models (Song et al., 2021), https://arxiv.org/abs/2010.02502
+        | Improved Denoising Diffusion Probabilistic Models (Nichol and Dhariwal, 2021; learned variances),
+          https://arxiv.org/abs/2102.09672
+        | Score-Based Generative Modeling through Stochastic Differential Equations (Song et al., 2021; the probability
+          flow), https://arxiv.org/abs/2011.13456
     """
 
+    samplers = ("ancestral", "ddim", "heun", "dpm")
+    likelihoods = ("bound", "flow")
+    likelihood: str = "bound"
     likelihood_kind: LikelihoodKind = "lower bound"
     measured_samples = 2  # the ELBO from a few timesteps for each example is enough for a mean over many
     least_draws = 4096  # but not over few: timesteps differ by so much that it would come out nats above the truth
     betas: Tensor
 
     def __init__(self, features: int, timesteps: int, noise: ScheduleName) -> None:
-        super().__init__()
-        at_least(1, features=features)
+        super().__init__(features)
         at_least(2, timesteps=timesteps)
         one_of(get_args(ScheduleName), noise=noise)
-        self.features = features
         self.timesteps = timesteps
-        self.to_standard = Rescale(features)
         betas = torch.cat([torch.zeros(1, dtype=torch.float64), beta_schedule(noise, timesteps)])
         self.register_buffer("betas", betas.to(torch.get_default_dtype()), persistent=False)
 
     @abstractmethod
-    def predicted_noise(self, x: Tensor, t: Tensor, at: NoiseSchedule | None = None) -> Tensor:
-        """The predicted noise in x, (B, features), at timesteps t, (B,) or (1,); ``at`` is the schedule there."""
+    def _predict(self, x: Tensor, t: Tensor, level: Level) -> Prediction:
+        """The predicted velocity in x, (B, features), at timesteps t, (B,) or (1,), and the share f of the variance."""
 
-    @property
-    def support(self) -> Support:
-        return "real"
-
-    def prepare(self, data: Iterable[B]) -> None:
-        """Take the mean and the standard deviation of the data, against which the noise is measured."""
-        mean, std = mean_and_std(of_reals(data, self.name()))
-        if std > 0:
-            self.to_standard.set(1 / std, -mean / std)
+    def predicted_noise(self, x: Tensor, t: Tensor) -> Tensor:
+        """The predicted noise in x, (B, features), at timesteps t, (B,) or (1,)."""
+        level = self.noise_schedule().at(t).level
+        return self._predict(x, t, level).noise(x, level)
 
     def noise_schedule(self) -> NoiseSchedule:
         """The noise schedule, each value (timesteps + 1,), without differences that would lose digits."""
@@ -146,20 +161,30 @@ class Diffusion(Density[B]):
 
     def reverse(self, x: Tensor, t: Tensor) -> Distribution:
         """p(x_{t-1} | x_t), one step of the reverse process; at t = 1 it is over the data, in their own units."""
-        at = self.noise_schedule().at(t)
-        x0 = (x - at.beta_bar.sqrt() * self.predicted_noise(x, t, at)) / at.alpha_bar.sqrt()
-        mean = self._posterior(x, x0, t).mean
+        schedule = self.noise_schedule()
+        at = schedule.at(t)
+        predicted = self._predict(x, t, at.level)
+        mean = self._posterior(x, predicted.data(x, at.level), t).mean
+        variance = at.beta * self._log_ratio(predicted, t, schedule).exp()
         last = (t == 1).unsqueeze(-1)
         unit = torch.where(last, 1 / self.to_standard.scale, 1.0)
-        return _normal(torch.where(last, self._to_data(mean), mean), at.beta * unit**2)
+        return _normal(torch.where(last, self._to_data(mean), mean), variance * unit**2)
 
     def prior(self) -> Distribution:
         """p(x_T), pure noise."""
         zeros = self.to_standard.shift
         return _normal(torch.zeros_like(zeros), torch.ones_like(zeros))
 
+    def _kind_of_likelihood(self) -> LikelihoodKind:
+        return self._flow_kind() if self.likelihood == "flow" else "lower bound"
+
+    def _log_prob(self, x: Tensor) -> Tensor:
+        return self._flow_log_prob(x)
+
     def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
         """The ELBO (3): with one draw at every timestep, or at ``samples`` timesteps drawn for each example."""
+        if self.likelihood == "flow":
+            return self._flow_log_prob(x, samples, generator)
         with drawing_from(generator):
             return -torch.stack(list(self.bound(x, samples).values())).sum(0)
 
@@ -174,54 +199,70 @@ class Diffusion(Density[B]):
         return {
             "prior": 0.5 * twice_kl.sum(-1),
             "denoising": self._denoising(x, schedule, samples),
-            "reconstruction": 0.5 / schedule.alpha[1] * self._error(x, ones, schedule) + self.features * constant,
+            "reconstruction": self._excess(x, ones, schedule) + self.features * constant,
         }
 
-    def _sample(self, n: int, generator: Generator | None) -> Tensor:
-        """Examples drawn by the reverse process through all timesteps (ancestral sampling), (n, features)."""
-        t = torch.arange(self.timesteps, -1, -1, device=self.betas.device)
-        return self._denoised(n, t, 1.0, self.betas[t[:-1]].sqrt(), generator)
+    def _sample_by(self, n: int, sampler: str, steps: int | None, generator: Generator | None) -> Tensor:
+        """Examples drawn by the reverse process through all timesteps, or by a solver through a few, (n, features)."""
+        if sampler == "ddim":
+            return self.ddim(n, steps or FEW_STEPS, generator=generator)
+        if sampler != "ancestral":
+            solver = heun if sampler == "heun" else dpm_solver
+            return self._to_data(solver(self._noise(n, generator), *self._path(self._few(steps or FEW_STEPS))))
+        if steps not in (None, self.timesteps):
+            raise UsageError(
+                f"ancestral sampling takes all {self.timesteps} timesteps; leave out steps, or take the sampler "
+                f"{', '.join(self.samplers[1:-1])} or {self.samplers[-1]}"
+            )
+        t, schedule = torch.arange(self.timesteps, -1, -1, device=self.betas.device), self.noise_schedule()
+
+        scale = self.betas[t].sqrt()
+
+        def std(i: int, predicted: Prediction) -> Tensor:
+            return scale[i] * (0.5 * self._log_ratio(predicted, t[i : i + 1], schedule)).exp()
+
+        return self._reversed(n, t, 1.0, std, generator)
 
     @torch.no_grad()
-    def ddim(self, n: int, steps: int = 20, *, eta: float = 0.0, generator: Generator | None = None) -> Tensor:
+    def ddim(self, n: int, steps: int = FEW_STEPS, *, eta: float = 0.0, generator: Generator | None = None) -> Tensor:
         """Examples by DDIM sampling in fewer ``steps``; with ``eta`` 0 they are a function of the first noise alone."""
         at_least(1, steps=steps)
+        return self._reversed(n, self._few(steps), eta, None, generator)
+
+    def _reversed(
+        self,
+        n: int,
+        t: Tensor,
+        eta: float,
+        std: Callable[[int, Prediction], Tensor] | None,
+        generator: Generator | None,
+    ) -> Tensor:
+        """Examples from noise by the reverse process through these timesteps, (n, features)."""
+
+        def fresh() -> Tensor:
+            return self._noise(n, generator)
+
+        return self._to_data(stochastic(fresh(), *self._path(t), eta, std, fresh))
+
+    def _few(self, steps: int) -> Tensor:
+        """So many timesteps and 0, evenly spaced, or all."""
         t = torch.linspace(self.timesteps, 0, min(steps, self.timesteps) + 1, device=self.betas.device)
-        return self._denoised(n, t.round().long(), eta, None, generator)
+        return t.round().long()
 
-    def _denoised(self, n: int, t: Tensor, eta: float, std: Tensor | None, generator: Generator | None) -> Tensor:
-        r"""The reverse process from noise through these timesteps to data, (n, features).
+    def _path(self, t: Tensor) -> tuple[Predict, Level]:
+        """The predictions at these timesteps and their noise levels; the network knows none below timestep 1."""
+        level, known = self.noise_schedule().at(t).level, t.clamp_min(1)
+        return (lambda x, i: self._predict(x, known[i : i + 1], level.part(i))), level
 
-        .. math:: x_s = \sqrt{\bar\alpha_s} \hat x_0 + \sqrt{1 - \bar\alpha_s - \sigma^2} \, \hat\varepsilon + \sigma z,
-                  \qquad \sigma^2 = \eta^2 \frac{1 - \bar\alpha_s}{1 - \bar\alpha_t} \left( 1 -
-                  \frac{\bar\alpha_t}{\bar\alpha_s} \right)
+    def _flow(self, angle: Tensor, y: Tensor) -> Tensor:
+        angles = self.noise_schedule().angle
+        above = torch.searchsorted(angles, angle.detach().contiguous()).clamp(1, self.timesteps)
+        t = above - (angles[above] - angle) / (angles[above] - angles[above - 1])
+        level = Level(angle.cos().unsqueeze(-1), angle.sin().unsqueeze(-1))
+        return self._predict(y, t.clamp_min(1), level).velocity
 
-        With :math:`\eta = 1` and every timestep its mean is that of (2); ``std`` then takes the place of the last σ.
-        """
-        schedule = self.noise_schedule().at(t)
-        signal, noise = schedule.alpha_bar, schedule.beta_bar
-        variance = eta**2 * noise[1:] / noise[:-1] * (1 - signal[:-1] / signal[1:])
-        std = variance.sqrt() if std is None else std
-        keep = (signal[1:] / signal[:-1]).sqrt()  # of x_t
-        change = (noise[1:] - variance).clamp_min(0).sqrt() - keep * noise[:-1].sqrt()  # by the predicted noise
-        x = self._noise(n, generator)
-        for i, now in enumerate(t[:-1].split(1)):
-            predicted = self.predicted_noise(x, now, NoiseSchedule(*(values[i : i + 1] for values in schedule)))
-            x = keep[i] * x + change[i] * predicted
-            if eta > 0:
-                x = x + std[i] * self._noise(n, generator)
-        return self._to_data(x)
-
-    def _noise(self, n: int, generator: Generator | None) -> Tensor:
-        like = self.betas
-        return torch.randn(n, self.features, generator=generator, device=like.device, dtype=like.dtype)
-
-    def _standard(self, x: Tensor) -> Tensor:
-        standard: Tensor = self.to_standard(flat(x, self.features))
-        return standard
-
-    def _to_data(self, x: Tensor) -> Tensor:
-        return (x - self.to_standard.shift) / self.to_standard.scale
+    def _last_angle(self) -> float:
+        return float(self.noise_schedule().angle[-1])
 
     def _posterior(self, x: Tensor, x0: Tensor, t: Tensor) -> Distribution:
         """Eq. (2) with x_0 on the standard scale."""
@@ -232,12 +273,34 @@ class Diffusion(Density[B]):
         )
         return _normal(mean, before.beta_bar / at.beta_bar * at.beta)
 
-    def _error(self, x0: Tensor, t: Tensor, schedule: NoiseSchedule) -> Tensor:
-        """|ε - ε̂|² at these timesteps with one draw of noise for each example, (B,)."""
+    def _log_ratio(self, predicted: Prediction, t: Tensor, schedule: NoiseSchedule) -> Tensor:
+        """The logarithm of the variance of the reverse process in units of β_t: 0, or between its bounds by a share."""
+        if predicted.share is None:
+            return torch.zeros_like(schedule.beta[:1])
+        later = t.clamp_min(2)  # at timestep 1 the posterior is a point, whose variance, 0, bounds nothing
+        least = (schedule.at(later - 1).beta_bar / schedule.at(later).beta_bar).log()
+        return (1 - predicted.share) * least
+
+    def _excess(self, x0: Tensor, t: Tensor, schedule: NoiseSchedule) -> Tensor:
+        """The divergence (4) at these timesteps beyond that of the right mean and the variance β_t, (B,).
+
+        It is drawn with one noise for each example. At timestep 1 it is that of -log p(x_0 | x_1).
+        """
         at = schedule.at(t)
         noise = torch.randn_like(x0)
-        error = noise - self.predicted_noise(at.alpha_bar.sqrt() * x0 + at.beta_bar.sqrt() * noise, t, at)
-        return error.square().sum(-1)
+        x = at.level.signal * x0 + at.level.noise * noise
+        predicted = self._predict(x, t, at.level)
+        error = (noise - predicted.noise(x, at.level)).square()
+        weight = at.beta / (2 * at.alpha * at.beta_bar)  # w_t of eq. (4)
+        if predicted.share is None:
+            return weight.squeeze(-1) * error.sum(-1)
+        return self._with_variance(weight * error, predicted, t, schedule)
+
+    def _with_variance(self, error: Tensor, predicted: Prediction, t: Tensor, schedule: NoiseSchedule) -> Tensor:
+        """The divergence (4) of a learned variance beyond that of β_t, from the weighted errors of its mean, (B,)."""
+        log_ratio = self._log_ratio(predicted, t, schedule)
+        posterior = schedule.at(t - 1).beta_bar / schedule.at(t).beta_bar
+        return ((error + 0.5 * posterior) * (-log_ratio).exp() + 0.5 * (log_ratio - posterior)).sum(-1)  # eq. (4)
 
     def _denoising(self, x0: Tensor, schedule: NoiseSchedule, samples: int | None) -> Tensor:
         """The sum of the divergences (4) over the timesteps 2 to T, (B,).
@@ -249,15 +312,15 @@ class Diffusion(Density[B]):
         weights = schedule.beta[2:] / (2 * schedule.alpha[2:] * schedule.beta_bar[2:])  # w_2 ... w_T of eq. (4)
         probabilities = weights * schedule.alpha_bar[2:] / (weights * schedule.alpha_bar[2:]).sum()
         count = len(weights) if samples is None else samples
-        factors = weights if samples is None else weights / (probabilities * count)
+        factors = torch.ones_like(weights) if samples is None else 1 / (probabilities * count)
         total = x0.new_zeros(len(x0))
         for start in range(0, count, size := max(1, CHUNK // max(1, x0.numel()))):
             index = torch.arange(start, min(start + size, count), device=x0.device).repeat_interleave(len(x0))
             if samples is not None:
                 uniform = ((index + torch.rand(len(index), device=x0.device)) / count).to(probabilities.dtype)
                 index = torch.searchsorted(probabilities.cumsum(0), uniform).clamp_max(len(probabilities) - 1)
-            error = self._error(x0.repeat(len(index) // max(1, len(x0)), 1), index + 2, schedule)
-            total = total + (factors[index] * error).reshape(-1, len(x0)).sum(0)
+            excess = self._excess(x0.repeat(len(index) // max(1, len(x0)), 1), index + 2, schedule)
+            total = total + (factors[index] * excess).reshape(-1, len(x0)).sum(0)
         ratio = schedule.beta_bar[1:-1] / schedule.beta_bar[2:]  # of the variances of q and p
         return total + 0.5 * self.features * (ratio - 1 - ratio.log()).sum()  # eq. (4)
 

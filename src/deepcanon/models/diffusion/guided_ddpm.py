@@ -10,9 +10,10 @@ from torch import Generator, Tensor, nn
 
 from deepcanon.core import ClassConditional, Context, Labeled, Recipe, Terms, UsageError, given_batch
 from deepcanon.core.checks import at_least, only_classes
-from deepcanon.models.diffusion._denoiser import Denoiser
-from deepcanon.models.diffusion._diffusion import NoiseSchedule, ScheduleName
-from deepcanon.nn.time_mlp import ClassTimeMLP
+from deepcanon.models._denoising import Network, denoising_network
+from deepcanon.models.diffusion._denoiser import Denoiser, Predicted, Variances
+from deepcanon.models.diffusion._diffusion import ScheduleName
+from deepcanon.models.diffusion._solvers import Level, Prediction
 
 SHOWN = 10
 """How many classes the gallery shows."""
@@ -46,10 +47,17 @@ class GuidedDDPM(ClassConditional, Denoiser[Labeled]):
     Arguments:
         features: The dimension of the data.
         classes: The number of classes.
-        hidden: The widths of the residual blocks of the network.
+        channels: The channels of an image, where the data are images.
+        height: The height of an image in pixels.
+        width: The width of an image in pixels.
+        levels: The gray levels of the images before they were dequantized; if known, metrics have bits per dimension.
+        network: The network: ``mlp``, residual and dense, or ``unet``, convolutional with attention, for images.
+        hidden: The widths of the residual blocks, or the channels at each resolution of the U-Net.
         timesteps: The number :math:`T` of timesteps.
         noise: The noise schedule, by which the noise grows from timestep to timestep: ``linear`` or ``cosine``.
         average: The decay of the exponential moving average of the weights.
+        prediction: What the network predicts: ``v``, ``noise`` or ``data``.
+        variances: Those of the reverse process: ``fixed``, or ``learned`` for each value at each timestep.
         class_dropout: The probability :math:`d` with which a class is dropped in training.
     """
 
@@ -63,13 +71,20 @@ class GuidedDDPM(ClassConditional, Denoiser[Labeled]):
         self,
         features: int,
         classes: int,
-        hidden: tuple[int, ...] = (256, 256, 256),
+        channels: int | None = None,
+        height: int | None = None,
+        width: int | None = None,
+        levels: int | None = None,
+        network: Network = "mlp",
+        hidden: tuple[int, ...] | None = None,
         timesteps: int = 200,
         noise: ScheduleName = "cosine",
         average: float = 0.999,
+        prediction: Predicted = "v",
+        variances: Variances = "fixed",
         class_dropout: float = 0.2,
     ) -> None:
-        super().__init__(features, timesteps, noise)
+        super().__init__(features, timesteps, noise, prediction, variances, levels)
         at_least(1, classes=classes)
         if not 0 < class_dropout < 1:
             raise UsageError(
@@ -77,7 +92,8 @@ class GuidedDDPM(ClassConditional, Denoiser[Labeled]):
             )
         self.classes = classes
         self.class_dropout = class_dropout
-        self._set_network(ClassTimeMLP(features, hidden, classes), average)
+        image = (channels, height, width)
+        self._set_network(denoising_network(network, features, image, hidden, classes, self._outputs), average)
 
     @classmethod
     def example(cls) -> tuple[Self, Labeled]:
@@ -100,13 +116,7 @@ class GuidedDDPM(ClassConditional, Denoiser[Labeled]):
     def loss(self, batch: Labeled) -> Terms:
         dropped = torch.rand(len(batch.y), device=batch.y.device) < self.class_dropout
         labels = given_batch(self, batch)._context(len(batch)).masked_fill(dropped, self.classes)
-        return {"simple": self._view(labels)._simple_loss(batch.x)}  # eq. (1)
-
-    def predicted_noise(self, x: Tensor, t: Tensor, at: NoiseSchedule | None = None) -> Tensor:
-        conditional = super().predicted_noise(x, t, at)
-        if self.guidance == 0 or self.context is None:
-            return conditional
-        return conditional + self.guidance * (conditional - self._view(None).predicted_noise(x, t, at))  # eq. (2)
+        return self._view(labels)._hybrid_loss(batch.x)  # eq. (1)
 
     def gallery(self, x: Tensor, *, generator: Generator | None = None) -> dict[str, Tensor]:
         """Samples of each class, as many as there are examples in x."""
@@ -120,7 +130,14 @@ class GuidedDDPM(ClassConditional, Denoiser[Labeled]):
             only_classes(batch.y, self.classes)
             yield batch
 
-    def _v(self, net: nn.Module, x: Tensor, time: Tensor) -> Tensor:
+    def _predict(self, x: Tensor, t: Tensor, level: Level) -> Prediction:
+        conditional = super()._predict(x, t, level)
+        if self.guidance == 0 or self.context is None:
+            return conditional
+        towards = conditional.velocity - self._view(None)._predict(x, t, level).velocity
+        return conditional._replace(velocity=conditional.velocity + self.guidance * towards)  # eq. (2)
+
+    def _output(self, net: nn.Module, x: Tensor, time: Tensor) -> Tensor:
         none = torch.full((1,), self.classes, device=x.device)
-        v: Tensor = net(x, time, none if self.context is None else self._context(len(x)))
-        return v
+        output: Tensor = net(x, time, none if self.context is None else self._context(len(x)))
+        return output

@@ -50,6 +50,8 @@ class Harmonium(Energy[B]):
 
     MOST = 2**26
     """The longest sum that is written out, counted in single terms of (2)."""
+    EXACT_UNITS = 0
+    """With at most so many hidden units, samples and persistent chains are drawn exactly, from all hidden states."""
 
     origin: Tensor
     chains: Tensor
@@ -186,11 +188,25 @@ class Harmonium(Energy[B]):
 
     def _run_chains(self, x: Tensor) -> Tensor:
         """The visible states of the chains after ``gibbs_steps`` from where they are, or from the data."""
+        if self.persistent and self.units <= self.EXACT_UNITS:
+            return self._drawn(len(self.chains), None)
         on = self.chains if self.persistent else self._up(x).sigmoid()
         visible = self._draw_visible(self._down(bernoulli(on)), None if self.persistent else x, None)
         for _ in range(self.gibbs_steps - 1):
             visible = self.transition(visible, 1)
         return visible
+
+    def _drawn(self, n: int, generator: Generator | None) -> Tensor:
+        """Visible states drawn from the model, by the probabilities of all hidden states."""
+        h = torch.cat([*self._hidden_states()])
+        share = (h @ self.hidden_bias + self._log_sums(self._down(h)).sum(-1)).softmax(0)
+        uniform = torch.rand(n, generator=generator, device=share.device, dtype=share.dtype)
+        place = torch.searchsorted(share.cumsum(0), uniform).clamp_max_(len(h) - 1)
+        return self._draw_visible(self._down(h[place]), None, generator)
+
+    def _sample(self, n: int, generator: Generator | None) -> Tensor:
+        exact = self.units <= self.EXACT_UNITS
+        return self._examples(self._drawn(n, generator)) if exact else super()._sample(n, generator)
 
     def _keep_chains(self, on: Tensor) -> None:
         """Let persistent chains go on from hidden units with these probabilities, if this is training."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Self
 
@@ -12,13 +11,13 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import softplus
 
-from deepcanon.core import Batch, Density, Descend, LikelihoodKind, Recipe, Support, Terms, Turn, UsageError
-from deepcanon.core.checks import at_least, flat
-from deepcanon.distributions.base_rates import log_odds
+from deepcanon.core import Batch, Density, Descend, LikelihoodKind, Recipe, Terms, Turn, UsageError
+from deepcanon.core.checks import flat
+from deepcanon.models.energy._greedy import Greedy
 from deepcanon.models.energy._rbm import BinaryHarmonium, bernoulli
 
 
-class DBN(Density[Batch]):
+class DBN(Greedy[Batch], Density[Batch]):
     r"""A stack of restricted Boltzmann machines trained layer by layer, of which all but the top one lead down.
 
     Also known as: deep belief net.
@@ -58,7 +57,7 @@ class DBN(Density[Batch]):
     """
 
     surrogate = True
-    recipe = Recipe(optimizer="sgd", lr=0.5, schedule="linear", batch_size=100, epochs=60)
+    recipe = Recipe(optimizer="sgd", lr=0.5, schedule="linear", batch_size=100, epochs=300)
     measured_samples = 20
 
     UP_DOWN_RATE = 0.02
@@ -72,28 +71,20 @@ class DBN(Density[Batch]):
         chains: int = 100,
         fine_tuning: float = 0.3,
     ) -> None:
-        super().__init__()
-        at_least(1, features=features)
         if len(hidden) < 2:
             raise UsageError(f"a deep belief network has at least two hidden layers (got {len(hidden)})")
         if not 0 <= fine_tuning < 1:
             raise UsageError(f"fine_tuning is a share of the training, from 0 to below 1 (got {fine_tuning:g})")
-        self.features, self.fine_tuning = features, fine_tuning
-        widths = (features, *hidden)
-        sizes = list(zip(widths, hidden, strict=False))
-        self.layers = nn.ModuleList(BinaryHarmonium(*size, gibbs_steps, chains=chains) for size in sizes)
-        self.recognition = nn.ModuleList(nn.Linear(*size) for size in sizes[:-1])  # R and c
-        for layer in range(len(sizes) - 1):
+        super().__init__(features, hidden, gibbs_steps, chains)
+        self.fine_tuning = fine_tuning
+        self.recognition = nn.ModuleList(nn.Linear(*size) for size in self.sizes[:-1])  # R and c
+        for layer in range(len(self.recognition)):
             self._tie(layer)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
         x = torch.rand(32, 5, generator=torch.Generator().manual_seed(0)).round()
         return cls(features=5, hidden=(4, 3), chains=16), Batch(x)
-
-    @property
-    def support(self) -> Support:
-        return "binary"
 
     @property
     def top(self) -> BinaryHarmonium:
@@ -105,27 +96,12 @@ class DBN(Density[Batch]):
         """``lower bound`` where log Z of the top machine is written out, else ``estimate``."""
         return "lower bound" if self.top.enumerable else "estimate"
 
-    @torch.no_grad()
-    def prepare(self, data: Iterable[Batch]) -> None:
-        """Initialize the visible biases by the base rates of the data."""
-        first = self._layer(0)
-        first.origin.copy_(log_odds(data, self.features, self.name()))
-        first.visible_bias.copy_(first.origin)
-
     def turns(self) -> Sequence[Turn[Batch]]:
-        count, greedy = len(self.layers), 1 - self.fine_tuning
-        layers = [
-            Descend(
-                partial(self.layer_loss, number), self._own(number), name=f"layer_{number + 1}",
-                share=(greedy * number / count, greedy * (number + 1) / count),
-                start=partial(self._begin, number), gradient=partial(self.layer_gradient, number),
-                after=partial(self._tie, number),
-            )
-            for number in range(count)
-        ]  # fmt: skip
+        greedy = 1 - self.fine_tuning
+        layers = self.greedy_turns(greedy)
         if self.fine_tuning == 0:
             return layers
-        generative = [each for number in range(count - 1) for each in self._generative(number)]
+        generative = [each for number in range(len(self.recognition)) for each in self._generative(number)]
         everything = [*generative, *self.recognition.parameters(), *self.top.parameters()]
         rate = self.UP_DOWN_RATE
         return [*layers, Descend(self.up_down, everything, name="up_down", share=(greedy, 1.0), lr=rate)]
@@ -134,16 +110,6 @@ class DBN(Density[Batch]):
         return {
             name: value for number in range(len(self.layers)) for name, value in self.layer_loss(number, batch).items()
         }
-
-    def layer_loss(self, number: int, batch: Batch) -> Terms:
-        """The contrastive divergence of one layer, given samples of the layers below."""
-        below = Batch(self._up(batch.x, number)[-1])
-        return {f"layer_{number + 1}": self._layer(number).loss(below)["contrastive_divergence"]}
-
-    def layer_gradient(self, number: int, batch: Batch) -> Callable[[], Terms]:
-        """The gradient of a layer's loss, by hand."""
-        terms = self._layer(number).gradient(Batch(self._up(batch.x, number)[-1]))
-        return lambda: {f"layer_{number + 1}": terms()["contrastive_divergence"]}
 
     def up_down(self, batch: Batch) -> Terms:
         """The loss of the up-down algorithm: wake, top and sleep."""
@@ -222,11 +188,6 @@ class DBN(Density[Batch]):
         pairs = zip(self.recognition, states, states[1:], strict=False)
         return torch.stack([_log_bernoulli(layer(below), above) for layer, below, above in pairs]).sum(0)
 
-    def _layer(self, number: int) -> BinaryHarmonium:
-        layer = self.layers[number]
-        assert isinstance(layer, BinaryHarmonium)
-        return layer
-
     def _own(self, number: int) -> list[nn.Parameter]:
         """The parameters of a layer; those of recognition have no gradient of their own while they are tied."""
         return [each for part in (self.layers, self.recognition) for each in part[number : number + 1].parameters()]
@@ -242,20 +203,6 @@ class DBN(Density[Batch]):
             assert isinstance(recognition, nn.Linear)
             recognition.weight.copy_(self._layer(number).weight.T)
             recognition.bias.copy_(self._layer(number).hidden_bias)
-
-    @torch.no_grad()
-    def _begin(self, number: int) -> None:
-        """Start a layer where the one below has arrived: as its mirror image, or, in another width, at its rates."""
-        if number == 0:
-            return
-        below, layer = self._layer(number - 1), self._layer(number)
-        layer.origin.copy_(below.chains.mean(0).logit(eps=0.01))
-        layer.visible_bias.copy_(layer.origin)
-        if layer.units == below.width:
-            layer.weight.copy_(below.weight.T)
-            layer.visible_bias.copy_(below.hidden_bias)
-            layer.hidden_bias.copy_(below.visible_bias)
-        self._tie(number)
 
 
 def _log_bernoulli(logits: Tensor, x: Tensor) -> Tensor:

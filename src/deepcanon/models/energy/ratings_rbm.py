@@ -14,7 +14,8 @@ from torch.nn.functional import one_hot, softplus
 
 from deepcanon.core import DataError, HeldOut, How, Incomplete, Recipe, Support, Terms
 from deepcanon.core.checks import at_least, flat
-from deepcanon.models.energy._rbm import Harmonium
+from deepcanon.models.energy._rated_entries import Rated
+from deepcanon.models.energy._rbm import Harmonium, bernoulli
 
 PAIRS = 2**12
 """How many ratings are predicted at once."""
@@ -45,8 +46,8 @@ class RatingsRBM(Harmonium[Incomplete]):
     Learning follows the contrastive divergence per rating, with chains that start at each user's own ratings, since a
     chain belongs to the set of items that are rated. The partition function depends on this set as well, and
     ``log_prob`` is that of the ratings given which items were rated. Metrics are the root mean squared error (``rmse``)
-    of the expectation of (4) and its ``nll``: of ratings that are held out, given those that are not, else of each
-    rating given the others.
+    of the expectation of (4) and the negative log-likelihood by it, ``rating_nll``: of ratings that are held out, given
+    those that are not, else of each rating given the others.
 
     References:
         | Restricted Boltzmann Machines for Collaborative Filtering (Salakhutdinov et al., 2007),
@@ -117,18 +118,50 @@ class RatingsRBM(Harmonium[Incomplete]):
 
     @torch.no_grad()
     def gradient(self, batch: Incomplete) -> Callable[[], Terms]:
-        """The gradient of the loss by hand, with that of the weight cost."""
-        contrast = super().gradient(batch)
-        if self.weight.grad is not None:
-            self.weight.grad.add_(self.weight, alpha=self.weight_cost)
-        return lambda: contrast() | self._penalty()
+        """The gradient of the loss by hand, with that of the weight cost; only ratings that are there are touched."""
+        rated = Rated(batch.x, self.ratings)
+        both = rated.codes, self._reached(rated)  # of the data, and of the chains
+        up = torch.cat([self._logits(rated, codes) for codes in both])
+        share = up.new_full((len(up), 1), 1 / max(1, len(rated)))
+        share[: len(batch.x)] *= -1
+        found = rated.gathered(both, share * torch.cat([up.sigmoid(), torch.ones_like(share)], 1))
+        self.weight.grad = torch.add(found[:, :-1], self.weight, alpha=self.weight_cost)
+        self.visible_bias.grad = bias = found[:, -1].contiguous()
+        self.hidden_bias.grad = (share * up.sigmoid()).sum(0)
+
+        def terms() -> Terms:
+            gap = bias @ self.visible_bias + (share * softplus(up)).sum()
+            return {"contrastive_divergence": gap, **self._penalty()}
+
+        return terms
+
+    def energy(self, x: Tensor) -> Tensor:
+        """The free energy F of each example, (B,)."""
+        self.check_values(x)
+        rated = Rated(flat(x, self.features), self.ratings)
+        bias = rated.up(rated.codes, self.visible_bias.unsqueeze(1)).squeeze(1)
+        return -bias - softplus(self._logits(rated, rated.codes)).sum(-1)  # eq. (3)
+
+    @torch.no_grad()
+    def negatives(self, x: Tensor) -> Tensor:
+        """Samples of the negative phase: the ratings at the end of the chains, (B, items), of the same items."""
+        rated = Rated(flat(x, self.features), self.ratings)
+        return rated.table(self._reached(rated) + 1.0).to(x.dtype)
+
+    def _reached(self, rated: Rated) -> Tensor:
+        """The ratings, less 1, at the end of chains of ``gibbs_steps`` that start at those that are there."""
+        codes = rated.codes
+        for _ in range(self.gibbs_steps):
+            h = bernoulli(self._logits(rated, codes).sigmoid())
+            codes = _categorical(self._by_item(self.visible_bias)[rated.items] + rated.down(h, self.weight), None)
+        return codes
+
+    def _logits(self, rated: Rated, codes: Tensor) -> Tensor:
+        """The logits of the hidden units given these ratings, (B, units)."""
+        return self.hidden_bias + rated.up(codes, self.weight)
 
     def _penalty(self) -> Terms:
         return {"weight_cost": 0.5 * self.weight_cost * self.weight.square().sum()}
-
-    def _share(self, data: Tensor, negatives: Tensor) -> Tensor:
-        each = data.new_ones(len(data)) / data.sum().clamp_min(1)
-        return torch.cat([-each, each])
 
     def _states(self, x: Tensor) -> Tensor:
         """Ratings as one-hot vectors, (B, items times K); one that is missing is all zeros."""
@@ -157,7 +190,8 @@ class RatingsRBM(Harmonium[Incomplete]):
 
     def encode(self, x: Tensor) -> Tensor:
         """The probability of each hidden unit to be on, (B, units)."""
-        return self._up(self._states(x)).sigmoid()  # eq. (2)
+        rated = Rated(flat(x, self.features), self.ratings)
+        return self._logits(rated, rated.codes).sigmoid()  # eq. (2)
 
     def predict(self, x: Tensor, how: How = "mode", generator: Generator | None = None) -> Tensor:
         """The ratings of all items, (B, items): those that are given, and a prediction of each that is missing."""
@@ -175,13 +209,15 @@ class RatingsRBM(Harmonium[Incomplete]):
         ``entries`` (B, items) marks them; the rows of the result are in their order. What ``x`` has there is not used.
         """
         self.check_values(x)
-        states = self._states(x)
-        up, codes = self._up(states), self._by_item(states)
+        x = flat(x, self.features)
+        rated = Rated(x, self.ratings)
+        up, given = self._logits(rated, rated.codes), x.nan_to_num(0.0).long() - 1  # below 0 where there is none
         weight, bias = self.weight.unflatten(0, (self.features, self.ratings)), self._by_item(self.visible_bias)
         parts = [up.new_zeros(0, self.ratings)]
         for rows, items in zip(*(index.split(PAIRS) for index in entries.nonzero(as_tuple=True)), strict=True):
-            without = up[rows] - torch.einsum("pk,pkj->pj", codes[rows, items], weight[items])
-            logits = bias[items] + softplus(without.unsqueeze(1) + weight[items]).sum(-1)  # eq. (4)
+            own, code = weight[items], given[rows, items]
+            itself = own[torch.arange(len(own)), code.clamp_min(0)] * (code >= 0).unsqueeze(1)
+            logits = bias[items] + softplus((up[rows] - itself).unsqueeze(1) + own).sum(-1)  # eq. (4)
             parts.append(logits.log_softmax(-1))
         return torch.cat(parts)
 
@@ -195,7 +231,7 @@ class RatingsRBM(Harmonium[Incomplete]):
         count = max(1, len(truth))
         surprise = -log_share.gather(1, (truth.long() - 1).unsqueeze(1)).sum()
         square = (self._expected(log_share) - truth).square().sum()
-        return {"rmse": (square / count).sqrt(), "nll": surprise / count}
+        return {"rmse": (square / count).sqrt(), "rating_nll": surprise / count}
 
     def _log_prob(self, x: Tensor) -> Tensor:
         rated = self._by_item(self._states(x)).sum(-1)  # (B, items)
@@ -203,7 +239,7 @@ class RatingsRBM(Harmonium[Incomplete]):
             (h @ self.hidden_bias + rated @ self._log_sums(self._down(h)).T).logsumexp(-1)
             for h in self._hidden_states()
         ]
-        return -self.energy(x) - torch.stack(parts).logsumexp(0)  # eq. (3)
+        return -self.energy(x) - torch.stack(parts).logsumexp(0)
 
     @torch.no_grad()
     def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:

@@ -69,7 +69,7 @@ class RBM(BinaryHarmonium):
         chains: The number of persistent chains.
     """
 
-    recipe = Recipe(optimizer="sgd", lr=0.3, schedule="linear", batch_size=100, epochs=100)
+    recipe = Recipe(optimizer="sgd", lr=0.3, schedule="linear", batch_size=100, epochs=300)
 
     PROBES = 64
     """How many features the pseudo-likelihood takes; of more, this many are drawn at random for each batch."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import Conditional, RealDensity
+from deepcanon.core import Conditional, DataError, RealDensity
 from deepcanon.core.checks import flat
 from deepcanon.core.conditional import given_batch
 from deepcanon.core.precision import full
@@ -46,6 +46,35 @@ class Flow(RealDensity[B]):
     def to_data(self, z: Tensor) -> Tensor:
         """The examples of latents z, (B, features): the inverse of ``to_latent``."""
 
+    def to_data_with_log_det(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """The examples of latents z and log |det dx/dz|, (B,), with gradients: a sample and what its density needs."""
+        x = self.to_data(z)
+        return x, -self.to_latent(x)[1]
+
+    def drawn(self, n: int, *, generator: Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Samples with gradients and their log-densities, (n,): what a loss of samples is computed from."""
+        z = self._noise(n, generator)
+        x, log_det = self.to_data_with_log_det(z)
+        return x, self._change_of_variables(z, -log_det)
+
+    def to_uniform(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The probability integral transform of each example, (B, features), and log |det du/dx|, (B,).
+
+        .. math:: u = \Phi(z), \qquad \log p(x) = \log \left| \det \frac{du}{dx} \right|
+
+        With :math:`\Phi` the distribution function of N(0, 1) the same flow has a uniform base distribution: under the
+        model, u is uniform in the unit cube. Of an autoregressive flow of one step it is the Rosenblatt transform, the
+        conditional distribution functions of the values.
+        """
+        z, log_det = self.to_latent(x)
+        return torch.special.ndtr(z), self._change_of_variables(z, log_det)
+
+    def from_uniform(self, u: Tensor) -> Tensor:
+        """The examples of points u in the unit cube, (B, features): the inverse of ``to_uniform``."""
+        if u.ndim != 2 or u.shape[1] != self.features or not bool(((u > 0) & (u < 1)).all()):
+            raise DataError(f"points of the unit cube are rows of {self.features} numbers between 0 and 1")
+        return self.to_data(torch.special.ndtri(u))
+
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return self.to_latent(x)
 
@@ -54,7 +83,7 @@ class Flow(RealDensity[B]):
 
     def _change_of_variables(self, z: Tensor, log_det: Tensor) -> Tensor:
         square = full(z).square().sum(-1)
-        return log_det - 0.5 * square - 0.5 * self.features * math.log(2 * math.pi)  # eq. (1)
+        return log_det - 0.5 * square - 0.5 * z.shape[-1] * math.log(2 * math.pi)  # eq. (1)
 
     def encode(self, x: Tensor) -> Tensor:
         """The latent z of each example, (B, features)."""
@@ -123,6 +152,9 @@ class TransformFlow(Flow[B]):
 
     def to_data(self, z: Tensor) -> Tensor:
         return self.flow.inverse(z, *self._arguments(z.shape[0]))
+
+    def to_data_with_log_det(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        return self.flow.inverse_with_log_det(z, *self._arguments(z.shape[0]))
 
     def _arguments(self, n: int) -> tuple[Tensor, ...]:
         told = self._told(n)

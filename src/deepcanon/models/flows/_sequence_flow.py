@@ -124,6 +124,10 @@ class SequenceFlow(TransformFlow[Videos]):
         """The videos of noise (B, T values), as many frames as it has values for."""
         return self._videos(self._latents_of(z.unflatten(1, (-1, self.dimensions)), self._start()))
 
+    def to_data_with_log_det(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.to_data(z)
+        return x, -self.to_latent(x)[1]
+
     @torch.no_grad()
     def forecast(
         self,

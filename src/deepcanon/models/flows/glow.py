@@ -8,8 +8,9 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.core import Batch, DataError, Recipe, Terms
+from deepcanon.distributions.bits_per_dim import bits_per_dim
 from deepcanon.models.flows._flow import TransformFlow
-from deepcanon.models.flows._multi_scale import bits_per_dim, multi_scale
+from deepcanon.models.flows._multi_scale import multi_scale
 
 TEMPERATURES = (0.5, 0.75, 1.0)
 """The standard deviations of the noise in the gallery."""

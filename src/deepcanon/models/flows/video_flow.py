@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Recipe, Terms, Videos
-from deepcanon.models.flows._multi_scale import bits_per_dim, multi_scale
+from deepcanon.distributions.bits_per_dim import bits_per_dim
+from deepcanon.models.flows._multi_scale import multi_scale
 from deepcanon.models.flows._sequence_flow import SequenceFlow, State
 
 

@@ -131,6 +131,15 @@ class GraphDensity(Model[Graphs]):
         return sizes
 
 
+def small_graphs() -> Graphs:
+    """Rings of three and four nodes, a pair and a single node, twice: the example of the family."""
+    rings = [torch.stack([torch.arange(n), torch.arange(n).roll(1)]) for n in (3, 4)]
+    graphs = [Graph(torch.cat([ring, ring.flip(0)], 1), ring.shape[1]) for ring in rings]
+    pair, alone = Graph(torch.tensor([[0, 1], [1, 0]]), 2), Graph(torch.empty(2, 0, dtype=torch.long), 1)
+    union = Graph.union([*graphs, pair, alone] * 2)
+    return Graphs(torch.ones(union.nodes, 1), union)
+
+
 def rows_of(graph: Graph, sizes: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """The edges of each graph of a union as rows of bits, (B, N, N): 1 at (i, j) where node i has an edge to j < i."""
     nodes = max(1, *(graph.parts or (graph.nodes,)))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 from torch.distributions import Categorical
 
 from deepcanon.core import Evaluated, Graph, GraphBatch, How, Model, Sparse, Terms, UsageError, draw
 from deepcanon.core.precision import full
 from deepcanon.models._predictor import ClassWeighted, plain_nll
+from deepcanon.nn.activations import Activation, activation_layer
+from deepcanon.nn.graph_conv import dropped
 
 
 class NodeClassifier(ClassWeighted, Model[GraphBatch]):
@@ -64,3 +67,53 @@ class NodeClassifier(ClassWeighted, Model[GraphBatch]):
     def _logits(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
         logits: Tensor = self(x, graph)
         return full(logits)
+
+
+class NodeNetwork(NodeClassifier):
+    """A node classifier of graph layers in a row, with an activation and dropout before each but the first.
+
+    The last layer gives the logits. A leaf makes its layers, each called as ``layer(x, graph)``.
+    """
+
+    def _layered(self, layers: Iterable[nn.Module], activation: Activation, dropout: float) -> None:
+        """Keep the layers that the network is made of, once they are made."""
+        check_dropout(dropout)
+        self.convs = nn.ModuleList(layers)
+        self.activation = activation_layer(activation)
+        self.dropout = dropout
+
+    def forward(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
+        """The logits of every node, (nodes, classes); the graph may be given as its ``edge_index``."""
+        logits: Tensor = self.convs[-1](dropped(self._hidden(x, graph), self.dropout, self.training), graph)
+        return logits
+
+    def embed(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
+        """The node embeddings of the last hidden layer, (nodes, width); without one, the features themselves."""
+        return self._hidden(x, graph).to_dense()
+
+    def _hidden(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor | Sparse:
+        for conv in self.convs[:-1]:
+            x = self.activation(conv(dropped(x, self.dropout, self.training), graph))
+        return x
+
+
+class AtEveryNode(nn.Linear):
+    """A linear layer of every node's own features, in the place of a graph layer."""
+
+    def forward(self, x: Tensor, graph: Graph | Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(x)
+
+
+def check_dropout(dropout: float) -> None:
+    if not 0 <= dropout < 1:
+        raise UsageError(f"dropout is the probability to drop a feature, from 0 to below 1 (got {dropout})")
+
+
+def ring_batch() -> GraphBatch:
+    """A ring of twelve nodes in two classes, every second of which counts: the example of the family."""
+    random = torch.Generator().manual_seed(0)
+    ring = torch.arange(12)
+    edges = torch.cat([torch.stack([ring, ring.roll(1)]), torch.stack([ring.roll(1), ring])], 1)
+    y = (ring >= 6).long()
+    x = torch.randn(12, 3, generator=random) + y.unsqueeze(1)
+    return GraphBatch(x=x, y=y, mask=ring % 2 == 0, graph=Graph(edges, 12))

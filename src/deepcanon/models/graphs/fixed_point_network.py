@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import Graph, GraphBatch, Recipe, Sparse, UsageError
 from deepcanon.core.checks import at_least
-from deepcanon.models.graphs._nodes import NodeClassifier
+from deepcanon.models.graphs._nodes import NodeClassifier, check_dropout, ring_batch
 from deepcanon.nn.fixed_point import fixed_point
 from deepcanon.nn.graph_conv import dropped
 
@@ -54,8 +54,7 @@ class FixedPointNetwork(NodeClassifier):
         at_least(2, classes=classes)
         if not 0 <= contraction < 1:
             raise UsageError(f"contraction is the bound on the norm of the weights, 0 to below 1 (got {contraction})")
-        if not 0 <= dropout < 1:
-            raise UsageError(f"dropout is the probability to drop a feature, from 0 to below 1 (got {dropout})")
+        check_dropout(dropout)
         self.contraction, self.dropout = contraction, dropout
         self.message = nn.Parameter(torch.empty(units, units))
         self.input = nn.Parameter(torch.empty(units, features))
@@ -66,12 +65,7 @@ class FixedPointNetwork(NodeClassifier):
 
     @classmethod
     def example(cls) -> tuple[Self, GraphBatch]:
-        random = torch.Generator().manual_seed(0)
-        ring = torch.arange(12)
-        edges = torch.cat([torch.stack([ring, ring.roll(1)]), torch.stack([ring.roll(1), ring])], 1)
-        y = (ring >= 6).long()
-        x = torch.randn(12, 3, generator=random) + y.unsqueeze(1)
-        return cls(features=3, classes=2, units=8), GraphBatch(x=x, y=y, mask=ring % 2 == 0, graph=Graph(edges, 12))
+        return cls(features=3, classes=2, units=8), ring_batch()
 
     def forward(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
         """The logits of every node, (nodes, classes); the graph may be given as its ``edge_index``."""

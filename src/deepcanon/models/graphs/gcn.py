@@ -5,17 +5,16 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, Self
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from deepcanon.core import Graph, GraphBatch, Operator, Recipe, Sparse, Terms, UsageError
+from deepcanon.core import GraphBatch, Operator, Recipe, Terms, UsageError
 from deepcanon.core.checks import at_least
-from deepcanon.models.graphs._nodes import NodeClassifier
-from deepcanon.nn.activations import Activation, activation_layer
-from deepcanon.nn.graph_conv import GraphConv, dropped
+from deepcanon.models.graphs._nodes import NodeNetwork, ring_batch
+from deepcanon.nn.activations import Activation
+from deepcanon.nn.graph_conv import GraphConv
 
 
-class GCN(NodeClassifier):
+class GCN(NodeNetwork):
     r"""A graph neural network of message passing over normalized neighborhoods, which classifies the nodes.
 
     Also known as: graph neural network (GNN), message-passing network, spectral graph convolution.
@@ -59,24 +58,16 @@ class GCN(NodeClassifier):
     ) -> None:
         super().__init__()
         at_least(2, classes=classes)
-        if not 0 <= dropout < 1:
-            raise UsageError(f"dropout is the probability to drop a feature, from 0 to below 1 (got {dropout})")
         if decay < 0:
             raise UsageError(f"decay is the weight decay of the first layer, at least 0 (got {decay})")
-        widths = (features, *hidden, classes)
-        self.convs = nn.ModuleList(GraphConv(before, after, operator=operator) for before, after in pairwise(widths))
-        self.activation = activation_layer(activation)
-        self.dropout = dropout
+        widths = pairwise((features, *hidden, classes))
+        layers = (GraphConv(before, after, operator=operator) for before, after in widths)
+        self._layered(layers, activation, dropout)  # eq. (1)
         self.decay = decay
 
     @classmethod
     def example(cls) -> tuple[Self, GraphBatch]:
-        random = torch.Generator().manual_seed(0)
-        ring = torch.arange(12)
-        edges = torch.cat([torch.stack([ring, ring.roll(1)]), torch.stack([ring.roll(1), ring])], 1)
-        y = (ring >= 6).long()
-        x = torch.randn(12, 3, generator=random) + y.unsqueeze(1)
-        return cls(features=3, classes=2, hidden=(8,)), GraphBatch(x=x, y=y, mask=ring % 2 == 0, graph=Graph(edges, 12))
+        return cls(features=3, classes=2, hidden=(8,)), ring_batch()
 
     def _loss_of(self, logits: Tensor, y: Tensor) -> Terms:
         terms = super()._loss_of(logits, y)
@@ -84,21 +75,3 @@ class GCN(NodeClassifier):
             weight: Any = self.convs[0].weight  # an insight may have a plain tensor stand for it
             terms["decay"] = 0.5 * self.decay * weight.square().sum()  # eq. (2)
         return terms
-
-    def forward(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
-        """The logits of every node, (nodes, classes); the graph may be given as its ``edge_index``."""
-        logits: Tensor = self.convs[-1](self._dropped(self._hidden(x, graph)), graph)
-        return logits
-
-    def embed(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
-        """The node embeddings of the last hidden layer, (nodes, width); without one, the features themselves."""
-        hidden = self._hidden(x, graph)
-        return hidden.to_dense()
-
-    def _hidden(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor | Sparse:
-        for conv in self.convs[:-1]:
-            x = self.activation(conv(self._dropped(x), graph))  # eq. (1)
-        return x
-
-    def _dropped(self, x: Tensor | Sparse) -> Tensor | Sparse:
-        return dropped(x, self.dropout, self.training)

@@ -11,15 +11,17 @@ from torch import Tensor, nn
 from deepcanon.core import AnyBatch, Graph, LabeledGraphs, Recipe, UsageError
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.models._predictor import Predictor
+from deepcanon.models.graphs._nodes import check_dropout
 from deepcanon.nn.graph_conv import GraphConv
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
+from deepcanon.nn.graph_pooling import ClusterPool, GlobalNode
 from deepcanon.nn.segment import READOUTS, Readout, pool
 
 
 class GraphClassifier(Predictor):
     r"""A graph neural network of message passing and a readout over the nodes, which classifies whole graphs.
 
-    Also known as: graph isomorphism network, graph-level readout, global pooling.
+    Also known as: graph isomorphism network, graph-level readout, global pooling, DiffPool.
 
     .. math:: H_0 = X, \qquad H_l = \sigma(\operatorname{layer}_l(H_{l-1}, A)), \qquad
               r_l = \operatorname{readout}_{v \in G} \big(H_l\big)_v \qquad (1)
@@ -31,9 +33,21 @@ class GraphClassifier(Predictor):
     graph isomorphism layer, which with sums tells graphs apart as well as the Weisfeiler-Lehman test does, or the
     normalized graph convolution of GCN. Features of edges go into the messages of isomorphism layers.
 
+    With a ``global_node`` every graph has one more node, which all others send to and hear from after each layer, and
+    whose last state g is read, too. With ``clusters`` the nodes are pooled by clustering after the last layer: a
+    learned assignment S to k soft clusters makes a smaller graph, which has a layer and a readout of its own,
+
+    .. math:: X' = S^\top H_L, \qquad A' = S^\top A S, \qquad
+              r' = \operatorname{readout}_{c} \sigma\big((X' + \bar A' X') W'^\top + b'\big)_c \qquad (3)
+
+    where the rows of :math:`\bar A'` are those of :math:`A'` over their sums.
+
     References:
         | How Powerful are Graph Neural Networks? (Xu et al., 2019), https://arxiv.org/abs/1810.00826
         | Strategies for Pre-training Graph Neural Networks (Hu et al., 2020), https://arxiv.org/abs/1905.12265
+        | Neural Message Passing for Quantum Chemistry (Gilmer et al., 2017), https://arxiv.org/abs/1704.01212
+        | Hierarchical Graph Representation Learning with Differentiable Pooling (Ying et al., 2018),
+          https://arxiv.org/abs/1806.08804
 
     Arguments:
         features: The number of features of a node.
@@ -41,7 +55,9 @@ class GraphClassifier(Predictor):
         edge_features: The number of features of an edge, if edges have any.
         hidden: The widths of the layers.
         layer: The kind of the layers: gin, graph isomorphism, or gcn, graph convolution.
-        readout: The pooling over the nodes of a graph.
+        readout: The pooling over the nodes of a graph, and over its clusters.
+        global_node: Whether every graph has one more node that all others are joined to.
+        clusters: The number of soft clusters that nodes are pooled to after the last layer; 0 leaves them out.
         dropout: The dropout probability of the readouts in training.
     """
 
@@ -55,14 +71,15 @@ class GraphClassifier(Predictor):
         hidden: tuple[int, ...] = (32, 32, 32),
         layer: Literal["gin", "gcn"] = "gin",
         readout: Readout = "sum",
+        global_node: bool = False,
+        clusters: int = 0,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
         at_least(1, features=features, layers=len(hidden))
         one_of(("gin", "gcn"), layer=layer)
         one_of(READOUTS, readout=readout)
-        if not 0 <= dropout < 1:
-            raise UsageError(f"dropout is the probability to drop a feature, from 0 to below 1 (got {dropout})")
+        check_dropout(dropout)
         if layer == "gcn" and edge_features is not None:
             raise UsageError(f"gcn layers take no features of edges, got edge_features={edge_features}; gin layers do")
         outputs = self._outputs_for(classes, None, None)
@@ -71,8 +88,12 @@ class GraphClassifier(Predictor):
             for before, after in pairwise((features, *hidden))
         )
         self.readout: Readout = readout
+        self.last = hidden[-1]
         self.dropout = nn.Dropout(dropout)
-        self.head = nn.Linear(sum(hidden), outputs)
+        self.global_nodes = nn.ModuleList(GlobalNode(width, hidden[-1]) for width in hidden if global_node)
+        self.pool = ClusterPool(hidden[-1], clusters) if clusters else None
+        self.coarse = nn.Linear(hidden[-1], hidden[-1]) if clusters else None
+        self.head = nn.Linear(sum(hidden) + hidden[-1] * (bool(clusters) + global_node), outputs)
 
     @classmethod
     def batch_type(cls) -> type[AnyBatch]:
@@ -99,8 +120,17 @@ class GraphClassifier(Predictor):
 
     def embed(self, x: Tensor, graph: Graph) -> Tensor:
         """The embedding of every graph: the readouts of all layers next to each other, (graphs, widths)."""
-        read = []
-        for layer in self.layers:
+        read, g = [], x.new_zeros(len(graph.parts) or 1, self.last)
+        for number, layer in enumerate(self.layers):
             x = layer(x, graph).relu()
+            if self.global_nodes:
+                x, g = self.global_nodes[number](x, g, graph)
             read.append(pool(x, graph, self.readout))  # eq. (1)
+        if self.global_nodes:
+            read.append(g)
+        if self.pool is not None and self.coarse is not None:
+            clusters, joined = self.pool(x, graph)
+            mean = joined / joined.sum(2, keepdim=True).clamp_min(1e-12)
+            coarse = self.coarse(clusters + mean @ clusters).relu()
+            read.append({"sum": coarse.sum(1), "mean": coarse.mean(1), "max": coarse.amax(1)}[self.readout])  # eq. (3)
         return torch.cat(read, 1)

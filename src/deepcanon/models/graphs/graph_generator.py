@@ -10,7 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, pad
 
 from deepcanon.core import Graph, Graphs, Recipe
 from deepcanon.core.checks import at_least
-from deepcanon.models.graphs._graph_density import GraphDensity
+from deepcanon.models.graphs._graph_density import GraphDensity, small_graphs
 
 EMBEDDING = 8
 """The number of values that say how many nodes are still to come."""
@@ -58,11 +58,7 @@ class GraphGenerator(GraphDensity):
 
     @classmethod
     def example(cls) -> tuple[Self, Graphs]:
-        rings = [torch.stack([torch.arange(n), torch.arange(n).roll(1)]) for n in (3, 4)]
-        graphs = [Graph(torch.cat([ring, ring.flip(0)], 1), ring.shape[1]) for ring in rings]
-        pair, alone = Graph(torch.tensor([[0, 1], [1, 0]]), 2), Graph(torch.empty(2, 0, dtype=torch.long), 1)
-        union = Graph.union([*graphs, pair, alone] * 2)
-        return cls(largest=4, units=6, edge_units=4), Graphs(torch.ones(union.nodes, 1), union)
+        return cls(largest=4, units=6, edge_units=4), small_graphs()
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         """The log-probability of each graph of the union, (graphs,); features of nodes are not modeled."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from deepcanon.core import AnyBatch, DataError, Graph, LabeledPairs, Recipe, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.models._predictor import Predictor
+from deepcanon.models.graphs._nodes import check_dropout
 from deepcanon.nn.graph_conv import GraphConv, dropped
 
 
@@ -38,7 +39,7 @@ class LinkPredictor(Predictor):
         dropout: The dropout probability of the inputs of each layer in training.
     """
 
-    recipe = Recipe(optimizer="adam:weight_decay=0.0005", lr=0.01, batch_size=1, epochs=100)
+    recipe = Recipe(lr=0.01, batch_size=1, epochs=200)
 
     def __init__(
         self,
@@ -52,8 +53,7 @@ class LinkPredictor(Predictor):
         at_least(1, features=features, latent=latent)
         if classes != 2:
             raise UsageError(f"a pair is linked or not, which are 2 classes (got classes={classes})")
-        if not 0 <= dropout < 1:
-            raise UsageError(f"dropout is the probability to drop a feature, from 0 to below 1 (got {dropout})")
+        check_dropout(dropout)
         self.classes = classes
         self.convs = nn.ModuleList(GraphConv(before, after) for before, after in pairwise((features, *hidden, latent)))
         self.bias = nn.Parameter(torch.zeros(()))

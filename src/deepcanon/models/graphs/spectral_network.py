@@ -5,18 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Self
 
-import torch
-from torch import Tensor, nn
-
-from deepcanon.core import Graph, GraphBatch, Recipe, Sparse, UsageError
+from deepcanon.core import GraphBatch, Recipe
 from deepcanon.core.checks import at_least
-from deepcanon.models.graphs._nodes import NodeClassifier
-from deepcanon.nn.activations import Activation, activation_layer
-from deepcanon.nn.graph_conv import dropped
+from deepcanon.models.graphs._nodes import NodeNetwork, ring_batch
+from deepcanon.nn.activations import Activation
 from deepcanon.nn.graph_spectral import SpectralConv
 
 
-class SpectralNetwork(NodeClassifier):
+class SpectralNetwork(NodeNetwork):
     r"""A graph neural network of learned filters of the graph's frequencies, which classifies the nodes.
 
     Also known as: Chebyshev network, spectral convolution, graph Fourier transform.
@@ -63,34 +59,12 @@ class SpectralNetwork(NodeClassifier):
     ) -> None:
         super().__init__()
         at_least(2, classes=classes)
-        if not 0 <= dropout < 1:
-            raise UsageError(f"dropout is the probability to drop a feature, from 0 to below 1 (got {dropout})")
-        self.convs = nn.ModuleList(
+        layers = (
             SpectralConv(before, after, order=order, frequencies=frequencies)
             for before, after in pairwise((features, *hidden, classes))
         )
-        self.activation = activation_layer(activation)
-        self.dropout = dropout
+        self._layered(layers, activation, dropout)  # eq. (1)
 
     @classmethod
     def example(cls) -> tuple[Self, GraphBatch]:
-        random = torch.Generator().manual_seed(0)
-        ring = torch.arange(12)
-        edges = torch.cat([torch.stack([ring, ring.roll(1)]), torch.stack([ring.roll(1), ring])], 1)
-        y = (ring >= 6).long()
-        x = torch.randn(12, 3, generator=random) + y.unsqueeze(1)
-        return cls(features=3, classes=2, hidden=(8,)), GraphBatch(x=x, y=y, mask=ring % 2 == 0, graph=Graph(edges, 12))
-
-    def forward(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
-        """The logits of every node, (nodes, classes); the graph may be given as its ``edge_index``."""
-        logits: Tensor = self.convs[-1](dropped(self._hidden(x, graph), self.dropout, self.training), graph)
-        return logits
-
-    def embed(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor:
-        """The node embeddings of the last hidden layer, (nodes, width); without one, the features themselves."""
-        return self._hidden(x, graph).to_dense()
-
-    def _hidden(self, x: Tensor | Sparse, graph: Graph | Tensor) -> Tensor | Sparse:
-        for conv in self.convs[:-1]:
-            x = self.activation(conv(dropped(x, self.dropout, self.training), graph))  # eq. (1)
-        return x
+        return cls(features=3, classes=2, hidden=(8,)), ring_batch()

@@ -25,7 +25,7 @@ from deepcanon.core import (
 from deepcanon.core.checks import at_least
 from deepcanon.core.memory import need
 from deepcanon.core.series import check_lengths, filled, steps_from
-from deepcanon.distributions.scaled import ScaledNegativeBinomial, scaled_head
+from deepcanon.distributions.scaled import Link, ScaledNegativeBinomial, scaled_head
 from deepcanon.losses.crps import crps, quantile_loss
 
 State = tuple[Tensor, ...]
@@ -61,6 +61,11 @@ class Forecaster(Model[Series]):
     .. math:: \nu = \frac{1}{t_0 - 1} \sum_{t=2}^{t_0} |z_t - z_{t-1}| + \epsilon \frac{1}{t_0} \sum_{t=1}^{t_0} |z_t|,
               \qquad z_t \sim z_{t-1} + \nu\, \ell(\theta_t) \qquad (2)
 
+    Counts with a log link are read by their logarithms, as their mean is written, so that effects multiply:
+
+    .. math:: \log\frac{1 + z_{t-1}}{\nu} \quad \text{in place of} \quad \frac{z_{t-1}}{\nu}, \qquad
+              E z_t = \nu\, e^{\theta_t} \qquad (3)
+
     A value that is missing (NaN) is not predicted, and the last one before it is read in its place.
     """
 
@@ -76,12 +81,13 @@ class Forecaster(Model[Series]):
         head: str,
         lags: tuple[int, ...] = (1,),
         differenced: bool = False,
+        link: Link | None = None,
     ) -> None:
         super().__init__()
         at_least(1, features=features, embedding=embedding, lags=min(lags, default=0))
         at_least(0, covariates=covariates, statics=statics)
         self.features, self.covariates, self.statics = features, covariates, statics
-        self.likelihood = scaled_head(head)
+        self.likelihood = scaled_head(head, link)
         if differenced and self.likelihood.counts:
             raise UsageError("differences of counts are not counts; take head=gaussian or student_t with differenced")
         self.differenced = differenced
@@ -277,6 +283,8 @@ class Forecaster(Model[Series]):
     def _lagged(self, values: list[Tensor], scale: Tensor, count: Tensor) -> list[Tensor]:
         """The values at the lags as they are read after so many steps; the first of them is the value before."""
         before, *lagged = values
+        if isinstance(self.likelihood, ScaledNegativeBinomial) and self.likelihood.link == "log":
+            return [((1 + value) / scale).log() for value in lagged]  # eq. (3)
         if not self.differenced:
             return [value / scale for value in lagged]
         pairs = zip(lagged, self.lags, strict=True)

@@ -9,9 +9,8 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Sequences, Stream, UsageError, eval_mode
+from deepcanon.core import Sequences, Stream, UsageError
 from deepcanon.core.checks import at_least
-from deepcanon.decoding.generation import choose
 from deepcanon.models._language_model import LanguageModel
 from deepcanon.models._sequence_predictor import SequencePredictor
 from deepcanon.nn.bidirectional import Bidirectional, last_output
@@ -43,16 +42,9 @@ class RecurrentLanguage(LanguageModel[Sequences]):
     backpropagation through time. It is meant for one process; several share the first one's states. In eval mode every
     window starts with a state of zeros.
 
-    Training is teacher forcing: the inputs are the true tokens. With ``own_inputs`` a share of them, each token but the
-    first with this probability, is what the model itself draws there, given all inputs before. With a share that grows
-    in the course of the training this is scheduled sampling, with a share of 1 free running. The targets stay the true
-    tokens, and no gradient passes through the draws. In eval mode nothing is drawn: losses there are likelihoods.
-
     References:
         | An efficient gradient-based algorithm for on-line training of recurrent network trajectories
           (Williams and Peng, 1990), https://doi.org/10.1162/neco.1990.2.4.490
-        | Scheduled Sampling for Sequence Prediction with Recurrent Neural Networks (Bengio et al., 2015),
-          https://arxiv.org/abs/1506.03099
     """
 
     recurrent: nn.Module
@@ -71,16 +63,11 @@ class RecurrentLanguage(LanguageModel[Sequences]):
         parts: int,
         output: str = "softmax",
     ) -> None:
-        super().__init__(vocab)
+        super().__init__(vocab, own_inputs)
         check_sizes(units, layers, dropout)
         at_least(1, embedding=embedding)
         at_least(0, streams=streams)
-        if len(own_inputs) > 2 or not all(0 <= share <= 1 for share in own_inputs):
-            raise UsageError(
-                f"own_inputs are shares from 0 to 1, one of the whole training or those of its beginning and its end "
-                f"(got {', '.join(map(str, own_inputs))})"
-            )
-        self.streams, self.own_inputs = streams, own_inputs
+        self.streams = streams
         self.embedding = nn.Embedding(vocab, embedding)  # E
         self.dropout = nn.Dropout(dropout)
         self.head = self._head(output, units)  # V, b
@@ -116,19 +103,6 @@ class RecurrentLanguage(LanguageModel[Sequences]):
         if along is not None:
             self._keep(along, after)
         return outputs
-
-    def _inputs(self, tokens: Tensor, state: State | None) -> Tensor:
-        """The inputs of training: true tokens, and own draws in place of some."""
-        if not (self.own_inputs and self.training):
-            return tokens
-        first, last = self.own_inputs[0], self.own_inputs[-1]
-        own = torch.rand(tokens.shape, device=tokens.device) < first + (last - first) * self.progress
-        mixed = tokens.clone()
-        with eval_mode(self):
-            for position in range(1, tokens.shape[1]):
-                logits, state = self.step(mixed[:, position - 1 : position], state)
-                mixed[:, position] = torch.where(own[:, position], choose(logits[:, -1]), tokens[:, position])
-        return mixed
 
     def _found(self, batch: Stream) -> State:
         """For each row the state that was kept at the position where the row starts, zeros where there is none."""

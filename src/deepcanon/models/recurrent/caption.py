@@ -36,7 +36,7 @@ class Caption(Captioner):
     columns :math:`m_i` of the last maps :math:`h_L`, one for each place i, are averaged by soft attention. So the
     same weights name what stands at any place, which few examples suffice to learn; r are embeddings of the places.
     Xu et al. have an additive score, whose result the LSTM reads at its next step; with the output of the LSTM as the
-    query (Luong et al.) all words of a caption are learned from at once. Without ``attention`` the image is seen
+    query (Luong et al.) all words of a caption are learned from at once. Without ``attend`` the image is seen
     only once, as in Show and Tell, where the LSTM reads v as if it were the first word. The pooling takes the maximum
     of 2x2 pixels, and the normalization is over all feature maps of an image, so that the images of a batch do not mix.
 
@@ -65,7 +65,11 @@ class Caption(Captioner):
         units: The number of cells of a layer of the LSTM.
         layers: The number of layers of the LSTM.
         dropout: The dropout probability of the feature maps, of the embeddings and of the inputs of the softmax.
-        attention: Whether the image is looked at again before each word.
+        attend: Whether the image is looked at again before each word.
+        own_inputs: The share of inputs that are the model's own draws in training, one number, or that of the beginning
+            and that of the end: 0,0.5 is scheduled sampling.
+        output: The output layer. Where the vocabulary is large, training costs less with hierarchical, importance,
+            adaptive, nce or negative, which take options: hierarchical:tree=balanced, nce:samples=128.
     """
 
     recipe = Recipe(
@@ -90,9 +94,11 @@ class Caption(Captioner):
         units: int = 128,
         layers: int = 1,
         dropout: float = 0.1,
-        attention: bool = True,
+        attend: bool = True,
+        own_inputs: tuple[float, ...] = (),
+        output: str = "softmax",
     ) -> None:
-        super().__init__(channels, height, width, target_vocab, begin_token, end_token)
+        super().__init__(channels, height, width, target_vocab, begin_token, end_token, own_inputs)
         check_sizes(units, layers, dropout)
         at_least(1, hidden=min(hidden, default=1), embedding=embedding)
         if min(height, width) >> len(hidden) < 1:
@@ -107,8 +113,8 @@ class Caption(Captioner):
         self.seen = nn.Linear(maps * places, layers * units)  # A, a
         self.embedding = nn.Embedding(target_vocab, embedding)  # E
         self.recurrent = LSTMLayers(embedding, units, layers, dropout=dropout if layers > 1 else 0.0)
-        self.look = Look(maps, places, units) if attention else None
-        self.head = nn.Linear(units + maps if attention else units, target_vocab)  # V, d
+        self.look = Look(maps, places, units) if attend else None
+        self.head = self._head(output, units + maps if attend else units)  # V, d
         self.dropout = nn.Dropout(dropout)
 
     @classmethod

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from deepcanon.core import Recipe, Series
+from deepcanon.distributions.scaled import Link
 from deepcanon.models.recurrent._forecaster import Forecaster, State
 from deepcanon.models.recurrent._recurrent import check_sizes, fitting_precision
 from deepcanon.nn.lstm import lstm
@@ -28,12 +29,16 @@ class DeepAR(Forecaster):
     values with outliers, or negative binomial for counts. A forecast consists of sample paths: each step is drawn and
     then read like a true one, and quantiles are those of the paths.
 
+    The mean of counts is :math:`\nu e^o` of an output o (a log link), and past counts are read by their logarithms:
+    season, weekday and price multiply what is sold, and a network of logarithms has only to add. Salinas et al. have
+    :math:`\nu \log(1 + e^o)` and read counts as they are, by ``link`` softplus.
+
     The likelihood counts the steps after the given ones and is exact. Salinas et al. also count the given steps, of
     which the scale has seen the values.
 
     Series of counts in many sizes, in about a minute on one core, and the quantiles of the steps to come::
 
-        deepcanon train deepar --data series --head negative_binomial --lags 1,24
+        deepcanon train deepar --data series --head negative_binomial
         deepcanon forecast runs/deepar-series --steps 24 --out forecast.csv
 
     References:
@@ -53,6 +58,8 @@ class DeepAR(Forecaster):
             before if steps are hours. Lags longer than what is given are zero at first.
         differenced: Whether changes are modeled, in units of the mean absolute change, as suits series that wander
             without a level of their own: the distribution of a step is around the value before it.
+        link: How the mean of a count follows from the network: "log", unless another is given, or "softplus" as in the
+            paper.
     """
 
     recipe = Recipe(lr=5e-3, schedule="cosine:warmup=50", batch_size=64, epochs=30, clip="norm:1.0")
@@ -62,15 +69,16 @@ class DeepAR(Forecaster):
         features: int,
         covariates: int = 0,
         statics: int = 0,
-        units: int = 40,
-        layers: int = 2,
+        units: int = 64,
+        layers: int = 1,
         dropout: float = 0.0,
         embedding: int = 8,
         head: str = "student_t",
         lags: tuple[int, ...] = (1,),
         differenced: bool = False,
+        link: Link | None = None,
     ) -> None:
-        super().__init__(features, covariates, statics, embedding, head, lags, differenced)
+        super().__init__(features, covariates, statics, embedding, head, lags, differenced, link)
         check_sizes(units, layers, dropout)
         self.recurrent = lstm(
             self.width, units, layers, dropout=dropout, coupled=False, peepholes=False, memory=None

@@ -52,6 +52,10 @@ class Seq2Seq(Translator):
             vector has as many.
         layers: The number of layers of the encoder and of the decoder.
         dropout: The dropout probability of the embeddings, between layers, and of the output layer's inputs.
+        own_inputs: The share of inputs that are the model's own draws in training, one number, or that of the beginning
+            and that of the end: 0,0.5 is scheduled sampling.
+        output: The output layer. Where the vocabulary is large, training costs less with hierarchical, importance,
+            adaptive, nce or negative, which take options: hierarchical:tree=balanced, nce:samples=128.
     """
 
     recipe = Recipe(lr=5e-3, schedule="cosine:warmup=50", batch_size=64, epochs=5, clip="norm:1.0")
@@ -66,8 +70,10 @@ class Seq2Seq(Translator):
         units: int = 128,
         layers: int = 1,
         dropout: float = 0.0,
+        own_inputs: tuple[float, ...] = (),
+        output: str = "softmax",
     ) -> None:
-        super().__init__(vocab, target_vocab, begin_token, end_token)
+        super().__init__(vocab, target_vocab, begin_token, end_token, own_inputs)
         check_sizes(units, layers, dropout)
         at_least(1, embedding=embedding)
         self.source_embedding = nn.Embedding(vocab, embedding)
@@ -76,7 +82,7 @@ class Seq2Seq(Translator):
         self.thought = nn.Linear(2 * units, units)  # W, b
         self.bridge = nn.Linear(units, layers * units)  # U, a
         self.decoder = nn.GRU(embedding + units, units, layers, dropout=dropout if layers > 1 else 0.0)
-        self.head = nn.Linear(2 * units + embedding, target_vocab)  # V, d
+        self.head = self._head(output, 2 * units + embedding)  # V, d
         self.dropout = nn.Dropout(dropout)
 
     @classmethod

@@ -68,13 +68,17 @@ class Seq2SeqAttention(Translator):
         end_token: The token that every target ends with.
         embedding: The width of the token embeddings.
         units: The number of hidden units of the decoder, and of each direction of the encoder.
-        attention: The number of hidden units of the additive score e, or the rank of "low_rank"; unless given,
+        score_units: The number of hidden units of the additive score e, or the rank of "low_rank"; unless given,
             ``units``.
         score: The score of a position for the state of the decoder: "additive", "general", "low_rank", "dot", "cosine"
             or "scaled".
         how: The attention that follows from the scores: "soft", "hard" (to the best position alone) or "linear" (the
             scores themselves).
         dropout: The dropout probability of the embeddings and of the output layer's inputs.
+        own_inputs: The share of inputs that are the model's own draws in training, one number, or that of the beginning
+            and that of the end: 0,0.5 is scheduled sampling.
+        output: The output layer. Where the vocabulary is large, training costs less with hierarchical, importance,
+            adaptive, nce or negative, which take options: hierarchical:tree=balanced, nce:samples=128.
     """
 
     recipe = Recipe(lr=5e-3, schedule="cosine:warmup=50", batch_size=64, epochs=3, clip="norm:1.0")
@@ -87,12 +91,14 @@ class Seq2SeqAttention(Translator):
         end_token: int,
         embedding: int = 32,
         units: int = 64,
-        attention: int | None = None,
+        score_units: int | None = None,
         score: ScoreKind = "additive",
         how: Weighting = "soft",
         dropout: float = 0.0,
+        own_inputs: tuple[float, ...] = (),
+        output: str = "softmax",
     ) -> None:
-        super().__init__(vocab, target_vocab, begin_token, end_token)
+        super().__init__(vocab, target_vocab, begin_token, end_token, own_inputs)
         at_least(1, embedding=embedding, units=units)
         one_of(get_args(ScoreKind), score=score)
         one_of(get_args(Weighting), how=how)
@@ -101,9 +107,9 @@ class Seq2SeqAttention(Translator):
         self.encoder = Bidirectional(lambda inputs: nn.GRU(inputs, units), embedding, units)
         self.bridge = nn.Linear(units, units)  # W_0, b_0
         self.summed, self.how = score in OF_EQUAL_WIDTH, how
-        self.scoring = AttentionScore(score, units, units if self.summed else 2 * units, attention)  # v, W, U, b
+        self.scoring = AttentionScore(score, units, units if self.summed else 2 * units, score_units)  # v, W, U, b
         self.cell = nn.GRUCell(embedding + 2 * units, units)
-        self.head = nn.Linear(3 * units + embedding, target_vocab)  # V, d
+        self.head = self._head(output, 3 * units + embedding)  # V, d
         self.dropout = nn.Dropout(dropout)
 
     @classmethod
@@ -112,7 +118,7 @@ class Seq2SeqAttention(Translator):
         lengths = 1 + torch.arange(12) % 4
         y = torch.nn.functional.pad(2 + x % 2, (1, 1))  # begin, the copy, end
         y = y.scatter(1, lengths.unsqueeze(1) + 1, 1)
-        return cls(4, 4, 0, 1, embedding=3, units=4, attention=3), SequencePairs(x, lengths, y, lengths + 2)
+        return cls(4, 4, 0, 1, embedding=3, units=4, score_units=3), SequencePairs(x, lengths, y, lengths + 2)
 
     def read(self, tokens: Tensor, state: Decoding | None) -> tuple[Tensor, Decoding]:
         """The logits of the next token after each of the target tokens (B, t), and the state after the last."""

@@ -13,6 +13,7 @@ from deepcanon.distributions.likelihoods import Likelihood, LikelihoodName, like
 from deepcanon.models.variational._variational import Variational
 from deepcanon.nn.activations import Activation
 from deepcanon.nn.dense import dense
+from deepcanon.nn.image_ends import ImageShape, image_ends
 
 
 class Decoder(nn.Module):
@@ -32,10 +33,11 @@ class Decoder(nn.Module):
 
 
 class VariationalAutoencoder(Variational[B]):
-    """A latent-variable model whose encoder and decoder are fully connected networks.
+    """A latent-variable model whose encoder and decoder are fully connected or convolutional networks.
 
     The encoder has as many outputs as the posterior of a leaf needs numbers (``posterior``). With a context of so many
-    numbers (``context``), both networks take it next to their own input.
+    numbers (``context``), both networks take it next to their own input. With ``convolutions``, an ``image`` goes
+    through these before the encoder's fully connected layers, and after those of the decoder come the transposed ones.
     """
 
     def __init__(
@@ -48,14 +50,17 @@ class VariationalAutoencoder(Variational[B]):
         *,
         posterior: int,
         context: int = 0,
+        convolutions: tuple[int, ...] = (),
+        image: ImageShape = (None, None, None),
     ) -> None:
         super().__init__()
         at_least(1, features=features, latent=latent)
         self.features = features
         self.latent = latent
-        self.encoder = dense(features + context, posterior, hidden, activation=activation)
-        net = dense(latent + context, features, hidden[::-1], activation=activation)
-        self.decoder = Decoder(net, likelihood_layer(likelihood))
+        self.stages, up, units = image_ends(features, image, convolutions, activation)
+        self.encoder = dense(units + context, posterior, hidden, activation=activation)
+        net = dense(latent + context, units, hidden[::-1], activation=activation)
+        self.decoder = Decoder(net.append(up) if len(up) else net, likelihood_layer(likelihood))
 
     @property
     def support(self) -> Support:
@@ -72,7 +77,12 @@ class VariationalAutoencoder(Variational[B]):
 
     def _encoded(self, x: Tensor) -> Tensor:
         """The numbers of the posterior, (B, posterior)."""
-        return full(self.encoder(self._with_context(flat(x, self.features))))
+        return full(self.encoder(self._with_context(self._staged(x))))
+
+    def _staged(self, x: Tensor) -> Tensor:
+        """What the encoder's fully connected layers see of the examples: flat, and after the convolutions, if any."""
+        rows: Tensor = self.stages(flat(x, self.features))
+        return rows
 
     def _with_context(self, rows: Tensor) -> Tensor:
         """The input of a network for these rows, (..., B, numbers): a conditional model adds its context."""

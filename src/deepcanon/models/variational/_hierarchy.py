@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, Terms, UsageError
+from deepcanon.core import Batch, Recipe, Terms, UsageError
 from deepcanon.core.checks import at_least
+from deepcanon.core.precision import full
 from deepcanon.distributions.chained import Chained
 from deepcanon.distributions.likelihoods import LikelihoodName
 from deepcanon.models.variational._encoder_decoder import VariationalAutoencoder, diagonal_gaussian
@@ -22,31 +24,47 @@ class Hierarchy(VariationalAutoencoder[Batch]):
 
     The posterior is drawn from the data upwards, the prior from the top downwards, each layer a diagonal Gaussian. In a
     ``markov`` hierarchy a layer sees its neighbor alone; else the prior of a layer sees all layers above it, the
-    posterior the data and all layers below, and the decoder all of them.
+    posterior the data and all layers below, and the decoder all of them. Both kinds are built alike, so that their
+    constructor stands here.
     """
+
+    markov: ClassVar[bool]
+    recipe = Recipe(lr=2e-3, epochs=50)
 
     def __init__(
         self,
         features: int,
-        layers: tuple[int, ...],
-        hidden: tuple[int, ...],
-        likelihood: LikelihoodName,
-        activation: Activation,
-        *,
-        markov: bool,
+        latents: tuple[int, ...] = (8, 4),
+        hidden: tuple[int, ...] = (128,),
+        likelihood: LikelihoodName = "gaussian",
+        activation: Activation = "relu",
+        convolutions: tuple[int, ...] = (),
+        channels: int | None = None,
+        height: int | None = None,
+        width: int | None = None,
     ) -> None:
-        if len(layers) < 2:
-            raise UsageError(f"a hierarchy has two layers of latents or more (got latents={layers}); with one take vae")
-        for width in layers:
-            at_least(1, latents=width)
-        seen = layers[0] if markov else sum(layers)
-        super().__init__(features, seen, hidden, likelihood, activation, posterior=2 * layers[0])
-        self.layers, self.markov, self.latent = layers, markov, sum(layers)
-        below = [layers[i - 1] if markov else features + sum(layers[:i]) for i in range(1, len(layers))]
-        above = [layers[i + 1] if markov else sum(layers[i + 1 :]) for i in range(len(layers) - 1)]
+        if len(latents) < 2:
+            raise UsageError(
+                f"a hierarchy has two layers of latents or more (got latents={latents}); with one take vae"
+            )
+        for size in latents:
+            at_least(1, latents=size)
+        super().__init__(
+            features, latents[0] if self.markov else sum(latents), hidden, likelihood, activation,
+            posterior=2 * latents[0], convolutions=convolutions, image=(channels, height, width),
+        )  # fmt: skip
+        self.layers, self.latent, markov = latents, sum(latents), self.markov
+        units = self.encoder[0].get_parameter("weight").shape[1]  # what is seen of the data
+        below = [latents[i - 1] if markov else units + sum(latents[:i]) for i in range(1, len(latents))]
+        above = [latents[i + 1] if markov else sum(latents[i + 1 :]) for i in range(len(latents) - 1)]
         net = partial(dense, hidden=hidden, activation=activation)
-        self.up = nn.ModuleList(net(size, 2 * width) for size, width in zip(below, layers[1:], strict=True))
-        self.down = nn.ModuleList(net(size, 2 * width) for size, width in zip(above, layers[:-1], strict=True))
+        self.up = nn.ModuleList(net(size, 2 * numbers) for size, numbers in zip(below, latents[1:], strict=True))
+        self.down = nn.ModuleList(net(size, 2 * numbers) for size, numbers in zip(above, latents[:-1], strict=True))
+
+    @classmethod
+    def example(cls) -> tuple[Self, Batch]:
+        x = torch.randn(32, 4, generator=torch.Generator().manual_seed(0))
+        return cls(features=4, latents=(1, 1), hidden=(8,)), Batch(x)
 
     def loss(self, batch: Batch) -> Terms:
         reconstruction, kl = self.bound(batch.x)
@@ -54,14 +72,15 @@ class Hierarchy(VariationalAutoencoder[Batch]):
 
     def encode(self, x: Tensor) -> Distribution:
         """The approximate posterior of all layers, drawn from the lowest to the top."""
-        rows = x.flatten(1)
+        rows = self._staged(x)
 
         def rise(net: nn.Module, z: Tensor) -> Distribution:
             given = z if self.markov else torch.cat([rows.expand(*z.shape[:-1], -1), z], -1)
             return diagonal_gaussian(net(given))
 
         steps = [partial(rise, net) for net in self.up]
-        return Chained(diagonal_gaussian(self._encoded(x)), steps, self.layers, memory=not self.markov)
+        lowest = diagonal_gaussian(full(self.encoder(rows)))
+        return Chained(lowest, steps, self.layers, memory=not self.markov)
 
     def prior(self) -> Distribution:
         """The prior of all layers, drawn from the top to the lowest."""

@@ -14,7 +14,7 @@ from torch.distributions import Distribution, Independent, Normal
 from deepcanon.core import Conditional, DataError, Density, LikelihoodKind, draw, drawing_from
 from deepcanon.core.checks import is_binary, only_real
 from deepcanon.core.turn import B
-from deepcanon.distributions.divergence import divergence
+from deepcanon.distributions.divergence import divergence, drawn
 
 CHUNK = 2**22
 """How many numbers an importance-weighted bound decodes at once, so that many samples fit into memory."""
@@ -45,6 +45,8 @@ class Variational(Density[B]):
     latent: int
     importance_samples: int = 1
     """By how many samples the model's own bound, the one that it is trained on, is estimated."""
+    draws: int = 1
+    """Over how many latent samples of each example the terms of the ELBO are averaged."""
 
     @abstractmethod
     def encode(self, x: Tensor) -> Distribution:
@@ -73,10 +75,12 @@ class Variational(Density[B]):
                 )
 
     def bound(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The two terms of the negative ELBO (1), with one latent sample per example: each (B,), in nats."""
+        """The two terms of the negative ELBO (1), with ``draws`` latent samples per example: each (B,), in nats."""
         posterior = self.encode(x)
-        z = posterior.rsample()  # by reparameterization
-        return -self.decode(z).log_prob(x.flatten(1)), divergence(posterior, self.prior(), z)  # eq. (1)
+        z, density = drawn(posterior, torch.Size([self.draws] if self.draws > 1 else []))  # by reparameterization
+        terms = -self.decode(z).log_prob(x.flatten(1)), divergence(posterior, self.prior(), z, density)  # eq. (1)
+        reconstruction, kl = (term.mean(0) if term.ndim > 1 else term for term in terms)
+        return reconstruction, kl
 
     def check_values(self, x: Tensor) -> None:
         if not self._has_log_prob(x):
@@ -87,7 +91,7 @@ class Variational(Density[B]):
         super().check_values(x)
 
     def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
-        """The model's own bound, the ELBO (1) with one latent sample, or the bound (2) with ``samples`` of them."""
+        """The model's own bound, the ELBO (1), or the bound (2) with ``samples`` of them."""
         model = self._of(len(x))
         if samples is None and self.importance_samples > 1:
             samples = self.importance_samples
@@ -105,8 +109,9 @@ class Variational(Density[B]):
         chunk = max(1, CHUNK // max(1, x.numel()))
         total = x.new_full((len(x),), -math.inf)
         for start in range(0, samples, chunk):
-            z = posterior.rsample(torch.Size([min(chunk, samples - start)]))  # (K, B, latent)
-            weights = self.decode(z).log_prob(x) + prior.log_prob(z) - posterior.log_prob(z)  # (K, B)
+            z, density = drawn(posterior, torch.Size([min(chunk, samples - start)]))  # (K, B, latent)
+            density = posterior.log_prob(z) if density is None else density
+            weights = self.decode(z).log_prob(x) + prior.log_prob(z) - density  # (K, B)
             total = torch.logaddexp(total, weights.logsumexp(0))
         return total - math.log(samples)  # eq. (2)
 

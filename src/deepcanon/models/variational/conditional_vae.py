@@ -51,6 +51,11 @@ class ConditionalVAE(ClassConditional, VariationalAutoencoder[Labeled]):
             learned scale, for real values; ``bernoulli``, for zeros and ones.
         prior: The prior of the latent: ``standard``, the same for all classes, or ``learned``, one for each class.
         activation: The activation of the hidden layers by name.
+        convolutions: The channels of convolutions before the encoder's hidden layers, each of which halves height and
+            width of an image; the decoder has them transposed, in reverse. Without them all layers are fully connected.
+        channels: The channels of an image, where there are convolutions: 1 if it is gray, 3 if it has colors.
+        height: The height of such an image in pixels.
+        width: Its width in pixels.
     """
 
     recipe = Recipe(lr=3e-3, epochs=50)
@@ -64,10 +69,17 @@ class ConditionalVAE(ClassConditional, VariationalAutoencoder[Labeled]):
         likelihood: LikelihoodName = "gaussian",
         prior: PriorName = "standard",
         activation: Activation = "relu",
+        convolutions: tuple[int, ...] = (),
+        channels: int | None = None,
+        height: int | None = None,
+        width: int | None = None,
     ) -> None:
         at_least(1, classes=classes)
         one_of(get_args(PriorName), prior=prior)
-        super().__init__(features, latent, hidden, likelihood, activation, posterior=2 * latent, context=classes)
+        super().__init__(
+            features, latent, hidden, likelihood, activation, posterior=2 * latent, context=classes,
+            convolutions=convolutions, image=(channels, height, width),
+        )  # fmt: skip
         self.classes = classes
         # means and log-scales of each class; at first all are N(0, I)
         self.priors = nn.Parameter(torch.zeros(classes, 2 * latent)) if prior == "learned" else None

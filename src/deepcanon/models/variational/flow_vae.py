@@ -54,6 +54,11 @@ class FlowVAE(VariationalAutoencoder[Batch]):
         likelihood: The distribution of the data given the latent: ``gaussian`` around the decoder's output with one
             learned scale, for real values; ``bernoulli``, for zeros and ones.
         activation: The activation of the hidden layers by name.
+        convolutions: The channels of convolutions before the encoder's hidden layers, each of which halves height and
+            width of an image; the decoder has them transposed, in reverse. Without them all layers are fully connected.
+        channels: The channels of an image, where there are convolutions: 1 if it is gray, 3 if it has colors.
+        height: The height of such an image in pixels.
+        width: Its width in pixels.
     """
 
     recipe = Recipe(lr=3e-3, epochs=50)
@@ -68,10 +73,17 @@ class FlowVAE(VariationalAutoencoder[Batch]):
         summary: int = 32,
         likelihood: LikelihoodName = "gaussian",
         activation: Activation = "relu",
+        convolutions: tuple[int, ...] = (),
+        channels: int | None = None,
+        height: int | None = None,
+        width: int | None = None,
     ) -> None:
         at_least(1, transforms=transforms, summary=summary)
         one_of(get_args(FlowName), flow=flow)
-        super().__init__(features, latent, hidden, likelihood, activation, posterior=2 * latent + summary)
+        super().__init__(
+            features, latent, hidden, likelihood, activation, posterior=2 * latent + summary,
+            convolutions=convolutions, image=(channels, height, width),
+        )  # fmt: skip
         steps: list[Transform] = []
         for number in range(transforms):
             if flow == "iaf":

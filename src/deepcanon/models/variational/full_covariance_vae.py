@@ -47,6 +47,11 @@ class FullCovarianceVAE(VariationalAutoencoder[Batch]):
         likelihood: The distribution of the data given the latent: ``gaussian`` around the decoder's output with one
             learned scale, for real values; ``bernoulli``, for zeros and ones.
         activation: The activation of the hidden layers by name.
+        convolutions: The channels of convolutions before the encoder's hidden layers, each of which halves height and
+            width of an image; the decoder has them transposed, in reverse. Without them all layers are fully connected.
+        channels: The channels of an image, where there are convolutions: 1 if it is gray, 3 if it has colors.
+        height: The height of such an image in pixels.
+        width: Its width in pixels.
     """
 
     recipe = Recipe(lr=3e-3, epochs=50)
@@ -58,9 +63,16 @@ class FullCovarianceVAE(VariationalAutoencoder[Batch]):
         hidden: tuple[int, ...] = (256,),
         likelihood: LikelihoodName = "gaussian",
         activation: Activation = "relu",
+        convolutions: tuple[int, ...] = (),
+        channels: int | None = None,
+        height: int | None = None,
+        width: int | None = None,
     ) -> None:
         below = latent * (latent - 1) // 2  # the entries of L below its diagonal
-        super().__init__(features, latent, hidden, likelihood, activation, posterior=2 * latent + below)
+        super().__init__(
+            features, latent, hidden, likelihood, activation, posterior=2 * latent + below,
+            convolutions=convolutions, image=(channels, height, width),
+        )  # fmt: skip
         self.below = below
         (*_, last) = self.encoder.children()
         with torch.no_grad():  # at first the posterior is diagonal; random correlations would have to be unlearned

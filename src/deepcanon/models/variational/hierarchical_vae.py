@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, Recipe, Terms
-from deepcanon.distributions.likelihoods import LikelihoodName
+from deepcanon.core import Batch, Terms
 from deepcanon.models.variational._hierarchy import Hierarchy
-from deepcanon.nn.activations import Activation
 
 
 class HierarchicalVAE(Hierarchy):
@@ -41,24 +36,14 @@ class HierarchicalVAE(Hierarchy):
         likelihood: The distribution of the data given the latents: ``gaussian`` around the decoder's output with one
             learned scale, for real values; ``bernoulli``, for zeros and ones.
         activation: The activation of the hidden layers by name.
+        convolutions: The channels of convolutions before the encoder's hidden layers, each of which halves height and
+            width of an image; the decoder has them transposed, in reverse. Without them all layers are fully connected.
+        channels: The channels of an image, where there are convolutions: 1 if it is gray, 3 if it has colors.
+        height: The height of such an image in pixels.
+        width: Its width in pixels.
     """
 
-    recipe = Recipe(lr=2e-3, epochs=50)
-
-    def __init__(
-        self,
-        features: int,
-        latents: tuple[int, ...] = (8, 4),
-        hidden: tuple[int, ...] = (128,),
-        likelihood: LikelihoodName = "gaussian",
-        activation: Activation = "relu",
-    ) -> None:
-        super().__init__(features, latents, hidden, likelihood, activation, markov=False)
-
-    @classmethod
-    def example(cls) -> tuple[Self, Batch]:
-        x = torch.randn(32, 4, generator=torch.Generator().manual_seed(0))
-        return cls(features=4, latents=(1, 1), hidden=(8,)), Batch(x)
+    markov = False
 
     def loss(self, batch: Batch) -> Terms:
         return super().loss(batch)  # eq. (1)

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.distributions import Distribution, Independent, Normal
 
 from deepcanon.core import Batch, Recipe, Terms
+from deepcanon.core.checks import at_least
 from deepcanon.distributions.likelihoods import LikelihoodName
 from deepcanon.models.variational._encoder_decoder import VariationalAutoencoder
 from deepcanon.nn.activations import Activation
@@ -25,7 +26,8 @@ class VAE(VariationalAutoencoder[Batch]):
 
     .. math:: q(z \mid x) = N(\mu(x), \operatorname{diag} \sigma^2(x)) \qquad (2)
 
-    The expectation is estimated with one sample by the reparameterization (3), and the KL divergence is in closed form.
+    The expectation is estimated by the reparameterization (3), with one sample or as the mean of L, which has 1/L of
+    the variance; the KL divergence is in closed form.
 
     .. math:: z = \mu(x) + \sigma(x) \odot \varepsilon, \quad \varepsilon \sim N(0, I) \qquad (3)
 
@@ -46,6 +48,12 @@ class VAE(VariationalAutoencoder[Batch]):
         likelihood: The distribution of the data given the latent: ``gaussian`` around the decoder's output with one
             learned scale, for real values; ``bernoulli``, for zeros and ones.
         activation: The activation of the hidden layers by name.
+        draws: The number L of latent samples per example by which the loss is estimated.
+        convolutions: The channels of convolutions before the encoder's hidden layers, each of which halves height and
+            width of an image; the decoder has them transposed, in reverse. Without them all layers are fully connected.
+        channels: The channels of an image, where there are convolutions: 1 if it is gray, 3 if it has colors.
+        height: The height of such an image in pixels.
+        width: Its width in pixels.
     """
 
     recipe = Recipe(lr=3e-3, epochs=50)
@@ -57,8 +65,18 @@ class VAE(VariationalAutoencoder[Batch]):
         hidden: tuple[int, ...] = (256,),
         likelihood: LikelihoodName = "gaussian",
         activation: Activation = "relu",
+        draws: int = 1,
+        convolutions: tuple[int, ...] = (),
+        channels: int | None = None,
+        height: int | None = None,
+        width: int | None = None,
     ) -> None:
-        super().__init__(features, latent, hidden, likelihood, activation, posterior=2 * latent)
+        at_least(1, draws=draws)
+        super().__init__(
+            features, latent, hidden, likelihood, activation, posterior=2 * latent,
+            convolutions=convolutions, image=(channels, height, width),
+        )  # fmt: skip
+        self.draws = draws
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:

@@ -9,7 +9,7 @@ from sklearn.datasets import make_circles, make_moons
 from torch import Tensor
 
 from deepcanon.data import load_data
-from deepcanon.data.sets.planar import centers
+from deepcanon.data.sets.plane_points import centers
 
 
 @pytest.mark.parametrize(("name", "make"), [("moons", make_moons), ("rings", make_circles)])

@@ -1,0 +1,50 @@
+"""Planar flow."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+
+from deepcanon.core import Batch, Recipe
+from deepcanon.core.checks import at_least
+from deepcanon.models.flows._flow import TransformFlow
+from deepcanon.nn.planar_flow import Planar
+from deepcanon.nn.transforms import ActNorm, Chain, Inverse
+
+
+class PlanarFlow(TransformFlow[Batch]):
+    r"""A normalizing flow of steps that push points along a direction, by a function of their place along another.
+
+    .. math:: x = f_1 \circ \cdots \circ f_K(z), \qquad f(z) = z + u \tanh(w^\top z + b) \qquad (1)
+
+    .. math:: \log |\det f'(z)| = \log \bigl(1 + (1 - \tanh^2(w^\top z + b))\, w^\top u\bigr) \qquad (2)
+
+    A step is invertible if :math:`w^\top u > -1`, and the component of u along w is moved there. It was made for
+    posteriors, which only need samples and the density at these. For the density of data the step is inverted: that is
+    an equation with the one unknown :math:`w^\top z`, which bisection solves. The features are first scaled and
+    shifted, by ActNorm.
+
+    Fitted to a density that is known but for its constant, rather than to data: ``deepcanon study flow_targets``.
+
+    References:
+        | Variational Inference with Normalizing Flows (Rezende and Mohamed, 2015), https://arxiv.org/abs/1505.05770
+
+    Arguments:
+        features: The dimension :math:`D` of the data.
+        transforms: The number :math:`K` of steps.
+    """
+
+    default_data = "moons"
+    recipe = Recipe(lr=1e-2, schedule="cosine", batch_size=256, epochs=60)
+
+    def __init__(self, features: int, transforms: int = 16) -> None:
+        super().__init__(features)
+        at_least(1, features=features, transforms=transforms)
+        steps = [Inverse(Planar(features)) for _ in range(transforms)]  # eqs. (1) and (2)
+        self.flow = Chain([ActNorm(features), *steps])
+
+    @classmethod
+    def example(cls) -> tuple[Self, Batch]:
+        x = torch.randn(32, 2, generator=torch.Generator().manual_seed(0)).cumsum(1)
+        return cls(features=2, transforms=3), Batch(x)
