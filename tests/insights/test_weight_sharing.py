@@ -30,10 +30,10 @@ def test_the_layers_of_a_network_are_counted_and_are_their_matrices() -> None:
 
 
 def test_the_matrix_that_is_drawn_has_the_kernel_along_its_diagonals() -> None:
-    model = nn.Sequential(nn.Conv2d(1, 1, 3, bias=False))
-    finding = weight_sharing(model, images())
+    layer = nn.Conv2d(1, 1, 3, bias=False)
+    finding = weight_sharing(nn.Sequential(layer), images())
     matrix = torch.tensor(finding.numbers["drawn"]["matrix"])
-    weight = model[0].weight.detach()[0, 0]
+    weight = layer.weight.detach()[0, 0]
     for i in range(3):
         for j in range(3):
             assert torch.equal(matrix.diagonal(8 * i + j)[:6], weight[i, j].expand(6))  # the first row of outputs

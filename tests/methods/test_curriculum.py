@@ -117,3 +117,46 @@ def test_wrong_arguments_are_refused() -> None:
         Curriculum(Toy(2))
     kind: Literal["norm"] = "norm"
     assert Curriculum(Toy(2), difficulty=kind).share() == pytest.approx(0.3)
+
+
+def test_scores_of_ones_own_order_all_the_data() -> None:
+    """At the share c of the pace, an example is used if its score is among the lowest c of the whole data set."""
+    count = 60
+    scores = torch.randperm(count, generator=torch.Generator().manual_seed(0)).double()
+    data = Labeled(torch.stack([scores, scores], 1).float(), torch.zeros(count, dtype=torch.long))
+    model = Seeing(2, 2)
+    method = Curriculum(model, "given", begin=0.1, until=1.0, scores=tuple(scores.tolist())).train()
+    (turn,) = method.turns()
+    for progress in (0.0, 0.3, 0.9, 1.0):
+        method.progress = progress
+        limit = math.ceil(method.share() * count)
+        for places in torch.arange(count).split(7):
+            batch = data.select(places)
+            model.seen = torch.zeros(0)
+            terms = turn.loss(batch)  # type: ignore[attr-defined]
+            easy = scores[places] < limit
+            if bool(easy.any()):
+                assert model.seen.tolist() == scores[places][easy].tolist()
+            else:
+                assert float(terms["nll"].detach()) == 0
+
+
+def test_equal_scores_are_the_plain_run_bit_for_bit() -> None:
+    data = dc.load_data("moons")
+    torch.manual_seed(0)
+    plain = MLP(features=2, classes=2, hidden=(4,))
+    method = Curriculum(copy.deepcopy(plain), "given", scores=(1.0,) * len(data.train))
+    for model in (plain, method):
+        dc.fit(model, data, quiet=True, steps=6)
+    for ours, theirs in zip(method.model.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_scores_are_one_for_each_example() -> None:
+    with pytest.raises(UsageError, match="scores belong to the difficulty 'given'"):
+        Curriculum(ToyClassifier(2, 2), scores=(1.0,))
+    with pytest.raises(UsageError, match="scores belong to the difficulty 'given'"):
+        Curriculum(ToyClassifier(2, 2), "given")
+    method = Curriculum(ToyClassifier(2, 2), "given", scores=(1.0, 2.0)).train()
+    with pytest.raises(UsageError, match="each training example needs a score; there are 2"):
+        method.loss(shuffled([1.0, 2.0, 3.0]))

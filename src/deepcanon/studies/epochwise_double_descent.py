@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
-from deepcanon.core import drawing_from
+from deepcanon.core import UsageError, drawing_from
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
 from deepcanon.core.plural import counted
@@ -134,6 +134,8 @@ def network(data: str, training: int, wrong: float, hidden: int, marks: list[int
     """The shares of wrong classes on test and on training data after so many epochs."""
     loaded = load_data(data)
     held_out = loaded.test
+    if held_out is None:
+        raise UsageError(f"{data} has no test data, whose error is what is measured")
     generator = Generator().manual_seed(seed)
     rows = torch.randperm(len(loaded.train), generator=generator)[:training]
     x, y = loaded.train.x[rows].flatten(1), loaded.train.y[rows].clone()
@@ -156,7 +158,7 @@ def network(data: str, training: int, wrong: float, hidden: int, marks: list[int
 
 @torch.no_grad()
 def _errors(net: Any, x: Tensor, y: Tensor) -> float:
-    return (net(x).argmax(1) != y).double().mean().item()
+    return float((net(x).argmax(1) != y).double().mean())
 
 
 def turns(curves: list[list[float]]) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from torch import Generator, Tensor, nn
 
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
-from deepcanon.nn.activations import activation_layer
+from deepcanon.nn.activations import Activation, activation_layer
 from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.studies._helpers.concluded import concluded
 
-KINDS = ("sigmoid", "relu", "tanh")
+KINDS: tuple[Activation, ...] = ("sigmoid", "relu", "tanh")
 RATE = 1.5
 STEPS = 60
 """The steps of the descent that is drawn."""
@@ -133,11 +133,11 @@ def distance(norm: float) -> float:
         return float(torch.trapezoid(apart, t)) / 2
 
 
-def _moments(kind: str) -> tuple[float, float]:
+def _moments(kind: Activation) -> tuple[float, float]:
     """The mean and the variance of an activation of standard normal numbers, by a fine sum."""
     z = torch.linspace(-12, 12, 200_001, dtype=torch.float64)
     weights = torch.softmax(-z.square() / 2, 0)
-    h = activation_layer(kind)(z)  # type: ignore[arg-type]
+    h = activation_layer(kind)(z)
     mean = float(weights @ h)
     return mean, float(weights @ h.square()) - mean**2
 
