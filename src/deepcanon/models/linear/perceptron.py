@@ -159,9 +159,10 @@ class Perceptron(Model[Labeled]):
             only_classes(y, self.classes)
             return (2 * self._codes.to(self.weight) - 1)[y]
         if y.shape[1:] != self.bias.shape or not is_binary(y):
+            span = "" if y.is_meta else f" from {y.min():.3g} to {y.max():.3g}"
             raise DataError(
-                f"the labels of this perceptron are {len(self.bias)} zeros and ones for each example; got "
-                f"the shape {tuple(y.shape)}" + ("" if y.is_meta else f", from {y.min():.3g} to {y.max():.3g}")
+                f"a perceptron of labels takes zeros and ones of the shape (B, {len(self.bias)}); got {tuple(y.shape)}"
+                f"{span}; linear_regression predicts numbers"
             )
         return 2 * y.to(self.weight.dtype) - 1
 
