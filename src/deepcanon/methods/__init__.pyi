@@ -7,6 +7,7 @@ from deepcanon.methods.distillation import Distillation as Distillation
 from deepcanon.methods.distribution_alignment import DistributionAlignment as DistributionAlignment
 from deepcanon.methods.engineered_features import EngineeredFeatures as EngineeredFeatures
 from deepcanon.methods.fixmatch import FixMatch as FixMatch
+from deepcanon.methods.latent_diffusion import LatentDiffusion as LatentDiffusion
 from deepcanon.methods.lora import LoRA as LoRA
 from deepcanon.methods.masked_reconstruction import MaskedReconstruction as MaskedReconstruction
 from deepcanon.methods.mc_dropout import MCDropout as MCDropout
