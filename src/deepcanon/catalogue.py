@@ -102,7 +102,7 @@ def arguments_in_file(name: str) -> dict[str, str] | None:
     """
     file = _file(name)
     classes = [node for node in _body(file) if isinstance(node, ast.ClassDef)] if file else []
-    found = [node for node in classes if node.name.lower() == _plain(name).replace("_", "")]
+    found = [node for node in classes if node.name.lower() == _plain(name).replace("_", "")] or classes[-1:]
     bodies = [node for each in found for node in each.body if isinstance(node, ast.FunctionDef)]
     written = [node.args for node in bodies if node.name == "__init__"]
     if len(written) != 1 or written[0].vararg or written[0].kwarg:

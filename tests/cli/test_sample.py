@@ -115,7 +115,7 @@ def test_a_model_that_needs_a_class_takes_it_or_those_of_held_out_examples(call:
 def test_images_in_gray_levels_are_drawn_from_black_to_white(call: Call, tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "samples.png"
     small = ("--maps", "2", "--layers", "1", "--reach", "1", "--steps", "2")
-    assert call("train", "pixelcnn", "--data", "digits:levels", *small, "--out", run).code == 0
+    assert call("train", "gated_pixelcnn", "--data", "digits:levels", *small, "--out", run).code == 0
     assert call("sample", run, "-n", "4", "--out", out).code == 0
     levels = dc.Run(run).sample(4)
     assert set(levels.unique().tolist()) <= set(range(17))

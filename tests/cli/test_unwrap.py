@@ -14,7 +14,7 @@ import deepcanon as dc
 from deepcanon import catalogue
 from deepcanon.blueprints import blueprint
 from deepcanon.comparison.repeating import run_commands
-from deepcanon.core import Model, SemiBatch
+from deepcanon.core import Model, SemiBatch, Voted
 from deepcanon.runs.folder import RunFolder
 
 Call = Callable[..., Any]
@@ -22,8 +22,12 @@ Call = Callable[..., Any]
 METHODS = [
     entry.name
     for entry in catalogue.entries()
-    if entry.family == "methods" and not issubclass(catalogue.find(entry.name).batch_type(), SemiBatch)
+    if entry.family == "methods"
+    and not issubclass(catalogue.find(entry.name).batch_type(), SemiBatch | Voted)
+    and entry.name != "latent_diffusion"  # which wraps an autoencoder
 ]
+FEATURES_ONLY = ("masked_reconstruction", "siamese", "simclr")
+"""Methods that learn features and predict nothing."""
 
 
 @pytest.fixture
@@ -138,7 +142,7 @@ def test_every_method_trains_around_a_network_of_digits(call: Call, tmp_path: Pa
     words = ["--model", "mlp", "--model.hidden", "8", "--data", "digits", "--steps", "4", "--threads", "1", "--json"]
     trained = call("train", method, *words, "--out", tmp_path)
     assert trained.code == 0, trained.stderr
-    assert 0 <= trained.json["test"]["accuracy"] <= 1
+    assert ("accuracy" in trained.json["test"]) == (method not in FEATURES_ONLY)
     assert call("evaluate", tmp_path, "--json").json["test"] == trained.json["test"]
 
 

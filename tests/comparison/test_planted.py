@@ -142,12 +142,6 @@ def from_bayesian_network(random: np.random.Generator) -> Any:
     return x
 
 
-def from_gaussian_rbm(random: np.random.Generator) -> Any:
-    """Eight Gaussians at the corners of a box: with orthogonal columns of W all hidden states are equally likely."""
-    corners = 5 * np.linalg.qr(random.normal(size=(4, 3)))[0]
-    return (all_states(3)[random.integers(0, 8, 600)] @ corners.T + random.normal(size=(600, 4))) * SCALES
-
-
 def from_ebm(random: np.random.Generator) -> Any:
     """A ring, in very different units."""
     angle, radius = random.uniform(0, 2 * np.pi, 1000), 2 + 0.2 * random.normal(size=1000)
@@ -159,7 +153,6 @@ PLANTED: dict[str, tuple[Any, list[str]]] = {
     "rbm:units=2": (from_rbm, ["boltzmann_machine:units=2", "bayesian_network:edges=1", VAE]),
     "boltzmann_machine:units=1": (from_boltzmann_machine, ["rbm:units=2", "bayesian_network:edges=1", VAE]),
     "bayesian_network:edges=2": (from_bayesian_network, ["nade", "rbm:units=4", VAE]),
-    "gaussian_rbm:units=3": (from_gaussian_rbm, ["gaussian", "gaussian_mixture:components=3", "ppca:latent=2"]),
     "ebm:hidden=32/32,langevin_steps=20": (
         from_ebm,
         ["gaussian", "gaussian_mixture:components=3", "vae:hidden=32,latent=2"],

@@ -96,7 +96,7 @@ def _inputs(
     needs_context = is_conditional(model) and not model.context_optional
     if part is None:
         if needs_context or model.forward.__name__ == "_forward_unimplemented":
-            parts = ", ".join(name for name, _ in model.named_children())
+            parts = ", ".join(name for name, part in model.named_children() if any(True for _ in part.parameters()))
             advice = f"export one of its parts by --part: {parts}" if parts else "export its weights to .safetensors"
             raise UsageError(f"{model.name()} is not a single map; {advice}")
         return inputs

@@ -168,6 +168,8 @@ def _of_classes(classes: list[ClassScores]) -> dict[str, float]:
 
 
 def _of_targets(mean: Tensor, true: Tensor) -> dict[str, float]:
+    if not len(true):  # a user may have rated nothing that was held out
+        return {}
     errors = (mean - true).square().mean(0)
     spread = true.var(0, correction=0)
     found = {"rmse": float(errors.sum().sqrt())}
