@@ -27,7 +27,7 @@ class Siamese(FeatureLearning[Labeled]):
 
     and the loss over all pairs of a batch, those of one class counting as much as the others, is
 
-    .. math:: -\frac12 \operatorname*{mean}_{\text{same}} \log p - \frac12 \operatorname*{mean}_{\text{different}}
+    .. math:: -\frac12 \operatorname{mean}_{\text{same}} \log p - \frac12 \operatorname{mean}_{\text{different}}
               \log(1 - p). \qquad (2)
 
     A new class needs one example: ``one_shot`` gives to each query the class of the example that it is most probably
