@@ -95,7 +95,7 @@ def check_name(name: str) -> None:
 def arguments_in_file(name: str) -> dict[str, str] | None:
     """The constructor's arguments with their annotations as the file of a model writes them, which is not imported.
 
-    None where they are not written there.
+    Where the engine of its family writes them, they are read there; None where neither does.
 
     >>> arguments_in_file("bagging")["model"]
     'Model[Any]'
@@ -103,9 +103,8 @@ def arguments_in_file(name: str) -> dict[str, str] | None:
     file = _file(name)
     classes = [node for node in _body(file) if isinstance(node, ast.ClassDef)] if file else []
     found = [node for node in classes if node.name.lower() == _plain(name).replace("_", "")] or classes[-1:]
-    bodies = [node for each in found for node in each.body if isinstance(node, ast.FunctionDef)]
-    written = [node.args for node in bodies if node.name == "__init__"]
-    if len(written) != 1 or written[0].vararg or written[0].kwarg:
+    written = [_constructor(each, file) for each in found if file]
+    if len(written) != 1 or written[0] is None or written[0].vararg or written[0].kwarg:
         return None
     _, *arguments = (*written[0].posonlyargs, *written[0].args, *written[0].kwonlyargs)
     return {each.arg: ast.unparse(each.annotation) if each.annotation else "" for each in arguments}
@@ -257,6 +256,19 @@ _CLASS = re.compile(r'^class (\w+)[^:\n]*(?:\([^)]*\))?:\n    r?"""(.*?)"""', re
 
 def _module(file: Path, root: Path) -> str:
     return ".".join(["deepcanon", *file.relative_to(root).with_suffix("").parts])
+
+
+def _constructor(cls: ast.ClassDef, file: Path) -> ast.arguments | None:
+    """The arguments of a class's own constructor, or of that of its first base in an engine of the same folder."""
+    own = [node.args for node in cls.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+    if own or not cls.bases:
+        return own[0] if own else None
+    base = ast.unparse(cls.bases[0]).partition("[")[0]
+    for engine in sorted(file.parent.glob("_*.py")):
+        for node in _body(engine):
+            if isinstance(node, ast.ClassDef) and node.name == base:
+                return _constructor(node, engine)
+    return None
 
 
 def _asks(file: Path) -> ast.FunctionDef | None:

@@ -26,6 +26,8 @@ from deepcanon.data.transforms.forms import PICTURED
 FORM_OF: Mapping[str, str] = {"binary": "binary", "spins": "spins", "real": "dequantized"}
 """The form of images and videos for a likelihood of these values."""
 
+KNOWN = ("digits", "karate")
+"""Data that come first, since readers know them: images, and a graph."""
 UNSEEN = ("breast-cancer",)
 """Data that come last: two classes in the plane, which can be drawn, show more."""
 FEW = 4
@@ -84,7 +86,7 @@ def default_data(model: Blueprint) -> Dataset[Any]:
     names = [row["name"] for row in here if needed <= row["sizes"].keys()]  # so that no others are loaded
     own = model.cls.default_data or _innermost(model).cls.default_data
     semi, voted = (issubclass(model.cls.batch_type(), kind) for kind in (SemiBatch, Voted))
-    for name in sorted(names, key=lambda name: (name != own, name != "digits", name in UNSEEN)):
+    for name in sorted(names, key=lambda name: (name != own, name not in KNOWN, name in UNSEEN)):
         data = load_data(name)
         if semi and "classes" in data.sizes and type(data.train) is Labeled:
             data = load_data(f"{name}:labels={FEW * data.sizes['classes']}")
