@@ -120,7 +120,7 @@ def test_a_method_wraps_a_model_chosen_by_name(call: Call, tmp_path: Path, finda
                 "model": "mlp",
                 "arguments": {
                     "features": 64, "classes": 10, "targets": None, "hidden": [8, 4], "activation": "tanh",
-                    "dropout": 0.0, "head": None, "initialize": None,
+                    "dropout": 0.0, "head": None, "initialize": None, "pieces": 1,
                 },
             },
         },

@@ -44,8 +44,8 @@ def test_a_method_trains_without_arguments(name: str, call: Call, tmp_path: Path
     assert answer.code == 0, answer.stderr
     run = dc.Run(tmp_path / "run").info
     assert run["model"]["arguments"]["model"]["model"] == catalogue.find(name).default_model  # type: ignore[attr-defined]
-    form = ":labels=40" if name in FEW_LABELS else ":votes=6" if name == "weak_supervision" else ""
-    assert run["data"]["name"] == f"digits{form}"
+    others = {"weak_supervision": "digits:votes=6", "engineered_features": "rings"}
+    assert run["data"]["name"] == ("digits:labels=40" if name in FEW_LABELS else others.get(name, "digits"))
     meant = catalogue.find(name).wraps_trained  # type: ignore[attr-defined]
     assert ("is meant for a trained model, and this mlp is not" in answer.stdout) == meant
 

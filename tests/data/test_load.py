@@ -14,10 +14,10 @@ from deepcanon.data import describe_data, load_data, load_rows
 from deepcanon.data.load import entries
 
 EMBEDDED = (
-    "adding", "bars-and-stripes", "breast-cancer", "dates", "diabetes", "digits", "eight-gaussians", "graph-families",
-    "houses", "ising", "karate", "moons", "moving-digits", "planted-graphs", "planted-links", "poisson-counts",
-    "ratings", "recall", "rings", "scenes", "series", "spots", "stories", "text", "two-domains", "waveform", "waves",
-    "wine",
+    "adding", "bars-and-stripes", "block-model", "breast-cancer", "dates", "diabetes", "digits", "eight-gaussians",
+    "graph-families", "houses", "ising", "karate", "moons", "moving-digits", "planted-edges", "planted-graphs",
+    "planted-links", "poisson-counts", "ratings", "recall", "ring-of-cliques", "rings", "scenes", "series", "spots",
+    "stories", "text", "two-domains", "waveform", "waves", "wine",
 )  # fmt: skip
 REMOTE = (
     "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "etth1", "exchange-rate", "mutag", "proteins",
@@ -89,7 +89,7 @@ def test_loading_leaves_the_global_generators_alone() -> None:
 def test_unknown_names_are_answered_with_advice(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there are no data 'digist'; did you mean digits\?"):
         load_data("digist")
-    with pytest.raises(UsageError, match="there are no data 'zzz'; there are adding, bars-and-stripes, breast-cancer"):
+    with pytest.raises(UsageError, match="there are no data 'zzz'; there are adding, bars-and-stripes, block-model"):
         load_data("zzz:binary")
     with pytest.raises(DataError, match=r"there is no file or folder .*nowhere"):
         load_data(str(tmp_path / "nowhere"))

@@ -97,7 +97,7 @@ def test_what_cannot_be_engineered_is_refused() -> None:
     with pytest.raises(UsageError, match="that predicts from features"):
         EngineeredFeatures(RBM(features=3))
     with pytest.raises(UsageError, match="needs centers"):
-        EngineeredFeatures(LogisticRegression(features=2), width=1.0)
+        EngineeredFeatures(LogisticRegression(features=2), spread=1.0)
     with pytest.raises(UsageError, match="are too many"):
         EngineeredFeatures(LogisticRegression(features=64), degree=5)
     with pytest.raises(UsageError, match="3 centers need as many different examples; there are 2"):

@@ -30,7 +30,7 @@ def test_roots_are_those_of_scipy() -> None:
     y, a, b = cases()
     for root, at, steep, shift in zip(solved(y, a, b), y.tolist(), a.tolist(), b.tolist(), strict=True):
         wanted = brentq(lambda x, u=steep, v=shift, w=at: x + u * math.tanh(x + v) - w, -50, 50, xtol=1e-14)
-        assert abs(float(root) - wanted) < 1e-11
+        assert abs(root.item() - wanted) < 1e-11
 
 
 def test_first_and_second_derivatives_are_right() -> None:

@@ -111,12 +111,12 @@ def _says(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     layers = numbers["layers"]
     total = {name: sum(layer[name] for layer in layers) for name in COUNTS}
     says = [
-        f"{counted(len(layers), 'convolution')} with {total['parameters']:,} weights and {total['products']:,} "
-        f"products for each example; fully connected, they would have {total['dense']:,} of both."
+        f"{counted(len(layers), 'convolution')} with {counted(total['parameters'], 'weight', ',')} and "
+        f"{total['products']:,} products for each example; fully connected, they would have {total['dense']:,} of both."
     ]
     says += [
         f"{layer['layer']}: a matrix of {layer['rows']:,} x {layer['columns']:,} of whose entries "
-        f"{layer['products'] / layer['dense']:.2%} are not zero, each of {layer['parameters']:,} weights "
+        f"{layer['products'] / layer['dense']:.2%} are not zero, each of {counted(layer['parameters'], 'weight', ',')} "
         f"{layer['products'] / layer['parameters']:.1f} times on average."
         for layer in layers
     ]

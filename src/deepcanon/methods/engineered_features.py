@@ -46,23 +46,23 @@ class EngineeredFeatures(Method[Labeled]):
         degree: The highest degree d of the monomials; 1 are the inputs themselves.
         circle: Whether the squared radius is a feature.
         centers: The number of radial basis functions.
-        width: Their width s, in the units of x.
+        spread: Their width s, in the units of x.
     """
 
     default_model: ClassVar[str] = "logistic_regression"
     default_data = "rings"
-    null: ClassVar[Mapping[str, Any]] = {"degree": 1, "circle": False, "centers": 0, "width": None}
+    null: ClassVar[Mapping[str, Any]] = {"degree": 1, "circle": False, "centers": 0, "spread": None}
 
     places: Tensor
     scale: Tensor
 
     def __init__(
-        self, model: Model[Any], degree: int = 2, circle: bool = False, centers: int = 0, width: float | None = None
+        self, model: Model[Any], degree: int = 2, circle: bool = False, centers: int = 0, spread: float | None = None
     ) -> None:
         at_least(1, degree=degree)
         at_least(0, centers=centers)
-        if width is not None and (width <= 0 or centers == 0):
-            raise UsageError(f"width is that of radial basis functions, above 0, and needs centers (got {width})")
+        if spread is not None and (spread <= 0 or centers == 0):
+            raise UsageError(f"spread is that of radial basis functions, above 0, and needs centers (got {spread})")
         inputs = model.hparams.get("features")
         if not isinstance(inputs, int) or not hasattr(model, "predict"):
             raise UsageError(f"engineered_features wraps a model that predicts from features; {model.name()} is none")
@@ -72,7 +72,7 @@ class EngineeredFeatures(Method[Labeled]):
         super().__init__(model if made == inputs else _rebuilt(model, made))
         if hasattr(model, "quantiles"):
             self.__dict__["quantiles"] = self._quantiles
-        self.inputs, self.circle, self.width = inputs, circle, width
+        self.inputs, self.circle, self.spread = inputs, circle, spread
         self.monomials = [
             torch.tensor([*combinations_with_replacement(range(inputs), d)]) for d in range(2, degree + 1)
         ]
@@ -152,8 +152,8 @@ class EngineeredFeatures(Method[Labeled]):
             raise UsageError(f"{len(self.places)} centers need as many different examples; there are {len(rows)}")
         chosen = torch.randperm(len(rows), generator=Generator().manual_seed(0))[: len(self.places)]
         self.places.copy_(rows[chosen.to(rows.device)])
-        if self.width is not None:
-            self.scale.fill_(self.width)
+        if self.spread is not None:
+            self.scale.fill_(self.spread)
         elif len(self.places) > 1:
             self.scale.copy_(torch.pdist(self.places).median())
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import Batch, Descend, Evaluated, Model, Terms, Turn, UsageError, methods_of
+from deepcanon.core import Batch, Descend, Evaluated, Model, Terms, Turn, UsageError, is_conditional, methods_of
 from deepcanon.core.modes import eval_mode
 from deepcanon.core.toy_autoencoder import ToyAutoencoder
 from deepcanon.methods._method import Method, descents
@@ -72,6 +72,8 @@ class LatentDiffusion(Method[Batch]):
         latent = getattr(model, "latent", None)
         if not {"encode", "decode"} <= set(methods_of(model)) or not isinstance(latent, int):
             raise UsageError(f"latent_diffusion wraps an autoencoder with one code; {model.name()} is not one")
+        if is_conditional(model):
+            raise UsageError(f"latent_diffusion draws codes without a context, which {model.name()} needs")
         self.share, self.latent = share, latent
         if share > 0:
             like = next(model.parameters())

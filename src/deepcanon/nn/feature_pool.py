@@ -49,4 +49,5 @@ class FeaturePool(nn.Module):
             raise DataError(f"{x.shape[self.dim]} features cannot be pooled in groups of {self.pieces}")
         dim = self.dim % x.ndim
         groups = x.unflatten(dim, (x.shape[dim] // self.pieces, self.pieces))
-        return groups.amax(dim + 1) if self.how == "max" else groups.mean(dim + 1)
+        pooled: Tensor = groups.amax(dim + 1) if self.how == "max" else groups.mean(dim + 1)
+        return pooled

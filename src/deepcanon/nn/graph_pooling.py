@@ -41,6 +41,7 @@ class ClusterPool(nn.Module):
     Hierarchical Graph Representation Learning with Differentiable Pooling (Ying et al., 2018),
     https://arxiv.org/abs/1806.08804.
 
+    >>> import torch
     >>> pair = Graph(torch.tensor([[0, 1], [1, 0]]), nodes=2)
     >>> x, a = ClusterPool(3, 4)(torch.ones(4, 3), Graph.union([pair, pair]))
     >>> x.shape, a.shape

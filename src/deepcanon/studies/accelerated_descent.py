@@ -14,6 +14,7 @@ from torch import Generator, Tensor
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.studies._helpers.concluded import concluded
 
@@ -72,8 +73,9 @@ def accelerated_descent(
         shares = [height / limit for height, limit in zip(methods[method]["heights"][1:], limits, strict=True)]
         methods[method] |= {"bounds": limits, "highest_share": max(shares)}
     numbers = {
-        "settings": f"{dimensions} eigenvalues from {smallest:g} to 1 on a logarithmic scale; {steps} steps of size 1; "
-        f"the constant momentum is {momentum:g}; exponents are fitted from step {round(FITTED * steps)} on",
+        "settings": f"{dimensions} eigenvalues from {smallest:g} to 1 on a logarithmic scale; "
+        f"{counted(steps, 'step')} of size 1; the constant momentum is {momentum:g}; "
+        f"exponents are fitted from step {round(FITTED * steps)} on",
         "steps": steps,
         "methods": methods,
     }
@@ -127,8 +129,9 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
         )
     ends = {name: each["heights"][-1] for name, each in methods.items()}
     lines.append(
-        f"After {numbers['steps']} steps gradient descent is {ends[METHODS[0]] / ends[METHODS[2]]:.3g} times as high "
-        f"as Nesterov's method, and constant momentum {ends[METHODS[1]] / ends[METHODS[2]]:.3g} times."
+        f"After {counted(numbers['steps'], 'step')} gradient descent is "
+        f"{ends[METHODS[0]] / ends[METHODS[2]]:.3g} times as high as Nesterov's method, and "
+        f"constant momentum {ends[METHODS[1]] / ends[METHODS[2]]:.3g} times."
     )
     return tuple(lines)
 

@@ -147,11 +147,11 @@ def _compared(found: Mapping[str, list[float]], other: str) -> str:
     gains = [a - b for a, b in zip(found["code"], found[other], strict=True)]
     mean, width = interval(gains)
     if abs(mean) <= width:
-        return f"Codes and {other} cannot be told apart: {mean:+.3f} ± {width:.3f} over pairs of the same seed."
+        return f"Codes and {other} cannot be told apart: {mean:+.3f} ± {width:.3f}, pair by pair of one seed."
     word = "more" if mean > 0 else "less"
     better = sum(gain > 0 for gain in gains)
     return (
-        f"On codes it is {word} than on {other}, by {abs(mean):.3f} ± {width:.3f} over pairs of the same seed; "
+        f"On codes it is {word} than on {other}, by {abs(mean):.3f} ± {width:.3f}, pair by pair of one seed; "
         f"higher with {better} of {counted(len(gains), 'seed')}."
     )
 

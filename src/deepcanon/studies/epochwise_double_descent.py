@@ -81,9 +81,10 @@ def epochwise_double_descent(
     marks = spread(epochs)
     nets = [network(data, training, wrong, hidden, marks, 1000 * seed + each) for each in range(seeds)]
     numbers = {
-        "settings": f"Regression: {EXAMPLES} examples, noise {noise:g}, {steps} steps at the rate {RATE:g}, "
-        f"{draws} draws. Network: {data}, {training} examples of which {wrong:g} get random labels, two layers of "
-        f"{counted(hidden, 'unit')}, {epochs} epochs of Adam, {counted(seeds, 'seed')}; {CERTAIN}",
+        "settings": f"Regression: {EXAMPLES} examples, noise {noise:g}, {counted(steps, 'step')} at the rate {RATE:g}, "
+        f"{counted(draws, 'draw')}. Network: {data}, {counted(training, 'example')} of which {wrong:g} get random "
+        f"labels, two layers of {counted(hidden, 'unit')}, {counted(epochs, 'epoch')} of Adam, "
+        f"{counted(seeds, 'seed')}; {CERTAIN}",
         "times": times,
         "theory": expected(times, noise),
         "risks": risks,

@@ -180,7 +180,7 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
         f"{short:.2f}; of radial ones {_mean(rows, 'radial', -1):.2f} and "
         f"{_mean(rows, 'radial', 0):.2f}.",
         f"With {lengths[-1]} transforms the planar flow is nearer than the radial one to {len(nearer)} of "
-        f"{len(rows)} targets{': ' + ', '.join(nearer) if nearer else ''}.",
+        f"{counted(len(rows), 'target')}{': ' + ', '.join(nearer) if nearer else ''}.",
         f"Of every flow at least {least:.1%} lies on the grid that the divergence is summed over.",
     )
 

@@ -13,6 +13,7 @@ from torch import Generator, Tensor
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.losses.quadratic_cost import quadratic_cost
 from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.studies._helpers.concluded import concluded
@@ -62,7 +63,8 @@ def learning_slowdown(
     """
     at_least(1, steps=steps, weights=len(weights))
     if len(weights) != len(biases):
-        raise UsageError(f"each initial weight has a bias (got {len(weights)} weights and {len(biases)} biases)")
+        given = f"{counted(len(weights), 'weight')} and {counted(len(biases), 'bias', plural='biases')}"
+        raise UsageError(f"each initial weight has a bias (got {given})")
     if rate <= 0:
         raise UsageError(f"rate is a learning rate, above 0 (got {rate})")
     starts = [
@@ -79,7 +81,7 @@ def learning_slowdown(
     errors = [(derivatives(cost, w, x, y) - formula(name, w, x, y)).abs().max() for name, cost in COSTS.items()]
     numbers = {
         "settings": f"A logistic unit with the input 1 and the target 0; initial weights {_joined(weights)} with the "
-        f"biases {_joined(biases)}; {steps} steps of gradient descent at the rate {rate:g}",
+        f"biases {_joined(biases)}; {counted(steps, 'step')} of gradient descent at the rate {rate:g}",
         "starts": starts,
         "steps": steps,
         "outputs": grid.sigmoid().tolist(),
@@ -125,7 +127,8 @@ def sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     last = numbers["starts"][-1]
     ends = [f"{found['outputs'][-1]:.2f} with the {name}" for name, found in last["costs"].items()]
     first = next(iter(last["costs"].values()))["outputs"][0]
-    lines = [f"From an output of {first:.2f} that should be 0, {numbers['steps']} steps lead to {' and '.join(ends)}."]
+    steps = counted(numbers["steps"], "step")
+    lines = [f"From an output of {first:.2f} that should be 0, {steps} lead to {' and '.join(ends)}."]
     for start in numbers["starts"]:
         quadratic, entropy = (start["costs"][name] for name in COSTS)
         ratio = entropy["derivative"] / quadratic["derivative"]

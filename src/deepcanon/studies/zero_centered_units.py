@@ -13,6 +13,7 @@ from torch import Generator, Tensor, nn
 
 from deepcanon.core.checks import at_least
 from deepcanon.core.finding import Finding
+from deepcanon.core.plural import counted
 from deepcanon.nn.activations import Activation, activation_layer
 from deepcanon.pictures.style import MUTED, PALETTE, dress, legend, new_figure
 from deepcanon.studies._helpers.concluded import concluded
@@ -75,8 +76,9 @@ def zero_centered_units(
             "path": descent(h[:, :2]) if max(units) > 1 else [],
         }
     numbers = {
-        "settings": f"{', '.join(map(str, units))} units with standard normal preactivations, {examples} examples; "
-        f"norms {', '.join(f'{norm:g}' for norm in norms)}; paths take steps of {RATE:g} over the largest eigenvalue",
+        "settings": f"{', '.join(map(str, units))} units with standard normal preactivations, "
+        f"{counted(examples, 'example')}; norms {', '.join(f'{norm:g}' for norm in norms)}; "
+        f"paths take steps of {RATE:g} over the largest eigenvalue",
         "units": list(units),
         "examples": examples,
         "kinds": kinds,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Self, cast
 
 import torch
 import torch.nn.functional as F
@@ -71,14 +71,18 @@ class ConditionalGlow(ClassConditional, TransformFlow[Labeled]):
         half = (channels, height // 2, width)
         upper = multi_scale(half, scales, depth, hidden, context=classes)
         lower = multi_scale(half, scales, depth, hidden, context=classes + channels)
-        self.halves = Halves(upper, lower, half[1:])
-        self.flow = Chain([self.halves])  # eqs. (1) and (2)
+        self.flow = Chain([Halves(upper, lower, half[1:])])  # eqs. (1) and (2)
 
     @classmethod
     def example(cls) -> tuple[Self, Labeled]:
         x = torch.rand(16, 1, 4, 2, generator=torch.Generator().manual_seed(0)).cumsum(-2)
         model = cls(channels=1, height=4, width=2, classes=2, levels=4, scales=1, depth=2, hidden=4)
         return model, Labeled(x, torch.arange(16) % 2)
+
+    @property
+    def halves(self) -> Halves:
+        """The only transform of the flow."""
+        return cast(Halves, self.flow.transforms[0])
 
     @torch.no_grad()
     def inpaint(self, x: Tensor, *, context: Context | None = None, generator: Generator | None = None) -> Tensor:
