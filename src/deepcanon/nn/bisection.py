@@ -23,7 +23,7 @@ def bisection(function: Increasing, target: Tensor, low: Tensor, high: Tensor) -
     >>> y = torch.tensor([8.0], requires_grad=True)
     >>> x = bisection(lambda x: (x**3, 3 * x**2), y, torch.tensor([0.0]), torch.tensor([8.0]))
     >>> x.backward()
-    >>> f"{float(x):.5f} {float(y.grad):.5f}"
+    >>> f"{x.item():.5f} {y.grad.item():.5f}"
     '2.00000 0.08333'
     """
     with torch.no_grad():
