@@ -6,10 +6,12 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from scipy.special import log_softmax, logsumexp
+from scipy.stats import norm as norm_of_scipy
 from torch import Generator, Tensor, nn
-from torch.distributions import Normal, kl_divergence
 from torch.nn.functional import binary_cross_entropy, conv2d, conv_transpose2d, group_norm, relu
 
 import deepcanon as dc
@@ -54,11 +56,23 @@ def drawn(ours: CaptionToImage, z: Tensor) -> Tensor:
     return conv_transpose2d(maps, last.weight, last.bias, 2, 1, (1, 0)).sigmoid()  # to 6x7
 
 
+def prior(ours: CaptionToImage) -> tuple[Tensor, Tensor, Tensor]:
+    """The log-odds, the means and the logarithms of the scales of the prior, by component."""
+    last = torch.stack([read[-1] for read in states(ours)])
+    numbers = (last @ ours.components.weight.T + ours.components.bias).view(3, -1, 7)
+    return numbers[..., 0], numbers[..., 1:4], numbers[..., 4:]
+
+
 def test_an_image_is_drawn_by_torchs_own_layers() -> None:
     ours = model()
     found = ours.sample(3, context=(TOKENS, LENGTHS), generator=Generator().manual_seed(5))
-    z = torch.randn(3, 3, generator=Generator().manual_seed(5), dtype=torch.float64)
     with torch.no_grad():
+        odds, mean, log_scale = prior(ours)
+        random = Generator().manual_seed(5)
+        chosen = odds.softmax(-1).multinomial(1, generator=random).squeeze(1)
+        noise = torch.randn(3, 3, generator=random, dtype=torch.float64)
+        rows = torch.arange(3)
+        z = mean[rows, chosen] + log_scale[rows, chosen].exp() * noise
         torch.testing.assert_close(found, drawn(ours, z), rtol=0, atol=1e-12)
 
 
@@ -74,11 +88,14 @@ def test_the_loss_is_cross_entropy_and_divergence_in_closed_form() -> None:
         last = torch.stack([read[-1] for read in states(ours)])
         mean = (torch.cat([maps.flatten(1), last], 1) @ ours.posterior.weight.T + ours.posterior.bias)[:, :3]
         entropy = binary_cross_entropy(drawn(ours, mean), x, reduction="sum") / 3
-        scale = math.exp(-40.0)
-        divergence = kl_divergence(Normal(mean, scale), Normal(0.0, 1.0)).sum() / 3
         terms = ours.loss(Captioned(x, TOKENS, LENGTHS))
+        log_q = 3 * (norm_of_scipy.logpdf(0) + 40)  # noise of so small a scale is rounded off
+        odds, means, log_scales = (part.numpy() for part in prior(ours))
+        each = norm_of_scipy.logpdf(mean.numpy()[:, None], means, np.exp(log_scales)).sum(-1)
+        log_p = logsumexp(log_softmax(odds, axis=1) + each, axis=1)
+        divergence = torch.tensor((log_q - log_p).mean())
         torch.testing.assert_close(terms["reconstruction"], entropy, rtol=1e-12, atol=0)
-        torch.testing.assert_close(terms["kl"], 2 * divergence, rtol=1e-12, atol=0)
+        torch.testing.assert_close(terms["kl"], 2 * divergence, rtol=1e-10, atol=0)
         again = ours.given((TOKENS, LENGTHS)).reconstruct(x)
         torch.testing.assert_close(again, drawn(ours, mean), rtol=0, atol=1e-12)
 
