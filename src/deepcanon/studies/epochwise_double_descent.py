@@ -165,7 +165,9 @@ def _errors(net: Any, x: Tensor, y: Tensor) -> float:
 def turns(curves: list[list[float]]) -> dict[str, Any]:
     """The lowest place before the highest later one in the mean of curves, and the rise and the fall in each curve.
 
-    >>> found = turns([[3.0, 1.0, 2.0, 0.5], [3.0, 1.0, 2.2, 0.7]])
+    A curve falls to the mean of its last two values.
+
+    >>> found = turns([[3.0, 1.0, 2.0, 0.5, 0.5], [3.0, 1.0, 2.2, 0.7, 0.7]])
     >>> found["low"], found["high"], [round(rise, 1) for rise in found["rise"]], [round(x, 1) for x in found["fall"]]
     (1, 2, [1.0, 1.2], [1.5, 1.5])
     """
