@@ -321,7 +321,8 @@ def _columns(question: Question, members: Sequence[Row]) -> tuple[Column, ...]:
         return (*(metric(name) for name in metrics or ["loss"]), SECONDS, PARAMETERS)
     known = (NATS, TIGHTER, ERROR, BITS, TWO_SAMPLE, PRECISION, COVERAGE, COPIES)
     used = [column for column in known if any(row.values(column) for row in members)]
-    elsewhere = {"nll", "nll_error"} | ({"accuracy"} if any(each["predictions"] for each in measured) else set())
+    elsewhere = {"nll", "nll_error", "bits_per_dim"}  # in columns of their own
+    elsewhere |= {"accuracy"} if any(each["predictions"] for each in measured) else set()
     own = [metric(name) for name in metrics if name not in elsewhere]
     speed = [SPEED] if any(row.values(SPEED) for row in members) else []
     return (*used, *own, *speed, SECONDS, PARAMETERS)
