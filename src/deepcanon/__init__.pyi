@@ -38,6 +38,7 @@ from deepcanon.data import from_graph as from_graph
 from deepcanon.data import from_graphs as from_graphs
 from deepcanon.data import from_tensors as from_tensors
 from deepcanon.data import load_data as load_data
+from deepcanon.diagnosis.doctor import doctor as doctor
 from deepcanon.interop.pretrained_folder import from_pretrained as from_pretrained
 from deepcanon.laws import check as check
 from deepcanon.questions import insight as insight

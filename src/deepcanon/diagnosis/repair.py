@@ -1,0 +1,96 @@
+"""Repair and compare: a cause is named only if a copy without it does clearly better, over two seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deepcanon.diagnosis.patient import Patient
+from deepcanon.diagnosis.trial import Change, Course
+
+FURTHER = 2.0
+"""A repaired copy gains clearly if what is left of its loss, above the lowest that is known, is so many times less."""
+
+STUCK = 0.02
+"""A loss within this share of the best constant answer's is stuck."""
+
+POINTS = 120
+"""A curve in the evidence has no more points."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Courses without and with a change, seed by seed."""
+
+    change: Change
+    before: tuple[Course, ...]
+    after: tuple[Course, ...]
+    floor: float
+    """The lowest loss that is known to be possible: 0 of cross-entropies and squared errors."""
+
+    @property
+    def gains(self) -> bool:
+        """Whether the changed copy does clearly better for every seed."""
+        return all(gain >= FURTHER for gain in self.ratios)
+
+    @property
+    def ratios(self) -> list[float]:
+        """For each seed, how many times less is left of the loss with the change."""
+        found = []
+        for one, other in zip(self.before, self.after, strict=True):
+            left, right = one.last - self.floor, other.last - self.floor
+            found.append(
+                0.0 if not math.isfinite(right) else math.inf if not math.isfinite(left) else _ratio(left, right)
+            )
+        return found
+
+    def evidence(self) -> dict[str, object]:
+        """The curves and their ends, for the report."""
+        return {
+            "loss_as_it_is": round(self.before[0].last, 5),
+            "loss_with_repair": round(self.after[0].last, 5),
+            "curves": {"as it is": thinned(self.before[0].losses), self.change.words: thinned(self.after[0].losses)},
+            "figure": "curves",
+        }
+
+
+def _ratio(left: float, right: float) -> float:
+    if right <= 0:
+        return math.inf if left > 1e-9 else 1.0
+    return max(left, 0.0) / right
+
+
+def compare(patient: Patient, change: Change, *, steps: int | None = None, seeds: Sequence[int] = (0, 1)) -> Compared:
+    """Train copies with a change beside those without, for as many steps, by the same seeds.
+
+    The second seed is tried only if the first gains.
+    """
+    before, after = [], []
+    floor = 0.0
+    for seed in seeds:
+        plain = patient.reference if seed == 0 and steps is None else patient.train(steps, seed=seed)
+        if seed == 1 and steps is None:
+            plain = patient.second_reference
+        before.append(plain)
+        after.append(patient.train(steps, seed=seed, change=change))
+        lowest = min(course.last for course in (*before, *after))
+        floor = min(0.0, lowest if math.isfinite(lowest) else 0.0)
+        if not Compared(change, tuple(before), tuple(after), floor).gains:
+            break
+    return Compared(change, tuple(before), tuple(after), floor)
+
+
+def is_stuck(patient: Patient, course: Course) -> bool:
+    """Whether a course ends no better than the best constant answer; where that is not known, than it began."""
+    if not course.finite:
+        return True
+    if patient.baseline is not None and patient.baseline > 0:
+        return course.last > (1 - STUCK) * patient.baseline
+    return course.progress <= STUCK * abs(course.first)
+
+
+def thinned(losses: Sequence[float], points: int = POINTS) -> list[float]:
+    """A curve of at most so many points."""
+    every = max(1, math.ceil(len(losses) / points))
+    return [round(float(loss), 6) for loss in losses[::every]]
