@@ -1,0 +1,41 @@
+"""The harm that a fault does: how the broken training ends next to its healthy twin."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from tests.diagnosis.cases.case import Case, train
+
+HURT = 0.8
+"""A fault has hurt if less than this share of what the healthy twin learns is left."""
+
+
+class Harm(NamedTuple):
+    """The scores of the healthy twin and of the broken training, that of a model which knows nothing, and any error."""
+
+    healthy: float
+    broken: float
+    chance: float
+    error: str = ""
+
+    @property
+    def left(self) -> float:
+        """Which share of what the healthy twin learns is left."""
+        return (self.broken - self.chance) / max(abs(self.healthy - self.chance), 1e-9)
+
+    @property
+    def hurts(self) -> bool:
+        return bool(self.error) or not math.isfinite(self.broken) or self.left < HURT
+
+
+def harm(case: Case, seed: int = 0) -> Harm:
+    """Train the broken patient and its healthy twin, and score both by how the broken one is scored."""
+    broken, twin = case.patient(seed), case.twin(seed)
+    train(twin, seed)
+    healthy = twin.score(twin)
+    try:
+        train(broken, seed)
+        return Harm(healthy, broken.score(broken), broken.chance)
+    except Exception as error:  # which is a harm, too
+        return Harm(healthy, math.nan, broken.chance, f"{type(error).__name__}: {str(error)[:80]}")
