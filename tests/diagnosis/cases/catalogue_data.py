@@ -13,8 +13,16 @@ import deepcanon as dc
 from tests.diagnosis.cases.case import Patient, fault
 from tests.diagnosis.cases.catalogue_recipe import rebuilt
 from tests.diagnosis.cases.catalogue_settings import (
-    autoencoder_model, cnn, gcn, logistic_regression_by_descent, mlp, mlp_on_diabetes, mlp_on_houses, mlp_on_tumors,
-    realnvp, vae,
+    autoencoder_model,
+    cnn,
+    gcn,
+    logistic_regression_by_descent,
+    mlp,
+    mlp_on_diabetes,
+    mlp_on_houses,
+    mlp_on_tumors,
+    realnvp,
+    vae,
 )  # fmt: skip
 
 data = partial(fault, area="data")

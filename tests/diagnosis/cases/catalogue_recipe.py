@@ -9,7 +9,16 @@ from torch import nn
 from deepcanon.blueprints import blueprint
 from tests.diagnosis.cases.case import Patient, fault
 from tests.diagnosis.cases.catalogue_settings import (
-    autoencoder_model, cnn, gpt, logistic_regression_by_descent, lstm, mlp, mlp_on_diabetes, mlp_on_houses, realnvp, vae,
+    autoencoder_model,
+    cnn,
+    gpt,
+    logistic_regression_by_descent,
+    lstm,
+    mlp,
+    mlp_on_diabetes,
+    mlp_on_houses,
+    realnvp,
+    vae,
 )  # fmt: skip
 
 recipe = partial(fault, area="recipe")
@@ -155,6 +164,11 @@ def dropout_of_nearly_all(patient: Patient) -> None:
 @recipe(mlp, "noise too strong", "dropout too strong")
 def noise_that_drowns_the_digits(patient: Patient) -> None:
     rebuilt(patient, "noise_injection:model=mlp,inputs=100")
+
+
+@recipe(mlp, "noise too strong", "label noise", "shuffled labels")
+def every_class_drawn_anew(patient: Patient) -> None:
+    rebuilt(patient, "noise_injection:model=mlp,inputs=0,targets=1")
 
 
 @recipe(mlp, "frozen parameters")

@@ -6,7 +6,19 @@ import importlib
 
 from tests.diagnosis.cases.case import FAULTS, HEALTHY, Case
 
-MODULES = ("plain_code", "plain_recipe", "plain_data", "plain_family")
+MODULES = (
+    "plain_code",
+    "plain_recipe",
+    "plain_data",
+    "plain_family",
+    "catalogue_code",
+    "catalogue_recipe",
+    "catalogue_data",
+    "catalogue_family",
+    "catalogue_method",
+    "sound_plain",
+    "sound_catalogue",
+)
 """The modules whose cases register themselves when they are imported."""
 
 
