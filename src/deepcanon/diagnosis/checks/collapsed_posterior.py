@@ -1,0 +1,100 @@
+"""Latents: the posterior of a variational model tells examples apart, and all posteriors together fill the prior.
+
+Measured after a trial (or of a run's weights): the information of the best latent about the example, in nats,
+1/2 log(1 + Var mu / E sigma^2), how many latents are active (Var mu > 0.01), and how far the aggregate of all posteriors
+is from the prior, the largest divergence of a latent. In posterior collapse no latent says anything, and the decoder
+models the data alone; with an unused prior, samples come from where the decoder was never trained. Some inactive
+latents are healthy. A model is a variational one if ``encode`` gives a distribution, or a plain module's outputs are
+a reconstruction, means and log-variances.
+
+The thresholds are three times outside the range of healthy trainings. A collapse is named only if a trial with a
+twentieth of the divergence's weight has the better bound, or, where the terms of the loss are not known, if another seed
+ends there, too.
+
+Papers: Burda et al., 2016, https://arxiv.org/abs/1509.00519; Lucas et al., 2019, https://arxiv.org/abs/1911.02469;
+Hoffman and Johnson, 2016, http://approximateinference.org/accepted/HoffmanJohnson2016.pdf
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from deepcanon.core import AnyBatch, Terms
+from deepcanon.diagnosis import thresholds
+from deepcanon.diagnosis.families.after_training import repaired, trained
+from deepcanon.diagnosis.families.latents_used import bound_of, latents_used, posterior_of
+from deepcanon.diagnosis.health_report import Diagnosis
+from deepcanon.diagnosis.patient import Patient, Skip
+from deepcanon.diagnosis.trial import Change
+
+STAGE, PLACE = "family", 20
+LIGHTER = 0.05
+"""By how much the divergence weighs less in the trial that confirms a collapse."""
+
+
+def check(patient: Patient) -> Iterator[Diagnosis]:
+    batch = patient.batch(256)
+    if posterior_of(patient.model, batch) is None:
+        raise Skip("it has no posterior of latents")
+    if float(batch.x.float().flatten(1).var(0).max()) == 0:
+        raise Skip("all examples are alike")
+    found = latents_used(trained(patient), batch)
+    patient.note(**found)
+    information = thresholds.of("collapsed_posterior", "information")
+    if found["information"] < information.low:
+        confirmed = _confirmed(patient, batch, information.low)
+        if confirmed:
+            yield Diagnosis(
+                cause="posterior collapse",
+                evidence={**found, "figure": "bars", "bars": _bars(patient, batch)},
+                advice="let the weight of the KL divergence grow from 0 (warm-up), lower it, and check that both terms "
+                "are sums over their dimensions",
+                where="all latents",
+                confirmed_by=confirmed,
+                margin=information.margin(found["information"]),
+            )
+        return
+    hole = thresholds.of("collapsed_posterior", "hole")
+    if found.get("hole", 0.0) > hole.high:
+        again = latents_used(trained(patient, seed=1), batch)
+        if again["hole"] > hole.high:
+            yield Diagnosis(
+                cause="prior unused",
+                evidence=found,
+                advice="give the KL divergence its full weight: samples come from the prior, where the decoder was never "
+                "trained",
+                confirmed_by="the run's own weights" if patient.run is not None else "another seed ends there, too",
+                margin=hole.margin(found["hole"]),
+            )
+
+
+def _confirmed(patient: Patient, batch: AnyBatch, low: float) -> str:
+    model = patient.ours
+    if model is not None and "kl" in model.loss(batch):
+        before = bound_of(trained(patient), batch)
+        after = bound_of(repaired(patient, Change("a lighter divergence", on_model=_lighten)), batch)
+        return f"with {LIGHTER:g} of the divergence the bound is {after - before:.3g} nats better" if after > before + 1 else ""
+    if patient.run is None and latents_used(trained(patient, seed=1), batch)["information"] < low:
+        return "another seed ends there, too"
+    return "the run's own weights" if patient.run is not None else ""
+
+
+def _lighten(model: nn.Module) -> None:
+    model.loss = partial(_lighter, type(model).loss, model)  # type: ignore[assignment]
+
+
+def _lighter(loss: Any, model: Any, batch: Any) -> Terms:
+    return {name: LIGHTER * term if name == "kl" else term for name, term in loss(model, batch).items()}
+
+
+@torch.no_grad()
+def _bars(patient: Patient, batch: AnyBatch) -> dict[str, float]:
+    posterior = posterior_of(trained(patient), batch)
+    assert posterior is not None
+    spread = posterior.mean.flatten(1).double().var(0)
+    return {f"latent {number}": float(value) for number, value in enumerate(spread[:32], 1)}

@@ -1,0 +1,71 @@
+"""Markov chains: the chains of an energy-based model move, stay as varied as the data, and near them in energy.
+
+Measured after a trial (or of a run's weights): how far a chain moves in ten rounds beside the distance of two chains
+(1 if independent, 0 if it stands still), the spread of the chains by that of the data, and the difference of their
+energies in standard deviations. Chains that stand still give the same gradient again and again; at too high a rate the
+weights run ahead of the chains, which then all sit in the same place, far from the data. A model has chains if it has
+``energy`` and ``negatives``.
+
+The thresholds are three times outside the range of healthy trainings. That the rate is too high is named only if a
+trial at a tenth of it brings the chains back into that range.
+
+Papers: Tieleman, 2008, https://doi.org/10.1145/1390156.1390290; Fischer and Igel, 2014,
+https://doi.org/10.1016/j.patcog.2013.05.025; Nijkamp et al., 2019, https://arxiv.org/abs/1903.12370
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deepcanon.diagnosis import thresholds
+from deepcanon.diagnosis.families.after_training import ours, repaired, trained
+from deepcanon.diagnosis.families.chains_mixing import chains_mixing, has_chains
+from deepcanon.diagnosis.health_report import Diagnosis
+from deepcanon.diagnosis.patient import Patient, Skip
+from deepcanon.diagnosis.trial import Change
+
+STAGE, PLACE = "family", 20
+SLOWER = 0.1
+
+
+def check(patient: Patient) -> Iterator[Diagnosis]:
+    if not has_chains(ours(patient)):
+        raise Skip("it has no chains")
+    batch = patient.batch(256)
+    found = chains_mixing(trained(patient), batch)
+    patient.note(**found)
+    outside = _outside(found)
+    if not outside:
+        return
+    slower = chains_mixing(repaired(patient, Change("a tenth of the rate", rate=SLOWER)), batch)
+    worst = max(outside, key=lambda name: outside[name])
+    if not _outside(slower):
+        yield Diagnosis(
+            cause="chain rate too high",
+            evidence={**found, **{f"{name}_at_a_tenth_of_the_rate": slower[name] for name in outside}},
+            advice=f"lower the learning rate from {patient.rate:g}: the weights run ahead of the chains",
+            where="chains",
+            confirmed_by="a tenth of the rate brings the chains back",
+            margin=outside[worst],
+        )
+    elif "moved" in outside or "spread" in outside:
+        yield Diagnosis(
+            cause="chain does not mix",
+            evidence=found,
+            advice="take more steps of the chain between two steps of learning, larger steps, or begin more chains anew",
+            where="chains",
+            confirmed_by="at a tenth of the learning rate the chains stand still, too",
+            margin=outside[worst],
+        )
+
+
+def _outside(found: dict[str, float]) -> dict[str, float]:
+    """The statistics outside their thresholds, each with its margin; a gap counts on both sides."""
+    values = {"moved": found["moved"], "spread": found["spread"], "gap": abs(found["gap"])}
+    limits = {name: thresholds.of("mixing_chains", name) for name in values}
+    beyond = {
+        "moved": values["moved"] < limits["moved"].low,
+        "spread": not limits["spread"].low <= values["spread"] <= limits["spread"].high,
+        "gap": values["gap"] > limits["gap"].high,
+    }
+    return {name: limits[name].margin(values[name]) for name, out in beyond.items() if out}

@@ -1,0 +1,46 @@
+"""Markov chains of an energy-based model: whether they move, how varied they are, and where they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from deepcanon.core import AnyBatch
+
+STEPS = 10
+"""After how many rounds of the chains their states are compared."""
+
+
+def has_chains(model: Any) -> bool:
+    """Whether it is an energy-based model with a negative phase of its own."""
+    return all(callable(getattr(model, name, None)) for name in ("energy", "negatives"))
+
+
+@torch.no_grad()
+def chains_mixing(model: Any, batch: AnyBatch) -> dict[str, float]:
+    """How alike the states of chains are a few rounds apart, how varied next to the data, and how far in energy.
+
+    ``moved`` is the mean squared change of a state over a few rounds by that of two different chains (1 if they are
+    independent, 0 if none moves); ``spread`` the standard deviation of the chains by that of the data; ``gap`` the
+    energy of the chains less that of the data in standard deviations of the latter.
+    """
+    states = [model.negatives(batch.x).flatten(1).double() for _ in range(STEPS + 1)]
+    first, last = states[0], states[-1]
+    other = (last - last.roll(1, 0)).square().sum(1).mean()
+    moved = float((last - first).square().sum(1).mean() / other.clamp_min(1e-30)) if first.shape == last.shape else 1.0
+    data = batch.x.flatten(1).double()
+    shape = (len(last), *batch.x.shape[1:])
+    there, here = _energies(model, last.to(batch.x.dtype).reshape(shape)), _energies(model, batch.x)
+    return {
+        "moved": min(moved, 2.0),
+        "still": float((last == first).all(1).double().mean()),
+        "spread": float((last.var(0).sum() / data.var(0).sum().clamp_min(1e-30)).sqrt()),
+        "gap": float((there.mean() - here.mean()) / here.std().clamp_min(1e-6)),
+    }
+
+
+def _energies(model: Any, x: Tensor) -> Tensor:
+    energy: Tensor = model.energy(x)
+    return energy.double()

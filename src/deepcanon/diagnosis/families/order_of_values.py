@@ -1,0 +1,143 @@
+"""The order in which an autoregressive model predicts: what a prediction may not depend on, by derivatives and changes."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import AnyBatch, Labeled, Model, Sequences, given_batch
+from deepcanon.diagnosis.families.flow_exactness import stirred
+
+ROWS = 4
+PLACES = 24
+"""At how many positions, spread over all, a later value is changed."""
+
+
+class Leak(NamedTuple):
+    """A prediction that depends on what it must not know: ``at`` this position, on the value at ``source``."""
+
+    at: int
+    source: int
+    change: float
+
+
+def predicts_in_order(model: Any) -> bool:
+    """Whether the model gives logits of all values at once, each given those before it, and says in which order."""
+    return all(callable(getattr(model, name, None)) for name in ("logits", "drawing_order", "log_prob", "sample"))
+
+
+def leak_of_table(model: Any, batch: AnyBatch) -> tuple[Leak | None, int]:
+    """The first leak among the logits of values, and how many positions were tried.
+
+    The derivatives of a logit by its own value and by those that are drawn later must vanish, to the last bit.
+    """
+    few = batch.select(torch.arange(min(ROWS, len(batch))))
+    model = given_batch(stirred(copy.deepcopy(model).eval()), few)
+    order = list(model.drawing_order())
+    rank = torch.empty(len(order), dtype=torch.long)
+    rank[torch.tensor(order)] = torch.arange(len(order))
+    x = few.x.flatten(1).to(next(model.parameters()).dtype)
+    places = _spread(len(order))
+    for place in places:
+        leak = _depends(model, x, order[place], rank)
+        if leak is not None:
+            return leak, len(places)
+    return None, len(places)
+
+
+def _depends(model: Any, x: Tensor, at: int, rank: Tensor) -> Leak | None:
+    """Whether the logits at a position change with its own or later values, each set to another value of the data."""
+    with torch.no_grad():
+        before = model.logits(x)[:, at]
+        later = rank >= rank[at]
+        other = torch.where(later, x.flip(0).roll(1, 1), x)
+        other = torch.where((other == x) & later, _another(x), other)
+        after = model.logits(other)[:, at]
+        if torch.equal(before, after):
+            return None
+        for source in torch.nonzero(later).flatten().tolist():
+            single = x.clone()
+            single[:, source] = other[:, source]
+            change = float((model.logits(single)[:, at] - before).abs().max())
+            if change > 0:
+                return Leak(at, source, change)
+    return Leak(at, at, float((after - before).abs().max()))
+
+
+def predicts_next_token(model: Any, batch: AnyBatch) -> bool:
+    """Whether outputs may not know later positions: the model says ``causal``, or labels are the inputs one later."""
+    if not isinstance(batch, Sequences | Labeled) or batch.x.ndim < 2 or batch.x.shape[1] < 3:
+        return False
+    if isinstance(model, Model):
+        return bool(model.causal)
+    return _are_tokens(batch) and torch.equal(batch.y[:, :-1], batch.x[:, 1:])  # type: ignore[union-attr]
+
+
+def predicts_itself(batch: AnyBatch) -> bool:
+    """Whether the labels of tokens are the tokens themselves."""
+    return isinstance(batch, Labeled) and _are_tokens(batch) and torch.equal(batch.y, batch.x)
+
+
+def _are_tokens(batch: Any) -> bool:
+    labels = batch.labels
+    return (
+        labels is not None
+        and not batch.x.is_floating_point()
+        and labels.shape == batch.x.shape
+        and labels.dtype == batch.x.dtype
+        and batch.x.ndim == 2
+        and batch.x.shape[1] > 2
+    )
+
+
+@torch.no_grad()
+def leak_of_sequence(model: nn.Module, batch: AnyBatch) -> tuple[Leak | None, int] | None:
+    """The first output of a sequence that changes, if only by a bit, when later positions are changed.
+
+    None where the outputs are not one for each position.
+    """
+    few: Any = batch.select(torch.arange(min(ROWS, len(batch))))
+    model = stirred(copy.deepcopy(model).eval())
+    model = given_batch(model, few) if isinstance(model, Model) else model
+    before = _outputs(model, few)
+    length = few.x.shape[1]
+    if before is None or before.shape[1] != length:
+        return None
+    places = _spread(length - 1)
+    for place in places:
+        later = torch.arange(length) > place
+        later = later.reshape(1, -1, *[1] * (few.x.ndim - 2))
+        other = replace(few, x=torch.where(later, _another(few.x), few.x))
+        after = _outputs(model, other)
+        assert after is not None
+        change = (after[:, : place + 1] - before[:, : place + 1]).abs()
+        if bool((change > 0).any()):
+            at = int(torch.nonzero(change.flatten(2).amax((0, 2)) > 0)[0])
+            return Leak(at, place + 1, float(change.max())), len(places)
+    return None, len(places)
+
+
+def _outputs(model: nn.Module, batch: AnyBatch) -> Tensor | None:
+    found = model(*batch.inputs)
+    found = found[0] if isinstance(found, tuple) else found
+    return found.double() if isinstance(found, Tensor) and found.ndim >= 2 and found.is_floating_point() else None
+
+
+def _another(x: Tensor) -> Tensor:
+    """Other values of the same kind: of tokens another token that occurs, of numbers others."""
+    if x.is_floating_point():
+        low, high = x.aminmax()
+        return low + high - x if bool(((low + high - x) != x).any()) else x + 1
+    known = x.unique()
+    place = torch.searchsorted(known, x)
+    return known[(place + 1) % len(known)]
+
+
+def _spread(count: int) -> list[int]:
+    """Some of so many positions, from the first to the last."""
+    few = min(PLACES, count)
+    return sorted({round(i * (count - 1) / max(1, few - 1)) for i in range(few)})
