@@ -28,6 +28,8 @@ class Compared:
     after: tuple[Course, ...]
     floor: float
     """The lowest loss that is known to be possible: 0 of cross-entropies and squared errors."""
+    unit: float = 1.0
+    """What a loss with the change is multiplied by to be comparable with one without."""
 
     @property
     def gains(self) -> bool:
@@ -39,7 +41,7 @@ class Compared:
         """For each seed, how many times less is left of the loss with the change."""
         found = []
         for one, other in zip(self.before, self.after, strict=True):
-            left, right = one.last - self.floor, other.last - self.floor
+            left, right = one.last - self.floor, other.last * self.unit - self.floor
             found.append(
                 0.0 if not math.isfinite(right) else math.inf if not math.isfinite(left) else _ratio(left, right)
             )
@@ -49,8 +51,11 @@ class Compared:
         """The curves and their ends, for the report."""
         return {
             "loss_as_it_is": round(self.before[0].last, 5),
-            "loss_with_repair": round(self.after[0].last, 5),
-            "curves": {"as it is": thinned(self.before[0].losses), self.change.words: thinned(self.after[0].losses)},
+            "loss_with_repair": round(self.after[0].last * self.unit, 5),
+            "curves": {
+                "as it is": thinned(self.before[0].losses),
+                self.change.words: thinned([loss * self.unit for loss in self.after[0].losses]),
+            },
             "figure": "curves",
         }
 
@@ -61,10 +66,13 @@ def _ratio(left: float, right: float) -> float:
     return max(left, 0.0) / right
 
 
-def compare(patient: Patient, change: Change, *, steps: int | None = None, seeds: Sequence[int] = (0, 1)) -> Compared:
+def compare(
+    patient: Patient, change: Change, *, steps: int | None = None, seeds: Sequence[int] = (0, 1), unit: float = 1.0
+) -> Compared:
     """Train copies with a change beside those without, for as many steps, by the same seeds.
 
-    The second seed is tried only if the first gains.
+    The second seed is tried only if the first gains. Where the change makes a loss one of other units, ``unit`` is what
+    it is multiplied by.
     """
     before, after = [], []
     floor = 0.0
@@ -74,11 +82,11 @@ def compare(patient: Patient, change: Change, *, steps: int | None = None, seeds
             plain = patient.second_reference
         before.append(plain)
         after.append(patient.train(steps, seed=seed, change=change))
-        lowest = min(course.last for course in (*before, *after))
+        lowest = min(*(course.last for course in before), *(course.last * unit for course in after))
         floor = min(0.0, lowest if math.isfinite(lowest) else 0.0)
-        if not Compared(change, tuple(before), tuple(after), floor).gains:
+        if not Compared(change, tuple(before), tuple(after), floor, unit).gains:
             break
-    return Compared(change, tuple(before), tuple(after), floor)
+    return Compared(change, tuple(before), tuple(after), floor, unit)
 
 
 def is_stuck(patient: Patient, course: Course) -> bool:
