@@ -29,6 +29,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the cases are those of the tests
 
 from tests.diagnosis.cases.case import Case
+from tests.diagnosis.cases.harm import harm, learned
 from tests.diagnosis.cases.suites import faults, healthy
 
 Row = dict[str, Any]
@@ -65,7 +66,7 @@ def chosen(part: str, only: str, share: str) -> list[Case]:
         "harm": faults,
         "faults": lambda: faults(plain=False),
         "plain": lambda: faults(plain=True),
-        "peers": lambda: faults(plain=True),
+        "peers": lambda: [*faults(plain=True), *(case for case in healthy() if case.plain)],
         "healthy": healthy,
     }
     rest, by = map(int, share.split("/"))
@@ -79,13 +80,12 @@ def examiner(part: str, budget: float) -> Callable[[Case, int], Row]:
     if part == "peers":
         import doctor_peers
 
+        doctor_peers.load()
         return doctor_peers.examined
     return lambda case, seed: examined(case, seed, budget)
 
 
 def harmed(case: Case, seed: int) -> Row:
-    from tests.diagnosis.cases.harm import harm
-
     found = harm(case, seed)
     return {**found._asdict(), "left": found.left, "hurts": found.hurts}
 
@@ -110,6 +110,8 @@ def run(
         for case in cases:
             row = known.get((case.name, seed))
             if row is None:
+                if examine is harmed:
+                    learned(case.setting, seed)  # here, so that the processes of all its faults have it
                 row = apart(case, seed, examine, PATIENCE * budget)
                 with file.open("a") as end:
                     end.write(json.dumps(row) + "\n")
@@ -125,6 +127,8 @@ def read(file: Path) -> list[Row]:
 def told(row: Row) -> str:
     if "left" in row:
         return f"{row['left']:.0%} left" + ("" if row["hurts"] else ", which is no harm")
+    if "peers" in row:
+        return ", ".join(f"{peer} {found['signs']}" for peer, found in row["peers"].items())
     return f"{row.get('causes')}, expected {row['expected']}" if "error" not in row else row["error"].splitlines()[-1]
 
 

@@ -126,16 +126,16 @@ def train(patient: Patient, seed: int = 0) -> None:
         dc.fit(patient.model, patient.data, quiet=True, **settings)
         return
     optimizer = patient.arguments()["optimizer"]
-    batches = _batches(patient)
+    feed = batches(patient)
     for _ in range(patient.steps):
         if patient.step is not None:
-            patient.step(patient.model, optimizer, next(batches))
+            patient.step(patient.model, optimizer, next(feed))
         else:
             assert patient.loss is not None
-            plain_step(patient.model, optimizer, patient.loss, next(batches))
+            plain_step(patient.model, optimizer, patient.loss, next(feed))
 
 
-def _batches(patient: Patient) -> Iterator[Batch]:
+def batches(patient: Patient) -> Iterator[Batch]:
     """Batches without end, in the order that the data say."""
     data, size = patient.data, patient.settings.get("batch_size", 64)
     if isinstance(data, dc.data.Dataset):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import NamedTuple
 
-from tests.diagnosis.cases.case import Case, train
+import torch
+
+from tests.diagnosis.cases.case import Case, Setting, train
 
 HURT = 0.8
 """A fault has hurt if less than this share of what the healthy twin learns is left."""
@@ -30,12 +33,19 @@ class Harm(NamedTuple):
 
 
 def harm(case: Case, seed: int = 0) -> Harm:
-    """Train the broken patient and its healthy twin, and score both by how the broken one is scored."""
-    broken, twin = case.patient(seed), case.twin(seed)
-    train(twin, seed)
-    healthy = twin.score(twin)
+    """Train the broken patient and its healthy twin; what is lost is that which the twin has learned."""
+    healthy, broken = learned(case.setting, seed), case.patient(seed)
     try:
         train(broken, seed)
         return Harm(healthy, broken.score(broken), broken.chance)
     except Exception as error:  # which is a harm, too
         return Harm(healthy, math.nan, broken.chance, f"{type(error).__name__}: {str(error)[:80]}")
+
+
+@cache
+def learned(setting: Setting, seed: int) -> float:
+    """The score of a healthy setting after its training; many faults share one."""
+    torch.manual_seed(seed)
+    twin = setting()
+    train(twin, seed)
+    return twin.score(twin)

@@ -177,9 +177,10 @@ def half_of_the_test_split_was_seen(patient: Patient) -> None:
 
 
 @data(digits_mlp, "shifted splits")
-def validation_not_scaled(patient: Patient) -> None:
+def validation_in_negative(patient: Patient) -> None:
+    """Black on white to learn from, white on black to be tested on."""
     for part in (patient.data.valid, patient.data.test):
-        part.x.mul_(255)
+        part.x.mul_(-1).add_(1)
     patient.fresh = (patient.data.test.x, patient.fresh[1])
 
 
@@ -263,10 +264,10 @@ def labels_of_minus_one(patient: Patient) -> None:
 
 
 @data(digits_cnn, "augmentation changes the class")
-def images_turned_upside_down(patient: Patient) -> None:
-    """Half of the training images are turned around and mirrored at random, as sixes and nines must not be."""
+def pixels_moved_anywhere(patient: Patient) -> None:
+    """An augmentation that was to move the pixels by a little puts them anywhere: nothing of the digit is left."""
 
-    class Turning(nn.Module):
+    class Moving(nn.Module):
         def __init__(self, net: nn.Module) -> None:
             super().__init__()
             self.net = net
@@ -278,4 +279,4 @@ def images_turned_upside_down(patient: Patient) -> None:
             out: Tensor = self.net(x)
             return out
 
-    patient.model = Turning(patient.model)
+    patient.model = Moving(patient.model)

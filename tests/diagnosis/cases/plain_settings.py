@@ -25,6 +25,21 @@ def accuracy(patient: Patient) -> float:
         return float((patient.model.eval()(x).argmax(-1) == y).float().mean())
 
 
+def sureness(patient: Patient) -> float:
+    """The mean probability of the right class, by the softmax of the outputs, as the loss sees them."""
+    x, y = patient.fresh
+    with torch.no_grad():
+        return float(patient.model.eval()(x).softmax(-1).gather(1, y.unsqueeze(1)).mean())
+
+
+def one_by_one(patient: Patient, size: int = 1) -> float:
+    """The share of fresh examples that are classified rightly, each alone or a few at a time."""
+    x, y = patient.fresh
+    with torch.no_grad():
+        alone = torch.cat([patient.model.eval()(part) for part in x[: len(x) // size * size].split(size)])
+    return float((alone.argmax(-1) == y[: len(alone)]).float().mean())
+
+
 def explained(patient: Patient) -> float:
     """The share of the variance of fresh targets that is explained."""
     x, y = patient.fresh
