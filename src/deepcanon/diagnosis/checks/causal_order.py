@@ -1,10 +1,11 @@
 """Causality: the prediction of a value depends on no value that comes at its place or later.
 
 Measured exactly, with noise on the parameters so that zero starts hide nothing: later positions of a sequence are
-changed, and outputs up to there must keep every bit; of an autoregressive model of tables the logits of a value must not
-change with it, nor with those that are drawn later. It holds where a model says that it is ``causal``, has ``logits`` in
-a ``drawing_order``, or, of a plain module, where the labels are the input tokens one position later. Where the labels are
-the input tokens themselves and the outputs are causal, each token is to be predicted from itself. No threshold.
+changed, and outputs up to there must keep every bit; of an autoregressive model of tables the logits of a value must
+not change with it, nor with those that are drawn later. It holds where a model says that it is ``causal``, has
+``logits`` in a ``drawing_order``, or, of a plain module, where the labels are the input tokens one position later.
+Where the labels are the input tokens themselves and the outputs are causal, each token is to be predicted from itself.
+No threshold.
 
 Papers: Vaswani et al., 2017, https://arxiv.org/abs/1706.03762; Germain et al., 2015, https://arxiv.org/abs/1502.03509
 """

@@ -1,15 +1,15 @@
 """Latents: the posterior of a variational model tells examples apart, and all posteriors together fill the prior.
 
-Measured after a trial (or of a run's weights): the information of the best latent about the example, in nats,
-1/2 log(1 + Var mu / E sigma^2), how many latents are active (Var mu > 0.01), and how far the aggregate of all posteriors
-is from the prior, the largest divergence of a latent. In posterior collapse no latent says anything, and the decoder
-models the data alone; with an unused prior, samples come from where the decoder was never trained. Some inactive
-latents are healthy. A model is a variational one if ``encode`` gives a distribution, or a plain module's outputs are
-a reconstruction, means and log-variances.
+Measured after a trial (or of a run's weights): the information of the best latent about the example, in nats, 1/2 log(1
++ Var mu / E sigma^2), how many latents are active (Var mu > 0.01), and how far the aggregate of all posteriors is from
+the prior, the largest divergence of a latent. In posterior collapse no latent says anything, and the decoder models the
+data alone; with an unused prior, samples come from where the decoder was never trained. Some inactive latents are
+healthy. A model is a variational one if ``encode`` gives a distribution, or a plain module's outputs are a
+reconstruction, means and log-variances.
 
 The thresholds are three times outside the range of healthy trainings. A collapse is named only if a trial with a
-twentieth of the divergence's weight has the better bound, or, where the terms of the loss are not known, if another seed
-ends there, too.
+twentieth of the divergence's weight has the better bound, or, where the terms of the loss are not known, if another
+seed ends there, too.
 
 Papers: Burda et al., 2016, https://arxiv.org/abs/1509.00519; Lucas et al., 2019, https://arxiv.org/abs/1911.02469;
 Hoffman and Johnson, 2016, http://approximateinference.org/accepted/HoffmanJohnson2016.pdf
@@ -27,7 +27,7 @@ from torch import nn
 from deepcanon.core import AnyBatch, Terms
 from deepcanon.diagnosis import thresholds
 from deepcanon.diagnosis.families.after_training import repaired, trained
-from deepcanon.diagnosis.families.latents_used import bound_of, latents_used, posterior_of
+from deepcanon.diagnosis.families.latents_used import bound_of, deaf, latents_used, posterior_of
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.diagnosis.trial import Change
@@ -75,10 +75,16 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
 
 def _confirmed(patient: Patient, batch: AnyBatch, low: float) -> str:
     model = patient.ours
+    if model is not None and deaf(trained(patient), batch):
+        return "exact: the decoder gives the same for all latents"
     if model is not None and "kl" in model.loss(batch):
         before = bound_of(trained(patient), batch)
         after = bound_of(repaired(patient, Change("a lighter divergence", on_model=_lighten)), batch)
-        return f"with {LIGHTER:g} of the divergence the bound is {after - before:.3g} nats better" if after > before + 1 else ""
+        return (
+            f"with {LIGHTER:g} of the divergence the bound is {after - before:.3g} nats better"
+            if after > before + 1
+            else ""
+        )
     if patient.run is None and latents_used(trained(patient, seed=1), batch)["information"] < low:
         return "another seed ends there, too"
     return "the run's own weights" if patient.run is not None else ""

@@ -1,10 +1,10 @@
 """Normalizing flow: the inverse inverts, and the log-determinant is that of the Jacobian, with its sign.
 
 Measured in double precision with noise on the parameters, so that layers that start as the identity hide nothing: the
-error of data that come back from their latents, and of ``log_det`` for each value against automatic differentiation of a
-few examples. Both are exact up to rounding; no threshold is calibrated. A flow has ``to_latent`` and ``to_data``; a plain
-module is one if it gives latents in the shape of the data with a number for each example, and its loss rises with the
-square of the latents and falls with that number.
+error of data that come back from their latents, and of ``log_det`` for each value against automatic differentiation of
+a few examples. Both are exact up to rounding; no threshold is calibrated. A flow has ``to_latent`` and ``to_data``; a
+plain module is one if it gives latents in the shape of the data with a number for each example, and its loss rises with
+the square of the latents and falls with that number.
 
 Papers: Dinh et al., 2015, https://arxiv.org/abs/1410.8516; Rezende and Mohamed, 2015, https://arxiv.org/abs/1505.05770
 """
@@ -64,5 +64,3 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             confirmed_by="exact: the Jacobian by automatic differentiation"
             + (", whose logarithm it has with the wrong sign" if sign else ""),
         )
-
-

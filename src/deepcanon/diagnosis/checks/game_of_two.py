@@ -2,12 +2,13 @@
 
 Measured after a trial (or of a run's weights): how often the discriminator ranks data above samples (AUC; 0.5 where it
 cannot tell them apart), the gradient of the generator beside that at the start, the spread of samples by that of the
-data, and the share of 20 cells of the data (k-means) that samples reach. A game is a model with two turns that descend
-at the same time on parameters of their own, and with ``sample``.
+data, the share of 20 cells of the data (k-means) that samples reach, and the share of the data that lies beyond all
+samples along a principal axis. A game is a model with two turns that descend at the same time on parameters of their
+own, and with ``sample``.
 
 A discriminator that tells all apart is healthy for a while. It is a fault if the generator's gradient has vanished as
-well, or if the samples came no nearer to the data in all of the trial (energy distance), for two seeds. Modes are dropped
-if samples spread over less than a third of what they do in healthy trainings, or miss cells that none misses there.
+well, or if the samples came no nearer to the data in all of the trial (energy distance), for two seeds. Modes are
+dropped if samples spread over less than a third of what they do in healthy trainings, or leave out three times as much.
 
 Papers: Goodfellow et al., 2014, https://arxiv.org/abs/1406.2661; Arjovsky and Bottou, 2017,
 https://arxiv.org/abs/1701.04862; Székely and Rizzo, 2013, https://doi.org/10.1016/j.jspi.2013.03.018
@@ -70,10 +71,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             advice="lower the learning rate, and check that the generator uses all of its noise",
             where="samples",
             confirmed_by=_words(patient),
-            margin=max(
-                thresholds.of("game_of_two", "spread").margin(found["spread"]),
-                thresholds.of("game_of_two", "covered").margin(max(found["covered"], 1e-3)),
-            ),
+            margin=max(thresholds.of("game_of_two", name).margin(found[name]) for name in ("spread", "outside")),
         )
 
 
@@ -106,8 +104,8 @@ def _won(found: dict[str, float]) -> bool:
 
 
 def _dropped(found: dict[str, float]) -> bool:
-    spread, covered = (thresholds.of("game_of_two", name) for name in ("spread", "covered"))
-    return found["spread"] < spread.low or found["covered"] < covered.low
+    spread, covered, outside = (thresholds.of("game_of_two", name) for name in ("spread", "covered", "outside"))
+    return found["spread"] < spread.low or found["covered"] < covered.low or found["outside"] > outside.high
 
 
 def _words(patient: Patient) -> str:

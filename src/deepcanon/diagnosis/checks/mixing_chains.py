@@ -1,7 +1,7 @@
 """Markov chains: the chains of an energy-based model move, stay as varied as the data, and near them in energy.
 
-Measured after a trial (or of a run's weights): how far a chain moves in ten rounds beside the distance of two chains
-(1 if independent, 0 if it stands still), the spread of the chains by that of the data, and the difference of their
+Measured after a trial (or of a run's weights): how far a chain moves in ten rounds beside the distance of two chains (1
+if independent, 0 if it stands still), the spread of the chains by that of the data, and the difference of their
 energies in standard deviations. Chains that stand still give the same gradient again and again; at too high a rate the
 weights run ahead of the chains, which then all sit in the same place, far from the data. A model has chains if it has
 ``energy`` and ``negatives``.
@@ -60,12 +60,11 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
 
 
 def _outside(found: dict[str, float]) -> dict[str, float]:
-    """The statistics outside their thresholds, each with its margin; a gap counts on both sides."""
-    values = {"moved": found["moved"], "spread": found["spread"], "gap": abs(found["gap"])}
-    limits = {name: thresholds.of("mixing_chains", name) for name in values}
+    """The statistics outside their thresholds, each with its margin."""
+    limits = {name: thresholds.of("mixing_chains", name) for name in ("moved", "spread", "gap")}
     beyond = {
-        "moved": values["moved"] < limits["moved"].low,
-        "spread": not limits["spread"].low <= values["spread"] <= limits["spread"].high,
-        "gap": values["gap"] > limits["gap"].high,
+        "moved": found["moved"] < limits["moved"].low,
+        "spread": not limits["spread"].low <= found["spread"] <= limits["spread"].high,
+        "gap": found["gap"] > limits["gap"].high,
     }
-    return {name: limits[name].margin(values[name]) for name, out in beyond.items() if out}
+    return {name: limits[name].margin(found[name]) for name, out in beyond.items() if out}

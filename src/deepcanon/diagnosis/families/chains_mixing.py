@@ -24,7 +24,7 @@ def chains_mixing(model: Any, batch: AnyBatch) -> dict[str, float]:
 
     ``moved`` is the mean squared change of a state over a few rounds by that of two different chains (1 if they are
     independent, 0 if none moves); ``spread`` the standard deviation of the chains by that of the data; ``gap`` the
-    energy of the chains less that of the data in standard deviations of the latter.
+    difference of the energies of chains and data in standard deviations of the latter.
     """
     states = [model.negatives(batch.x).flatten(1).double() for _ in range(STEPS + 1)]
     first, last = states[0], states[-1]
@@ -37,7 +37,7 @@ def chains_mixing(model: Any, batch: AnyBatch) -> dict[str, float]:
         "moved": min(moved, 2.0),
         "still": float((last == first).all(1).double().mean()),
         "spread": float((last.var(0).sum() / data.var(0).sum().clamp_min(1e-30)).sqrt()),
-        "gap": float((there.mean() - here.mean()) / here.std().clamp_min(1e-6)),
+        "gap": float((there.mean() - here.mean()).abs() / here.std().clamp_min(1e-6)),
     }
 
 

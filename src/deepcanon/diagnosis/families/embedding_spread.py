@@ -51,3 +51,11 @@ def embedding_spread(rows: Tensor) -> dict[str, float]:
         return {"spread": spread, "dimensions": 0.0}
     shares = shares / total
     return {"spread": spread, "dimensions": float((-(shares * shares.clamp_min(1e-300).log()).sum()).exp())}
+
+
+def learns_features(model: Any) -> bool:
+    """Whether features are what is learned: ``embeddings`` of views, or ``encode`` under a loss that measures no fit."""
+    if callable(getattr(model, "embeddings", None)):
+        return True
+    without_fit = bool(getattr(model, "surrogate", False)) and not hasattr(model, "log_prob")
+    return without_fit and callable(getattr(model, "encode", None)) and not hasattr(model, "decode")

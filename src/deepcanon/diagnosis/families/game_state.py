@@ -13,6 +13,8 @@ from deepcanon.core import AnyBatch, Descend, Model, given_batch
 CELLS = 20
 """Into how many cells the data are divided, to find those without samples."""
 ROUNDS = 10
+AXES = 8
+"""Along how many principal axes samples are beside the data."""
 
 
 def is_game(model: Any) -> bool:
@@ -68,10 +70,11 @@ def generator_gradient(model: Model[Any], batch: AnyBatch, turn: Descend[Any]) -
 
 @torch.no_grad()
 def variety(model: Any, batch: AnyBatch) -> dict[str, float]:
-    """How varied samples are next to the data: their spread, and the share of cells of the data that have any.
+    """How varied samples are next to the data: their spread, and what of the data they do not reach.
 
     The cells are those of the nearest of a few centers of the data (k-means); of those that an independent sample of
-    the data is likely to reach, the share that the samples reach counts.
+    the data is likely to reach, the share that the samples reach counts. ``outside`` is the largest share of the data
+    that lies on one side of all samples along one of the principal axes of the data.
     """
     data = batch.x.flatten(1).double()
     drawn = given_batch(model, batch).sample(len(data)).flatten(1).double()
@@ -80,9 +83,12 @@ def variety(model: Any, batch: AnyBatch) -> dict[str, float]:
     centers = _centers(data)
     share = torch.bincount(_nearest(data, centers), minlength=len(centers)).double() / len(data)
     reached = torch.bincount(_nearest(drawn, centers), minlength=len(centers)) > 0
+    axes = torch.linalg.svd(data - middle, full_matrices=False).Vh[:AXES].T
+    ours, theirs = (drawn - middle) @ axes, (data - middle) @ axes
+    beyond = [(theirs > ours.amax(0)).double().mean(0), (theirs < ours.amin(0)).double().mean(0)]
     likely = share * len(drawn) >= -math.log(1e-3)  # else an honest sample may miss the cell, too
     covered = float(reached[likely].double().mean()) if bool(likely.any()) else 1.0
-    return {"spread": spread**0.5, "covered": covered}
+    return {"spread": spread**0.5, "covered": covered, "outside": float(torch.cat(beyond).max())}
 
 
 def _centers(data: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Pretrained weights that are to stay as they are: those that are frozen, and what an adaptation says it started from."""
+"""Pretrained weights that are to stay as they are: what is frozen, and what an adaptation says it started from."""
 
 from __future__ import annotations
 
@@ -17,14 +17,29 @@ def declared_base(model: Any) -> dict[str, Tensor]:
     Of a model that is meant for a pretrained one (``wraps_trained``), the buffers of parts without any parameter to
     train count as well: running averages drift in training mode.
     """
+    frozen = frozen_by_design(model)
     found = {f"{name} (pretrained)": before for name, (before, _) in _updates(model).items()}
-    found |= {name: each.detach() for name, each in model.named_parameters() if not each.requires_grad}
+    found |= {name: each.detach() for name, each in model.named_parameters() if name in frozen}
     if found and getattr(model, "wraps_trained", False):
         for name, part in model.named_modules():
-            own = list(part.parameters(recurse=False))
-            if own and not any(each.requires_grad for each in own):
+            own = [f"{name}.{key}" for key, _ in part.named_parameters(recurse=False)]
+            if own and frozen.issuperset(own):
                 found |= {f"{name}.{key}": value for key, value in part.named_buffers(recurse=False)}
     return {name: value.clone() for name, value in found.items()}
+
+
+def frozen_by_design(model: Any) -> set[str]:
+    """The parameters that a model built anew with the same arguments freezes, whatever has thawed them since."""
+    fresh = model
+    if isinstance(model, Model) and getattr(model, "wraps_trained", False):
+        with torch.random.fork_rng(devices=[]):
+            fresh = _built_anew(model)
+    return {name for name, each in fresh.named_parameters() if not each.requires_grad}
+
+
+def _built_anew(model: Model[Any]) -> Model[Any]:
+    given = {name: _built_anew(value) if isinstance(value, Model) else value for name, value in model.hparams.items()}
+    return type(model)(**given)
 
 
 def _updates(model: Any) -> Mapping[str, tuple[Tensor, Tensor]]:

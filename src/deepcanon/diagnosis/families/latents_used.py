@@ -57,10 +57,17 @@ def posterior_of(model: Any, batch: AnyBatch) -> Distribution | None:
         posterior = given_batch(model, batch).encode(batch.x)
         return posterior if isinstance(posterior, Distribution) and hasattr(posterior, "mean") else None
     outputs = model(*batch.inputs)
-    if not (isinstance(outputs, tuple | list) and len(outputs) >= 3 and all(isinstance(o, Tensor) for o in outputs[:3])):
+    if not (
+        isinstance(outputs, tuple | list) and len(outputs) >= 3 and all(isinstance(o, Tensor) for o in outputs[:3])
+    ):
         return None
     again, mean, log_variance = outputs[:3]
-    if again.numel() != batch.x.numel() or mean.shape != log_variance.shape or mean.ndim != 2 or len(mean) != len(batch):
+    if (
+        again.numel() != batch.x.numel()
+        or mean.shape != log_variance.shape
+        or mean.ndim != 2
+        or len(mean) != len(batch)
+    ):
         return None
     return Independent(Normal(mean, (0.5 * log_variance).exp(), validate_args=False), 1, validate_args=False)
 
@@ -73,6 +80,14 @@ def bound_of(model: Any, batch: AnyBatch) -> float:
     z = posterior.sample()
     prior = model.prior() if hasattr(model, "prior") else Independent(Normal(torch.zeros(z.shape[1]), 1.0), 1)
     return float((model.decode(z).log_prob(batch.x.flatten(1)) + prior.log_prob(z) - posterior.log_prob(z)).mean())
+
+
+@torch.no_grad()
+def deaf(model: Any, batch: AnyBatch) -> bool:
+    """Whether the decoder gives the same for any latents."""
+    model = given_batch(model, batch)
+    z = torch.randn_like(model.encode(batch.x).mean)
+    return bool(torch.equal(model.decode(z).mean, model.decode(3 * z.roll(1, 0)).mean))
 
 
 def _variance(posterior: Distribution) -> Tensor:

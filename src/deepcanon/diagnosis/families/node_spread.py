@@ -62,3 +62,11 @@ def telling_features(batch: GraphBatch) -> list[int] | None:
             return None
         found.append(places[0])
     return found
+
+
+@torch.no_grad()
+def right_share(model: nn.Module, batch: GraphBatch) -> tuple[float, float]:
+    """The accuracy on the nodes that count, and the share of the most frequent class among them."""
+    y = batch.y[batch.counted]
+    predicted = model(*batch.inputs).argmax(-1)[batch.counted]
+    return float((predicted == y).double().mean()), float(torch.bincount(y).max() / len(y))

@@ -1,4 +1,4 @@
-"""The order in which an autoregressive model predicts: what a prediction may not depend on, by derivatives and changes."""
+"""The order in which an autoregressive model predicts: what a prediction may not depend on, found by changes."""
 
 from __future__ import annotations
 
@@ -26,45 +26,63 @@ class Leak(NamedTuple):
 
 
 def predicts_in_order(model: Any) -> bool:
-    """Whether the model gives logits of all values at once, each given those before it, and says in which order."""
-    return all(callable(getattr(model, name, None)) for name in ("logits", "drawing_order", "log_prob", "sample"))
+    """Whether the model gives logits of all values at once, each given those before it, and says in which order.
+
+    Those of a table have a ``drawing_order``; those of images come pixel by pixel (``at_pixels``).
+    """
+    said = any(callable(getattr(model, name, None)) for name in ("drawing_order", "at_pixels"))
+    return said and all(callable(getattr(model, name, None)) for name in ("logits", "log_prob", "sample"))
 
 
+@torch.no_grad()
 def leak_of_table(model: Any, batch: AnyBatch) -> tuple[Leak | None, int]:
     """The first leak among the logits of values, and how many positions were tried.
 
-    The derivatives of a logit by its own value and by those that are drawn later must vanish, to the last bit.
+    The logits of a value must keep every bit when it and those that are drawn later are changed.
     """
     few = batch.select(torch.arange(min(ROWS, len(batch))))
     model = given_batch(stirred(copy.deepcopy(model).eval()), few)
-    order = list(model.drawing_order())
-    rank = torch.empty(len(order), dtype=torch.long)
-    rank[torch.tensor(order)] = torch.arange(len(order))
     x = few.x.flatten(1).to(next(model.parameters()).dtype)
+    order = _order(model, x.shape[1])
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(order))
     places = _spread(len(order))
     for place in places:
-        leak = _depends(model, x, order[place], rank)
+        leak = _depends(model, x, int(order[place]), rank)
         if leak is not None:
             return leak, len(places)
     return None, len(places)
 
 
+def _order(model: Any, count: int) -> Tensor:
+    """The positions of the values, flat, in the order in which they are drawn."""
+    if callable(getattr(model, "drawing_order", None)):
+        return torch.tensor(list(model.drawing_order()))
+    return torch.arange(count).reshape(model.shape).movedim(0, -1).flatten()  # at a pixel channel after channel
+
+
+def _logits(model: Any, x: Tensor, at: int) -> Tensor:
+    """The logits of the value at a position, (B, ...)."""
+    if callable(getattr(model, "drawing_order", None)):
+        found: Tensor = model.logits(x)[:, at]
+        return found
+    return model.logits(x.reshape(-1, *model.shape)).flatten(2)[:, :, at]  # type: ignore[no-any-return]
+
+
 def _depends(model: Any, x: Tensor, at: int, rank: Tensor) -> Leak | None:
     """Whether the logits at a position change with its own or later values, each set to another value of the data."""
-    with torch.no_grad():
-        before = model.logits(x)[:, at]
-        later = rank >= rank[at]
-        other = torch.where(later, x.flip(0).roll(1, 1), x)
-        other = torch.where((other == x) & later, _another(x), other)
-        after = model.logits(other)[:, at]
-        if torch.equal(before, after):
-            return None
-        for source in torch.nonzero(later).flatten().tolist():
-            single = x.clone()
-            single[:, source] = other[:, source]
-            change = float((model.logits(single)[:, at] - before).abs().max())
-            if change > 0:
-                return Leak(at, source, change)
+    before = _logits(model, x, at)
+    later = rank >= rank[at]
+    other = torch.where(later, _another(x), x)
+    after = _logits(model, other, at)
+    if torch.equal(before, after):
+        return None
+    for source in torch.nonzero(later).flatten().tolist():
+        single = x.clone()
+        single[:, source] = other[:, source]
+        change = float((_logits(model, single, at) - before).abs().max())
+        if change > 0:
+            return Leak(at, source, change)
     return Leak(at, at, float((after - before).abs().max()))
 
 

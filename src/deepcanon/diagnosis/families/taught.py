@@ -1,4 +1,4 @@
-"""What a teacher tells its student, and pseudo-labels those that have none: whether it depends on the example at all."""
+"""What a teacher tells its student, and pseudo-labels the unlabeled: whether it depends on the example at all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import AnyBatch, Labeled, Model, SemiBatch
+from deepcanon.core import AnyBatch, Descend, Labeled, Model, SemiBatch
 
 FEW = 1e-300
 
@@ -18,21 +18,50 @@ def teacher_of(model: Any) -> nn.Module | None:
     return teacher if isinstance(teacher, nn.Module) and isinstance(model, Model) else None
 
 
-@torch.no_grad()
 def teaching(model: Any, batch: Labeled) -> dict[str, float]:
-    """The information in the teacher's predictions about which example it is, in nats, and its accuracy and the prior's.
+    """What the teacher tells: the information in its predictions, its accuracy, and what the student's gradient hears.
 
-    Of predictions p(y | x) the information is the mean divergence from their mean, 0 where all are alike; that of the
-    softened ones, at the method's temperature, is what a student can learn from.
+    Of predictions p(y | x) the information is their mean divergence from their mean, in nats, 0 where all are alike.
+    ``heard`` is the change of the student's gradient, by its size, when the teacher's answers are given to other
+    examples; ``prior`` is the accuracy of the most frequent class.
     """
     teacher = teacher_of(model)
     assert teacher is not None
-    logits = teacher(*batch.inputs)
-    temperature = float(getattr(model, "temperature", 1.0))
-    hard, soft = (_information((logits.double() / each).softmax(-1)) for each in (1.0, temperature))
-    right = float((logits.argmax(-1) == batch.y).double().mean())
-    most = float(torch.bincount(batch.y).max() / len(batch.y))
-    return {"information": hard, "softened": soft * temperature**2, "accuracy": right, "prior": most}
+    with torch.no_grad():
+        logits = teacher(*batch.inputs)
+    return {
+        "information": _information(logits.double().softmax(-1)),
+        "accuracy": float((logits.argmax(-1) == batch.y).double().mean()),
+        "prior": float(torch.bincount(batch.y).max() / len(batch.y)),
+        "heard": _heard(model, teacher, batch),
+    }
+
+
+def _heard(model: Model[Any], teacher: nn.Module, batch: Labeled) -> float:
+    own = {id(each) for each in teacher.parameters()}
+    turns = [t for t in model.turns() if isinstance(t, Descend) and own.isdisjoint(id(p) for p in t.parameters)]
+    if not turns:
+        return 0.0
+    as_it_is = _gradient(model, turns[-1], batch)
+    handle = teacher.register_forward_hook(lambda *call: call[-1].roll(1, 0))
+    try:
+        mixed_up = _gradient(model, turns[-1], batch)
+    finally:
+        handle.remove()
+    return float((as_it_is - mixed_up).norm() / as_it_is.norm().clamp_min(1e-30))
+
+
+def _gradient(model: Model[Any], turn: Descend[Any], batch: Labeled) -> Tensor:
+    """The gradient of the turn's loss in training mode, flat; what is random is drawn alike."""
+    model.train()
+    torch.manual_seed(0)
+    parameters = [each.requires_grad_(True) for each in turn.parameters]
+    with torch.enable_grad():
+        loss = torch.stack(list(turn.loss(batch).values())).sum()
+        found = torch.autograd.grad(loss, parameters, allow_unused=True)
+    model.eval()
+    zeros = (torch.zeros_like(each) for each in parameters)
+    return torch.cat([(z if g is None else g).double().flatten() for g, z in zip(found, zeros, strict=True)])
 
 
 def _information(shares: Tensor) -> float:

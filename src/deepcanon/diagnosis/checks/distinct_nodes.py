@@ -1,0 +1,73 @@
+"""Nodes of a graph: layers leave them different, and neither features nor splits give their labels away.
+
+Measured: whether a feature is other than usual exactly at the nodes of one class, for every class (exact); whether
+nodes are in the masks of two splits (exact); and, after a trial (or of a run's weights), the share of the rows of each
+hidden layer that is not along their largest singular vector, which repeated averaging leads to. Over-smoothing is named
+only if that share is a third of what any healthy training has, has fallen with depth, and the training does no better
+than the most frequent class.
+
+Papers: Li et al., 2018, https://arxiv.org/abs/1801.07606; Oono and Suzuki, 2020, https://arxiv.org/abs/1905.10947
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deepcanon.core import GraphBatch
+from deepcanon.diagnosis import thresholds
+from deepcanon.diagnosis.families.after_training import trained
+from deepcanon.diagnosis.families.node_spread import node_spread, right_share, telling_features
+from deepcanon.diagnosis.health_report import Diagnosis
+from deepcanon.diagnosis.patient import Patient, Skip
+
+STAGE, PLACE = "family", 8
+ABOVE = 1.1
+"""An accuracy above the share of the most frequent class by this factor has learned something."""
+
+
+def check(patient: Patient) -> Iterator[Diagnosis]:
+    batch = patient.train_split
+    if not isinstance(batch, GraphBatch) or patient.task != "classes":
+        raise Skip("it has no nodes to classify")
+    told = telling_features(batch)
+    if told is not None:
+        yield Diagnosis(
+            cause="label leakage in graph",
+            evidence={"features": told},
+            advice="leave these features out: they are the classes themselves, which no new node has",
+            where=f"feature {told[0]}",
+            confirmed_by="exact: each is set at the nodes of one class and at no other",
+        )
+        return
+    shared = {name: int((batch.mask & split.mask).sum()) for name, split in patient.splits.items() if name != "train"}
+    if any(shared.values()):
+        yield Diagnosis(
+            cause="label leakage in graph",
+            evidence=shared,
+            advice="take the nodes of the other splits out of the training mask",
+            where="the mask of the training split",
+            confirmed_by="exact: the masks share nodes",
+        )
+        return
+    model = trained(patient)
+    spread = node_spread(model, batch)
+    if len(spread) < 3:
+        raise Skip("it has no hidden layer that is called with the graph")
+    right, most = right_share(model, batch)
+    patient.note(apart=spread[-2], accuracy=right, most_frequent=most)
+    limit = thresholds.of("distinct_nodes", "apart")
+    if spread[-2] < limit.low and spread[-2] < spread[1] and right < ABOVE * most:
+        yield Diagnosis(
+            cause="over-smoothing",
+            evidence={
+                "apart": spread[-2],
+                "accuracy": right,
+                "most_frequent": most,
+                "figure": "bars",
+                "bars": {f"layer {i}": value for i, value in enumerate(spread)},
+            },
+            advice="take fewer graph layers (two or three), or connections that skip layers",
+            where=f"layer {len(spread) - 2}",
+            confirmed_by="the rows of the layers before it are further apart, and nothing is learned",
+            margin=limit.margin(max(spread[-2], 1e-12)),
+        )
