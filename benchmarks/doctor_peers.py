@@ -94,7 +94,7 @@ def load() -> None:
 
 
 def checklist(patient: Patient) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The assertions of neural_net_checklist that fit the task, with its own optimizer, which is all that it can take."""
+    """The assertions of neural_net_checklist that fit the task, with its own optimizer, as it takes no other."""
     from neural_net_checklist import torch_diagnostics as all_
 
     batch, loss = next(batches(patient)), _loss(patient)

@@ -23,13 +23,13 @@ class Patient:
     """What the doctor is given, and how it is seen afterwards that a training has failed.
 
     ``score`` says how good the trained model is on ``fresh``, what a user would meet after the training: the larger,
-    the better; ``chance`` is the score of a model that has learned nothing.
+    the better; ``chance`` is the score of a model that has learned nothing, by default that of the untrained one.
     """
 
     model: nn.Module
     data: Any
     score: Callable[[Patient], float]
-    chance: float = 0.0
+    chance: float | None = None
     fresh: Any = None
     loss: Callable[..., Tensor] | None = None
     optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None

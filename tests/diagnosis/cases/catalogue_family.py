@@ -350,7 +350,7 @@ def next_state_mixed_in(patient: Patient) -> None:
 @family(wavenet, "causality leak")
 def convolution_reaches_ahead(patient: Patient) -> None:
     changed(patient, outputs=_looks_ahead)
-    patient.score, patient.chance = _blind, -5.0
+    patient.score = _blind
 
 
 @family(lstm, "repetition", "causality leak")
@@ -379,7 +379,7 @@ def betas_of_a_thousand_steps_in_fifty(patient: Patient) -> None:
 
 
 def noisy_scores() -> Patient:
-    return ours("noise_conditional_score:hidden=64/64", "moons", "denoising", chance=-1.0, sign=-1.0, steps=500)
+    return ours("noise_conditional_score:hidden=64/64", "moons", "loss", sign=-1.0, steps=500)
 
 
 @family(noisy_scores, "schedule does not reach noise")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+import deepcanon as dc
 from tests.diagnosis.cases.case import Case, Setting, train
 
 HURT = 0.8
@@ -34,18 +35,23 @@ class Harm(NamedTuple):
 
 def harm(case: Case, seed: int = 0) -> Harm:
     """Train the broken patient and its healthy twin; what is lost is that which the twin has learned."""
-    healthy, broken = learned(case.setting, seed), case.patient(seed)
+    (before, healthy), broken = learned(case.setting, seed), case.patient(seed)
+    chance = before if broken.chance is None else broken.chance
     try:
         train(broken, seed)
-        return Harm(healthy, broken.score(broken), broken.chance)
+        return Harm(healthy, broken.score(broken), chance)
     except Exception as error:  # which is a harm, too
-        return Harm(healthy, math.nan, broken.chance, f"{type(error).__name__}: {str(error)[:80]}")
+        return Harm(healthy, math.nan, chance, f"{type(error).__name__}: {str(error)[:80]}")
 
 
 @cache
-def learned(setting: Setting, seed: int) -> float:
-    """The score of a healthy setting after its training; many faults share one."""
+def learned(setting: Setting, seed: int) -> tuple[float, float]:
+    """The scores of a healthy setting before and after its training; many faults share one."""
     torch.manual_seed(seed)
     twin = setting()
+    before = 0.0
+    if isinstance(twin.model, dc.Model):
+        twin.model.prepare([twin.data.train])
+        before = twin.score(twin)
     train(twin, seed)
-    return twin.score(twin)
+    return before, twin.score(twin)
