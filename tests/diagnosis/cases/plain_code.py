@@ -44,7 +44,9 @@ def softmax_in_forward(patient: Patient) -> None:
     patient.score = sureness
 
 
-@code(two_moons, "softmax before cross-entropy", "output cannot reach targets")
+@code(
+    two_moons, "sigmoid before cross-entropy with logits", "softmax before cross-entropy", "output cannot reach targets"
+)
 def two_sigmoids(patient: Patient) -> None:
     patient.model = nn.Sequential(patient.model, nn.Sigmoid())
     patient.score = lambda p: (
@@ -68,14 +70,14 @@ def sigmoid_at_the_end(patient: Patient) -> None:
     patient.model = nn.Sequential(patient.model, nn.Sigmoid())
 
 
-@code(regression, "wrong broadcast")
+@code(regression, "wrong broadcast of targets")
 def targets_of_another_shape(patient: Patient) -> None:
     x, y = patient.data.train.x, patient.data.train.labels
     patient.data = (x, y.squeeze(1))
     patient.loss = lambda output, target: (output - target).square().mean()
 
 
-@code(regression, "wrong broadcast")
+@code(regression, "wrong broadcast of targets")
 def outputs_of_another_shape(patient: Patient) -> None:
     net = patient.model
     patient.model = nn.Sequential(net, nn.Flatten(0))
