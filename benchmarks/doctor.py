@@ -116,7 +116,7 @@ def run(
                 with file.open("a") as end:
                     end.write(json.dumps(row) + "\n")
                 print(f"{row['seconds']:5.1f} s  {case.name}: {told(row)}", file=sys.stderr, flush=True)
-            rows.append(row)
+            rows.append({**row, "area": case.area, "expected": list(case.causes)})
     return rows
 
 

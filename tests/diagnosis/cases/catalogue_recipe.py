@@ -178,5 +178,5 @@ def all_but_the_biases_frozen(patient: Patient) -> None:
 
 
 @recipe(logistic_regression_by_descent, "learning rate too low")
-def convex_and_at_rest(patient: Patient) -> None:
+def convex_and_standing_still(patient: Patient) -> None:
     patient.settings["lr"] = 1e-8
