@@ -20,6 +20,7 @@ from deepcanon.core.named_code import load_named
 from deepcanon.data import Batches, Dataset, of
 from deepcanon.data.suits import check_suits, default_data
 from deepcanon.diagnosis.patient import Patient
+from deepcanon.diagnosis.run_ends import start_of
 from deepcanon.optim import optimizer as optimizer_by_name
 from deepcanon.runs.run import Run
 from deepcanon.train import randomness
@@ -121,13 +122,12 @@ def _plain(
 
 
 def _of_run(run: Run, data: Any, budget: float, given: dict[str, Any]) -> Patient:
-    """The model of a run as it was trained, with its data and its settings."""
-    model = run.model
+    """The training of a run, from its start, with its data and its settings; what it came to is looked up there."""
+    model = start_of(run)
     if isinstance(model, PlainModule):
         raise UsageError("the doctor examines a plain module itself: doctor(module, data, loss=...)")
     examples = run.data if data is None else of(data)
-    settings = {**run.settings, **given} if hasattr(run, "settings") else given
-    patient = _of_ours(model, examples, None, None, None, budget, dict(settings))
+    patient = _of_ours(model, examples, None, None, None, budget, {**run.settings, **given})
     patient.run = run
     return patient
 

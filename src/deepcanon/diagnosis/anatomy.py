@@ -63,18 +63,21 @@ def names_of(model: nn.Module) -> dict[int, str]:
 
 
 class Operations(TorchFunctionMode):
-    """The functions of torch that a call uses, by their names, with their arguments where those are asked for."""
+    """The functions of torch that a call uses, of those that are wanted: their names, arguments and results."""
 
     def __init__(self, wanted: frozenset[str]) -> None:
         super().__init__()
         self.wanted = wanted
         self.seen: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.results: list[Any] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
+        result = func(*args, **(kwargs or {}))
         if name in self.wanted:
             self.seen.append((name, args, kwargs or {}))
-        return func(*args, **(kwargs or {}))
+            self.results.append(result)
+        return result
 
 
 class NotFinite(Exception):
@@ -99,8 +102,11 @@ class FiniteOnly(TorchDispatchMode):
 
 
 QUIET = frozenset(
-    ["full", "full_like", "masked_fill", "masked_fill_", "empty", "empty_like", "where", "fill_", "new_empty", "empty_strided", "triu", "tril", "scalar_tensor", "new_full", "clone", "lift_fresh", "_to_copy"]
-)
+    {
+        "full", "full_like", "masked_fill", "masked_fill_", "empty", "empty_like", "where", "fill_", "new_empty",
+        "empty_strided", "triu", "tril", "scalar_tensor", "new_full", "clone", "lift_fresh", "_to_copy",
+    }
+)  # fmt: skip
 """Operations that make infinite numbers on purpose (masks) or have no values yet."""
 
 

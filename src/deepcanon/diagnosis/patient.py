@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, Labeled, Model
 from deepcanon.data import Dataset
-from deepcanon.diagnosis.trial import LEAST_STEPS, MOST_STEPS, UNCHANGED, Change, Course, train_ours
+from deepcanon.diagnosis.trial import LEAST_STEPS, MOST_STEPS, UNCHANGED, Change, Course, before_steps, train_ours
 from deepcanon.diagnosis.watching import captured_loss, watched
 from deepcanon.train import randomness
 
@@ -210,9 +210,8 @@ class Patient:
             group["lr"] = group["lr"] * change.rate
         if change.on_optimizer is not None:
             change.on_optimizer(optimizer)
-        if change.on_gradient is not None:
-            held = [p for group in optimizer.param_groups for p in group["params"]]
-            optimizer.register_step_pre_hook(lambda *_: change.on_gradient(held))  # type: ignore[misc]
+        if change.on_step is not None:
+            before_steps(optimizer, change.on_step)
         start = time.perf_counter()
         losses: list[float] = []
         diverged = ""
@@ -233,7 +232,7 @@ class Patient:
                 late = time.perf_counter() - start > seconds and number >= LEAST_STEPS
                 if number >= steps or late or (losses and not math.isfinite(losses[-1])):
                     break
-        return Course(losses, model, diverged, time.perf_counter() - start, steps)
+        return Course(losses, model, diverged, time.perf_counter() - start, steps, seen.rates)
 
     @cached_property
     def reference(self) -> Course:

@@ -15,6 +15,9 @@ FURTHER = 2.0
 STUCK = 0.02
 """A loss within this share of the best constant answer's is stuck."""
 
+FAR = 0.25
+"""A loss that falls by so much of the constant answer's, where it was stuck, is far from chance."""
+
 POINTS = 120
 """A curve in the evidence has no more points."""
 
@@ -42,9 +45,7 @@ class Compared:
         found = []
         for one, other in zip(self.before, self.after, strict=True):
             left, right = one.last - self.floor, other.last * self.unit - self.floor
-            found.append(
-                0.0 if not math.isfinite(right) else math.inf if not math.isfinite(left) else _ratio(left, right)
-            )
+            found.append(_ratio(left, right))
         return found
 
     def evidence(self) -> dict[str, object]:
@@ -61,18 +62,28 @@ class Compared:
 
 
 def _ratio(left: float, right: float) -> float:
+    if not math.isfinite(right):
+        return 0.0
+    if not math.isfinite(left):
+        return math.inf
     if right <= 0:
         return math.inf if left > 1e-9 else 1.0
     return max(left, 0.0) / right
 
 
 def compare(
-    patient: Patient, change: Change, *, steps: int | None = None, seeds: Sequence[int] = (0, 1), unit: float = 1.0
+    patient: Patient,
+    change: Change,
+    *,
+    steps: int | None = None,
+    seeds: Sequence[int] = (0, 1),
+    unit: float = 1.0,
+    by: Patient | None = None,
 ) -> Compared:
     """Train copies with a change beside those without, for as many steps, by the same seeds.
 
     The second seed is tried only if the first gains. Where the change makes a loss one of other units, ``unit`` is what
-    it is multiplied by.
+    it is multiplied by. ``by`` is another patient in which the change is made already.
     """
     before, after = [], []
     floor = 0.0
@@ -81,10 +92,11 @@ def compare(
         if seed == 1 and steps is None:
             plain = patient.second_reference
         before.append(plain)
-        after.append(patient.train(steps, seed=seed, change=change))
+        after.append((by or patient).train(plain.asked, seed=seed, change=change))
         lowest = min(*(course.last for course in before), *(course.last * unit for course in after))
         floor = min(0.0, lowest if math.isfinite(lowest) else 0.0)
-        if not Compared(change, tuple(before), tuple(after), floor, unit).gains:
+        here = Compared(change, tuple(before[-1:]), tuple(after[-1:]), floor, unit)
+        if not here.gains and not after[-1].last * unit < before[-1].last:
             break
     return Compared(change, tuple(before), tuple(after), floor, unit)
 
@@ -96,6 +108,26 @@ def is_stuck(patient: Patient, course: Course) -> bool:
     if patient.baseline is not None and patient.baseline > 0:
         return course.last > (1 - STUCK) * patient.baseline
     return course.progress <= STUCK * abs(course.first)
+
+
+def ails(patient: Patient) -> bool:
+    """Whether the training as it is does not learn: it diverges, its loss rises, or it is stuck."""
+    course = patient.reference
+    return not course.finite or course.progress <= 0 or is_stuck(patient, course)
+
+
+def helps(patient: Patient, found: Compared) -> bool:
+    """Whether a change makes a training that does not learn one that does: half of the loss is left, or it leaves
+    the constant answer behind by far."""
+    if found.gains:
+        return True
+    if len(found.before) < 2:
+        return False
+    scale = patient.baseline if patient.baseline is not None and patient.baseline > 0 else abs(found.before[0].first)
+    return all(
+        after.finite and (not before.finite or before.last - after.last * found.unit > FAR * scale)
+        for before, after in zip(found.before, found.after, strict=True)
+    )
 
 
 def thinned(losses: Sequence[float], points: int = POINTS) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,8 +35,8 @@ class Change:
     on_data: Callable[[AnyBatch], AnyBatch] | None = None
     """Of the training split; it must keep the order of the examples."""
     on_optimizer: Callable[[torch.optim.Optimizer], Any] | None = None
-    on_gradient: Callable[[Sequence[nn.Parameter]], Any] | None = None
-    """Called right before each step of the optimizer."""
+    on_step: Callable[[torch.optim.Optimizer, int], Any] | None = None
+    """Called right before each step of the optimizer, with the number of that step."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Training settings in place of the patient's own: ``batch_size``, ``clip``, ``schedule`` ..."""
     shuffled: bool | None = None
@@ -55,6 +56,8 @@ class Course:
     seconds: float = 0.0
     asked: int = 0
     """The number of steps that were asked for."""
+    rates: list[float] = field(default_factory=list)
+    """The learning rate at each step of the optimizer, where that is known."""
 
     @property
     def steps(self) -> int:
@@ -121,8 +124,8 @@ def train_ours(
             optimizer = getattr(player, "optimizer", None)
             if optimizer is not None and change.on_optimizer is not None:
                 change.on_optimizer(optimizer)
-            if optimizer is not None and change.on_gradient is not None:
-                _before_steps(optimizer, change.on_gradient)
+            if optimizer is not None and change.on_step is not None:
+                before_steps(optimizer, change.on_step)
         trainer.fit()
     except DivergenceError as error:
         diverged = str(error)
@@ -135,6 +138,7 @@ def _replaced(data: Any, **parts: Any) -> Any:
     return replace(data, **parts)
 
 
-def _before_steps(optimizer: torch.optim.Optimizer, change: Callable[[Sequence[nn.Parameter]], Any]) -> None:
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    optimizer.register_step_pre_hook(lambda *_: change(parameters))
+def before_steps(optimizer: torch.optim.Optimizer, change: Callable[[torch.optim.Optimizer, int], Any]) -> None:
+    """Have a function called before each step of an optimizer."""
+    numbers = itertools.count(1)
+    optimizer.register_step_pre_hook(lambda *_: change(optimizer, next(numbers)))

@@ -37,6 +37,8 @@ class Watched:
     """For each step of the optimizer but the first, whether no backward since the last step began without gradients."""
     raw_norms: list[float] = field(default_factory=list)
     """The norm of the gradients when backward ended."""
+    rates: list[float] = field(default_factory=list)
+    """The learning rate of each step of the optimizer."""
     step_norms: list[float] = field(default_factory=list)
     """The norm of the gradients that the optimizer stepped on."""
 
@@ -93,6 +95,7 @@ def watched(optimizer: torch.optim.Optimizer, norms: bool = False) -> Iterator[W
         if seen.steps:
             seen.stale.append(not clean)
         seen.steps += 1
+        seen.rates.append(float(optimizer.param_groups[0].get("lr", math.nan)))
         seen.losses.append(total)
         total, clean = 0.0, False
 

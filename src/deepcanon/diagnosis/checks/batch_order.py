@@ -44,9 +44,10 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         evidence = {"entropy_within_batches": within, "of_random_batches": expected}
     if ill:
         yield Diagnosis(
-            cause="examples are not shuffled: batches hold one class after the other",
+            cause="sorted examples",
             evidence=evidence,
             advice="draw the examples in random order, DataLoader(..., shuffle=True)",
+            where="batches are drawn in the order of the labels, not shuffled",
             confirmed_by="the labels in the order of the batches",
         )
 

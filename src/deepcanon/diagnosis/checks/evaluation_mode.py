@@ -44,10 +44,10 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         if not _close(one, other):
             if any(_drops(args, kwargs) for name, args, kwargs in used.seen if name in DROPOUTS):
                 yield Diagnosis(
-                    cause="dropout is active in evaluation mode",
+                    cause="train mode in evaluation",
                     evidence={"largest_difference": float((one - other).abs().max())},
                     advice="use nn.Dropout, or functional.dropout(x, p, training=self.training)",
-                    where="forward",
+                    where="dropout is active in evaluation mode",
                     confirmed_by="exact: two passes in evaluation mode differ",
                 )
                 return
@@ -85,10 +85,10 @@ def _alone(patient: Patient, model: nn.Module, together: Tensor, used: Operation
     gap = float((together - alone).abs().max())
     if normed:
         yield Diagnosis(
-            cause="batch norm uses the statistics of the batch in evaluation mode",
+            cause="train mode in evaluation",
             evidence={"largest_difference": gap},
             advice="keep running statistics (track_running_stats=True) and use them in evaluation (training=False)",
-            where="forward",
+            where="batch norm uses the statistics of the batch in evaluation mode",
             confirmed_by="exact: an example alone and in its batch get two answers",
         )
         return

@@ -38,7 +38,7 @@ def _diagnosis(what: str, values: Tensor, bad: Tensor, split: str) -> Diagnosis:
     row = int(rows.nonzero()[0])
     column = int(bad[row].flatten().nonzero()[0]) if bad.ndim > 1 else 0
     return Diagnosis(
-        cause=f"NaN or infinite values in the {what}",
+        cause=f"non-finite {what}",
         evidence={
             "values": int(bad.sum()),
             "rows": int(rows.sum()),

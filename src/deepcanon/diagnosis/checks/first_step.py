@@ -19,24 +19,26 @@ from deepcanon.diagnosis.patient import Patient, evaluating
 STAGE, PLACE = "wiring", 10
 
 CAUSES = (
-    ("modified by an inplace operation", "in-place operation breaks the backward pass",
+    ("modified by an inplace operation", "in-place fault",
      "write the operation without the underscore, out of place"),
-    ("leaf Variable that requires grad", "in-place operation on a parameter outside of no_grad",
+    ("leaf Variable that requires grad", "in-place fault",
      "change parameters inside of torch.no_grad() only"),
-    ("does not require grad and does not have a grad_fn", "detached graph: the loss has no gradient",
+    ("does not require grad and does not have a grad_fn", "detached graph",
      "leave out detach(), .data, .item(), numpy() and no_grad() between the parameters and the loss"),
     ("more than 1 value per channel", "batch norm on a batch of one example",
      "take larger batches, or leave out the last batch (drop_last=True)"),
-    ("backward through the graph a second time", "a state is carried over between steps with its graph",
+    ("backward through the graph a second time", "graph kept from step to step",
      "detach the state at the end of each step"),
-    ("out of bounds", "labels outside the classes of the model", "count classes from 0, and give one output for each"),
-    ("out of range", "indices outside of a table of the model", "give the embedding as many rows as there are tokens"),
+    ("out of bounds", "labels out of range", "count classes from 0, and give one output for each"),
+    ("out of range", "out-of-range values", "give the embedding as many rows as there are tokens"),
 )  # fmt: skip
 """What torch says, the cause in the field's words, and the advice."""
 
 TYPES = ("expected scalar type", "must have the same dtype", "Found dtype", "not implemented for", "expected m1 and m2")
-SHAPES = ("shapes cannot be multiplied", "must match the size", "Target size", "Using a target size", "shape mismatch",
-          "size mismatch", "to match target", "channels", "Expected input batch_size", "is invalid for input of size")  # fmt: skip
+SHAPES = (
+    "shapes cannot be multiplied", "must match the size", "Target size", "Using a target size", "shape mismatch",
+    "size mismatch", "to match target", "channels", "Expected input batch_size", "is invalid for input of size",
+)  # fmt: skip
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -58,10 +60,10 @@ def _changed_input(patient: Patient) -> Iterator[Diagnosis]:
         patient.outputs(model, batch)
     if isinstance(batch.x, Tensor) and not torch.equal(torch.nan_to_num(before), torch.nan_to_num(batch.x)):
         yield Diagnosis(
-            cause="in-place operation: the forward pass changes its input",
+            cause="in-place fault",
             evidence={"largest_change": float((before - batch.x).abs().max())},
             advice="work on a new tensor: x = x * a in place of x *= a",
-            where="forward",
+            where="the forward pass changes its input",
             confirmed_by="exact: the input before and after a forward pass",
         )
 

@@ -48,7 +48,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         return
     worst = int(std.argmax() if spread > SPREAD else (mean.abs() / std).argmax())
     yield Diagnosis(
-        cause="inputs are not scaled",
+        cause="unscaled inputs",
         evidence={
             "largest_by_smallest_deviation": spread,
             "largest_mean_by_deviation": offset,

@@ -45,7 +45,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     patient.note(classes=int(counted.max()) + 1 if len(counted) else 0, outputs=outputs)
     if outputs is not None and len(counted) and (int(counted.max()) >= outputs or int(counted.min()) < 0):
         yield Diagnosis(
-            cause="labels outside the classes of the model",
+            cause="labels out of range",
             evidence={"lowest": int(counted.min()), "highest": int(counted.max()), "outputs": outputs},
             advice="count classes from 0, and give the model as many outputs as there are classes",
             where=f"row {int(((y >= outputs) | ((y < 0) & (y != -100))).nonzero()[0])} of the train split",
@@ -68,10 +68,10 @@ def _missing(patient: Patient, y: Tensor, outputs: int | None) -> Iterator[Diagn
     counts = torch.bincount(y, minlength=width)
     if int((counts > 0).sum()) == 1 and len(y) > 1:
         yield Diagnosis(
-            cause="only one class in the training split",
+            cause="missing class",
             evidence={"class": int(y[0]), "examples": len(y)},
             advice="look at how the labels are read or split: all are the same",
-            where="train split",
+            where="all labels of the train split are the same",
             confirmed_by="exact: the labels themselves",
         )
         return
@@ -90,10 +90,10 @@ def _missing(patient: Patient, y: Tensor, outputs: int | None) -> Iterator[Diagn
 
 def _absent(classes: list[int], split: str, examples: int) -> Diagnosis:
     return Diagnosis(
-        cause=f"class missing from the {split} split",
+        cause="missing class",
         evidence={"missing": ", ".join(map(str, classes)), "examples": examples},
         advice="split the data so that every class is in every part (stratified)",
-        where=f"class {classes[0]}",
+        where=f"class {classes[0]} has no example in the {split} split",
         confirmed_by="exact: the labels themselves",
     )
 
@@ -105,9 +105,10 @@ def _targets(patient: Patient, y: Tensor) -> Iterator[Diagnosis]:
     low, high = float(y.min()), float(y.max())
     if low < 0 or high > 1:
         yield Diagnosis(
-            cause="targets outside [0, 1] for binary cross-entropy",
+            cause="out-of-range values",
             evidence={"lowest": low, "highest": high},
             advice="give zeros and ones, or probabilities, as targets",
+            where="targets outside [0, 1] of a binary cross-entropy",
             confirmed_by="exact: the targets themselves",
         )
 

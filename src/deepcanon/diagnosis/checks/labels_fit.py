@@ -43,13 +43,14 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     patient.note(held_out_share=share)
     if share > 0.97:
         yield Diagnosis(
-            cause="labels do not fit the inputs (shuffled labels)",
+            cause="shuffled labels",
             evidence={
                 "nearest_neighbors_in_deviations": neighbors,
                 "ridge_in_deviations": linear,
                 "held_out_loss_by_constant_answer": share,
             },
             advice="look at how inputs and labels are paired: they may have been sorted or shuffled apart",
+            where="labels do not fit the inputs",
             confirmed_by="permuted labels do as well, and the trained model is at chance on held-out examples",
         )
 

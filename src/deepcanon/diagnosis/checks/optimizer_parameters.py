@@ -30,14 +30,14 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     patient.note(held=len(held), foreign=len(foreign), left_out=len(left_out))
     if trained and held and len(left_out) == len(trained):
         yield Diagnosis(
-            cause="the optimizer holds other parameters than the model's",
+            cause="parameters not in the optimizer",
             evidence={"held": len(held), "of_the_model": len(held) - len(foreign), "trained": len(trained)},
             advice="make the optimizer after the model is final, from its own parameters()",
             confirmed_by="exact: no parameter of the model is in the optimizer",
         )
     elif left_out:
         yield Diagnosis(
-            cause="the optimizer leaves out parameters",
+            cause="parameters not in the optimizer",
             evidence={"left_out": ", ".join(left_out[:6]), "number": len(left_out), "trained": len(trained)},
             advice="give it all parameters, or freeze these by requires_grad=False",
             where=left_out[0],

@@ -31,7 +31,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         assert patient.ours is not None
         yield from _of_turns(patient)
         return
-    model = patient.twin()
+    model, optimizer = patient.twins()
     trained = {id(p): p for p in model.parameters() if p.requires_grad}
     if not trained:
         yield _nothing_trained()
@@ -47,28 +47,29 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     called = {call.module for call in calls}
     if not graph:
         yield Diagnosis(
-            cause="detached graph: the loss has no gradient",
+            cause="detached graph",
             evidence={"parameters": len(trained)},
             advice="leave out detach(), .data, .item(), numpy() and no_grad() between the parameters and the loss",
             confirmed_by="exact: the graph of the loss",
         )
         return
-    yield from _foreign(patient, model, found)
+    yield from _foreign(patient, model, optimizer, found)
     yield from _unreached(model, trained, found, called)
     patient.note(parameters=len(trained), reached=sum(key in found for key in trained))
 
 
-def _foreign(patient: Patient, model: nn.Module, found: dict[int, Tensor]) -> Iterator[Diagnosis]:
+def _foreign(
+    patient: Patient, model: nn.Module, optimizer: torch.optim.Optimizer, found: dict[int, Tensor]
+) -> Iterator[Diagnosis]:
     """Leaves that are no parameters of the model, of the loss or of the optimizer."""
     own = {id(p) for p in model.parameters()}
     if isinstance(patient.criterion, nn.Module):
         own |= {id(p) for p in patient.criterion.parameters()}
-    if patient.optimizer is not None:
-        own |= {id(p) for group in patient.optimizer.param_groups for p in group["params"]}
+    own |= {id(p) for group in optimizer.param_groups for p in group["params"]}
     foreign = [leaf for key, leaf in found.items() if key not in own]
     if foreign:
         yield Diagnosis(
-            cause="unregistered parameters: layers that the model does not list",
+            cause="unregistered parameters",
             evidence={"tensors": len(foreign), "numbers": sum(leaf.numel() for leaf in foreign)},
             advice="keep layers in nn.ModuleList, nn.ModuleDict or nn.Sequential, and weights in nn.Parameter",
             where=_home(model, foreign[0]) or f"a tensor of shape {tuple(foreign[0].shape)}",
@@ -106,7 +107,7 @@ def _unreached(
     detached = [key for key in missing if owner[key] in called]
     shown = [names[key] for key in (detached or missing)]
     yield Diagnosis(
-        cause="detached graph: parameters get no gradient" if detached else "parameters that the loss never uses",
+        cause="detached graph" if detached else "unused parameters",
         evidence={"without_gradient": ", ".join(shown[:6]), "of": len(trained)},
         advice="leave out detach(), .data or no_grad() after these layers"
         if detached
@@ -140,8 +141,8 @@ def _of_turns(patient: Patient) -> Iterator[Diagnosis]:
             patient.note(parameters=len(wanted), reached=len(wanted) - len(lost))
             if lost or foreign:
                 yield Diagnosis(
-                    cause="detached graph: parameters get no gradient" if lost
-                    else "unregistered parameters: layers that the model does not list",
+                    cause="detached graph" if lost
+                    else "unregistered parameters",
                     evidence={"without_gradient": ", ".join(lost[:6])} if lost else {"tensors": len(foreign)},
                     advice="leave out detach(), .data or no_grad() after these layers" if lost
                     else "keep layers in nn.ModuleList, nn.ModuleDict or nn.Sequential, and weights in nn.Parameter",
@@ -163,7 +164,7 @@ def _reached_by(patient: Patient, turn: Descend[Any]) -> dict[int, Tensor]:
 
 def _nothing_trained() -> Diagnosis:
     return Diagnosis(
-        cause="all parameters are frozen",
+        cause="frozen parameters",
         evidence={"trained": 0},
         advice="set requires_grad=True for what is to learn",
         confirmed_by="exact: no parameter requires a gradient",

@@ -30,7 +30,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     patient.note(difference=abs(one - other))
     if abs(one - other) > 1e-5 * max(abs(one), abs(other), 1e-6) and not torch.are_deterministic_algorithms_enabled():
         yield Diagnosis(
-            cause="the seed is not honored",
+            cause="seed not honored",
             evidence={"loss": one, "loss_again": other},
             advice="draw from the global generators, or from one that the seed of the run decides",
             confirmed_by="exact: two passes after the same seed differ",

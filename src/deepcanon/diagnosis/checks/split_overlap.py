@@ -40,7 +40,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         patient.note(**{f"{name}_overlap": share, "repeats_in_train": inner})
         if share > LEAST and share > TIMES * inner and len(pairs) > 1:
             yield Diagnosis(
-                cause=f"the same rows in the train and {name} splits",
+                cause="overlapping splits",
                 evidence={
                     "shared_rows": len(pairs),
                     "share": share,

@@ -38,10 +38,10 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         patient.note(**{f"{name}_shift": shift, f"{name}_ratio": change})
         if shift > SHIFT or change > RATIO:
             yield Diagnosis(
-                cause=f"the {name} split is scaled or distributed in another way than the train split",
+                cause="shifted splits",
                 evidence={"median_shift_in_deviations": shift, "median_ratio_of_deviations": float(ratio.median())},
                 advice="treat all splits alike: by the means and scales of the training split",
-                where=f"{name} split",
+                where=f"the {name} split is scaled or distributed in another way than the train split",
                 confirmed_by="the medians over all features",
                 margin=max(shift / SHIFT, change / RATIO),
             )

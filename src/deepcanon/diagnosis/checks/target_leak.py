@@ -48,10 +48,10 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if patient.task != "targets" and _accuracy(rows[:, best], y) < RIGHT:
         return
     yield Diagnosis(
-        cause="a feature gives the label away (target leakage)",
+        cause="label leak",
         evidence={"explained_by_feature": float(scores[best]), "by_next_best": float(rest.max())},
         advice="leave this feature out, unless it is known before the label is",
-        where=f"feature {best}",
+        where=f"feature {best} gives the label away",
         confirmed_by="the feature alone predicts the label",
     )
 

@@ -49,7 +49,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     found = compare(patient, change, unit=patient.baseline / after.baseline)
     if found.gains:
         yield Diagnosis(
-            cause="targets are not scaled",
+            cause="unscaled targets",
             evidence={"deviation_of_targets": deviation, "mean_of_targets": mean, **found.evidence()},
             advice="standardize the targets, and put predictions back into their units",
             confirmed_by="a copy that is trained on standardized targets gains, for two seeds",

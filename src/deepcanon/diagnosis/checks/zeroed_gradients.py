@@ -50,12 +50,12 @@ def _cause(seen: Watched, moved: bool) -> tuple[str, str] | None:
         if moved:
             return None  # it updates by hand
         if seen.backwards == 0:
-            return "no backward pass in the step", "call loss.backward() before optimizer.step()"
-        return "optimizer.step() is never called", "call optimizer.step() after loss.backward()"
+            return "parameters do not change", "call loss.backward() before optimizer.step()"
+        return "parameters do not change", "call optimizer.step() after loss.backward()"
     if seen.backwards == 0 and not moved:
-        return "no backward pass in the step", "call loss.backward() before optimizer.step()"
+        return "parameters do not change", "call loss.backward() before optimizer.step()"
     if len(seen.stale) >= 2 and all(seen.stale[-2:]):
-        return "missing zero_grad: gradients of all batches add up", "call optimizer.zero_grad() in every step"
+        return "missing zero_grad", "call optimizer.zero_grad() in every step"
     if seen.step_norms and max(seen.step_norms) == 0 and max(seen.raw_norms, default=0) > 0:
-        return "gradients are zeroed before the optimizer's step", "call zero_grad() before backward(), not after"
+        return "gradients cleared before step", "call zero_grad() before backward(), not after"
     return None

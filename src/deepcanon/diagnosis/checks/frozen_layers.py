@@ -1,0 +1,56 @@
+"""Frozen layers: what is left to train suffices.
+
+Measured, where a training is stuck: whether parameters are frozen or left out of the optimizer. Named only if a copy
+that trains all of them gains, for two seeds. Layers that are frozen on purpose, as those of a pretrained network, are
+fine while the rest learns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from deepcanon.diagnosis.health_report import Diagnosis
+from deepcanon.diagnosis.patient import Patient, Skip
+from deepcanon.diagnosis.repair import compare, helps
+from deepcanon.diagnosis.trial import Change
+
+STAGE, PLACE = "start", 5
+
+WEAK = 0.7
+"""A training that leaves less than this share of the constant answer's loss has enough to train."""
+
+
+def check(patient: Patient) -> Iterator[Diagnosis]:
+    if patient.optimizer is None:
+        raise Skip("what is frozen in a training by turns is frozen on purpose")
+    held = {id(p) for group in patient.optimizer.param_groups for p in group["params"]}
+    frozen = [name for name, p in patient.model.named_parameters() if not p.requires_grad or id(p) not in held]
+    patient.note(frozen=len(frozen))
+    if not frozen:
+        return
+    course = patient.reference
+    if patient.baseline is None or (course.finite and course.last < WEAK * patient.baseline):
+        return
+    found = compare(patient, Change("with all parameters trained"), by=_thawed(patient))
+    if helps(patient, found):
+        yield Diagnosis(
+            cause="frozen parameters",
+            evidence={"frozen": ", ".join(frozen[:6]), "number": len(frozen), **found.evidence()},
+            advice="train them: requires_grad=True, and give them to the optimizer",
+            where=frozen[0],
+            confirmed_by="a copy that trains all parameters gains, for two seeds",
+        )
+
+
+def _thawed(patient: Patient) -> Patient:
+    """The same training, of all parameters."""
+    assert patient.optimizer is not None
+    model, optimizer = patient.twins()
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    for parameter in model.parameters():
+        parameter.requires_grad_(parameter.is_floating_point())
+    others = [p for p in model.parameters() if id(p) not in held and p.requires_grad]
+    if others:
+        optimizer.add_param_group({"params": others})
+    return replace(patient, model=model, optimizer=optimizer)
