@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -119,7 +120,8 @@ class Doctor(Observer):
         if bad:
             self._warn(trainer, _not_finite(bad, trainer))
         elif self.looks >= LOOKS:
-            for finding in judged(self.numbers(trainer), trainer):
+            finding = judged(self.numbers(trainer), trainer)
+            if finding is not None:
                 self._warn(trainer, finding)
 
     def _release(self) -> None:
@@ -134,6 +136,7 @@ class Doctor(Observer):
         dead, ends = self._units.dead(EXAMPLES), self._units.at_ends()
         settled = [each for each in trainer.log.history if each["step"] > trainer.settled]  # before, it is another loss
         found: dict[str, Any] = {} if trainer.model.surrogate else dict(shape_of(curve(settled)))
+        found |= _terms(settled)
         if ratios:
             found["largest_update"], found["update_of"] = max(ratios.values()), max(ratios, key=lambda n: ratios[n])
             found["typical_update"] = median(ratios.values())
@@ -172,57 +175,81 @@ class Doctor(Observer):
         self._units.restore(state["units"])
 
 
-def judged(found: Mapping[str, Any], trainer: Trainer) -> list[Diagnosis]:
-    """What is ill, by the numbers: a symptom counts only if the loss does not fall, or rises far."""
-    share = trainer.step / max(trainer.total, 1)
-    stuck = "progress" in found and found["progress"] < MOVED and share >= LATE
-    worse = "peak" in found and found["peak"] > _limit("peak").high and found["progress"] < 0
-    causes = [
-        (worse, "the loss blows up", "peak", f"lower the learning rate from {trainer.lr():.3g}, or clip the gradient"),
-        (
-            (stuck or worse) and _above(found, "largest_update"),
-            "updates too large",
-            "largest_update",
-            f"lower the learning rate from {trainer.lr():.3g}: each step changes much of the weights",
-        ),
-        (
-            stuck and "typical_update" in found and found["typical_update"] < _limit("typical_update").low,
-            "updates too small",
-            "typical_update",
-            f"raise the learning rate from {trainer.lr():.3g}: the weights hardly change",
-        ),
-        (
-            stuck and "first_gradient" in found and found["first_gradient"] < _limit("first_gradient").low,
-            "vanishing gradients",
-            "first_gradient",
-            "take another initialization or activation, normalization, or fewer layers",
-        ),
-        (
-            stuck and _above(found, "dead"),
-            "dead units",
-            "dead",
-            "lower the learning rate, or take leaky rectifiers",
-        ),
+def judged(found: Mapping[str, Any], trainer: Trainer) -> Diagnosis | None:
+    """What is ill, by the numbers: a symptom counts only if the loss does not fall, or rises far; causes come first."""
+    late = trainer.step / max(trainer.total, 1) >= LATE
+    stuck = late and found.get("progress", math.inf) < MOVED
+    worse = _above(found, "peak") and found["progress"] < 0
+    lower = f"lower the learning rate from {trainer.lr():.3g}"
+    signs = (
+        (stuck and _above(found, "dead"), "dead units", "dead", f"{lower}, or take leaky rectifiers"),
         (
             stuck and _above(found, "saturated"),
             "saturated units",
             "saturated",
             "scale the inputs, or start with smaller weights",
         ),
-    ]
+        (
+            stuck and _below(found, "first_gradient"),
+            "vanishing gradients",
+            "first_gradient",
+            "take another initialization or activation, normalization, or fewer layers",
+        ),
+        (
+            (stuck or worse) and _above(found, "largest_update"),
+            "updates too large",
+            "largest_update",
+            f"{lower}: each step changes much of the weights",
+        ),
+        (worse, "the loss blows up", "peak", f"{lower}, or clip the gradient"),
+        (
+            stuck and _below(found, "typical_update"),
+            "updates too small",
+            "typical_update",
+            f"raise the learning rate from {trainer.lr():.3g}: the weights hardly change",
+        ),
+        (
+            late and _below(found, "kl"),
+            "posterior collapse",
+            "kl",
+            "let the weight of the KL divergence grow from 0 (warm-up), or lower it",
+        ),
+        (
+            late and _below(found, "discriminator"),
+            "discriminator wins",
+            "discriminator",
+            "lower the discriminator's learning rate or its number of steps",
+        ),
+    )
     places = {"largest_update": "update_of", "dead": "dead_in", "saturated": "saturated_in"}
-    return [
-        Diagnosis(
-            cause=cause,
-            evidence={name: found[name], "progress": found["progress"], "step": trainer.step},
-            advice=advice,
-            where=str(found.get(places.get(name, ""), "")),
-            margin=_limit(name).margin(found[name]),
-            check="during_training",
-        )
-        for ill, cause, name, advice in causes
-        if ill
-    ]
+    for ill, cause, name, advice in signs:
+        if ill:
+            return Diagnosis(
+                cause=cause,
+                evidence={name: found[name], **_kept(found, "progress"), "step": trainer.step},
+                advice=advice,
+                where=str(found.get(places.get(name, ""), "")),
+                margin=_limit(name).margin(found[name]),
+                check="during_training",
+            )
+    return None
+
+
+def _kept(found: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: found[name] for name in names if name in found}
+
+
+def _terms(history: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """What the terms of the loss say of a family: the divergence of latents, and the loss of a discriminator."""
+    recent = [record["terms"] for record in history if record["kind"] == "step"][-KEPT:]
+    found: dict[str, float] = {}
+    for name, parts in (("kl", ("kl",)), ("discriminator", ("real", "fake"))):
+        values = [
+            sum(terms[part] for part in parts) for terms in recent if all(terms.get(p) is not None for p in parts)
+        ]
+        if values:
+            found[name] = median(values)
+    return found
 
 
 def _limit(name: str) -> thresholds.Limit:
@@ -231,6 +258,10 @@ def _limit(name: str) -> thresholds.Limit:
 
 def _above(found: Mapping[str, Any], name: str) -> bool:
     return name in found and found[name] > _limit(name).high
+
+
+def _below(found: Mapping[str, Any], name: str) -> bool:
+    return name in found and found[name] < _limit(name).low
 
 
 def _not_finite(name: str, trainer: Trainer) -> Diagnosis:

@@ -118,8 +118,8 @@ def shape_of(losses: Sequence[float]) -> dict[str, float]:
     """The shape of a curve of losses, smoothed over a tenth of it.
 
     ``progress`` is by how much the smoothed loss fell, by the size of the first; ``rise`` by how much it ends above its
-    lowest, by how much it fell; ``peak`` how far it was ever above the first, by the size of that; ``spikes`` the largest
-    single loss in the second half less its median, by the median distance from it.
+    lowest, by how much it fell; ``peak`` how far it was ever above the first, by the size of that; ``spikes`` the
+    largest single loss in the second half less its median, by the median distance from it.
     """
     if len(losses) < 10:
         return {}

@@ -2,7 +2,7 @@
 
 Measured after a trial (or of a run's weights): how often the discriminator ranks data above samples (AUC; 0.5 where it
 cannot tell them apart), the gradient of the generator beside that at the start, the spread of samples by that of the
-data, the share of 20 cells of the data (k-means) that samples reach, and the share of the data that lies beyond all
+data, the share of 20 cells of the data (k-means) that samples miss, and the share of the data that lies beyond all
 samples along a principal axis. A game is a model with two turns that descend at the same time on parameters of their
 own, and with ``sample``.
 
@@ -32,6 +32,7 @@ from deepcanon.losses.energy_distance import energy_distance
 STAGE, PLACE = "family", 20
 SURE = 0.999
 """The AUC from which the discriminator tells all apart."""
+VARIETY = ("spread", "missed", "outside")
 NEARER = 0.8
 """The samples came nearer if their distance to the data is less than this share of what it was."""
 
@@ -71,7 +72,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             advice="lower the learning rate, and check that the generator uses all of its noise",
             where="samples",
             confirmed_by=_words(patient),
-            margin=max(thresholds.of("game_of_two", name).margin(found[name]) for name in ("spread", "outside")),
+            margin=max(thresholds.of("game_of_two", name).margin(found[name]) for name in VARIETY),
         )
 
 
@@ -104,8 +105,9 @@ def _won(found: dict[str, float]) -> bool:
 
 
 def _dropped(found: dict[str, float]) -> bool:
-    spread, covered, outside = (thresholds.of("game_of_two", name) for name in ("spread", "covered", "outside"))
-    return found["spread"] < spread.low or found["covered"] < covered.low or found["outside"] > outside.high
+    limits = {name: thresholds.of("game_of_two", name) for name in VARIETY}
+    beyond = any(found[name] > limits[name].high for name in ("missed", "outside"))
+    return beyond or found["spread"] < limits["spread"].low
 
 
 def _words(patient: Patient) -> str:

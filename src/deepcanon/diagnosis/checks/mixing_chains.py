@@ -7,7 +7,7 @@ weights run ahead of the chains, which then all sit in the same place, far from 
 ``energy`` and ``negatives``.
 
 The thresholds are three times outside the range of healthy trainings. That the rate is too high is named only if a
-trial at a tenth of it brings the chains back into that range.
+trial at a fraction of it brings the chains back into that range.
 
 Papers: Tieleman, 2008, https://doi.org/10.1145/1390156.1390290; Fischer and Igel, 2014,
 https://doi.org/10.1016/j.patcog.2013.05.025; Nijkamp et al., 2019, https://arxiv.org/abs/1903.12370
@@ -25,38 +25,42 @@ from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.diagnosis.trial import Change
 
 STAGE, PLACE = "family", 20
-SLOWER = 0.1
+SLOWER = (0.1, 1e-3)
+"""The shares of the rate that are tried; at the lowest the weights hardly move."""
+LEAST = 20
+"""Chains show after so many steps whether they move."""
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
     if not has_chains(ours(patient)):
         raise Skip("it has no chains")
     batch = patient.batch(256)
-    found = chains_mixing(trained(patient), batch)
+    found = chains_mixing(trained(patient, least=LEAST), batch)
     patient.note(**found)
     outside = _outside(found)
     if not outside:
         return
-    slower = chains_mixing(repaired(patient, Change("a tenth of the rate", rate=SLOWER)), batch)
     worst = max(outside, key=lambda name: outside[name])
-    if not _outside(slower):
-        yield Diagnosis(
-            cause="chain rate too high",
-            evidence={**found, **{f"{name}_at_a_tenth_of_the_rate": slower[name] for name in outside}},
-            advice=f"lower the learning rate from {patient.rate:g}: the weights run ahead of the chains",
-            where="chains",
-            confirmed_by="a tenth of the rate brings the chains back",
-            margin=outside[worst],
-        )
-    elif "moved" in outside or "spread" in outside:
-        yield Diagnosis(
-            cause="chain does not mix",
-            evidence=found,
-            advice="take more steps of the chain between two steps of learning, larger steps, or begin more chains anew",
-            where="chains",
-            confirmed_by="at a tenth of the learning rate the chains stand still, too",
-            margin=outside[worst],
-        )
+    for share in SLOWER:
+        slower = chains_mixing(repaired(patient, Change(f"{share:g} of the rate", rate=share), least=LEAST), batch)
+        if not _outside(slower):
+            yield Diagnosis(
+                cause="chain rate too high",
+                evidence={**found, **{f"{name}_at_a_lower_rate": slower[name] for name in outside}},
+                advice=f"lower the learning rate from {patient.rate:g}: the weights run ahead of the chains",
+                where="chains",
+                confirmed_by=f"{share:g} of the rate brings the chains back",
+                margin=outside[worst],
+            )
+            return
+    yield Diagnosis(
+        cause="chain does not mix",
+        evidence=found,
+        advice="take more steps of the chain between two steps of learning, larger steps, or begin more chains anew",
+        where="chains",
+        confirmed_by=f"at {SLOWER[-1]:g} of the learning rate the chains do not mix either",
+        margin=outside[worst],
+    )
 
 
 def _outside(found: dict[str, float]) -> dict[str, float]:

@@ -41,7 +41,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         yield Diagnosis(
             cause="sampler and likelihood disagree" if side == "above" else "density off data",
             evidence=found,
-            advice="draw samples by the very conditionals, or the inverse of the map, that the likelihood is computed by"
+            advice="draw samples by the conditionals, or the inverse of the map, that the likelihood is computed by"
             if side == "above"
             else "check the terms of the likelihood: most of what the model draws is unlike the data",
             where="sample and log_prob",

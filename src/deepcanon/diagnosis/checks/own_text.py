@@ -19,6 +19,8 @@ from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 
 STAGE, PLACE = "family", 20
+LEAST = 0.3
+"""So much more repetition than in the data is never a fault."""
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -27,15 +29,15 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         raise Skip("it writes no text")
     found = generated_text(trained(patient), batch)
     patient.note(**found, excess=_excess(found))
-    limit = thresholds.of("own_text", "excess")
-    if _excess(found) > limit.high and _excess(generated_text(trained(patient, seed=1), batch)) > limit.high:
+    most = max(LEAST, thresholds.of("own_text", "excess").high)
+    if _excess(found) > most and _excess(generated_text(trained(patient, seed=1), batch)) > most:
         yield Diagnosis(
             cause="repetition",
             evidence=found,
             advice="check that the target of a token is the next one; train longer, or on text that repeats less",
             where="generated text",
             confirmed_by="the run's own weights" if patient.run is not None else "another seed ends there, too",
-            margin=limit.margin(_excess(found)),
+            margin=_excess(found) / most,
         )
 
 

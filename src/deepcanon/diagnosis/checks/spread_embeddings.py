@@ -12,10 +12,9 @@ Papers: Chen and He, 2021, https://arxiv.org/abs/2011.10566; Jing et al., 2022, 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch
 from deepcanon.diagnosis import thresholds
@@ -31,7 +30,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if not learns_features(ours(patient)):
         raise Skip("it learns no embeddings without labels")
     batch = patient.batch(256)
-    start = _rows(copy.deepcopy(patient.model).eval(), batch)
+    start = _rows(patient.twin(), batch)
     found = _measured(trained(patient), batch, start)
     patient.note(**found)
     outside = _outside(found)
@@ -39,8 +38,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         yield Diagnosis(
             cause="representation collapse",
             evidence=found,
-            advice="push different examples apart: negative examples, a stopped gradient with a predictor, or a term on "
-            "the variance",
+            advice="push different examples apart: by negative examples, a stopped gradient with a predictor, or a "
+            "term on the variance",
             where="embeddings",
             confirmed_by="the run's own weights" if patient.run is not None else "another seed ends there, too",
             margin=max(outside.values()),
@@ -54,10 +53,10 @@ def _rows(model: object, batch: AnyBatch) -> Tensor:
     return rows
 
 
-def _measured(model: object, batch: AnyBatch, start: Tensor) -> dict[str, float]:
-    rows = _rows(model, batch)
-    scale = float(rows.var(0).sum().sqrt() / start.var(0).sum().sqrt().clamp_min(1e-30))
-    return {**embedding_spread(rows), "scale": scale}
+def _measured(model: nn.Module, batch: AnyBatch, start: Tensor) -> dict[str, float]:
+    found = embedding_spread(_rows(model.eval(), batch))
+    rows = _rows(model.train(), batch)  # in eval mode a batch normalization that was not trained hides the scale
+    return {**found, "scale": float(rows.var(0).sum().sqrt() / start.var(0).sum().sqrt().clamp_min(1e-30))}
 
 
 def _outside(found: dict[str, float]) -> dict[str, float]:

@@ -54,7 +54,7 @@ def embedding_spread(rows: Tensor) -> dict[str, float]:
 
 
 def learns_features(model: Any) -> bool:
-    """Whether features are what is learned: ``embeddings`` of views, or ``encode`` under a loss that measures no fit."""
+    """Whether features are learned: ``embeddings`` of views, or ``encode`` under a loss that measures no fit."""
     if callable(getattr(model, "embeddings", None)):
         return True
     without_fit = bool(getattr(model, "surrogate", False)) and not hasattr(model, "log_prob")

@@ -1,4 +1,4 @@
-"""Exactness of a normalizing flow as it stands: the inverse, and the log-determinant against automatic differentiation."""
+"""Exactness of a normalizing flow as it stands: its inverse, and its log-determinant against autograd."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def variety(model: Any, batch: AnyBatch) -> dict[str, float]:
     """How varied samples are next to the data: their spread, and what of the data they do not reach.
 
     The cells are those of the nearest of a few centers of the data (k-means); of those that an independent sample of
-    the data is likely to reach, the share that the samples reach counts. ``outside`` is the largest share of the data
+    the data is likely to reach, the share that the samples miss counts. ``outside`` is the largest share of the data
     that lies on one side of all samples along one of the principal axes of the data.
     """
     data = batch.x.flatten(1).double()
@@ -88,7 +88,7 @@ def variety(model: Any, batch: AnyBatch) -> dict[str, float]:
     beyond = [(theirs > ours.amax(0)).double().mean(0), (theirs < ours.amin(0)).double().mean(0)]
     likely = share * len(drawn) >= -math.log(1e-3)  # else an honest sample may miss the cell, too
     covered = float(reached[likely].double().mean()) if bool(likely.any()) else 1.0
-    return {"spread": spread**0.5, "covered": covered, "outside": float(torch.cat(beyond).max())}
+    return {"spread": spread**0.5, "missed": 1 - covered, "outside": float(torch.cat(beyond).max())}
 
 
 def _centers(data: Tensor) -> Tensor:

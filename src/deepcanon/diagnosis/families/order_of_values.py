@@ -119,6 +119,8 @@ def leak_of_sequence(model: nn.Module, batch: AnyBatch) -> tuple[Leak | None, in
     None where the outputs are not one for each position.
     """
     few: Any = batch.select(torch.arange(min(ROWS, len(batch))))
+    if isinstance(few, Sequences):  # the last token is predicted only
+        few = replace(few, x=few.x[:, :-1], lengths=few.lengths.clamp_max(few.x.shape[1] - 1))
     model = stirred(copy.deepcopy(model).eval())
     model = given_batch(model, few) if isinstance(model, Model) else model
     before = _outputs(model, few)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import AnyBatch, Descend, Labeled, Model, SemiBatch
+from deepcanon.core import AnyBatch, Descend, Labeled, Model, SemiBatch, Terms
 
 FEW = 1e-300
 
@@ -22,8 +23,8 @@ def teaching(model: Any, batch: Labeled) -> dict[str, float]:
     """What the teacher tells: the information in its predictions, its accuracy, and what the student's gradient hears.
 
     Of predictions p(y | x) the information is their mean divergence from their mean, in nats, 0 where all are alike.
-    ``heard`` is the change of the student's gradient, by its size, when the teacher's answers are given to other
-    examples; ``prior`` is the accuracy of the most frequent class.
+    ``heard`` is the change of the student's gradient when the teacher's answers are given to other examples, by the
+    size of the gradient of the student's own loss of the labels; ``prior`` is the accuracy of the most frequent class.
     """
     teacher = teacher_of(model)
     assert teacher is not None
@@ -42,23 +43,29 @@ def _heard(model: Model[Any], teacher: nn.Module, batch: Labeled) -> float:
     turns = [t for t in model.turns() if isinstance(t, Descend) and own.isdisjoint(id(p) for p in t.parameters)]
     if not turns:
         return 0.0
-    as_it_is = _gradient(model, turns[-1], batch)
+    parameters, loss = list(turns[-1].parameters), turns[-1].loss
+    as_it_is = _gradient(model, parameters, loss, batch)
+    student = getattr(model, "model", None)
+    alone = _gradient(model, parameters, student.loss, batch) if isinstance(student, Model) else as_it_is
     handle = teacher.register_forward_hook(lambda *call: call[-1].roll(1, 0))
     try:
-        mixed_up = _gradient(model, turns[-1], batch)
+        mixed_up = _gradient(model, parameters, loss, batch)
     finally:
         handle.remove()
-    return float((as_it_is - mixed_up).norm() / as_it_is.norm().clamp_min(1e-30))
+    return float((as_it_is - mixed_up).norm() / alone.norm().clamp_min(1e-30))
 
 
-def _gradient(model: Model[Any], turn: Descend[Any], batch: Labeled) -> Tensor:
-    """The gradient of the turn's loss in training mode, flat; what is random is drawn alike."""
+def _gradient(
+    model: Model[Any], parameters: list[nn.Parameter], loss: Callable[[Any], Terms], batch: Labeled
+) -> Tensor:
+    """The gradient of a loss in training mode, flat; what is random is drawn alike."""
     model.train()
     torch.manual_seed(0)
-    parameters = [each.requires_grad_(True) for each in turn.parameters]
+    for each in parameters:
+        each.requires_grad_(True)
     with torch.enable_grad():
-        loss = torch.stack(list(turn.loss(batch).values())).sum()
-        found = torch.autograd.grad(loss, parameters, allow_unused=True)
+        total = torch.stack(list(loss(batch).values())).sum()
+        found = torch.autograd.grad(total, parameters, allow_unused=True)
     model.eval()
     zeros = (torch.zeros_like(each) for each in parameters)
     return torch.cat([(z if g is None else g).double().flatten() for g, z in zip(found, zeros, strict=True)])
