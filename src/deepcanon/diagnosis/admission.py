@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 from torch.utils.data import Dataset as TorchDataset
 
 from deepcanon.blueprints import blueprint, is_code
-from deepcanon.core import AnyBatch, Batch, Labeled, Model, PlainModule, Recipe, UsageError
+from deepcanon.core import AnyBatch, Batch, Blueprint, Labeled, Model, PlainModule, Recipe, UsageError
 from deepcanon.core.named_code import load_named
 from deepcanon.data import Batches, Dataset, of
 from deepcanon.data.suits import check_suits, default_data
@@ -49,7 +49,7 @@ def admit(
         return _of_run(model if isinstance(model, Run) else Run(model), data, budget, given)
     if isinstance(model, str | Path) and is_code(str(model)):
         model = _built(str(model), data, loss)
-    if isinstance(model, str | Path) or (isinstance(model, type) and issubclass(model, Model)):
+    if isinstance(model, str | Path | Blueprint) or (isinstance(model, type) and issubclass(model, Model)):
         asked = blueprint(str(model) if isinstance(model, Path) else model)
         data = default_data(asked) if data is None else of(data)
         check_suits(asked, data)

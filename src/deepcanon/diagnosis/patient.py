@@ -17,9 +17,21 @@ from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, Labeled, Model
 from deepcanon.data import Dataset
-from deepcanon.diagnosis.trial import LEAST_STEPS, MOST_STEPS, UNCHANGED, Change, Course, before_steps, train_ours
+from deepcanon.diagnosis.trial import (
+    LEAST_STEPS,
+    MOST_STEPS,
+    STILL,
+    UNCHANGED,
+    Change,
+    Course,
+    before_steps,
+    train_ours,
+)
 from deepcanon.diagnosis.watching import captured_loss, watched
 from deepcanon.train import randomness
+
+COUNTERS = ("number", "step", "n", "i", "iteration", "it", "count")
+"""What the fourth argument of a step is called if it is the number of the step, although it has a default."""
 
 EXAMPLES = 128
 """How many examples a check of one batch looks at."""
@@ -61,6 +73,8 @@ class Patient:
     numbers: dict[str, Any] = field(default_factory=dict)
     """What the check that is being made has measured."""
     started: float = field(default_factory=time.perf_counter)
+    _courses: dict[tuple[str, int, int], Course] = field(default_factory=dict, init=False, repr=False)
+    """The trainings that were made, by their change, steps and seed."""
 
     # What it is
 
@@ -165,16 +179,15 @@ class Patient:
 
     @cached_property
     def _counts(self) -> bool:
-        """Whether the user's step takes the number of the step as a fourth argument."""
+        """Whether the user's step takes the number of the step as a fourth argument: one without a default."""
         if self.step is None:
             return False
         try:
-            inspect.signature(self.step).bind(None, None, None, 1)
-        except TypeError:
-            return False
+            taken = [*inspect.signature(self.step).parameters.values()]
         except ValueError:  # a function without a signature
             return False
-        return True
+        placed = [each for each in taken if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        return len(placed) > 3 and (placed[3].default is placed[3].empty or placed[3].name in COUNTERS)
 
     def twin(self) -> nn.Module:
         """A copy of the model, in training mode."""
@@ -195,12 +208,18 @@ class Patient:
         """Train a copy for so many steps, by default as many as the reference course has, with one thing changed."""
         steps = steps or self.reference.asked
         seconds = max(0.5, min(self.budget / 8, self.left)) if seconds is None else seconds
+        known = self._courses.get((change.words, steps, seed))
+        if known is not None:
+            return known
         with randomness.kept():
             randomness.seed_all(seed)
             if self.by_turns:
                 settings = {**self.settings, "seed": seed}
-                return train_ours(self.model, self.data, settings, steps, seconds, change)
-            return self._train_by_step(steps, seed, change, seconds)
+                course = train_ours(self.model, self.data, settings, steps, seconds, change)
+            else:
+                course = self._train_by_step(steps, seed, change, seconds)
+        self._courses[change.words, steps, seed] = course
+        return course
 
     def _train_by_step(self, steps: int, seed: int, change: Change, seconds: float) -> Course:
         model, optimizer = self.twins()
@@ -242,6 +261,11 @@ class Patient:
         each = max(probe.seconds / 3, 1e-4)
         steps = int(max(LEAST_STEPS, min(MOST_STEPS, share / each)))
         return self.train(steps=steps, seconds=2 * share)
+
+    @cached_property
+    def still(self) -> Course:
+        """The course of the same batches if nothing is learned: progress is measured against it."""
+        return self.train(self.reference.asked, change=STILL)
 
     @cached_property
     def second_reference(self) -> Course:

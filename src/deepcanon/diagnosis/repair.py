@@ -15,8 +15,8 @@ FURTHER = 2.0
 STUCK = 0.02
 """A loss within this share of the best constant answer's is stuck."""
 
-FAR = 0.25
-"""A loss that falls by so much of the constant answer's, where it was stuck, is far from chance."""
+FAR = 0.1
+"""A loss that falls by so much of the constant answer's, where it was stuck, has left chance behind."""
 
 POINTS = 120
 """A curve in the evidence has no more points."""
@@ -37,7 +37,7 @@ class Compared:
     @property
     def gains(self) -> bool:
         """Whether the changed copy does clearly better for every seed."""
-        return all(gain >= FURTHER for gain in self.ratios)
+        return len(self.before) > 0 and all(gain >= FURTHER for gain in self.ratios)
 
     @property
     def ratios(self) -> list[float]:
@@ -119,13 +119,14 @@ def ails(patient: Patient) -> bool:
 def helps(patient: Patient, found: Compared) -> bool:
     """Whether a change makes a training that does not learn one that does: half of the loss is left, or it leaves
     the constant answer behind by far."""
-    if found.gains:
+    if found.gains and len(found.before) == 2:
         return True
-    if len(found.before) < 2:
+    if len(found.before) < 2 or not all(is_stuck(patient, course) for course in found.before):
         return False
-    scale = patient.baseline if patient.baseline is not None and patient.baseline > 0 else abs(found.before[0].first)
+    if patient.baseline is not None and patient.baseline > 0:
+        return all(after.last * found.unit < (1 - FAR) * patient.baseline for after in found.after)
     return all(
-        after.finite and (not before.finite or before.last - after.last * found.unit > FAR * scale)
+        after.finite and before.last - after.last * found.unit > FAR * abs(before.first)
         for before, after in zip(found.before, found.after, strict=True)
     )
 

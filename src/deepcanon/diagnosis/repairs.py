@@ -9,7 +9,11 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
+from deepcanon.diagnosis.patient import Patient
 from deepcanon.diagnosis.trial import Change
+
+LARGE = 5.0
+"""Biases of a new network are smaller."""
 
 
 @torch.no_grad()
@@ -30,6 +34,20 @@ def drawn_anew(model: nn.Module) -> None:
             continue
         if parameter.ndim >= 2:
             nn.init.normal_(parameter, std=math.sqrt(2.0 / max(1, parameter[0].numel())))
+
+
+def of_usual_scale(patient: Patient, biases: bool = True) -> bool:
+    """Whether every matrix is of the scale that a new one has, within a factor of 3, and biases are small."""
+    fresh = patient.twin()
+    drawn_anew(fresh)
+    for one, other in zip(patient.model.parameters(), fresh.parameters(), strict=True):
+        if one.ndim < 2 or not one.requires_grad or not one.is_floating_point() or one.numel() < 2:
+            continue
+        here, usual = float(one.detach().double().std()), float(other.detach().double().std())
+        if not (usual / 3 <= here <= 3 * usual):
+            return False
+    found = [p for p in patient.model.parameters() if p.ndim == 1 and p.requires_grad and p.numel()]
+    return not biases or all(float(p.detach().abs().max()) < LARGE for p in found)
 
 
 def no_dropout(model: nn.Module) -> None:

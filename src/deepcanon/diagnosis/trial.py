@@ -26,7 +26,7 @@ LEAST_STEPS = 20
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that is changed in a copy before it is trained: a repair, or an experiment."""
+    """One thing that is changed in a copy before it is trained: a repair, or an experiment, told by its ``words``."""
 
     words: str
     rate: float = 1.0
@@ -43,6 +43,7 @@ class Change:
 
 
 UNCHANGED = Change("as it is")
+STILL = Change("as it is, but for the rate, which is next to 0", rate=1e-12)
 
 
 @dataclass

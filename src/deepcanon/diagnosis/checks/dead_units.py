@@ -18,7 +18,7 @@ from deepcanon.diagnosis.anatomy import Operations
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.diagnosis.repair import ails, compare, helps
-from deepcanon.diagnosis.repairs import FRESH
+from deepcanon.diagnosis.repairs import FRESH, of_usual_scale
 
 STAGE, PLACE = "start", 20
 
@@ -35,6 +35,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     patient.note(dead=worst)
     if worst <= HALF or not (worst > limit.high or ails(patient)):
         return
+    if not of_usual_scale(patient, biases=False):
+        return  # of weights that are far too small or large it is a symptom
     found = compare(patient, FRESH)
     if helps(patient, found):
         place = start.index(worst)

@@ -1,9 +1,9 @@
 """Weight decay: it holds weights small, not at nothing.
 
 Measured: the weight decay of the optimizer, and the norm of the weights after a trial by that before. Suspected where
-the decay is at least 0.01 and the training does not learn or its weights shrink below a third; named only if a copy
-without weight decay gains, for two seeds. Where decay outweighs the gradient all weights go to 0, and the answer is a
-constant.
+the decay is at least 0.01 and the training leaves more than half of the constant answer's loss or its weights shrink
+below a third; named only if a copy without weight decay gains, for two seeds. Where decay outweighs the gradient all
+weights go to 0, and the answer is a constant.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deepcanon.diagnosis.repairs import NO_DECAY
 
 STAGE, PLACE = "optimizer", 10
 
-LEAST, SHRUNK = 0.01, 0.33
+LEAST, SHRUNK, WEAK = 0.01, 0.33, 0.5
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -31,7 +31,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         raise Skip("there is little weight decay, or none")
     shrinking = _norm(patient.reference.model) / max(_norm(patient.model), 1e-12)
     patient.note(decay=decay, weights_after_by_before=shrinking)
-    if not ails(patient) and shrinking > SHRUNK:
+    weak = patient.baseline is not None and patient.reference.last > WEAK * patient.baseline
+    if not ails(patient) and shrinking > SHRUNK and not weak:
         return
     found = compare(patient, NO_DECAY)
     if helps(patient, found):

@@ -17,7 +17,7 @@ from deepcanon.diagnosis import thresholds
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.diagnosis.rates import range_test, update_ratio
-from deepcanon.diagnosis.repair import Compared, ails, compare, helps, is_stuck
+from deepcanon.diagnosis.repair import ails, compare, helps, is_stuck
 from deepcanon.diagnosis.repairs import times
 from deepcanon.diagnosis.trial import Course
 
@@ -47,14 +47,13 @@ def _too_high(patient: Patient, update: float | None) -> Iterator[Diagnosis]:
     limit = thresholds.of("learning_rate", "update")
     if update is not None and update < limit.healthy_low:
         return  # steps are small already
-    best: Compared | None = None
+    ends: list[tuple[float, float]] = []
     for factor in LOWER:
-        found = compare(patient, times(factor))
-        if helps(patient, found) and (best is None or found.after[0].last < 0.8 * best.after[0].last):
-            best = found
-        elif best is not None:
-            break
-    if best is None:
+        ends.append((patient.train(change=times(factor)).last, factor))
+        if len(ends) > 1 and ends[-1][0] > ends[-2][0] < patient.reference.last:
+            break  # it does worse again
+    best = compare(patient, times(min(ends)[1]))
+    if not helps(patient, best):
         return
     tested = range_test(patient)
     explodes = tested["explodes_at"]
@@ -89,7 +88,8 @@ def _too_low(patient: Patient, course: Course, update: float | None) -> Iterator
         if update == 0 and patient.rate == 0:
             yield _low(patient, course, update, math.nan, None, limit)
         return
-    progress = course.progress / best.progress if best.progress > 0 else 1.0
+    still = patient.still.last
+    progress = (still - course.last) / (still - best.last) if best.last < still else 1.0
     patient.note(progress=progress)
     if progress < LITTLE and not is_stuck(patient, best):
         yield _low(patient, course, update, progress, (chosen, best), limit)

@@ -20,7 +20,7 @@ from deepcanon.diagnosis.anatomy import Operations, recorded
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.diagnosis.repair import ails, compare, helps
-from deepcanon.diagnosis.repairs import FRESH
+from deepcanon.diagnosis.repairs import FRESH, of_usual_scale
 
 STAGE, PLACE = "start", 30
 
@@ -37,7 +37,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     )
     if not high and not ails(patient):
         return
-    if not high and _near_usual(patient):
+    if not high and of_usual_scale(patient):
         return  # weights drawn anew would be the same
     found = compare(patient, FRESH)
     if not helps(patient, found):
@@ -75,19 +75,3 @@ def _statistics(patient: Patient) -> dict[str, Any]:
     if shares:
         found["saturated"] = max(shares)
     return found
-
-
-def _near_usual(patient: Patient) -> bool:
-    """Whether every matrix is of the scale that a new one has."""
-    from deepcanon.diagnosis.repairs import drawn_anew
-
-    fresh = patient.twin()
-    drawn_anew(fresh)
-    for one, other in zip(patient.model.parameters(), fresh.parameters(), strict=True):
-        if one.ndim < 2 or not one.requires_grad or not one.is_floating_point():
-            continue
-        a, b = float(one.detach().double().std()), float(other.detach().double().std())
-        if not (0.33 * b <= a <= 3 * b):
-            return False
-    biases = [p for p in patient.model.parameters() if p.ndim == 1 and p.requires_grad]
-    return all(float(p.detach().abs().max()) < 5 for p in biases if p.numel())
