@@ -104,6 +104,7 @@ def doctor(
 def examine(patient: Patient, *, thorough: bool = False, only: Iterable[str] | None = None) -> Report:
     """Make the checks of a patient in their order; ``only`` names some of them."""
     report = Report(patient.name, patient.data.name)
+    patient.thorough = thorough
     start = time.perf_counter()
     cause = ""
     for check in checks():

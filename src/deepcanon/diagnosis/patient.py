@@ -68,6 +68,8 @@ class Patient:
     """The user's own training step."""
     shuffled: bool = True
     budget: float = 60.0
+    thorough: bool = False
+    """Whether checks go on after the first cause, and those that only suggest are made, too."""
     run: Any = None
     """The folder of the run, where it is one (:class:`~deepcanon.runs.run.Run`)."""
     numbers: dict[str, Any] = field(default_factory=dict)

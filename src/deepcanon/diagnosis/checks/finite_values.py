@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from deepcanon.core import Series
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient
 
@@ -20,8 +21,8 @@ STAGE, PLACE = "data", 10
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
     for name, split in patient.splits.items():
-        if not split.in_memory or hasattr(split, "observed"):
-            continue
+        if not split.in_memory or hasattr(split, "observed") or isinstance(split, Series):
+            continue  # NaN says that a value of a series is missing
         parts = [("inputs", split.x), ("targets" if patient.task == "targets" else "labels", split.labels)]
         for what, values in parts:
             if values is None or values.layout != torch.strided or not values.is_floating_point():

@@ -34,8 +34,9 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         return
     found = compare(patient, Change("with all parameters trained"), by=_thawed(patient))
     if helps(patient, found):
+        thawed = [name for name, p in patient.model.named_parameters() if p.requires_grad and id(p) not in held]
         yield Diagnosis(
-            cause="frozen parameters",
+            cause="parameters not in the optimizer" if len(thawed) == len(frozen) else "frozen parameters",
             evidence={"frozen": ", ".join(frozen[:6]), "number": len(frozen), **found.evidence()},
             advice="train them: requires_grad=True, and give them to the optimizer",
             where=frozen[0],

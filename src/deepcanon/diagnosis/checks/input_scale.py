@@ -18,7 +18,7 @@ from torch import Tensor
 from deepcanon.core import AnyBatch
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
-from deepcanon.diagnosis.repair import compare
+from deepcanon.diagnosis.repair import compare, helps
 from deepcanon.diagnosis.rows import real_rows
 from deepcanon.diagnosis.trial import Change
 
@@ -44,7 +44,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if patient.baseline is not None and patient.reference.last < GOOD * patient.baseline:
         return  # it learns all the same
     found = compare(patient, Change("with standardized inputs", on_data=standardized_inputs))
-    if not found.gains:
+    if not helps(patient, found):
         return
     worst = int(std.argmax() if spread > SPREAD else (mean.abs() / std).argmax())
     yield Diagnosis(

@@ -16,7 +16,7 @@ import torch
 from deepcanon.core import AnyBatch, Labeled
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
-from deepcanon.diagnosis.repair import compare
+from deepcanon.diagnosis.repair import compare, helps
 from deepcanon.diagnosis.trial import Change
 
 STAGE, PLACE = "data", 95
@@ -47,7 +47,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if after.baseline is None or after.baseline <= 0:
         raise Skip("the loss of a constant answer is not known")
     found = compare(patient, change, unit=patient.baseline / after.baseline)
-    if found.gains:
+    if helps(patient, found):
         yield Diagnosis(
             cause="unscaled targets",
             evidence={"deviation_of_targets": deviation, "mean_of_targets": mean, **found.evidence()},
