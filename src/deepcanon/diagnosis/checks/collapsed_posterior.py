@@ -33,6 +33,8 @@ from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.diagnosis.trial import Change
 
 STAGE, PLACE = "family", 20
+HOLE = 1.0
+"""So many nats between a latent's posteriors together and the prior are never a fault: weights below 1 are sound."""
 LIGHTER = (0.05, 5e-3, 5e-4)
 """What the divergence weighs in the trials that confirm a collapse, until one does."""
 
@@ -60,16 +62,17 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             )
         return
     hole = thresholds.of("collapsed_posterior", "hole")
-    if found.get("hole", 0.0) > hole.high:
+    most = max(hole.high, HOLE)
+    if found.get("hole", 0.0) > most:
         again = latents_used(trained(patient, seed=1), batch)
-        if again["hole"] > hole.high:
+        if again["hole"] > most:
             yield Diagnosis(
                 cause="prior unused",
                 evidence=found,
                 advice="give the KL divergence its full weight: samples come from the prior, where the decoder was "
                 "never trained",
                 confirmed_by="the run's own weights" if patient.run is not None else "another seed ends there, too",
-                margin=hole.margin(found["hole"]),
+                margin=found["hole"] / most,
             )
 
 
@@ -80,7 +83,7 @@ def _confirmed(patient: Patient, batch: AnyBatch, low: float) -> str:
     if model is not None and "kl" in model.loss(batch):
         before = bound_of(trained(patient), batch)
         for weight in LIGHTER:
-            change = Change("a lighter divergence", on_model=partial(_lighten, weight))
+            change = Change(f"{weight:g} of the divergence", on_model=partial(_lighten, weight))
             gain = bound_of(repaired(patient, change), batch) - before
             if gain > 1:
                 return f"with {weight:g} of the divergence the bound is {gain:.3g} nats better"

@@ -153,7 +153,7 @@ def _another(x: Tensor) -> Tensor:
         low, high = x.aminmax()
         return low + high - x if bool(((low + high - x) != x).any()) else x + 1
     known = x.unique()
-    place = torch.searchsorted(known, x)
+    place = torch.searchsorted(known, x.contiguous())
     return known[(place + 1) % len(known)]
 
 
