@@ -2,8 +2,9 @@
 
 Measured in evaluation mode; exact. Twice the same batch: dropout that stays active gives two answers
 (``functional.dropout`` without ``training=self.training``). An example alone and in its batch: batch normalization by
-the statistics of the batch, or an operation over the wrong axis, gives two answers. Models that draw by other means
-than dropout (a sampled latent) are let pass. And the training step leaves the model in training mode.
+the statistics of the batch, or an operation over the wrong axis, gives two answers. Models of ours that draw by other
+means than dropout (a sampled latent) are let pass, and modules where answers differ little. And the training step
+leaves the model in training mode.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ STAGE, PLACE = "wiring", 50
 
 CLOSE = 1e-3
 """Answers in other batches may differ by so much of their spread: sums are rounded in another order."""
+
+NOISY = 0.1
+"""Answers of a module of the user's that differ by more of their spread are noise, not a sampled latent's."""
 
 DROPOUTS = frozenset({"dropout", "dropout_", "alpha_dropout", "feature_dropout", "feature_alpha_dropout", "dropout1d",
                       "dropout2d", "dropout3d"})  # fmt: skip
@@ -52,6 +56,14 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
                 )
                 return
             patient.note(random_in_evaluation=True)
+            if patient.ours is None and patient.task != "none" and not _close(one, other, NOISY):
+                yield Diagnosis(
+                    cause="train mode in evaluation",
+                    evidence={"largest_difference": float((one - other).abs().max())},
+                    advice="draw noise only if self.training",
+                    where="noise is drawn in evaluation mode",
+                    confirmed_by="exact: two passes in evaluation mode differ",
+                )
             return
         if len(one) != len(batch):
             return
@@ -64,12 +76,12 @@ def _drops(args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
     return bool(training)
 
 
-def _close(one: Tensor, other: Tensor) -> bool:
+def _close(one: Tensor, other: Tensor, share: float = CLOSE) -> bool:
     if one.shape != other.shape:
         return False
     spread = float(one.double().std().nan_to_num()) if one.numel() > 1 else 0.0
     scale = max(spread, 1e-3 * float(one.abs().max().nan_to_num()), 1e-12)
-    return float((one - other).abs().max().nan_to_num()) <= CLOSE * scale
+    return float((one - other).abs().max().nan_to_num()) <= share * scale
 
 
 def _alone(patient: Patient, model: nn.Module, together: Tensor, used: Operations) -> Iterator[Diagnosis]:

@@ -156,8 +156,8 @@ def _wrong_sign(patient: Patient, loss: Tensor, output: Tensor, batch: Labeled) 
         against = slope.gather(1, y.unsqueeze(1)) > 0
         share = float(against.double().mean())
     elif y.is_floating_point() and output.numel() == y.numel():
-        away = slope.flatten() * (output.detach().flatten() - y.flatten())
-        share = float((away < 0).double().mean())
+        above = 0.5 - y.flatten() if patient.task == "bits" else output.detach().flatten() - y.flatten()
+        share = float((slope.flatten() * above < 0).double().mean())
     else:
         return
     descends = (

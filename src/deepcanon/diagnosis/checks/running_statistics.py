@@ -2,8 +2,8 @@
 
 Measured after a trial: the loss in evaluation mode by that of the same batch in training mode without dropout, and
 whether the running statistics have moved at all. Alarmed where they have not (a momentum of 0), exactly; or where,
-after five times as many steps as the running mean remembers, the loss in evaluation is three times higher and above the
-best constant answer's. Ioffe and Szegedy, 2015, https://arxiv.org/abs/1502.03167.
+after five times as many steps as the running mean remembers, or with a momentum below 0.001, the loss in evaluation is
+three times higher and above the best constant answer's. Ioffe and Szegedy, 2015, https://arxiv.org/abs/1502.03167.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deepcanon.diagnosis.repairs import no_dropout
 
 STAGE, PLACE = "dynamics", 30
 
-HIGHER, MEMORIES = 3.0, 5.0
+HIGHER, MEMORIES, SLOW = 3.0, 5.0, 1e-3
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -35,7 +35,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
              if torch.equal(module.running_mean, after[name].running_mean) and module.momentum == 0]  # fmt: skip
     if still:
         yield Diagnosis(
-            cause="running statistics are not updated",
+            cause="batch norm statistics are off",
             evidence={"layers": len(still), "momentum": 0.0, "steps": course.steps},
             advice="give batch normalization a momentum of 0.1, the default",
             where=still[0],
@@ -43,7 +43,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         )
         return
     slowest = min(module.momentum or 1.0 for module in before.values())
-    if patient.baseline is None or not course.finite or course.steps < MEMORIES / slowest:
+    if patient.baseline is None or not course.finite or SLOW <= slowest < MEMORIES / course.steps:
         raise Skip("the trial is too short for the running statistics")
     plain = replace(patient, step=None) if patient.criterion is not None or patient.ours is not None else patient
     batch = patient.batch(256)
@@ -56,10 +56,10 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     patient.note(in_evaluation=evaluated, in_training=trained)
     if evaluated > HIGHER * trained and evaluated > patient.baseline > trained:
         yield Diagnosis(
-            cause="running statistics differ from those of batches",
+            cause="batch norm statistics are off",
             evidence={"loss_in_evaluation": evaluated, "loss_in_training": trained},
-            advice="take larger batches, or shuffle them, so that the statistics of batches are those of the data",
-            where=next(iter(before)),
+            advice="take a momentum of 0.1, larger batches, and shuffle them",
+            where=f"{next(iter(before))}: running statistics are not those of batches",
             confirmed_by="the same batch in both modes",
             margin=evaluated / (HIGHER * trained),
         )
