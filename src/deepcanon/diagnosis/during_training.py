@@ -84,17 +84,19 @@ class Doctor(Observer):
         self._handles: list[Any] = []
         self._cost = 0.0
         self._began = 0.0
+        self._steps = 0
 
     def begin(self, trainer: Trainer) -> None:
         self._began = time.perf_counter()
 
     def step(self, trainer: Trainer, terms: Terms) -> None:
         now = time.perf_counter()
+        self._steps += 1
         if self._before:
             self._look(trainer)
-        elif self.spent + 2 * self._cost > self.share * (now - self._began) and self.looks:
+        elif not self._due(now - self._began):
             return
-        elif trainer.step > 1 or self.looks:
+        else:
             self._prepare(trainer)
         taken = time.perf_counter() - now
         self.spent += taken
@@ -102,6 +104,14 @@ class Doctor(Observer):
 
     def end(self, trainer: Trainer) -> None:
         self._release()
+        bad = first_not_finite(trainer.model)  # where the training has failed, this is why
+        if bad:
+            self._warn(trainer, _not_finite(bad, trainer))
+
+    def _due(self, elapsed: float) -> bool:
+        """Whether another look fits into the share of the time; before the first, one is taken to cost a step."""
+        each = self._cost if self.looks else elapsed / self._steps
+        return self.spent + 2 * each <= self.share * elapsed
 
     def _prepare(self, trainer: Trainer) -> None:
         """Keep the weights, and have the activations of the next step seen."""
