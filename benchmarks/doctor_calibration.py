@@ -4,7 +4,8 @@
     python benchmarks/doctor_calibration.py --records calibration.jsonl --write
 
 The first command trains (each model from each seed, with a limit of steps and seconds) and appends a line for each
-training; what is there already is not trained again, and ``--part 1/4`` takes a quarter of it. The second writes
+training; what is there already is not trained again, so that several processes may work on one file, and ``--part 1/4``
+takes a quarter. The second writes
 ``src/deepcanon/diagnosis/thresholds.json``, which the doctor's thresholds are read from: of each statistic the lowest
 and the highest value in a healthy training, quantiles, and which training they are of. Unusual but sound
 settings (``UNUSUAL``) are trained like the recipes.
@@ -181,6 +182,10 @@ def write(records: list[dict[str, Any]]) -> None:
     print(f"{THRESHOLDS}: {len(found)} statistics of {len({case for case, _ in latest})} trainings")
 
 
+def read(records: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
+
+
 def _round(value: float) -> float:
     return float(f"{value:.4g}")
 
@@ -199,12 +204,10 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e9, help="no training begins after so many minutes")
     parser.add_argument("--write", action="store_true", help="write the thresholds from the records")
     options = parser.parse_args()
-    there = [json.loads(line) for line in options.records.read_text().splitlines()] if options.records.exists() else []
     if options.write:
-        write([record for record in there if "numbers" in record])
+        write([record for record in read(options.records) if "numbers" in record])
         return
     wanted = {each.name for each in measured_checks()} if options.checks is None else set(options.checks)
-    done = {record["case"] for record in there if "error" in record or wanted <= record["numbers"].keys()}
     number, of = map(int, options.part.split("/"))
     start = time.perf_counter()
     warnings.simplefilter("ignore")
@@ -212,7 +215,9 @@ def main() -> None:
     for model, data, settings, seed in list(cases(options.seeds))[number - 1 :: of]:
         words = ",".join(f"{key}={value}" for key, value in settings.items())
         case = f"{model} on {data or 'its data'} {words} seed {seed}"
-        if case in done or (options.only and model.partition(":")[0] not in options.only):
+        there = [record for record in read(options.records) if record["case"] == case]  # by other processes, too
+        measured = {check for record in there for check in record.get("numbers", wanted)}
+        if (there and wanted <= measured) or (options.only and model.partition(":")[0] not in options.only):
             continue
         if time.perf_counter() - start > 60 * options.minutes:
             break

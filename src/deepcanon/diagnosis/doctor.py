@@ -17,6 +17,7 @@ from torch import Tensor
 
 from deepcanon.core.errors import DeepcanonError
 from deepcanon.core.hints import unknown
+from deepcanon.diagnosis import thresholds
 from deepcanon.diagnosis.admission import admit, left_alone
 from deepcanon.diagnosis.health_report import Diagnosis, Report
 from deepcanon.diagnosis.patient import Patient, Skip
@@ -60,7 +61,8 @@ def explain(name: str) -> str:
     wanted = name.replace("-", "_")
     for check in checks():
         if check.name == wanted:
-            return check.explanation
+            numbers = thresholds.described(wanted)
+            return f"{check.explanation}\n\nCalibrated:\n{numbers}" if numbers else check.explanation
     raise unknown("check", name, [check.name for check in checks()], "'deepcanon doctor --explain all' shows all")
 
 

@@ -61,3 +61,15 @@ def of(check: str, statistic: str) -> Limit:
     entry = table()[check][statistic]
     low, high = entry["healthy"]
     return Limit(low, high, entry.get("share", False))
+
+
+def described(check: str) -> str:
+    """The calibrated statistics of a check, a line each: the healthy range, where it was seen, the thresholds."""
+    lines = []
+    for name, entry in table().get(check, {}).items():
+        limit = of(check, name)
+        seen = f" ({entry['lowest']}; {entry['highest']})" if "lowest" in entry else ""
+        runs = f" of {entry['runs']} healthy trainings" if "runs" in entry else ""
+        ends = f"thresholds {limit.low:.3g} and {limit.high:.3g}"
+        lines.append(f"{name}: {limit.healthy_low:.3g} to {limit.healthy_high:.3g}{runs}{seen}; {ends}")
+    return "\n".join(lines)
