@@ -14,6 +14,7 @@ run again. Rates have 95 % intervals by Wilson's formula.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import multiprocessing
@@ -25,6 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+import deepcanon as dc
+from deepcanon.diagnosis.doctor import checks
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the cases are those of the tests
 
@@ -82,6 +86,10 @@ def examiner(part: str, budget: float) -> Callable[[Case, int], Row]:
 
         doctor_peers.load()
         return doctor_peers.examined
+    importlib.import_module(
+        "torch._dynamo"
+    )  # which the first optimizer imports: here, not in the process of every case
+    checks()
     return lambda case, seed: examined(case, seed, budget)
 
 
@@ -92,8 +100,6 @@ def harmed(case: Case, seed: int) -> Row:
 
 def examined(case: Case, seed: int, budget: float) -> Row:
     """What the doctor names, first to last."""
-    import deepcanon as dc
-
     patient = case.patient(seed)
     report = dc.doctor(patient.model, patient.data, budget=budget, **patient.arguments())
     findings = list(report)
