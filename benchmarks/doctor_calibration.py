@@ -135,7 +135,7 @@ def measure(
 
 
 def watched(patient: Patient, doctor: Doctor, recorder: Recorder) -> dict[str, Any]:
-    """Train a copy with the doctor beside it, and make it the patient's reference course; what the doctor measured."""
+    """Train a copy watched by the doctor, and make it the patient's reference course; what the doctor measured."""
     import copy
     from dataclasses import replace
 
@@ -201,7 +201,9 @@ def main() -> None:
     parser.add_argument(
         "--checks", nargs="+", help="the checks to measure, in place of all whose thresholds are calibrated"
     )
-    parser.add_argument("--minutes", type=float, default=1e9, help="no training begins after so many minutes of processor time")
+    parser.add_argument(
+        "--minutes", type=float, default=1e9, help="no training begins after so many minutes of processor time"
+    )
     parser.add_argument("--write", action="store_true", help="write the thresholds from the records")
     options = parser.parse_args()
     if options.write:

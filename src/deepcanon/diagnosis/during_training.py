@@ -1,4 +1,4 @@
-"""The doctor as an observer of a training: it looks at a step now and then, and warns as soon as something is ill."""
+"""The doctor as an observer of a training: it measures a step now and then, and warns as soon as something is ill."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class DoctorState(TypedDict):
 class Doctor(Observer):
     """An observer that warns of a training that is ill: it costs less than two percent of the time, and changes no bit.
 
-    A look takes two steps: the weights before a step are kept, and beside those after it compared, with the gradients
+    A look takes two steps: the weights before a step are kept, and compared with those after it, with the gradients
     and the outputs of the activations in between. The next look is due when all looks together have taken less than
     their share of the time. What it finds is said once, by ``notify``, and kept in ``findings``; ``numbers`` has
     what was measured.

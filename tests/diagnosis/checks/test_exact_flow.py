@@ -71,4 +71,4 @@ def test_a_module_with_two_outputs_and_another_loss_is_no_flow() -> None:
     x = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))
     report = report_of("exact_flow", Scale(-1.0), x, loss=reconstruction, optimizer="adam")
     assert causes(report) == []
-    assert "no normalizing flow" in report.skipped["exact_flow"]
+    assert "not a normalizing flow" in report.skipped["exact_flow"]

@@ -32,7 +32,7 @@ TIGHT = 1e-4
 def check(patient: Patient) -> Iterator[Diagnosis]:
     batch = patient.batch(32)
     if not is_flow(patient.model) and not is_plain_flow(patient, batch):
-        raise Skip("it is no normalizing flow")
+        raise Skip("it is not a normalizing flow")
     model = stirred(copy.deepcopy(patient.model).double().eval())
     batch = batch._map(lambda t: t.double() if t.is_floating_point() else t)
     if is_flow(model):

@@ -1,8 +1,8 @@
 """A game: the discriminator does not win for good, the generator's gradient stays, and samples are as varied as data.
 
 Measured after a trial (or of a run's weights): how often the discriminator ranks data above samples (AUC; 0.5 where it
-cannot tell them apart), the gradient of the generator beside that at the start, the spread of samples by that of the
-data, the share of 20 cells of the data (k-means) that samples miss, and the share of the data that lies beyond all
+cannot tell them apart), the gradient of the generator compared with that at the start, the spread of samples by that of
+the data, the share of 20 cells of the data (k-means) that samples miss, and the share of the data that lies beyond all
 samples along a principal axis. A game is a model with two turns that descend at the same time on parameters of their
 own, and with ``sample``.
 
@@ -40,7 +40,7 @@ NEARER = 0.8
 def check(patient: Patient) -> Iterator[Diagnosis]:
     model = ours(patient)
     if not is_game(model):
-        raise Skip("it is no game of two players")
+        raise Skip("it is not a game of two players")
     batch = patient.batch(512)
     seeds = (0,) if patient.run is not None else (0, 1)
     found = _measured(patient, batch, 0)

@@ -41,7 +41,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         raise Skip("there is no log: it is not a run")
     model = ours(patient)
     if model.surrogate:
-        raise Skip("its loss is no measure of fit")
+        raise Skip("its loss does not measure the fit")
     records, _ = patient.run.folder.checked_log()
     total = max((record["step"] for record in records), default=0)
     settled = settled_at(list(model.turns()), total)

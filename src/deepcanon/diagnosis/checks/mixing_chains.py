@@ -1,9 +1,9 @@
 """Markov chains: the chains of an energy-based model move, stay as varied as the data, and near them in energy.
 
-Measured after a trial (or of a run's weights): how far a chain moves in ten rounds beside the distance of two chains (1
-if independent, 0 if it stands still), the spread of the chains by that of the data, and the difference of their
-energies in standard deviations. Chains that stand still give the same gradient again and again; at too high a rate the
-weights run ahead of the chains, which then all sit in the same place, far from the data. A model has chains if it has
+Measured after a trial (or of a run's weights): how far a chain moves in ten rounds by the distance of two chains (1 if
+independent, 0 if it stands still), the spread of the chains by that of the data, and the difference of their energies
+in standard deviations. Chains that stand still give the same gradient again and again; at too high a rate the weights
+run ahead of the chains, which then all sit in the same place, far from the data. A model has chains if it has
 ``energy`` and ``negatives``.
 
 The thresholds are three times outside the range of healthy trainings. That the rate is too high is named only if a

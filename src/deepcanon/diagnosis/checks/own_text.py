@@ -1,9 +1,9 @@
 """Generated text: it repeats itself no more than real text, and the model finds it about as probable.
 
 Measured after a trial (or of a run's weights), by sampling at temperature 1: the share of groups of four tokens that a
-row has had before, beside that in the data; the entropy of the tokens; and the nats per token of own text less those of
-real continuations (exposure). A model that copies its input writes the same token for ever, which it finds certain. The
-thresholds lie outside what healthy trainings show; another seed must end there, too.
+row has had before, next to that in the data; the entropy of the tokens; and the nats per token of own text less those
+of real continuations (exposure). A model that copies its input writes the same token for ever, which it finds certain.
+The thresholds lie outside what healthy trainings show; another seed must end there, too.
 
 Papers: Holtzman et al., 2020, https://arxiv.org/abs/1904.09751; Bengio et al., 2015, https://arxiv.org/abs/1506.03099
 """

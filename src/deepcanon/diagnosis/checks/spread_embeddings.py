@@ -4,7 +4,7 @@ Measured after a trial (or of a run's weights): the standard deviation of the em
 point the same way), the number of dimensions that they use (effective rank), and their spread by that before the
 training. In a collapse all examples get the same embedding, for which a loss without negative examples is zero. It is
 looked for where a model learns features without labels: ``embeddings`` of views, or ``encode`` to one vector each with
-a loss that is no measure of fit. The thresholds are three times outside the range of healthy trainings, and another
+a loss that does not measure the fit. The thresholds are three times outside the range of healthy trainings, and another
 seed must end there, too.
 
 Papers: Chen and He, 2021, https://arxiv.org/abs/2011.10566; Jing et al., 2022, https://arxiv.org/abs/2110.09348

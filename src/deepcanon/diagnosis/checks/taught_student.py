@@ -1,7 +1,7 @@
 """Distillation: the teacher tells examples apart, and the student hears it.
 
 Measured after a trial (or of a run's weights): the information in the teacher's predictions about which example it is,
-in nats, its accuracy on training examples beside that of the most frequent class, and by how much the student's
+in nats, its accuracy on training examples compared with that of the most frequent class, and by how much the student's
 gradient changes if the teacher's answers go to other examples. A teacher that was never trained, or answers the same to
 all, has nothing to say; at an extreme temperature nothing of what it says arrives. The thresholds are three times below
 what healthy trainings have; an accuracy within three standard errors of chance counts, too.

@@ -1,1 +1,1 @@
-"""What is measured of the families of models, each recognized by its methods: one file a family, without judgment."""
+"""Measurements of the families of models, each recognized by its methods: one file a family, without judgment."""

@@ -14,7 +14,7 @@ CELLS = 20
 """Into how many cells the data are divided, to find those without samples."""
 ROUNDS = 10
 AXES = 8
-"""Along how many principal axes samples are beside the data."""
+"""Along how many principal axes samples are compared with the data."""
 
 
 def is_game(model: Any) -> bool:

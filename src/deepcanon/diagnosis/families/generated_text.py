@@ -23,7 +23,7 @@ def writes_text(model: Any, batch: AnyBatch) -> bool:
 
 @torch.no_grad()
 def generated_text(model: Any, batch: AnyBatch) -> dict[str, float]:
-    """How much continuations of real prompts repeat, and their nats per token, beside the real continuations.
+    """How much continuations of real prompts repeat, and their nats per token, next to the real continuations.
 
     ``repeated`` is the share of groups of four tokens that a row has had before; ``kinds`` the entropy of the tokens in
     nats; ``exposure`` the nats per token of own text less those of real text.

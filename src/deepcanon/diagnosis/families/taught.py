@@ -1,4 +1,4 @@
-"""What a teacher tells its student, and pseudo-labels the unlabeled: whether it depends on the example at all."""
+"""Lessons of a teacher for its student, and of pseudo-labels: whether they depend on the example at all."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _information(shares: Tensor) -> float:
 
 @torch.no_grad()
 def pseudo_labels(model: Any, batch: SemiBatch) -> dict[str, float]:
-    """The classes that are predicted for the unlabeled examples beside those of the labeled ones.
+    """The classes that are predicted for the unlabeled examples next to those of the labeled ones.
 
     ``drift`` is the divergence of the classes of the labels from those predicted, in nats, with half an example added
     to each; ``fewest`` the share of the rarest predicted class by that of its labels.
