@@ -313,7 +313,7 @@ def dropout_that_never_ends(patient: Patient) -> None:
     patient.model = Dropped()
 
 
-@code(digits_cnn, "train mode in evaluation")
+@code(digits_cnn, "batch norm statistics are off", "train mode in evaluation")
 def normalization_that_forgets(patient: Patient) -> None:
     """The running statistics hardly move, so that evaluation normalizes by those of the start."""
     for layer in patient.model.modules():
