@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from deepcanon.diagnosis.anatomy import recorded
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
+from deepcanon.diagnosis.repair import compare, helps
+from deepcanon.diagnosis.repairs import FRESH
 
 STAGE, PLACE = "start", 10
 
@@ -38,7 +40,9 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         raise Skip("there is no hidden layer that is trained")
     worst = max(shares, key=lambda name: shares[name])
     patient.note(alike=shares[worst])
-    if shares[worst] > SHARE:
+    if shares[worst] <= SHARE:
+        yield from _broken(patient, list(hidden))
+    else:
         zero = not bool(hidden[worst].any())
         yield Diagnosis(
             cause="symmetric start",
@@ -46,6 +50,25 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             advice="start from small random weights (the defaults of torch), which differ from unit to unit",
             where=f"layer {worst}: " + ("all weights are 0" if zero else "all units have the same weights"),
             confirmed_by=f"exact: the weights after {STEPS} steps",
+            margin=shares[worst] / SHARE,
+        )
+
+
+def _broken(patient: Patient, layers: list[str]) -> Iterator[Diagnosis]:
+    """Units that start alike and are told apart by their biases alone: named if weights drawn anew gain."""
+    weights = dict(patient.model.named_parameters())
+    shares = {name: _alike(weights[f"{name}.weight"].detach().flatten(1)) for name in layers}
+    worst = max(shares, key=lambda name: shares[name])
+    if shares[worst] <= SHARE or not bool(weights[f"{worst}.weight"].any()):
+        return
+    found = compare(patient, FRESH)
+    if helps(patient, found):
+        yield Diagnosis(
+            cause="symmetric start",
+            evidence={"units_alike": shares[worst], **found.evidence()},
+            advice="start from small random weights (the defaults of torch), which differ from unit to unit",
+            where=f"layer {worst}: all units begin with the same weights",
+            confirmed_by="a copy with weights drawn anew gains, for two seeds",
             margin=shares[worst] / SHARE,
         )
 
