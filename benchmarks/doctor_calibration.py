@@ -158,12 +158,14 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def write(records: list[dict[str, Any]]) -> None:
-    """Write the thresholds: of each statistic what healthy trainings have shown; those not measured stay."""
+def write(records: list[dict[str, Any]], named: list[str] | None) -> None:
+    """Write the thresholds of these checks: of each statistic what healthy trainings have shown; the others stay."""
     table = json.loads(THRESHOLDS.read_text())
     latest = {(record["case"], check): numbers for record in records for check, numbers in record["numbers"].items()}
     found: dict[tuple[str, str], list[tuple[float, str]]] = {}
     for (case, check), numbers in latest.items():
+        if named is not None and check not in (*named, "during_training"):
+            continue
         for name, value in numbers.items():
             found.setdefault((check, name), []).append((float(value), case))
     for (check, name), values in sorted(found.items()):
@@ -207,7 +209,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the thresholds from the records")
     options = parser.parse_args()
     if options.write:
-        write([record for record in read(options.records) if "numbers" in record])
+        write([record for record in read(options.records) if "numbers" in record], options.checks)
         return
     wanted = {each.name for each in measured_checks()} if options.checks is None else set(options.checks)
     number, of = map(int, options.part.split("/"))

@@ -63,6 +63,12 @@ def of(check: str, statistic: str) -> Limit:
     return Limit(low, high, entry.get("share", False))
 
 
+def typical(check: str, statistic: str) -> float:
+    """The median of a statistic over healthy trainings."""
+    entry = table()[check][statistic]
+    return float(entry["quantiles"]["0.5"]) if "quantiles" in entry else sum(entry["healthy"]) / 2
+
+
 def described(check: str) -> str:
     """The calibrated statistics of a check, a line each: the healthy range, where it was seen, the thresholds."""
     lines = []

@@ -3,8 +3,8 @@
 Measured: whether a feature is other than usual exactly at the nodes of one class, for every class (exact); whether
 nodes are in the masks of two splits (exact); and, after a trial (or of a run's weights), the share of the rows of each
 hidden layer that is not along their largest singular vector, which repeated averaging leads to. Over-smoothing is named
-only if that share is a third of what any healthy training has, is below that of the features, and the training does no
-better than the most frequent class.
+only if that share is a tenth of what is usual in healthy trainings, is below that of the features, and the training
+does no better than the most frequent class.
 
 Papers: Li et al., 2018, https://arxiv.org/abs/1801.07606; Oono and Suzuki, 2020, https://arxiv.org/abs/1905.10947
 """
@@ -23,6 +23,8 @@ from deepcanon.diagnosis.patient import Patient, Skip
 STAGE, PLACE = "family", 8
 LEAST = 30
 """What averaging does to the nodes shows after so many steps, before as well as after."""
+TENTH = 10
+"""So many times less than is usual is alike; the state of a recurrent layer may be, and sound, so that more is asked."""
 LEARNED = 0.5
 """What has learned less than this share of what the most frequent class leaves has not learned much."""
 
@@ -57,8 +59,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         raise Skip("it has no hidden layer that is called with the graph")
     right, most = right_share(model, batch)
     patient.note(apart=spread[-2], accuracy=right, most_frequent=most)
-    limit = thresholds.of("distinct_nodes", "apart")
-    if spread[-2] < limit.low and spread[-2] < spread[0] and right < most + LEARNED * (1 - most):
+    low = thresholds.typical("distinct_nodes", "apart") / TENTH
+    if spread[-2] < low and spread[-2] < spread[0] and right < most + LEARNED * (1 - most):
         yield Diagnosis(
             cause="over-smoothing",
             evidence={
@@ -71,5 +73,5 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             advice="take fewer graph layers (two or three), or connections that skip layers",
             where=f"layer {len(spread) - 2}",
             confirmed_by="the features of the nodes are further apart, and little is learned",
-            margin=limit.margin(max(spread[-2], 1e-12)),
+            margin=low / max(spread[-2], 1e-12),
         )

@@ -8,7 +8,8 @@ own, and with ``sample``.
 
 A discriminator that tells all apart is healthy for a while. It is a fault if the generator's gradient has vanished as
 well, or if the samples came no nearer to the data in all of the trial (energy distance), for two seeds. Modes are
-dropped if samples spread over less than a third of what they do in healthy trainings, or leave out three times as much.
+dropped if samples spread over less than a third of what they do in healthy trainings, or leave out three times as much;
+or if the samples come no nearer to the data than a third of what they do there and leave out much.
 
 Papers: Goodfellow et al., 2014, https://arxiv.org/abs/1406.2661; Arjovsky and Bottou, 2017,
 https://arxiv.org/abs/1701.04862; Székely and Rizzo, 2013, https://doi.org/10.1016/j.jspi.2013.03.018
@@ -32,6 +33,8 @@ from deepcanon.losses.energy_distance import energy_distance
 STAGE, PLACE = "family", 20
 SURE = 0.999
 """The AUC from which the discriminator tells all apart."""
+MISSED = 0.3
+"""What samples of a game that does not come nearer to the data leave out, where modes are dropped."""
 VARIETY = ("spread", "missed", "outside")
 NEARER = 0.8
 """The samples came nearer if their distance to the data is less than this share of what it was."""
@@ -82,8 +85,7 @@ def _measured(patient: Patient, batch: AnyBatch, seed: int) -> dict[str, float]:
     first = generator_gradient(start, batch, generator_turn(start))
     found = {
         "gradient": generator_gradient(end, batch, turn) / max(first, 1e-30),
-        "distance": _distance(end, batch),
-        "distance_at_start": _distance(start, batch),
+        "nearer": _distance(end, batch) / max(_distance(start, batch), 1e-12),
         **variety(end, batch),
     }
     apart = told_apart(end, batch)
@@ -101,13 +103,14 @@ def _vanished(found: dict[str, float]) -> bool:
 
 
 def _won(found: dict[str, float]) -> bool:
-    return found.get("told_apart", 0.0) > SURE and found["distance"] > NEARER * found["distance_at_start"]
+    return found.get("told_apart", 0.0) > SURE and found["nearer"] > NEARER
 
 
 def _dropped(found: dict[str, float]) -> bool:
     limits = {name: thresholds.of("game_of_two", name) for name in VARIETY}
     beyond = any(found[name] > limits[name].high for name in ("missed", "outside"))
-    return beyond or found["spread"] < limits["spread"].low
+    far = found["nearer"] > thresholds.of("game_of_two", "nearer").high and found["missed"] > MISSED
+    return far or beyond or found["spread"] < limits["spread"].low
 
 
 def _words(patient: Patient) -> str:

@@ -1,10 +1,10 @@
 """Markov chains: the chains of an energy-based model move, stay as varied as the data, and near them in energy.
 
 Measured after a trial (or of a run's weights): how far a chain moves in ten rounds by the distance of two chains (1 if
-independent, 0 if it stands still), the spread of the chains by that of the data, and the difference of their energies
-in standard deviations. Chains that stand still give the same gradient again and again; at too high a rate the weights
-run ahead of the chains, which then all sit in the same place, far from the data. A model has chains if it has
-``energy`` and ``negatives``.
+independent, 0 if it stands still), the same of the states that the model keeps, over one round, the spread of the
+chains by that of the data, and the difference of their energies in standard deviations. Chains that stand still give
+the same gradient again and again; at too high a rate the weights run ahead of the chains, which then all sit in the
+same place, far from the data. A model has chains if it has ``energy`` and ``negatives``.
 
 The thresholds are three times outside the range of healthy trainings. That the rate is too high is named only if a
 trial at a fraction of it brings the chains back into that range.
@@ -15,6 +15,7 @@ https://doi.org/10.1016/j.patcog.2013.05.025; Nijkamp et al., 2019, https://arxi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from deepcanon.diagnosis import thresholds
@@ -65,9 +66,10 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
 
 def _outside(found: dict[str, float]) -> dict[str, float]:
     """The statistics outside their thresholds, each with its margin."""
-    limits = {name: thresholds.of("mixing_chains", name) for name in ("moved", "spread", "gap")}
+    limits = {name: thresholds.of("mixing_chains", name) for name in ("moved", "advanced", "spread", "gap")}
     beyond = {
         "moved": found["moved"] < limits["moved"].low,
+        "advanced": found.get("advanced", math.inf) < limits["advanced"].low,
         "spread": not limits["spread"].low <= found["spread"] <= limits["spread"].high,
         "gap": found["gap"] > limits["gap"].high,
     }
