@@ -16,7 +16,7 @@ from deepcanon.diagnosis.families.kept_weights import declared_base, moved
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 
-STAGE, PLACE = "family", 2
+STAGE, PLACE = "wiring", 92
 STEPS = 5
 
 

@@ -25,7 +25,7 @@ from deepcanon.diagnosis.families.order_of_values import (
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 
-STAGE, PLACE = "family", 1
+STAGE, PLACE = "wiring", 90
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:

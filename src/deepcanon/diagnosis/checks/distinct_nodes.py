@@ -24,7 +24,7 @@ STAGE, PLACE = "family", 8
 LEAST = 30
 """What averaging does to the nodes shows after so many steps, before as well as after."""
 TENTH = 10
-"""So many times less than is usual is alike; the state of a recurrent layer may be, and sound, so that more is asked."""
+"""So many times less than is usual is alike; a recurrent state may be, and sound, so that more is asked."""
 LEARNED = 0.5
 """What has learned less than this share of what the most frequent class leaves has not learned much."""
 

@@ -24,7 +24,7 @@ from deepcanon.diagnosis.families.flow_exactness import (
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 
-STAGE, PLACE = "family", 5
+STAGE, PLACE = "wiring", 91
 TIGHT = 1e-4
 """Rounding in double precision is far below; a forgotten term is far above."""
 
