@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from deepcanon.core import Labeled, Model
+from deepcanon.core import Batch, Model
 from deepcanon.diagnosis.patient import Patient, evaluating
 
 MOST = 4096
@@ -20,12 +20,14 @@ def constant_answer(patient: Patient) -> float | None:
     """
     split = patient.train_split
     y = split.labels
-    if patient.task == "none" or y is None or not len(y):
+    if y is None and patient.ours is None and isinstance(split, Batch):
+        y = split.x  # an autoencoder's targets
+    if y is None or not len(y):
         return None
     y = y[:MOST].detach()
     if patient.ours is not None:
         return _of_ours(patient.ours, patient, y)
-    if patient.criterion is None or not isinstance(split, Labeled):
+    if patient.criterion is None or not isinstance(split, Batch):
         return None
     with evaluating(patient.model):
         output = patient.outputs(patient.model, split.select(torch.arange(min(2, len(split)))))

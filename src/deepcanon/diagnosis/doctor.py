@@ -97,8 +97,7 @@ def doctor(
     >>> [finding.cause for finding in report]
     ['softmax before cross-entropy']
     """
-    with left_alone(model, optimizer), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what a faulty training does; the report says what matters
+    with left_alone(model, optimizer):
         patient = admit(model, data, loss=loss, optimizer=optimizer, step=step, budget=budget, settings=settings)
         return examine(patient, thorough=thorough)
 
@@ -138,7 +137,8 @@ def _examined(check: Check, patient: Patient, report: Report) -> list[Diagnosis]
     """What one check finds; it draws from no one's random numbers, and where it cannot be made it says so."""
     patient.numbers = {}
     try:
-        with randomness.kept(), torch.enable_grad():
+        with randomness.kept(), torch.enable_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what a faulty training does: the report says what matters
             randomness.seed_all(0)
             found = [replace(each, check=check.name) for each in check.examine(patient) or ()]
     except Skip as reason:

@@ -18,6 +18,9 @@ STUCK = 0.02
 FAR = 0.1
 """A loss that falls by so much of the constant answer's, where it was stuck, has left chance behind."""
 
+LITTLE = 0.5
+"""A training that leaves more of the constant answer's loss has learned little."""
+
 POINTS = 120
 """A curve in the evidence has no more points."""
 
@@ -114,6 +117,12 @@ def ails(patient: Patient) -> bool:
     """Whether the training as it is does not learn: it diverges, its loss rises, or it is stuck."""
     course = patient.reference
     return not course.finite or course.progress <= 0 or is_stuck(patient, course)
+
+
+def learns_little(patient: Patient) -> bool:
+    """Whether more than half of the constant answer's loss is left, or nothing is learned at all."""
+    weak = patient.baseline is not None and patient.reference.last > LITTLE * patient.baseline
+    return weak or ails(patient)
 
 
 def helps(patient: Patient, found: Compared) -> bool:

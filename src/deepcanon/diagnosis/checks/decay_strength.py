@@ -17,12 +17,12 @@ from torch import nn
 from deepcanon.core.options import parse
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
-from deepcanon.diagnosis.repair import ails, compare, helps
+from deepcanon.diagnosis.repair import compare, helps, learns_little
 from deepcanon.diagnosis.repairs import NO_DECAY
 
 STAGE, PLACE = "optimizer", 10
 
-LEAST, SHRUNK, WEAK = 0.01, 0.33, 0.5
+LEAST, SHRUNK = 0.01, 0.33
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -31,8 +31,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         raise Skip("there is little weight decay, or none")
     shrinking = _norm(patient.reference.model) / max(_norm(patient.model), 1e-12)
     patient.note(decay=decay, weights_after_by_before=shrinking)
-    weak = patient.baseline is not None and patient.reference.last > WEAK * patient.baseline
-    if not ails(patient) and shrinking > SHRUNK and not weak:
+    if shrinking > SHRUNK and not learns_little(patient):
         return
     found = compare(patient, NO_DECAY)
     if helps(patient, found):

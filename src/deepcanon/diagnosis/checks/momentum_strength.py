@@ -1,6 +1,6 @@
 """Momentum: the memory of past gradients is shorter than the training.
 
-Measured: the momentum (the first beta) of the optimizer. Suspected at 0.98 and above in a training that does not learn;
+Measured: the momentum (the first beta) of the optimizer. Suspected at 0.98 and above in a training that learns little;
 named only if a copy with 0.9 gains, for two seeds. A momentum of 0.999 multiplies the rate by 1,000 in the long run.
 """
 
@@ -12,7 +12,7 @@ import torch
 
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
-from deepcanon.diagnosis.repair import ails, compare, helps
+from deepcanon.diagnosis.repair import compare, helps, learns_little
 from deepcanon.diagnosis.trial import Change
 
 STAGE, PLACE = "optimizer", 18
@@ -29,7 +29,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if momentum < HIGH:
         raise Skip("there is no momentum, or a usual one")
     patient.note(momentum=momentum)
-    if not ails(patient):
+    if not learns_little(patient):
         return
     compared = compare(patient, Change(f"with a momentum of {USUAL}", on_optimizer=_lowered))
     if helps(patient, compared):
