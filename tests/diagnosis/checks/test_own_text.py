@@ -28,6 +28,21 @@ def test_a_model_that_copies_its_input_repeats_itself() -> None:
         assert causes(report) == wanted
 
 
+def test_a_sampler_that_forgets_its_state_is_named() -> None:
+    def generate(self: Any, prompt: Tensor, steps: int, **options: Any) -> Tensor:
+        return torch.cat([prompt, torch.randint(6, (len(prompt), steps))], 1)
+
+    text = torch.arange(200).unsqueeze(1) + torch.arange(41)  # each token is the last one plus 1, with rare mistakes
+    wrong = torch.rand(text.shape, generator=torch.Generator().manual_seed(0)) < 0.01
+    text = torch.where(wrong, 0, text % 6)
+    data = Dataset("counting", "text", Sequences(text, torch.full((200,), 41)), sizes={"vocab": 6}, shape=(41,))
+    for methods, wanted in (({"generate": generate}, ["sampler and likelihood disagree"]), ({}, [])):
+        torch.manual_seed(0)
+        model = GRU(vocab=6, embedding=8, units=32)
+        report = report_of("own_text", model, data, methods=methods, steps=100, lr=0.03, batch_size=32)
+        assert causes(report) == wanted
+
+
 def test_groups_of_tokens_are_counted_in_each_row() -> None:
     assert repeated(torch.zeros(2, 8, dtype=torch.long)) == pytest.approx(0.8)
     assert repeated(torch.arange(16).reshape(2, 8)) == 0
