@@ -1,10 +1,10 @@
 """Scale of the inputs: features are of one order of magnitude, near zero.
 
-Measured: over the features that vary, the largest by the smallest standard deviation, the largest mean by its standard
-deviation, and the typical standard deviation. Suspected where the first is above 100, the second above 10, or the third
-outside [0.01, 10]; named only if a copy that is trained on standardized inputs reaches a loss of half at most, for two
-seeds. Gradient descent is slow in proportion to the spread of the curvature, which is that of the squared scales (LeCun
-et al., Efficient BackProp, 1998, https://doi.org/10.1007/3-540-49430-8_2).
+Measured: over the features that vary, the largest by the smallest range, the largest mean by its standard deviation,
+and the typical standard deviation. Suspected where the first is above 100, the second above 10, or the third outside
+[0.01, 10]; named only if the training learns little and a copy that is trained on standardized inputs reaches a loss of
+half at most, for two seeds. Gradient descent is slow in proportion to the spread of the curvature, which is that of the
+squared scales (LeCun et al., Efficient BackProp, 1998, https://doi.org/10.1007/3-540-49430-8_2).
 """
 
 from __future__ import annotations
@@ -18,16 +18,13 @@ from torch import Tensor
 from deepcanon.core import AnyBatch
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
-from deepcanon.diagnosis.repair import compare, helps
+from deepcanon.diagnosis.repair import compare, helps, learns_little
 from deepcanon.diagnosis.rows import real_rows
 from deepcanon.diagnosis.trial import Change
 
-STAGE, PLACE = "data", 90
+STAGE, PLACE = "start", 1  # of the data, but after what is exact, since it takes trainings
 
 SPREAD, OFFSET, LOW, HIGH = 100.0, 10.0, 0.01, 10.0
-
-GOOD = 0.1
-"""A training that leaves less than this share of the constant answer's loss needs no repair."""
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -37,20 +34,21 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if not bool(varies.any()):
         raise Skip("the inputs are constant")
     std, mean = std[varies], mean[varies]
-    spread, offset, typical = float(std.max() / std.min()), float((mean.abs() / std).max()), float(std.median())
+    ranges = (rows[:, varies] - mean).abs().amax(0)
+    spread, offset, typical = float(ranges.max() / ranges.min()), float((mean.abs() / std).max()), float(std.median())
     patient.note(spread=spread, offset=offset, typical_deviation=typical)
     if spread <= SPREAD and offset <= OFFSET and LOW <= typical <= HIGH:
         return
-    if patient.baseline is not None and patient.reference.last < GOOD * patient.baseline:
+    if patient.baseline is not None and not learns_little(patient):
         return  # it learns all the same
     found = compare(patient, Change("with standardized inputs", on_data=standardized_inputs))
     if not helps(patient, found):
         return
-    worst = int(std.argmax() if spread > SPREAD else (mean.abs() / std).argmax())
+    worst = int(ranges.argmax() if spread > SPREAD else (mean.abs() / std).argmax())
     yield Diagnosis(
         cause="unscaled inputs",
         evidence={
-            "largest_by_smallest_deviation": spread,
+            "largest_by_smallest_range": spread,
             "largest_mean_by_deviation": offset,
             "typical_deviation": typical,
             **found.evidence(),
