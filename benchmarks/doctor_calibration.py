@@ -211,7 +211,7 @@ def main() -> None:
     if options.write:
         write([record for record in read(options.records) if "numbers" in record], options.checks)
         return
-    wanted = {each.name for each in measured_checks()} if options.checks is None else set(options.checks)
+    wanted = {each.name for each in measured_checks(None if options.checks is None else set(options.checks))}
     number, of = map(int, options.part.split("/"))
     start = time.process_time()
     warnings.simplefilter("ignore")

@@ -39,7 +39,7 @@ def test_a_generator_that_hardly_moves_loses_to_the_discriminator() -> None:
 def test_a_game_is_known_by_its_turns() -> None:
     gan = GAN(features=2)
     assert is_game(gan)
-    assert generator_turn(gan).name == "generator"
+    assert generator_turn(gan, Batch(torch.zeros(4, 2))).name == "generator"
     assert not is_game(VAE(features=2))
     assert not is_game(MLP(2, 2))
 

@@ -10,13 +10,14 @@ from deepcanon.diagnosis.families.embedding_spread import embedding_spread
 from tests.diagnosis.checks.planted import causes, report_of
 
 
+@pytest.mark.slow
 def test_a_contrast_keeps_embeddings_apart_and_attraction_alone_does_not() -> None:
     def pretext(self: Any, batch: Any) -> tuple[str, Tensor]:
         one, other = self.embeddings(batch.x)
         return "attraction", (one - other).square().mean() + 0.1 * one.square().mean()
 
-    assert causes(report_of("spread_embeddings", "simclr:model=mlp", "digits")) == []
-    report = report_of("spread_embeddings", "simclr:model=mlp", "digits", methods={"pretext": pretext})
+    assert causes(report_of("spread_embeddings", "simclr:model=mlp", "digits", steps=80)) == []
+    report = report_of("spread_embeddings", "simclr:model=mlp", "digits", methods={"pretext": pretext}, steps=80)
     assert causes(report) == ["representation collapse"]
 
 

@@ -81,8 +81,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
 
 def _measured(patient: Patient, batch: AnyBatch, seed: int) -> dict[str, float]:
     end, start = trained(patient, seed), patient.twin()
-    turn = generator_turn(end)
-    first = generator_gradient(start, batch, generator_turn(start))
+    turn = generator_turn(end, batch)
+    first = generator_gradient(start, batch, generator_turn(start, batch))
     found = {
         "gradient": generator_gradient(end, batch, turn) / max(first, 1e-30),
         "nearer": _distance(end, batch) / max(_distance(start, batch), 1e-12),

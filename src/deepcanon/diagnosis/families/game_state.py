@@ -32,17 +32,17 @@ def _players(model: Model[Any]) -> list[Descend[Any]]:
     return found
 
 
-def generator_turn(model: Model[Any]) -> Descend[Any]:
+def generator_turn(model: Model[Any], batch: AnyBatch) -> Descend[Any]:
     """The turn of the player whose parameters the samples depend on."""
     *_, last = _players(model)
     with torch.random.fork_rng(devices=[]):
         for turn in _players(model):
-            before = _drawn(model)
+            before = _drawn(model, batch)
             kept = [each.detach().clone() for each in turn.parameters]
             with torch.no_grad():
                 for each in turn.parameters:
                     each.mul_(1.5).add_(0.1)
-            moved = not torch.equal(_drawn(model), before)
+            moved = not torch.equal(_drawn(model, batch), before)
             with torch.no_grad():
                 for each, old in zip(turn.parameters, kept, strict=True):
                     each.copy_(old)
@@ -51,9 +51,10 @@ def generator_turn(model: Model[Any]) -> Descend[Any]:
     return last
 
 
-def _drawn(model: Any) -> Tensor:
+def _drawn(model: Any, batch: AnyBatch) -> Tensor:
     torch.manual_seed(0)
-    drawn: Tensor = model.sample(2)
+    few = batch.select(torch.arange(2))
+    drawn: Tensor = given_batch(model, few).sample(2)
     return drawn
 
 
