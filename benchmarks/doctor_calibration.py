@@ -96,7 +96,7 @@ class Unlimited(thresholds.Limit):
 
 def measured_checks(named: set[str] | None = None) -> list[Check]:
     """The checks whose thresholds are calibrated, or those of them with these names."""
-    found = [each for each in checks() if "thresholds.of(" in inspect.getsource(inspect.getmodule(each.examine))]  # type: ignore[arg-type]
+    found = [each for each in checks() if "thresholds." in inspect.getsource(inspect.getmodule(each.examine))]  # type: ignore[arg-type]
     return [each for each in found if named is None or each.name in named]
 
 
