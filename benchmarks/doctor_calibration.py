@@ -184,6 +184,20 @@ def write(records: list[dict[str, Any]], named: list[str] | None) -> None:
     print(f"{THRESHOLDS}: {len(found)} statistics of {len({case for case, _ in latest})} trainings")
 
 
+def show() -> None:
+    """Print the thresholds as a table for the documentation."""
+    print(
+        "| check | statistic | healthy range | lowest; highest in | trainings | thresholds |\n|---|---|---|---|---|---|"
+    )
+    for check, found in thresholds.table().items():
+        for name, entry in found.items():
+            limit = thresholds.of(check, name)
+            seen = f"{entry['lowest']}; {entry['highest']}" if "lowest" in entry else ""
+            ends = f"{limit.low:.3g}, {limit.high:.3g}"
+            healthy = f"{limit.healthy_low:.3g} to {limit.healthy_high:.3g}"
+            print(f"| `{check}` | {name} | {healthy} | {seen} | {entry.get('runs', '')} | {ends} |")
+
+
 def read(records: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
 
@@ -194,7 +208,9 @@ def _round(value: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=Path, required=True, help="a line of JSON for each training")
+    parser.add_argument(
+        "--records", type=Path, default=Path("calibration.jsonl"), help="a line of JSON for each training"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=5.0, help="a training takes no longer")
@@ -207,7 +223,11 @@ def main() -> None:
         "--minutes", type=float, default=1e9, help="no training begins after so many minutes of processor time"
     )
     parser.add_argument("--write", action="store_true", help="write the thresholds from the records")
+    parser.add_argument("--table", action="store_true", help="print the thresholds as they are")
     options = parser.parse_args()
+    if options.table:
+        show()
+        return
     if options.write:
         write([record for record in read(options.records) if "numbers" in record], options.checks)
         return
