@@ -45,6 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--part", choices=["harm", "faults", "plain", "healthy", "peers", "cost"], required=True)
     parser.add_argument("--only", default="", help="only cases whose name has this in it")
+    parser.add_argument("--area", choices=["recipe", "data", "code", "family"], help="only faults of this kind")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--share", default="0/1", help="of all cases, those whose number leaves the rest a by b: a/b")
@@ -57,14 +58,14 @@ def main() -> None:
 
         doctor_cost.main(asked.seeds)
         return
-    cases = chosen(asked.part, asked.only, asked.share)
+    cases = chosen(asked.part, asked.only, asked.share, asked.area)
     seeds = range(asked.first, asked.first + asked.seeds)
     asked.out.mkdir(parents=True, exist_ok=True)
     rows = run(cases, seeds, examiner(asked.part, asked.budget), asked.out / f"{asked.part}.jsonl", asked.budget)
     print(table(asked.part, rows))
 
 
-def chosen(part: str, only: str, share: str) -> list[Case]:
+def chosen(part: str, only: str, share: str, area: str | None) -> list[Case]:
     """The cases of a part, or some of them."""
     lists: dict[str, Callable[[], list[Case]]] = {
         "harm": faults,
@@ -74,7 +75,8 @@ def chosen(part: str, only: str, share: str) -> list[Case]:
         "healthy": healthy,
     }
     rest, by = map(int, share.split("/"))
-    return [case for number, case in enumerate(lists[part]()) if only in case.name and number % by == rest]
+    some = [case for case in lists[part]() if only in case.name and area in (None, case.area)]
+    return [case for number, case in enumerate(some) if number % by == rest]
 
 
 def examiner(part: str, budget: float) -> Callable[[Case, int], Row]:
