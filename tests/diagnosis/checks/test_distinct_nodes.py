@@ -37,3 +37,10 @@ def test_nodes_in_two_splits_are_named() -> None:
     mask[torch.nonzero(data.split("test").mask)[0]] = True
     shared = replace(data, train=replace(data.train, mask=mask))
     assert causes(report_of("distinct_nodes", "gcn:hidden=16", shared)) == ["label leakage in graph"]
+
+
+def test_classes_at_random_are_named() -> None:
+    data = load_data("block-model")
+    y = data.train.y[torch.randperm(len(data.train.y), generator=torch.Generator().manual_seed(0))]
+    drawn = replace(data, **{name: replace(data.split(name), y=y) for name in ("train", "valid", "test")})
+    assert causes(report_of("distinct_nodes", "gcn:hidden=16", drawn)) == ["shuffled labels"]

@@ -1,26 +1,31 @@
 """Nodes of a graph: layers leave them different, and neither features nor splits give their labels away.
 
 Measured: whether a feature is other than usual exactly at the nodes of one class, for every class (exact); whether
-nodes are in the masks of two splits (exact); and, after a trial (or of a run's weights), the share of the rows of each
-hidden layer that is not along their largest singular vector, which repeated averaging leads to. Over-smoothing is named
-only if that share is a tenth of what is usual in healthy trainings, is below that of the features, and the training
-does no better than the most frequent class.
+nodes are in the masks of two splits (exact); whether classes fit the edges or the features at all, against permuted
+classes; and, after a trial (or of a run's weights), the share of the rows of each hidden layer that is not along their
+largest singular vector, which repeated averaging leads to. Over-smoothing is named only if that share is a tenth of
+what is usual in healthy trainings, is below that of the features, and the training does no better than the most
+frequent class.
 
 Papers: Li et al., 2018, https://arxiv.org/abs/1801.07606; Oono and Suzuki, 2020, https://arxiv.org/abs/1905.10947
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import Any
 
 from deepcanon.core import GraphBatch
 from deepcanon.diagnosis import thresholds
 from deepcanon.diagnosis.families.after_training import trained
-from deepcanon.diagnosis.families.node_spread import node_spread, right_share, telling_features
+from deepcanon.diagnosis.families.node_spread import label_signal, node_spread, right_share, telling_features
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 
 STAGE, PLACE = "family", 8
+DEVIATIONS, FEWEST = 2.5, 200
+"""Classes of at least so many nodes that fit edges and features by less standard deviations may be drawn at random."""
 LEAST = 30
 """What averaging does to the nodes shows after so many steps, before as well as after."""
 TENTH = 10
@@ -54,6 +59,15 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         )
         return
     model = trained(patient, least=LEAST)
+    if _at_random(patient, batch, model):
+        yield Diagnosis(
+            cause="shuffled labels",
+            evidence={**label_signal(batch), **patient.numbers},
+            advice="check that classes and nodes are in the same order",
+            where="classes of nodes",
+            confirmed_by="neither edges nor features know the classes, and held-out nodes are at chance",
+        )
+        return
     spread = node_spread(model, batch)
     if len(spread) < 3:
         raise Skip("it has no hidden layer that is called with the graph")
@@ -75,3 +89,15 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             confirmed_by="the features of the nodes are further apart, and little is learned",
             margin=low / max(spread[-2], 1e-12),
         )
+
+
+def _at_random(patient: Patient, batch: GraphBatch, model: Any) -> bool:
+    """Whether classes fit neither edges nor features, and the trained model is at chance on held-out nodes."""
+    held = patient.splits.get("valid", patient.splits.get("test"))
+    if int((batch.y >= 0).sum()) < FEWEST or not isinstance(held, GraphBatch):
+        return False
+    found = label_signal(batch)
+    patient.note(**found)
+    right, most = right_share(model, held)
+    chance = most + 2 * math.sqrt(most * (1 - most) / max(1, len(held.counted)))
+    return max(abs(found["edges"]), abs(found["features"])) < DEVIATIONS and right < chance

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from deepcanon.core import GraphBatch
 
+PERMUTATIONS = 60
+
 
 @torch.no_grad()
 def node_spread(model: nn.Module, batch: GraphBatch) -> list[float]:
@@ -70,3 +72,32 @@ def right_share(model: nn.Module, batch: GraphBatch) -> tuple[float, float]:
     y = batch.y[batch.counted]
     predicted = model(*batch.inputs).argmax(-1)[batch.counted]
     return float((predicted == y).double().mean()), float(torch.bincount(y).max() / len(y))
+
+
+def label_signal(batch: GraphBatch) -> dict[str, float]:
+    """How far the classes of all nodes fit the edges and the features, in standard deviations of permuted classes.
+
+    ``edges`` is of the share of edges within a class; ``features`` of the share of nodes whose nearest one, by the
+    features and their means over the neighbors, is of their class. Both are near 0 where classes are drawn at random.
+    """
+    known = torch.nonzero(batch.y >= 0).flatten()
+    y = batch.y[known]
+    source, target = batch.graph.edge_index
+    place = torch.full((len(batch.y),), -1)
+    place[known] = torch.arange(len(known))
+    ends = torch.stack([place[source], place[target]])
+    ends = ends[:, (ends >= 0).all(0) & (ends[0] != ends[1])]
+    x = batch.x.to_dense().double()
+    mean = batch.graph.operator("random_walk", torch.float64) @ x
+    rows = torch.cat([x, mean], 1)[known]
+    rows = (rows - rows.mean(0)) / rows.std(0).clamp_min(1e-12)
+    nearest = torch.cdist(rows, rows).fill_diagonal_(torch.inf).argmin(1)
+
+    def shares(labels: Tensor) -> Tensor:
+        within = (labels[ends[0]] == labels[ends[1]]).double().mean() if ends.shape[1] else torch.zeros(())
+        return torch.stack([within.double(), (labels[nearest] == labels).double().mean()])
+
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.stack([shares(y[torch.randperm(len(y), generator=generator)]) for _ in range(PERMUTATIONS)])
+    edges, features = ((shares(y) - drawn.mean(0)) / drawn.std(0).clamp_min(1e-9)).tolist()
+    return {"edges": edges, "features": features}
