@@ -105,18 +105,18 @@ def compare(
 
 
 def is_stuck(patient: Patient, course: Course) -> bool:
-    """Whether a course ends no better than the best constant answer; where that is not known, than it began."""
+    """Whether a course ends no better than the best constant answer; where that is not known, than without learning."""
     if not course.finite:
         return True
     if patient.baseline is not None and patient.baseline > 0:
         return course.last > (1 - STUCK) * patient.baseline
-    return course.progress <= STUCK * abs(course.first)
+    still = patient.still.last
+    return not still - course.last > STUCK * abs(still)
 
 
 def ails(patient: Patient) -> bool:
-    """Whether the training as it is does not learn: it diverges, its loss rises, or it is stuck."""
-    course = patient.reference
-    return not course.finite or course.progress <= 0 or is_stuck(patient, course)
+    """Whether the training as it is does not learn: it diverges, or ends no better than it might without learning."""
+    return is_stuck(patient, patient.reference)
 
 
 def learns_little(patient: Patient) -> bool:
