@@ -141,7 +141,7 @@ class Doctor(Observer):
 
     def numbers(self, trainer: Trainer) -> dict[str, Any]:
         """What all looks together have measured."""
-        ratios = {name: median(values) for name, values in self._ratios.items() if values}
+        ratios = {name: median(values) for name, values in self._ratios.items() if any(values)}  # else not its turn
         gradients = [median(values) for values in self._gradients.values() if values]
         dead, ends = self._units.dead(EXAMPLES), self._units.at_ends()
         settled = [each for each in trainer.log.history if each["step"] > trainer.settled]  # before, it is another loss

@@ -28,10 +28,12 @@ def chains_mixing(model: Any, batch: AnyBatch) -> dict[str, float]:
     round, of a typical chain; ``spread`` the standard deviation of the chains by that of the data; ``gap`` the
     difference of the energies of chains and data in standard deviations of the latter.
     """
+    model.train()  # in eval mode chains are not kept
     kept = {name: buffer.clone() for name, buffer in model.named_buffers()}
     states = [model.negatives(batch.x).flatten(1).double()]
     advanced = _advanced(kept, dict(model.named_buffers()))
     states += [model.negatives(batch.x).flatten(1).double() for _ in range(STEPS)]
+    model.eval()
     first, last = states[0], states[-1]
     other = (last - last.roll(1, 0)).square().sum(1).mean()
     moved = float((last - first).square().sum(1).mean() / other.clamp_min(1e-30)) if first.shape == last.shape else 1.0
