@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Batch
-from deepcanon.diagnosis.families.latents_used import latents_used, posterior_of
+from deepcanon.diagnosis.families.latents_used import divergence_by_data, latents_used, posterior_of
 from tests.diagnosis.checks.planted import causes, report_of
 
 VAE = "vae:latent=4,hidden=32"
@@ -58,3 +59,40 @@ def test_information_is_that_of_a_gaussian_channel() -> None:
 
 def test_other_modules_have_no_posterior() -> None:
     assert posterior_of(nn.Linear(2, 2), Batch(torch.zeros(3, 2))) is None
+
+
+class PlainVAE(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.decoder = nn.Linear(8, 4), nn.Linear(2, 8)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        mean, log_variance = self.encoder(x).chunk(2, 1)
+        return self.decoder(mean + (0.5 * log_variance).exp() * torch.randn_like(mean)), mean, log_variance
+
+
+def elbo(outputs: tuple[Tensor, Tensor, Tensor], x: Tensor, weight: float = 1.0, scale: float = 1.0) -> Tensor:
+    again, mean, log_variance = outputs
+    kl = 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(1)
+    return (0.5 * scale * (again - x).square().sum(1) + weight * kl).mean()
+
+
+def test_the_weights_of_a_plain_loss_are_read_off_it() -> None:
+    x = torch.randn(500, 8, generator=torch.Generator().manual_seed(0)) * torch.tensor([3.0] + [0.1] * 7)
+    largest = float(torch.linalg.eigvalsh(torch.cov(x.T)).max())
+    for weight, scale in ((1.0, 1.0), (100.0, 1.0), (1.0, 0.01)):
+        loss = partial(elbo, weight=weight, scale=scale)
+        found = divergence_by_data(loss, PlainVAE(), Batch(x))
+        assert found == pytest.approx(weight / scale / largest, rel=1e-3)
+    assert divergence_by_data(lambda outputs, x: outputs[0].exp().sum(), PlainVAE(), Batch(x)) is None
+
+
+def test_a_plain_module_is_named_only_if_its_divergence_outweighs_the_data() -> None:
+    x = torch.randn(400, 8, generator=torch.Generator().manual_seed(0)) * torch.tensor([3.0] + [0.1] * 7)
+    for weight, lr, wanted in ((1.0, 1e-2, []), (100.0, 1e-2, ["posterior collapse"]), (1.0, 1e-7, [])):
+        torch.manual_seed(0)
+        net = PlainVAE()
+        with torch.no_grad():
+            net.encoder.weight.mul_(1e-3)  # a young one says nothing yet, at a low rate for long
+        report = report_of("collapsed_posterior", net, x, loss=partial(elbo, weight=weight), optimizer="adam", lr=lr)
+        assert causes(report) == wanted

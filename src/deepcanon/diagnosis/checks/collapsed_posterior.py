@@ -27,7 +27,7 @@ from torch import nn
 from deepcanon.core import AnyBatch, Terms
 from deepcanon.diagnosis import thresholds
 from deepcanon.diagnosis.families.after_training import repaired, trained
-from deepcanon.diagnosis.families.latents_used import bound_of, deaf, latents_used, posterior_of
+from deepcanon.diagnosis.families.latents_used import bound_of, deaf, divergence_by_data, latents_used, posterior_of
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.diagnosis.trial import Change
@@ -35,6 +35,8 @@ from deepcanon.diagnosis.trial import Change
 STAGE, PLACE = "family", 20
 HOLE = 1.0
 """So many nats between a latent's posteriors together and the prior are never a fault: weights below 1 are sound."""
+HEAVY = 2.0
+"""So many times heavier than what a linear model can gain by a latent, the divergence leaves none in use."""
 LIGHTER = (0.05, 5e-3, 5e-4)
 """What the divergence weighs in the trials that confirm a collapse, until one does."""
 
@@ -88,8 +90,10 @@ def _confirmed(patient: Patient, batch: AnyBatch, low: float) -> str:
             if gain > 1:
                 return f"with {weight:g} of the divergence the bound is {gain:.3g} nats better"
         return ""
-    if patient.run is None and latents_used(trained(patient, seed=1), batch)["information"] < low:
-        return "another seed ends there, too"
+    if patient.criterion is not None:
+        ratio = divergence_by_data(patient.criterion, patient.model, batch)
+        if ratio is not None and ratio > HEAVY and latents_used(trained(patient, seed=1), batch)["information"] < low:
+            return f"the divergence weighs {ratio:.3g} times what the largest principal component can gain"
     return "the run's own weights" if patient.run is not None else ""
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributions import Distribution, Independent, MultivariateNormal, Normal
 
 from deepcanon.core import AnyBatch, Model, given_batch
@@ -106,3 +107,33 @@ def _standard(model: Any) -> tuple[Tensor, Tensor] | None:
         return (found.mean, found.variance) if not found.batch_shape else None
     except NotImplementedError:
         return None
+
+
+@torch.no_grad()
+def divergence_by_data(criterion: Callable[..., Tensor], model: nn.Module, batch: AnyBatch) -> float | None:
+    r"""How heavy the divergence weighs in a plain module's loss by what the data have to gain; None if not known.
+
+    Where the loss is :math:`c/2 \lVert x - \hat x \rVert^2 + w \, KL`, a latent of a linear model is used just if the
+    largest principal variance of the data exceeds :math:`w / c`; this is their ratio. Both weights are read off the
+    loss itself. A loss whose reconstruction is not a square has none.
+
+    References:
+        | Don't Blame the ELBO! A Linear VAE Perspective on Posterior Collapse (Lucas et al., 2019),
+          https://arxiv.org/abs/1911.02469
+    """
+    again, mean, *_ = model(*batch.inputs)
+    x = batch.x.reshape(again.shape)
+    zeros = torch.zeros_like(mean)
+
+    def loss(shift: float, latent: float) -> float:
+        return float(criterion((x + shift, zeros + latent, zeros), batch.x if batch.labels is None else batch.labels))
+
+    best = loss(0.0, 0.0)
+    size = 0.1 * float(x.std())
+    up, down = loss(size, 0.0) - best, loss(-size, 0.0) - best
+    if not (up > 0 and abs(up - down) < 0.05 * up):
+        return None
+    curvature = 2 * up / (size**2 * x[0].numel())
+    weight = (loss(0.0, 1.0) - best) / (0.5 * mean.shape[1])
+    largest = float(torch.linalg.matrix_norm((x - x.mean(0)).flatten(1).double(), 2) ** 2 / (len(x) - 1))
+    return weight / curvature / max(largest, 1e-30)
