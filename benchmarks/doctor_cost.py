@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from typing import Any
 
 import torch
 
@@ -47,7 +48,7 @@ def main(pairs: int) -> None:
         print(f"| {words} | {name} | {steps} | {100 * cost:+.1f} % | {100 * control:+.1f} % | {looks} |", flush=True)
 
 
-def one(words: str, data: Dataset, steps: int, watched: bool) -> tuple[float, int]:
+def one(words: str, data: Dataset[Any], steps: int, watched: bool) -> tuple[float, int]:
     """The processor time of one training, and how often the doctor has looked."""
     model = blueprint(words).build(data.model_sizes, data.name)
     doctor = Doctor(notify=lambda _: None)
@@ -56,7 +57,7 @@ def one(words: str, data: Dataset, steps: int, watched: bool) -> tuple[float, in
     return time.process_time() - begun, doctor.looks
 
 
-def noise() -> Dataset:
+def noise() -> Dataset[Any]:
     """Noise of the size of MNIST."""
     random = torch.Generator().manual_seed(0)
     return dc.from_tensors(torch.rand(20_000, 784, generator=random), torch.randint(10, (20_000,), generator=random))

@@ -103,7 +103,8 @@ def checklist(patient: Patient) -> Iterator[tuple[str, tuple[str, ...]]]:
     given = (batch[0], batch[-1])
 
     def fresh() -> nn.Module:
-        return copy.deepcopy(patient.model)
+        net: nn.Module = copy.deepcopy(patient.model)
+        return net
 
     y = given[1]
     classes = int(y.max()) + 1 if not y.is_floating_point() else 0

@@ -122,7 +122,7 @@ def test_the_report_is_saved_whole(tmp_path: Any) -> None:
         ({"loss": nn.CrossEntropyLoss}, "loss is a function"),
         ({"loss": CROSS_ENTROPY, "optimizer": 3}, "optimizer is a torch optimizer"),
         ({"loss": CROSS_ENTROPY, "budget": 0}, "budget is a number of seconds"),
-        ({"loss": CROSS_ENTROPY, "colour": 1}, "no setting 'colour'"),
+        ({"loss": CROSS_ENTROPY, "pace": 1}, "no setting 'pace'"),
     ],
 )
 def test_wrong_usage_is_refused_in_a_sentence(arguments: dict[str, Any], words: str) -> None:

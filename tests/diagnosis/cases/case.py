@@ -26,7 +26,7 @@ class Patient:
     the better; ``chance`` is the score of a model that has learned nothing, by default that of the untrained one.
     """
 
-    model: nn.Module
+    model: Any
     data: Any
     score: Callable[[Patient], float]
     chance: float | None = None

@@ -34,7 +34,8 @@ class Net(dc.Model[dc.Labeled]):
         return cls(), dc.Labeled(x, torch.arange(32) % 10)
 
     def hidden(self, x: Tensor) -> Tensor:
-        return self.first(x.flatten(1)).relu()
+        out: Tensor = self.first(x.flatten(1)).relu()
+        return out
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.last(self.hidden(x))
@@ -45,7 +46,7 @@ class Net(dc.Model[dc.Labeled]):
 
     @torch.no_grad()
     def predict(self, x: Tensor, how: str = "mode", generator: Generator | None = None) -> Tensor:
-        shares = self(x).softmax(-1)
+        shares: Tensor = self(x).softmax(-1)
         if how == "sample":
             return shares.multinomial(1, generator=generator).squeeze(-1)
         return shares if how == "mean" else shares.argmax(-1)
@@ -80,7 +81,8 @@ class Regression(dc.Model[dc.Labeled]):
 
     @torch.no_grad()
     def predict(self, x: Tensor, how: str = "mode", generator: Generator | None = None) -> Tensor:
-        return self(x).reshape(-1, 1)  # type: ignore[no-any-return]
+        out: Tensor = self(x).reshape(-1, 1)
+        return out
 
 
 def own_regression() -> Patient:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,7 @@ from torch.nn import functional
 
 from deepcanon.core import Descend, Turn
 from tests.diagnosis.cases.case import Patient, fault
-from tests.diagnosis.cases.catalogue_family import changed
+from tests.diagnosis.cases.catalogue_family import changed, sound_class
 from tests.diagnosis.cases.catalogue_recipe import rebuilt
 from tests.diagnosis.cases.catalogue_settings import (
     distillation,
@@ -108,7 +109,7 @@ def all_pairs_are_alike(patient: Patient) -> None:
 @family(simclr, "representation collapse", "input not used")
 def embeddings_all_alike(patient: Patient) -> None:
     def embeddings(self: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-        one, other = type(self).__mro__[1].embeddings(self, x)
+        one, other = sound_class(self).embeddings(self, x)
         return one.mean(0, keepdim=True) + 1e-5 * one, other.mean(0, keepdim=True) + 1e-5 * other
 
     changed(patient, embeddings=embeddings)
@@ -119,7 +120,8 @@ def _kept(patient: Patient) -> float:
     model: Any = patient.model
     before: Any = patient.fresh
     moved = sum(float((a - b).square().sum()) for a, b in zip(_base(model), before, strict=True))
-    return 1 - (moved / sum(float(b.square().sum()) for b in before)) ** 0.5
+    size = sum(float(b.square().sum()) for b in before)
+    return 1 - math.sqrt(moved / size)
 
 
 def _base(model: Any) -> list[Tensor]:
@@ -179,8 +181,8 @@ def teacher_never_taught(patient: Patient) -> None:
 def temperature_of_a_million(patient: Patient) -> None:
     """All classes are equally probable in the eyes of the teacher, and the loss is left without its square factor."""
 
-    def distilled(self: Any, *inputs: Tensor) -> Tensor:
-        return type(self).__mro__[1].distilled(self, *inputs) / self.temperature**2  # type: ignore[no-any-return]
+    def distilled(self: Any, *inputs: Tensor) -> Any:
+        return sound_class(self).distilled(self, *inputs) / self.temperature**2
 
     changed(patient, distilled=distilled)
     patient.model.temperature = 1e5

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.optim import SGD, Adam, Optimizer
+from torch.optim import SGD, Adam
 
 from tests.diagnosis.cases.case import Patient, fault
 from tests.diagnosis.cases.plain_settings import (
@@ -26,6 +26,18 @@ from tests.diagnosis.cases.plain_settings import (
 )  # fmt: skip
 
 code = partial(fault, area="code", plain=True)
+
+
+class Before(nn.Module):
+    """A network that is given something else than its input."""
+
+    def __init__(self, net: nn.Module, change: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.net, self.change = net, change
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.net(self.change(x))
+        return out
 
 
 @code(digits_mlp, "softmax before cross-entropy")
@@ -94,70 +106,6 @@ def sum_over_the_batch(patient: Patient) -> None:
 def squared_error_summed(patient: Patient) -> None:
     patient.loss = lambda output, target: (output - target).square().sum()
     patient.optimizer = partial(SGD, lr=0.05)
-
-
-@code(digits_mlp, "missing zero_grad")
-def no_zero_grad(patient: Patient) -> None:
-    loss = nn.CrossEntropyLoss()
-
-    def step(model: nn.Module, optimizer: Optimizer, batch: Any) -> Tensor:
-        value: Tensor = loss(model(batch[0]), batch[1])
-        value.backward()
-        optimizer.step()
-        return value
-
-    patient.optimizer, patient.step = partial(SGD, lr=0.1), step
-
-
-@code(regression, "missing zero_grad")
-def gradients_of_all_steps(patient: Patient) -> None:
-    def step(model: nn.Module, optimizer: Optimizer, batch: Any) -> Tensor:
-        x, y = batch
-        value = functional.mse_loss(model(x), y)
-        value.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-        optimizer.step()
-        return value
-
-    patient.optimizer, patient.step = partial(SGD, lr=0.05, momentum=0.9), step
-
-
-@code(digits_cnn, "gradients cleared before step")
-def zero_grad_after_backward(patient: Patient) -> None:
-    def step(model: nn.Module, optimizer: Optimizer, batch: Any) -> Tensor:
-        value = functional.cross_entropy(model(batch[0]), batch[1])
-        value.backward()
-        optimizer.zero_grad()
-        optimizer.step()
-        return value
-
-    patient.step = step
-
-
-@code(two_moons, "gradients cleared before step", "parameters do not change")
-def no_step_of_the_optimizer(patient: Patient) -> None:
-    def step(model: nn.Module, optimizer: Optimizer, batch: Any) -> Tensor:
-        optimizer.zero_grad()
-        value = functional.binary_cross_entropy_with_logits(model(batch[0]), batch[1])
-        value.backward()
-        return value
-
-    patient.step = step
-
-
-@code(digits_mlp, "parameters not in the optimizer")
-def optimizer_of_another_network(patient: Patient) -> None:
-    other = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
-    patient.optimizer = lambda _: Adam(other.parameters(), lr=3e-3)
-
-
-@code(digits_cnn, "parameters not in the optimizer")
-def optimizer_of_the_head_alone(patient: Patient) -> None:
-    """The body is new and random, and was forgotten; it is deep enough that the head alone cannot make up for it."""
-    patient.model = nn.Sequential(nn.Flatten(), *(layer for _ in range(3) for layer in (nn.Linear(64, 64), nn.Tanh())),
-                                  nn.Linear(64, 3), nn.Tanh(), nn.Linear(3, 10))  # fmt: skip
-    last = patient.model[-1]
-    patient.optimizer = lambda _: SGD(last.parameters(), lr=0.05, momentum=0.9)
 
 
 class Listed(nn.Module):
@@ -245,18 +193,6 @@ def code_is_data(patient: Patient) -> None:
     patient.model = Cut(nn.Sequential(nn.Linear(64, 12), nn.Tanh()), nn.Linear(12, 64), "detach")
 
 
-@code(tumors, "detached graph", "parameters do not change")
-def loss_made_anew(patient: Patient) -> None:
-    def step(model: nn.Module, optimizer: Optimizer, batch: Any) -> Tensor:
-        optimizer.zero_grad()
-        value = torch.tensor(functional.cross_entropy(model(batch[0]), batch[1]).item(), requires_grad=True)
-        value.backward()
-        optimizer.step()
-        return value
-
-    patient.step = step
-
-
 @code(digits_mlp, "examples mix within a batch")
 def softmax_over_the_batch(patient: Patient) -> None:
     class Attentive(nn.Module):
@@ -319,7 +255,7 @@ def normalization_that_forgets(patient: Patient) -> None:
     for layer in patient.model.modules():
         if isinstance(layer, nn.BatchNorm2d):
             layer.momentum = 1e-6
-    patient.model.features[0].bias.data += 10  # type: ignore[index,union-attr,operator]
+    patient.model.features[0].bias.data += 10
 
 
 @code(digits_mlp, "train mode in evaluation", "examples mix within a batch")
@@ -332,12 +268,7 @@ def normalization_by_the_batch_alone(patient: Patient) -> None:
 
 @code(regression, "seed not honored", "train mode in evaluation")
 def noise_at_every_call(patient: Patient) -> None:
-    class Noisy(nn.Sequential):
-        def forward(self, x: Tensor) -> Tensor:
-            out: Tensor = super().forward(x + 1.5 * torch.randn_like(x))
-            return out
-
-    patient.model = Noisy(*patient.model)  # type: ignore[misc]
+    patient.model = Before(patient.model, lambda x: x + 1.5 * torch.randn_like(x))
 
 
 @code(two_moons, "non-finite values")
@@ -349,12 +280,8 @@ def logarithm_of_zero(patient: Patient) -> None:
 
 @code(digits_mlp, "non-finite values")
 def root_at_zero(patient: Patient) -> None:
-    class Rooted(nn.Sequential):
-        def forward(self, x: Tensor) -> Tensor:
-            out: Tensor = super().forward(x.sqrt() + 0 * (self[0](x).relu() * 0).sum(1, keepdim=True).sqrt())
-            return out
-
-    patient.model = Rooted(*patient.model)  # type: ignore[misc]
+    net = patient.model
+    patient.model = Before(net, lambda x: x.sqrt() + 0 * (net[0](x).relu() * 0).sum(1, keepdim=True).sqrt())
 
 
 @code(digits_cnn, "non-finite values")
@@ -370,12 +297,7 @@ def standardized_by_hand(patient: Patient) -> None:
 
 @code(regression, "in-place fault")
 def inputs_changed_in_place(patient: Patient) -> None:
-    class Scaling(nn.Sequential):
-        def forward(self, x: Tensor) -> Tensor:
-            out: Tensor = super().forward(x.mul_(0.5))
-            return out
-
-    patient.model = Scaling(*patient.model)  # type: ignore[misc]
+    patient.model = Before(patient.model, lambda x: x.mul_(0.5))
     patient.settings["batch_size"] = 1600  # all examples at once, as tensors that are not copied
 
     def score(p: Patient) -> float:
@@ -407,9 +329,4 @@ def new_layers_frozen(patient: Patient) -> None:
 
 @code(digits_mlp, "input not used")
 def input_overwritten(patient: Patient) -> None:
-    class Forgetful(nn.Sequential):
-        def forward(self, x: Tensor) -> Tensor:
-            out: Tensor = super().forward(torch.zeros_like(x) + x.mean() * 0)
-            return out
-
-    patient.model = Forgetful(*patient.model)  # type: ignore[misc]
+    patient.model = Before(patient.model, lambda x: torch.zeros_like(x) + x.mean() * 0)

@@ -123,7 +123,7 @@ def no_divergence(patient: Patient) -> None:
         (x,) = p.fresh
         net = p.model
         with torch.no_grad():
-            drawn = net.decoder(torch.randn(len(x), 8, generator=torch.Generator().manual_seed(0)))  # type: ignore[operator]
+            drawn = net.decoder(torch.randn(len(x), 8, generator=torch.Generator().manual_seed(0)))
         return -float(torch.cdist(drawn, x).min(1).values.mean())
 
     patient.score, patient.chance = prior_samples, -4.0

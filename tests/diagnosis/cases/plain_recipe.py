@@ -125,7 +125,7 @@ def weights_that_grow_with_depth(patient: Patient) -> None:
 
 @recipe(digits_mlp, "dead units")
 def biases_far_below_zero(patient: Patient) -> None:
-    patient.model[2].bias.data.fill_(-100.0)  # type: ignore[index,union-attr,operator]
+    patient.model[2].bias.data.fill_(-100.0)
 
 
 @recipe(digits_cnn, "dead units", "bad initialization")
@@ -133,7 +133,7 @@ def convolutions_that_never_fire(patient: Patient) -> None:
     patient.model = nn.Sequential(
         nn.Conv2d(1, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(256, 10)
     )
-    patient.model[0].bias.data.fill_(-20.0)  # type: ignore[union-attr,operator]
+    patient.model[0].bias.data.fill_(-20.0)
 
 
 @recipe(digits_mlp, "dropout too strong")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache, partial
+from typing import Any
 
 import torch
 from sklearn.datasets import load_breast_cancer, load_digits, make_moons
@@ -66,7 +67,7 @@ def _digits() -> tuple[Tensor, Tensor]:
     return x[order], y[order]
 
 
-def _split(x: Tensor, y: Tensor, train: int, valid: int) -> tuple[dc.data.Dataset, tuple[Tensor, Tensor]]:
+def _split(x: Tensor, y: Tensor, train: int, valid: int) -> tuple[dc.data.Dataset[Any], tuple[Tensor, Tensor]]:
     parts = [(x[a:b].clone(), y[a:b].clone()) for a, b in ((0, train), (train, valid), (valid, None))]
     return dc.from_tensors(*parts[0], valid=parts[1], test=parts[2]), parts[2]
 

@@ -93,7 +93,7 @@ def gradients_accumulated(patient: Patient) -> None:
 
 @plain(digits_cnn)
 def frozen_features_on_purpose(patient: Patient) -> None:
-    for parameter in patient.model.features[0].parameters():  # type: ignore[index,union-attr,operator]
+    for parameter in patient.model.features[0].parameters():
         parameter.requires_grad_(False)
     patient.optimizer = lambda all_: SGD([p for p in all_ if p.requires_grad], lr=0.05, momentum=0.9)
 
@@ -104,7 +104,7 @@ def head_alone_on_trained_features(patient: Patient) -> None:
     from tests.diagnosis.cases.case import train
 
     train(patient)
-    body = patient.model[:-1].requires_grad_(False)  # type: ignore[index]
+    body = patient.model[:-1].requires_grad_(False)
     head = nn.Linear(64, 10)
     patient.model = nn.Sequential(body, head)
     patient.optimizer = lambda _: Adam(head.parameters(), lr=3e-3)
@@ -132,8 +132,8 @@ def descent_at_one_on_a_convex_problem(patient: Patient) -> None:
 
 @plain(digits_mlp)
 def last_layer_zero(patient: Patient) -> None:
-    nn.init.zeros_(patient.model[-1].weight)  # type: ignore[index,union-attr,operator]
-    nn.init.zeros_(patient.model[-1].bias)  # type: ignore[index,union-attr,operator]
+    nn.init.zeros_(patient.model[-1].weight)
+    nn.init.zeros_(patient.model[-1].bias)
 
 
 @plain(tumors)

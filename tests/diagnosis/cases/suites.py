@@ -8,6 +8,7 @@ from tests.diagnosis.cases.case import FAULTS, HEALTHY, Case
 
 MODULES = (
     "plain_code",
+    "plain_loop",
     "plain_recipe",
     "plain_data",
     "plain_family",
