@@ -19,13 +19,14 @@ import math
 from collections.abc import Iterator
 
 from deepcanon.diagnosis import thresholds
-from deepcanon.diagnosis.families.after_training import ours, repaired, trained
+from deepcanon.diagnosis.families.after_training import ENOUGH, ours, repaired, trained
 from deepcanon.diagnosis.families.chains_mixing import chains_mixing, has_chains
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.diagnosis.trial import Change
 
 STAGE, PLACE = "family", 20
+PLACE_OF_CHAINS = ("spread", "gap")
 SLOWER = (0.1, 1e-3)
 """The shares of the rate that are tried; at the lowest the weights hardly move."""
 LEAST = 20
@@ -40,13 +41,14 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         raise Skip("entries are missing, so that states cannot be compared")
     found = chains_mixing(trained(patient, least=LEAST), batch)
     patient.note(**found)
-    outside = _outside(found)
+    young = patient.run is None and patient.reference.asked < ENOUGH
+    outside = _outside(found, young)
     if not outside:
         return
     worst = max(outside, key=lambda name: outside[name])
     for share in SLOWER:
         slower = chains_mixing(repaired(patient, Change(f"{share:g} of the rate", rate=share), least=LEAST), batch)
-        if not _outside(slower):
+        if not _outside(slower, young):
             yield Diagnosis(
                 cause="chain rate too high",
                 evidence={**found, **{f"{name}_at_a_lower_rate": slower[name] for name in outside}},
@@ -66,8 +68,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     )
 
 
-def _outside(found: dict[str, float]) -> dict[str, float]:
-    """The statistics outside their thresholds, each with its margin."""
+def _outside(found: dict[str, float], young: bool) -> dict[str, float]:
+    """The statistics outside their thresholds, each with its margin; where young chains are says nothing yet."""
     limits = {name: thresholds.of("mixing_chains", name) for name in ("moved", "advanced", "spread", "gap")}
     beyond = {
         "moved": found["moved"] < limits["moved"].low,
@@ -75,4 +77,8 @@ def _outside(found: dict[str, float]) -> dict[str, float]:
         "spread": not limits["spread"].low <= found["spread"] <= limits["spread"].high,
         "gap": found["gap"] > limits["gap"].high,
     }
-    return {name: limits[name].margin(found[name]) for name, out in beyond.items() if out}
+    return {
+        name: limits[name].margin(found[name])
+        for name, out in beyond.items()
+        if out and not (young and name in PLACE_OF_CHAINS)
+    }
