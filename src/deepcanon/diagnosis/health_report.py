@@ -12,12 +12,12 @@ from deepcanon.core.files import write_json
 from deepcanon.core.plural import counted
 
 Grade = Literal["fault", "suspicion", "note"]
-"""A fault is confirmed; a suspicion has one piece of evidence and is shown if asked for; a note is no complaint."""
+"""A fault is confirmed; a suspicion has one piece of evidence, and is shown if asked for; a note blames nothing."""
 
 
 @dataclass(frozen=True)
 class Diagnosis(Shown):
-    """What a check has found: the cause with its evidence, and one change that is advised."""
+    """A diagnosis: the cause that a check has found, with its evidence and one change that is advised."""
 
     cause: str
     """A short phrase in the field's words, such as ``softmax before cross-entropy``."""
@@ -65,7 +65,7 @@ class Diagnosis(Shown):
 
 @dataclass
 class Report(Shown):
-    """What the doctor has found; iterated, it gives the confirmed faults, the cause first."""
+    """The doctor's report; iterated, it gives the confirmed faults, the cause first."""
 
     subject: str
     data: str

@@ -34,7 +34,7 @@ COUNTERS = ("number", "step", "n", "i", "iteration", "it", "count")
 """What the fourth argument of a step is called if it is the number of the step, although it has a default."""
 
 EXAMPLES = 128
-"""How many examples a check of one batch looks at."""
+"""How many examples a check of one batch uses."""
 
 
 class Pair(NamedTuple):

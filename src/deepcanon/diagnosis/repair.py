@@ -83,7 +83,7 @@ def compare(
     unit: float = 1.0,
     by: Patient | None = None,
 ) -> Compared:
-    """Train copies with a change beside those without, for as many steps, by the same seeds.
+    """Train copies with a change, and others without, for as many steps, by the same seeds.
 
     The second seed is tried only if the first gains. Where the change makes a loss one of other units, ``unit`` is what
     it is multiplied by. ``by`` is another patient in which the change is made already.

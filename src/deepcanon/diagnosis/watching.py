@@ -26,7 +26,7 @@ class Captured(Exception):
 
 @dataclass
 class Watched:
-    """What was seen of one or more steps."""
+    """A record of one or more steps, as they were seen from outside."""
 
     losses: list[float] = field(default_factory=list)
     """The value of every loss that went backward since the last step of the optimizer, summed at each of its steps."""

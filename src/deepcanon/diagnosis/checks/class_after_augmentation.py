@@ -1,7 +1,7 @@
 """Augmentation: it keeps the class of an example.
 
 Measured, of models that augment: how often the nearest neighbor of an augmented example among the others has its class,
-beside that of the example as it is and chance. Suspected where less than half of what lies above chance is left; named
+next to that of the example as it is and chance. Suspected where less than half of what lies above chance is left; named
 only if a copy without augmentation (the method's null) leaves half of the loss on the examples as they are, for two
 seeds. A turned 6 is a 9.
 """

@@ -1,11 +1,11 @@
 """Learning rate: it is neither so high that the loss explodes or is stuck, nor so low that nothing moves.
 
-Measured: the training as it is beside copies with other rates, by powers of ten. Too high is named where it diverges,
+Measured: the training as it is, next to copies with other rates, by powers of ten. Too high is named where it diverges,
 rises or is stuck and a copy with a lower rate gains, for two seeds. Too low is named where a step moves the weights by
 less than a third of the least of healthy trainings (the median over matrices of |update| / |weights|) and the loss
 falls by less than 2 % of what it does at a higher rate. The range test (Smith, 2017, https://arxiv.org/abs/1506.01186)
 gives the interval that is suggested and the rate at which the loss explodes to three times its first value. Losses that
-are no measure of fit (games) are not examined.
+do not measure fit (games) are not examined.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LITTLE = 0.02
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
     if patient.ours is not None and patient.by_turns and patient.ours.surrogate:
-        raise Skip("the loss is no measure of fit")
+        raise Skip("the loss does not measure fit")
     course = patient.reference
     if not course.losses:
         raise Skip("the loss of a step is not known")

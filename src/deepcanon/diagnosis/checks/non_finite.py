@@ -1,8 +1,8 @@
 """Non-finite values: the loss and its gradient are finite numbers, at the start and as far as a trial goes.
 
 Measured: the loss on a few batches, and its gradient; where one is NaN or infinite, the first operation that makes such
-a number of finite ones is found by running the pass again under a dispatcher that looks at every result. A logarithm or
-a square root of 0, a division by 0 and an exponential that overflows are the usual ones. Exact. In the precision of the
+a number of finite ones is found by running the pass again under a dispatcher that sees every result. A logarithm or a
+square root of 0, a division by 0 and an exponential that overflows are the usual ones. Exact. In the precision of the
 training: the microscope (docs/microscope.md), which computes in double precision, shows the same operation on its
 graph.
 """

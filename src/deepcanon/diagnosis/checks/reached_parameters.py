@@ -1,8 +1,8 @@
 """Reach of the loss: every parameter that is trained has an effect on the loss, and what has one is a parameter.
 
 Measured: the leaves of the loss's graph over three batches against the parameters of the model; exact. A parameter that
-no loss reaches is detached, or its layer is never called. A leaf that is no parameter of the model belongs to layers in
-a Python list or dictionary, which ``parameters()`` does not find. Parameters that are frozen on purpose
+no loss reaches is detached, or its layer is never called. A leaf outside of the parameters belongs to layers in a
+Python list or dictionary, which ``parameters()`` does not find. Parameters that are frozen on purpose
 (``requires_grad=False``) are fine as long as something learns. Turns with a gradient by hand, and those without a
 gradient, are not examined.
 """
@@ -61,7 +61,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
 def _foreign(
     patient: Patient, model: nn.Module, optimizer: torch.optim.Optimizer, found: dict[int, Tensor]
 ) -> Iterator[Diagnosis]:
-    """Leaves that are no parameters of the model, of the loss or of the optimizer."""
+    """Leaves outside of the parameters of the model, of the loss and of the optimizer."""
     own = {id(p) for p in model.parameters()}
     if isinstance(patient.criterion, nn.Module):
         own |= {id(p) for p in patient.criterion.parameters()}

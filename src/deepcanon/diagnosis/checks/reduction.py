@@ -26,7 +26,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if not isinstance(batch, Batch) or len(batch) < 2:
         raise Skip("the examples of a batch belong together")
     if patient.ours is not None and (patient.ours.relates_examples or patient.ours.surrogate):
-        raise Skip("the loss relates the examples of a batch, or is no measure of fit")
+        raise Skip("the loss relates the examples of a batch, or does not measure fit")
     twice = batch.select(torch.arange(len(batch)).repeat(2))
     one, two = _mean(patient, batch), _mean(patient, twice)
     if abs(one) < 1e-6:

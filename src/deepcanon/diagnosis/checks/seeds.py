@@ -14,7 +14,7 @@ from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.train.randomness import seed_all
 
-STAGE, PLACE = "wiring", 70
+STAGE, PLACE = "wiring", 45
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:

@@ -26,7 +26,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if not patient.thorough:
         raise Skip("it is made on request: thorough=True, --all")
     if patient.ours is not None and patient.ours.surrogate:
-        raise Skip("the loss is no measure of fit")
+        raise Skip("the loss does not measure fit")
     steps = max(20, patient.reference.asked // 3)
     ends: dict[str, float] = {}
     for rate in RATES:

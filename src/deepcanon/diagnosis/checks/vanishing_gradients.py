@@ -29,7 +29,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if patient.ours is not None and patient.ours.surrogate:
         raise Skip("its loss does not measure the fit, so that it cannot be stuck")
     if patient.ours is not None and (patient.ours.surrogate or patient.ours.relates_examples):
-        raise Skip("the loss is no measure of fit")
+        raise Skip("the loss does not measure fit")
     norms = gradient_by_depth(patient)
     if len(norms) < 3:
         raise Skip("there are fewer than three weight matrices")
