@@ -54,7 +54,8 @@ FIRST_LOSS = (
 )  # fmt: skip
 MIXED = ("examples mix within a batch", "train mode in evaluation", "seed not honored")
 CANNOT_FIT = (
-    "softmax before cross-entropy", "output cannot reach targets", "wrong broadcast of targets", "loss with the wrong sign",
+    "softmax before cross-entropy", "output cannot reach targets", "wrong broadcast of targets",
+    "loss with the wrong sign",
     "missing log-softmax", "dropout too strong", "vanishing gradients", "dead units", "symmetric start",
     "detached graph", "unregistered parameters", "frozen parameters", "bottleneck/underfitting",
 )  # fmt: skip
