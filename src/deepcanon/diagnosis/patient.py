@@ -33,6 +33,9 @@ from deepcanon.train import randomness
 COUNTERS = ("number", "step", "n", "i", "iteration", "it", "count")
 """What the fourth argument of a step is called if it is the number of the step, although it has a default."""
 
+SHARE = 15
+"""The reference course takes about this part of the budget at most."""
+
 EXAMPLES = 128
 """How many examples a check of one batch uses."""
 
@@ -209,7 +212,7 @@ class Patient:
     ) -> Course:
         """Train a copy for so many steps, by default as many as the reference course has, with one thing changed."""
         steps = steps or self.reference.asked
-        seconds = max(0.5, min(self.budget / 8, self.left)) if seconds is None else seconds
+        seconds = max(0.5, min(4 * self.budget / SHARE, self.left)) if seconds is None else seconds
         known = self._courses.get((change.words, steps, seed))
         if known is not None:
             return known
@@ -253,16 +256,19 @@ class Patient:
                 late = time.perf_counter() - start > seconds and number >= LEAST_STEPS
                 if number >= steps or late or (losses and not math.isfinite(losses[-1])):
                     break
-        return Course(losses, model, diverged, time.perf_counter() - start, steps, seen.rates)
+        return Course(losses, model, diverged, time.perf_counter() - start, steps, number, seen.rates)
 
     @cached_property
     def reference(self) -> Course:
         """The course of the training as it is, which all trials are compared with."""
-        share = self.budget / 12
+        share = self.budget / SHARE
         probe = self.train(steps=3, seconds=share)
         each = max(probe.seconds / 3, 1e-4)
         steps = int(max(LEAST_STEPS, min(MOST_STEPS, share / each)))
-        return self.train(steps=steps, seconds=2 * share)
+        course = self.train(steps=steps, seconds=2 * share)
+        if course.finite:
+            course.asked = max(course.taken, 1)  # trials are as long as it was, however long that takes
+        return course
 
     @cached_property
     def still(self) -> Course:

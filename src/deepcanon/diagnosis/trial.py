@@ -57,6 +57,8 @@ class Course:
     seconds: float = 0.0
     asked: int = 0
     """The number of steps that were asked for."""
+    taken: int = 0
+    """The number of steps that were taken: fewer if it took too long."""
     rates: list[float] = field(default_factory=list)
     """The learning rate at each step of the optimizer, where that is known."""
 
@@ -96,9 +98,11 @@ class Recorder(Observer):
     def __init__(self, steps: int, seconds: float) -> None:
         self.losses: list[float] = []
         self.steps = steps
+        self.taken = 0
         self.until = time.perf_counter() + seconds
 
     def step(self, trainer: Trainer, terms: Mapping[str, Tensor]) -> None:
+        self.taken = trainer.step
         if terms:  # a gradient written by hand comes without, but where it is logged
             self.losses.append(float(sum(value.detach().double() for value in terms.values())))
         late = time.perf_counter() > self.until and trainer.step >= LEAST_STEPS
@@ -130,7 +134,7 @@ def train_ours(
         trainer.fit()
     except DivergenceError as error:
         diverged = str(error)
-    return Course(recorder.losses, twin, diverged, time.perf_counter() - start, steps)
+    return Course(recorder.losses, twin, diverged, time.perf_counter() - start, steps, recorder.taken)
 
 
 def _replaced(data: Any, **parts: Any) -> Any:

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from torch import nn
+
+from deepcanon.core import Descend, Model
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.diagnosis.repair import compare, helps
@@ -22,9 +25,7 @@ WEAK = 0.7
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
-    if patient.optimizer is None:
-        raise Skip("what is frozen in a training by turns is frozen on purpose")
-    held = {id(p) for group in patient.optimizer.param_groups for p in group["params"]}
+    held = _held(patient)
     frozen = [name for name, p in patient.model.named_parameters() if not p.requires_grad or id(p) not in held]
     patient.note(frozen=len(frozen))
     if not frozen:
@@ -32,7 +33,10 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     course = patient.reference
     if patient.baseline is None or (course.finite and course.last < WEAK * patient.baseline):
         return
-    found = compare(patient, Change("with all parameters trained"), by=_thawed(patient))
+    if patient.by_turns:
+        found = compare(patient, Change("with all parameters trained", on_model=_all_in_one))
+    else:
+        found = compare(patient, Change("with all parameters trained"), by=_thawed(patient))
     if helps(patient, found):
         thawed = [name for name, p in patient.model.named_parameters() if p.requires_grad and id(p) not in held]
         yield Diagnosis(
@@ -42,6 +46,25 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             where=frozen[0],
             confirmed_by="a copy that trains all parameters gains, for two seeds",
         )
+
+
+def _held(patient: Patient) -> set[int]:
+    """The parameters that are trained."""
+    if patient.optimizer is not None:
+        return {id(p) for group in patient.optimizer.param_groups for p in group["params"]}
+    assert patient.ours is not None
+    turns = patient.ours.turns()
+    if len(turns) != 1 or not isinstance(turns[0], Descend) or turns[0].gradient is not None:
+        raise Skip("a model of several turns, or of gradients by hand, trains what it means to")
+    if patient.settings["freeze"] or any(not p.requires_grad for p in patient.model.parameters()):
+        raise Skip("parameters are frozen on purpose")
+    return {id(p) for p in turns[0].parameters}
+
+
+def _all_in_one(model: nn.Module) -> None:
+    """Let the model descend on all its parameters."""
+    assert isinstance(model, Model)
+    model.__dict__["turns"] = lambda: [Descend(model.loss, model.parameters())]
 
 
 def _thawed(patient: Patient) -> Patient:

@@ -26,9 +26,18 @@ STAGE, PLACE = "loss", 30
 FUNCTIONS = frozenset({"cross_entropy", "nll_loss", "binary_cross_entropy_with_logits", "binary_cross_entropy",
                        "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})  # fmt: skip
 
-RANGES = {"Relu": (0.0, torch.inf), "Sigmoid": (0.0, 1.0), "Tanh": (-1.0, 1.0), "Softmax": (0.0, 1.0),
-          "Softplus": (0.0, torch.inf), "Exp": (0.0, torch.inf), "LogSoftmax": (-torch.inf, 0.0),
-          "LogSigmoid": (-torch.inf, 0.0)}  # fmt: skip
+RANGES = {
+    "Relu": (0.0, torch.inf),
+    "Sigmoid": (0.0, 1.0),
+    "Tanh": (-1.0, 1.0),
+    "Softmax": (0.0, 1.0),
+    "Softplus": (0.0, torch.inf),
+    "Exp": (0.0, torch.inf),
+    "Abs": (0.0, torch.inf),
+    "Square": (0.0, torch.inf),
+    "LogSoftmax": (-torch.inf, 0.0),
+    "LogSigmoid": (-torch.inf, 0.0),
+}
 """What activations can give."""
 
 THROUGH = ("View", "Unsafe", "Squeeze", "Unsqueeze", "Reshape", "Transpose", "Permute", "Clone", "Alias", "Select", "T")
@@ -53,8 +62,11 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     output = kept[-1] if kept else None
     if not isinstance(batch, Labeled) or not isinstance(output, Tensor) or len(output) != len(batch):
         raise Skip("there is no output for each label")
-    yield from _out_of_reach(used, batch)
-    if patient.ours is None or not patient.ours.surrogate:
+    ill = list(_out_of_reach(used, batch))
+    if not ill and patient.task == "targets" and output.shape == batch.y.shape and _is_drawn(loss, output, batch):
+        ill = list(_beyond(_end(output), batch.y))
+    yield from ill
+    if not ill and (patient.ours is None or not patient.ours.surrogate):
         yield from _wrong_sign(patient, loss, output, batch)
 
 
@@ -110,6 +122,8 @@ def _end(output: Tensor) -> str:
     node = output.grad_fn
     while node is not None:
         name = node.name().removesuffix("Backward0").removesuffix("Backward1")
+        if name == "Pow" and getattr(node, "_saved_exponent", 1) in (2, 4):
+            return "Square"
         if not name.startswith(THROUGH):
             return name
         node = node.next_functions[0][0] if node.next_functions else None
@@ -125,6 +139,14 @@ def _out_of_reach(used: Operations, batch: Labeled) -> Iterator[Diagnosis]:
         if isinstance(given, Tensor) and isinstance(target, Tensor) and given.grad_fn is not None:
             yield from _beyond(_end(given), target.detach())
             return
+
+
+def _is_drawn(loss: Tensor, output: Tensor, batch: Labeled) -> bool:
+    """Whether the loss draws each output to its target, as a squared error does."""
+    if not output.requires_grad or not loss.requires_grad:
+        return False
+    (slope,) = torch.autograd.grad(loss, [output], allow_unused=True, retain_graph=True)
+    return slope is not None and float((slope * (output.detach() - batch.y) >= 0).double().mean()) > WRONG
 
 
 def _beyond(end: str, target: Tensor) -> Iterator[Diagnosis]:
