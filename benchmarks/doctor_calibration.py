@@ -167,7 +167,7 @@ def write(records: list[dict[str, Any]], named: list[str] | None) -> None:
         if named is not None and check not in (*named, "during_training"):
             continue
         for name, value in numbers.items():
-            found.setdefault((check, name), []).append((float(value), case))
+            found.setdefault((check, name), []).append((float(value), " ".join(case.split())))
     for (check, name), values in sorted(found.items()):
         values.sort()
         ordered = [value for value, _ in values]

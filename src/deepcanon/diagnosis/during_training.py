@@ -43,6 +43,8 @@ EXAMPLES = 1000
 """A unit that was zero for so many examples is dead."""
 LATE = 0.3
 """From this share of the training on, a loss that has not fallen is stuck."""
+SMALL = 1000
+"""Updates so many times smaller than is usual are too small; near its end a solver takes even smaller ones."""
 MOVED = 0.02
 """A loss that fell by less than this share of its size has not fallen."""
 
@@ -213,7 +215,8 @@ def judged(found: Mapping[str, Any], trainer: Trainer) -> Diagnosis | None:
         ),
         (worse, "the loss blows up", "peak", f"{lower}, or clip the gradient"),
         (
-            stuck and _below(found, "typical_update"),
+            stuck
+            and found.get("typical_update", math.inf) < thresholds.typical("during_training", "typical_update") / SMALL,
             "updates too small",
             "typical_update",
             f"raise the learning rate from {trainer.lr():.3g}: the weights hardly change",
