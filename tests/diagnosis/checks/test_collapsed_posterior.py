@@ -89,7 +89,12 @@ def test_the_weights_of_a_plain_loss_are_read_off_it() -> None:
 
 def test_a_plain_module_is_named_only_if_its_divergence_outweighs_the_data() -> None:
     x = torch.randn(400, 8, generator=torch.Generator().manual_seed(0)) * torch.tensor([3.0] + [0.1] * 7)
-    for weight, lr, wanted in ((1.0, 1e-2, []), (100.0, 1e-2, ["posterior collapse"]), (1.0, 1e-7, [])):
+    for weight, lr, wanted in (
+        (1.0, 1e-2, []),
+        (100.0, 1e-2, ["posterior collapse"]),
+        (1.0, 1e-7, []),
+        (0.0, 1e-2, ["prior unused"]),
+    ):
         torch.manual_seed(0)
         net = PlainVAE()
         with torch.no_grad():

@@ -35,6 +35,8 @@ from deepcanon.diagnosis.trial import Change
 STAGE, PLACE = "family", 20
 HOLE = 1.0
 """So many nats between a latent's posteriors together and the prior are never a fault: weights below 1 are sound."""
+SLIGHT = 0.3
+"""So many nats show that a divergence is missing, where the loss itself says so."""
 HEAVY = 2.0
 """So many times heavier than what a linear model can gain by a latent, the divergence leaves none in use."""
 LIGHTER = (0.05, 5e-3, 5e-4)
@@ -65,17 +67,29 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         return
     hole = thresholds.of("collapsed_posterior", "hole")
     most = max(hole.high, HOLE)
-    if found.get("hole", 0.0) > most:
+    absent = patient.criterion is not None and _weightless(patient, batch)
+    if found.get("hole", 0.0) > (SLIGHT if absent else most):
         again = latents_used(trained(patient, seed=1), batch)
-        if again["hole"] > most:
+        if absent or again["hole"] > most:
             yield Diagnosis(
                 cause="prior unused",
                 evidence=found,
                 advice="give the KL divergence its full weight: samples come from the prior, where the decoder was "
                 "never trained",
-                confirmed_by="the run's own weights" if patient.run is not None else "another seed ends there, too",
-                margin=found["hole"] / most,
+                confirmed_by="exact: the loss does not rise with the means of the posteriors"
+                if absent
+                else "the run's own weights"
+                if patient.run is not None
+                else "another seed ends there, too",
+                margin=None if absent else found["hole"] / most,
             )
+
+
+def _weightless(patient: Patient, batch: AnyBatch) -> bool:
+    """Whether the loss of a plain module has no divergence from the prior at all."""
+    assert patient.criterion is not None
+    ratio = divergence_by_data(patient.criterion, patient.model, batch)
+    return ratio is not None and abs(ratio) < 1e-6
 
 
 def _confirmed(patient: Patient, batch: AnyBatch, low: float) -> str:

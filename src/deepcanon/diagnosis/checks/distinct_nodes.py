@@ -26,7 +26,7 @@ from deepcanon.diagnosis.patient import Patient, Skip
 STAGE, PLACE = "family", 8
 DEVIATIONS, FEWEST = 2.5, 200
 """Classes of at least so many nodes that fit edges and features by less standard deviations may be drawn at random."""
-LEAST = 30
+LEAST = 20
 """What averaging does to the nodes shows after so many steps, before as well as after."""
 TENTH = 10
 """So many times less than is usual is alike; a recurrent state may be, and sound, so that more is asked."""

@@ -20,6 +20,8 @@ from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 
 STAGE, PLACE = "family", 20
+STEPS = 40
+"""So many steps are enough to learn to copy."""
 LEAST = 0.3
 """So much more repetition than in the data is never a fault."""
 NATS = 2.0
@@ -30,13 +32,13 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     batch = patient.batch(16)
     if not writes_text(ours(patient), batch):
         raise Skip("it writes no text")
-    found = generated_text(trained(patient), batch)
+    found = generated_text(trained(patient, least=STEPS), batch)
     patient.note(**found, excess=_excess(found), exposed=max(0.0, found["exposure"]))
     repeats = max(LEAST, thresholds.of("own_text", "excess").high)
     strays = max(NATS, thresholds.of("own_text", "exposed").high)
     if _excess(found) <= repeats and found["exposure"] <= strays:
         return
-    again = generated_text(trained(patient, seed=1), batch)
+    again = generated_text(trained(patient, seed=1, least=STEPS), batch)
     confirmed = "the run's own weights" if patient.run is not None else "another seed ends there, too"
     if min(_excess(found), _excess(again)) > repeats:
         yield Diagnosis(
