@@ -218,9 +218,9 @@ class Patient:
             return known
         with randomness.kept():
             randomness.seed_all(seed)
-            if self.by_turns:
+            if self.ours is not None and self.by_turns:
                 settings = {**self.settings, "seed": seed}
-                course = train_ours(self.model, self.data, settings, steps, seconds, change)
+                course = train_ours(self.ours, self.data, settings, steps, seconds, change)
             else:
                 course = self._train_by_step(steps, seed, change, seconds)
         self._courses[change.words, steps, seed] = course

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import AnyBatch, DivergenceError
+from deepcanon.core import AnyBatch, DivergenceError, Model
 from deepcanon.train.observers import Observer
 from deepcanon.train.trainer import Trainer
 
@@ -111,7 +111,7 @@ class Recorder(Observer):
 
 
 def train_ours(
-    model: nn.Module, data: Any, settings: Mapping[str, Any], steps: int, seconds: float, change: Change
+    model: Model[Any], data: Any, settings: Mapping[str, Any], steps: int, seconds: float, change: Change
 ) -> Course:
     """Train a copy of a model of ours by the trainer, its turns and its settings."""
     twin = copy.deepcopy(model)
