@@ -21,7 +21,6 @@ from tests.diagnosis.cases.plain_settings import (
     regression,
     sequences,
     sureness,
-    tumors,
     two_moons,
 )  # fmt: skip
 
@@ -67,7 +66,7 @@ def two_sigmoids(patient: Patient) -> None:
     )
 
 
-@code(tumors, "missing log-softmax")
+@code(digits_mlp, "missing log-softmax")
 def scores_into_nll(patient: Patient) -> None:
     patient.loss = nn.NLLLoss()
 
