@@ -14,6 +14,7 @@ settings (``UNUSUAL``) are trained like the recipes.
 from __future__ import annotations
 
 import argparse
+import copy
 import inspect
 import json
 import math
@@ -21,6 +22,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -136,17 +138,13 @@ def measure(
 
 def watched(patient: Patient, doctor: Doctor, recorder: Recorder) -> dict[str, Any]:
     """Train a copy watched by the doctor, and make it the patient's reference course; what the doctor measured."""
-    import copy
-    from dataclasses import replace
-
-    twin = copy.deepcopy(patient.model)
+    twin: Any = copy.deepcopy(patient.model)
+    settings: Any = dict(patient.settings)
+    data = replace(patient.data, valid=None, test=None)
     start = time.perf_counter()
     with randomness.kept():
         randomness.seed_all(patient.settings["seed"])
-        trainer = Trainer(
-            twin, replace(patient.data, valid=None, test=None), dict(patient.settings), quiet=True,
-            observers=[recorder, doctor],
-        )  # type: ignore[arg-type] # fmt: skip
+        trainer = Trainer(twin, data, settings, quiet=True, observers=[recorder, doctor])
         trainer.fit()
     patient.__dict__["reference"] = Course(
         recorder.losses, twin, "", time.perf_counter() - start, max(trainer.step, 60)

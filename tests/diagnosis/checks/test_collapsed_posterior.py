@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 from deepcanon.core import Batch
 from deepcanon.diagnosis.families.latents_used import divergence_by_data, latents_used, posterior_of
-from tests.diagnosis.checks.planted import causes, report_of
+from tests.diagnosis.checks.planted import causes, parent, report_of
 
 VAE = "vae:latent=4,hidden=32"
 
 
 def kl_times(factor: float) -> dict[str, Any]:
     def loss(self: Any, batch: Any) -> dict[str, Tensor]:
-        terms = type(self).__mro__[1].loss(self, batch)
+        terms = parent(self).loss(self, batch)
         return {name: factor * term if name == "kl" else term for name, term in terms.items()}
 
     return {"loss": loss}

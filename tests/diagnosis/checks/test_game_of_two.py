@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from deepcanon.core import Batch, Descend
 from deepcanon.diagnosis.families.game_state import generator_turn, is_game, variety
 from deepcanon.models import GAN, MLP, VAE
-from tests.diagnosis.checks.planted import causes, report_of
+from tests.diagnosis.checks.planted import causes, parent, report_of
 
 
 def test_a_healthy_game_is_left_alone() -> None:
@@ -29,7 +29,7 @@ def test_a_generator_without_noise_drops_modes() -> None:
 @pytest.mark.slow
 def test_a_generator_that_hardly_moves_loses_to_the_discriminator() -> None:
     def turns(self: Any) -> list[Any]:
-        discriminator, generator = type(self).__mro__[1].turns(self)
+        discriminator, generator = parent(self).turns(self)
         return [discriminator, Descend(generator.loss, generator.parameters, name="g", lr=1e-9, optimizer="sgd")]
 
     report = report_of("game_of_two", "gan", "eight-gaussians", methods={"turns": turns})

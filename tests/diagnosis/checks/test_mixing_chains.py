@@ -21,7 +21,8 @@ def test_chains_from_the_data_are_healthy_too() -> None:
 
 def test_chains_that_stand_still_are_named() -> None:
     def _run_chains(self: Any, x: Tensor) -> Tensor:
-        return (self._down((self.chains > 0.5).to(x.dtype)) > 0).to(x.dtype)
+        states: Tensor = (self._down((self.chains > 0.5).to(x.dtype)) > 0).to(x.dtype)
+        return states
 
     assert causes(report_of("mixing_chains", RBM, DATA, methods={"_run_chains": _run_chains})) == ["chain does not mix"]
 

@@ -112,7 +112,7 @@ def _confirmed(patient: Patient, batch: AnyBatch, low: float) -> str:
 
 
 def _lighten(weight: float, model: nn.Module) -> None:
-    model.loss = partial(_lighter, weight, type(model).loss, model)  # type: ignore[assignment]
+    model.loss = partial(_lighter, weight, type(model).loss, model)  # type: ignore[attr-defined,assignment]
 
 
 def _lighter(weight: float, loss: Any, model: Any, batch: Any) -> Terms:

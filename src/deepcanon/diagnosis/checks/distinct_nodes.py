@@ -48,7 +48,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             confirmed_by="exact: each is set at the nodes of one class and at no other",
         )
         return
-    shared = {name: int((batch.mask & split.mask).sum()) for name, split in patient.splits.items() if name != "train"}
+    others: dict[str, Any] = {name: split for name, split in patient.splits.items() if name != "train"}
+    shared = {name: int((batch.mask & split.mask).sum()) for name, split in others.items()}
     if any(shared.values()):
         yield Diagnosis(
             cause="label leakage in graph",

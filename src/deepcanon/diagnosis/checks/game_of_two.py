@@ -80,7 +80,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
 
 
 def _measured(patient: Patient, batch: AnyBatch, seed: int) -> dict[str, float]:
-    end, start = trained(patient, seed), patient.twin()
+    end: Any = trained(patient, seed)
+    start: Any = patient.twin()
     turn = generator_turn(end, batch)
     first = generator_gradient(start, batch, generator_turn(start, batch))
     found = {

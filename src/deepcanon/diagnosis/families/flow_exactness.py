@@ -35,7 +35,8 @@ def is_plain_flow(patient: Any, batch: AnyBatch) -> bool:
     if z.numel() != batch.x.numel() or log_det.numel() != len(batch):
         return False
     loss = patient.criterion((z, log_det), batch.x if batch.labels is None else batch.labels)
-    by_z, by_log_det = torch.autograd.grad(loss, [z, log_det], allow_unused=True)
+    found: tuple[Tensor | None, ...] = torch.autograd.grad(loss, [z, log_det], allow_unused=True)
+    by_z, by_log_det = found
     if by_z is None or by_log_det is None:
         return False
     slopes = torch.allclose(by_z * len(batch), z, rtol=1e-3, atol=1e-4)

@@ -34,8 +34,8 @@ def generated_text(model: Any, batch: AnyBatch) -> dict[str, float]:
     few = batch.select(torch.arange(min(ROWS, len(batch))))
     model = given_batch(model, few)
     generator = torch.Generator().manual_seed(0)
-    own = model.generate(few.x[:, :prompt], steps, generator=generator)  # type: ignore[attr-defined]
-    true = few.x[:, : prompt + steps]  # type: ignore[attr-defined]
+    own = model.generate(few.x[:, :prompt], steps, generator=generator)
+    true = few.x[:, : prompt + steps]
     nats = [-model.step_log_probs(text)[:, prompt:].double().mean() for text in (own, true)]
     return {
         "repeated": repeated(own[:, prompt:]),

@@ -136,4 +136,5 @@ def divergence_by_data(criterion: Callable[..., Tensor], model: nn.Module, batch
     curvature = 2 * up / (size**2 * x[0].numel())
     weight = (loss(0.0, 1.0) - best) / (0.5 * mean.shape[1])
     largest = float(torch.linalg.matrix_norm((x - x.mean(0)).flatten(1).double(), 2) ** 2 / (len(x) - 1))
-    return weight / curvature / max(largest, 1e-30)
+    ratio: float = weight / curvature / max(largest, 1e-30)
+    return ratio

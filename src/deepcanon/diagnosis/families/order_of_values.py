@@ -154,7 +154,8 @@ def _another(x: Tensor) -> Tensor:
         return low + high - x if bool(((low + high - x) != x).any()) else x + 1
     known = x.unique()
     place = torch.searchsorted(known, x.contiguous())
-    return known[(place + 1) % len(known)]
+    other: Tensor = known[(place + 1) % len(known)]
+    return other
 
 
 def _spread(count: int) -> list[int]:
