@@ -116,6 +116,7 @@ def _plain(
         criterion=copy.deepcopy(loss) if isinstance(loss, nn.Module) else loss,
         optimizer=_made(optimizer, twin, chosen) if kept is None else kept,
         step=step,
+        originals=tuple(module.parameters()),
         shuffled=_shuffled(data),
         budget=budget,
     )

@@ -69,6 +69,8 @@ class Patient:
     """The optimizer of a plain module; a model of ours is trained by its turns, with the settings."""
     step: Callable[..., Any] | None = None
     """The user's own training step."""
+    originals: tuple[nn.Parameter, ...] = ()
+    """The parameters of the user's own model, which a function that closes over it may still reach."""
     shuffled: bool = True
     budget: float = 60.0
     thorough: bool = False

@@ -66,6 +66,7 @@ def _foreign(
     if isinstance(patient.criterion, nn.Module):
         own |= {id(p) for p in patient.criterion.parameters()}
     own |= {id(p) for group in optimizer.param_groups for p in group["params"]}
+    own |= {id(p) for p in patient.originals}  # of a lambda in the model, which no copy can follow
     foreign = [leaf for key, leaf in found.items() if key not in own]
     if foreign:
         yield Diagnosis(
