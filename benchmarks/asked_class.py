@@ -1,6 +1,6 @@
 """Digits of an asked class by class-conditional models, read by a classifier that has never seen a sample.
 
-    python benchmarks/asked_class.py [--models guided_ddpm conditional_gan conditional_pixelcnn] [--seeds 1] [--samples 1000]
+    python benchmarks/asked_class.py [--models guided_ddpm conditional_gan ...] [--seeds 1] [--samples 1000]
 
 Each model is trained on the training digits by its own recipe, and asked for as many samples of each class. A support
 vector machine that has learned the training digits says of which class they are; of test digits it finds the right one

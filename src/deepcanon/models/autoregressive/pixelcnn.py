@@ -24,9 +24,10 @@ class PixelCNN(AutoregressiveImages[Batch]):
     .. math:: h \leftarrow h + U * \mathrm{relu}(C * \mathrm{relu}(D * \mathrm{relu}(h))) \qquad (2)
 
     A masked convolution of 7x7 pixels is followed by residual blocks, in which a masked convolution C sees 3x3 pixels
-    of half as many maps. One pass gives the probabilities of all pixels, each a softmax over the gray levels. A stack
-    of masked convolutions has a blind spot: however deep, it never sees some of the pixels above to the right, which a
-    ``gated_pixelcnn`` does. With ``dilations`` it sees farther at the same cost. Samples are drawn pixel by pixel, of which each layer computes only that pixel.
+    of half as many maps; with ``dilations`` these lie farther apart, and a pixel sees more of the image at the same
+    cost. One pass gives the probabilities of all pixels, each a softmax over the gray levels. A stack of masked
+    convolutions has a blind spot: however deep, it never sees some of the pixels above to the right, which a
+    ``gated_pixelcnn`` does. Samples are drawn pixel by pixel, of which each layer computes only that pixel.
 
     References:
         | Pixel Recurrent Neural Networks (van den Oord et al., 2016), https://arxiv.org/abs/1601.06759
