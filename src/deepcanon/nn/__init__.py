@@ -27,6 +27,7 @@ from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
 from deepcanon.nn.graph_pooling import ClusterPool, GlobalNode, pooled
 from deepcanon.nn.graph_spectral import SpectralConv
+from deepcanon.nn.group_norm import GroupNorm
 from deepcanon.nn.gru import GRULayers, ResetBeforeGRU, gru
 from deepcanon.nn.hierarchical_softmax import (
     ClassTree,
@@ -169,6 +170,7 @@ __all__ = [
     "GraphConv",
     "GraphIsomorphism",
     "GraphTransformerBlock",
+    "GroupNorm",
     "HierarchicalSoftmax",
     "HighwayGate",
     "ImageEnds",
