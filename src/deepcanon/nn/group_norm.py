@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import group_norm
 
-
 MANY = 8
 """The channels in a group from which on torch's own kernel is the faster one."""
 
