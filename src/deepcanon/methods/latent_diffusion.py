@@ -54,8 +54,8 @@ class LatentDiffusion(Method[Batch]):
 
     .. math:: \frac{dy}{d\varphi} = \hat v(y, \varphi), \qquad y(\pi / 2) \sim N(0, I), \qquad x = d(y(0)). \qquad (3)
 
-    Around an autoencoder that is conditioned on classes the network is told the class, too, and codes of a given class
-    are drawn.
+    Around an autoencoder that is conditioned on classes the network is conditioned on them, too, and codes of a given
+    class are drawn.
 
     References:
         | High-Resolution Image Synthesis with Latent Diffusion Models (Rombach et al., 2022),
@@ -161,7 +161,7 @@ class LatentDiffusion(Method[Batch]):
         return velocity
 
     def _labels(self, n: int) -> tuple[Tensor, ...]:
-        """What the network is told of n codes: the class of each, or nothing."""
+        """What the network is conditioned on for n codes: the class of each, or nothing."""
         return (self.model._context(n),) if isinstance(self.model, ClassConditional) else ()  # type: ignore[return-value]
 
     def _replace_methods(self) -> None:
