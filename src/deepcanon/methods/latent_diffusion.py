@@ -97,8 +97,8 @@ class LatentDiffusion(Method[Batch]):
         if share > 0:
             like = next(model.parameters())
             self.standard = nn.BatchNorm1d(latent, affine=False, momentum=None).to(like)  # averages over all batches
-            told = isinstance(model, ClassConditional)
-            self.net = (ClassTimeMLP(latent, hidden, model.classes) if told else TimeMLP(latent, hidden)).to(like)
+            classes = model.classes if isinstance(model, ClassConditional) else None
+            self.net = (TimeMLP(latent, hidden) if classes is None else ClassTimeMLP(latent, hidden, classes)).to(like)
             self.averaged = Averaged(self.net, average)
             self._replace_methods()
 

@@ -36,7 +36,8 @@ class GroupNorm(nn.GroupNorm):
             normal: Tensor = _GroupNorm.apply(rows, self.weight, self.bias, self.num_groups, self.eps)  # type: ignore[no-untyped-call]
         else:
             normal = _normalized(rows, self.weight, self.bias, self.num_groups, self.eps)[0]
-        return normal.unflatten(1, input.shape[2:]).permute(0, 3, 1, 2)
+        images: Tensor = normal.unflatten(1, input.shape[2:]).permute(0, 3, 1, 2)
+        return images
 
     def _slow_in_torch(self, images: Tensor) -> bool:
         last = images.ndim == 4 and images.is_contiguous(memory_format=torch.channels_last)
@@ -85,7 +86,8 @@ def _normalized(rows: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: fl
 
 def _grouped(channels: Tensor, groups: int) -> Tensor:
     """The sums of (B, C) over the channels of each group, (B, groups)."""
-    return channels.unflatten(1, (groups, -1)).sum(-1)
+    sums: Tensor = channels.unflatten(1, (groups, -1)).sum(-1)
+    return sums
 
 
 def _spread(values: Tensor, rows: Tensor) -> Tensor:

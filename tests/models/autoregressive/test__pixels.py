@@ -19,23 +19,23 @@ from deepcanon.models.autoregressive.pixelrnn import PixelRNN
 Build = Callable[..., AutoregressiveImages[Any]]
 
 
-def conditional(channels: int, height: int, width: int, levels: int, **sizes: int) -> AutoregressiveImages[Any]:
+def conditional(channels: int, height: int, width: int, levels: int, **sizes: Any) -> AutoregressiveImages[Any]:
     return ConditionalPixelCNN(channels, height, width, levels, classes=3, **sizes, reach=1).given(1)
 
 
-def gated(channels: int, height: int, width: int, levels: int, **sizes: int) -> AutoregressiveImages[Any]:
+def gated(channels: int, height: int, width: int, levels: int, **sizes: Any) -> AutoregressiveImages[Any]:
     return GatedPixelCNN(channels, height, width, levels, **sizes, reach=1)
 
 
-def dilated(channels: int, height: int, width: int, levels: int, **sizes: int) -> AutoregressiveImages[Any]:
+def dilated(channels: int, height: int, width: int, levels: int, **sizes: Any) -> AutoregressiveImages[Any]:
     return PixelCNN(channels, height, width, levels, **sizes, dilations=(1, 2))
 
 
-def dilated_gated(channels: int, height: int, width: int, levels: int, **sizes: int) -> AutoregressiveImages[Any]:
+def dilated_gated(channels: int, height: int, width: int, levels: int, **sizes: Any) -> AutoregressiveImages[Any]:
     return GatedPixelCNN(channels, height, width, levels, **sizes, reach=1, dilations=(1, 2, 4))
 
 
-def row(channels: int, height: int, width: int, levels: int, **sizes: int) -> AutoregressiveImages[Any]:
+def row(channels: int, height: int, width: int, levels: int, **sizes: Any) -> AutoregressiveImages[Any]:
     return PixelRNN(channels, height, width, levels, "row", **sizes)
 
 
