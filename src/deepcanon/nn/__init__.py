@@ -27,7 +27,6 @@ from deepcanon.nn.graph_conv import GraphConv, dropped
 from deepcanon.nn.graph_isomorphism import GraphIsomorphism
 from deepcanon.nn.graph_pooling import ClusterPool, GlobalNode, pooled
 from deepcanon.nn.graph_spectral import SpectralConv
-from deepcanon.nn.group_norm import GroupNorm
 from deepcanon.nn.gru import GRULayers, ResetBeforeGRU, gru
 from deepcanon.nn.hierarchical_softmax import (
     ClassTree,
@@ -170,7 +169,6 @@ __all__ = [
     "GraphConv",
     "GraphIsomorphism",
     "GraphTransformerBlock",
-    "GroupNorm",
     "HierarchicalSoftmax",
     "HighwayGate",
     "ImageEnds",

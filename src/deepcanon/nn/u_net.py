@@ -10,7 +10,6 @@ from torch.nn.functional import interpolate, scaled_dot_product_attention, silu
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
-from deepcanon.nn.group_norm import GroupNorm
 from deepcanon.nn.time_mlp import time_features
 
 GROUPS = 8
@@ -141,5 +140,5 @@ class UNet(nn.Module):
         return output.flatten(1)
 
 
-def _norm(channels: int) -> GroupNorm:
-    return GroupNorm(math.gcd(GROUPS, channels), channels)
+def _norm(channels: int) -> nn.GroupNorm:
+    return nn.GroupNorm(math.gcd(GROUPS, channels), channels)
