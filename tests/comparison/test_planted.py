@@ -149,10 +149,10 @@ def from_gaussian_rbm(random: np.random.Generator) -> Any:
 
 
 def from_dbn(random: np.random.Generator) -> Any:
-    """Four hidden units, an even number of which is on in 39 of 40 cases, with three noisy copies of each."""
+    """Four hidden units, an even number of which is on in 39 of 40 cases, with six noisy copies of each."""
     h = random.integers(0, 2, size=(1500, 4)).astype(bool)
     h[(h.sum(1) % 2 == 1) & (random.uniform(size=1500) < 0.95), 0] ^= True
-    return (np.repeat(h, 3, axis=1) ^ (random.uniform(size=(1500, 12)) < 0.06)).astype(float)
+    return (np.repeat(h, 6, axis=1) ^ (random.uniform(size=(1500, 24)) < 0.15)).astype(float)
 
 
 def from_ebm(random: np.random.Generator) -> Any:
@@ -166,7 +166,7 @@ PLANTED: dict[str, tuple[Any, list[str]]] = {
     "rbm:units=2": (from_rbm, ["boltzmann_machine:units=2", "bayesian_network:edges=1", VAE]),
     "boltzmann_machine:units=1": (from_boltzmann_machine, ["rbm:units=2", "bayesian_network:edges=1", VAE]),
     "bayesian_network:edges=2": (from_bayesian_network, ["nade", "rbm:units=4", VAE]),
-    "dbn:hidden=6/12": (from_dbn, ["rbm:units=6", "bayesian_network:edges=1", VAE]),
+    "dbn:hidden=6/24": (from_dbn, ["rbm:units=6", "bayesian_network:edges=1", VAE]),
     "gaussian_rbm:units=3": (
         from_gaussian_rbm,
         ["gaussian", "gaussian_mixture:components=3", "gaussian_mixture:components=8", "ppca:latent=2"],
