@@ -1,7 +1,7 @@
 """Variational and energy-based models on the fixed binarization of MNIST, next to published figures.
 
     python benchmarks/binarized_mnist.py [--models vae iwae-1 iwae-5 iwae-50 planar iaf rbm dbn] [--seeds 2]
-                                         [--epochs 20] [--rows 50000] [--test 10000] [--samples 5000]
+                                         [--first 0] [--epochs 20] [--rows 50000] [--test 10000] [--samples 5000]
                                          [--temperatures 5000] [--out runs/binarized_mnist]
 
 Every variational autoencoder has one stochastic layer of 50 latents, and hidden layers of the same widths on both
@@ -112,6 +112,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--hidden", type=int, nargs="+", default=[200], help="the widths of the hidden layers")
     parser.add_argument("--rows", type=int, default=50_000, help="the first so many training images")
@@ -140,7 +141,8 @@ def main() -> None:
         torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[: asked.test]
     ]  # they are not in mixed order
     found: dict[tuple[str, int], Tensor] = {}
-    for seed in range(asked.seeds):
+    seeds = range(asked.first, asked.first + asked.seeds)
+    for seed in seeds:
         for name in asked.models:
             kept = asked.out / f"{name}-{seed}.json"
             if not kept.exists():
@@ -163,13 +165,13 @@ def main() -> None:
                 + f", {row['seconds'] / 60:.1f} minutes   published: {PUBLISHED[name]}",
                 flush=True,
             )
-    report(found, asked.seeds)
+    report(found, seeds)
 
 
-def report(found: dict[tuple[str, int], Tensor], seeds: int) -> None:
+def report(found: dict[tuple[str, int], Tensor], seeds: range) -> None:
     """By how much the second of each pair is better than the first, image by image."""
     for first, second in PAIRS:
-        for seed in range(seeds):
+        for seed in seeds:
             if (first, seed) in found and (second, seed) in found:
                 gain, error = mean_and_error(found[first, seed] - found[second, seed])
                 print(f"{second} is better than {first}, seed {seed}, by {gain:.2f} +- {error:.2f} nats")
