@@ -219,6 +219,23 @@ def test_linear_latents_leave_nothing_to_gain_over_probabilistic_pca(tmp_path: P
         assert exact - 0.3 < value < exact + 0.05, row.label
 
 
+BENT = [name.replace("latent=2", "latent=4").replace("2/2", "4/2").replace("=32", "=64") for name in VARIATIONAL]
+MIXTURES = ["gaussian", "gaussian_mixture:components=3", "gaussian_mixture:components=8"]
+
+
+@pytest.mark.slow
+def test_bent_latents_are_found_by_every_kind_of_variational_autoencoder_before_mixtures(tmp_path: Path) -> None:
+    """Thirty columns that are quadratic functions of two latents, with noise, in very different units."""
+    random = np.random.default_rng(0)
+    z, lines, bends = random.normal(size=(2000, 2)), random.normal(size=(2, 30)), random.normal(size=(2, 30))
+    x = z @ lines + 0.7 * z**2 @ bends
+    rows = (x / x.std(0) + 0.5 * random.normal(size=x.shape)) * np.logspace(-2, 2, 30)
+    found = dc.compare([*BENT, *MIXTURES], written(tmp_path / "rows.csv", rows), tmp_path / "out", baselines="none")
+    assert not found.failures
+    (section,) = found.sections
+    assert {row.label for row in section.rows[: len(BENT)]} == set(BENT)
+
+
 @pytest.mark.slow
 def test_a_planted_lattice_is_found_by_the_ising_model_among_models_of_zeros_and_ones(tmp_path: Path) -> None:
     """Spins and zeros and ones stand in one table, since their probabilities are of the same patterns."""
