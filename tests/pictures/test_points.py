@@ -39,7 +39,7 @@ def test_components_do_not_flip_when_the_data_are_turned_round() -> None:
     assert torch.allclose(principal_plane(z)[0].flip(0), principal_plane(z.flip(0))[0])
 
 
-def test_codes_at_one_place_are_drawn_beside_each_other() -> None:
+def test_codes_at_one_place_are_drawn_side_by_side() -> None:
     """Of binary codes each example is seen, and not far from its place; codes that differ stay where they are."""
     z = torch.tensor([[0.0, 0.0]] * 30 + [[1.0, 0.0]] * 5 + [[0.0, 1.0]])
     drawn = torch.cat(

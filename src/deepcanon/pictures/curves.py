@@ -67,7 +67,7 @@ def _draw_loss(axes: Axes, shown: Mapping[str, Series], valid: Mapping[str, Seri
         axes.plot([], [], "--o", color=MUTED, linewidth=1, markersize=2.5, label="validation")
     dress(axes, "Loss", "step", unit)
     *others, last = shown.values()
-    _scale(axes, last, beside=others)
+    _scale(axes, last, others)
     legend(axes)
 
 
@@ -127,16 +127,16 @@ def smooth(values: NDArray[np.float64], window: int | None = None) -> NDArray[np
     return mean
 
 
-def _scale(axes: Axes, series: Series, beside: Sequence[Series] = ()) -> None:
+def _scale(axes: Axes, series: Series, others: Sequence[Series] = ()) -> None:
     """Whole steps below; at the side a logarithm where the values are positive and spread over an order or more.
 
-    What is drawn ``beside`` them must not be negative either, as a contrastive divergence is, which would be cut off.
+    The ``others`` drawn next to them must not be negative either, as a contrastive divergence is, which would be cut off.
     """
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     at, values = series
     if len(at) == 1:
         axes.set_xlim(at[0] - 1, at[0] + 1)
-    negative = any(len(other) and other.min() < 0 for _, other in beside)
+    negative = any(len(other) and other.min() < 0 for _, other in others)
     if len(values) and values.min() > 0 and values.max() / values.min() > WIDE_RANGE and not negative:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))

@@ -19,7 +19,7 @@ from deepcanon.pictures.style import INK, MUTED, PALETTE, colors, dress, legend,
 
 RESOLUTION = 240
 MANY = 4
-"""From so many points at one place on, they are drawn beside each other."""
+"""From so many points at one place on, they are drawn side by side."""
 GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 PLAIN = ("feature 1", "feature 2")
 
@@ -122,7 +122,7 @@ def _draw_regions(axes: Axes, predict: Callable[[Tensor], Tensor], like: Tensor,
 def latent_map(z: Tensor, y: Tensor, labels: Sequence[str] = (), title: str = "") -> Figure:
     """Latent codes colored by class, on their first two principal components where there are more than two."""
     codes, axes_names = principal_plane(z)
-    codes = _beside_each_other(codes)
+    codes = _side_by_side(codes)
     figure = new_figure(5.8, 5.2)
     axes = figure.add_subplot()
     classes = y.detach().cpu()
@@ -132,7 +132,7 @@ def latent_map(z: Tensor, y: Tensor, labels: Sequence[str] = (), title: str = ""
     return figure
 
 
-def _beside_each_other(points: Tensor) -> Tensor:
+def _side_by_side(points: Tensor) -> Tensor:
     """The points, those at one and the same place, as binary codes are, laid around it in a spiral."""
     _, place, counts = (points * 1e4).round().unique(dim=0, return_inverse=True, return_counts=True)
     if int(counts.max()) < MANY:
