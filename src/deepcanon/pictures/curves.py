@@ -130,7 +130,7 @@ def smooth(values: NDArray[np.float64], window: int | None = None) -> NDArray[np
 def _scale(axes: Axes, series: Series, others: Sequence[Series] = ()) -> None:
     """Whole steps below; at the side a logarithm where the values are positive and spread over an order or more.
 
-    The ``others`` drawn next to them must not be negative either, as a contrastive divergence is, which would be cut off.
+    The ``others`` next to them must not be negative either, as a contrastive divergence is: they would be cut off.
     """
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     at, values = series
