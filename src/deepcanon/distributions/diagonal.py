@@ -76,12 +76,12 @@ class Diagonal(Distribution):
         return -0.5 * noise.square().sum(-1) - scales
 
 
-@register_kl(Independent, Diagonal)
-def _divergence_of_values(q: Independent, p: Diagonal) -> Tensor:
+@register_kl(Independent, Diagonal)  # type: ignore[untyped-decorator]
+def _divergence_of_values(q: Distribution, p: Diagonal) -> Tensor:
     return kl_divergence(q, Independent(Normal(p.loc, p.stddev, validate_args=False), 1, validate_args=False))
 
 
-@register_kl(Diagonal, Diagonal)
+@register_kl(Diagonal, Diagonal)  # type: ignore[untyped-decorator]
 def _divergence(q: Diagonal, p: Diagonal) -> Tensor:
     ratio = q.log_scale - p.log_scale
     away = (q.loc - p.loc) * (-p.log_scale).exp()

@@ -193,8 +193,8 @@ def joined(parts: Iterable[Columns]) -> Columns:
 
 
 def rated_pairs(
-    columns: Columns, names: Mapping[str, list[Any]], rows: Incomplete, data: str, top: int | None
-) -> tuple[Columns, Mapping[str, list[Any]]]:
+    columns: Columns, names: Columns, rows: Incomplete, data: str, top: int | None
+) -> tuple[Columns, Columns]:
     """Predicted ratings as rows of user, item and prediction, if those of the file are such rows, too, or for ``top``.
 
     They are those that the file asks for: its rows without a rating, or else all that are not there; with ``top`` so

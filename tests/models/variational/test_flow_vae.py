@@ -87,7 +87,8 @@ def test_with_the_exact_posterior_of_a_linear_model_every_draw_of_the_bound_is_t
     model = FlowVAE(5, latent=3, hidden=(), flow="iaf", transforms=1, summary=2).double()
     (layer,) = model.decoder.net.children()
     weight, bias = layer.get_parameter("weight"), layer.get_parameter("bias")  # (5, 3) and (5,)
-    noise = float(model.decoder.likelihood.scale) ** 2
+    likelihood: Any = model.decoder.likelihood
+    noise = float(likelihood.scale) ** 2
     x = torch.randn(7, 5, dtype=torch.float64)
     covariance = torch.linalg.inv(torch.eye(3) + weight.T @ weight / noise)  # of z given x
     factor = torch.linalg.cholesky(covariance)
