@@ -16,7 +16,7 @@ from deepcanon.nn.component_attention import ComponentAttention, GraphTransforme
 from deepcanon.nn.connections import DenselyConnected, HighwayGate, Residual, Skip
 from deepcanon.nn.convolution import Causal, DepthwiseSeparable, Same, convolve, output_size, pad_same
 from deepcanon.nn.convolution_matrix import ConvolutionCount, convolution_count, convolution_matrix
-from deepcanon.nn.dense import dense
+from deepcanon.nn.dense import dense, side_by_side
 from deepcanon.nn.dropout import PlainDropout
 from deepcanon.nn.feature_pool import FeaturePool
 from deepcanon.nn.fixed_point import fixed_point
@@ -312,6 +312,7 @@ __all__ = [
     "segment_mean",
     "segment_sum",
     "shift",
+    "side_by_side",
     "sinusoidal",
     "sinusoidal_2d",
     "spectral_norm",
