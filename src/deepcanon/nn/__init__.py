@@ -35,7 +35,7 @@ from deepcanon.nn.hierarchical_softmax import (
     entropy_in_bits,
     huffman_tree,
 )
-from deepcanon.nn.image_ends import ImageEnds, ImageRows, image_ends
+from deepcanon.nn.image_ends import ImageEnds, ImageRows, image_ends, known_shape
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.inner_product_search import ApproximateSearch, nearest_vectors, recall, top_inner_products
 from deepcanon.nn.inverse_autoregressive import InverseAutoregressive
@@ -279,6 +279,7 @@ __all__ = [
     "integrate",
     "integrate_adjoint",
     "iterate_spectral_norms",
+    "known_shape",
     "last_output",
     "linear_attention",
     "linear_attention_weights",
