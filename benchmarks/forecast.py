@@ -335,9 +335,7 @@ def compared(problem: Problem, seeds: range, steps: int, only: str) -> dict[str,
             measured = scores(problem, candidates[name](problem, seed, steps))
             found[name].append({**measured, "seconds": time.process_time() - begun})
             print(f"seed {seed}: {name:24}" + shown(found[name][-1]), flush=True)
-    print(
-        f"{problem.name}: {len(seeds)} seeds, {steps} steps of {BATCH}; medians, and the CRPS from the least to the most"
-    )
+    print(f"{problem.name}: {len(seeds)} seeds, {steps} steps of {BATCH}; medians, and the CRPS from least to most")
     medians = {
         name: {score: statistics.median(each[score] for each in rows) for score in rows[0]}
         for name, rows in found.items()
