@@ -116,5 +116,5 @@ def _scale(figure: Figure, image: AxesImage, grid: Any) -> None:
     bar = figure.colorbar(
         image, ax=grid, shrink=0.4, pad=0.01, aspect=30, ticks=[0, 0.1, 0.5, 1], format=lambda share, _: f"{share:.0%}"
     )
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=7, length=0, labelcolor=MUTED)
