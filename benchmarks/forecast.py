@@ -317,7 +317,7 @@ def compared(problem: Problem, seeds: range, steps: int, only: str) -> dict[str,
     settings: dict[str, Callable[[Problem, int, int], Forecasts]] = {"deepcanon": ours, "as the paper has it": plain}
     if problem.name == "series":
         settings["by its recipe"] = by_recipe
-    candidates = {
+    candidates: dict[str, Callable[[Problem, int, int], Forecasts]] = {
         **settings,
         "gluonts, same inputs": lambda *asked: gluonts(*asked, lags_seq=[1], time_features=[]),
         "gluonts, as it comes": gluonts,
