@@ -37,7 +37,8 @@ def mixed_up(x: Tensor, targets: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
     other = torch.randperm(len(x), device=x.device)
     of_x = share.view(-1, *[1] * (x.ndim - 1))
     of_target = share.unsqueeze(1).to(targets)
-    return of_x * x + (1 - of_x) * x[other], of_target * targets + (1 - of_target) * targets[other]
+    others, theirs = x.index_select(0, other), targets.index_select(0, other)
+    return of_x * x + (1 - of_x) * others, of_target * targets + (1 - of_target) * theirs
 
 
 class Alignment(nn.Module):
