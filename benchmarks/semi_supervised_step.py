@@ -93,7 +93,7 @@ def plain(name: str, per_image: PerImage, batch: SemiBatch) -> Callable[[], None
             guesses = (mean**2 / (mean**2).sum(-1, keepdim=True)).repeat(2, 1)
         x = torch.cat([augmented(batch.x, WEAK), views])
         targets = torch.cat([one_hot(batch.y, CLASSES).float(), guesses])
-        share = torch.from_numpy(np.random.beta(0.75, 0.75, len(x)).astype(np.float32))
+        share = torch.from_numpy(np.random.default_rng().beta(0.75, 0.75, len(x)).astype(np.float32))
         share, other = torch.maximum(share, 1 - share), torch.randperm(len(x))
         x = share.view(-1, 1, 1, 1) * x + (1 - share.view(-1, 1, 1, 1)) * x[other]
         targets = share.view(-1, 1) * targets + (1 - share.view(-1, 1)) * targets[other]

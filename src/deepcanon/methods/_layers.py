@@ -1,4 +1,4 @@
-"""Helpers of methods: layers of the model that they wrap and what is added to them, its classes, a new model like it."""
+"""Helpers of methods: layers of the wrapped model, what is added to them, its classes, and a new model like it."""
 
 from __future__ import annotations
 
