@@ -5,8 +5,8 @@
 ``weak``: an mlp that learns from the votes of six planted sources, combined by the label model and by the majority.
 ``distilled``: an mlp of 16 units that learns from 60 labels alone, and with the predictions of a larger one that has
 seen all of them. ``probe``: a logistic regression of 50 labels on the features that SimCLR has learned without labels,
-on those of the same encoder before it, and on the pixels. ``pretrained``: a cnn that learns from 40 labels in 200 steps,
-from scratch and after 200 steps without labels, by the contrastive task and by an autoencoder's.
+on those of the same encoder before it, and on the pixels. ``pretrained``: a cnn that learns from 40 labels in 200
+steps, from scratch and after 200 steps without labels, by the contrastive task and by an autoencoder's.
 
 Test accuracies; each seed decides the labels that are seen, the initial weights and the order of the examples.
 """
@@ -90,7 +90,7 @@ def pretrained(seed: int) -> Accuracies:
     for name, task, share, steps in (
         ("contrastive", "contrastive", 0.5, 400),
         ("from scratch", "contrastive", 0.0, 200),
-        ("autoencoder", "autoencoder", 0.5, 400),
+        ("autoencoder", "reconstruction", 0.5, 400),
     ):
         torch.manual_seed(seed)
         inner = CNN(channels=1, height=8, width=8, classes=10)
