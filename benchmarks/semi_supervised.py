@@ -35,7 +35,15 @@ from deepcanon.train.settings import resolve_settings
 
 METHODS = ("pseudo_label", "pi_model", "mean_teacher", "mixmatch", "distribution_alignment", "remixmatch", "fixmatch")
 SPREADING = "LabelSpreading (scikit-learn)"
-TUNED: dict[str, dict[str, dict[str, float]]] = {}
+TUNED: dict[str, dict[str, dict[str, float]]] = {
+    "moons": {
+        "pseudo_label": {"strength": 0.3},
+        "mixmatch": {"alpha": 0.2},
+        "distribution_alignment": {"weak": 0.05, "strong": 0.2},
+        "remixmatch": {"weak": 0.05, "strong": 0.2, "alpha": 0.2},
+        "fixmatch": {"weak": 0.05, "strong": 0.2},
+    }
+}
 """Arguments of methods by the name of the data: noise added to a point in the plane is not a shift of an image."""
 
 
