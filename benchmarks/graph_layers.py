@@ -122,7 +122,7 @@ def epoch(rounds: int) -> Numbers:
             their_adam.step()
 
     ours = dc.find("graph_classifier")(**sizes)
-    our_adam = torch.optim.Adam(ours.parameters(), lr=3e-3)
+    our_adam = torch.optim.Adam(ours.parameters(), lr=3e-3, fused=True)  # as the Trainer has it
 
     def bare_epoch() -> None:
         for index in torch.randperm(len(batch)).split(32):
