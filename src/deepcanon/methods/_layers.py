@@ -50,10 +50,11 @@ def plus_product(y: Tensor, low: Tensor, up: Tensor, scale: float) -> Tensor:
     The small matrix is turned over in memory: products with so few columns, of which the gradient has two more, take
     several times as long by rows of its length.
 
-    >>> plus_product(torch.zeros(1, 2), torch.ones(1, 3), torch.ones(2, 3), 0.5)
-    tensor([[1.5000, 1.5000]])
+    >>> plus_product(torch.zeros(2), torch.ones(3), torch.ones(2, 3), 0.5)
+    tensor([1.5000, 1.5000])
     """
-    return torch.addmm(y.flatten(0, -2), low.flatten(0, -2), up.T.contiguous(), alpha=scale).view_as(y)
+    outputs, units = up.shape
+    return torch.addmm(y.reshape(-1, outputs), low.reshape(-1, units), up.T.contiguous(), alpha=scale).view_as(y)
 
 
 def classes_of(model: Model[Any]) -> int | None:
