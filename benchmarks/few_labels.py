@@ -43,7 +43,7 @@ def weak(seed: int) -> Accuracies:
     for labels in ("label model", "majority"):
         torch.manual_seed(seed)
         inner = MLP(features=64, classes=10, hidden=(64,))
-        method = WeakSupervision(inner, sources=6, labels=labels)  # type: ignore[arg-type]
+        method = WeakSupervision(inner, sources=6, labels=labels)
         found[labels] = accuracy(method, data, seed, epochs=15)
     return found
 

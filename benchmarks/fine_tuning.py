@@ -71,7 +71,7 @@ def main() -> None:
     def of_peft(fused: bool) -> tuple[nn.Module, Callable[[], None]]:
         plain = copy.deepcopy(base)
         config: Any = peft.LoraConfig(r=asked.rank, lora_alpha=2 * asked.rank, target_modules=linear)
-        wrapped = peft.get_peft_model(plain, config)  # type: ignore[arg-type]
+        wrapped = peft.get_peft_model(plain, config)
         return wrapped, steps(wrapped, lambda: plain.loss(batch)["nll"], fused)
 
     lora: LoRA[Any] = LoRA(copy.deepcopy(base), asked.rank, 2.0 * asked.rank, tuple(linear))

@@ -87,7 +87,7 @@ class Trainings:
         torch.manual_seed(seed)
         model = Blueprint(find(method), {"model": inner, **arguments}).build(data.sizes, data.name)
         settings = resolve_settings(model.recipe, seed=seed, **self.settings)
-        return fit(model, data, quiet=True, **settings).test["accuracy"]
+        return float(fit(model, data, quiet=True, **settings).test["accuracy"])
 
 
 def augmentation(method: str, arguments: Mapping[str, Any]) -> str:

@@ -68,7 +68,7 @@ def in_pillow(image: NDArray[np.float32], strength: float, strong: bool) -> NDAr
         cut = round(strength * side)
         top, left = random.randrange(side) - cut // 2, random.randrange(side) - cut // 2
         drawn.paste(127, (left, top, left + cut, top + cut))
-    return np.asarray(drawn, dtype=np.float32) / 255
+    return np.asarray(drawn, dtype=np.float32) / np.float32(255)
 
 
 def plain(name: str, per_image: PerImage, batch: SemiBatch) -> Callable[[], None]:
@@ -84,7 +84,8 @@ def plain(name: str, per_image: PerImage, batch: SemiBatch) -> Callable[[], None
         with torch.no_grad():
             confidence, label = model(augmented(batch.unlabeled, WEAK)).softmax(-1).max(-1)
         nll = cross_entropy(model(augmented(batch.unlabeled, STRONG, strong=True)), label, reduction="none")
-        return cross_entropy(model(augmented(batch.x, WEAK)), batch.y) + (nll * (confidence >= 0.95)).mean()
+        loss: Tensor = cross_entropy(model(augmented(batch.x, WEAK)), batch.y) + (nll * (confidence >= 0.95)).mean()
+        return loss
 
     def mixmatch() -> Tensor:
         views = torch.cat([augmented(batch.unlabeled, WEAK) for _ in range(2)])
@@ -99,7 +100,8 @@ def plain(name: str, per_image: PerImage, batch: SemiBatch) -> Callable[[], None
         targets = share.view(-1, 1) * targets + (1 - share.view(-1, 1)) * targets[other]
         logits, few = model(x), len(batch.x)
         distance = (logits[few:].softmax(-1) - targets[few:]).square().mean()
-        return cross_entropy(logits[:few], targets[:few]) + 30 * distance
+        loss: Tensor = cross_entropy(logits[:few], targets[:few]) + 30 * distance
+        return loss
 
     return steps(model, {"fixmatch": fixmatch, "mixmatch": mixmatch}[name])
 

@@ -33,7 +33,7 @@ def mixed_up(x: Tensor, targets: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
     same examples in random order.
     """
     both = torch.full((2,), alpha, dtype=x.dtype)
-    beta = Beta(*both, validate_args=False).sample((len(x),)).to(x.device)  # few numbers, on any device
+    beta = Beta(both[0], both[1], validate_args=False).sample((len(x),)).to(x.device)  # few numbers, on any device
     share = torch.maximum(beta, 1 - beta)
     other = torch.randperm(len(x), device=x.device)
     of_x = share.view(-1, *[1] * (x.ndim - 1))
