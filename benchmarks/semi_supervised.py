@@ -78,7 +78,7 @@ class Trainings:
     def spreading(self, seed: int) -> float:
         def measured(data: Dataset[Any]) -> float:
             test = data.split("test")
-            return (label_spreading(data)(test.x).argmax(-1) == test.y).double().mean().item()
+            return float((label_spreading(data)(test.x).argmax(-1) == test.y).double().mean())
 
         return self.accuracy(SPREADING, seed, measured)
 
