@@ -33,4 +33,4 @@ def test_a_class_that_a_held_out_split_lacks_is_seen_where_chance_would_have_giv
 def test_targets_of_a_binary_cross_entropy_lie_between_0_and_1() -> None:
     loss = nn.BCEWithLogitsLoss()
     assert causes("label_values", net(1), (X, 0.9 * BITS), loss=loss) == []
-    assert causes("label_values", net(1), (X, 2 * BITS - 1), loss=loss) == ["out-of-range values"]
+    assert causes("label_values", net(1), (X, 2 * BITS - 1), loss=loss) == ["labels out of range"]

@@ -56,10 +56,18 @@ def _changed_input(patient: Patient) -> Iterator[Diagnosis]:
     model, batch = patient.twin(), patient.batch(4)
     if batch.x.layout != torch.strided:
         return
-    before = batch.x.clone()
+    before, labels = batch.x.clone(), None if batch.labels is None else batch.labels.clone()
     with evaluating(model):
         patient.loss(model, batch) if patient.ours is not None else patient.outputs(model, batch)
-    if not torch.equal(torch.nan_to_num(before), torch.nan_to_num(batch.x)):
+    if labels is not None and batch.labels is not None and not torch.equal(labels, batch.labels):
+        yield Diagnosis(
+            cause="in-place fault",
+            evidence={"largest_change": float((labels - batch.labels).abs().max())},
+            advice="work on a new tensor: y = y * a in place of y *= a",
+            where="the loss changes its targets",
+            confirmed_by="exact: the targets before and after the loss",
+        )
+    elif not torch.equal(torch.nan_to_num(before), torch.nan_to_num(batch.x)):
         yield Diagnosis(
             cause="in-place fault",
             evidence={"largest_change": float((before - batch.x).abs().max())},

@@ -105,7 +105,7 @@ def _targets(patient: Patient, y: Tensor) -> Iterator[Diagnosis]:
     low, high = float(y.min()), float(y.max())
     if low < 0 or high > 1:
         yield Diagnosis(
-            cause="out-of-range values",
+            cause="labels out of range",
             evidence={"lowest": low, "highest": high},
             advice="give zeros and ones, or probabilities, as targets",
             where="targets outside [0, 1] of a binary cross-entropy",
