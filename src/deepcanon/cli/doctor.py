@@ -131,7 +131,7 @@ def _subject(context: typer.Context, name: str, own: Any) -> Any:
     return from_words(name, options, own_options(context), own or ())
 
 
-def _data(data: str | None, reading: dict[str, Any]) -> Any:
+def _data(data: str | None, reading: Reading) -> Any:
     if data is None:
         return None
     from deepcanon.data import load_data

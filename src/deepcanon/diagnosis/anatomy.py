@@ -125,7 +125,7 @@ def _bad(value: Any) -> bool:
 def first_bad_operation(call: Callable[[], Any]) -> str | None:
     """The first operation of a call that makes NaN or an infinite number of finite ones."""
     try:
-        with FiniteOnly():
+        with FiniteOnly():  # type: ignore[no-untyped-call]
             call()
     except NotFinite as found:
         return found.operation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from typing import Any
 
 import torch
 
@@ -17,7 +18,7 @@ SMOOTHED, EXPLODED = 0.8, 3.0
 """The loss is smoothed by this factor; at so many times its first value it has exploded."""
 
 
-def range_test(patient: Patient, seed: int = 0) -> dict[str, object]:
+def range_test(patient: Patient, seed: int = 0) -> dict[str, Any]:
     """The loss at rising rates on a copy: the rates, the losses, where it explodes, and the interval that suits.
 
     Smith, Cyclical learning rates for training neural networks, 2017, https://arxiv.org/abs/1506.01186. The interval

@@ -55,7 +55,7 @@ def no_dropout(model: nn.Module) -> None:
         if isinstance(module, _DropoutNd):
             module.p = 0.0
         elif isinstance(getattr(module, "dropout", None), float):
-            module.dropout = 0.0
+            module.__dict__["dropout"] = 0.0
 
 
 def no_decay(optimizer: torch.optim.Optimizer) -> None:

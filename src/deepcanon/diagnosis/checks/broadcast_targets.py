@@ -7,6 +7,7 @@ the mean of all targets. Shapes that differ are fine where the loss itself bring
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -71,4 +72,4 @@ def _stretched(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
         both = torch.broadcast_shapes(one, other)
     except RuntimeError:
         return False
-    return both.numel() > max(torch.Size(one).numel(), torch.Size(other).numel())
+    return math.prod(both) > max(math.prod(one), math.prod(other))

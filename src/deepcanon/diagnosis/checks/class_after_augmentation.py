@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -24,7 +25,8 @@ EXAMPLES, LEFT, FURTHER = 800, 0.5, 2.0
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
-    model, split = patient.ours, patient.train_split
+    model: Any = patient.ours
+    split = patient.train_split
     if model is None or not hasattr(model, "augmented") or not hasattr(type(model), "null"):
         raise Skip("examples are not augmented")
     if not isinstance(split, Labeled) or patient.task != "classes" or split.y.ndim != 1:
@@ -39,7 +41,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     patient.note(left=left, as_they_are=plain, augmented=augmented)
     if left >= LEFT or plain - chance < 0.1:
         return
-    without = replace(patient, model=type(model)(model.model, **type(model).null))  # type: ignore[call-arg,arg-type]
+    without = replace(patient, model=type(model)(model.model, **type(model).null))
     ratios = []
     for seed in range(2):
         losses = []

@@ -16,7 +16,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from deepcanon.core import Labeled
+from deepcanon.core import AnyBatch, Labeled
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip, evaluating
 from deepcanon.diagnosis.rows import labels_of, nearest, one_hot, real_rows, standardized
@@ -96,7 +96,7 @@ def _held_out(patient: Patient) -> float:
     order = torch.randperm(len(split), generator=torch.Generator().manual_seed(0))
     cut = len(order) * 3 // 4
 
-    def learned(batch: Labeled) -> Labeled:
+    def learned(batch: AnyBatch) -> AnyBatch:
         return batch.part(order[:cut])
 
     course = patient.train(change=Change("on three quarters of the examples", on_data=learned))

@@ -170,7 +170,8 @@ def _beyond(end: str, target: Tensor) -> Iterator[Diagnosis]:
 def _wrong_sign(patient: Patient, loss: Tensor, output: Tensor, batch: Labeled) -> Iterator[Diagnosis]:
     if not output.requires_grad or not loss.requires_grad:
         return
-    (slope,) = torch.autograd.grad(loss, [output], allow_unused=True)
+    slopes: tuple[Tensor | None, ...] = torch.autograd.grad(loss, [output], allow_unused=True)
+    slope = slopes[0]
     if slope is None:
         return
     y = batch.y
