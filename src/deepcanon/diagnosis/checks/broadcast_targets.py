@@ -72,4 +72,4 @@ def _stretched(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
         both = torch.broadcast_shapes(one, other)
     except RuntimeError:
         return False
-    return math.prod(both) > max(math.prod(one), math.prod(other))
+    return bool(math.prod(both) > max(math.prod(one), math.prod(other)))
