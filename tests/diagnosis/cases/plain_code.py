@@ -272,9 +272,10 @@ def noise_at_every_call(patient: Patient) -> None:
 
 @code(two_moons, "non-finite values")
 def logarithm_of_zero(patient: Patient) -> None:
+    """The likelihood of a batch is taken as a product, which underflows."""
     patient.model = nn.Sequential(patient.model, nn.Sigmoid())
-    patient.data.train.x.mul_(60)
-    patient.loss = lambda p, y: -(y * p.log() + (1 - y) * (1 - p).log()).mean()
+    patient.loss = lambda p, y: -(y * p + (1 - y) * (1 - p)).prod().log() / len(y)
+    patient.settings["batch_size"] = 200
 
 
 @code(digits_mlp, "non-finite values")

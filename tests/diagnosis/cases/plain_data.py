@@ -241,8 +241,9 @@ def one_class_after_the_other(patient: Patient) -> None:
 @data(regression, "out-of-range values", "unscaled inputs")
 def code_for_missing(patient: Patient) -> None:
     """What is missing was written as -99999."""
-    for part in (patient.data.train.x, patient.data.valid.x):
+    for part in (patient.data.train.x, patient.data.valid.x, patient.data.test.x):
         part[::15, 3] = -99999.0
+    patient.fresh = (patient.data.test.x, patient.fresh[1])
     patient.model = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
 
 
