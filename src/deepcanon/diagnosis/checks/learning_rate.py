@@ -11,7 +11,8 @@ do not measure fit (games) are not examined.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from deepcanon.diagnosis import thresholds
 from deepcanon.diagnosis.health_report import Diagnosis
@@ -66,7 +67,7 @@ def _too_high(patient: Patient, update: float | None) -> Iterator[Diagnosis]:
             **best.evidence(),
             "range": tested,
         },
-        advice=f"lower it: {patient.rate * best.change.rate:.2g} does well here",
+        advice=f"lower it: {patient.rate * best.change.rate:.2g} does well here{_interval(tested)}",
         where="optimizer",
         confirmed_by=f"copies with {best.change.words} gain, for two seeds",
         margin=None if update is None else update / limit.high,
@@ -106,9 +107,10 @@ def _low(
     from deepcanon.diagnosis.repair import thinned
 
     curves = {"as it is": thinned(course.losses)}
+    higher = ""
     if best is not None:
         curves[times(best[0]).words] = thinned(best[1].losses)
-    higher = f": {patient.rate * best[0]:.2g} does well here" if best is not None else ""
+        higher = f": {patient.rate * best[0]:.2g} does well here{_interval(range_test(patient))}"
     return Diagnosis(
         cause="learning rate too low",
         evidence={
@@ -123,3 +125,11 @@ def _low(
         confirmed_by="a copy with a higher rate makes fifty times the progress",
         margin=limit.low / update if update > 0 else None,
     )
+
+
+def _interval(tested: Mapping[str, Any]) -> str:
+    """What the range test suggests, in words."""
+    if tested["suggested"] is None:
+        return ""
+    low, high = tested["suggested"]
+    return f"; the range test suggests {low:.1g} to {high:.1g}"
