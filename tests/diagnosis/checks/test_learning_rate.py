@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.diagnosis.checks.plain import adam, causes, net, report, sgd
@@ -31,6 +33,13 @@ def test_a_rate_that_is_too_low_comes_with_the_interval_that_suits() -> None:
     (found,) = report("learning_rate", model, optimizer=sgd(model, 1e-7), steps=100)
     low, high = (float(part) for part in found.advice.split("suggests ")[1].split(" to "))
     assert 1e-4 < low < 0.1 < high < 10
+
+
+def test_a_rate_that_is_too_low_for_weights_that_start_at_zero_is_seen() -> None:
+    given: dict[str, Any] = {"optimizer": "sgd", "batch_size": 64}
+    for rate, wanted in ((1e-8, ["learning rate too low"]), (0.3, [])):
+        found = report_of("learning_rate", "logistic_regression", "moons", steps=100, lr=rate, **given)
+        assert causes_of(found) == wanted
 
 
 @pytest.mark.slow

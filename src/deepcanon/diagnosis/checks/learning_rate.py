@@ -101,8 +101,8 @@ def _too_high(patient: Patient, update: float | None) -> Iterator[Diagnosis]:
 
 def _too_low(patient: Patient, course: Course, update: float | None) -> Iterator[Diagnosis]:
     limit = thresholds.of("learning_rate", "update")
-    if update is None or update >= limit.low:
-        return
+    if update >= limit.low if update is not None else not ails(patient):
+        return  # of weights that start at zero no step is small: there the loss must be stuck
     best: Course | None = None
     for factor in HIGHER:
         if patient.rate == 0:
@@ -112,13 +112,13 @@ def _too_low(patient: Patient, course: Course, update: float | None) -> Iterator
             best, chosen = trial, factor
     if best is None:
         if update == 0 and patient.rate == 0:
-            yield _low(patient, course, update, math.nan, None, limit)
+            yield _low(patient, course, 0.0, math.nan, None, limit)
         return
     still = patient.still.last
     progress = (still - course.last) / (still - best.last) if best.last < still else 1.0
     patient.note(progress=progress)
     if progress < LITTLE and not is_stuck(patient, best):
-        yield _low(patient, course, update, progress, (chosen, best), limit)
+        yield _low(patient, course, math.nan if update is None else update, progress, (chosen, best), limit)
 
 
 def _low(

@@ -114,7 +114,7 @@ def predicted_token(patient: Patient) -> str:
     tokens, scores = seen[0]
     if tokens.is_floating_point() or tokens.ndim != 2 or scores.ndim != 3 or scores.shape[:2] != tokens.shape:
         return ""
-    (pull,) = torch.autograd.grad(loss, scores, allow_unused=True)
+    pull: Tensor | None = torch.autograd.grad(loss, scores, allow_unused=True)[0]
     if pull is None:
         return ""
     pulled, wanted = pull.abs().sum(-1) > 0, pull.argmin(-1)
