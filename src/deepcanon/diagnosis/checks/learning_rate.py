@@ -118,13 +118,13 @@ def _too_low(patient: Patient, course: Course, update: float | None) -> Iterator
     progress = (still - course.last) / (still - best.last) if best.last < still else 1.0
     patient.note(progress=progress)
     if progress < LITTLE and not is_stuck(patient, best):
-        yield _low(patient, course, math.nan if update is None else update, progress, (chosen, best), limit)
+        yield _low(patient, course, update, progress, (chosen, best), limit)
 
 
 def _low(
     patient: Patient,
     course: Course,
-    update: float,
+    update: float | None,
     progress: float,
     best: tuple[float, Course] | None,
     limit: thresholds.Limit,
@@ -141,7 +141,7 @@ def _low(
         cause="learning rate too low",
         evidence={
             "rate": patient.rate,
-            "update_by_weight": update,
+            **({} if update is None else {"update_by_weight": update}),
             "share_of_the_progress": progress,
             "curves": curves,
             "figure": "curves",
@@ -149,7 +149,7 @@ def _low(
         advice=f"raise it{higher}",
         where="optimizer",
         confirmed_by="a copy with a higher rate makes fifty times the progress",
-        margin=limit.low / update if update > 0 else None,
+        margin=limit.low / update if update else None,
     )
 
 
