@@ -6,6 +6,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ FAMILIES = {
 """Headings of the families; one that is not listed is called as its folder is."""
 
 
+@cache
 def addresses() -> dict[tuple[str, str], str]:
     """The page of each model, insight, study, kind of laws and data set, by kind and name."""
     models = {("model", each.name): f"models/{each.family}/{each.name}" for each in own_models()}

@@ -39,6 +39,8 @@ BUDGET = 5.0
 """The seconds of processor time that the cells of a page may take together, unless its front matter says otherwise."""
 LIBRARIES = ("torch", "numpy", "matplotlib", "scikit-learn")
 FENCE = re.compile(r"^```(?P<kind>\{code-cell\}|python)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
+QUOTED = re.compile(r"^````\n.*?^````$", re.DOTALL | re.MULTILINE)
+"""What shows how a cell is written."""
 SETUP = re.compile(r"^<!-- setup\n(?P<body>.*?)^-->$", re.DOTALL | re.MULTILINE)
 OPTION = re.compile(r":([\w-]+):[ ]?(.*)\n")
 MATTER = re.compile(r"\A---\n(.*?)^---\n", re.DOTALL | re.MULTILINE)
@@ -95,6 +97,7 @@ def cells(text: str) -> list[Cell]:
     Interactive examples, whose outputs are written down, are doctests and not cells. A comment that begins with
     ``setup`` holds code that readers do not need to see.
     """
+    text = QUOTED.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     fences = [fence for fence in FENCE.finditer(text) if not fence["body"].startswith(">>> ")]
     marked = [fence for fence in fences if fence["kind"] != "python"]
     found = [*(marked or fences), *SETUP.finditer(text)]
@@ -128,29 +131,32 @@ def results(pages: Mapping[str, str], cache: Path, processes: int) -> dict[str, 
     return known
 
 
-def run_page(name: str, text: str) -> Ran:
-    """Run the cells of a page in a process of its own, without any memory of earlier runs."""
+def run_page(name: str, text: str, budget: float = BUDGET) -> Ran:
+    """Run the cells of a page in a process of its own, without any memory of earlier runs.
+
+    ``budget`` is that of a page whose front matter has none.
+    """
     context = multiprocessing.get_context("fork")
     with context.Pool(1) as pool:
-        _, ran = pool.apply(_named, ((name, text),))
+        _, ran = pool.apply(_named, ((name, text), budget))
     if isinstance(ran, str):
         raise CellError(ran)
     return ran
 
 
-def _named(page: tuple[str, str]) -> tuple[str, Ran | str]:
+def _named(page: tuple[str, str], budget: float = BUDGET) -> tuple[str, Ran | str]:
     name, text = page
     sys.settrace(None)  # a coverage that was begun before the fork would spend the page's budget
     threading.settrace(None)  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            return name, _session(name, text)
+            return name, _session(name, text, float(matter(text).get("budget", budget)))
         except CellError as error:
             return name, str(error)
 
 
-def _session(name: str, text: str) -> Ran:
+def _session(name: str, text: str, budget: float) -> Ran:
     import matplotlib as mpl
     import numpy as np
     import torch
@@ -165,7 +171,6 @@ def _session(name: str, text: str) -> Ran:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     outputs = [_run(name, cell, namespace) for cell in cells(text)]
     spent = _spent() - begun
-    budget = float(matter(text).get("budget", BUDGET))
     if spent > budget:
         raise CellError(f"{name}: the cells take {spent:.1f} s of processor time, and the page has {budget:g} s")
     return Ran(outputs, _values(name, text, namespace), spent, _imported())

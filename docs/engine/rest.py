@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 
 SECTION = re.compile(r"^([A-Z]\w+):\n((?:[ ]+.*\n?|\n)*)", re.MULTILINE)
@@ -60,7 +61,7 @@ def body_of(text: str) -> str:
 def section(text: str, name: str) -> str:
     """The text of one section of a docstring, such as its references."""
     found = {each[1]: each[2] for each in SECTION.finditer(inspect.cleandoc(text) + "\n")}
-    return inspect.cleandoc(found.get(name, ""))
+    return textwrap.dedent(found.get(name, "")).strip()
 
 
 def arguments(text: str) -> dict[str, str]:

@@ -16,8 +16,10 @@ from docs.engine import cells
 ROOT = Path(__file__).parents[2]
 SITE = "https://github.com/deepcanon/deepcanon/blob/main"
 PROJECT = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
-LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
-NAMED = re.compile(r"\{(model|insight|study|law|data)\}`([^`]+)`")
+FENCE = re.compile(r"^(`{3,}).*?^\1$", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"`[^`\n]+`|(?<=\]\()(?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
+"""Code in a line of text, or the target of a link, of which the group is the file."""
+NAMED = re.compile(r"\{(model|insight|study|law|data)\}`([\w:.-]+)`")
 
 
 class StagingError(Exception):
@@ -80,7 +82,14 @@ def linked(text: str, address: str, known: Mapping[tuple[str, str], str]) -> str
             raise StagingError(f"{path.relative_to(ROOT)} names the {kind} {name!r}, which is not there")
         return f"[{name}](/{known[kind, name]}.rst)"
 
-    return NAMED.sub(page, LINK.sub(target, text))
+    def prose(part: str) -> str:
+        return CODE.sub(lambda found: target(found) if found[1] else found[0], NAMED.sub(page, part))
+
+    fences = [*FENCE.finditer(text)]
+    ends = [0, *(fence.end() for fence in fences)]
+    begins = [*(fence.start() for fence in fences), len(text)]
+    between = [prose(text[begin:end]) for begin, end in zip(ends, begins, strict=True)]
+    return "".join(part for pair in zip(between, [*(fence[0] for fence in fences), ""], strict=True) for part in pair)
 
 
 class Stage:
