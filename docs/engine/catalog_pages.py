@@ -23,7 +23,8 @@ from docs.engine.pictures import SOURCE, Picture
 Pictures = Mapping[tuple[str, str], Picture]
 FAMILIES = {
     "adversarial": "Adversarial models", "analytic": "Analytic densities", "attention": "Attention",
-    "autoencoders": "Autoencoders", "autoregressive": "Autoregressive models", "convolutional": "Convolutional networks",
+    "autoencoders": "Autoencoders", "autoregressive": "Autoregressive models",
+    "convolutional": "Convolutional networks",
     "diffusion": "Diffusion", "energy": "Energy-based models", "feedforward": "Feed-forward networks",
     "flows": "Normalizing flows", "graphs": "Graphs", "linear": "Linear models", "methods": "Methods",
     "recurrent": "Recurrent networks", "scores": "Scores", "variational": "Variational models", "words": "Words",
@@ -36,7 +37,9 @@ def addresses() -> dict[tuple[str, str], str]:
     """The page of each model, insight, study, kind of laws and data set, by kind and name."""
     models = {("model", each.name): f"models/{each.family}/{each.name}" for each in own_models()}
     asked = {
-        (kind, each.name): f"{catalogue.FOLDERS[kind]}/{each.name}" for kind in KINDS_OF_QUESTION for each in _asked(kind)
+        (kind, each.name): f"{catalogue.FOLDERS[kind]}/{each.name}"
+        for kind in KINDS_OF_QUESTION
+        for each in _asked(kind)
     }
     laws = {("law", kind): f"laws-of/{kind}" for kind in KINDS}
     data = {("data", name): f"data-sets/{name.replace(':', '-')}" for name in entries()}
@@ -96,18 +99,25 @@ def _model(entry: Entry, kinds: list[str], pictures: Pictures, chapters: Mapping
     facts, text = facts_of(cls), inspect.getdoc(cls) or ""
     meanings = rest.arguments(text)
     given = [
-        (f"``{each['option']}``", each["default"], rest.plain(each["takes"], escaped=True), meanings.get(_python(each), ""))
+        (
+            f"``{each['option']}``",
+            each["default"],
+            rest.plain(each["takes"], escaped=True),
+            meanings.get(_python(each), ""),
+        )
         for each in facts["arguments"]
     ]
     methods = [(f"``{name}``", _first_line(getattr(cls, name, None))) for name in facts["methods"]]
-    recipe = [(f"``{name}``", f"``{show_value(value)}``") for name, value in facts["recipe"].items() if value is not None]
+    recipe = [
+        (f"``{name}``", f"``{show_value(value)}``") for name, value in facts["recipe"].items() if value is not None
+    ]
     siblings = [each for each in own_models() if each.family == entry.family and each.name != entry.name]
     known = f"Also known as: {', '.join(entry.also_known_as)}." if entry.also_known_as else ""
     return rest.page(
         rest.title(entry.title or entry.name),
         f".. rst-class:: summary\n\n{rest.plain(facts['summary'], escaped=True)}",
-        f"{known} {rest.link(f'models/{entry.family}/index', family(entry.family))}, called ``{entry.name}``; it learns "
-        f"from {facts['learns_from']}.".strip(),
+        f"{known} {rest.link(f'models/{entry.family}/index', family(entry.family))}, called ``{entry.name}``; it "
+        f"learns from {facts['learns_from']}.".strip(),
         rest.body_of(text),
         _picture(pictures, "model", entry.name),
         rest.title("Train it", "-"),
@@ -183,21 +193,32 @@ def _families(pictures: Pictures) -> Iterator[tuple[str, str]]:
     names = sorted({each.family for each in own_models()}, key=family)
     for name in names:
         members = [each for each in own_models() if each.family == name]
-        rows = [(rest.link(f"models/{name}/{each.name}", each.title or each.name), rest.plain(each.summary, escaped=True))
-                for each in members]  # fmt: skip
+        names_and_words = [(f"models/{name}/{each.name}", each.title or each.name, each.summary) for each in members]
+        rows = [(rest.link(page, words), rest.plain(says, escaped=True)) for page, words, says in names_and_words]
         shown = [("model", each.name) for each in members]
-        yield f"models/{name}/index", rest.page(
-            rest.title(family(name)), rest.table(["model", "what it is"], rows, "30 70"), _thumbnails(shown, pictures)
+        yield (
+            f"models/{name}/index",
+            rest.page(
+                rest.title(family(name)),
+                rest.table(["model", "what it is"], rows, "30 70"),
+                _thumbnails(shown, pictures),
+            ),
         )
     rows = [
-        (rest.link(f"models/{name}/index", family(name)), _links("model", [e.name for e in own_models() if e.family == name]))
+        (
+            rest.link(f"models/{name}/index", family(name)),
+            _links("model", [e.name for e in own_models() if e.family == name]),
+        )
         for name in names
     ]
-    yield "models/index", rest.page(
-        rest.title("Models and methods"),
-        f"{len(own_models())} models and methods under one contract; a file in the tree makes a page here.",
-        rest.table(["family", "models"], rows, "25 75"),
-        rest.contents(f"models/{name}/index" for name in names),
+    yield (
+        "models/index",
+        rest.page(
+            rest.title("Models and methods"),
+            f"{len(own_models())} models and methods under one contract; a file in the tree makes a page here.",
+            rest.table(["family", "models"], rows, "25 75"),
+            rest.contents(f"models/{name}/index" for name in names),
+        ),
     )
 
 
@@ -206,23 +227,36 @@ def _lists(pictures: Pictures) -> Iterator[tuple[str, str]]:
     where = addresses()
     for kind, about in (("insight", "insight"), ("study", "studies")):
         asked = _asked("study" if kind == "study" else "insight")
-        rows = [(rest.link(where[kind, each.name], each.name), rest.plain(each.summary, escaped=True)) for each in asked]
+        rows = [
+            (rest.link(where[kind, each.name], each.name), rest.plain(each.summary, escaped=True)) for each in asked
+        ]
         folder = catalogue.FOLDERS["study" if kind == "study" else "insight"]
-        yield f"{folder}/index", rest.page(
-            rest.title(f"All {folder}"), f"How they are used: :doc:`/{about}`.", rest.table([kind, "what it measures"], rows)
+        yield (
+            f"{folder}/index",
+            rest.page(
+                rest.title(f"All {folder}"),
+                f"How they are used: :doc:`/{about}`.",
+                rest.table([kind, "what it measures"], rows),
+            ),
         )
     rows = [(rest.link(where["law", kind], kind), _summary(kind)) for kind in KINDS]
-    yield "laws-of/index", rest.page(
-        rest.title("All laws"), "How modules are held to them: :doc:`/laws`.", rest.table(["kind", "of what"], rows)
+    yield (
+        "laws-of/index",
+        rest.page(
+            rest.title("All laws"), "How modules are held to them: :doc:`/laws`.", rest.table(["kind", "of what"], rows)
+        ),
     )
     rows = [
         (rest.link(where["data", row["name"]], row["name"]), row["kind"], rest.plain(row["source"], escaped=True))
         for row in describe_data()
     ]
-    yield "data-sets/index", rest.page(
-        rest.title("All data sets"),
-        "Your own files: :doc:`/data`.",
-        rest.table(["name", "gives", "source"], rows),
+    yield (
+        "data-sets/index",
+        rest.page(
+            rest.title("All data sets"),
+            "Your own files: :doc:`/data`.",
+            rest.table(["name", "gives", "source"], rows),
+        ),
     )
 
 
@@ -242,7 +276,9 @@ def _question(kind: Question, entry: Entry, pictures: Pictures, chapters: Mappin
     subject = "" if kind == "study" else (" runs/mlp" if "model" in filled(function) else " photo.png")
     found = pictures.get((kind, entry.name))
     said = "\n".join(f"- {rest.plain(sentence, escaped=True)}" for sentence in found.says) if found else ""
-    later = "" if found else "It takes up to a minute, so that its figure is drawn on your machine, by the command below."
+    later = (
+        "" if found else "It takes up to a minute, so that its figure is drawn on your machine, by the command below."
+    )
     heading = entry.name.replace("_", " ").capitalize()
     return rest.page(
         rest.title(heading),

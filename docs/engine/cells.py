@@ -1,8 +1,8 @@
 """Code cells of Markdown pages: read, run in a forked process, and remembered as long as nothing they used changes.
 
-A chapter marks its cells by ``{code-cell}``; of README and the other pages the plain Python blocks are the cells. A page
-is one Python session. Its process is forked from one that has torch already, gets an alarm for each cell and a budget of
-processor time for all of them, and every warning in it is an error.
+A chapter marks its cells by ``{code-cell}``; of README and the other pages the plain Python blocks are the cells. A
+page is one Python session. Its process is forked from one that has torch already, gets an alarm for each cell and a
+budget of processor time for all of them, and every warning in it is an error.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Output:
-    """One output of a cell: its kind, ``text``, ``html`` or ``png`` (in base64), its content, and words for a picture."""
+    """One output of a cell: its kind (``text``, ``html``, or ``png`` in base64), its content, and a picture's words."""
 
     kind: str
     content: str
@@ -113,13 +113,13 @@ def _cell(fence: re.Match[str], text: str) -> Cell:
 
 
 def results(pages: Mapping[str, str], cache: Path, processes: int) -> dict[str, Ran]:
-    """What the cells of each page give, by the name of the page; those that nothing has changed for are not run again."""
+    """What the cells of each page give, by the name of the page; unless something has changed, none is run again."""
     with_cells = {name: text for name, text in pages.items() if cells(text)}
     known = {name: found for name, text in with_cells.items() if (found := _remembered(cache, name, text)) is not None}
     missing = [(name, text) for name, text in with_cells.items() if name not in known]
     if missing:
-        import matplotlib.figure
-        import torch  # noqa: F401  (once, before the forks)
+        import matplotlib.figure  # noqa: F401
+        import torch  # noqa: F401  (both once, before the forks)
 
         context = multiprocessing.get_context("fork")
         with context.Pool(min(processes, len(missing)), maxtasksperchild=1) as pool:
@@ -262,7 +262,7 @@ def _markdown(cell: Cell, outputs: Iterable[Output], pictures: Path, where: str)
 
 
 def _key(text: str) -> str:
-    """What decides about the outputs of a page besides the library: its cells, this file and other people's libraries."""
+    """What decides about the outputs of a page besides ours: its cells, this file, and the libraries of others."""
     parts = [cell.code + repr(cell.options) for cell in cells(text)]
     asked = [found[0] for found in FILLED.finditer(text)]
     versions = [platform.python_version(), *(importlib.metadata.version(name) for name in LIBRARIES)]

@@ -39,7 +39,7 @@ def inline(tex: str) -> str:
 def displayed(tex: str) -> str:
     """A formula in lines of its own: pieces between which a narrow screen may break, and its number at the right."""
     parts = pieces(aligned(tex))
-    number = f'<span class="eqno">{parts.pop()}</span>' if len(parts) > 1 and NUMBER.fullmatch(parts[-1]) else ""
+    number = f'<span class="number">{parts.pop()}</span>' if len(parts) > 1 and NUMBER.fullmatch(parts[-1]) else ""
     shown = "".join(f'<span class="piece">{_rendered(part, display=True)}</span>' for part in parts)
     return f'<div class="math"><div class="formula">{shown}</div>{number}</div>'
 

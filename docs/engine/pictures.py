@@ -1,7 +1,7 @@
 """Pictures of the pages that are made from the file tree: short trainings, insights, studies and data, each drawn once.
 
-A picture is remembered by the content of the file that it shows, of the engines that this file imports, of this one, and
-by the versions of the libraries. A training of less than a second shows what a model draws, not how good it gets.
+A picture is remembered by the content of the file that it shows, of the engines that this file imports, of this one,
+and by the versions of the libraries. A training of less than a second shows what a model draws, not how good it gets.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ STEPS, SECONDS = 200, 0.6
 """A training ends after so many steps, or so many seconds of processor time."""
 PATIENCE = 3.0
 """The seconds of processor time after which a study is left to the reader's own machine."""
-SHOWN_LAST = ("samples", "graph", "graphs", "pairs", "completed", "reconstructions", "latent_map", "filters", "responses",
-              "attention", "predictions", "mistakes", "confusion", "curves")  # fmt: skip
+SHOWN_LAST = ("samples", "graph", "graphs", "pairs", "completed", "reconstructions", "latent_map", "filters",
+              "responses", "attention", "predictions", "mistakes", "confusion", "curves")  # fmt: skip
 """The figures of a run that many models have; one that is not among them shows what is special to a model."""
 SUBJECTS = ("mlp", "cnn", "rnn", "gcn", "gpt", "linear_autoencoder")
 """The models that insights measure, the first that an insight takes."""
@@ -272,4 +272,3 @@ def engines(files: Iterable[Path]) -> list[Path]:
                 path = SOURCE.joinpath(*node.module.split(".")).with_suffix(".py")
                 waiting += [path] if path.is_file() else []
     return list(found)
-

@@ -112,7 +112,11 @@ class Stage:
         """Copy a file, unless it is there with the same size and time."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.is_file() or path.stat().st_size != file.stat().st_size or path.stat().st_mtime < file.stat().st_mtime:
+        if (
+            not path.is_file()
+            or path.stat().st_size != file.stat().st_size
+            or path.stat().st_mtime < file.stat().st_mtime
+        ):
             shutil.copyfile(file, path)
         self.written.add(path)
 

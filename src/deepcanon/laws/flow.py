@@ -1,7 +1,7 @@
 """The laws of normalizing flows: modules with ``to_latent``, its inverse ``to_data``, and ``log_prob``.
 
-``to_latent(x)`` gives (z, log_det): the latent z is standard normal, and ``log_det`` is ``log |det dz/dx|``, so that by the
-change of variables log p(x) = log N(z) + log_det. A conditional flow is conditioned on what the first example gives.
+``to_latent(x)`` gives (z, log_det): the latent z is standard normal, and ``log_det`` is ``log |det dz/dx|``, so that by
+the change of variables log p(x) = log N(z) + log_det. A conditional flow is conditioned on the first example.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Flow(RealDensity[B]):
         """The examples of latents z, (B, features): the inverse of ``to_latent``."""
 
     def to_data_with_log_det(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """The examples of latents z and ``log |det dx/dz|``, (B,), with gradients: a sample and what its density needs."""
+        """The examples of latents z and ``log |det dx/dz|``, (B,), with gradients: what samples and densities need."""
         x = self.to_data(z)
         return x, -self.to_latent(x)[1]
 
