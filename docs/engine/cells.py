@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import html
 import importlib.metadata
+import importlib.util
 import io
 import json
 import multiprocessing
@@ -32,7 +33,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-PACKAGE = Path(__file__).parents[2] / "src" / "deepcanon"
+PACKAGE = Path(str(getattr(importlib.util.find_spec("deepcanon"), "origin", ""))).parent
+"""The library, which is not imported here: what a page imports is what it depends on."""
 ALARM = 60
 """The seconds after which a cell is ended."""
 BUDGET = 5.0
