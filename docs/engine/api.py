@@ -62,6 +62,8 @@ def _members(name: str, module: object) -> Iterator[str]:
             continue
         path = f"{name}.{each}"
         if inspect.isclass(value):
-            yield f".. autoclass:: {path}\n   :members:\n   :no-index:\n"
+            foreign = [each for each in dir(value) if each.startswith("set_") and each.endswith("_request")]
+            hidden = f"   :exclude-members: {', '.join(foreign)}\n" if foreign else ""  # which scikit-learn adds
+            yield f".. autoclass:: {path}\n   :members:\n{hidden}   :no-index:\n"
         elif inspect.isroutine(value):
             yield f".. autofunction:: {path}\n   :no-index:\n"

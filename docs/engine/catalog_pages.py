@@ -109,15 +109,17 @@ def _model(entry: Entry, kinds: list[str], pictures: Pictures, chapters: Mapping
     ]
     methods = [(f"``{name}``", _first_line(getattr(cls, name, None))) for name in facts["methods"]]
     recipe = [
-        (f"``{name}``", f"``{show_value(value)}``") for name, value in facts["recipe"].items() if value is not None
+        (f"``{name}``", f"``{show_value(value) or 'none'}``")
+        for name, value in facts["recipe"].items()
+        if value is not None
     ]
     siblings = [each for each in own_models() if each.family == entry.family and each.name != entry.name]
     known = f"Also known as: {', '.join(entry.also_known_as)}." if entry.also_known_as else ""
+    kin = rest.link(f"models/{entry.family}/index", family(entry.family))
     return rest.page(
         rest.title(entry.title or entry.name),
         f".. rst-class:: summary\n\n{rest.plain(facts['summary'], escaped=True)}",
-        f"{known} {rest.link(f'models/{entry.family}/index', family(entry.family))}, called ``{entry.name}``; it "
-        f"learns from {facts['learns_from']}.".strip(),
+        f"{known} It is called ``{entry.name}``, belongs to {kin} and learns from {facts['learns_from']}.".strip(),
         rest.body_of(text),
         _picture(pictures, "model", entry.name),
         rest.title("Train it", "-"),
@@ -151,13 +153,16 @@ def _relative(module: str) -> str:
 
 
 def _first_line(method: Any) -> str:
-    return (inspect.getdoc(method) or "").partition("\n\n")[0] or "See the role of this name."
+    line = (inspect.getdoc(method) or "").partition("\n\n")[0]
+    return re.sub(r"(``.*?``)|\|", lambda found: found[1] or r"\|", line) or "See the role of this name."
 
 
 def _commands(facts: Mapping[str, Any]) -> str:
     name, default = facts["model"], facts["default"]
     also = f" --model {default['model']} --data {default['data']}" if default else ""
-    return rest.code("sh", f"deepcanon train {name}{also} --out runs/{name}\ndeepcanon show {name}")
+    shell = rest.code("sh", f"deepcanon train {name}{also} --out runs/{name}\ndeepcanon show {name}")
+    python = f'import deepcanon as dc\n\nrun = dc.Run.train("{name}", out="runs/{name}")\nrun.evaluate()'
+    return f"{shell}\n{rest.code('python', python)}"
 
 
 def _source(file: Path) -> str:
@@ -270,7 +275,7 @@ def _question(kind: Question, entry: Entry, pictures: Pictures, chapters: Mappin
     text = inspect.getdoc(function) or ""
     meanings = rest.arguments(text)
     options = [
-        (f"``--{name.replace('_', '-')}``", f"``{show_value(each.default)}``", meanings.get(name, ""))
+        (f"``--{name.replace('_', '-')}``", f"``{show_value(each.default) or 'none'}``", meanings.get(name, ""))
         for name, each in options_of(function).items()
     ]
     subject = "" if kind == "study" else (" runs/mlp" if "model" in filled(function) else " photo.png")
