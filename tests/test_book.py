@@ -146,9 +146,8 @@ def test_the_files_of_katex_are_as_published() -> None:
 
 
 def test_the_build_says_what_is_missing(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", str(ROOT / "docs" / "build"), str(tmp_path)], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-I", "-S", str(ROOT / "docs" / "build"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "docs/build needs sphinx" in done.stderr
     assert ".[docs]" in done.stderr
