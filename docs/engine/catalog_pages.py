@@ -278,7 +278,7 @@ def _question(kind: Question, entry: Entry, pictures: Pictures, chapters: Mappin
         (f"``--{name.replace('_', '-')}``", f"``{show_value(each.default) or 'none'}``", meanings.get(name, ""))
         for name, each in options_of(function).items()
     ]
-    subject = "" if kind == "study" else (" runs/mlp" if "model" in filled(function) else " photo.png")
+    subject = "" if kind == "study" else (" RUN" if "model" in filled(function) else " photo.png")
     found = pictures.get((kind, entry.name))
     said = "\n".join(f"- {rest.plain(sentence, escaped=True)}" for sentence in found.says) if found else ""
     later = (

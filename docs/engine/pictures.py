@@ -47,7 +47,7 @@ PATIENCE = 3.0
 SHOWN_LAST = ("samples", "graph", "graphs", "pairs", "completed", "reconstructions", "latent_map", "filters",
               "responses", "attention", "predictions", "mistakes", "confusion", "curves")  # fmt: skip
 """The figures of a run that many models have; one that is not among them shows what is special to a model."""
-SUBJECTS = ("mlp", "cnn", "rnn", "gcn", "gpt")
+SUBJECTS = ("mlp", "cnn", "rnn", "gcn", "gpt", "autoencoder")
 """The models that insights measure, the first that an insight takes."""
 TABLE = "breast-cancer"
 
