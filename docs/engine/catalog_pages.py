@@ -81,9 +81,9 @@ def pages(pictures: Pictures, chapters: Mapping[tuple[str, str], list[tuple[str,
     for kind in KINDS_OF_QUESTION:
         for entry in _asked(kind):
             yield where[kind, entry.name], _question(kind, entry, pictures, chapters)
-    for kind in KINDS:
-        holding = [name for name, kinds in laws.items() if kind in kinds]
-        yield where["law", kind], _law(kind, holding, chapters)
+    for law in KINDS:
+        holding = [name for name, kinds in laws.items() if law in kinds]
+        yield where["law", law], _law(law, holding, chapters)
     for row in describe_data():
         yield where["data", row["name"]], _data(row, pictures, chapters)
     yield from _lists(pictures)
@@ -251,7 +251,7 @@ def _lists(pictures: Pictures) -> Iterator[tuple[str, str]]:
             rest.title("All laws"), "How modules are held to them: :doc:`/laws`.", rest.table(["kind", "of what"], rows)
         ),
     )
-    rows = [
+    sets = [
         (rest.link(where["data", row["name"]], row["name"]), row["kind"], rest.plain(row["source"], escaped=True))
         for row in describe_data()
     ]
@@ -260,7 +260,7 @@ def _lists(pictures: Pictures) -> Iterator[tuple[str, str]]:
         rest.page(
             rest.title("All data sets"),
             "Your own files: :doc:`/data`.",
-            rest.table(["name", "gives", "source"], rows),
+            rest.table(["name", "gives", "source"], sets),
         ),
     )
 

@@ -149,7 +149,7 @@ def run_page(name: str, text: str, budget: float = BUDGET) -> Ran:
 def _named(page: tuple[str, str], budget: float = BUDGET) -> tuple[str, Ran | str]:
     name, text = page
     sys.settrace(None)  # a coverage that was begun before the fork would spend the page's budget
-    threading.settrace(None)  # type: ignore[arg-type]
+    threading.settrace(None)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
