@@ -130,10 +130,11 @@ class Run(ShownRun):
         data: Any = None,
         *,
         quiet: bool = False,
+        observers: Sequence[Observer] = (),
         notify: Callable[[str], None] = lambda sentence: None,
     ) -> Self:
         """Go on with a run that was broken off; it ends as if it had never been."""
-        resume(self.dir, data, find=self.find, quiet=quiet)
+        resume(self.dir, data, find=self.find, quiet=quiet, observers=observers)
         run = self._at(self.dir)
         run._add_baselines(Blueprint.from_json(run.info["model"], run.find), notify)
         return run
@@ -362,9 +363,8 @@ class Run(ShownRun):
         folder.mkdir(parents=True, exist_ok=True)
         new.begin()
         results, source = self.info["results"], f"unwrapped from {self.model.name()}"
-        content = {**found.scores, "baseline": found.baseline, "by_class": found.by_class, "says": found.says}
         new.write_weights(plain.state_dict(), source, results["steps"], results["seconds"])
-        new.write_results(content)
+        new.write_results({**found.scores, "baseline": found.baseline, "by_class": found.by_class, "says": found.says})
         new.finish()
         new.commit()
         return self._at(folder)
