@@ -33,7 +33,8 @@ def multi_scale(shape: tuple[int, int, int], scales: int, depth: int, hidden: in
             f"a flow of {scales} scales halves height and width so many times: both must be divisible by {2**scales} "
             f"(got {height}x{width}); take fewer scales"
         )
-    return _scale(shape, scales, depth, hidden, context)
+    flow = _scale(shape, scales, depth, hidden, context)
+    return flow.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]  # a third faster
 
 
 class Halves(Transform):
