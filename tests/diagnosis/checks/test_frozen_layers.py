@@ -13,7 +13,7 @@ def test_too_little_to_train_is_seen_and_a_frozen_first_layer_is_fine() -> None:
     assert causes("frozen_layers", model, optimizer=optimizer) == []
     narrow = nn.Sequential(nn.Linear(10, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3))
     for layer in (0, 2, 4):
-        narrow[layer].weight.requires_grad_(False)  # type: ignore[operator,union-attr]
+        narrow[layer].weight.requires_grad_(False)
     few = torch.optim.Adam([p for p in narrow.parameters() if p.requires_grad], lr=1e-2)
     assert causes("frozen_layers", narrow, optimizer=few, steps=150) == ["frozen parameters"]
 
